@@ -1,4 +1,4 @@
-//! What a typed call costs the host beside NCCL's own, on one GPU: `cargo bench --bench gpu_call`.
+//! What a typed call costs the host beside NCCL's own, on one GPU: `cargo bench -p benches --bench gpu_call`.
 //!
 //! One rank, in place: NCCL has nothing to enqueue, so what is left is the call. The direct side calls
 //! the same function of the same library through `nccl-sys`, as C does, with a communicator of its

@@ -1,4 +1,4 @@
-//! How long communicators take to connect, on two GPUs: `cargo bench --bench gpu_connect`.
+//! How long communicators take to connect, on two GPUs: `cargo bench -p benches --bench gpu_connect`.
 //!
 //! Ranks connect in their first operation of a kind, or when their communicator is made
 //! (`NCCL_RUNTIME_CONNECT=0`). Each figure is rank 0's wall time of one call and the host's wait for it,

@@ -1,5 +1,5 @@
 //! What a typed launch of a kernel costs the host beside `cuLaunchKernel` alone, on one GPU:
-//! `cargo bench --bench gpu_kernel`.
+//! `cargo bench -p benches --bench gpu_kernel`.
 //!
 //! The kernels do nothing and are PTX. Each is launched from both sides, the same text with the same
 //! arguments on the same stream: with a device communicator among them, where there is one, and without.

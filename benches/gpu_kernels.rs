@@ -1,4 +1,4 @@
-//! The library's own kernels beside NCCL's, on all GPUs up to eight: `cargo bench --bench gpu_kernels`.
+//! The library's own kernels beside NCCL's, on all GPUs up to eight: `cargo bench -p benches --bench gpu_kernels`.
 //!
 //! For each size, microseconds an all_reduce of f32, eager and in a graph of 20: of `kernels.all_reduce` as it
 //! chooses its way, of each way, of `comm.all_reduce` on plain memory and on symmetric windows. Then 64 of 1 KiB

@@ -1,4 +1,4 @@
-//! What registration gains for sends and receives, on two GPUs: `cargo bench --bench gpu_registered`.
+//! What registration gains for sends and receives, on two GPUs: `cargo bench -p benches --bench gpu_registered`.
 //!
 //! Each rank sends to the other and receives from it in one group. One run compares, size by size and in
 //! turns:

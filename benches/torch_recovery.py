@@ -4,7 +4,7 @@
 
 One process for each GPU; the last is killed (`kill -9`) while all of them reduce. Each other one notices,
 aborts its process group, makes one without the dead rank, and verifies an all_reduce there. Beside it:
-`RECOVERIES_ON_GPUS=2 cargo test --release --test processes how_long_a_recovery_takes`.
+`RECOVERIES_ON_GPUS=2 cargo test --release -p tests --test processes how_long_a_recovery_takes`.
 
 torch notices nothing of a killed peer on the same host: a collective waits until the group's timeout
 (10 minutes unless set; here 5 s), and then, as it is configured by default, the watchdog ends the process.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use typed_nccl::{
     AnyDevice, CommConfig, Communicator, Device, Error, Host, Invitation, Rank, Result, Seat, Sum,
-    World, tag,
+    UniqueId, World, tag,
 };
 
 tag!(Named);
@@ -139,6 +139,18 @@ fn in_vain(invitation: &Invitation, k: usize) -> Result<()> {
     let error = come(invitation, k).expect_err("the members gave up");
     assert!(matches!(error, Error::PeerFailed(_) | Error::BadInvitation(_)), "{error}");
     Ok(())
+}
+
+#[test]
+fn ids_and_invitations_pass_through_json() -> Result<()> {
+    let id = UniqueId::new()?;
+    let text = serde_json::to_string(&id).expect("it is encoded");
+    assert_eq!(serde_json::from_str::<UniqueId>(&text).ok(), Some(id));
+    let comm = Seat::local(1).remove(0).init(Host::any(0)?)?;
+    let invitation = comm.invite(1)?;
+    let text = serde_json::to_string(&invitation).expect("it is encoded");
+    assert_eq!(serde_json::from_str::<Invitation>(&text).ok(), Some(invitation));
+    comm.finish()
 }
 
 #[test]

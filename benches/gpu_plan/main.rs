@@ -1,4 +1,4 @@
-//! What a plan's fusion is worth, on GPUs: `cargo bench --bench gpu_plan`.
+//! What a plan's fusion is worth, on GPUs: `cargo bench -p benches --bench gpu_plan`.
 //!
 //! 64 independent all_reduces of 1 KiB: written as 64 statements of a plan, which makes one kernel of this library's
 //! own of them, where the GPUs reach each other's memory; as a loop over an array; without such kernels, which is one

@@ -109,13 +109,10 @@ pub(crate) fn describe(options: &Options) -> String {
 fn device(options: &Options) -> String {
     match options.device {
         Kind::Host => "host".to_owned(),
-        #[cfg(feature = "cuda")]
         Kind::Cuda => match typed_nccl::library::version() {
             Ok(version) => format!("cuda, NCCL {version}"),
             Err(_) => "cuda".to_owned(),
         },
-        #[cfg(not(feature = "cuda"))]
-        Kind::Cuda => "cuda".to_owned(),
     }
 }
 

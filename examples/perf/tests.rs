@@ -1,4 +1,4 @@
-//! `cargo test --example perf`: every operation in every form on the host, what is written, and how it ends.
+//! `cargo test -p perf`: every operation in every form on the host, what is written, and how it ends.
 
 use std::env;
 use std::fs;

@@ -244,8 +244,6 @@ mod tests {
         let invitation = Invitation::new(place, 3, 2, generation);
         let bytes = invitation.to_bytes();
         assert_eq!(Invitation::from_bytes(&bytes), Ok(invitation.clone()));
-        let text = serde_json::to_string(&invitation).expect("it is encoded");
-        assert_eq!(serde_json::from_str::<Invitation>(&text).ok(), Some(invitation.clone()));
         assert_eq!(format!("{invitation:?}"), "Invitation of 2 to a communicator of 3");
         let mut of_no_generation = bytes;
         of_no_generation[GENERATION] = u8::MAX;

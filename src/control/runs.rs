@@ -104,27 +104,33 @@ impl<T> Runs<T> {
 #[cfg(test)]
 mod tests {
     use super::Runs;
-    use proptest::prelude::*;
+    use crate::control::net::fuzz::Dice;
 
-    proptest! {
-        /// Beside a list of all ranks.
-        #[test]
-        fn runs_are_what_a_list_would_be(puts in prop::collection::vec((0..40_u32, 0..12_u32, 0..3_u8), 0..60)) {
+    /// Beside a list of all ranks.
+    #[test]
+    fn runs_are_what_a_list_would_be() {
+        for seed in 0..256 {
+            let dice = &mut Dice(seed);
             let (mut runs, mut list) = (Runs::default(), [None; 40]);
-            for (first, length, value) in puts {
+            for _ in 0..dice.roll(60) {
+                let [first, length, value] = [40, 12, 3].map(|below| dice.roll(below) as u32);
                 let last = (first + length).min(39);
-                let gaps: Vec<u32> = runs.gaps(first, last).into_iter().flat_map(|(a, b)| a..=b).collect();
-                let expected: Vec<u32> = (first..=last).filter(|rank| list[*rank as usize].is_none()).collect();
-                prop_assert_eq!(gaps, expected);
+                let gaps: Vec<u32> =
+                    runs.gaps(first, last).into_iter().flat_map(|(a, b)| a..=b).collect();
+                let is_gap = |rank: &u32| list[*rank as usize].is_none();
+                let expected: Vec<u32> = (first..=last).filter(is_gap).collect();
+                assert_eq!(gaps, expected, "seed {seed}");
                 runs.put(first, last, value);
                 (first..=last).for_each(|rank| list[rank as usize] = Some(value));
                 for rank in 0..40 {
-                    prop_assert_eq!(runs.get(rank), list[rank as usize].as_ref());
+                    assert_eq!(runs.get(rank), list[rank as usize].as_ref(), "seed {seed}");
                 }
-                prop_assert_eq!(runs.known() as usize, list.iter().flatten().count());
+                assert_eq!(runs.known() as usize, list.iter().flatten().count(), "seed {seed}");
                 // As few as may be.
                 let all: Vec<_> = runs.iter().collect();
-                prop_assert!(all.windows(2).all(|pair| pair[0].1 + 1 < pair[1].0 || pair[0].2 != pair[1].2));
+                let is_apart =
+                    |two: &[(u32, u32, &u32)]| two[0].1 + 1 < two[1].0 || two[0].2 != two[1].2;
+                assert!(all.windows(2).all(is_apart), "seed {seed}");
             }
         }
     }

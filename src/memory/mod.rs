@@ -17,7 +17,7 @@ mod indexed;
 mod kind;
 mod lease;
 mod lent;
-#[cfg(test)]
+#[cfg(all(test, feature = "models"))]
 mod model;
 mod operand;
 mod order;

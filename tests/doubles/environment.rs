@@ -137,7 +137,7 @@ fn what_only_tunes_is_left_to_nccl() {
     on(with(variables), || connect(CommConfig::builder().contexts(2).build())?.finish());
 }
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/doubles/nccl.conf");
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/doubles/nccl.conf");
 
 #[test]
 fn a_file_of_nccls_is_read_too() {

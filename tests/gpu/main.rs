@@ -1,9 +1,9 @@
-//! What is for GPUs: `cargo test --test gpu`. Where there are none the tests run on the doubles of CUDA
+//! What is for GPUs: `cargo test -p tests --test gpu`. Where there are none the tests run on the doubles of CUDA
 //! and NCCL, which move data between threads and run the tests' kernels, but for those that take more;
 //! `TYPED_NCCL_GPU_DOUBLES=2` pretends two GPUs on any machine.
 //!
 //! The tests of a module share a process under a watchdog, and get a new one after a failure: a hang or
-//! a fault of one is told and does not reach the next. `cargo test --test gpu -- name` runs the tests
+//! a fault of one is told and does not reach the next. `cargo test -p tests --test gpu -- name` runs the tests
 //! whose names contain `name`.
 //! `TYPED_NCCL_GPU_UNDER="compute-sanitizer --report-api-errors no --error-exitcode 9"` runs them under
 //! another program, with ten times as much time (NCCL asks CUDA for what it may not have: hence no API

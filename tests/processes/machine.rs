@@ -114,7 +114,7 @@ pub(crate) fn example(name: &str) -> PathBuf {
     let mut command = Command::new(env!("CARGO"));
     command.args(["build", "--quiet", "--offline", "--example", name, "--target-dir"]);
     command.arg(built.parent().expect("the profile is a folder of the target's"));
-    command.arg("--manifest-path").arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
     if built.ends_with("release") {
         command.arg("--release");
     }

@@ -1,6 +1,6 @@
 //! How long it takes from the death of a process to the next all-reduce whose numbers are right.
 //!
-//! `RECOVERIES=20 cargo test --release --test processes how_long_a_recovery_takes`; on the machine's own
+//! `RECOVERIES=20 cargo test --release -p tests --test processes how_long_a_recovery_takes`; on the machine's own
 //! GPUs with `RECOVERIES_ON_GPUS=2`.
 
 use std::env;

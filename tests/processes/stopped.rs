@@ -1,7 +1,7 @@
 //! A process that was stopped for so long that the others took it for dead, and that goes on: it is told
 //! so, whichever rank it is, and the others have gone on without it.
 //!
-//! `STOPS=20 cargo test --test processes a_process_that_was_stopped` does it so often, with heartbeats of
+//! `STOPS=20 cargo test -p tests --test processes a_process_that_was_stopped` does it so often, with heartbeats of
 //! a second.
 
 use std::env;

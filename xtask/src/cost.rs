@@ -152,7 +152,7 @@ fn gpu(
 /// Builds a bench; its executable.
 fn build(name: &str) -> Check<PathBuf> {
     let mut build = cargo();
-    build.args(["bench", "--package", "typed-nccl", "--bench", name, "--no-run"]);
+    build.args(["bench", "--package", "benches", "--bench", name, "--no-run"]);
     build.args(["--message-format", "json-render-diagnostics"]).stderr(Stdio::inherit());
     let messages = output(&mut build, "it comes with Rust")?.stdout;
     let messages = String::from_utf8_lossy(&messages).into_owned();

@@ -15,7 +15,7 @@ pub(crate) fn run(seed: &str, count: &str) -> Check {
 
 fn test(target: &str, name: &str, seed: u64, count: u64) -> Check {
     let mut test = cargo();
-    test.args(["test", "--package", "typed-nccl", "--test", target, "--", name]);
+    test.args(["test", "--package", "tests", "--test", target, "--", name]);
     test.env("DEATHS", count.to_string()).env("DEATHS_SEED", seed.to_string());
     match test.status() {
         Ok(status) if status.success() => Ok(()),

@@ -12,7 +12,7 @@ pub(crate) fn run(count: &str, seed: &str) -> Check {
         is_number.then_some(()).ok_or_else(|| Failure::NotMade(format!("`{number}`: a number")))?;
     }
     let mut test = cargo();
-    test.args(["test", "--package", "typed-nccl", "--test", "processes", "--"]);
+    test.args(["test", "--package", "tests", "--test", "processes", "--"]);
     test.arg("a_process_that_is_killed_at_any_moment");
     test.env("KILLS", count).env("KILLS_SEED", seed).env("KILLS_WITHIN", WITHIN);
     match test.status() {

@@ -130,8 +130,8 @@ impl Sanitizer {
         let lost = root().join("xtask/leaks.txt");
         let cargo = |command: &str, what: &[&str]| {
             let mut cargo = Command::new("rustup");
-            cargo.args(["run", "nightly", "cargo", command, "--package", "typed-nccl"]);
-            cargo.args(["--target", &toolchain.host]);
+            cargo.args(["run", "nightly", "cargo", command, "--target", &toolchain.host]);
+            cargo.args(["--package", "typed-nccl", "--package", "tests"]);
             if self.build_std {
                 cargo.arg("-Zbuild-std");
             }

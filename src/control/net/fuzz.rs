@@ -59,20 +59,20 @@ pub fn throw(seed: u64) -> Result<Thrown> {
 }
 
 /// A sequence of numbers that a seed gives.
-pub(super) struct Dice(pub(super) u64);
+pub(in crate::control) struct Dice(pub(in crate::control) u64);
 
 impl Dice {
-    pub(super) fn roll(&mut self, below: usize) -> usize {
+    pub(in crate::control) fn roll(&mut self, below: usize) -> usize {
         // A step of Knuth's generator; its upper bits are the good ones.
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % below.max(1)
     }
 
-    fn byte(&mut self) -> u8 {
+    pub(super) fn byte(&mut self) -> u8 {
         u8::try_from(self.roll(256)).unwrap_or(0)
     }
 
-    fn bytes(&mut self, most: usize) -> Vec<u8> {
+    pub(super) fn bytes(&mut self, most: usize) -> Vec<u8> {
         (0..self.roll(most + 1)).map(|_| self.byte()).collect()
     }
 

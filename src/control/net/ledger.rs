@@ -165,8 +165,8 @@ pub(super) fn merge(runs: &mut Vec<Run>) {
 #[cfg(test)]
 mod tests {
     use super::{Ledger, Run, Said, below, merge, parent};
+    use crate::control::net::fuzz::Dice;
     use crate::error::Site;
-    use proptest::prelude::*;
     use std::sync::Arc;
 
     fn run(seq: u64, first: u32, last: u32, bytes: &[u8]) -> Run {
@@ -204,32 +204,36 @@ mod tests {
         assert!(ledger.add(&run(u64::MAX >> 1, 0, 0, b"")).is_err());
     }
 
-    proptest! {
-        /// Beside a list of all ranks: what is new is what nobody knew, whatever comes in which order.
-        #[test]
-        fn runs_are_what_a_list_would_be(parts in prop::collection::vec((0..40_u32, 0..12_u32, 0..3_u8), 0..60)) {
-            let (size, rank) = (40, 2);
+    /// Beside a list of all ranks: a run is new where nobody knew, in whatever order the runs come.
+    #[test]
+    fn runs_are_what_a_list_would_be() {
+        let (size, rank) = (40, 2);
+        for seed in 0..256 {
+            let dice = &mut Dice(seed);
             let mut ledger = Ledger::new(rank, size);
             let mut known = vec![None; size as usize];
-            for (first, length, byte) in parts {
-                let last = (first + length).min(size - 1);
+            for _ in 0..dice.roll(60) {
+                let [first, length, byte] = [40, 12, 3].map(|below| dice.roll(below) as u32);
+                let (last, byte) = ((first + length).min(size - 1), byte as u8);
                 let before = ledger.is_complete(0);
                 let new = ledger.add(&run(0, first, last, &[byte])).expect("in range");
                 let ranks: Vec<u32> = new.iter().flat_map(|run| run.first..=run.last).collect();
-                let expected: Vec<u32> = (first..=last).filter(|rank| known[*rank as usize].is_none()).collect();
-                prop_assert_eq!(&ranks, &expected);
-                prop_assert!(!before || ranks.is_empty());
+                let is_new = |rank: &u32| known[*rank as usize].is_none();
+                let expected: Vec<u32> = (first..=last).filter(is_new).collect();
+                assert_eq!(ranks, expected, "seed {seed}");
+                assert!(!before || ranks.is_empty(), "seed {seed}");
                 ranks.iter().for_each(|rank| known[*rank as usize] = Some(byte));
-                let below = below(rank, size).into_iter().flat_map(|(a, b)| a..=b);
-                let is_below = below.into_iter().all(|rank| known[rank as usize].is_some());
-                prop_assert_eq!(ledger.is_complete_below(0), is_below);
+                let mut below = below(rank, size).into_iter().flat_map(|(a, b)| a..=b);
+                let is_below = below.all(|rank| known[rank as usize].is_some());
+                assert_eq!(ledger.is_complete_below(0), is_below, "seed {seed}");
                 let mut runs: Vec<Run> = ledger.runs().collect();
                 let held = runs.len();
                 merge(&mut runs);
-                prop_assert_eq!(runs.len(), held);
+                assert_eq!(runs.len(), held, "seed {seed}");
                 for run in runs {
                     for rank in run.first..=run.last {
-                        prop_assert_eq!(known[rank as usize], Some(run.said.bytes[0]));
+                        let said = Some(run.said.bytes[0]);
+                        assert_eq!(known[rank as usize], said, "seed {seed}");
                     }
                 }
             }

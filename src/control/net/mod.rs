@@ -14,7 +14,7 @@ mod exit;
 mod file;
 mod finder;
 mod frame;
-mod fuzz;
+pub(super) mod fuzz;
 mod hub;
 mod ident;
 mod inherited;

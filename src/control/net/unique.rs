@@ -209,9 +209,9 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::{BYTES, Place, UniqueId};
+    use crate::control::net::fuzz::Dice;
     use crate::control::net::ident::CommId;
     use crate::control::net::proof::Secret;
-    use proptest::prelude::*;
 
     #[test]
     fn an_id_is_what_was_put_into_it_as_far_as_it_fits() {
@@ -222,21 +222,18 @@ mod tests {
         assert_eq!(UniqueId::from_bytes(id.to_bytes()).place().as_ref(), Ok(&place));
         let many = Place { addresses: vec![address("[2001:db8::1]:1"); 9], ..place };
         assert_eq!(UniqueId::of(&many).place().map(|place| place.addresses.len()), Ok(4));
-        let text = serde_json::to_string(&id).expect("it is encoded");
-        assert_eq!(serde_json::from_str::<UniqueId>(&text).ok(), Some(id));
         let bytes = postcard::to_stdvec(&id).expect("it is encoded");
         assert_eq!(postcard::from_bytes::<UniqueId>(&bytes).ok(), Some(id));
         assert!(postcard::from_bytes::<UniqueId>(&bytes[..100]).is_err());
         assert!(!format!("{id:?} {place:?}", place = id.place()).contains("120"));
     }
 
-    proptest! {
-        #[test]
-        fn bytes_that_are_no_id_are_refused(bytes in prop::collection::vec(any::<u8>(), BYTES)) {
-            let mut id = [0; BYTES];
-            id.copy_from_slice(&bytes);
-            if let Ok(place) = UniqueId::from_bytes(id).place() {
-                prop_assert!(!place.addresses.is_empty());
+    #[test]
+    fn bytes_that_are_no_id_are_refused() {
+        let dice = &mut Dice(0);
+        for _ in 0..256 {
+            if let Ok(place) = UniqueId::from_bytes([0; BYTES].map(|_: u8| dice.byte())).place() {
+                assert!(!place.addresses.is_empty());
             }
         }
     }

@@ -4,7 +4,7 @@
 //! object refuses later launches and waits for those that have begun; every use is recorded then.
 
 mod gate;
-#[cfg(test)]
+#[cfg(all(test, feature = "models"))]
 mod model;
 
 use std::mem::ManuallyDrop;
