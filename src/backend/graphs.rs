@@ -26,6 +26,16 @@ pub unsafe trait Graphs: Operations {
         let _ = (comm, allocation);
     }
 
+    /// Makes the calls of a launch again, where a device does not capture them. If a closure among them
+    /// panics, this rank refuses its part in the operations behind it.
+    ///
+    /// # Errors
+    /// Those of `calls`.
+    fn replay(stream: &Self::Stream, calls: impl FnOnce() -> Result<()>) -> Result<()> {
+        let _ = stream;
+        calls()
+    }
+
     /// The device memory from which an operator's scalar is read at each launch.
     fn scalar(operator: &Self::Operator) -> Option<&Arc<Allocation<Self>>>
     where

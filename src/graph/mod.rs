@@ -64,6 +64,10 @@ impl<W: World> Graph<W> {
     /// and before what is enqueued later. While another thread is in a call that uses one of them (a closure
     /// that it launches on a GPU, a host copy), the host waits for that call.
     ///
+    /// A closure that panics on the host surfaces at this rank's next host wait as [`Error::Panicked`]. The
+    /// graph's operations behind it are refused: the other ranks get [`Error::Refused`] for them, and the next
+    /// launch finds the ranks in step.
+    ///
     /// # Errors
     /// [`Error::WrongCommunicator`]; [`Error::Stale`]: it was captured before the communicator went on
     /// with other ranks or was suspended, or a window or a device communicator that it names was closed;
@@ -116,7 +120,9 @@ impl<W: World> Graph<W> {
         }
         match Back::<W>::ARE_CAPTURED {
             true => self.held.launch(&[core], stream),
-            false => self.steps.iter().try_for_each(|step| again(core, stream, step)),
+            false => Back::<W>::replay(stream.raw(), || {
+                self.steps.iter().try_for_each(|step| again(core, stream, step))
+            }),
         }
     }
 }

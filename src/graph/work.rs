@@ -17,7 +17,8 @@ type Memory<W> = Arc<Allocation<Back<W>>>;
 impl<W: World> Capture<'_, W> {
     /// Records a computation of your own, as [`Stream::launch`](crate::Stream::launch) enqueues one: on the
     /// host the closure runs at each launch of the graph, on a GPU once, at the end of the capture, and what
-    /// it enqueues on its stream is what the graph has.
+    /// it enqueues on its stream is what the graph has. See [`Graph::launch`](crate::Graph::launch) for a
+    /// closure that panics at a launch.
     ///
     /// # Errors
     /// An operand on another device; a view past the end of its buffer; a device communicator of another

@@ -448,6 +448,13 @@ unsafe impl Graphs for HostBackend {
         }
     }
 
+    fn replay(stream: &Arc<StreamToken>, calls: impl FnOnce() -> Result<()>) -> Result<()> {
+        ENGINE.enqueue_replay(stream, true);
+        let called = calls();
+        ENGINE.enqueue_replay(stream, false);
+        called
+    }
+
     fn lease(comm: &Member, allocation: &Arc<Allocation<Self>>) {
         ENGINE.lease(comm, allocation);
     }

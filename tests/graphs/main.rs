@@ -3,6 +3,7 @@
 mod body;
 #[path = "../kernels/body.rs"]
 mod kernels;
+mod panics;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;

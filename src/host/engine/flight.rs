@@ -7,7 +7,7 @@ use super::comm::Place;
 use super::job::{Done, Job};
 use super::state::{Out, State, Step};
 use crate::backend::{Slot, WindowId};
-use crate::error::Call;
+use crate::error::{Call, Error};
 use crate::host::moves::{Entry, Held, Moves};
 
 /// An operation of a group. `index` counts collectives, and transfers of a pair, as they are issued.
@@ -42,6 +42,8 @@ pub(super) struct Flight {
     pub(super) left: usize,
     /// The communicator broke: nothing more starts.
     pub(super) void: bool,
+    /// Why this rank refuses its part. Its waits still consume the signals that they wait for.
+    pub(super) refused: Option<Error>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,8 +55,8 @@ pub(super) enum Phase {
 }
 
 impl Flight {
-    pub(super) fn new(stream: usize, ops: Vec<HostOp>) -> Self {
-        Self { stream, ops, phase: Phase::OneSided(0), left: 0, void: false }
+    pub(super) fn new(stream: usize, ops: Vec<HostOp>, refused: Option<Error>) -> Self {
+        Self { stream, ops, phase: Phase::OneSided(0), left: 0, void: false, refused }
     }
 
     /// Lets go of memory, after the lock; the list can be used again.
@@ -74,14 +76,8 @@ impl Flight {
 
 impl State {
     /// A stream has reached a group, and it is the group's turn.
-    pub(super) fn take_off(
-        &mut self,
-        place: Place,
-        stream: usize,
-        ops: Vec<HostOp>,
-        out: &mut Out,
-    ) {
-        let mut flight = Flight::new(stream, ops);
+    pub(super) fn take_off(&mut self, place: Place, mut flight: Flight, out: &mut Out) {
+        let stream = flight.stream;
         let Some(member) = self.member(place) else {
             // The communicator is forgotten only when none of its groups is left.
             flight.give_back(out);
@@ -158,6 +154,15 @@ impl State {
         self.order_put(place, at);
         let Some(comm) = self.comm(place) else { return false };
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return false };
+        if let Some(reason) = &flight.refused
+            && let HostOp::Put { peer, slot, .. } | HostOp::Signal { peer, slot, .. } =
+                &flight.ops[at]
+        {
+            let (peer, slot, reason) = (*peer, *slot, reason.clone());
+            flight.phase = Phase::OneSided(at + 1);
+            self.raise(place, peer, slot, Err(reason));
+            return true;
+        }
         match &mut flight.ops[at] {
             HostOp::Collective { .. } | HostOp::SendTo { .. } | HostOp::RecvFrom { .. } => {}
             HostOp::Put { call, peer, from, window, offset, slot } => {

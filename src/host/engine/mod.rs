@@ -99,6 +99,11 @@ impl Engine {
         self.enqueue(stream, Task::Time(time));
     }
 
+    /// The launch of a graph begins on a stream, or ends.
+    pub(super) fn enqueue_replay(&self, stream: &StreamToken, begins: bool) {
+        self.enqueue(stream, Task::Replay { begins });
+    }
+
     pub(super) fn enqueue_launch(&self, stream: &StreamToken, site: Site, work: Closure) {
         let brings = barrier::announced();
         self.enqueue(stream, Task::Launch { work, site, brings });
@@ -340,12 +345,16 @@ impl Engine {
                     let work = std::panic::AssertUnwindSafe(work);
                     barrier::in_closure(stream.key, || std::panic::catch_unwind(work))
                 });
-                if let Err(panic) = outcome {
-                    stream.leave_error(left_by(panic, site));
+                let failed = outcome.err().map(|panic| left_by(panic, site));
+                if let Some(error) = &failed {
+                    stream.leave_error(error.clone());
                 }
                 let mut out = Out::take();
                 let mut state = self.lock();
                 state.in_closures -= 1;
+                if let Some(error) = failed {
+                    state.closure_failed(stream.key, error);
+                }
                 let brought = state.brought(stream.key);
                 state.task_over(stream.key, &mut out);
                 brought.iter().for_each(|brings| state.check_barriers(brings.place, &mut out));

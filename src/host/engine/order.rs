@@ -55,7 +55,8 @@ impl State {
         let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id);
         let Some(comm) = comm else { return };
         let Some(order) = comm.order.as_deref_mut() else { return };
-        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
+        let flight = comm.members[place.rank].flight.as_ref();
+        let Some(flight) = flight.filter(|flight| flight.refused.is_none()) else { return };
         let HostOp::Put { call, peer, from: Some(from), window, offset, slot } = &flight.ops[at]
         else {
             return;
@@ -99,7 +100,8 @@ impl State {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
         let Some(comm) = comm else { return };
-        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
+        let flight = comm.members[place.rank].flight.as_ref();
+        let Some(flight) = flight.filter(|flight| flight.refused.is_none()) else { return };
         let Some(stream) = clock(streams.get(flight.stream)) else { return };
         let (call, read, written) = match &flight.ops[at] {
             HostOp::Collective { entry: Some(entry), .. } => {

@@ -165,8 +165,14 @@ impl State {
             HostOp::RecvFrom { peer, index, call, .. } => (Side::Receiver, *peer, *index, *call),
             _ => return,
         };
+        let refused = flight.refused.clone();
+        let is_refused = refused.is_some();
+        let end = refused.map_or(End::Here { at, call }, |reason| End::Refused { reason });
         let (from, to) = ends(place.rank, peer, side);
-        comm.pairs(from, to).set(index, side, End::Here { at, call });
+        comm.pairs(from, to).set(index, side, end);
+        if is_refused {
+            self.op_over(place);
+        }
         self.meet(place, from, to, index, out);
     }
 

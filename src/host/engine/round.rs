@@ -176,11 +176,15 @@ impl State {
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return };
         let HostOp::Collective { index, entry: Some(entry) } = &flight.ops[at] else { return };
         let (index, call) = (*index, (entry.call, entry.config));
-        if entry.call.count == 0 {
-            comm.set_part(place.rank, index, Arrival::Empty { call });
+        let part = match &flight.refused {
+            Some(reason) => Arrival::Refused { reason: reason.clone() },
+            None if entry.call.count == 0 => Arrival::Empty { call },
+            None => Arrival::Here { at, call },
+        };
+        let waits = matches!(part, Arrival::Here { .. });
+        comm.set_part(place.rank, index, part);
+        if !waits {
             self.op_over(place);
-        } else {
-            comm.set_part(place.rank, index, Arrival::Here { at, call });
         }
         self.decide(place, index, out);
     }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::ENGINE;
 use super::barrier::{At, Brings};
 use super::comm::Place;
-use super::flight::HostOp;
+use super::flight::{Flight, HostOp};
 use super::state::{Out, State, Step, Work};
 use crate::communicator::Health;
 use crate::error::{Error, Site};
@@ -209,6 +209,16 @@ pub(super) enum Task {
     Wait(Point),
     /// Notes the time.
     Time(Arc<OnceLock<Instant>>),
+    /// The launch of a graph begins, or ends.
+    Replay { begins: bool },
+}
+
+/// The launch of a graph that a stream is in.
+#[derive(Clone)]
+enum Replay {
+    Running,
+    /// A closure of it failed: what follows it is refused.
+    Failed(Error),
 }
 
 /// The task that a stream is at.
@@ -223,6 +233,7 @@ pub(super) struct StreamState {
     pub(super) progress: Arc<Progress>,
     pub(super) queue: VecDeque<Task>,
     pub(super) current: Option<Current>,
+    replay: Option<Replay>,
     /// Streams that wait for this one to be done with so many tasks.
     dependents: BinaryHeap<Reverse<(u64, usize)>>,
     /// What its next task waits for has it among its dependents.
@@ -248,6 +259,7 @@ impl State {
             progress: progress.clone(),
             queue: VecDeque::new(),
             current: None,
+            replay: None,
             dependents: BinaryHeap::new(),
             is_listed: false,
             watchers: Vec::new(),
@@ -336,6 +348,11 @@ impl State {
                 self.task_over(key, out);
                 true
             }
+            Some(Task::Replay { begins }) => {
+                stream.replay = begins.then_some(Replay::Running);
+                self.task_over(key, out);
+                true
+            }
             Some(Task::Launch { work, site, brings }) => {
                 stream.current = Some(Current::Launch { site, brings, at: None });
                 let stream = stream.progress.clone();
@@ -344,9 +361,21 @@ impl State {
             }
             Some(Task::Group { place, ops, .. }) => {
                 stream.current = Some(Current::Group { place });
-                self.take_off(place, key, ops, out);
+                let refused = match &stream.replay {
+                    Some(Replay::Failed(error)) => Some(error.clone()),
+                    _ => None,
+                };
+                self.take_off(place, Flight::new(key, ops, refused), out);
                 false
             }
+        }
+    }
+
+    /// The closure that a stream is at failed.
+    pub(super) fn closure_failed(&mut self, key: usize, error: Error) {
+        let replay = self.streams.get_mut(key).and_then(|stream| stream.replay.as_mut());
+        if let Some(replay @ Replay::Running) = replay {
+            *replay = Replay::Failed(error);
         }
     }
 
