@@ -10,6 +10,7 @@
 
 mod copies;
 mod device;
+pub mod form;
 mod graphs;
 mod join;
 mod kernels;
@@ -27,13 +28,14 @@ mod wire;
 
 pub use copies::Copies;
 pub use device::{DeviceBytes, DeviceComms, Placed, WindowHandles};
+pub use form::{Half, Signal, Slot, Target, Wait, WindowId};
 pub use graphs::Graphs;
 pub use join::{ChildPlace, Departer, Departure, Join, Part, Watch};
 pub use kernels::{KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece, Rows};
 pub use launches::{Launches, Seen};
 pub use lifecycle::Lifecycle;
 pub use memory::{AllocKind, Memory};
-pub use op::{Collective, Half, Op, Put, Reduction, Signal, Slot, Span, Transfer, Wait, WindowId};
+pub use op::{Collective, Op, Put, Reduction, Span, Transfer};
 pub use operations::{Operations, RankOps, Refusal};
 pub use pace::{Counts, Pace, Paced};
 pub use streams::{Blame, Culprit, Streams};

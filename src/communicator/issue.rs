@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use super::{CallConfig, Core, On, PerCall, Transfers};
 use crate::backend::{
-    AllocKind, Backend, Collective, Half, Op, Operations, RankOps, Reduction, Refusal, Span,
-    Transfer,
+    AllocKind, Backend, Collective, Half, Op, Operations, RankOps, Refusal, Span, Transfer, form,
 };
 use crate::error::{Call, Error, NotRegistered, OtherDevice, SelfTransfer, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamCore;
-use crate::{AsRank, Buffer, Device, Element, Rank, Result, World, trace};
+use crate::{AsRank, Buffer, Device, Element, Result, World, trace};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -313,28 +312,25 @@ impl<B: Backend> Core<B> {
 impl<B: Backend> Uses<B> for &[Op<'_, B>] {
     fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
         for op in *self {
-            match op {
-                Op::Collective(collective) => {
-                    if let Some(span) = &collective.send {
-                        each(&span.allocation().order, false)?;
-                    }
-                    if let Some(span) = &collective.recv {
-                        each(&span.allocation().order, true)?;
-                    }
-                    if let Some(scalar) = collective.scalar() {
-                        each(&scalar.order, false)?;
-                    }
-                }
-                Op::Transfer(transfer) => {
-                    let writes = transfer.half == Half::RecvFrom;
-                    each(&transfer.span.allocation().order, writes)?;
-                }
-                Op::Put(put) => each(&put.span.allocation().order, false)?,
-                Op::Signal(_) | Op::Wait(_) => {}
-            }
+            uses(op).try_for_each(|(allocation, write)| each(&allocation.order, write))?;
         }
         Ok(())
     }
+}
+
+/// What an operation reads, and what it writes: each with whether it is written.
+#[inline]
+pub(crate) fn uses<'a, B: Backend>(
+    op: &Op<'a, B>,
+) -> impl Iterator<Item = (&'a Arc<Allocation<B>>, bool)> + use<'a, B> {
+    let (read, written) = op.sides();
+    let scalar = match op {
+        Op::Collective(collective) => collective.scalar(),
+        _ => None,
+    };
+    let read = read.map(|span| span.allocation()).into_iter().chain(scalar);
+    let written = written.map(|span| (span.allocation(), true));
+    read.map(|allocation| (allocation, false)).chain(written)
 }
 
 impl<'a, B: Backend> Collective<'a, B> {
@@ -342,31 +338,8 @@ impl<'a, B: Backend> Collective<'a, B> {
     #[inline]
     pub(crate) fn scalar(&self) -> Option<&'a Arc<Allocation<B>>> {
         match self.reduction {
-            Some(Reduction::Made(operator)) => B::scalar(operator),
+            Some(form::Reduction::Made(operator)) => B::scalar(operator),
             _ => None,
         }
-    }
-}
-
-impl<B: Backend> Op<'_, B> {
-    /// The call that it came from.
-    pub fn call(&self) -> Call {
-        match self {
-            Self::Collective(collective) => collective.call,
-            Self::Transfer(transfer) => transfer.call,
-            Self::Put(put) => put.call,
-            Self::Signal(signal) => signal.call,
-            Self::Wait(wait) => wait.call,
-        }
-    }
-
-    /// Whether it is a put, a signal or a wait.
-    pub fn is_one_sided(&self) -> bool {
-        matches!(self, Self::Put(_) | Self::Signal(_) | Self::Wait(_))
-    }
-
-    /// The other rank, where there is one.
-    pub fn peer(&self) -> Option<Rank> {
-        self.call().peer
     }
 }

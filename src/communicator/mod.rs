@@ -85,7 +85,7 @@ pub(crate) use brought::Says;
 pub(crate) use carriers::Carrier;
 pub(crate) use core::Core;
 pub(crate) use core::ended;
-pub(crate) use issue::Together;
+pub(crate) use issue::{Together, uses};
 pub(crate) use leaving::{Failure, body, leave};
 pub(crate) use ready::Live;
 pub(crate) use resources::{

@@ -1,6 +1,6 @@
 //! Reductions chosen at run time.
 
-use crate::backend::Reduction;
+use crate::backend::{Reduction, form};
 use crate::communicator::Resources;
 use crate::reduce::sealed::Sealed;
 use crate::{Device, DynElem, Numeric, ReduceOp, ReductionName, Result, World};
@@ -41,7 +41,7 @@ impl<T: Numeric, W: World> ReduceOp<T, W> for DynReduceOp {
         &self,
         _: &'r Resources<<W::Device as Device>::Backend>,
     ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
-        Ok(Reduction::BuiltIn(self.name()))
+        Ok(form::Reduction::BuiltIn(self.name()))
     }
 }
 
@@ -51,6 +51,6 @@ impl<W: World> ReduceOp<DynElem, W> for DynReduceOp {
         &self,
         _: &'r Resources<<W::Device as Device>::Backend>,
     ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
-        Ok(Reduction::BuiltIn(self.name()))
+        Ok(form::Reduction::BuiltIn(self.name()))
     }
 }

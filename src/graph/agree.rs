@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::tape::{Kept, Kernel, Step};
+use super::tape::{Kernel, Step, lend};
 use crate::backend::{
     Backend, Collective, Half, KernelWork, NOBODY, Op, Put, Slot, Transfer, WindowId,
 };
@@ -51,8 +51,7 @@ impl Said {
                 Step::Work(_) => continue,
             };
             // One-sided operations of a group come first.
-            let (first, rest): (Vec<_>, Vec<_>) =
-                kept.iter().map(Kept::op).partition(Op::is_one_sided);
+            let (first, rest): (Vec<_>, Vec<_>) = kept.iter().map(lend).partition(Op::is_one_sided);
             first.iter().chain(&rest).for_each(|op| said.add(comm, op));
         }
         said
@@ -72,8 +71,8 @@ impl Said {
             Op::Transfer(Transfer { half: Half::RecvFrom, call, peer, .. }) => {
                 Move::Recv { from: peer.index(), what: essence(call) }
             }
-            Op::Put(Put { peer, slot, window, .. }) => {
-                self.names.push(*window);
+            Op::Put(Put { peer, slot, to, .. }) => {
+                self.names.push(to.window);
                 Move::Raise { to: peer.index(), slot: *slot }
             }
             Op::Signal(signal) => Move::Raise { to: signal.peer.index(), slot: signal.slot },

@@ -187,7 +187,7 @@ fn again<B: Backend>(core: &Core<B>, stream: &StreamCore<B>, step: &Step<B>) -> 
     match step {
         Step::Operations(kept, refusals) => {
             let mut lists = core.lists();
-            lists.ops.extend(kept.iter().map(tape::Kept::op));
+            lists.ops.extend(kept.iter().map(tape::lend));
             let issued = core.issue(stream, &mut lists.ops, refusals);
             core.keep_lists(lists);
             issued

@@ -3,14 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::Rank;
 use crate::Result;
 use crate::backend::{
-    Backend, Collective, Half, KernelWork, Op, Piece, Put, Reduction, Refusal, Signal, Slot, Span,
-    Transfer, Wait, WindowId,
+    Backend, Collective, KernelWork, Lifecycle, Op, Piece, Refusal, Span, Wait, form,
 };
-use crate::communicator::CallConfig;
-use crate::error::{Call, CaptureFault, CollectiveName, Error, NotCapturable, Site};
+use crate::communicator::{CallConfig, uses};
+use crate::error::{Call, CaptureFault, Error, NotCapturable, Site};
 use crate::kernels::Launch;
 use crate::memory::{Allocation, Lease, Lessee, Order, Uses};
 
@@ -51,32 +49,8 @@ pub(crate) type Enqueue<B> =
     Box<dyn Fn(&<B as crate::backend::Streams>::Stream) -> Result<()> + Send>;
 
 /// An operation that holds its memory.
-pub(super) enum Kept<B: Backend> {
-    Collective {
-        name: CollectiveName,
-        call: Call,
-        operator: Option<B::Operator>,
-        send: Option<Part<B>>,
-        recv: Option<Part<B>>,
-        config: Option<Box<CallConfig>>,
-    },
-    Transfer {
-        half: Half,
-        call: Call,
-        peer: Rank,
-        part: Part<B>,
-    },
-    Put {
-        call: Call,
-        peer: Rank,
-        part: Part<B>,
-        window: WindowId,
-        offset: usize,
-        slot: Slot,
-    },
-    Signal(Signal),
-    Wait(Wait),
-}
+pub(super) type Kept<B> =
+    form::Op<Part<B>, <B as Lifecycle>::Operator, form::Target, Box<CallConfig>>;
 
 /// A span that holds its memory.
 pub(super) struct Part<B: Backend> {
@@ -96,70 +70,24 @@ impl<B: Backend> Part<B> {
     }
 }
 
-impl<B: Backend> Kept<B> {
-    fn of(op: &Op<'_, B>) -> Self {
+/// Takes hold of what an operation names.
+fn keep<B: Backend>(op: &Op<'_, B>) -> Kept<B> {
+    let mut kept = op.map(
+        |span, _| Part::of(span),
+        |operator| (*operator).clone(),
+        |target| *target,
+        |config| Box::new((*config).clone()),
+    );
+    if let Some(slot) = kept.slot_mut() {
         // Signals of graphs are apart from all others.
-        let captured = |slot: Slot| Slot { captured: true, ..slot };
-        match op {
-            Op::Collective(Collective { name, call, reduction, send, recv, config }) => {
-                let operator = match reduction {
-                    Some(Reduction::Made(operator)) => Some((*operator).clone()),
-                    _ => None,
-                };
-                Self::Collective {
-                    name: *name,
-                    call: *call,
-                    operator,
-                    send: send.as_ref().map(Part::of),
-                    recv: recv.as_ref().map(Part::of),
-                    config: config.map(|config| Box::new(config.clone())),
-                }
-            }
-            Op::Transfer(Transfer { half, call, peer, span }) => {
-                Self::Transfer { half: *half, call: *call, peer: *peer, part: Part::of(span) }
-            }
-            Op::Put(Put { call, peer, span, window, offset, slot }) => Self::Put {
-                call: *call,
-                peer: *peer,
-                part: Part::of(span),
-                window: *window,
-                offset: *offset,
-                slot: captured(*slot),
-            },
-            Op::Signal(signal) => Self::Signal(Signal { slot: captured(signal.slot), ..*signal }),
-            Op::Wait(wait) => Self::Wait(Wait { slot: captured(wait.slot), ..*wait }),
-        }
+        slot.captured = true;
     }
+    kept
+}
 
-    /// The operation again.
-    pub(super) fn op(&self) -> Op<'_, B> {
-        match self {
-            Self::Collective { name, call, operator, send, recv, config } => {
-                let built_in = call.reduction.map(Reduction::BuiltIn);
-                Op::Collective(Collective {
-                    name: *name,
-                    call: *call,
-                    reduction: operator.as_ref().map(Reduction::Made).or(built_in),
-                    send: send.as_ref().map(Part::span),
-                    recv: recv.as_ref().map(Part::span),
-                    config: config.as_deref(),
-                })
-            }
-            Self::Transfer { half, call, peer, part } => {
-                Op::Transfer(Transfer { half: *half, call: *call, peer: *peer, span: part.span() })
-            }
-            Self::Put { call, peer, part, window, offset, slot } => Op::Put(Put {
-                call: *call,
-                peer: *peer,
-                span: part.span(),
-                window: *window,
-                offset: *offset,
-                slot: *slot,
-            }),
-            Self::Signal(signal) => Op::Signal(*signal),
-            Self::Wait(wait) => Op::Wait(*wait),
-        }
-    }
+/// The operation again.
+pub(super) fn lend<B: Backend>(kept: &Kept<B>) -> Op<'_, B> {
+    kept.map(|part, _| part.span(), |operator| operator, |target| *target, |config| &**config)
 }
 
 /// The memory that a graph names, each allocation once, and whether it is written.
@@ -257,18 +185,13 @@ impl<B: Backend> Tape<B> {
         }
         for op in ops {
             let call = op.call();
-            let memory = spans(op).map(|(span, write)| (span.allocation(), write));
-            let scalar = match op {
-                Op::Collective(collective) => collective.scalar(),
-                _ => None,
-            };
-            for (allocation, write) in memory.chain(scalar.map(|scalar| (scalar, false))) {
+            for (allocation, write) in uses(op) {
                 if let Err(fault) = self.leases.add(comm, allocation, write) {
                     return Err(self.not_capturable(call.operation.name(), fault, call.site));
                 }
             }
         }
-        let kept = ops.iter().map(Kept::of).collect();
+        let kept = ops.iter().map(keep).collect();
         self.steps.push(Step::Operations(kept, refusals.to_vec()));
         Ok(())
     }
@@ -313,17 +236,4 @@ impl<B: Backend> Tape<B> {
     ) -> Error {
         self.fail(Error::NotCapturable(Box::new(NotCapturable { operation, fault, site })))
     }
-}
-
-/// What an operation reads and writes.
-fn spans<'o, B: Backend>(op: &'o Op<'_, B>) -> impl Iterator<Item = (Span<'o, B>, bool)> {
-    let (read, written) = match op {
-        Op::Collective(collective) => (collective.send, collective.recv),
-        Op::Transfer(Transfer { half: Half::SendTo, span, .. }) => (Some(*span), None),
-        Op::Transfer(Transfer { half: Half::RecvFrom, span, .. }) => (None, Some(*span)),
-        Op::Put(put) => (Some(put.span), None),
-        Op::Signal(_) | Op::Wait(_) => (None, None),
-    };
-    let read = read.into_iter().map(|span| (span, false));
-    read.chain(written.into_iter().map(|span| (span, true)))
 }

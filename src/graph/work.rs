@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::capture::Capture;
-use super::tape::{Enqueue, Kept, Kernel, Step};
-use crate::backend::{Backend, Copies, Launches, Streams};
+use super::tape::{Enqueue, Kernel, Step, lend};
+use crate::backend::{Backend, Copies, Launches, Streams, form};
 use crate::device_api::Entered;
 use crate::error::Site;
 use crate::memory::Allocation;
@@ -168,7 +168,7 @@ impl<B: Backend> Step<B> {
     pub(super) fn enqueue(&self, comm: &B::Comm, stream: &B::Stream) -> Result<()> {
         match self {
             Self::Operations(kept, _) => {
-                let ops: Vec<_> = kept.iter().map(Kept::op).collect();
+                let ops: Vec<_> = kept.iter().map(lend).collect();
                 // SAFETY: they were validated when they were recorded. Nothing runs before the graph is
                 // launched, and each launch is ordered after the earlier uses of the memory.
                 unsafe { B::issue(comm, stream, &ops) }
@@ -185,7 +185,7 @@ impl<B: Backend> Step<B> {
     /// Whether it waits for signals.
     pub(super) fn waits(&self) -> bool {
         match self {
-            Self::Operations(kept, _) => kept.iter().any(|kept| matches!(kept, Kept::Wait(_))),
+            Self::Operations(kept, _) => kept.iter().any(|kept| matches!(kept, form::Op::Wait(_))),
             Self::Work(_) | Self::Kernel(_) => false,
         }
     }

@@ -2,9 +2,7 @@
 
 use super::call::{Launch, start};
 use super::{Back, Issues, Kernels, Way, choice};
-use crate::backend::{
-    Collective, KernelWork, MOST_PIECES, NOBODY, Op, Piece, Reduction, Refusal, Span,
-};
+use crate::backend::{Collective, KernelWork, MOST_PIECES, NOBODY, Op, Piece, Refusal, Span, form};
 use crate::collectives::Draft;
 use crate::communicator::On;
 use crate::error::{Call, Site};
@@ -121,7 +119,7 @@ impl<W: World> Kernels<W> {
             call,
             send: Some(send),
             recv: Some(recv),
-            reduction: Some(Reduction::BuiltIn(name)),
+            reduction: Some(form::Reduction::BuiltIn(name)),
             ..
         })) = &op
         else {

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::comm::Comm;
 use super::family::Family;
-use super::issue::{call, possible};
+use super::issue::{call, count, possible};
 use super::recorder::{Leg, Recorder};
 use super::values::Operator;
-use crate::backend::{Allocation, Graphs, Op, RankOps, Slot, Wait};
+use crate::Result;
+use crate::backend::{Allocation, Graphs, Op, RankOps, Refusal};
 use crate::cuda::{CudaBackend, CudaGraph, CudaStream};
 use crate::error::{Call, Error};
-use crate::{Rank, Result};
 
 /// What each launch of a graph calls, for who compares the ranks' calls.
 #[derive(Default)]
@@ -29,30 +29,23 @@ struct Entry {
 
 /// What is counted.
 pub(super) enum What {
-    /// With which of its operands are in windows.
-    Collective(Call, u8),
-    Transfer(Call),
+    /// A call, as a turn, and of a collective which of its operands are in windows.
+    Call(Call, Refusal, u8),
     /// By a kernel.
     Leg(Leg),
-    Raise(Call, Rank, Slot),
-    Await(Wait),
 }
 
 impl What {
     fn of(comm: &Comm, op: &Op<'_, CudaBackend>) -> Self {
-        match op {
-            Op::Collective(collective) => {
-                Self::Collective(collective.call, comm.memory(collective))
-            }
-            Op::Transfer(transfer) => Self::Transfer(transfer.call),
-            Op::Put(put) => Self::Raise(put.call, put.peer, put.slot),
-            Op::Signal(signal) => Self::Raise(signal.call, signal.peer, signal.slot),
-            Op::Wait(wait) => Self::Await(*wait),
-        }
+        let memory = match op {
+            Op::Collective(collective) => comm.memory(collective),
+            _ => 0,
+        };
+        Self::Call(op.call(), op.refusal(), memory)
     }
 
     fn is_one_sided(&self) -> bool {
-        matches!(self, Self::Raise(..) | Self::Await(_))
+        matches!(self, Self::Call(_, Refusal::Signal(..) | Refusal::Wait(..), _))
     }
 }
 
@@ -61,17 +54,8 @@ impl Entry {
     fn count(&self) {
         let Self { recorder, family, rank, what } = self;
         match what {
-            What::Collective(call, memory) => recorder.collective(call, *memory),
-            What::Transfer(call) => recorder.other(call),
+            What::Call(call, turn, how) => count(recorder, (family, *rank), (call, *turn), *how),
             What::Leg(leg) => recorder.leg(leg),
-            What::Raise(call, peer, slot) => {
-                recorder.other(call);
-                family.signals.raised(*rank, *peer, *slot, call.site);
-            }
-            What::Await(wait) => {
-                recorder.other(&wait.call);
-                family.signals.awaited(*rank, wait);
-            }
         }
     }
 }
@@ -182,7 +166,7 @@ unsafe impl Graphs for CudaBackend {
         kits.try_for_each(|kit| kit.order(stream)).map_err(|error| comms[0].poison(error))?;
         calls.iter().for_each(Entry::count);
         // As for operations by themselves: a peer that ended before it could see the waits.
-        if calls.iter().any(|entry| matches!(entry.what, What::Await(_))) {
+        if calls.iter().any(|entry| matches!(entry.what, What::Call(_, Refusal::Wait(..), _))) {
             comms[0].health.check()?;
         }
         // SAFETY: the caller's promise.

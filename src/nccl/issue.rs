@@ -8,12 +8,14 @@ use nccl_sys::ncclResult_t;
 use super::calls::{Failure, is_nccls, start};
 use super::comm::Comm;
 use super::config;
+use super::family::Family;
 use super::graphs;
+use super::recorder::Recorder;
 use super::simulate::simulate;
 use super::values;
-use crate::backend::{Collective, Half, Op, Operations, RankOps, Refusal};
+use crate::backend::{Collective, Op, Operations, RankOps, Refusal, Wait};
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::error::{CollectiveName, Error, Unsupported};
+use crate::error::{Call, CollectiveName, Error, Unsupported};
 use crate::{ReductionName, Result};
 
 // SAFETY: NCCL reads and writes the spans that its functions document, which are those of `Op`, in
@@ -168,24 +170,14 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     let Some(first) = parts.first() else { return Ok(()) };
     for RankOps { comm, ops, .. } in parts {
         for op in *ops {
-            match op {
-                Op::Collective(collective) => {
-                    let config = collective.config.map_or(0, |config| config.digest() << 2);
-                    comm.recorder.collective(&collective.call, comm.memory(collective) | config);
+            let how = match op {
+                Op::Collective(one) => {
+                    comm.memory(one) | one.config.map_or(0, |config| config.digest() << 2)
                 }
-                Op::Transfer(_) | Op::Put(_) | Op::Signal(_) | Op::Wait(_) => {
-                    comm.recorder.other(&op.call());
-                }
-            }
-            let (family, own) = (&comm.shared.family, comm.shared.rank);
-            match op {
-                Op::Put(put) => family.signals.raised(own, put.peer, put.slot, put.call.site),
-                Op::Signal(signal) => {
-                    family.signals.raised(own, signal.peer, signal.slot, signal.call.site)
-                }
-                Op::Wait(wait) => family.signals.awaited(own, wait),
-                Op::Collective(_) | Op::Transfer(_) => {}
-            }
+                _ => 0,
+            };
+            let member = (&*comm.shared.family, comm.shared.rank);
+            count(&comm.recorder, member, (&op.call(), op.refusal()), how);
         }
     }
     // A peer that ended before it could see these waits has poisoned the communicator by now; one that
@@ -200,6 +192,25 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
         comm.recorder.cross();
     }
     outcome.map_err(|error| poison_all(parts, error))
+}
+
+/// Books a call: the other ranks' calls are compared with it. `how` says of a collective which operands
+/// are in windows, and how it is configured.
+pub(super) fn count(
+    recorder: &Recorder,
+    (family, own): (&Family, usize),
+    (call, turn): (&Call, Refusal),
+    how: u8,
+) {
+    match turn {
+        Refusal::Collective => return recorder.collective(call, how),
+        Refusal::Signal(peer, slot) => family.signals.raised(own, peer, slot, call.site),
+        Refusal::Wait(peer, slot, count) => {
+            family.signals.awaited(own, &Wait { call: *call, peer, slot, count });
+        }
+        Refusal::SendTo(_) | Refusal::RecvFrom(_) => {}
+    }
+    recorder.other(call);
 }
 
 /// One failure drops a whole group, on every communicator in it. All have booked it, so none is in step
@@ -260,25 +271,12 @@ fn over(parts: &[RankOps<'_, '_, CudaBackend>], ended: ncclResult_t) -> ncclResu
 #[cold]
 fn refuse_all(parts: &[RankOps<'_, '_, CudaBackend>], reason: &Error) {
     for RankOps { comm, ops, .. } in parts {
-        let refusals: Vec<Refusal> = ops.iter().filter_map(refusal).collect();
+        let refusals: Vec<Refusal> = ops.iter().map(Op::refusal).collect();
         comm.shared.family.refuse(comm.shared.rank, &refusals, reason);
         // The signals that they would have consumed are for no later wait, where there are signals.
         if comm.one_sided.get() == Some(true) && ops.iter().any(|op| matches!(op, Op::Wait(_))) {
             comm.poison(reason.clone());
         }
-    }
-}
-
-fn refusal(op: &Op<'_, CudaBackend>) -> Option<Refusal> {
-    match op {
-        Op::Collective(_) => Some(Refusal::Collective),
-        Op::Transfer(transfer) => Some(match transfer.half {
-            Half::SendTo => Refusal::SendTo(transfer.peer),
-            Half::RecvFrom => Refusal::RecvFrom(transfer.peer),
-        }),
-        Op::Put(put) => Some(Refusal::Signal(put.peer, put.slot)),
-        Op::Signal(signal) => Some(Refusal::Signal(signal.peer, signal.slot)),
-        Op::Wait(_) => None,
     }
 }
 

@@ -18,7 +18,7 @@ use super::graphs::{self, What};
 use super::recorder::Leg;
 use crate::backend::{
     AllocKind, Allocation, KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece,
-    Windows,
+    Refusal, Windows,
 };
 use crate::cuda::kernels::{self, Arguments, Function, Norm, Op, Stop};
 use crate::cuda::{CudaBackend, CudaStream, Gpu};
@@ -298,7 +298,7 @@ fn legs(call: &Call, pieces: &[Piece]) -> impl Iterator<Item = Leg> {
 fn calls(call: &Call, work: KernelWork, pieces: &[Piece]) -> Vec<What> {
     match work {
         KernelWork::Messages if !is_collective(call) => legs(call, pieces).map(What::Leg).collect(),
-        _ => vec![What::Collective(*call, code(work))],
+        _ => vec![What::Call(*call, Refusal::Collective, code(work))],
     }
 }
 

@@ -67,7 +67,7 @@ impl Comm {
         }
         let missing = |missing| unsupported("put_signal", missing);
         let function = self.nccl.api.ncclPutSignal().map_err(missing)?;
-        let window = self.window(put.window)?;
+        let window = self.window(put.to.window)?;
         let from = start(&Some(put.span));
         let (dtype, peer) = (values::dtype(put.call.dtype), number(put.peer.0));
         let (signal, context) = (number(put.slot.index), number(put.slot.context));
@@ -80,7 +80,7 @@ impl Comm {
                 dtype,
                 peer,
                 window,
-                put.offset,
+                put.to.offset,
                 signal,
                 context,
                 0,

@@ -6,7 +6,7 @@ use nccl_sys::{ncclDataType_t, ncclRedOp_t};
 use typed_nccl_plan::releases::FLOAT8;
 
 use super::api::Nccl;
-use crate::backend::{Allocation, Reduction};
+use crate::backend::{Allocation, Reduction, form};
 use crate::cuda::CudaBackend;
 use crate::error::{Error, Unsupported};
 use crate::{DType, ReductionName, Result};
@@ -54,8 +54,8 @@ pub struct Operator {
 #[inline]
 pub(super) fn reduction(reduction: Option<Reduction<'_, CudaBackend>>) -> ncclRedOp_t {
     match reduction {
-        Some(Reduction::Made(operator)) => operator.number,
-        Some(Reduction::BuiltIn(name)) => match name {
+        Some(form::Reduction::Made(operator)) => operator.number,
+        Some(form::Reduction::BuiltIn(name)) => match name {
             ReductionName::Multiply => ncclRedOp_t::ncclProd,
             ReductionName::Greatest => ncclRedOp_t::ncclMax,
             ReductionName::Least => ncclRedOp_t::ncclMin,

@@ -33,10 +33,7 @@ impl<'c, B: Backend> Draft<'c, B> {
 #[inline]
 fn refusals<B: Backend>(half: Half, peer: impl AsRank, core: &Core<B>) -> Option<Refusal> {
     let peer = core.number(peer).map(Rank::at)?;
-    Some(match half {
-        Half::SendTo => Refusal::SendTo(peer),
-        Half::RecvFrom => Refusal::RecvFrom(peer),
-    })
+    Some(half.refusal(peer))
 }
 
 impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {

@@ -13,7 +13,7 @@ use super::argument::{Back, Place};
 use super::bound::Child;
 use super::call::Steps;
 use super::give::Run;
-use super::prepare::{Prepared, TemplateKind};
+use super::prepare::{Prepared, Template};
 use super::run::{Stop, fill};
 use crate::backend::{Graphs, Streams, WindowId};
 use crate::communicator::Core;
@@ -180,7 +180,7 @@ impl<'a, W: World> Run<'a, W> {
     fn waits(&self) -> bool {
         self.fixed.steps.iter().any(|step| match &step.work {
             Prepared::Group { operations, .. } => {
-                operations.iter().any(|one| matches!(one.kind, TemplateKind::Wait { .. }))
+                operations.iter().any(|one| matches!(one, Template::Wait(_)))
             }
             Prepared::Compute(_) | Prepared::Kernel(_) => false,
         })

@@ -6,7 +6,8 @@ use typed_nccl_plan::cost::{AllReduceBy, Topology};
 use typed_nccl_plan::lower::{Leg, Operation};
 
 use super::argument::{Back, Place};
-use super::prepare::{Preparing, Spot, Template, TemplateKind};
+use super::prepare::{Preparing, Spot, Template};
+use crate::backend::form::Collective;
 use crate::backend::{Backend, KernelWay, KernelWork, NOBODY, Piece, Refusal};
 use crate::communicator::On;
 use crate::error::{self, BindFault, Call, CollectiveName, Site};
@@ -50,23 +51,24 @@ impl Preparing<'_> {
         let Some(among) = operations.first().map(|one| one.among().index()) else {
             return Err(BindFault::Unreadable { why: "a kernel that does nothing".to_owned() });
         };
-        let (mut templates, mut refusals) = (Vec::new(), Vec::new());
+        let mut templates = Vec::new();
         for operation in operations {
-            self.operation(operation, among, site, &mut templates, &mut refusals)?;
+            self.operation(operation, among, site, &mut templates)?;
         }
-        if let TemplateKind::Collective { .. } = templates[0].kind {
+        let mut refusals: Vec<_> = templates.iter().map(Template::refusal).collect();
+        if let Template::Collective(_) = templates[0] {
             // They count as one, of all their elements.
             refusals.truncate(1);
         }
-        let call =
-            Call { count: templates.iter().map(|one| one.call.count).sum(), ..templates[0].call };
-        let (call, work, parts) = match &templates[0].kind {
-            TemplateKind::Collective { name: CollectiveName::AllToAll, .. } => {
+        let count = templates.iter().map(|one| one.call().count).sum();
+        let call = Call { count, ..templates[0].call() };
+        let (call, work, parts) = match &templates[0] {
+            Template::Collective(Collective { name: CollectiveName::AllToAll, .. }) => {
                 let (rank, size) = (self.rank_in(among, self.rank), self.size_of(among));
                 let parts = templates.iter().flat_map(|one| to_all(one, rank, size));
                 (call, KernelWork::Messages, parts.collect())
             }
-            TemplateKind::Collective { .. } => {
+            Template::Collective(_) => {
                 let parts: Vec<Part> = templates.iter().filter_map(reduced).collect();
                 (call, self.all_reduce(call, among, parts.len()), parts)
             }
@@ -94,18 +96,14 @@ impl Preparing<'_> {
 
 /// The piece of an all_reduce.
 fn reduced(template: &Template) -> Option<Part> {
-    let TemplateKind::Collective { send, recv, .. } = &template.kind else { return None };
+    let Template::Collective(Collective { call, send, recv, .. }) = template else { return None };
     let (send, recv) = (send.clone(), recv.clone());
-    Some(Part { send, recv, count: template.call.count, to: NOBODY, from: NOBODY })
+    Some(Part { send, recv, count: call.count, to: NOBODY, from: NOBODY })
 }
 
 /// The pieces of an all_to_all: every rank's k-th goes k places on.
 fn to_all(template: &Template, rank: usize, size: usize) -> impl Iterator<Item = Part> {
-    let count = template.call.count;
-    let (send, recv) = match &template.kind {
-        TemplateKind::Collective { send, recv, .. } => (send.as_ref(), recv.as_ref()),
-        _ => (None, None),
-    };
+    let (count, (send, recv)) = (template.call().count, template.sides());
     let block = move |spot: Option<&Spot>, of: usize| {
         spot.map(|spot| Spot { start: spot.start + of * count, len: count, ..*spot })
     };
@@ -118,8 +116,8 @@ fn to_all(template: &Template, rank: usize, size: usize) -> impl Iterator<Item =
 
 /// The piece of a leg.
 fn message(leg: &Leg, templates: &[Template]) -> Part {
-    let half = |of: Option<u32>| match &templates[of? as usize].kind {
-        TemplateKind::Transfer { peer, spot, .. } => Some((peer.index() as u16, spot.clone())),
+    let half = |of: Option<u32>| match &templates[of? as usize] {
+        Template::Transfer(one) => Some((one.peer.index() as u16, one.span.clone())),
         _ => None,
     };
     let (to, send) = half(leg.send).unzip();

@@ -3,11 +3,14 @@
 //! Everything that does not change between runs is computed here, once: ranks of communicators, counts,
 //! offsets, signals. A run adds the memory.
 
+use std::convert::Infallible;
+
 use typed_nccl_plan::ir::{self, CollectiveKind, Role};
 use typed_nccl_plan::lower::{self, Operation as Lowered, Schedule, Work};
 
 use super::kernels::Kernel;
-use crate::backend::{Half, Refusal, Slot};
+use crate::backend::form::{self, Collective, Put, Reduction, Transfer};
+use crate::backend::{Half, Refusal, Signal, Slot, Wait};
 use crate::error::{BindFault, Call, CollectiveName, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
@@ -65,19 +68,8 @@ pub(super) struct Region {
     pub(super) is_updated: bool,
 }
 
-/// An operation without its memory.
-pub(super) struct Template {
-    pub(super) call: Call,
-    pub(super) kind: TemplateKind,
-}
-
-pub(super) enum TemplateKind {
-    Collective { name: CollectiveName, send: Option<Spot>, recv: Option<Spot> },
-    Transfer { half: Half, peer: Rank, spot: Spot },
-    Put { peer: Rank, from: Spot, into: Spot, slot: Slot },
-    Signal { peer: Rank, slot: Slot },
-    Wait { peer: Rank, slot: Slot, count: u32 },
-}
+/// An operation without its memory. Puts go to a spot of the peer's memory.
+pub(super) type Template = form::Op<Spot, Infallible, Spot, Infallible>;
 
 /// What a plan is prepared for.
 pub(super) struct Preparing<'a> {
@@ -211,10 +203,11 @@ impl Preparing<'_> {
         operations: &[&Lowered],
         site: Site,
     ) -> Result<Prepared, BindFault> {
-        let (mut templates, mut refusals) = (Vec::new(), Vec::new());
+        let mut templates = Vec::new();
         for operation in operations {
-            self.operation(operation, among, site, &mut templates, &mut refusals)?;
+            self.operation(operation, among, site, &mut templates)?;
         }
+        let refusals = templates.iter().map(Template::refusal).collect();
         Ok(Prepared::Group { among, operations: templates, refusals })
     }
 
@@ -224,68 +217,47 @@ impl Preparing<'_> {
         among: usize,
         site: Site,
         templates: &mut Vec<Template>,
-        refusals: &mut Vec<Refusal>,
     ) -> Result<(), BindFault> {
-        let call = |operation, dtype, count| Call::new(operation, dtype, count, site);
         let peer_of = |rank: u32| Rank::at(self.rank_in(among, rank as usize));
-        let with_peer = |mut call: Call, peer: Rank| {
-            call.peer = Some(peer);
-            call
+        let call = |operation, dtype, count, peer| {
+            let call = Call::new(operation, dtype, count, site);
+            Call { peer: Some(peer), ..call }
         };
-        match operation {
+        let transfer = |half: Half, part, peer| {
+            let (span, peer) = (self.spot(part), peer_of(peer));
+            let call = call(half.operation(), self.objects[span.object].dtype, span.len, peer);
+            Template::Transfer(Transfer { half, call, peer, span })
+        };
+        templates.push(match operation {
             Lowered::Collective { kind, send, recv, .. } => {
                 let (send, recv) = (send.as_ref(), recv.as_ref());
                 let send = send.map(|part| self.spot(part));
                 let recv = recv.map(|part| self.spot(part));
-                refusals.push(Refusal::Collective);
-                templates.push(self.collective(kind, send, recv, among, site)?);
+                self.collective(kind, send, recv, among, site)?
             }
-            Lowered::Send { from, peer, .. } => {
-                let (spot, peer) = (self.spot(from), peer_of(*peer));
-                let call = call(Operation::SendTo, self.objects[spot.object].dtype, spot.len);
-                let (call, kind) = (
-                    with_peer(call, peer),
-                    TemplateKind::Transfer { half: Half::SendTo, peer, spot },
-                );
-                refusals.push(Refusal::SendTo(peer));
-                templates.push(Template { call, kind });
-            }
-            Lowered::Receive { to, peer, .. } => {
-                let (spot, peer) = (self.spot(to), peer_of(*peer));
-                let call = call(Operation::RecvFrom, self.objects[spot.object].dtype, spot.len);
-                let (call, kind) = (
-                    with_peer(call, peer),
-                    TemplateKind::Transfer { half: Half::RecvFrom, peer, spot },
-                );
-                refusals.push(Refusal::RecvFrom(peer));
-                templates.push(Template { call, kind });
-            }
+            Lowered::Send { from, peer, .. } => transfer(Half::SendTo, from, *peer),
+            Lowered::Receive { to, peer, .. } => transfer(Half::RecvFrom, to, *peer),
             Lowered::Put { from, peer, to, signal, .. } => {
-                let (from, into, peer) = (self.spot(from), self.spot(to), peer_of(*peer));
+                let (span, to, peer) = (self.spot(from), self.spot(to), peer_of(*peer));
                 let slot = signal.map_or_else(|| self.unheard(), |signal| Ok(self.slot(signal)))?;
-                let dtype = self.objects[from.object].dtype;
-                let call = with_peer(call(Operation::PutSignal, dtype, from.len), peer);
-                refusals.push(Refusal::Signal(peer, slot));
-                let kind = TemplateKind::Put { peer, from, into, slot };
-                templates.push(Template { call, kind });
+                let dtype = self.objects[span.object].dtype;
+                let call = call(Operation::PutSignal, dtype, span.len, peer);
+                Template::Put(Put { call, peer, span, to, slot })
             }
             Lowered::Signal { signal, peer, .. } => {
                 let (peer, slot) = (peer_of(*peer), self.slot(*signal));
-                let call = with_peer(call(Operation::Signal, DType::U8, 0), peer);
-                refusals.push(Refusal::Signal(peer, slot));
-                templates.push(Template { call, kind: TemplateKind::Signal { peer, slot } });
+                let call = call(Operation::Signal, DType::U8, 0, peer);
+                Template::Signal(Signal { call, peer, slot })
             }
             Lowered::Wait { signals, .. } => {
-                for &(signal, peer, count) in signals {
+                templates.extend(signals.iter().map(|&(signal, peer, count)| {
                     let (peer, slot) = (peer_of(peer), self.slot(signal));
-                    let call =
-                        with_peer(call(Operation::WaitSignal, DType::U8, count as usize), peer);
-                    refusals.push(Refusal::Wait(peer, slot, count));
-                    let kind = TemplateKind::Wait { peer, slot, count };
-                    templates.push(Template { call, kind });
-                }
+                    let call = call(Operation::WaitSignal, DType::U8, count as usize, peer);
+                    Template::Wait(Wait { call, peer, slot, count })
+                }));
+                return Ok(());
             }
-        }
+        });
         Ok(())
     }
 
@@ -319,7 +291,8 @@ impl Preparing<'_> {
         }
         // The checks have seen that it is a rank of the communicator.
         call.root = kind.root().map(|&root| Rank::at(root as usize));
-        Ok(Template { call, kind: TemplateKind::Collective { name, send, recv } })
+        let reduction = call.reduction.map(Reduction::BuiltIn);
+        Ok(Template::Collective(Collective { name, call, reduction, send, recv, config: None }))
     }
 
     fn slot(&self, signal: ir::SignalId) -> Slot {

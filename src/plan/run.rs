@@ -11,10 +11,8 @@ use super::bound::Child;
 use super::call::{Call, Steps};
 use super::give::Run;
 use super::kernels::Kernel;
-use super::prepare::{Prepared, Spot, Step, Template, TemplateKind};
-use crate::backend::{
-    Collective, Op, Put, Reduction, Refusal, Signal, Span, Transfer, Wait, WindowId,
-};
+use super::prepare::{Prepared, Spot, Step, Template};
+use crate::backend::{Op, Refusal, Span, Target, WindowId};
 use crate::communicator::On;
 use crate::error::Error;
 use crate::unwind::{self, Panic};
@@ -224,36 +222,12 @@ pub(super) fn fill<'a, W: World>(
     template: &Template,
     places: &[Place<'a, W>],
 ) -> Op<'a, <W::Device as crate::Device>::Backend> {
-    let call = template.call;
-    let span = |spot: &Spot| span(spot, places);
-    match &template.kind {
-        TemplateKind::Collective { name, send, recv } => Op::Collective(Collective {
-            name: *name,
-            call,
-            reduction: call.reduction.map(Reduction::BuiltIn),
-            send: send.as_ref().map(span),
-            recv: recv.as_ref().map(span),
-            config: None,
-        }),
-        TemplateKind::Transfer { half, peer, spot } => {
-            Op::Transfer(Transfer { half: *half, call, peer: *peer, span: span(spot) })
-        }
-        TemplateKind::Put { peer, from, into, slot } => Op::Put(Put {
-            call,
-            peer: *peer,
-            span: span(from),
-            // Whatever is given for a window is one.
-            window: places[into.object].window.unwrap_or_default(),
-            offset: into.start * places[into.object].dtype.size(),
-            slot: *slot,
-        }),
-        TemplateKind::Signal { peer, slot } => {
-            Op::Signal(Signal { call, peer: *peer, slot: *slot })
-        }
-        TemplateKind::Wait { peer, slot, count } => {
-            Op::Wait(Wait { call, peer: *peer, slot: *slot, count: *count })
-        }
-    }
+    let target = |into: &Spot| Target {
+        // Whatever is given for a window is one.
+        window: places[into.object].window.unwrap_or_default(),
+        offset: into.start * places[into.object].dtype.size(),
+    };
+    template.map(|spot, _| span(spot, places), |none| match *none {}, target, |none| match *none {})
 }
 
 fn span<'a, W: World>(

@@ -2,7 +2,7 @@
 
 use typed_nccl_plan::build::{PlanBuilder, ring};
 
-use super::prepare::{Prepared, TemplateKind};
+use super::prepare::{Prepared, Template};
 use super::{Swapped, Timing, Values, bind};
 use crate::{Communicator, Host, Result, World};
 
@@ -26,7 +26,7 @@ fn wrong<W: World>(comm: &mut Communicator<W>, waits: bool, timing: Timing) -> R
     if !waits {
         let is_wait = |work: &Prepared| {
             matches!(work, Prepared::Group { operations, .. }
-                if operations.iter().any(|one| matches!(one.kind, TemplateKind::Wait { .. })))
+                if operations.iter().any(|one| matches!(one, Template::Wait(_))))
         };
         let first = put.fixed.steps.iter().position(|step| is_wait(&step.work));
         put.fixed.steps.remove(first.expect("a wait"));

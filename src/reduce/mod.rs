@@ -6,7 +6,7 @@ pub use pre_mul_sum::{FixedScalar, PreMulSum, ScalarInMemory, SettableScalar};
 
 use std::fmt;
 
-use crate::backend::Reduction;
+use crate::backend::{Reduction, form};
 use crate::communicator::Resources;
 use crate::{Device, DynElem, Float, Numeric, Result, World};
 
@@ -61,7 +61,7 @@ macro_rules! built_in {
                 &self,
                 _: &'r Resources<<W::Device as Device>::Backend>,
             ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
-                Ok(Reduction::BuiltIn(ReductionName::$name))
+                Ok(form::Reduction::BuiltIn(ReductionName::$name))
             }
         }
 
@@ -73,7 +73,7 @@ macro_rules! built_in {
                 &self,
                 _: &'r Resources<<W::Device as Device>::Backend>,
             ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
-                Ok(Reduction::BuiltIn(ReductionName::$name))
+                Ok(form::Reduction::BuiltIn(ReductionName::$name))
             }
         }
     )+ };

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::ReduceOp;
-use crate::backend::Reduction;
+use crate::backend::{Reduction, form};
 use crate::communicator::{Key, Resources};
 use crate::{Device, Numeric, Result, World};
 
@@ -53,7 +53,7 @@ impl<T: Numeric, W: World, S> ReduceOp<T, W> for PreMulSum<T, W, S> {
         &self,
         resources: &'r Resources<<W::Device as Device>::Backend>,
     ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
-        Ok(Reduction::Made(resources.operator(&self.key)?))
+        Ok(form::Reduction::Made(resources.operator(&self.key)?))
     }
 }
 

@@ -10,7 +10,7 @@ mod signals;
 
 pub use signals::{SignalSlot, Signals};
 
-use crate::backend::{Backend, Op, Put, Refusal, Signal, Slot, Wait};
+use crate::backend::{Backend, Op, Put, Refusal, Signal, Slot, Target, Wait};
 use crate::collectives::Draft;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{Error, NoSuchSignal, NoWindow, Operation, OutsideWindow, Site, TooManySignals};
@@ -48,8 +48,8 @@ impl<'c, W: World> On<'c, W> {
         let slot = self.slot(target.slot, site)?;
         let mut call = draft.call(Operation::PutSignal, span.len());
         call.peer = Some(peer);
-        let offset = start * size_of::<T>();
-        Ok(Op::Put(Put { call, peer, span, window: window.id, offset, slot }))
+        let to = Target { window: window.id, offset: start * size_of::<T>() };
+        Ok(Op::Put(Put { call, peer, span, to, slot }))
     }
 
     fn draft_signal(
@@ -133,7 +133,7 @@ impl<'c, W: World> On<'c, W> {
 /// have consumed nothing.
 fn turn_of<B: Backend>(op: &Result<Op<'_, B>>) -> Option<Refusal> {
     match op {
-        Ok(Op::Wait(wait)) => Some(Refusal::Wait(wait.peer, wait.slot, wait.count)),
+        Ok(op @ Op::Wait(_)) => Some(op.refusal()),
         _ => None,
     }
 }

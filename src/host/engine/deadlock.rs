@@ -12,8 +12,8 @@
 use std::collections::HashMap;
 
 use super::comm::{MemberState, Place};
-use super::flight::{HostOp, Phase};
-use super::pair::Side;
+use super::flight::{Booked, HostOp, Phase};
+use super::pair::ends;
 use super::state::{Out, State};
 use super::stream::{Current, Task};
 use super::wait::{On, Wait};
@@ -168,13 +168,11 @@ impl Looking<'_> {
             // A put that moves, or waits for a closure.
             Phase::OneSided(_) if flight.left > 0 => {}
             Phase::OneSided(at) => {
-                if let Some(HostOp::Wait { peer, .. }) = flight.ops.get(at) {
-                    needs.push(need(at, *peer));
-                }
+                needs.extend(flight.wait_at(at).map(|wait| need(at, wait.peer.index())));
             }
             Phase::Collectives => {
                 for (at, op) in flight.ops.iter().enumerate() {
-                    let HostOp::Collective { index, .. } = op else { continue };
+                    let HostOp { index, op: Booked::Collective(_) } = op else { continue };
                     let round = comm.seen_round(*index).filter(|round| round.holds(place.rank));
                     let Some(round) = round else { continue };
                     let part = |peer: usize| Need {
@@ -189,16 +187,11 @@ impl Looking<'_> {
             }
             Phase::Transfers => {
                 for (at, op) in flight.ops.iter().enumerate() {
-                    let (from, to, index, side, peer) = match op {
-                        HostOp::SendTo { peer, index, .. } => {
-                            (place.rank, *peer, *index, Side::Sender, *peer)
-                        }
-                        HostOp::RecvFrom { peer, index, .. } => {
-                            (*peer, place.rank, *index, Side::Receiver, *peer)
-                        }
-                        _ => continue,
-                    };
-                    if comm.seen_pairs(from, to).is_some_and(|pairs| pairs.is_half(index, side)) {
+                    let HostOp { index, op: Booked::Transfer(one) } = op else { continue };
+                    let peer = one.peer.index();
+                    let (from, to) = ends(place.rank, peer, one.half);
+                    let pairs = comm.seen_pairs(from, to);
+                    if pairs.is_some_and(|pairs| pairs.is_half(*index, one.half)) {
                         needs.push(need(at, peer));
                     }
                 }

@@ -1,11 +1,10 @@
 //! Faults: ranks that leave, and what cannot happen without them.
 
 use super::comm::{CommState, Gone, Place};
-use super::flight::{HostOp, Phase};
-use super::pair::Side;
+use super::flight::Phase;
 use super::state::{Out, State, Step};
 use crate::Rank;
-use crate::backend::Departure;
+use crate::backend::{Departure, Half};
 use crate::error::{Error, PeerFailed, Revocation};
 
 /// What a rank waits for that is at nothing yet.
@@ -16,15 +15,15 @@ impl CommState {
     fn waits_for(&self, rank: usize, other: usize) -> Option<String> {
         let flight = self.members[rank].flight.as_ref()?;
         if let Phase::OneSided(at) = flight.phase {
-            let Some(HostOp::Wait { call, peer, .. }) = flight.ops.get(at) else { return None };
-            return (*peer == other).then(|| call.to_string());
+            let wait = flight.wait_at(at)?;
+            return (wait.peer.index() == other).then(|| wait.call.to_string());
         }
         let mut rounds = (self.base..).zip(&self.rounds);
         let round = rounds.find(|(_, round)| round.holds(rank) && !round.has(other));
         if let Some((index, call)) = round.and_then(|(index, x)| Some((index, x.any_call()?))) {
             return Some(format!("collective #{index} ({call})"));
         }
-        [(rank, other, Side::Sender), (other, rank, Side::Receiver)].iter().find_map(
+        [(rank, other, Half::SendTo), (other, rank, Half::RecvFrom)].iter().find_map(
             |&(from, to, side)| {
                 let mut half = self.seen_pairs(from, to)?.half();
                 let (index, _, call) = half.find(|(_, here, _)| *here == side)?;
@@ -116,7 +115,7 @@ impl State {
         }
         let Some(pairs) = comm.seen_pairs(from, to) else { return };
         let Some((index, side, call)) = pairs.unanswered() else { return };
-        let missing = if side == Side::Sender { to } else { from };
+        let missing = if side == Half::SendTo { to } else { from };
         if comm.members[missing].gone.is_some() {
             self.lose(place, vec![missing], &format!("transfer #{index} ({call})"), out);
         }
@@ -127,8 +126,8 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
         let Phase::OneSided(at) = flight.phase else { return };
-        let Some(HostOp::Wait { call, peer, .. }) = flight.ops.get(at) else { return };
-        let (call, peer, left) = (*call, *peer, flight.left);
+        let Some(wait) = flight.wait_at(at) else { return };
+        let (call, peer, left) = (wait.call, wait.peer.index(), flight.left);
         let member = &comm.members[peer];
         let itself = peer == place.rank;
         if left == 0 && member.gone.is_some() && (member.is_idle() || itself) {
@@ -222,7 +221,7 @@ impl State {
         comm.forget_rounds();
         for (place, pairs) in comm.pairs.used() {
             for side in pairs.void() {
-                over.push(if side == Side::Sender { place / size } else { place % size });
+                over.push(if side == Half::SendTo { place / size } else { place % size });
             }
         }
         for rank in over {

@@ -6,31 +6,34 @@
 use super::comm::Place;
 use super::job::{Done, Job};
 use super::state::{Out, State, Step};
-use crate::backend::{Slot, WindowId};
+use crate::backend::form::{self, Put};
+use crate::backend::{Signal, Target, Wait};
 use crate::error::{Call, Error};
+use crate::host::Scale;
 use crate::host::moves::{Entry, Held, Moves};
 
-/// An operation of a group. `index` counts collectives, and transfers of a pair, as they are issued.
-pub(super) enum HostOp {
-    Collective { index: u64, entry: Option<Entry> },
-    SendTo { peer: usize, index: u64, call: Call, from: Option<Held> },
-    RecvFrom { peer: usize, index: u64, call: Call, to: Option<Held> },
-    Put { call: Call, peer: usize, from: Option<Held>, window: WindowId, offset: usize, slot: Slot },
-    Signal { call: Call, peer: usize, slot: Slot },
-    Wait { call: Call, peer: usize, slot: Slot, count: u64 },
+/// An operation of a group.
+pub(super) struct HostOp {
+    /// Counts collectives, and transfers of a pair, as they are issued.
+    pub(super) index: u64,
+    pub(super) op: Booked,
 }
 
+/// An operation that holds its memory until its data moves.
+pub(super) type Booked = form::Op<Option<Held>, Scale, Target, u8>;
+
 impl HostOp {
-    pub(super) fn call(&self) -> Option<Call> {
-        match self {
-            Self::Collective { entry, .. } => entry.as_ref().map(|entry| entry.call),
-            Self::SendTo { call, .. }
-            | Self::RecvFrom { call, .. }
-            | Self::Put { call, .. }
-            | Self::Signal { call, .. }
-            | Self::Wait { call, .. } => Some(*call),
-        }
+    pub(super) fn call(&self) -> Call {
+        self.op.call()
     }
+}
+
+/// What moves of a collective.
+pub(super) fn entry(queued: &mut form::Collective<Option<Held>, Scale, u8>) -> Entry {
+    let form::Collective { name, call, reduction, send, recv, config } = queued;
+    let (send, recv) = (send.take().flatten(), recv.take().flatten());
+    let (reduction, config) = (reduction.take(), *config);
+    Entry { name: *name, call: *call, reduction, send, recv, config }
 }
 
 pub(super) struct Flight {
@@ -59,15 +62,20 @@ impl Flight {
         Self { stream, ops, phase: Phase::OneSided(0), left: 0, void: false, refused }
     }
 
+    /// The operation `at`, if it is a wait.
+    pub(super) fn wait_at(&self, at: usize) -> Option<&Wait> {
+        match &self.ops.get(at)?.op {
+            Booked::Wait(wait) => Some(wait),
+            _ => None,
+        }
+    }
+
     /// Lets go of memory, after the lock; the list can be used again.
     fn give_back(mut self, out: &mut Out) -> Vec<HostOp> {
         for op in self.ops.drain(..) {
-            match op {
-                HostOp::Collective { entry, .. } => out.drop_entry(entry),
-                HostOp::SendTo { from: held, .. }
-                | HostOp::RecvFrom { to: held, .. }
-                | HostOp::Put { from: held, .. } => out.drop_held(held),
-                HostOp::Signal { .. } | HostOp::Wait { .. } => {}
+            let (read, written) = op.op.sides();
+            if read.into_iter().chain(written).any(Option::is_some) {
+                out.drop_op(op.op);
             }
         }
         self.ops
@@ -111,14 +119,12 @@ impl State {
                         }
                     } else {
                         flight.phase = Phase::Collectives;
-                        self.post_all(place, out, |op| matches!(op, HostOp::Collective { .. }));
+                        self.post_all(place, out, |op| matches!(op, Booked::Collective(_)));
                     }
                 }
                 Phase::Collectives => {
                     flight.phase = Phase::Transfers;
-                    self.post_all(place, out, |op| {
-                        matches!(op, HostOp::SendTo { .. } | HostOp::RecvFrom { .. })
-                    });
+                    self.post_all(place, out, |op| matches!(op, Booked::Transfer(_)));
                 }
                 Phase::Transfers => return self.land(place, out),
             }
@@ -126,25 +132,23 @@ impl State {
     }
 
     /// Posts every operation of a phase. All are counted first: one may be over at once.
-    fn post_all(&mut self, place: Place, out: &mut Out, of_phase: fn(&HostOp) -> bool) {
+    fn post_all(&mut self, place: Place, out: &mut Out, of_phase: fn(&Booked) -> bool) {
         let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) else { return };
-        flight.left = flight.ops.iter().filter(|op| of_phase(op)).count();
+        flight.left = flight.ops.iter().filter(|op| of_phase(&op.op)).count();
         for at in 0..flight.ops.len() {
             let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) else { return };
             if flight.void {
                 // Posting the one before broke the communicator: the rest is not waited for.
-                let rest = flight.ops[at..].iter().filter(|op| of_phase(op)).count();
+                let rest = flight.ops[at..].iter().filter(|op| of_phase(&op.op)).count();
                 flight.left = flight.left.saturating_sub(rest);
                 return;
             }
-            match &flight.ops[at] {
+            match &flight.ops[at].op {
                 op if !of_phase(op) => {}
-                HostOp::Collective { .. } => self.post_collective(place, at, out),
-                HostOp::SendTo { .. } | HostOp::RecvFrom { .. } => {
-                    self.post_transfer(place, at, out);
-                }
+                Booked::Collective(_) => self.post_collective(place, at, out),
+                Booked::Transfer(_) => self.post_transfer(place, at, out),
                 // One by one, before these.
-                HostOp::Put { .. } | HostOp::Signal { .. } | HostOp::Wait { .. } => {}
+                Booked::Put(_) | Booked::Signal(_) | Booked::Wait(_) => {}
             }
         }
     }
@@ -155,20 +159,21 @@ impl State {
         let Some(comm) = self.comm(place) else { return false };
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return false };
         if let Some(reason) = &flight.refused
-            && let HostOp::Put { peer, slot, .. } | HostOp::Signal { peer, slot, .. } =
-                &flight.ops[at]
+            && let Booked::Put(Put { peer, slot, .. }) | Booked::Signal(Signal { peer, slot, .. }) =
+                &flight.ops[at].op
         {
-            let (peer, slot, reason) = (*peer, *slot, reason.clone());
+            let (peer, slot, reason) = (peer.index(), *slot, reason.clone());
             flight.phase = Phase::OneSided(at + 1);
             self.raise(place, peer, slot, Err(reason));
             return true;
         }
-        match &mut flight.ops[at] {
-            HostOp::Collective { .. } | HostOp::SendTo { .. } | HostOp::RecvFrom { .. } => {}
-            HostOp::Put { call, peer, from, window, offset, slot } => {
-                let (peer, slot, site) = (*peer, *slot, call.site);
-                let to = comm.windows.get(window).and_then(|window| window.held(peer, *offset));
-                if let (Some(from), Some(to)) = (from.take(), to) {
+        match &mut flight.ops[at].op {
+            Booked::Collective(_) | Booked::Transfer(_) => {}
+            Booked::Put(Put { call, peer, span, to, slot }) => {
+                let (peer, slot, site) = (peer.index(), *slot, call.site);
+                let window = comm.windows.get(&to.window);
+                let to = window.and_then(|window| window.held(peer, to.offset));
+                if let (Some(from), Some(to)) = (span.take(), to) {
                     flight.left = 1;
                     flight.phase = Phase::OneSided(at + 1);
                     out.jobs.push(Job::new(
@@ -178,21 +183,20 @@ impl State {
                     return false;
                 }
             }
-            HostOp::Signal { call, peer, slot } => {
-                let (peer, slot, site) = (*peer, *slot, call.site);
+            Booked::Signal(Signal { call, peer, slot }) => {
+                let (peer, slot, site) = (peer.index(), *slot, call.site);
                 flight.phase = Phase::OneSided(at + 1);
                 self.raise(place, peer, slot, Ok(site));
                 return true;
             }
-            HostOp::Wait { peer, slot, count, .. } => {
-                let (peer, slot, count) = (*peer, *slot, *count);
+            Booked::Wait(Wait { call, peer, slot, count }) => {
+                let (call, peer, slot, count) = (*call, peer.index(), *slot, u64::from(*count));
                 let Some(consumed) = comm.signals.consume(place.rank, peer, slot, count) else {
                     self.check_wait(place, out);
                     return false;
                 };
                 let refused = comm.signals.take_refusal(place.rank, peer, slot);
-                let call = comm.members[place.rank].flight.as_ref().and_then(|f| f.ops[at].call());
-                if let (Some(reason), Some(call)) = (refused, call) {
+                if let Some(reason) = refused {
                     let error = super::round::refused(comm.name, peer, call, reason);
                     comm.members[place.rank].pend(error);
                 }

@@ -44,15 +44,13 @@ use comm::CommState;
 use crowd::Crowd;
 use flight::HostOp;
 use job::Job;
-use pair::Side;
 use state::{Out, State, Work};
 use stream::{Closure, Task};
 
 use super::mirror::Ended;
-use super::moves::{Entry, Held};
+use super::moves::Held;
 use super::{HostBackend, hazards};
 use crate::backend::{Blame, Departure, Half, Join, Op, Refusal, WindowId};
-use crate::communicator::CallConfig;
 use crate::error::{Error, Panicked, Site, Surplus};
 use crate::memory::Allocation;
 use crate::unwind;
@@ -140,13 +138,13 @@ impl Engine {
         for refusal in refusals {
             match *refusal {
                 Refusal::Collective => state.refuse_collective(place, reason.clone(), &mut out),
-                Refusal::SendTo(to) => {
-                    let (side, to) = (Side::Sender, to.index());
-                    state.refuse_transfer(place, side, to, reason.clone(), &mut out);
+                Refusal::SendTo(peer) => {
+                    let reason = reason.clone();
+                    state.refuse_transfer(place, Half::SendTo, peer.index(), reason, &mut out);
                 }
-                Refusal::RecvFrom(from) => {
-                    let (side, from) = (Side::Receiver, from.index());
-                    state.refuse_transfer(place, side, from, reason.clone(), &mut out);
+                Refusal::RecvFrom(peer) => {
+                    let reason = reason.clone();
+                    state.refuse_transfer(place, Half::RecvFrom, peer.index(), reason, &mut out);
                 }
                 Refusal::Signal(to, slot) => {
                     state.raise(place, to.index(), slot, Err(reason.clone()));
@@ -384,53 +382,21 @@ impl CommState {
             *count += 1;
             *count - 1
         };
-        let op = match op {
-            Op::Collective(c) => {
-                let entry = Entry {
-                    name: c.name,
-                    call: c.call,
-                    config: c.config.map_or(0, CallConfig::digest),
-                    reduction: c.reduction.map(Into::into),
-                    send: c.send.as_ref().map(|span| Held::of(span, c.call.dtype)),
-                    recv: c.recv.as_ref().map(|span| Held::of(span, c.call.dtype)),
-                };
-                HostOp::Collective {
-                    index: next(&mut self.members[rank].collectives),
-                    entry: Some(entry),
-                }
-            }
-            Op::Transfer(t) => {
-                let (call, peer, held) =
-                    (t.call, t.peer.index(), Some(Held::of(&t.span, t.call.dtype)));
-                match t.half {
-                    Half::SendTo => {
-                        let index = next(&mut self.pairs(rank, peer).sent);
-                        HostOp::SendTo { peer, index, call, from: held }
-                    }
-                    Half::RecvFrom => {
-                        let index = next(&mut self.pairs(peer, rank).received);
-                        HostOp::RecvFrom { peer, index, call, to: held }
-                    }
-                }
-            }
-            Op::Put(p) => HostOp::Put {
-                call: p.call,
-                peer: p.peer.index(),
-                from: Some(Held::of(&p.span, p.call.dtype)),
-                window: p.window,
-                offset: p.offset,
-                slot: p.slot,
+        let index = match op {
+            Op::Collective(_) => next(&mut self.members[rank].collectives),
+            Op::Transfer(one) => match one.half {
+                Half::SendTo => next(&mut self.pairs(rank, one.peer.index()).sent),
+                Half::RecvFrom => next(&mut self.pairs(one.peer.index(), rank).received),
             },
-            Op::Signal(s) => HostOp::Signal { call: s.call, peer: s.peer.index(), slot: s.slot },
-            Op::Wait(w) => HostOp::Wait {
-                call: w.call,
-                peer: w.peer.index(),
-                slot: w.slot,
-                count: u64::from(w.count),
-            },
+            Op::Put(_) | Op::Signal(_) | Op::Wait(_) => 0,
         };
-        let last = &mut self.members[rank].last;
-        *last = op.call().or(*last);
-        op
+        self.members[rank].last = Some(op.call());
+        let op = op.map(
+            |span, dtype| Some(Held::of(span, dtype)),
+            |scale| (*scale).clone(),
+            |target| *target,
+            |config| config.digest(),
+        );
+        HostOp { index, op }
     }
 }

@@ -3,10 +3,11 @@
 //! Nothing of it happens where the check is off: a communicator has no clocks then.
 
 use super::comm::Place;
-use super::flight::HostOp;
+use super::flight::Booked;
 use super::state::State;
 use super::stream::StreamState;
 use crate::backend::Slot;
+use crate::backend::form::Put;
 use crate::host::hazards::{self, CommOrder, PutBy, StreamOrder};
 use crate::host::moves::Entry;
 
@@ -57,16 +58,16 @@ impl State {
         let Some(order) = comm.order.as_deref_mut() else { return };
         let flight = comm.members[place.rank].flight.as_ref();
         let Some(flight) = flight.filter(|flight| flight.refused.is_none()) else { return };
-        let HostOp::Put { call, peer, from: Some(from), window, offset, slot } = &flight.ops[at]
-        else {
+        let Booked::Put(Put { call, peer, span: Some(from), to, slot }) = &flight.ops[at].op else {
             return;
         };
-        let to = comm.windows.get(window).and_then(|window| window.held(*peer, *offset));
+        let (peer, window) = (peer.index(), comm.windows.get(&to.window));
+        let to = window.and_then(|window| window.held(peer, to.offset));
         let (Some(to), Some(stream)) = (to, clock(streams.get(flight.stream))) else { return };
         let source = from.whole(false);
-        let healths = [place.rank, *peer].map(|rank| comm.members[rank].health.as_ref());
+        let healths = [place.rank, peer].map(|rank| comm.members[rank].health.as_ref());
         let (name, call, context) = (comm.name, *call, slot.context);
-        let by = PutBy { name, call, from: place.rank, to: *peer, context, healths };
+        let by = PutBy { name, call, from: place.rank, to: peer, context, healths };
         order.put(stream, &by, &source, &to.touch(0, source.bytes, true));
     }
 
@@ -103,19 +104,11 @@ impl State {
         let flight = comm.members[place.rank].flight.as_ref();
         let Some(flight) = flight.filter(|flight| flight.refused.is_none()) else { return };
         let Some(stream) = clock(streams.get(flight.stream)) else { return };
-        let (call, read, written) = match &flight.ops[at] {
-            HostOp::Collective { entry: Some(entry), .. } => {
-                (&entry.call, entry.send.as_ref(), entry.recv.as_ref())
-            }
-            HostOp::SendTo { call, from, .. } => (call, from.as_ref(), None),
-            HostOp::RecvFrom { call, to, .. } => (call, None, to.as_ref()),
-            HostOp::Collective { entry: None, .. }
-            | HostOp::Put { .. }
-            | HostOp::Signal { .. }
-            | HostOp::Wait { .. } => return,
-        };
-        let read = read.map(|held| held.whole(false));
-        hazards::operates(stream, call, read, written.map(|held| held.whole(true)));
+        let op = &flight.ops[at].op;
+        let (read, written) = op.sides();
+        let read = read.and_then(Option::as_ref).map(|held| held.whole(false));
+        let written = written.and_then(Option::as_ref).map(|held| held.whole(true));
+        hazards::operates(stream, &op.call(), read, written);
     }
 
     /// A collective has all of these ranks, and begins to move.

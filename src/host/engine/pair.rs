@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 
 use super::comm::{CommState, Place};
-use super::flight::HostOp;
+use super::flight::{Booked, HostOp};
 use super::job::{Done, Job};
 use super::round::{mismatch, refused};
 use super::state::{Out, State};
 use crate::Rank;
+use crate::backend::Half;
 use crate::error::{Call, Error};
 use crate::host::moves::{Held, Moves};
 
@@ -45,19 +46,12 @@ enum End {
     Over,
 }
 
-/// Which end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Sender,
-    Receiver,
-}
-
 impl Transfer {
     /// Which end is here, and its call, if the other is missing.
-    fn half(&self) -> Option<(Side, Call)> {
+    fn half(&self) -> Option<(Half, Call)> {
         match (&self.send, &self.recv) {
-            (End::Here { call, .. }, End::Missing) => Some((Side::Sender, *call)),
-            (End::Missing, End::Here { call, .. }) => Some((Side::Receiver, *call)),
+            (End::Here { call, .. }, End::Missing) => Some((Half::SendTo, *call)),
+            (End::Missing, End::Here { call, .. }) => Some((Half::RecvFrom, *call)),
             _ => None,
         }
     }
@@ -68,15 +62,15 @@ impl Pairs {
         self.transfers.get_mut(usize::try_from(index.checked_sub(self.base)?).ok()?)
     }
 
-    fn set(&mut self, index: u64, side: Side, end: End) {
+    fn set(&mut self, index: u64, side: Half, end: End) {
         // Those that wait in queues have their place: see `CommState::set_part`.
         while self.base + self.transfers.len() as u64 <= index {
             self.transfers.push_back(Transfer::default());
         }
         if let Some(transfer) = self.get(index) {
             match side {
-                Side::Sender => transfer.send = end,
-                Side::Receiver => transfer.recv = end,
+                Half::SendTo => transfer.send = end,
+                Half::RecvFrom => transfer.recv = end,
             }
         }
     }
@@ -92,12 +86,12 @@ impl Pairs {
     }
 
     /// Transfers with one end here and the other missing: number, which end is here, its call.
-    pub(super) fn half(&self) -> impl Iterator<Item = (u64, Side, Call)> {
+    pub(super) fn half(&self) -> impl Iterator<Item = (u64, Half, Call)> {
         self.half_from(self.base)
     }
 
     /// The same, from this number on, which is in the list or behind it.
-    fn half_from(&self, first: u64) -> impl Iterator<Item = (u64, Side, Call)> {
+    fn half_from(&self, first: u64) -> impl Iterator<Item = (u64, Half, Call)> {
         let passed = usize::try_from(first - self.base).unwrap_or(usize::MAX);
         (first..)
             .zip(self.transfers.iter().skip(passed))
@@ -106,26 +100,26 @@ impl Pairs {
 
     /// The first transfer with one end here whose other rank has not issued its own. Those that both
     /// have issued are passed over as a whole: there may be as many as a program likes.
-    pub(super) fn unanswered(&self) -> Option<(u64, Side, Call)> {
+    pub(super) fn unanswered(&self) -> Option<(u64, Half, Call)> {
         let answered = self.sent.min(self.received).max(self.base);
         self.half_from(answered).find(|(index, side, _)| match side {
-            Side::Sender => self.received <= *index,
-            Side::Receiver => self.sent <= *index,
+            Half::SendTo => self.received <= *index,
+            Half::RecvFrom => self.sent <= *index,
         })
     }
 
     /// Whether a transfer waits for its other end.
-    pub(super) fn is_half(&self, index: u64, side: Side) -> bool {
+    pub(super) fn is_half(&self, index: u64, side: Half) -> bool {
         let at = index.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
         let transfer = at.and_then(|at| self.transfers.get(at));
         transfer.and_then(Transfer::half).is_some_and(|(here, _)| here == side)
     }
 
     /// Forgets every transfer that does not move; hands back which ends had a group waiting.
-    pub(super) fn void(&mut self) -> Vec<Side> {
+    pub(super) fn void(&mut self) -> Vec<Half> {
         let mut ends = Vec::new();
         for t in self.transfers.iter_mut().filter(|t| !t.moving) {
-            for (side, end) in [(Side::Sender, &mut t.send), (Side::Receiver, &mut t.recv)] {
+            for (side, end) in [(Half::SendTo, &mut t.send), (Half::RecvFrom, &mut t.recv)] {
                 if let End::Here { .. } = std::mem::replace(end, End::Over) {
                     ends.push(side);
                 }
@@ -148,7 +142,7 @@ impl CommState {
 
     fn take_held(&mut self, rank: usize, at: usize) -> Option<Held> {
         match &mut self.members[rank].flight.as_mut()?.ops[at] {
-            HostOp::SendTo { from: held, .. } | HostOp::RecvFrom { to: held, .. } => held.take(),
+            HostOp { op: Booked::Transfer(one), .. } => one.span.take(),
             _ => None,
         }
     }
@@ -160,11 +154,8 @@ impl State {
         self.order_operates(place, at);
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
-        let (side, peer, index, call) = match &flight.ops[at] {
-            HostOp::SendTo { peer, index, call, .. } => (Side::Sender, *peer, *index, *call),
-            HostOp::RecvFrom { peer, index, call, .. } => (Side::Receiver, *peer, *index, *call),
-            _ => return,
-        };
+        let HostOp { index, op: Booked::Transfer(one) } = &flight.ops[at] else { return };
+        let (index, side, peer, call) = (*index, one.half, one.peer.index(), one.call);
         let refused = flight.refused.clone();
         let is_refused = refused.is_some();
         let end = refused.map_or(End::Here { at, call }, |reason| End::Refused { reason });
@@ -180,7 +171,7 @@ impl State {
     pub(super) fn refuse_transfer(
         &mut self,
         place: Place,
-        side: Side,
+        side: Half,
         peer: usize,
         reason: Error,
         out: &mut Out,
@@ -189,8 +180,8 @@ impl State {
         let (broken, (from, to)) = (comm.broken, ends(place.rank, peer, side));
         let pairs = comm.pairs(from, to);
         let count = match side {
-            Side::Sender => &mut pairs.sent,
-            Side::Receiver => &mut pairs.received,
+            Half::SendTo => &mut pairs.sent,
+            Half::RecvFrom => &mut pairs.received,
         };
         let index = *count;
         *count += 1;
@@ -256,9 +247,9 @@ impl State {
 }
 
 /// Sender and receiver of a transfer between this rank and a peer.
-fn ends(rank: usize, peer: usize, side: Side) -> (usize, usize) {
+pub(super) fn ends(rank: usize, peer: usize, side: Half) -> (usize, usize) {
     match side {
-        Side::Sender => (rank, peer),
-        Side::Receiver => (peer, rank),
+        Half::SendTo => (rank, peer),
+        Half::RecvFrom => (peer, rank),
     }
 }

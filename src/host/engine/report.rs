@@ -1,11 +1,12 @@
 //! Reports: what keeps a stream from going on.
 
 use super::comm::Place;
-use super::flight::{HostOp, Phase};
-use super::pair::Side;
+use super::flight::{Booked, HostOp, Phase};
 use super::state::State;
 use super::stream::{Current, Point, Task};
-use crate::backend::{Blame, Culprit};
+use super::window::Window;
+use crate::backend::form::{Put, Transfer};
+use crate::backend::{Blame, Culprit, Half, Wait};
 
 /// How many streams a report follows.
 const DEPTH: usize = 8;
@@ -57,10 +58,11 @@ impl State {
         let report = match flight.phase {
             // A put goes on to the next operation when it begins to move.
             Phase::OneSided(at) if flight.left > 0 => match flight.ops.get(at.wrapping_sub(1)) {
-                Some(HostOp::Put { call, peer, window, offset, .. }) => {
-                    let bytes = call.count * call.dtype.size();
-                    let window = comm.windows.get(window);
-                    match window.and_then(|window| window.closure_at(*peer, *offset, bytes)) {
+                Some(HostOp { op: Booked::Put(Put { call, peer, to, .. }), .. }) => {
+                    let window = comm.windows.get(&to.window);
+                    let at =
+                        |window: &Window| window.closure_at(peer.index(), to.offset, call.bytes());
+                    match window.and_then(at) {
                         Some(site) => format!(
                             "{call}, on {name}, waits for the closure that rank {peer} launched at {}, which has the memory",
                             site
@@ -70,13 +72,14 @@ impl State {
                 }
                 _ => String::new(),
             },
-            Phase::OneSided(at) => match flight.ops.get(at) {
-                Some(HostOp::Wait { call, peer, slot, .. }) => {
-                    let arrived = comm.signals.count(place.rank, *peer, *slot);
-                    let last = last_seen(comm, *peer);
+            Phase::OneSided(at) => match flight.wait_at(at) {
+                Some(Wait { call, peer, slot, .. }) => {
+                    let peer = peer.index();
+                    let arrived = comm.signals.count(place.rank, peer, *slot);
+                    let last = last_seen(comm, peer);
                     format!("{call}, on {name}: {arrived} arrived; rank {peer} {last}")
                 }
-                _ => String::new(),
+                None => String::new(),
             },
             Phase::Collectives => {
                 let index = comm
@@ -100,18 +103,16 @@ impl State {
             }
             Phase::Transfers => {
                 let waiting = flight.ops.iter().find_map(|op| match op {
-                    HostOp::SendTo { peer, index, call, from: Some(_) } => {
-                        Some((Side::Sender, *peer, *index, *call))
-                    }
-                    HostOp::RecvFrom { peer, index, call, to: Some(_) } => {
-                        Some((Side::Receiver, *peer, *index, *call))
+                    HostOp { index, op: Booked::Transfer(one) } if one.span.is_some() => {
+                        Some((*index, one))
                     }
                     _ => None,
                 });
-                let (side, peer, index, call) = waiting?;
-                let issued = match side {
-                    Side::Sender => comm.seen_pairs(place.rank, peer).map(|pairs| pairs.received),
-                    Side::Receiver => comm.seen_pairs(peer, place.rank).map(|pairs| pairs.sent),
+                let (index, &Transfer { half, call, peer, .. }) = waiting?;
+                let peer = peer.index();
+                let issued = match half {
+                    Half::SendTo => comm.seen_pairs(place.rank, peer).map(|pairs| pairs.received),
+                    Half::RecvFrom => comm.seen_pairs(peer, place.rank).map(|pairs| pairs.sent),
                 };
                 let what = match issued > Some(index) {
                     true => "enqueued its part behind work that is not over".to_owned(),

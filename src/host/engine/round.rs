@@ -1,7 +1,7 @@
 //! Rounds: one collective, from its first arrival to its end on all ranks.
 
 use super::comm::{CommState, Place};
-use super::flight::HostOp;
+use super::flight::{Booked, HostOp, entry};
 use super::job::{Done, Job};
 use super::state::{Out, State};
 use crate::Rank;
@@ -174,11 +174,11 @@ impl State {
         self.order_operates(place, at);
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.as_mut() else { return };
-        let HostOp::Collective { index, entry: Some(entry) } = &flight.ops[at] else { return };
-        let (index, call) = (*index, (entry.call, entry.config));
+        let HostOp { index, op: Booked::Collective(one) } = &flight.ops[at] else { return };
+        let (index, call) = (*index, (one.call, one.config.unwrap_or(0)));
         let part = match &flight.refused {
             Some(reason) => Arrival::Refused { reason: reason.clone() },
-            None if entry.call.count == 0 => Arrival::Empty { call },
+            None if one.call.count == 0 => Arrival::Empty { call },
             None => Arrival::Here { at, call },
         };
         let waits = matches!(part, Arrival::Here { .. });
@@ -228,9 +228,9 @@ impl State {
             };
             let at = *at;
             if let Some(flight) = comm.members[rank].flight.as_mut()
-                && let HostOp::Collective { entry, .. } = &mut flight.ops[at]
+                && let Booked::Collective(queued) = &mut flight.ops[at].op
             {
-                entries.extend(entry.take());
+                entries.push(entry(queued));
                 if is_checked {
                     ranks.push(rank);
                 }

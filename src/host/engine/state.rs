@@ -9,14 +9,14 @@ use slab::Slab;
 
 use super::comm::{CommState, Place};
 use super::crowd::Homes;
-use super::flight::HostOp;
+use super::flight::{Booked, HostOp};
 use super::job::{Job, Parked};
 use super::stream::{Closure, Progress, StreamState};
 use super::wait::{Looked, Wait};
 use super::window::Window;
 use crate::communicator::Health;
 use crate::error::Site;
-use crate::host::moves::{Entry, Held};
+use crate::host::moves::Held;
 
 /// Streams, communicators, and work that is ready.
 #[derive(Default)]
@@ -74,7 +74,7 @@ pub(super) struct Out {
 #[expect(dead_code, reason = "kept to be dropped")]
 enum Void {
     Job(Job),
-    Entry(Entry),
+    Op(Booked),
     Held(Held),
     Comm(Box<CommState>),
     Window(Window),
@@ -124,8 +124,8 @@ impl Out {
         self.void.extend(self.jobs.drain(..).map(Void::Job));
     }
 
-    pub(super) fn drop_entry(&mut self, entry: Option<Entry>) {
-        self.void.extend(entry.map(Void::Entry));
+    pub(super) fn drop_op(&mut self, op: Booked) {
+        self.void.push(Void::Op(op));
     }
 
     pub(super) fn drop_held(&mut self, held: Option<Held>) {

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::comm::Place;
 use super::deadlock::{Need, Node, Why};
-use super::flight::HostOp;
+use super::flight::{Booked, HostOp};
 use super::state::{Out, State};
 use super::stream::{Current, Task};
 use super::wait::{On, Wait};
 use crate::Rank;
+use crate::backend::Signal;
+use crate::backend::form::Put;
 use crate::error::{Call, Deadlock, Error, Operation, PeerFailed};
 
 /// A step of the way from one wait to the next.
@@ -284,35 +286,34 @@ impl State {
     }
 
     fn call_at(&self, place: Place, at: usize) -> Option<Call> {
-        self.seen_member(place)?.flight.as_ref()?.ops.get(at)?.call()
+        Some(self.seen_member(place)?.flight.as_ref()?.ops.get(at)?.call())
     }
 
     /// A peer's part of an operation of the group that a rank is at, where it is enqueued.
     fn part_of(&self, place: Place, at: usize, peer: usize, queued: &Queued) -> Option<Enqueued> {
         let rank = place.rank;
         let op = self.seen_member(place)?.flight.as_ref()?.ops.get(at)?;
-        let is_it = |other: &&HostOp| match (op, *other) {
-            (HostOp::Collective { index: a, .. }, HostOp::Collective { index: b, .. }) => a == b,
-            (HostOp::SendTo { index: a, .. }, HostOp::RecvFrom { peer, index: b, .. })
-            | (HostOp::RecvFrom { index: a, .. }, HostOp::SendTo { peer, index: b, .. }) => {
-                (a, rank) == (b, *peer)
+        let is_it = |other: &&HostOp| match (&op.op, &other.op) {
+            (Booked::Collective(_), Booked::Collective(_)) => op.index == other.index,
+            (Booked::Transfer(a), Booked::Transfer(b)) => {
+                a.half != b.half && (op.index, rank) == (other.index, b.peer.index())
             }
-            (HostOp::Wait { slot: a, .. }, HostOp::Put { peer, slot: b, .. })
-            | (HostOp::Wait { slot: a, .. }, HostOp::Signal { peer, slot: b, .. }) => {
-                (a, rank) == (b, *peer)
+            (Booked::Wait(a), Booked::Put(Put { peer, slot, .. }))
+            | (Booked::Wait(a), Booked::Signal(Signal { peer, slot, .. })) => {
+                (a.slot, rank) == (*slot, peer.index())
             }
             _ => false,
         };
         let theirs = place.of(peer);
         if let Some(flight) = &self.seen_member(theirs)?.flight
-            && let Some(call) = flight.ops.iter().find(is_it).and_then(HostOp::call)
+            && let Some(call) = flight.ops.iter().find(is_it).map(HostOp::call)
         {
             return Some(Enqueued { call, stream: flight.stream, in_flight: true });
         }
         queued.get(&theirs)?.iter().find_map(|&stream| {
             self.streams.get(stream)?.queue.iter().find_map(|task| match task {
                 Task::Group { place, ops, .. } if *place == theirs => {
-                    let call = ops.iter().find(is_it)?.call()?;
+                    let call = ops.iter().find(is_it)?.call();
                     Some(Enqueued { call, stream, in_flight: false })
                 }
                 _ => None,

@@ -14,10 +14,10 @@ use collective::Collective;
 use super::block::{self, Block, InUse, Touch};
 use super::engine::Parked;
 use super::{HostBackend, Scale};
-use crate::backend::{Reduction, Span};
-use crate::error::{Call, CollectiveName};
+use crate::DType;
+use crate::backend::Span;
+use crate::backend::form::{self, Reduction};
 use crate::memory::Allocation;
-use crate::{DType, ReductionName};
 
 /// How many bytes of each rank one chunk covers.
 const CHUNK: usize = 64 * 1024;
@@ -68,31 +68,10 @@ impl Held {
 }
 
 /// A reduction with its operator's scalar.
-#[derive(Clone)]
-pub(super) enum Combine {
-    BuiltIn(ReductionName),
-    Scaled(Scale),
-}
+pub(super) type Combine = Reduction<Scale>;
 
-impl From<Reduction<'_, HostBackend>> for Combine {
-    fn from(reduction: Reduction<'_, HostBackend>) -> Self {
-        match reduction {
-            Reduction::BuiltIn(name) => Self::BuiltIn(name),
-            Reduction::Made(scale) => Self::Scaled(scale.clone()),
-        }
-    }
-}
-
-/// One rank's part of a collective.
-pub(super) struct Entry {
-    pub(super) name: CollectiveName,
-    pub(super) call: Call,
-    /// How it is configured, as a number.
-    pub(super) config: u8,
-    pub(super) reduction: Option<Combine>,
-    pub(super) send: Option<Held>,
-    pub(super) recv: Option<Held>,
-}
+/// One rank's part of a collective; how it is configured is a number.
+pub(super) type Entry = form::Collective<Held, Scale, u8>;
 
 /// The movement of one operation.
 pub(super) enum Moves {

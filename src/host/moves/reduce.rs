@@ -124,7 +124,7 @@ fn each<T: Arith>(acc: &mut [T::Acc], from: &[T], f: impl Fn(T::Acc, T::Acc) -> 
 /// Combines one rank's elements into the accumulator.
 fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<&Combine>, first: bool) {
     match how {
-        Some(Combine::Scaled(scale)) => {
+        Some(Combine::Made(scale)) => {
             let scale = T::raise(scalar::<T>(scale));
             if first {
                 for (a, x) in acc.iter_mut().zip(from) {
