@@ -2,6 +2,8 @@
 
 use std::sync::Weak;
 
+use serde::Serialize;
+
 use crate::Rank;
 
 /// Carries a backend's messages between ranks that do not share memory.
@@ -13,6 +15,16 @@ pub trait Wire: Send + Sync {
     /// Who is told of messages and of deaths. What came before is kept, and delivered first; a rank
     /// that sends more than a bounded number of messages before that is taken for broken.
     fn listen(&self, listener: Weak<dyn Listener>);
+}
+
+impl dyn Wire {
+    /// [`tell`](Self::tell) with a value. One that does not encode is not sent.
+    pub(crate) fn send(&self, to: Option<Rank>, message: &impl Serialize) {
+        match postcard::to_stdvec(message) {
+            Ok(bytes) => self.tell(to, bytes),
+            Err(error) => log::error!("a message to other ranks does not encode: {error}"),
+        }
+    }
 }
 
 /// Hears what comes over a [`Wire`], on the thread that carries the messages of the whole process: it

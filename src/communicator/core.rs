@@ -232,10 +232,8 @@ impl<B: Backend> Core<B> {
     ) -> Result<Arc<T>> {
         self.health.check()?;
         self.may_wait(operation, site)?;
-        let control = self.control()?;
-        let ticket = control.post(operation, site, Vec::new());
-        self.collect(ticket, operation, site)?;
-        Ok(control.shared(ticket, make))
+        let ticket = self.barrier(operation, site)?;
+        Ok(self.control()?.shared(ticket, make))
     }
 
     /// Waits until everything that this rank enqueued on the communicator is over: its puts among it.

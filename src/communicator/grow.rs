@@ -17,7 +17,7 @@ use super::ready::Live;
 use super::starting::Starting;
 use super::{CanGrow, Communicator, Core, Health, State};
 use crate::backend::{Backend, Departure, Lifecycle};
-use crate::control::{Invitation, Parts, Topic, UniqueId, bad_invitation};
+use crate::control::{Invitation, Topic, UniqueId, bad_invitation};
 use crate::error::{Deadline, Error, Failed, InitFailed, PeerFailed, Site, Timeout};
 use crate::{Device, Rank, Result, World};
 
@@ -29,13 +29,8 @@ const GROW: Topic = "grow";
 /// How long a rank waits for what a rank that died had said to others.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// What each rank says when newcomers are invited.
-#[derive(Serialize, Deserialize)]
-struct Invites {
-    newcomers: u32,
-    /// Where they come: of rank 0.
-    place: Option<UniqueId>,
-}
+/// What each rank says when newcomers are invited: how many, and rank 0 where they come.
+type Invites = (u32, Option<UniqueId>);
 
 /// What each member says before it meets the newcomers.
 #[derive(Serialize, Deserialize)]
@@ -104,14 +99,9 @@ impl<W: World, S: State> Communicator<W, S> {
         let open = || control.open_door(Back::<W>::IN_PROCESS);
         let place = (core.rank.index() == 0).then(open).transpose();
         let place = place.inspect_err(|_| control.refuse("an invitation to nowhere", site))?;
-        // Numbers and bytes always encode.
-        let said = postcard::to_stdvec(&Invites { newcomers, place }).unwrap_or_default();
-        let ticket = control.post(INVITE, site, said);
-        let parts = core.collect(ticket, INVITE, site)?;
-        let said: Vec<Option<Invites>> =
-            parts.iter().map(|part| postcard::from_bytes(part).ok()).collect();
-        for (rank, said) in said.iter().enumerate() {
-            let theirs = said.as_ref().map_or(0, |said| said.newcomers);
+        let ticket = core.post(&(newcomers, place), INVITE, site)?;
+        let said: Vec<Invites> = core.read(&core.collect(ticket, INVITE, site)?, INVITE)?;
+        for (rank, &(theirs, _)) in said.iter().enumerate() {
             if theirs != newcomers {
                 let why = format!(
                     "rank {rank} invites {theirs} newcomers and this rank {newcomers}: invite as many on all ranks"
@@ -119,7 +109,7 @@ impl<W: World, S: State> Communicator<W, S> {
                 return Err(bad_invitation(why, site));
             }
         }
-        let place = said.into_iter().flatten().next().and_then(|first| first.place);
+        let place = said.into_iter().next().and_then(|(_, place)| place);
         let place =
             place.ok_or_else(|| bad_invitation("rank 0 says nowhere to come".into(), site))?;
         let invitation = Invitation::new(place, members, newcomers, core.generation);
@@ -232,12 +222,9 @@ impl<W: World> Live<W> {
         let report = self.idle(Instant::now(), site)?;
         let by = may.map(|()| invitation.place()).map_err(str::to_owned);
         let words = Back::<W>::last_words(core.comm()?);
-        // Bytes and texts always encode.
-        let said = postcard::to_stdvec(&Comes { by, words }).unwrap_or_default();
-        let ticket = control.post(GROW, site, said);
-        let parts = core.collect(ticket, GROW, site)?;
+        let all = core.gather(&Comes { by, words }, GROW, site)?;
         may.map_err(|why| bad_invitation(why.to_owned(), site))?;
-        let words = one_invitation(&parts, invitation, site)?;
+        let words = one_invitation(all, invitation, site)?;
         let pending = std::iter::from_fn(|| core.health.take_pending());
         let mut reports: Vec<Error> = report.into_iter().chain(pending).collect();
         reports.extend(self.leftovers(&words)?);
@@ -246,23 +233,16 @@ impl<W: World> Live<W> {
 }
 
 /// Whether all members come by one invitation; what they did with the communicator that there is.
-fn one_invitation(parts: &Parts, own: &Invitation, site: Site) -> Result<Vec<Arc<[u8]>>> {
-    let mut words = Vec::with_capacity(parts.len());
-    for (rank, part) in parts.iter().enumerate() {
-        let why = match postcard::from_bytes::<Comes>(part) {
-            Ok(Comes { by: Ok(by), words: said }) if by == own.place() => {
-                words.push(said.into());
-                continue;
-            }
-            Ok(Comes { by: Ok(_), .. }) => {
-                format!("rank {rank} comes by another one: give the same on all ranks")
-            }
-            Ok(Comes { by: Err(why), .. }) => format!("rank {rank} cannot take its own: {why}"),
-            Err(_) => format!("rank {rank} says nothing that this version reads"),
+fn one_invitation(all: Vec<Comes>, own: &Invitation, site: Site) -> Result<Vec<Arc<[u8]>>> {
+    let read = |(rank, Comes { by, words }): (usize, Comes)| {
+        let why = match by {
+            Ok(by) if by == own.place() => return Ok(words.into()),
+            Ok(_) => format!("rank {rank} comes by another one: give the same on all ranks"),
+            Err(why) => format!("rank {rank} cannot take its own: {why}"),
         };
-        return Err(bad_invitation(why, site));
-    }
-    Ok(words)
+        Err(bad_invitation(why, site))
+    };
+    all.into_iter().enumerate().map(read).collect()
 }
 
 /// Meets the other members and the newcomers. What ends the communicator that there is ends this too.
@@ -299,9 +279,7 @@ fn tell_members<B: Backend>(
 ) -> Result<()> {
     let control = core.control()?;
     let came = own.map_or(Came::Well, Came::of);
-    // Numbers and texts always encode.
-    let said = postcard::to_stdvec(&came).unwrap_or_default();
-    let ticket = control.post(GROW, site, said);
+    let ticket = core.post(&came, GROW, site)?;
     let started = Instant::now();
     let parts = match core.collect(ticket, GROW, site) {
         // Whether a rank that died has told the others is known when they have told this one.
@@ -316,11 +294,7 @@ fn tell_members<B: Backend>(
         },
         parts => parts?,
     };
-    let read = |part: &Arc<[u8]>| {
-        postcard::from_bytes(part).unwrap_or_else(|_| Came::Failed("it says nothing".to_owned()))
-    };
-    let all: Vec<Came> = parts.iter().map(read).collect();
-    match Came::verdict(all, core.health.name(), members, site) {
+    match Came::verdict(core.read(&parts, GROW)?, core.health.name(), members, site) {
         None => Ok(()),
         // What this rank found out by itself says more, unless that is that others gave up.
         Some(verdict @ Error::InitFailed(_)) => {

@@ -16,6 +16,7 @@
 //! [`recover`](Communicator::recover)ed: in place, with the ranks that live.
 
 mod abort;
+mod agree;
 mod becoming;
 mod brought;
 mod builder;

@@ -127,8 +127,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
             core.may_wait(OPERATION, site)?;
             let report = self.idle(Instant::now(), site)?;
             report.into_iter().for_each(|report| core.health.pend(report));
-            let ticket = core.control()?.post(OPERATION, site, Vec::new());
-            core.collect(ticket, OPERATION, site)?;
+            core.barrier(OPERATION, site)?;
             self.clear()?;
         }
         self.drain(site, false)?;

@@ -7,7 +7,7 @@
 //!
 //! It is the same on every backend and every release of NCCL.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use super::builder::Setup;
 use super::change::Change;
@@ -118,10 +118,6 @@ pub(super) enum Again<B: Backend> {
     Operator(B::Operator),
     Buffer(Option<u64>),
 }
-
-/// What each rank says of its windows: their numbers and lengths.
-#[derive(Serialize, Deserialize)]
-struct Windows(Vec<(WindowId, usize)>);
 
 impl<W: World> Live<W> {
     /// Revokes it, unless it is poisoned already.
@@ -326,17 +322,10 @@ impl<B: Backend> Core<B> {
         let why = format!("the communicator went on with {size} ranks (at {site})");
         self.resources.end_device_comms(&why);
         let own = self.resources.windows();
-        let own = Windows(own.iter().map(|window| (window.id, window.len)).collect());
-        // Numbers always encode.
-        let bytes = postcard::to_stdvec(&own).unwrap_or_default();
-        let ticket = fresh.control()?.post(TOPIC, site, bytes);
-        let parts = fresh.collect(ticket, TOPIC, site)?;
-        let parts: Vec<Windows> =
-            parts.iter().filter_map(|part| postcard::from_bytes(part).ok()).collect();
-        let len_at = |part: &Windows, id: WindowId| {
-            part.0.iter().find(|(known, _)| *known == id).map(|(_, len)| *len)
-        };
-        let lens = |id| parts.iter().map(|part| len_at(part, id)).collect::<Option<Vec<usize>>>();
+        let own: BTreeMap<WindowId, usize> =
+            own.iter().map(|window| (window.id, window.len)).collect();
+        let parts = fresh.gather(&own, TOPIC, site)?;
+        let lens = |id| parts.iter().map(|part| part.get(&id).copied()).collect::<Option<Vec<_>>>();
         let why = format!("ranks died while it was made or closed, so not all have it (at {site})");
         self.resources.lose_windows(|id| lens(id).is_some(), &why);
         let mut has_signals = self.config.has_signals();
@@ -350,8 +339,7 @@ impl<B: Backend> Core<B> {
             }
         }
         // Only when every rank's part is registered may a peer's put come.
-        let ticket = fresh.control()?.post(TOPIC, site, Vec::new());
-        fresh.collect(ticket, TOPIC, site)?;
+        fresh.barrier(TOPIC, site)?;
         let again = self.make_own_again(fresh.comm()?)?;
         self.install(again);
         self.has_signals = has_signals;

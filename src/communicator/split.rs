@@ -248,12 +248,13 @@ impl<W: World, S: State> Communicator<W, S> {
         let Ask { color, key, borrows } = ask;
         let child = Wanted::new(<L::On<W::Device>>::NAME, &config, borrows);
         let wish = Wish { color, key, child };
-        // Numbers and texts always encode.
-        let ticket = control.post("split", site, postcard::to_stdvec(&wish).unwrap_or_default());
+        let ticket = core.post(&wish, "split", site)?;
         let parts = core.collect(ticket, "split", site)?;
-        let wishes = control.once(ticket, || Wishes::of(&parts, core.health.name()));
-        let numbered = |error: Error| error.numbered(core.generation);
-        wishes.agree().map_err(numbered)?;
+        let name = core.health.name();
+        let read = || core.read(&parts, "split").and_then(|all| Wishes::agree(all, name));
+        let wishes = control.once(ticket, read);
+        let wishes =
+            Result::as_ref(&wishes).map_err(|error| error.clone().numbered(core.generation))?;
         let members = wishes.members(color);
         let own = members.iter().position(|&rank| rank == core.rank.0);
         let place = own.zip(members.first()).map(|(rank, &first)| ChildPlace {

@@ -169,8 +169,7 @@ impl<W: World> Live<W> {
         Back::<W>::can_suspend(core.comm()?)?;
         let report = self.idle(Instant::now(), site)?;
         // The memory may go when no rank uses it any more.
-        let ticket = core.control()?.post(OPERATION, site, Vec::new());
-        core.collect(ticket, OPERATION, site)?;
+        core.barrier(OPERATION, site)?;
         core.graphs.lose_all(|| format!("the communicator was suspended (at {site})"));
         self.shift(Back::<W>::suspend, OPERATION, site)?;
         report.into_iter().for_each(|report| core.health.pend(report));
@@ -184,8 +183,7 @@ impl<W: World> Live<W> {
         let core = &self.core;
         core.health.check()?;
         core.may_wait(OPERATION, site)?;
-        let ticket = core.control()?.post(OPERATION, site, Vec::new());
-        core.collect(ticket, OPERATION, site)?;
+        core.barrier(OPERATION, site)?;
         self.shift(Back::<W>::resume, OPERATION, site)?;
         core.changes.tell_of(|| Change::Resumed);
         Ok(())

@@ -274,7 +274,7 @@ fn of_one_type<V>(
     Ok(parts.iter().map(move |part| split(part).map_or(&[][..], |(_, value)| value)))
 }
 
-fn decode<V: DeserializeOwned>(value: &[u8], operation: Topic, rank: Rank) -> Result<V> {
+pub(super) fn decode<V: DeserializeOwned>(value: &[u8], operation: Topic, rank: Rank) -> Result<V> {
     let wrong = |why: String| {
         let expected = std::any::type_name::<V>();
         mismatch(
@@ -290,6 +290,6 @@ fn decode<V: DeserializeOwned>(value: &[u8], operation: Topic, rank: Rank) -> Re
     }
 }
 
-fn mismatch(operation: Topic, rank: Rank, found: String) -> Error {
+pub(super) fn mismatch(operation: Topic, rank: Rank, found: String) -> Error {
     Error::ValueMismatch(Box::new(ValueMismatch { operation, rank, found }))
 }

@@ -10,7 +10,6 @@ use super::hello::too_many;
 use super::{CommConfig, Transfers};
 use crate::Rank;
 use crate::Result;
-use crate::control::Parts;
 use crate::error::{Error, InitFailed};
 
 /// One rank's.
@@ -66,32 +65,19 @@ impl Child {
     }
 }
 
-/// All ranks'.
-pub(super) struct Wishes {
-    /// By rank. None of one that does not read.
-    all: Vec<Option<Wish>>,
-    /// Whether there can be all the children that the ranks ask for.
-    agreed: Result<()>,
-}
+/// All ranks', by rank.
+pub(super) struct Wishes(Vec<Wish>);
 
 impl Wishes {
-    /// Those of the ranks of communicator `name`.
-    pub(super) fn of(parts: &Parts, name: &str) -> Self {
-        let all: Vec<_> = parts.iter().map(|part| postcard::from_bytes(part).ok()).collect();
-        let agreed = agree(&all, name);
-        Self { all, agreed }
-    }
-
-    /// Whether there can be all the children that the ranks ask for.
-    pub(super) fn agree(&self) -> Result<()> {
-        self.agreed.clone()
+    /// Those of the ranks of communicator `name`, if all the children that they ask for can be made.
+    pub(super) fn agree(all: Vec<Wish>, name: &str) -> Result<Self> {
+        agree(&all, name).map(|()| Self(all))
     }
 
     /// The ranks of a colour, in the order in which they stand there; none without one.
     pub(super) fn members(&self, color: Option<u32>) -> Vec<u32> {
-        let wishes = self.all.iter().enumerate();
+        let wishes = self.0.iter().enumerate();
         let mut members: Vec<(i64, u32)> = wishes
-            .filter_map(|(rank, wish)| Some((rank, wish.as_ref()?)))
             .filter(|(_, wish)| wish.color.is_some() && wish.color == color)
             .map(|(rank, wish)| (wish.key, Rank::at(rank).0))
             .collect();
@@ -100,10 +86,10 @@ impl Wishes {
     }
 }
 
-fn agree(wishes: &[Option<Wish>], name: &str) -> Result<()> {
+fn agree(wishes: &[Wish], name: &str) -> Result<()> {
     let mut children: HashMap<u32, (usize, usize, &Child)> = HashMap::new();
     for (rank, wish) in wishes.iter().enumerate() {
-        let Some(Wish { color: Some(color), child, .. }) = wish else { continue };
+        let Wish { color: Some(color), child, .. } = wish else { continue };
         let (first, size, known) = children.entry(*color).or_insert((rank, 0, child));
         *size += 1;
         let fail = |ranks: &[usize], why| {

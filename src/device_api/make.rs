@@ -4,8 +4,6 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::shared::Place;
 use super::{DevComm, Requirements, Shared};
 use crate::backend::{AllocKind, Backend, DeviceComms, Windows};
@@ -35,22 +33,6 @@ impl<W: World> DeviceApi<W> {
 impl<W: World> fmt::Debug for DeviceApi<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "DeviceApi of {}", W::NAME)
-    }
-}
-
-/// What a rank asks for.
-#[derive(Serialize, Deserialize)]
-struct OwnPart {
-    essence: String,
-    refused: Option<String>,
-}
-
-impl OwnPart {
-    fn words(self) -> String {
-        match self.refused {
-            None => self.essence,
-            Some(why) => format!("{} (refused: {why})", self.essence),
-        }
     }
 }
 
@@ -168,20 +150,12 @@ fn make<W: World>(
         core.drained(TOPIC, site)?;
         Allocation::<Back<W>>::new(core.ordinal, 1, AllocKind::Plain)
     });
-    let refused = ready.as_ref().err().map(ToString::to_string);
-    let part = OwnPart { essence: requirements.essence(), refused };
-    // Strings always encode.
-    let ticket = core.control()?.post(TOPIC, site, postcard::to_stdvec(&part).unwrap_or_default());
-    let parts = core.collect(ticket, TOPIC, site)?;
-    let allocation = ready?;
-    let parts: Vec<OwnPart> =
-        parts.iter().filter_map(|part| postcard::from_bytes(part).ok()).collect();
-    let differs = |other: &OwnPart| other.essence != part.essence || other.refused.is_some();
-    if parts.len() != core.size || parts.iter().any(differs) {
-        let parts = parts.into_iter().map(OwnPart::words).collect();
-        return Err(differ(core, false, parts, site));
+    let mut words = requirements.essence();
+    if let Err(why) = &ready {
+        words += &format!(" (refused: {why})");
     }
-    let id = core.control()?.number(ticket);
+    let differ = |parts| differ(core, false, parts, site);
+    let (allocation, id, _) = core.agree(ready, (words, ()), (TOPIC, site), differ)?;
     let bytes = Back::<W>::make(core.comm()?, id, requirements, &api.has)?;
     let lsa_size = Back::<W>::lsa_team(core.comm()?, world).size;
     let maker = core.resources.maker();
@@ -230,17 +204,12 @@ fn close<W: World>(core: &mut Core<Back<W>>, dev: &DevComm<W>, site: Site) -> Re
         core.drained(TOPIC, site)?;
         wait::until(&dev.shared.points()?, Some(core.within()), TOPIC, site)
     });
-    let part = match &ready {
+    let words = match &ready {
         Ok(()) => format!("device communicator #{}", dev.shared.id),
         Err(refused) => format!("none ({refused})"),
     };
-    let ticket = core.control()?.post(TOPIC, site, part.clone().into_bytes());
-    let parts = core.collect(ticket, TOPIC, site)?;
-    ready?;
-    if parts.iter().any(|other| other[..] != *part.as_bytes()) {
-        let parts = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
-        return Err(differ(core, true, parts, site));
-    }
+    let differ = |parts| differ(core, true, parts, site);
+    core.agree(ready, (words, ()), (TOPIC, site), differ)?;
     let Some(shared) = core.resources.take_device_comm(&dev.key)? else { return Ok(()) };
     shared.end("it was closed");
     core.graphs.lose_naming("device communicator", shared.id, site);

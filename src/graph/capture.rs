@@ -4,9 +4,6 @@ use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::agree::{Said, differ};
 use super::tape::{Step, Tape};
 use super::{Back, Graph, Held};
@@ -270,24 +267,10 @@ impl<W: World> Live<W> {
     }
 }
 
-/// Every rank's part, by rank; none if one does not read.
-fn exchange<B: Backend, V: Serialize + DeserializeOwned>(
-    core: &Core<B>,
-    part: &V,
-    site: Site,
-) -> Result<Option<Vec<V>>> {
-    // Numbers and strings always encode.
-    let part = postcard::to_stdvec(part).unwrap_or_default();
-    let ticket = core.control()?.post(OPERATION, site, part);
-    let parts = core.collect(ticket, OPERATION, site)?;
-    Ok(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
-}
-
 /// Compares what this rank says with what the others say: the windows and device communicators that any of
 /// them names.
 fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<WindowId>> {
-    let all = exchange(core, said, site)?;
-    let all = all.unwrap_or_else(|| vec![Said::refuses("its part does not read".to_owned())]);
+    let all = core.gather(said, OPERATION, site)?;
     if let Some(parts) = differ(&all) {
         let differ = CapturesDiffer { name: core.health.name(), parts, site };
         return Err(Error::CapturesDiffer(Box::new(differ)));
@@ -329,12 +312,12 @@ pub(crate) fn out_of_step<B: Backend>(
         Ok(Err(error)) => Some(error.to_string()),
         Err(panic) => Some(format!("a closure in it panicked: {}", panic.message())),
     };
-    let all = exchange(core, &why, site);
+    let all = core.gather(&why, OPERATION, site);
     if let Some(why) = &why {
         fail(core.rank.index(), why);
     }
     let graph = captured.unwrap_or_else(|panic| panic.resume())?;
-    let mut failed = all?.unwrap_or_default().into_iter().enumerate();
+    let mut failed = all?.into_iter().enumerate();
     match failed.find_map(|(rank, why)| Some((rank, why?))) {
         Some((rank, why)) => Err(fail(rank, &why)),
         None => Ok(graph),

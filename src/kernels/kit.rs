@@ -25,12 +25,9 @@ impl<B: Backend> Core<B> {
         let drained = self.drained(operation, site);
         let own = drained.and_then(|()| B::offer_kernels(self.comm()?));
         let said: Said = own.as_ref().map(|offer| *offer).map_err(ToString::to_string);
-        let all: Vec<Option<Said>> = self.tell(&said, operation, site)?;
+        let all = self.gather(&said, operation, site)?;
         let offer = own?;
-        let Some(all) = all.into_iter().collect::<Option<Result<Vec<_>, _>>>() else {
-            return Err(lacking("its part does not read".to_owned()));
-        };
-        let all = all.map_err(lacking)?;
+        let all = all.into_iter().collect::<Result<Vec<_>, _>>().map_err(lacking)?;
         let least = all.into_iter().reduce(|a, b| {
             let (a, b) = (a?, b?);
             Some(KernelOffer { blocks: a.blocks.min(b.blocks) })
@@ -39,23 +36,9 @@ impl<B: Backend> Core<B> {
         if let Some(agreed) = kit {
             B::make_kernels(self.comm()?, agreed)?;
             // Nobody launches before all of them have theirs.
-            self.tell(&(), operation, site)?;
+            self.barrier(operation, site)?;
         }
         Ok(*self.kit.get_or_init(|| kit))
-    }
-
-    /// Every rank's part, by rank; none of one that does not read.
-    fn tell<V: serde::Serialize + serde::de::DeserializeOwned>(
-        &self,
-        part: &V,
-        operation: Topic,
-        site: Site,
-    ) -> Result<Vec<Option<V>>> {
-        // Numbers and strings always encode.
-        let part = postcard::to_stdvec(part).unwrap_or_default();
-        let ticket = self.control()?.post(operation, site, part);
-        let parts = self.collect(ticket, operation, site)?;
-        Ok(parts.iter().map(|part| postcard::from_bytes(part).ok()).collect())
     }
 }
 

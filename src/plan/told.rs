@@ -79,9 +79,7 @@ impl Told {
             }
             // Under the lock, so that they are told in their order; it does not wait.
             if let Some(windows) = windows {
-                let message: Message = (run, windows.to_vec());
-                // Numbers always encode.
-                self.wire.tell(None, postcard::to_stdvec(&message).unwrap_or_default());
+                self.wire.send(None, &(run, windows));
             }
         }
         outcome.unwrap_or(Ok(()))

@@ -79,19 +79,14 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
         wait::until(&window.allocation.order.points(true)?, Some(core.within()), "close", site)?;
         Ok(id)
     });
-    let part = match &ready {
+    let words = match &ready {
         Ok(id) => format!("window #{id}"),
         Err(refused) => format!("none ({refused})"),
     };
-    let ticket = core.control()?.post("close", site, part.clone().into_bytes());
-    let parts = core.collect(ticket, "close", site)?;
-    ready?;
-    if parts.iter().any(|other| other[..] != *part.as_bytes()) {
+    core.agree(ready, (words, ()), ("close", site), |parts| {
         let (name, closing) = (core.health.name(), true);
-        let parts = parts.iter().map(|part| String::from_utf8_lossy(part).into_owned()).collect();
-        let differ = WindowsDiffer { name, closing, parts, site };
-        return Err(Error::WindowsDiffer(Box::new(differ)));
-    }
+        Error::WindowsDiffer(Box::new(WindowsDiffer { name, closing, parts, site }))
+    })?;
     let registered = core.resources.take_window(&window.named.key)?;
     let id = registered.id;
     core.graphs.lose_naming("window", id, site);

@@ -2,36 +2,13 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
 use super::{Lens, Named, Symmetric, Window, WindowKind};
 use crate::backend::{Backend, Windows};
 use crate::communicator::{CanEnqueue, Live, Registered, SharedLens, State, ended};
+use crate::control::Topic;
 use crate::error::{Error, Failed, OtherDevice, Site, WindowsDiffer};
 use crate::memory::Allocation;
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
-
-/// One rank's part of a registration, as the others hear of it.
-#[derive(Serialize, Deserialize)]
-struct OwnPart {
-    len: usize,
-    dtype: String,
-    kind: String,
-    uneven: bool,
-    /// Why this rank cannot register.
-    refused: Option<String>,
-}
-
-impl OwnPart {
-    /// The properties that must be the same on all ranks.
-    fn essence(&self) -> String {
-        match (&self.refused, self.uneven) {
-            (Some(why), _) => format!("could not: {why}"),
-            (None, true) => format!("registered {}, {}, lengths by rank", self.dtype, self.kind),
-            (None, false) => format!("registered {} {}, {}", self.len, self.dtype, self.kind),
-        }
-    }
-}
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Allocates `len` zeroed elements and registers them as a symmetric window. All ranks call it
@@ -165,49 +142,37 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
     outcome: Result<()>,
     site: Site,
 ) -> Result<Window<T, W, K>> {
+    const OPERATION: Topic = "register_window";
+
     let core = &mut live.core;
     core.health.check()?;
-    core.may_wait("register_window", site)?;
+    core.may_wait(OPERATION, site)?;
     // NCCL must not register beside an operation of the communicator, least of all on this memory.
     let ready = outcome.and_then(|()| {
         <<W::Device as Device>::Backend as Windows>::can_register(core.comm()?, K::BITS)?;
-        live.stream.core.idle(core.within(), "register_window", site)?;
-        core.drained("register_window", site)?;
+        live.stream.core.idle(core.within(), OPERATION, site)?;
+        core.drained(OPERATION, site)?;
         allocation.map_or(Ok(()), |allocation| {
             let (found, needed, kind) = (allocation.ordinal(), core.ordinal, W::Device::KIND);
             if found != needed {
-                let (operation, what) = ("register_window", "memory");
+                let (operation, what) = (OPERATION, "memory");
                 let other = OtherDevice { operation, what, kind, found, needed, site };
                 return Err(Error::OtherDevice(Box::new(other)));
             }
             let uses = allocation.order.points(true)?;
-            wait::until(&uses, Some(core.within()), "register_window", site)
+            wait::until(&uses, Some(core.within()), OPERATION, site)
         })
     });
-    let part = OwnPart {
-        len,
-        dtype: T::DTYPE.to_string(),
-        kind: K::NAME.to_owned(),
-        uneven,
-        refused: ready.as_ref().err().map(ToString::to_string),
+    let words = match &ready {
+        Err(why) => format!("could not: {why}"),
+        Ok(()) if uneven => format!("registered {}, {}, lengths by rank", T::DTYPE, K::NAME),
+        Ok(()) => format!("registered {len} {}, {}", T::DTYPE, K::NAME),
     };
-    let control = core.control()?;
-    // Numbers and strings always encode.
-    let ticket =
-        control.post("register_window", site, postcard::to_stdvec(&part).unwrap_or_default());
-    let parts = core.collect(ticket, "register_window", site)?;
-    ready?;
-    let parts: Vec<OwnPart> =
-        parts.iter().filter_map(|part| postcard::from_bytes(part).ok()).collect();
-    let essences: Vec<String> = parts.iter().map(OwnPart::essence).collect();
-    let differ = essences.iter().any(|essence| *essence != part.essence());
-    if differ || essences.len() != core.size || parts.iter().any(|part| part.refused.is_some()) {
-        let name = core.health.name();
-        let differ = WindowsDiffer { name, closing: false, parts: essences, site };
-        return Err(Error::WindowsDiffer(Box::new(differ)));
-    }
+    let ((), id, lens) = core.agree(ready, (words, len), (OPERATION, site), |parts| {
+        let (name, closing) = (core.health.name(), false);
+        Error::WindowsDiffer(Box::new(WindowsDiffer { name, closing, parts, site }))
+    })?;
     let Some(allocation) = allocation.cloned() else { return Err(ended(&core.health)) };
-    let id = core.control()?.number(ticket);
     allocation.order.enter_window();
     let handle = <<W::Device as Device>::Backend as Windows>::register(
         core.comm()?,
@@ -218,10 +183,8 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
     )
     .inspect_err(|_| allocation.order.leave_window())?;
     // A peer's put may come only when every rank's part is registered.
-    let ticket = core.control()?.post("register_window", site, Vec::new());
-    core.collect(ticket, "register_window", site)?;
-    let all = || parts.iter().map(|part| part.len).collect();
-    let shared = uneven.then(|| SharedLens::new(core.generation, all()));
+    core.barrier(OPERATION, site)?;
+    let shared = uneven.then(|| SharedLens::new(core.generation, lens));
     let lens = match shared.clone() {
         None => Lens::Even(len),
         Some(all) => Lens::Uneven { own: len, all },

@@ -97,8 +97,7 @@ impl Remote {
     }
 
     fn tell(&self, to: Option<Rank>, message: &Message) {
-        // Numbers and strings always encode.
-        self.wire.tell(to, postcard::to_stdvec(message).unwrap_or_default());
+        self.wire.send(to, message);
     }
 
     /// What this rank called.

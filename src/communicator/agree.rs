@@ -1,0 +1,141 @@
+//! Agreement: each rank says its part of one exchange, and all ranks conclude the same from the parts.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Core;
+use super::values::{decode, mismatch};
+use crate::Result;
+use crate::backend::Backend;
+use crate::control::{Parts, Ticket, Topic};
+use crate::error::{Error, Site};
+
+impl<B: Backend> Core<B> {
+    /// Sends this rank's part of the next exchange; does not wait. A part that does not encode takes the
+    /// rank's turn all the same, so that the others fail too instead of waiting.
+    pub(crate) fn post(
+        &self,
+        part: &impl Serialize,
+        operation: Topic,
+        site: Site,
+    ) -> Result<Ticket> {
+        let control = self.control()?;
+        let bytes = postcard::to_stdvec(part).map_err(|error| {
+            control.refuse("a host-side call with a value that cannot be sent", site);
+            mismatch(operation, self.own(), format!("has a value that cannot be sent ({error})"))
+        })?;
+        Ok(control.post(operation, site, bytes))
+    }
+
+    /// Decodes the parts of an exchange, by rank.
+    pub(crate) fn read<V: DeserializeOwned>(
+        &self,
+        parts: &Parts,
+        operation: Topic,
+    ) -> Result<Vec<V>> {
+        let own = self.own();
+        let parts = parts.iter().enumerate();
+        parts.map(|(rank, part)| decode(part, operation, own.beside(rank))).collect()
+    }
+
+    /// Every rank's part, by rank; the host waits for them.
+    pub(crate) fn gather<V: Serialize + DeserializeOwned>(
+        &self,
+        part: &V,
+        operation: Topic,
+        site: Site,
+    ) -> Result<Vec<V>> {
+        let ticket = self.post(part, operation, site)?;
+        self.read(&self.collect(ticket, operation, site)?, operation)
+    }
+
+    /// Waits on the host until all ranks are here.
+    pub(crate) fn barrier(&self, operation: Topic, site: Site) -> Result<Ticket> {
+        let ticket = self.post(&(), operation, site)?;
+        self.collect(ticket, operation, site).map(|_| ticket)
+    }
+
+    /// Agrees with the other ranks on what all of them are about to do. `words` describe this rank's part,
+    /// or why it has none; if they are not alike on all ranks, `differ` makes the error of them. A rank
+    /// that has none fails with its own reason.
+    ///
+    /// Returns what this rank has, the number of the exchange, and the value of every rank.
+    pub(crate) fn agree<T, V: Serialize + DeserializeOwned>(
+        &self,
+        own: Result<T>,
+        (words, value): (String, V),
+        (operation, site): (Topic, Site),
+        differ: impl FnOnce(Vec<String>) -> Error,
+    ) -> Result<(T, u64, Vec<V>)> {
+        let part = (words, value);
+        let ticket = self.post(&part, operation, site)?;
+        let parts = self.collect(ticket, operation, site)?;
+        let own = own?;
+        let (all, values): (Vec<String>, Vec<V>) =
+            self.read::<(String, V)>(&parts, operation)?.into_iter().unzip();
+        if all.iter().any(|other| *other != part.0) {
+            return Err(differ(all));
+        }
+        Ok((own, self.control()?.number(ticket), values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::ser::{Error as _, Serialize, Serializer};
+
+    use crate::error::Site;
+    use crate::{CanEnqueue, Communicator, Host, Result, State, World, spmd};
+
+    struct Unencodable;
+
+    impl Serialize for Unencodable {
+        fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+            Err(S::Error::custom("of no use"))
+        }
+    }
+
+    /// What a rank posts, and what each rank is told of it: the second posts a number.
+    fn told<W: World, S: State + CanEnqueue>(
+        comm: &mut Communicator<W, S>,
+        part: &impl Serialize,
+    ) -> String {
+        let core = &S::live_mut(&mut comm.body).core;
+        let (topic, site) = ("agree", Site::caller());
+        let ticket = match core.rank.index() {
+            0 => core.post(part, topic, site),
+            _ => core.post(&7_u32, topic, site),
+        };
+        let parts = ticket.and_then(|ticket| core.collect(ticket, topic, site));
+        let values = parts.and_then(|parts| core.read::<u32>(&parts, topic));
+        values.expect_err("one rank's part is no number").to_string()
+    }
+
+    #[test]
+    fn a_part_that_does_not_encode_fails_on_every_rank() {
+        let outcome = spmd::<Host>(2, |place| {
+            let mut comm = place.init()?;
+            let told = told(&mut comm, &Unencodable);
+            let parts = match comm.rank().index() {
+                0 => ["agree: rank 0 has a value", "cannot be sent"],
+                _ => ["rank 0 called", "a value that cannot be sent"],
+            };
+            assert!(parts.iter().all(|part| told.contains(part)), "{told}");
+            comm.barrier()?;
+            comm.finish()
+        });
+        outcome.expect("both ranks go on");
+    }
+
+    #[test]
+    fn a_part_that_does_not_decode_names_the_exchange_and_its_rank() {
+        let outcome = spmd::<Host>(2, |place| {
+            let mut comm = place.init()?;
+            let told = told(&mut comm, &());
+            assert!(told.contains("agree: rank 0 sent a value that does not read"), "{told}");
+            comm.barrier()?;
+            comm.finish()
+        });
+        outcome.expect("both ranks go on");
+    }
+}
