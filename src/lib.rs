@@ -40,6 +40,7 @@ mod graph;
 mod group;
 mod host;
 mod launcher;
+mod lock;
 mod memory;
 #[cfg(feature = "cuda")]
 mod nccl;

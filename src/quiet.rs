@@ -7,7 +7,8 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Mutex, PoisonError};
+
+use crate::lock::Mutex;
 
 /// Threads that make no call, whatever wakes them.
 static QUIET: Mutex<Vec<Option<u32>>> = Mutex::new(Vec::new());
@@ -21,14 +22,14 @@ pub(crate) struct Quiet(Option<u32>);
 impl Quiet {
     pub(crate) fn enter() -> Self {
         let this = this_thread();
-        QUIET.lock().unwrap_or_else(PoisonError::into_inner).push(this);
+        QUIET.lock().push(this);
         Self(this)
     }
 }
 
 impl Drop for Quiet {
     fn drop(&mut self) {
-        let mut quiet = QUIET.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut quiet = QUIET.lock();
         if let Some(at) = quiet.iter().position(|thread| *thread == self.0) {
             quiet.swap_remove(at);
         }
@@ -62,7 +63,7 @@ pub(crate) fn all_wait(known: impl Iterator<Item = Option<u32>>) -> Option<Still
     if BUSY.load(SeqCst) > 0 {
         return None;
     }
-    let quiet = QUIET.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let quiet = QUIET.lock().clone();
     let known: Option<HashSet<u32>> = known.chain(quiet).collect();
     let (known, threads) = (known?, system::threads()?);
     let others = threads.iter().filter(|thread| !known.contains(thread));

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::{Backend, WindowId, Windows};
 use crate::device_api::{Requirements, Shared};
 use crate::error::{Error, NcclVersion, Unsupported};
 use crate::host::mirror::Mirror;
+use crate::lock::Mutex;
 use crate::{Properties, Result};
 
 /// Device communicators.
@@ -100,12 +101,12 @@ pub struct WindowHandles(Arc<Mutex<HashMap<WindowId, u64>>>);
 impl WindowHandles {
     /// A window's handle, while it is registered.
     pub fn get(&self, id: WindowId) -> Option<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&id).copied()
+        self.0.lock().get(&id).copied()
     }
 
     /// A window was registered, or is not any more.
     pub fn set(&self, id: WindowId, handle: Option<u64>) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         match handle {
             Some(handle) => all.insert(id, handle),
             None => all.remove(&id),

@@ -7,13 +7,13 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use super::starting::Starting;
 use super::{Communicator, Limit};
 use crate::error::{Deadline, Error, Failed};
+use crate::lock::Mutex;
 use crate::{Result, World};
 
 /// What [`ready`](Communicator::ready) gives: a communicator when all ranks have come.
@@ -102,7 +102,7 @@ static PENDING: Mutex<Option<Vec<Waker>>> = Mutex::new(None);
 
 /// Has it polled again.
 fn wake_soon(waker: Waker) {
-    let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut pending = PENDING.lock();
     if let Some(pending) = &mut *pending {
         return pending.push(waker);
     }
@@ -121,7 +121,7 @@ fn wake_soon(waker: Waker) {
 fn wake_all() {
     loop {
         std::thread::sleep(REST);
-        let mut pending = PENDING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pending = PENDING.lock();
         let wakers = pending.as_mut().map(std::mem::take).unwrap_or_default();
         if wakers.is_empty() {
             *pending = None;

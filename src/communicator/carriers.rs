@@ -1,9 +1,10 @@
 //! The streams that carry a communicator's work.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::Health;
 use crate::error::Error;
+use crate::lock::Mutex;
 
 /// A stream, for a communicator that is about to end.
 pub(crate) trait Carrier: Send + Sync {
@@ -27,7 +28,7 @@ const FEW: usize = 16;
 impl Carriers {
     /// Each is added once.
     pub(super) fn add(&self, stream: Weak<dyn Carrier>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         let Known { streams, kept } = &mut *known;
         // Each look is paid by as many streams that came since the one before.
         if streams.len() >= 2 * *kept + FEW {
@@ -38,7 +39,7 @@ impl Carriers {
     }
 
     pub(super) fn are_cut(&self, by: &Health, why: &Error, asks: bool) {
-        let streams = self.0.lock().unwrap_or_else(PoisonError::into_inner).streams.clone();
+        let streams = self.0.lock().streams.clone();
         let streams: Vec<Arc<dyn Carrier>> = streams.iter().filter_map(Weak::upgrade).collect();
         streams.iter().for_each(|stream| stream.is_cut(by, why, asks));
     }

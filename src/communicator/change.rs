@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::{Late, Recovery};
 use crate::error::{Error, Revocation};
+use crate::lock::Mutex;
 use crate::{Rank, trace, unwind};
 
 /// A change of a communicator's state, as [`CommConfig::watch`](super::CommConfig::watch) is told.
@@ -120,14 +121,14 @@ impl Changes {
     pub(super) fn note(&self, change: impl FnOnce() -> Change) {
         if let Some(told) = &self.0 {
             let change = change();
-            told.queue().changes.push_back(change);
+            told.queue.lock().changes.push_back(change);
         }
     }
 
     /// Tells what was noted. Call it without a lock held.
     pub(super) fn tell(&self) {
         let Some(told) = &self.0 else { return };
-        let mut queue = told.queue();
+        let mut queue = told.queue.lock();
         if std::mem::replace(&mut queue.is_told, true) {
             return;
         }
@@ -153,7 +154,7 @@ impl Changes {
                 log::error!("{}: the watch panicked: {}", told.name, panic.message());
                 panic.end();
             }
-            queue = told.queue();
+            queue = told.queue.lock();
         }
         queue.is_told = false;
     }
@@ -165,8 +166,4 @@ impl Changes {
     }
 }
 
-impl Told {
-    fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
+impl Told {}

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use super::carriers::{Carrier, Carriers};
 use super::change::{Change, Changes};
 use super::late::{Late, Lateness, Standing, Stragglers};
 use crate::backend::Watch;
 use crate::error::{Abort, Error, PeerFailed, Revocation, Site, goes_on, told};
+use crate::lock::Mutex;
 use crate::rank::Generation;
 use crate::{Rank, Result};
 
@@ -22,7 +23,7 @@ pub(super) struct Line(Mutex<Option<Weak<Health>>>);
 
 impl Line {
     pub(super) fn health(&self) -> Option<Arc<Health>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.upgrade()
+        self.0.lock().as_ref()?.upgrade()
     }
 }
 
@@ -158,7 +159,7 @@ impl Health {
         match lateness.policy {
             Stragglers::Wait => {}
             Stragglers::Report(_) => {
-                let changes = self.changes().clone();
+                let changes = self.changes.lock().clone();
                 for late in news {
                     log::warn!("rank {} of {}: {late}", self.rank, self.name);
                     changes.iter().for_each(|changes| changes.tell_of(|| Change::Late(late)));
@@ -235,14 +236,10 @@ impl Health {
     pub fn poison(&self, error: Error) -> bool {
         let first = self.fault.set(error.numbered(self.generation)).is_ok();
         self.tripped.store(true, Ordering::Release);
-        if first && let Some(changes) = &*self.changes() {
+        if first && let Some(changes) = &*self.changes.lock() {
             self.note_fault(changes);
         }
         first
-    }
-
-    fn changes(&self) -> MutexGuard<'_, Option<Changes>> {
-        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note_fault(&self, changes: &Changes) {
@@ -259,7 +256,7 @@ impl Health {
     /// which either this or [`poison`](Self::poison) notes that it is there.
     pub(super) fn is_ready(&self, changes: &Changes, change: impl FnOnce() -> Change) {
         goes_on();
-        let mut place = self.changes();
+        let mut place = self.changes.lock();
         changes.note(change);
         match self.fault.get() {
             Some(_) => self.note_fault(changes),
@@ -275,18 +272,18 @@ impl Health {
         if let Some(tell) = self.tell.get() {
             tell(fault);
         }
-        let family = self.family().clone();
+        let family = self.family.lock().clone();
         for member in family.iter().filter_map(Weak::upgrade) {
             member.fail(fault.clone());
         }
-        let changes = self.changes().clone();
+        let changes = self.changes.lock().clone();
         changes.iter().for_each(Changes::tell);
     }
 
     /// What poisons one of the two poisons the other.
     pub(crate) fn share_fate(self: &Arc<Self>, other: &Arc<Self>) {
         for (of, member) in [(self, other), (other, self)] {
-            let mut family = of.family();
+            let mut family = of.family.lock();
             family.retain(|member| member.strong_count() > 0);
             family.push(Arc::downgrade(member));
         }
@@ -294,20 +291,20 @@ impl Health {
 
     /// What poisons this one poisons the other, until [`lets_go`](Self::lets_go); now too.
     pub(crate) fn holds(&self, other: &Arc<Self>) {
-        self.family().push(Arc::downgrade(other));
+        self.family.lock().push(Arc::downgrade(other));
         if let Some(fault) = self.fault() {
             other.fail(fault);
         }
     }
 
     pub(crate) fn lets_go(&self, other: &Arc<Self>) {
-        self.family().retain(|member| !std::ptr::eq(member.as_ptr(), Arc::as_ptr(other)));
+        self.family.lock().retain(|member| !std::ptr::eq(member.as_ptr(), Arc::as_ptr(other)));
     }
 
     /// It is about to be aborted, and what it shares with others too: they end with it.
     pub(crate) fn takes_down(&self, why: &str) {
         self.cuts(why, true);
-        let family = self.family().clone();
+        let family = self.family.lock().clone();
         for member in family.iter().filter_map(Weak::upgrade) {
             member.fail(self.cause_or(why));
         }
@@ -318,11 +315,11 @@ impl Health {
     pub(crate) fn cuts(&self, why: &str, asks: bool) {
         let error = self.cause_or(why).numbered(self.generation);
         let mut all: Vec<Arc<Self>> = Vec::new();
-        let mut family = self.family().clone();
+        let mut family = self.family.lock().clone();
         while let Some(member) = family.pop() {
             let Some(member) = member.upgrade() else { continue };
             if member.id != self.id && all.iter().all(|known| known.id != member.id) {
-                family.extend(member.family().iter().cloned());
+                family.extend(member.family.lock().iter().cloned());
                 all.push(member);
             }
         }
@@ -343,30 +340,22 @@ impl Health {
         self.carriers.add(stream);
     }
 
-    fn family(&self) -> MutexGuard<'_, Vec<Weak<Self>>> {
-        self.family.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Leaves an error for a host wait to come; each wait returns one.
     pub fn pend(&self, error: Error) {
         let error = error.numbered(self.generation);
-        let mut pending = self.pending();
+        let mut pending = self.pending.lock();
         if pending.len() < PENDING && !pending.iter().any(|known| known.is_again(&error)) {
             pending.push_back(error);
         }
     }
 
     pub(crate) fn take_pending(&self) -> Option<Error> {
-        let mut pending = self.pending();
+        let mut pending = self.pending.lock();
         let error = pending.pop_front()?;
         if pending.is_empty() && self.draining.load(Ordering::Acquire) {
             self.over.store(true, Ordering::Release);
         }
         Some(told(error))
-    }
-
-    fn pending(&self) -> MutexGuard<'_, VecDeque<Error>> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The fault, if there is one.
@@ -376,7 +365,7 @@ impl Health {
 
     /// The communicator has ended and its program knows: nothing of it concerns a later wait.
     pub(crate) fn end(&self) {
-        self.pending().clear();
+        self.pending.lock().clear();
         self.over.store(true, Ordering::Release);
     }
 
@@ -389,7 +378,7 @@ impl Health {
 
     /// The same, where what it left undone is pending: the next waits for its work are told that.
     pub(crate) fn end_when_drained(&self) {
-        let pending = self.pending();
+        let pending = self.pending.lock();
         self.ending.store(true, Ordering::Release);
         self.draining.store(true, Ordering::Release);
         if pending.is_empty() {
@@ -406,7 +395,7 @@ impl Health {
         let first = self.request.set(request.clone()).is_ok();
         self.tripped.store(true, Ordering::Release);
         if first {
-            let family = self.family().clone();
+            let family = self.family.lock().clone();
             for member in family.iter().filter_map(Weak::upgrade) {
                 member.request_abort(request.clone());
             }
@@ -427,7 +416,7 @@ impl Health {
         let first = self.revocation.set(request.clone()).is_ok();
         self.tripped.store(true, Ordering::Release);
         if first {
-            let family = self.family().clone();
+            let family = self.family.lock().clone();
             family.iter().filter_map(Weak::upgrade).for_each(|member| {
                 member.ask_to_revoke(request);
             });
@@ -445,21 +434,21 @@ impl Health {
 
     /// What an abort handle holds.
     pub(super) fn line(self: &Arc<Self>) -> Arc<Line> {
-        let line = self.line.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        line.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(Arc::downgrade(self));
+        let line = self.line.lock().clone();
+        line.0.lock().get_or_insert(Arc::downgrade(self));
         line
     }
 
     /// The communicator goes on from another one, whose abort handles are its own from here on.
     pub(super) fn goes_on_from(self: &Arc<Self>, other: &Arc<Self>) {
         let line = other.line();
-        *line.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(self));
-        *self.line.lock().unwrap_or_else(PoisonError::into_inner) = line;
+        *line.0.lock() = Some(Arc::downgrade(self));
+        *self.line.lock() = line;
     }
 
     /// Another one has taken its place: what becomes of it is no change any more.
     pub(super) fn is_replaced(&self) {
-        *self.changes() = None;
+        *self.changes.lock() = None;
         self.end();
     }
 

@@ -6,12 +6,12 @@
 //! something is not late: it does things in another order.
 
 use std::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::Rank;
 use crate::backend::{Counts, Pace, Paced};
 use crate::control::Posted;
+use crate::lock::Mutex;
 use crate::rank::Generation;
 
 /// What is done about a rank that is late.
@@ -139,12 +139,8 @@ impl Lateness {
         Self { pace, posted, policy, generation, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn standing(&self) -> Standing {
-        Standing { late: self.state().late.clone() }
+        Standing { late: self.state.lock().late.clone() }
     }
 
     /// Looks who is late, for one who asks; those who were not when it looked last.
@@ -158,7 +154,7 @@ impl Lateness {
     }
 
     fn look_every(&self, every: Duration) -> Vec<Late> {
-        let (mut state, now) = (self.state(), Instant::now());
+        let (mut state, now) = (self.state.lock(), Instant::now());
         if state.looked.is_some_and(|then| now - then < every) {
             return Vec::new();
         }

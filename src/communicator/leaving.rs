@@ -8,10 +8,11 @@ use std::any::Any;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::reaper::{self, Orphan};
+use crate::lock::Mutex;
 
 /// How long the others may not know, while the body goes on.
 const GRACE: Duration = Duration::from_millis(500);
@@ -39,7 +40,7 @@ struct State {
 impl Leaving {
     /// Tells the others, once.
     fn tell(&self, why: Option<&str>) {
-        let tell = self.0.tell.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let tell = self.0.tell.lock().take();
         let Some(tell) = tell else { return };
         let why = why.unwrap_or(self.0.otherwise);
         tell(why);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use crate::control::{Agenda, Request, Submission};
 use crate::error::{
     Abort, BadSubmission, Deadline, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
 };
+use crate::lock::Mutex;
 use crate::{Device, Rank, Result, World, trace, unwind, wait};
 
 /// How long a wait rests before it looks at health and deadline again.
@@ -161,7 +162,7 @@ impl<W: World> Ordered<W> {
     /// submitted fail.
     pub fn into_inner(self) -> Communicator<W> {
         self.here.end();
-        self.comm.into_inner().unwrap_or_else(PoisonError::into_inner)
+        self.comm.into_inner()
     }
 
     /// The normal end: [`finish`](Communicator::finish) of the communicator.
@@ -175,7 +176,7 @@ impl<W: World> Ordered<W> {
 
     /// Notes that a key is in flight, until the value is dropped.
     fn take_off<'a>(&'a self, key: &'a str, site: Site) -> Result<Flies<'a, W>> {
-        let mut flight = self.flight();
+        let mut flight = self.flight.lock();
         let why = match flight.sites.get(key) {
             _ if flight.inside == Some(std::thread::current().id()) => SubmissionFault::Inside,
             Some(&first) => SubmissionFault::Twice { first },
@@ -228,10 +229,6 @@ impl<W: World> Ordered<W> {
         let wait = HostWait { on, operation: "submit", site, users, within: None };
         <W::Device as Device>::Backend::watch(wait)
     }
-
-    fn flight(&self) -> MutexGuard<'_, Flight> {
-        self.flight.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<W: World> fmt::Debug for Ordered<W> {
@@ -248,7 +245,7 @@ struct Flies<'a, W: World> {
 
 impl<W: World> Drop for Flies<'_, W> {
     fn drop(&mut self) {
-        self.ordered.flight().sites.remove(self.key);
+        self.ordered.flight.lock().sites.remove(self.key);
     }
 }
 
@@ -265,8 +262,8 @@ impl<W: World> Turn<'_, W> {
     fn take<T>(mut self, call: impl FnOnce(&mut Communicator<W>) -> Result<T>) -> Result<T> {
         let ordered = self.ordered;
         ordered.here.agenda.begins(ordered.here.rank, self.key, self.site);
-        ordered.flight().inside = Some(std::thread::current().id());
-        let mut comm = ordered.comm.lock().unwrap_or_else(PoisonError::into_inner);
+        ordered.flight.lock().inside = Some(std::thread::current().id());
+        let mut comm = ordered.comm.lock();
         let outcome = unwind::catch(|| call(&mut comm));
         drop(comm);
         match outcome {
@@ -286,7 +283,7 @@ impl<W: World> Turn<'_, W> {
 impl<W: World> Drop for Turn<'_, W> {
     fn drop(&mut self) {
         let Ordered { here: Here { agenda, rank, .. }, health, .. } = self.ordered;
-        self.ordered.flight().inside = None;
+        self.ordered.flight.lock().inside = None;
         if let Some(failed) = &self.failed {
             let why = format!("the request `{}` failed on rank {rank}: {failed}", self.key);
             let (by, at) = (*rank, self.site);

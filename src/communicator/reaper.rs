@@ -4,7 +4,7 @@
 //! and every other rank has ended too; when the deadline passes or a peer fails first, it aborts.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::Health;
@@ -14,6 +14,7 @@ use super::leaving::{Leaving, leave};
 use crate::backend::{Backend, Departure};
 use crate::control::{Control, FINISH, Ticket};
 use crate::error::{self, Site};
+use crate::lock::Mutex;
 use crate::quiet::Busy;
 
 const REST: Duration = Duration::from_millis(5);
@@ -64,7 +65,7 @@ pub(super) fn take<B: Backend>(
 
 /// Leaves something to the reaper. Where its thread could not be had, it is dropped at once.
 pub(super) fn send(orphan: impl Orphan + 'static) {
-    let sender = SENDER.get_or_init(start).lock().unwrap_or_else(PoisonError::into_inner);
+    let sender = SENDER.get_or_init(start).lock();
     let sent = sender.send((Box::new(orphan), Busy::new()));
     drop(sender);
     // Not under the lock: its end may leave something too.

@@ -8,11 +8,12 @@ use std::collections::HashMap;
 use std::mem;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use crate::backend::{Backend, WindowId};
 use crate::device_api::Shared;
 use crate::error::{Error, Site, Stale, WrongCommunicator};
+use crate::lock::Mutex;
 use crate::memory::{Allocation, Lease};
 use crate::rank::Generation;
 use crate::stream::StreamCore;
@@ -138,11 +139,11 @@ pub(crate) struct Handle(Mutex<Option<u64>>);
 
 impl Handle {
     pub(crate) fn get(&self) -> Option<u64> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.lock()
     }
 
     pub(crate) fn set(&self, handle: Option<u64>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = handle;
+        *self.0.lock() = handle;
     }
 }
 
@@ -171,11 +172,11 @@ impl SharedLens {
 
     /// By the numbers of the ranks in this generation.
     pub(crate) fn get(&self) -> (Generation, Arc<[usize]>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     pub(super) fn set(&self, generation: Generation, lens: Vec<usize>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = (generation, lens.into());
+        *self.0.lock() = (generation, lens.into());
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CanEnqueue, Communicator, State};
 use crate::World;
 use crate::error::{Deadline, Site};
+use crate::lock::Mutex;
 
 /// How long a host wait may take, and who says so.
 #[derive(Clone, Copy, Debug)]
@@ -36,11 +37,7 @@ impl Limits {
 
     /// The same of a wait that has another deadline unless there is one for this call.
     pub(crate) fn or(&self, deadline: Duration) -> Limit {
-        self.within().unwrap_or(Limit { time: deadline, of: Deadline::Configured })
-    }
-
-    fn within(&self) -> MutexGuard<'_, Option<Limit>> {
-        self.within.lock().unwrap_or_else(PoisonError::into_inner)
+        self.within.lock().unwrap_or(Limit { time: deadline, of: Deadline::Configured })
     }
 }
 
@@ -92,14 +89,14 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let limits = S::live(&self.body).core.limits.clone();
         let limit = Limit { time, of: Deadline::Within(Site::caller()) };
-        let before = limits.within().replace(limit);
+        let before = limits.within.lock().replace(limit);
         Within { comm: self, limits, before }
     }
 }
 
 impl<W: World, S: State + CanEnqueue> Drop for Within<'_, W, S> {
     fn drop(&mut self) {
-        *self.limits.within() = self.before;
+        *self.limits.within.lock() = self.before;
     }
 }
 

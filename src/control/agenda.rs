@@ -9,7 +9,7 @@
 //! not submitted is issued any more, so nobody has to decide instead of rank 0.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +18,7 @@ use super::Seldom;
 use crate::Rank;
 use crate::backend::{Listener, Wire};
 use crate::error::{Ranks, Site};
+use crate::lock::{Mutex, MutexGuard};
 
 /// What the ranks have submitted and issued.
 pub(crate) struct Agenda {
@@ -91,7 +92,7 @@ impl Agenda {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A rank submits a key, which it has not in flight; when all have, it gets its place.

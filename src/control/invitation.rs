@@ -6,12 +6,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Control, Meeting, Ticket, UniqueId, with_id};
 use crate::error::{BadInvitation, Error, Site};
+use crate::lock::Mutex;
 use crate::rank::Generation;
 use crate::{Result, Seat};
 
@@ -214,7 +215,7 @@ type Known = HashMap<UniqueId, Here>;
 /// Those that there are.
 fn known() -> std::sync::MutexGuard<'static, Known> {
     static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     known.retain(|_, here| here.meeting.strong_count() > 0);
     known
 }

@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Duration;
 
 use super::net::{self, Leaves, Run, Said, Uplink};
@@ -14,6 +14,7 @@ use super::runs::Runs;
 use super::survivors::Survivors;
 use super::{FINISH, Parts, Patience, SURVIVORS, Topic};
 use crate::error::{Error, Excluded, PeerFailed, Site, Timeout, ValueMismatch};
+use crate::lock::{Mutex, MutexGuard};
 use crate::{Rank, Result};
 
 /// How long a wait rests before it looks at health and deadline again.
@@ -378,7 +379,7 @@ impl Meeting {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn post(&self, rank: u32, seq: u64, topic: Topic, site: Site, bytes: Vec<u8>) {

@@ -1,8 +1,9 @@
 //! Warnings that others can cause: told at once, then seldom.
 
 use std::fmt::Display;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use crate::lock::Mutex;
 
 /// How long there is silence after one.
 const REST: Duration = Duration::from_secs(10);
@@ -32,7 +33,7 @@ impl Seldom {
 
     /// Whether it is told, and how many were not before it.
     fn tells(&self, now: Instant) -> Option<u64> {
-        let state = &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = &mut *self.0.lock();
         if state.told.is_some_and(|told| now.saturating_duration_since(told) < REST) {
             state.untold += 1;
             return None;

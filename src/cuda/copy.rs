@@ -1,13 +1,14 @@
 //! Pinned memory, and copies in stream order.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::{result, sys};
 
 use super::{CudaBackend, CudaStream, Gpu, Recorded, convert, driver};
 use crate::backend::{Allocation, Copies};
 use crate::error::Site;
+use crate::lock::Mutex;
 use crate::{DType, Result};
 
 /// Pinned memory of one GPU that nobody names, by size.
@@ -42,7 +43,7 @@ const LEAST: usize = 4096;
 impl PinnedBlock {
     fn zeroed(gpu: &'static Gpu, bytes: usize) -> Result<Self> {
         let size = bytes.max(LEAST).next_power_of_two();
-        let mut pool = gpu.pinned.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = gpu.pinned.0.lock();
         let free = pool.entry(size).or_default();
         let over = |raw: &Raw| raw.last.as_ref().is_none_or(|last| last.reached().unwrap_or(false));
         let pooled = free.iter().position(over).map(|index| free.swap_remove(index));
@@ -64,15 +65,15 @@ impl PinnedBlock {
 
     /// A copy from or to it is over at `point`.
     fn used_until(&self, point: &Recorded) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(point.clone());
+        *self.last.lock() = Some(point.clone());
     }
 }
 
 impl Drop for PinnedBlock {
     fn drop(&mut self) {
-        let last = self.last.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let last = self.last.get_mut().take();
         let raw = Raw { start: self.start, bytes: self.bytes, last };
-        let mut pool = self.gpu.pinned.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pool = self.gpu.pinned.0.lock();
         pool.entry(raw.bytes).or_default().push(raw);
     }
 }

@@ -2,13 +2,14 @@
 
 use std::ffi::c_void;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cudarc::driver::{DriverError, result, sys};
 
 use super::{CudaStream, Gpu, driver};
 use crate::Result;
+use crate::lock::{Mutex, MutexGuard};
 
 /// Events of one GPU that nobody names.
 #[derive(Default)]
@@ -20,7 +21,7 @@ pub(super) struct EventPool {
 impl EventPool {
     fn of(&self, timed: bool) -> MutexGuard<'_, Vec<Raw>> {
         let pool = if timed { &self.timed } else { &self.plain };
-        pool.lock().unwrap_or_else(PoisonError::into_inner)
+        pool.lock()
     }
 }
 

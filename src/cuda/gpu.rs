@@ -1,7 +1,7 @@
 //! A GPU that is open: its context, and what of it waits to be used again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use cudarc::driver::{CudaContext, result, sys};
 
@@ -15,6 +15,7 @@ use super::pool::BlockPool;
 use super::stream::StreamPool;
 use super::{driver, event};
 use crate::Result;
+use crate::lock::Mutex;
 
 /// One GPU of this process. Opened once, never closed: what is enqueued may outlive everything else.
 pub(crate) struct Gpu {
@@ -45,7 +46,7 @@ static OPEN: LazyLock<Mutex<HashMap<u32, &'static Gpu>>> = LazyLock::new(Mutex::
 impl Gpu {
     /// The GPU of this ordinal; opens it the first time.
     pub(crate) fn open(ordinal: u32) -> Result<&'static Self> {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = OPEN.lock();
         if let Some(gpu) = open.get(&ordinal) {
             return Ok(gpu);
         }

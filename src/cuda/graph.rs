@@ -1,11 +1,12 @@
 //! CUDA graphs: what a stream captures, and what becomes of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::{result, sys};
 
 use super::{CudaStream, Gpu, driver};
 use crate::Result;
+use crate::lock::Mutex;
 use crate::nccl::Captured;
 
 /// Graphs of one GPU that nobody launches any more.
@@ -47,7 +48,7 @@ impl CudaGraph {
             streams[0].after(other.raw())?;
         }
         let raw = capturing.end()?;
-        let calls = std::mem::take(&mut *calls.lock().unwrap_or_else(PoisonError::into_inner));
+        let calls = std::mem::take(&mut *calls.lock());
         Ok(Self { raw, gpu, calls })
     }
 
@@ -66,7 +67,7 @@ impl CudaGraph {
 impl Drop for CudaGraph {
     fn drop(&mut self) {
         let raw = Raw(self.raw.0);
-        self.gpu.graphs.0.lock().unwrap_or_else(PoisonError::into_inner).push(raw);
+        self.gpu.graphs.0.lock().push(raw);
     }
 }
 
@@ -74,8 +75,7 @@ impl Gpu {
     /// Ends the graphs that nobody launches any more: before what they name ends. A launch that is under
     /// way goes on.
     pub(crate) fn end_graphs(&'static self) {
-        let ended =
-            std::mem::take(&mut *self.graphs.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let ended = std::mem::take(&mut *self.graphs.0.lock());
         if ended.is_empty() || self.bind().is_err() {
             return;
         }

@@ -4,7 +4,7 @@
 //! called only by `trim`, and when memory runs out.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use cudarc::driver::result;
 
@@ -13,6 +13,7 @@ use super::event::Event;
 use super::{CudaStream, Gpu, driver};
 use crate::Result;
 use crate::backend::{AllocKind, Owner};
+use crate::lock::Mutex;
 
 #[derive(Default)]
 pub(super) struct BlockPool(Mutex<State>);
@@ -55,7 +56,7 @@ impl BlockPool {
     /// Takes a block back. Calls nothing.
     pub(super) fn retire(&self, block: Raw, streams: Vec<Arc<CudaStream>>) {
         let after = After::Streams(streams);
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.waiting.push(Waiting { block: Kept::Ours(block), after });
     }
 
@@ -68,7 +69,7 @@ impl BlockPool {
     ) {
         let block = owner.map_or(Kept::Ours(block), Kept::Theirs);
         let after = After::Device(streams);
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.waiting.push(Waiting { block, after });
     }
 
@@ -76,25 +77,21 @@ impl BlockPool {
     /// else when memory is adopted, allocated or given back again.
     pub(super) fn release(&self, gpu: &'static Gpu, owner: Owner, streams: Vec<Arc<CudaStream>>) {
         let (block, after) = (Kept::Theirs(owner), After::Streams(streams));
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .waiting
-            .push(Waiting { block, after });
+        self.0.lock().waiting.push(Waiting { block, after });
         self.look(gpu);
     }
 
     /// Drops what is over.
     pub(super) fn look(&self, gpu: &'static Gpu) {
         if gpu.bind().is_ok() {
-            let done = self.0.lock().unwrap_or_else(PoisonError::into_inner).collect(gpu);
+            let done = self.0.lock().collect(gpu);
             drop(done);
         }
     }
 
     /// A block of this size that is free, if there is one.
     pub(super) fn take(&self, gpu: &'static Gpu, kind: AllocKind, bytes: usize) -> Option<Raw> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let done = state.collect(gpu);
         let block = state.free.get_mut(&(kind, bytes)).and_then(Vec::pop);
         drop(state);
@@ -104,7 +101,7 @@ impl BlockPool {
 
     /// How many bytes are free, and how many enqueued work may still use.
     pub(super) fn bytes(&self, gpu: &'static Gpu) -> (usize, usize) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let done = state.collect(gpu);
         let free = state.free.values().flatten().map(|block| block.bytes).sum();
         let in_use = state.waiting.iter().map(|waiting| match &waiting.block {
@@ -120,7 +117,7 @@ impl BlockPool {
     /// Waits for the device where nothing else tells when other libraries are past a block.
     fn settle(&self, gpu: &'static Gpu) -> Result<()> {
         let unknown = |waiting: &mut Waiting| matches!(waiting.after, After::Device(_));
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let done = state.collect(gpu);
         let mut over: Vec<Waiting> = state.waiting.extract_if(.., unknown).collect();
         drop(state);
@@ -132,14 +129,14 @@ impl BlockPool {
         if waited.is_ok() {
             over.iter_mut().for_each(|waiting| waiting.after = After::Events(Vec::new()));
         }
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).waiting.append(&mut over);
+        self.0.lock().waiting.append(&mut over);
         waited
     }
 
     /// Gives every block that is free back to its allocator.
     pub(super) fn trim(&self, gpu: &'static Gpu) -> Result<()> {
         self.settle(gpu)?;
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let done = state.collect(gpu);
         let free = std::mem::take(&mut state.free);
         drop(state);

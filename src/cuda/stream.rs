@@ -1,9 +1,9 @@
 //! Streams.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::{self as theirs, DriverError, result, sys};
@@ -13,6 +13,7 @@ use super::{CudaBackend, Gpu, Recorded, driver};
 use crate::Result;
 use crate::backend::{Blame, Streams, Timing};
 use crate::error::Error;
+use crate::lock::Mutex;
 use crate::nccl::{Captured, Traffic};
 
 /// The streams of one GPU.
@@ -30,7 +31,7 @@ pub(super) struct StreamPool {
 
 impl StreamPool {
     pub(super) fn any_busy(&self) -> bool {
-        let all = self.all.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let all = self.all.lock().clone();
         // After a fault nothing runs any more.
         all.into_iter().any(|raw| !is_idle(raw).unwrap_or(true))
     }
@@ -79,7 +80,7 @@ enum Origin {
 impl CudaStream {
     fn open(gpu: &'static Gpu) -> Result<Arc<Self>> {
         gpu.bind()?;
-        let mut free = gpu.streams.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut free = gpu.streams.free.lock();
         // One whose work is over is as good as new.
         let idle = free.iter().position(|raw| is_idle(*raw).unwrap_or(false));
         let idle = idle.map(|index| free.swap_remove(index));
@@ -88,7 +89,7 @@ impl CudaStream {
             Some(raw) => raw,
             None => {
                 let raw = Raw::new(gpu)?;
-                gpu.streams.all.lock().unwrap_or_else(PoisonError::into_inner).push(raw);
+                gpu.streams.all.lock().push(raw);
                 raw
             }
         };
@@ -101,12 +102,12 @@ impl CudaStream {
         captured: Arc<Mutex<Captured>>,
     ) -> Result<Arc<Self>> {
         gpu.bind()?;
-        let free = gpu.streams.capture.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let free = gpu.streams.capture.lock().pop();
         let raw = match free {
             Some(raw) => raw,
             None => {
                 let raw = Raw::new(gpu)?;
-                gpu.streams.captures.lock().unwrap_or_else(PoisonError::into_inner).push(raw);
+                gpu.streams.captures.lock().push(raw);
                 raw
             }
         };
@@ -156,7 +157,7 @@ impl CudaStream {
     /// Notes what it captures.
     pub(crate) fn captures(&self, note: impl FnOnce(&mut Captured)) {
         if let Some(captured) = &self.captured {
-            note(&mut captured.lock().unwrap_or_else(PoisonError::into_inner));
+            note(&mut captured.lock());
         }
     }
 
@@ -231,7 +232,7 @@ impl CudaStream {
 impl Gpu {
     /// Whether a stream captures a graph, or is one of those that do, now and then.
     pub(crate) fn is_captured(&'static self, stream: sys::CUstream) -> Result<bool> {
-        let captures = self.streams.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        let captures = self.streams.captures.lock();
         if captures.iter().any(|raw| raw.0 == stream) {
             return Ok(true);
         }
@@ -261,7 +262,7 @@ impl Drop for CudaStream {
             Origin::Captures => &self.gpu.streams.capture,
             _ => return,
         };
-        pool.lock().unwrap_or_else(PoisonError::into_inner).push(self.raw);
+        pool.lock().push(self.raw);
     }
 }
 

@@ -3,10 +3,11 @@
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use crate::Result;
 use crate::error::{Error, TagTaken};
+use crate::lock::Mutex;
 
 /// This process's one device: the tag to start with. On the host it is ordinal 0; under a launcher
 /// with one process per GPU it is the process's GPU.
@@ -66,7 +67,7 @@ static CLAIMED: LazyLock<Mutex<HashMap<(&'static str, TypeId), u32>>> =
 
 /// Binds `Tag` on devices of `kind` to `ordinal`; succeeds again only for the same ordinal.
 pub(crate) fn claim<Tag: DeviceTag>(kind: &'static str, ordinal: u32) -> Result<()> {
-    let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut claimed = CLAIMED.lock();
     let holds = *claimed.entry((kind, TypeId::of::<Tag>())).or_insert(ordinal);
     if holds == ordinal {
         return Ok(());

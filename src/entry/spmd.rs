@@ -4,13 +4,13 @@ use std::any::Any;
 use std::fmt::Display;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 
 use super::Place;
 use super::cause::Origin;
 use crate::communicator::{self, Failure};
 use crate::error::{Error, Heard, InitFailed, LaunchFault, was_told};
 use crate::launcher::{self, Variables};
+use crate::lock::Mutex;
 use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
@@ -152,7 +152,7 @@ impl<E> Failures<E> {
     }
 
     fn add(&self, weight: Weight, cause: Cause<E>) {
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = self.first.lock();
         let other = match first.as_ref().is_none_or(|(known, _)| weight < *known) {
             true => first.replace((weight, cause)),
             false => Some((weight, cause)),
@@ -163,7 +163,7 @@ impl<E> Failures<E> {
     }
 
     fn first(self) -> Option<Cause<E>> {
-        self.first.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(_, cause)| cause)
+        self.first.into_inner().map(|(_, cause)| cause)
     }
 }
 

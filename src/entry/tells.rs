@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::Write as _;
 use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt as _;
-use std::sync::{Mutex, PoisonError};
 
 use super::cause::Origin;
 use super::processes::Word;
 use crate::communicator::Failure;
 use crate::error::{self, Heard};
 use crate::launcher::TELLS;
+use crate::lock::Mutex;
 
 struct Tells {
     pipe: File,
@@ -23,7 +23,7 @@ static OWN: Mutex<Option<Tells>> = Mutex::new(None);
 
 /// A rank's body begins: what this process is told counts from here on.
 pub(super) fn begin() {
-    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut own = OWN.lock();
     if own.is_none() {
         *own = pipe().map(|pipe| Tells { pipe, last: Word::RUNS, heard: Heard::Nothing });
     }
@@ -36,7 +36,7 @@ pub(super) fn begin() {
 
 /// The body of this rank fails. The process is one rank: what any thread of it was told counts.
 pub(super) fn fail<E: 'static>(failure: &Failure<'_, E>, rank: usize) {
-    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut own = OWN.lock();
     let Some(tells) = &mut *own else { return };
     let heard = tells.heard;
     let (origin, code) = match failure {
@@ -52,7 +52,7 @@ const PANIC: u8 = 101;
 
 /// A thread was told this, or goes on.
 fn hear(heard: Heard) {
-    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut own = OWN.lock();
     let Some(tells) = own.as_mut().filter(|tells| tells.last.code.is_none()) else { return };
     tells.heard = match heard {
         Heard::Nothing => Heard::Nothing,

@@ -5,9 +5,11 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::Location;
 use std::ptr::NonNull;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::lock::Mutex;
 
 /// Where a rank's program made a call: a file, a line and a column.
 ///
@@ -56,7 +58,7 @@ impl Site {
             LazyLock::new(|| Elsewhere { file: "elsewhere".into(), line: 0, column: 0 });
         let end = file.floor_char_boundary(file.len().min(LONGEST));
         let new = Elsewhere { file: file[..end].into(), line, column };
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = KNOWN.lock();
         let place: &'static Elsewhere = match known.get(&new) {
             Some(place) => place,
             None if known.len() >= MOST => &TOO_MANY,

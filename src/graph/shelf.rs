@@ -1,10 +1,11 @@
 //! The graphs of a communicator: what of them ends with it.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::backend::{Backend, WindowId};
 use crate::error::Site;
+use crate::lock::{Mutex, MutexGuard};
 
 /// The graphs that a communicator captured.
 pub(crate) struct Shelf<B: Backend>(RefCell<Vec<Arc<Life<B>>>>);
@@ -29,7 +30,7 @@ impl<B: Backend> Life<B> {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State<B>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

@@ -9,13 +9,14 @@
 //! its range for ever: a move that meets one is parked, and no thread waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Weak};
 
 use super::block::Block;
 use super::engine::{ENGINE, Parked};
 use super::hazards::{self, Uses};
 use crate::communicator::Health;
 use crate::error::{Error, Hazard, Site};
+use crate::lock::{self, Mutex, MutexGuard};
 
 /// The locks of one block.
 #[derive(Debug, Default)]
@@ -78,7 +79,7 @@ pub struct Guard<'b> {
 
 impl Ranges {
     pub(super) fn share(&self, owner: &Arc<Health>) {
-        *self.owner.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(owner);
+        *self.owner.lock() = Arc::downgrade(owner);
         self.shared.store(true, Ordering::Release);
     }
 
@@ -87,17 +88,13 @@ impl Ranges {
         self.shared.load(Ordering::Acquire)
     }
 
-    fn taken(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes a range when whatever is in the way has let go.
     fn take(&self, held: Held) -> Guard<'_> {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         let mut met = None;
         while let Some(other) = taken.in_the_way(&held) {
             met.get_or_insert(other);
-            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            taken = lock::wait(&self.freed, taken);
         }
         taken.held.push(held);
         drop(taken);
@@ -108,19 +105,19 @@ impl Ranges {
     }
 
     pub(super) fn uses(&self) -> MutexGuard<'_, Uses> {
-        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+        self.uses.lock()
     }
 
     /// Takes a range unless a closure is in the way; waits for moves.
     fn try_take(&self, held: Held) -> Option<Guard<'_>> {
-        let mut taken = self.taken();
+        let mut taken = self.taken.lock();
         let mut met = None;
         while let Some(other) = taken.in_the_way(&held) {
             if taken.closure_in_the_way(&held).is_some() {
                 return None;
             }
             met.get_or_insert(other);
-            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            taken = lock::wait(&self.freed, taken);
         }
         taken.held.push(held);
         drop(taken);
@@ -133,7 +130,7 @@ impl Ranges {
     /// Where the closure was launched that holds any of the range.
     pub(super) fn closure_at(&self, start: usize, bytes: usize) -> Option<Site> {
         let held = Held { start, end: start + bytes, write: true, closure: None };
-        self.taken().closure_in_the_way(&held)?.closure
+        self.taken.lock().closure_in_the_way(&held)?.closure
     }
 
     #[cold]
@@ -142,7 +139,7 @@ impl Ranges {
             // What met has no order: it was told, with its lines, before it met.
             return;
         }
-        let owner = self.owner.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        let owner = self.owner.lock().upgrade();
         let Some(owner) = owner else { return };
         let (start, end) = (held.start.max(other.start), held.end.min(other.end));
         owner.pend(Error::Hazard(Box::new(Hazard {
@@ -156,7 +153,7 @@ impl Ranges {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        let mut taken = self.ranges.taken();
+        let mut taken = self.ranges.taken.lock();
         let own = |held: &Held| {
             (held.start, held.end, held.write, held.closure)
                 == (self.held.start, self.held.end, self.held.write, self.held.closure)
@@ -194,12 +191,12 @@ impl<'b> Touch<'b> {
     pub(super) fn take_beside(self) -> Result<Option<Guard<'b>>, InUse> {
         let Some(ranges) = self.ranges() else { return Ok(None) };
         let held = self.held(None);
-        let mut taken = ranges.taken();
+        let mut taken = ranges.taken.lock();
         while taken.in_the_way(&held).is_some() {
             if taken.closure_in_the_way(&held).is_some() {
                 return Err(InUse);
             }
-            taken = ranges.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+            taken = lock::wait(&ranges.freed, taken);
         }
         taken.held.push(held);
         Ok(Some(Guard { ranges, held }))
@@ -215,7 +212,7 @@ impl<'b> Touch<'b> {
     pub(super) fn park(&self, parked: Parked) -> Option<Parked> {
         let Some(ranges) = self.ranges() else { return Some(parked) };
         let held = self.held(None);
-        let mut taken = ranges.taken();
+        let mut taken = ranges.taken.lock();
         let Some(other) = taken.closure_in_the_way(&held) else { return Some(parked) };
         let first = parked.is_first();
         taken.parked.push(parked);

@@ -7,9 +7,9 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::{AdoptFault, Site};
+use crate::lock::Mutex;
 
 /// Elements that are in use, until it is dropped.
 pub(crate) struct Claim {
@@ -32,10 +32,6 @@ pub(super) struct By {
 
 static CLAIMED: Mutex<Vec<Claimed>> = Mutex::new(Vec::new());
 
-fn claimed() -> MutexGuard<'static, Vec<Claimed>> {
-    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Claim {
     /// Claims these bytes, to read them beside others or to write them alone.
     pub(super) fn new(bytes: Range<usize>, write: bool, by: By) -> Result<Self, AdoptFault> {
@@ -43,7 +39,7 @@ impl Claim {
         let overlaps = |other: &&Claimed| {
             other.bytes.start < bytes.end && bytes.start < other.bytes.end && (write || other.write)
         };
-        let mut claimed = claimed();
+        let mut claimed = CLAIMED.lock();
         if let Some(other) = claimed.iter().find(overlaps) {
             return Err(AdoptFault::InUse { by: other.by.to_string() });
         }
@@ -55,7 +51,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        let mut claimed = claimed();
+        let mut claimed = CLAIMED.lock();
         if let Some(at) = claimed.iter().position(|claimed| claimed.id == self.id) {
             claimed.swap_remove(at);
         }

@@ -7,11 +7,12 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use super::{Described, Tensor, TensorPlace};
 use crate::backend::{Backend, Streams};
 use crate::error::{AdoptFault, BadLength, Error, Failed, NotAdoptable, Site};
+use crate::lock::{Mutex, MutexGuard};
 use crate::memory::Allocation;
 use crate::{Device, DynBuffer, Result, wait};
 
@@ -33,7 +34,7 @@ struct Listed {
 
 fn listed() -> MutexGuard<'static, Option<HashMap<usize, Listed>>> {
     static LISTED: Mutex<Option<HashMap<usize, Listed>>> = Mutex::new(None);
-    LISTED.lock().unwrap_or_else(PoisonError::into_inner)
+    LISTED.lock()
 }
 
 /// NCCL's memory that was exported, by where it starts, if it is so long.

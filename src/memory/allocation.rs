@@ -1,13 +1,14 @@
 //! One allocation: memory, and the header that orders its uses.
 
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::adopted::Owner;
 use super::order::Order;
 use crate::Result;
 use crate::backend::{AllocKind, Backend};
+use crate::lock::Mutex;
 
 /// A device allocation with the record of its uses. Shared by the buffer that owns it and every
 /// enqueued operation that holds it; it goes back to the backend with the last of them.
@@ -64,14 +65,14 @@ impl<B: Backend> Allocation<B> {
     /// Makes `owner` keep the memory.
     pub(crate) fn own(&self, owner: Owner) {
         if let Some(keeper) = &self.keeper {
-            *keeper.owner.lock().unwrap_or_else(PoisonError::into_inner) = Some(owner);
+            *keeper.owner.lock() = Some(owner);
         }
     }
 
     /// Returns the owner, if it is of this type. Nothing uses the memory any more.
     pub(super) fn disown<O: 'static>(&self) -> Option<Box<O>> {
         let owner = &self.keeper.as_ref()?.owner;
-        let mut known = owner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = owner.lock();
         match known.take()?.into_inner() {
             Ok(owner) => Some(owner),
             Err(other) => {
@@ -85,7 +86,7 @@ impl<B: Backend> Allocation<B> {
     pub(crate) fn export(&self) {
         self.exported.store(true, Relaxed);
         if let Some(keeper) = &self.keeper
-            && let Some(owner) = &mut *keeper.owner.lock().unwrap_or_else(PoisonError::into_inner)
+            && let Some(owner) = &mut *keeper.owner.lock()
         {
             owner.unclaim();
         }
@@ -132,7 +133,7 @@ impl<B: Backend> Keeper<B> {
     /// The owner, to be dropped when these streams have passed. Others' further uses come after
     /// them.
     fn into_owner(self, streams: &[B::Stream]) -> Option<Owner> {
-        let mut owner = self.owner.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut owner = self.owner.into_inner();
         if let (Some(owner), Some(theirs)) = (&mut owner, &self.theirs) {
             let after = |stream| B::point(stream).and_then(|point| B::wait_for(theirs, &point));
             match streams.iter().try_for_each(after) {

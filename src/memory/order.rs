@@ -12,12 +12,13 @@
 //! records uses too, and the two threads' operations take turns (`turn`). A captured plan also
 //! names memory, but each launch uses the memory that its thread passes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::turn::{Patience, Turn, Turns};
 use crate::backend::Streams;
 use crate::error::told;
+use crate::lock::{Mutex, MutexGuard};
 use crate::stream::{Awaited, Mark, StreamCore, StreamShared};
 use crate::{Device, Result, wait};
 
@@ -250,7 +251,7 @@ impl<B: Streams> Order<B> {
     /// takes turns may not own the memory.
     #[cold]
     pub(super) fn end_turn(&self, turn: &Turn) {
-        self.lock().turns.end(turn);
+        self.spread.lock().turns.end(turn);
     }
 
     /// The caller owns the memory, which now belongs to a window: while it is in any, several
@@ -264,7 +265,7 @@ impl<B: Streams> Order<B> {
     /// returns to the fast path: doing it here would write the numbers beside the owning thread and
     /// could lose its last ones.
     pub(crate) fn leave_window(&self) {
-        let mut spread = self.lock();
+        let mut spread = self.spread.lock();
         spread.windows = spread.windows.saturating_sub(1);
     }
 
@@ -288,23 +289,23 @@ impl<B: Streams> Order<B> {
     /// fast path's numbers stay; after the last graph, the next recorded use returns to the fast
     /// path.
     pub(crate) fn release(&self, by: Lessee) {
-        *self.lock().leases(by) -= 1;
+        *self.spread.lock().leases(by) -= 1;
     }
 
     /// Whether a graph names the memory, or a captured plan.
     pub(crate) fn is_captured(&self) -> bool {
-        let spread = self.lock();
+        let spread = self.spread.lock();
         spread.graphs > 0 || spread.plans > 0
     }
 
     /// Whether a communicator has it registered.
     pub(crate) fn is_registered(&self) -> bool {
-        self.lock().registrations > 0
+        self.spread.lock().registrations > 0
     }
 
     /// Whether a graph names it; whoever owns the graph launches it.
     pub(crate) fn is_in_a_graph(&self) -> bool {
-        self.lock().graphs > 0
+        self.spread.lock().graphs > 0
     }
 
     /// All uses are over: says once why data did not arrive.
@@ -337,7 +338,7 @@ impl<B: Streams> Order<B> {
 
     /// The streams whose work may still use the memory.
     pub(super) fn streams(&mut self) -> Vec<B::Stream> {
-        let spread = self.spread.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let spread = self.spread.get_mut();
         let streams = spread.sole.iter().chain(spread.uses.iter().map(|earlier| &earlier.stream));
         streams.map(|stream| stream.raw().clone()).collect()
     }
@@ -378,17 +379,13 @@ impl<B: Streams> Order<B> {
 
     /// Takes the lock with every use in `uses`; `sole` is cleared until [`settle`](Self::settle).
     fn spread(&self) -> MutexGuard<'_, Spread<B>> {
-        let mut spread = self.lock();
+        let mut spread = self.spread.lock();
         self.sole.store(0, Relaxed);
         if let Some(stream) = spread.sole.take() {
             let (wrote, used) = (self.wrote.load(Relaxed), self.used.load(Relaxed));
             spread.uses.push(Use { stream, wrote, used, arrived: false });
         }
         spread
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Spread<B>> {
-        self.spread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns to the fast path when one stream is left.

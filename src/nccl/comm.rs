@@ -3,7 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::ptr;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use nccl_sys::ncclComm_t;
@@ -24,6 +24,7 @@ use crate::backend::{Allocation, Departure, Streams, WindowHandles};
 use crate::communicator::{CommConfig, Health};
 use crate::cuda::{CudaBackend, CudaStream, Gpu, LaunchEvent};
 use crate::error::Error;
+use crate::lock::Mutex;
 use crate::memory::Lease;
 
 /// One rank's communicator.
@@ -174,7 +175,7 @@ impl Comm {
     pub(super) fn end(&mut self) -> Option<Handle> {
         // NCCL's end waits for them.
         self.gpu.end_graphs();
-        let mut handle = self.shared.handle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut handle = self.shared.handle.lock().take();
         if let Some(handle) = &mut handle {
             handle.users = self.device_comm_users();
         }

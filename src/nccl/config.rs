@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use nccl_sys::{Layout, ncclCollConfig_t, ncclConfig_t};
 use typed_nccl_plan::releases::{SEVERAL_SIGNALS, ZERO_CTAS};
@@ -13,6 +13,7 @@ use super::comm::Comm;
 use crate::Result;
 use crate::communicator::{CallConfig, CommConfig, EARLY_SIGNALS, Setting, Value};
 use crate::error::{Error, Unsupported};
+use crate::lock::Mutex;
 
 /// Whether the loaded NCCL has what a configuration asks for: it drops without a word what it does not
 /// know.
@@ -119,7 +120,7 @@ pub(super) fn put<T: Layout>(config: &mut T, setting: &Setting) {
 /// A text as NCCL takes it, for good: it does not copy a communicator's name.
 fn kept(text: &str) -> &'static CStr {
     static TEXTS: LazyLock<Mutex<HashMap<String, &'static CStr>>> = LazyLock::new(Mutex::default);
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut texts = TEXTS.lock();
     texts.entry(text.to_owned()).or_insert_with(|| {
         // An identifier has no zero, and other texts were looked at.
         let text = CString::new(text).unwrap_or_default();

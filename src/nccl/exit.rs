@@ -11,12 +11,13 @@
 
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Condvar, Once};
 use std::time::{Duration, Instant};
 
 use super::family;
 use super::watch;
 use crate::cuda::kernels::Stop;
+use crate::lock::Mutex;
 
 /// How long what ends by itself may take.
 const BY_ITSELF: Duration = Duration::from_secs(1);
@@ -45,10 +46,6 @@ static STATE: Mutex<State> =
     Mutex::new(State { inside: Vec::new(), lost: Vec::new(), ending: false });
 static LEFT: Condvar = Condvar::new();
 
-fn state() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Says that a thread is inside NCCL with the life of a communicator.
 pub(super) struct Inside(u64);
 
@@ -57,7 +54,7 @@ pub(super) fn enter(comm: u64) -> Option<Inside> {
     // After NCCL was loaded, so that it runs before NCCL's own destructors.
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(register);
-    let mut state = state();
+    let mut state = STATE.lock();
     if state.ending {
         return None;
     }
@@ -68,7 +65,7 @@ pub(super) fn enter(comm: u64) -> Option<Inside> {
 /// The threads that are inside with this communicator wait for a rank that is gone: the end of the process
 /// does not wait for them.
 pub(super) fn lose(comm: u64) {
-    let mut state = state();
+    let mut state = STATE.lock();
     if !state.lost.contains(&comm) {
         state.lost.push(comm);
     }
@@ -78,12 +75,12 @@ pub(super) fn lose(comm: u64) {
 
 /// Whether that was said of this communicator.
 pub(super) fn is_lost(comm: u64) -> bool {
-    state().lost.contains(&comm)
+    STATE.lock().lost.contains(&comm)
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        let mut state = state();
+        let mut state = STATE.lock();
         let inside = state.inside.iter().position(|comm| *comm == self.0);
         inside.map(|at| state.inside.swap_remove(at));
         drop(state);
@@ -131,7 +128,7 @@ extern "C" fn at_exit() {
 /// Brings what is under way to its end; whether it has come to it.
 fn settle() -> bool {
     if until(BY_ITSELF, || is_over(false)) {
-        state().ending = true;
+        STATE.lock().ending = true;
     }
     // Who waits in a kernel waits for a rank that this process may be the last to have.
     Stop::set_all();
@@ -143,14 +140,14 @@ fn settle() -> bool {
         std::thread::sleep(CROSSING);
     }
     let over = until(TOLD, || is_over(false));
-    state().ending = true;
+    STATE.lock().ending = true;
     over && until(BY_ITSELF, || is_over(false)) && until(LOST, || is_over(true))
 }
 
 /// Whether nobody is inside NCCL and nothing of its work is under way. What is lost counts only if it is
 /// asked for.
 fn is_over(lost_too: bool) -> bool {
-    let state = state();
+    let state = STATE.lock();
     let inside = state.inside.iter().any(|comm| lost_too || !state.lost.contains(comm));
     drop(state);
     !inside
@@ -168,7 +165,7 @@ fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {
             return false;
         }
         // Who leaves wakes it; the device does not.
-        drop(LEFT.wait_timeout(state(), EVERY));
+        drop(LEFT.wait_timeout(STATE.lock(), EVERY));
     }
 }
 

@@ -1,7 +1,7 @@
 //! How communicators begin and end, for the rest of the library.
 
 use std::ffi::c_void;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use nccl_sys::{ncclRedOp_t, ncclScalarResidence_t};
 use typed_nccl_plan::releases::SHARES_GPUS;
@@ -78,7 +78,7 @@ unsafe impl Lifecycle for CudaBackend {
     }
 
     fn keep(comm: &Comm) {
-        let mut handle = comm.shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handle = comm.shared.handle.lock();
         if let Some(handle) = &mut *handle {
             handle.is_lent = false;
         }
@@ -180,7 +180,7 @@ unsafe impl Lifecycle for CudaBackend {
         let destroy = comm.nccl.api.ncclCommDestroy();
         // Nobody revokes or divides it from here on: the handle is out of the lock.
         let shared = &comm.shared;
-        let busy = shared.revoking.try_lock().is_err() || shared.dividing.try_lock().is_err();
+        let busy = shared.revoking.try_lock().is_none() || shared.dividing.try_lock().is_none();
         let (true, Ok(destroy), false) = (destroyed, destroy, busy) else {
             return comm.shared.abort(handle, None);
         };

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclResult_t};
@@ -17,6 +17,7 @@ use super::kit::Brake;
 use crate::communicator::Health;
 use crate::cuda::CudaStream;
 use crate::error::Error;
+use crate::lock::Mutex;
 
 /// How much longer an abort is waited for where a stream may wait for a signal that never comes.
 const DOUBT: Duration = Duration::from_secs(1);
@@ -69,7 +70,7 @@ impl Shared {
                 settle(&stream, limit);
             }
             // A division may have been given up when the handle was out of the lock.
-            if shared.dividing.try_lock().is_err() {
+            if shared.dividing.try_lock().is_none() {
                 shared.free(|| Some(comm));
             }
             // NCCL takes the other ranks' memory away, which the program's kernels may have.
@@ -110,7 +111,7 @@ impl Shared {
         }
         let shared = self.clone();
         let raw = |shared: &Self| {
-            let handle = shared.handle.lock().unwrap_or_else(PoisonError::into_inner);
+            let handle = shared.handle.lock();
             handle.as_ref().map(|handle| handle.raw)
         };
         let work = move || shared.free(|| raw(&shared));
@@ -129,7 +130,7 @@ impl Shared {
     fn free(&self, comm: impl FnOnce() -> Option<ncclComm_t>) {
         self.stop_kernels();
         let Ok(revoke) = self.nccl.api.ncclCommRevoke() else { return };
-        let mut is_done = self.revoking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_done = self.revoking.lock();
         let (Some(raw), false) = (comm(), *is_done) else { return };
         let Some(_inside) = exit::enter(self.id) else { return };
         *is_done = true;
@@ -143,8 +144,8 @@ impl Shared {
 
     /// Makes a call that divides it; none if it has ended. The end waits for it.
     pub(super) fn divides<R>(&self, call: impl FnOnce(ncclComm_t) -> R) -> Option<R> {
-        let _dividing = self.dividing.lock().unwrap_or_else(PoisonError::into_inner);
-        let handle = self.handle.lock().unwrap_or_else(PoisonError::into_inner);
+        let _dividing = self.dividing.lock();
+        let handle = self.handle.lock();
         let raw = handle.as_ref().map(|handle| handle.raw);
         drop(handle);
         raw.map(call)
@@ -179,17 +180,13 @@ impl Shared {
     }
 
     pub(super) fn desync(&self) -> Option<Error> {
-        let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compared = self.compared.lock();
         self.family.desync(self.rank, &mut compared)
     }
 
     pub(super) fn async_error(&self) -> Option<Error> {
         // Somebody else asks, or ends it.
-        let handle = match self.handle.try_lock() {
-            Ok(handle) => handle,
-            Err(TryLockError::Poisoned(handle)) => handle.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let handle = self.handle.try_lock()?;
         let comm = handle.as_ref()?.raw;
         let mut state = ncclResult_t::ncclSuccess;
         // SAFETY: the communicator lives: its end takes the handle out of the lock first. NCCL lets

@@ -1,7 +1,6 @@
 //! The signals of one communicator: how many each rank called for and waits for.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +8,7 @@ use super::recorder::Word;
 use crate::Rank;
 use crate::backend::{Slot, Wait};
 use crate::error::{Call, Site, Surplus};
+use crate::lock::Mutex;
 
 /// By sender, receiver and slot.
 #[derive(Default)]
@@ -46,7 +46,7 @@ impl Counts {
 impl Signals {
     /// Notes a signal of rank `from`.
     pub(super) fn raised(&self, from: usize, to: Rank, slot: Slot, site: Site) {
-        let mut signals = self.lock();
+        let mut signals = self.0.lock();
         let count = signals.entry((from, to.index(), slot)).or_default();
         count.raised += 1;
         count.last = Some(site);
@@ -55,7 +55,7 @@ impl Signals {
     /// What reached rank `to` and was never awaited: in the first slot, and in those of which some rank
     /// awaited any.
     pub(super) fn unawaited(&self, to: usize) -> Vec<Surplus> {
-        let signals = self.lock();
+        let signals = self.0.lock();
         let is_used = |slot: Slot| {
             let awaited = |(key, count): (&Key, &Counts)| key.2 == slot && count.awaited > 0;
             slot == Slot::default() || signals.iter().any(awaited)
@@ -73,7 +73,7 @@ impl Signals {
 
     /// Notes a signal that rank `from` refused to raise; gives its number.
     pub(super) fn refused(&self, from: usize, to: Rank, slot: Slot) -> u64 {
-        let mut signals = self.lock();
+        let mut signals = self.0.lock();
         let count = signals.entry((from, to.index(), slot)).or_default();
         let number = count.raised + count.refused;
         count.refused += 1;
@@ -82,7 +82,7 @@ impl Signals {
 
     /// Notes that rank `to` waits for signals.
     pub(super) fn awaited(&self, to: usize, wait: &Wait) {
-        let mut signals = self.lock();
+        let mut signals = self.0.lock();
         let count = signals.entry((wait.peer.index(), to, wait.slot)).or_default();
         count.awaited += u64::from(wait.count);
         count.wait = Some(wait.call);
@@ -90,23 +90,23 @@ impl Signals {
 
     /// Whether `to` waits for signal `number`.
     pub(super) fn awaits(&self, from: usize, to: usize, slot: Slot, number: u64) -> bool {
-        self.lock().get(&(from, to, slot)).is_some_and(|count| count.awaited > number)
+        self.0.lock().get(&(from, to, slot)).is_some_and(|count| count.awaited > number)
     }
 
     /// Whether `to` has waited for signals of rank `from`.
     pub(super) fn awaits_any(&self, to: usize, from: usize) -> bool {
-        let signals = self.lock();
+        let signals = self.0.lock();
         signals.iter().any(|(key, count)| (key.0, key.1) == (from, to) && count.awaited > 0)
     }
 
     /// The last wait.
     pub(super) fn wait(&self, from: usize, to: usize, slot: Slot) -> Option<Call> {
-        self.lock().get(&(from, to, slot))?.wait
+        self.0.lock().get(&(from, to, slot))?.wait
     }
 
     /// A wait of rank `to` for signals of rank `from` that were not all called for.
     pub(super) fn unraised(&self, from: usize, to: usize) -> Option<Call> {
-        let signals = self.lock();
+        let signals = self.0.lock();
         signals.iter().find_map(|(&(sender, receiver, _), count)| {
             let is_it = (sender, receiver) == (from, to) && count.is_short();
             count.wait.filter(|_| is_it)
@@ -115,7 +115,7 @@ impl Signals {
 
     /// Whether `to` waits for signals that one of these ranks has not called for.
     pub(super) fn is_owed(&self, to: usize, by: impl Fn(usize) -> bool) -> bool {
-        let signals = self.lock();
+        let signals = self.0.lock();
         let mut of = signals.iter().filter(|((from, receiver, _), _)| *receiver == to && by(*from));
         of.any(|(_, count)| count.is_short())
     }
@@ -123,7 +123,7 @@ impl Signals {
     /// The signals that others wait for and `from` has not called for: receiver, slot, how many. All
     /// that they wait for where those that it called for may not be on their way.
     pub(super) fn owed(&self, from: usize, all: bool) -> Vec<(usize, Slot, u64)> {
-        let signals = self.lock();
+        let signals = self.0.lock();
         let of = |(&(sender, to, slot), count): (&Key, &Counts)| {
             let raised = if all { 0 } else { count.raised };
             let owed = count.awaited.saturating_sub(raised);
@@ -136,7 +136,7 @@ impl Signals {
     /// What a rank raised and awaits, for other processes.
     pub(super) fn tell(&self, own: usize) -> Told {
         let (mut raised, mut awaited) = (Vec::new(), Vec::new());
-        for (&(from, to, slot), count) in &*self.lock() {
+        for (&(from, to, slot), count) in &*self.0.lock() {
             if from == own {
                 raised.push((Rank::at(to).0, slot, count.raised, count.refused, count.last));
             }
@@ -151,7 +151,7 @@ impl Signals {
     /// What a rank of another process raised and awaits. Counts only grow, so what comes late does no
     /// harm.
     pub(super) fn hear(&self, rank: usize, size: usize, told: &Told) {
-        let mut signals = self.lock();
+        let mut signals = self.0.lock();
         let exists = |rank: u32| (rank as usize) < size;
         for &(to, slot, raised, refused, last) in
             told.raised.iter().filter(|raised| exists(raised.0))
@@ -168,9 +168,5 @@ impl Signals {
                 count.wait = wait.as_ref().and_then(Word::call);
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Counts>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,9 +1,10 @@
 //! Which communicators used a stream: whom to ask when a wait on it passes its deadline.
 
-use std::sync::{Mutex, PoisonError, Weak};
+use std::sync::Weak;
 
 use super::family::Family;
 use crate::backend::{Blame, Culprit};
+use crate::lock::Mutex;
 
 #[derive(Default)]
 pub(crate) struct Traffic(Mutex<Vec<Note>>);
@@ -16,7 +17,7 @@ struct Note {
 
 impl Traffic {
     pub(super) fn note(&self, health: u64, family: Weak<Family>) {
-        let mut notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut notes = self.0.lock();
         notes.retain(|note| note.family.strong_count() > 0);
         if notes.iter().all(|note| note.health != health) {
             notes.push(Note { health, family });
@@ -26,7 +27,7 @@ impl Traffic {
     /// Whom to blame: a communicator whose ranks are not equally far, if there is one such, or the
     /// only one; and what the ranks called.
     pub(crate) fn blame(&self) -> Option<Blame> {
-        let notes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let notes = self.0.lock();
         let alive = notes.iter().filter_map(|note| Some((note.health, note.family.upgrade()?)));
         let alive: Vec<_> = alive.collect();
         drop(notes);

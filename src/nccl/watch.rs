@@ -11,7 +11,7 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
 use typed_nccl_plan::releases::FREES_THREADS;
@@ -21,6 +21,7 @@ use super::family::{self, Family};
 use crate::backend::{Allocation, Streams};
 use crate::cuda::{CudaBackend, CudaStream, Recorded};
 use crate::error;
+use crate::lock::Mutex;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_millis(250);
@@ -49,13 +50,13 @@ impl Grave {
 
 /// Keeps memory until all of these streams are idle.
 pub(super) fn bury(memory: Vec<Arc<Allocation<CudaBackend>>>, streams: Vec<Arc<CudaStream>>) {
-    let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut buried = BURIED.lock();
     buried.push(Grave { _memory: memory, streams, points: Vec::new() });
 }
 
 /// Keeps memory until all of these points are reached.
 pub(super) fn bury_until(memory: Vec<Arc<Allocation<CudaBackend>>>, points: Vec<Recorded>) {
-    let mut buried = BURIED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut buried = BURIED.lock();
     buried.push(Grave { _memory: memory, streams: Vec::new(), points });
 }
 
@@ -63,8 +64,8 @@ pub(super) fn bury_until(memory: Vec<Arc<Allocation<CudaBackend>>>, points: Vec<
 /// for.
 pub(super) fn exhume(lost_too: bool) -> bool {
     static ASKING: Mutex<()> = Mutex::new(());
-    let lock = || BURIED.lock().unwrap_or_else(PoisonError::into_inner);
-    let Ok(_asking) = ASKING.try_lock() else { return false };
+    let lock = || BURIED.lock();
+    let Some(_asking) = ASKING.try_lock() else { return false };
     // The driver is asked without the lock: it may not answer.
     let mut graves = std::mem::take(&mut *lock());
     graves.retain(|grave| !grave.is_over());

@@ -7,11 +7,12 @@
 //! Ranks that share memory share what was given. Others tell each other, when it changes: see [`told`].
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::told::Told;
 use crate::backend::{Listener, WindowId};
 use crate::error::{ArgumentFault, BadArgument, Error, Site};
+use crate::lock::Mutex;
 use crate::{Rank, Result};
 
 /// What the ranks compare.
@@ -95,7 +96,7 @@ impl Same {
         match &self.kind {
             Kind::Told(told) => told.begin(run, windows, site, differ),
             Kind::Shared(state) => {
-                let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut state = state.lock();
                 let Some((by, theirs)) = state.begin(rank, run, windows) else { return Ok(()) };
                 differ(by, theirs)
             }

@@ -6,12 +6,13 @@
 //! too. Nobody waits, so both may have begun; then the communicator is over, since puts may have missed.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use super::same::Names;
 use crate::backend::{WindowId, Wire};
 use crate::communicator::Health;
 use crate::error::Site;
+use crate::lock::Mutex;
 use crate::{Rank, Result};
 
 /// See the module.
@@ -59,7 +60,7 @@ impl Told {
         site: Site,
         differ: impl Fn(Rank, &[WindowId]) -> Result<()>,
     ) -> Result<()> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         state.begun = run + 1;
         let last = state.own.back().and_then(|given| given.windows.as_deref());
         if state.ahead.is_empty() && last.is_some() && last == windows {
@@ -90,7 +91,7 @@ impl Told {
         let Ok((run, theirs)) = postcard::from_bytes::<Message>(message) else {
             return log::warn!("rank {by} says what no rank says of the windows of a plan");
         };
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         if run >= state.begun {
             if state.ahead.len() < AHEAD {
                 let known = state.ahead.entry(run).or_default();

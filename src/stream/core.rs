@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::takers::Taker;
@@ -12,6 +12,7 @@ use crate::Result;
 use crate::backend::Streams;
 use crate::communicator::{Carrier, Health, Maker};
 use crate::error::{CaptureFault, Error, NotCapturable, Site};
+use crate::lock::Mutex;
 use crate::memory::Order;
 
 /// How many marks a stream remembers for narrowing.
@@ -330,7 +331,7 @@ impl<B: Streams> StreamCore<B> {
 
     pub(crate) fn mark(&self) -> Result<B::Point> {
         let point = B::point(&self.shared.raw)?;
-        let mut marks = self.shared.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut marks = self.shared.marks.lock();
         match marks.len() {
             // The capacity suffices for ever.
             0 => marks.reserve_exact(MARKS),
@@ -397,7 +398,7 @@ impl<B: Streams> StreamShared<B> {
     /// The first marked point after operation `seq`, else the point after everything so far; with
     /// the last operation that is certainly before it.
     fn point_after(&self, seq: u64) -> Result<(B::Point, u64)> {
-        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+        let marks = self.marks.lock();
         let marked = marks.iter().find(|(marked, _)| *marked >= seq);
         let marked = marked.map(|(marked, point)| (point.clone(), *marked));
         drop(marks);
@@ -413,7 +414,7 @@ impl<B: Streams> StreamShared<B> {
 
     /// Notes a communicator, which warns the stream before its work may be stopped.
     fn note(self: &Arc<Self>, user: User) {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.users.lock();
         let known = users.iter_mut().find(|known| known.health.id() == user.health.id());
         if let Some(known) = known {
             known.deadline = user.deadline;
@@ -430,7 +431,7 @@ impl<B: Streams> StreamShared<B> {
 
     /// The last operation of the latest mark reached.
     fn last_marked(&self) -> u64 {
-        let marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let marks = self.marks.lock().clone();
         let reached =
             |(seq, point): &(u64, B::Point)| B::reached(point).unwrap_or(false).then_some(*seq);
         marks.iter().rev().find_map(reached).unwrap_or(0)
@@ -441,7 +442,7 @@ impl<B: Streams> StreamShared<B> {
     fn knows_users_of(&self, other: &Self) -> bool {
         let mut known = [None; FEW];
         {
-            let mut theirs = other.users.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut theirs = other.users.lock();
             theirs.retain(|user| !user.health.is_over());
             if theirs.len() > known.len() {
                 return false;
@@ -450,7 +451,7 @@ impl<B: Streams> StreamShared<B> {
                 *known = Some((user.health.id(), user.deadline));
             }
         }
-        let own = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = self.users.lock();
         let is_own = |(id, deadline)| {
             own.iter().any(|user| user.health.id() == id && user.deadline == deadline)
         };
@@ -459,7 +460,7 @@ impl<B: Streams> StreamShared<B> {
 
     /// The communicators that a wait has to poll; ended ones are removed.
     pub(crate) fn users(&self) -> Vec<User> {
-        let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut users = self.users.lock();
         users.retain(|user| !user.health.is_over());
         users.clone()
     }

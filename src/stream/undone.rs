@@ -9,9 +9,9 @@
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::error::Error;
+use crate::lock::Mutex;
 
 /// How many ended communicators a stream remembers.
 const KEPT: usize = 16;
@@ -29,17 +29,13 @@ struct Left {
 }
 
 impl Undone {
-    fn all(&self) -> MutexGuard<'_, VecDeque<Left>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes that these operations may not happen. A second note by the same communicator only
     /// moves the range's end.
     pub(super) fn add(&self, by: u64, why: &Error, operations: RangeInclusive<u64>) {
         if operations.is_empty() {
             return;
         }
-        let mut all = self.all();
+        let mut all = self.0.lock();
         if let Some(known) = all.iter_mut().find(|known| known.by == by) {
             known.operations = *known.operations.start()..=*operations.end();
             return;
@@ -52,7 +48,7 @@ impl Undone {
 
     /// Why this operation may not have happened.
     pub(super) fn of(&self, operation: u64) -> Option<Error> {
-        let all = self.all();
+        let all = self.0.lock();
         let left = all.iter().find(|left| left.operations.contains(&operation));
         left.map(|left| left.why.clone())
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use mio::net::TcpListener;
@@ -18,6 +18,7 @@ use super::proof::Secret;
 use crate::backend::Listener;
 use crate::control::Seldom;
 use crate::error::{Error, InitFailed};
+use crate::lock::Mutex;
 use crate::{Rank, Result};
 
 /// The variable for the time between two signs of life, in seconds.
@@ -95,7 +96,7 @@ pub(super) struct Hub {
 /// The process's own.
 pub(super) fn hub() -> Result<Arc<Hub>> {
     static HUB: Mutex<Option<Arc<Hub>>> = Mutex::new(None);
-    let mut hub = HUB.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut hub = HUB.lock();
     if let Some(hub) = &*hub {
         return Ok(hub.clone());
     }
@@ -130,7 +131,7 @@ impl Hub {
     }
 
     pub(super) fn send(&self, command: Command) {
-        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let commands = self.commands.lock();
         // The thread goes on until nobody can send.
         let _ = commands.send(command);
         drop(commands);

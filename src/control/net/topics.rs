@@ -1,9 +1,10 @@
 //! Topics that other ranks name. Ours are few; what a peer makes up is bounded too.
 
 use std::collections::HashSet;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
 
 use crate::control::{FINISH, Topic};
+use crate::lock::Mutex;
 
 /// How many are kept apart: they stay for ever.
 const MOST: usize = 1 << 10;
@@ -15,7 +16,7 @@ const LONGEST: usize = 1 << 7;
 pub(super) fn known(name: &str) -> Topic {
     static KNOWN: LazyLock<Mutex<HashSet<Topic>>> = LazyLock::new(|| Mutex::new([FINISH].into()));
     let name = &name[..name.floor_char_boundary(name.len().min(LONGEST))];
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     match known.get(name) {
         Some(topic) => topic,
         None if known.len() >= MOST => "something else",

@@ -11,7 +11,7 @@ mod machine;
 mod tests;
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
 pub(crate) use machine::{Came, Decision};
@@ -21,6 +21,7 @@ use machine::{Machine, To, Told};
 use super::Seldom;
 use crate::Rank;
 use crate::backend::{Listener, Wire};
+use crate::lock::{Mutex, MutexGuard};
 
 /// How often a rank that waits tells its state again, for each [`MANY`] ranks.
 const EVERY: Duration = Duration::from_millis(50);
@@ -70,7 +71,7 @@ impl Survivors {
     }
 
     fn machine(&self) -> MutexGuard<'_, Machine> {
-        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+        self.machine.lock()
     }
 
     /// Changes what is known, and tells the others what came of it.

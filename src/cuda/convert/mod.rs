@@ -5,11 +5,11 @@ mod ptx;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::sys;
 
 use super::{CudaStream, Gpu, driver};
+use crate::lock::Mutex;
 use crate::{DType, Result};
 
 /// The kernels of a GPU, by their types; never unloaded.
@@ -31,7 +31,7 @@ const BLOCKS: usize = 4096;
 impl Conversions {
     /// The kernel that converts between these types.
     fn kernel(&self, gpu: &Gpu, from: DType, to: DType) -> Result<Kernel> {
-        let mut kernels = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kernels = self.0.lock();
         if let Some(kernel) = kernels.get(&(from, to)) {
             return Ok(*kernel);
         }

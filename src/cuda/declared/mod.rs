@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_void};
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use cudarc::driver::sys;
 
@@ -20,6 +20,7 @@ use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
 use crate::error::{BadKernel, Error, KernelFault, Site};
 use crate::kernel::{ARGUMENTS, Arguments, Extents, Grid, Kernel, Reach, Shown, SourceKind, View};
+use crate::lock::Mutex;
 use cache::Key;
 use nvrtc::Nvrtc;
 
@@ -77,7 +78,7 @@ pub(super) fn load(stream: &CudaStream, kernel: &'static Kernel, site: Site) -> 
 
 #[cold]
 fn load_first(gpu: &Gpu, kernel: &'static Kernel, site: Site) -> Result<Loaded> {
-    let _loading = gpu.declared.loading.lock().unwrap_or_else(PoisonError::into_inner);
+    let _loading = gpu.declared.loading.lock();
     // Another thread may have loaded it meanwhile.
     let place = match gpu.declared.find(kernel) {
         Ok(loaded) => return Ok(loaded),
@@ -111,7 +112,7 @@ fn compiled(found: u32, kernel: &Kernel, text: &str) -> Result<Arc<Vec<u8>>, Ker
         LazyLock::new(Mutex::default);
 
     // One at a time: threads that ask for the same one wait for the first.
-    let mut all = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut all = COMPILED.lock();
     let known = (text.to_owned(), found);
     if let Some(code) = all.get(&known) {
         return Ok(code.clone());

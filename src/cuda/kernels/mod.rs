@@ -9,13 +9,14 @@ pub(crate) use stop::Stop;
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use cudarc::driver::{DriverError, result, sys};
 
 use super::{CudaStream, Gpu, driver};
 use crate::backend::MOST_PIECES;
+use crate::lock::Mutex;
 use crate::{DType, Result};
 
 /// The most ranks.
@@ -220,7 +221,7 @@ impl Gpu {
         if let Some(loaded) = all.get() {
             return Ok(loaded);
         }
-        let _loading = loading.lock().unwrap_or_else(PoisonError::into_inner);
+        let _loading = loading.lock();
         if let Some(loaded) = all.get() {
             return Ok(loaded);
         }

@@ -1,12 +1,12 @@
 //! Words of the host's that kernels look at while they wait: a communicator that is over says so there.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::{result, sys};
 
 use crate::Result;
 use crate::cuda::{Gpu, driver};
+use crate::lock::Mutex;
 
 /// How much is allocated at a time.
 const PAGE: usize = 4096;
@@ -25,7 +25,7 @@ pub(crate) struct Stop(&'static AtomicU32);
 impl Stop {
     /// A new one, which is not set.
     pub(crate) fn new(gpu: &'static Gpu) -> Result<Self> {
-        let mut words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut words = WORDS.lock();
         let (free, taken) = &mut *words;
         if free.is_empty() {
             *free = page(gpu)?;
@@ -42,7 +42,7 @@ impl Stop {
 
     /// Sets all that there are: the process ends.
     pub(crate) fn set_all() {
-        let words = WORDS.lock().unwrap_or_else(PoisonError::into_inner);
+        let words = WORDS.lock();
         words.1.iter().for_each(|word| word.set());
     }
 

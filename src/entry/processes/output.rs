@@ -1,10 +1,12 @@
 //! What processes print, line by line, each with the rank that printed it.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use crate::lock::Mutex;
 
 /// Where lines go: each is written at once.
 pub(super) type Lines = Arc<Mutex<dyn Write + Send>>;
@@ -25,7 +27,7 @@ impl Sink {
 
     /// A line of this process's own.
     pub(super) fn say(&self, line: &str) {
-        let mut error = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut error = self.error.lock();
         // Who reads it may be gone.
         let _ = error.write_all(format!("typed-nccl: {line}\n").as_bytes());
     }
@@ -95,7 +97,7 @@ fn pass_on(prefix: &str, mut from: impl Read, to: &Lines) -> io::Result<()> {
 }
 
 fn write(to: &Lines, line: &[u8]) -> io::Result<()> {
-    let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut to = to.lock();
     to.write_all(line)?;
     to.flush()
 }

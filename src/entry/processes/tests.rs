@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::process::Command;
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::output::Sink;
 use super::{Others, Signals, Watch};
+use crate::lock::Mutex;
 
 /// What was printed.
 #[derive(Clone, Default)]
@@ -15,7 +16,7 @@ struct Printed(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Printed {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -26,7 +27,7 @@ impl Write for Printed {
 
 impl Printed {
     fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(self.0.lock().clone()).unwrap()
     }
 
     fn lines(&self) -> Vec<String> {

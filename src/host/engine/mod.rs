@@ -36,7 +36,7 @@ pub(super) use stream::{Point, Progress, StreamToken};
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, OnceLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
@@ -52,6 +52,7 @@ use super::moves::Held;
 use super::{HostBackend, hazards};
 use crate::backend::{Blame, Departure, Half, Join, Op, Refusal, WindowId};
 use crate::error::{Error, Panicked, Site, Surplus};
+use crate::lock::{Mutex, MutexGuard};
 use crate::memory::Allocation;
 use crate::unwind;
 
@@ -76,12 +77,12 @@ pub(super) struct Engine {
 impl Engine {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Nothing under the lock panics half-way: queues and counters only.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Notes that a stream's handle is gone.
     fn closed(&self, key: usize) {
-        self.closed.lock().unwrap_or_else(PoisonError::into_inner).push(key);
+        self.closed.lock().push(key);
         self.any_closed.store(true, Ordering::Release);
     }
 
@@ -259,7 +260,7 @@ impl Engine {
     fn finish<'s>(&'s self, mut state: MutexGuard<'s, State>, mut out: Out, mut inline: bool) {
         if self.any_closed.load(Ordering::Acquire) {
             self.any_closed.store(false, Ordering::Relaxed);
-            for key in self.closed.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            for key in self.closed.lock().drain(..) {
                 state.close_stream(key);
             }
         }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use super::state::{Out, State, Step, Work};
 use crate::communicator::Health;
 use crate::error::{Error, Site};
 use crate::host::hazards::StreamOrder;
+use crate::lock::{Mutex, MutexGuard};
 
 /// User compute, boxed.
 pub(super) type Closure = Box<dyn FnOnce() + Send>;
@@ -80,7 +81,7 @@ const KEPT: usize = 16;
 
 impl Progress {
     fn errors(&self) -> MutexGuard<'_, VecDeque<(u64, Arc<Left>)>> {
-        let mut errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut errors = self.errors.lock();
         errors.retain(|(_, left)| !left.told.load(Ordering::Relaxed));
         errors
     }
@@ -113,7 +114,7 @@ impl Progress {
     }
 
     fn voided(&self) -> MutexGuard<'_, VecDeque<Voided>> {
-        self.voided.lock().unwrap_or_else(PoisonError::into_inner)
+        self.voided.lock()
     }
 
     /// The task that the stream is at does not happen.

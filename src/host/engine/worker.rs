@@ -6,6 +6,7 @@ use std::thread;
 
 use super::state::State;
 use super::{ENGINE, Engine};
+use crate::lock;
 
 /// Asked once: the answer is read from files.
 pub(super) static CORES: LazyLock<usize> =
@@ -57,8 +58,7 @@ impl Engine {
                 None => {
                     state.idle_workers += 1;
                     self.crowd.note(&state);
-                    state =
-                        self.work.wait(state).unwrap_or_else(std::sync::PoisonError::into_inner);
+                    state = lock::wait(&self.work, state);
                     state.idle_workers -= 1;
                 }
             }

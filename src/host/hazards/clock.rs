@@ -1,6 +1,6 @@
 //! Clocks: what has surely happened before, as counts of events by line.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use crate::lock::Mutex;
 
 /// The line of the host's own reads and writes, of all threads.
 pub(super) const HOST: usize = 0;
@@ -96,13 +96,9 @@ struct Lines {
 
 static LINES: Mutex<Lines> = Mutex::new(Lines { over: Vec::new(), many: HOST + 1 });
 
-fn lines() -> MutexGuard<'static, Lines> {
-    LINES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Line {
     pub(super) fn open() -> Self {
-        let mut lines = lines();
+        let mut lines = LINES.lock();
         if let Some((id, last)) = lines.over.pop() {
             return Self { id, last };
         }
@@ -113,6 +109,6 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        lines().over.push((self.id, self.last));
+        LINES.lock().over.push((self.id, self.last));
     }
 }

@@ -5,10 +5,11 @@
 //! read or write of its own) counts as known to whatever any thread enqueues later. This hides mistakes
 //! and invents none.
 
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 
 use super::clock::{Clock, HOST};
 use super::uses::When;
+use crate::lock::Mutex;
 
 #[derive(Default)]
 struct Known {
@@ -19,23 +20,19 @@ struct Known {
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-fn known() -> MutexGuard<'static, Known> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// What the host knows now.
 pub(super) fn now() -> Arc<Clock> {
-    known().clock.clone()
+    KNOWN.lock().clock.clone()
 }
 
 /// The host has learnt something.
 pub(super) fn learn(what: impl FnOnce(&mut Clock)) {
-    what(Arc::make_mut(&mut known().clock));
+    what(Arc::make_mut(&mut KNOWN.lock().clock));
 }
 
 /// An access of the host's own begins.
 pub(super) fn begins() -> When {
-    let mut known = known();
+    let mut known = KNOWN.lock();
     known.last += 1;
     When { line: HOST, event: known.last, after: Clock::clone(&known.clock) }
 }

@@ -1,11 +1,12 @@
 //! What the tasks of a stream come after.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::clock::{Clock, Line};
 use super::known;
 use super::uses::When;
+use crate::lock::Mutex;
 
 /// How many tasks ago a stream's clock can be asked for; an older point has what the oldest of these
 /// knew, which hides mistakes and invents none.
@@ -41,18 +42,14 @@ impl StreamOrder {
         })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A task was enqueued.
     pub(in crate::host) fn enqueued(&self) {
-        self.inner().enqueued.push_back(known::now());
+        self.0.lock().enqueued.push_back(known::now());
     }
 
     /// The stream has come to its next task.
     pub(in crate::host) fn begins(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         inner.line.last += 1;
         if let Some(host) = inner.enqueued.pop_front() {
             inner.clock.join(&host);
@@ -61,7 +58,7 @@ impl StreamOrder {
 
     /// It is done with its first `seq` tasks.
     pub(in crate::host) fn ends(&self, seq: u64) {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         let Inner { line, clock, past, .. } = &mut *inner;
         line.last |= STEPS;
         clock.learn(line.id, line.last);
@@ -75,7 +72,7 @@ impl StreamOrder {
 
     /// A step of the task is over, which a signal or a peer may tell before the task is.
     pub(super) fn step(&self) {
-        let mut inner = self.inner();
+        let mut inner = self.0.lock();
         let Inner { line, clock, .. } = &mut *inner;
         if line.last & STEPS < STEPS - 1 {
             clock.learn(line.id, line.last);
@@ -85,26 +82,26 @@ impl StreamOrder {
 
     /// When the step is that the task is at.
     pub(super) fn at_step(&self) -> When {
-        let inner = self.inner();
+        let inner = self.0.lock();
         When { line: inner.line.id, event: inner.line.last, after: inner.clock.clone() }
     }
 
     /// When the task is that the stream is at; it is over with the task.
     pub(super) fn at_task(&self) -> When {
-        let inner = self.inner();
+        let inner = self.0.lock();
         let event = inner.line.last | STEPS;
         When { line: inner.line.id, event, after: inner.clock.clone() }
     }
 
     /// Takes part of the clock, or changes it.
     pub(super) fn clock<T>(&self, with: impl FnOnce(&mut Clock) -> T) -> T {
-        with(&mut self.inner().clock)
+        with(&mut self.0.lock().clock)
     }
 
     /// What comes next comes after the first `seq` tasks of another stream.
     pub(in crate::host) fn waits_for(&self, other: &Self, seq: u64) {
         if let Some(clock) = other.after(seq) {
-            self.inner().clock.join(&clock);
+            self.0.lock().clock.join(&clock);
         }
     }
 
@@ -116,7 +113,7 @@ impl StreamOrder {
     }
 
     fn after(&self, seq: u64) -> Option<Clock> {
-        let inner = self.inner();
+        let inner = self.0.lock();
         let past = || inner.past.iter().find(|(tasks, _)| *tasks >= seq);
         (seq > 0).then(past).flatten().map(|(_, clock)| clock.clone())
     }

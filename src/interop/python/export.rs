@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
-use std::sync::{Mutex, PoisonError};
 
 use pyo3::exceptions::{PyAttributeError, PyBufferError};
 use pyo3::ffi;
@@ -14,6 +13,7 @@ use crate::interop::dlpack::{
     self, ConsumerStream, DLManagedTensor, DLManagedTensorVersioned, Export, Exportable, Layout,
     Managed, ManagedTensor, Outside,
 };
+use crate::lock::Mutex;
 use crate::{DType, Device, DynBuffer, Result};
 
 const VERSIONED: &CStr = c"dltensor_versioned";
@@ -101,7 +101,7 @@ struct Memory {
 
 impl Memory {
     fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&dyn Shared) -> R + Send) -> R {
-        py.detach(|| work(&*self.shared.lock().unwrap_or_else(PoisonError::into_inner).0))
+        py.detach(|| work(&*self.shared.lock().0))
     }
 
     fn is_cuda(&self) -> bool {

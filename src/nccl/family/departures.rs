@@ -29,7 +29,7 @@ impl Family {
     /// A rank will enqueue nothing more.
     pub(in crate::nccl) fn depart(&self, rank: usize, why: &str, how: Departure) {
         // What ended it is known to everybody.
-        let is_news = !self.state().ended;
+        let is_news = !self.state.lock().ended;
         if let Some(remote) = self.remote.as_ref().filter(|_| is_news) {
             remote.leave(self, why, how);
         }
@@ -38,7 +38,7 @@ impl Family {
 
     /// A rank, here or elsewhere, will enqueue nothing more. `is_known`: all that it called is.
     pub(super) fn departed(&self, rank: usize, why: &str, how: Departure, is_known: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.ended {
             // The first cause is known to everybody; ranks that leave because of it are no news.
             return;
@@ -82,7 +82,7 @@ impl Family {
 
     /// Who owes signals to a rank, if anybody does.
     pub(in crate::nccl) fn owing(&self, to: usize) -> Option<Owing> {
-        let dead = self.state().dead.clone();
+        let dead = self.state.lock().dead.clone();
         if self.signals.is_owed(to, |from| !dead.contains(&from)) {
             return Some(Owing::Living);
         }
@@ -100,7 +100,7 @@ impl Family {
     /// Ranks that ended regularly and called less than `rank` did, so that a call of `rank`'s never
     /// ends.
     pub(in crate::nccl) fn left(&self, rank: usize) -> Option<Error> {
-        let state = self.state();
+        let state = self.state.lock();
         let mut during = None;
         let mut is_missed = |left: &&Left| {
             let missed = (left.rank != rank).then(|| self.missed(rank, left.rank)).flatten();
@@ -160,7 +160,7 @@ impl Family {
     /// What a rank is told whose send to another one was never received.
     fn unreceived(&self, from: usize, to: usize) -> Option<Error> {
         let during = self.first_unreceived(from, to)?;
-        let state = self.state();
+        let state = self.state.lock();
         let left = state.left.iter().find(|left| left.rank == to)?;
         Some(self.gone(&[left], during))
     }

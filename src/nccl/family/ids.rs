@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nccl_sys::ncclUniqueId;
 
 use super::super::api::Nccl;
+use crate::lock::Mutex;
 
 /// How many ranks one id serves, unless a program says how many ids there are.
 const BLOCK: usize = 128;
@@ -43,23 +43,19 @@ struct State {
 }
 
 impl Ids {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// There are so many. Said once.
     pub(super) fn are(&self, count: usize) {
-        self.state().count.get_or_insert(count);
+        self.0.lock().count.get_or_insert(count);
     }
 
     /// A rank has made one.
     pub(super) fn know(&self, by: usize, id: ncclUniqueId) {
-        self.state().made.entry(by).or_insert(id);
+        self.0.lock().made.entry(by).or_insert(id);
     }
 
     /// Whether a rank is to make one that it has not made.
     pub(super) fn wants(&self, rank: usize, size: usize) -> bool {
-        let state = self.state();
+        let state = self.0.lock();
         let Some(count) = state.count.filter(|_| !state.made.contains_key(&rank)) else {
             return false;
         };
@@ -68,13 +64,13 @@ impl Ids {
 
     /// What a rank tells the others: the one that it has made, and how many there are.
     pub(super) fn by(&self, rank: usize) -> Option<(ncclUniqueId, usize)> {
-        let state = self.state();
+        let state = self.0.lock();
         state.made.get(&rank).copied().zip(state.count)
     }
 
     /// All of them in their order; or who has not told its own.
     pub(super) fn all(&self, size: usize) -> Result<Vec<ncclUniqueId>, Vec<usize>> {
-        let state = self.state();
+        let state = self.0.lock();
         let Some(count) = state.count else { return Err(vec![0]) };
         let makers = (0..count).map(|number| block(number, count, size).start);
         let missing = makers.clone().filter(|maker| !state.made.contains_key(maker));

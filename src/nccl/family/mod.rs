@@ -19,7 +19,7 @@ mod tests;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use nccl_sys::ncclUniqueId;
@@ -42,6 +42,7 @@ use crate::backend::{Departure, Join};
 use crate::communicator::{Health, Limits};
 use crate::cuda::CudaStream;
 use crate::error::{Abort, Call, Error, InitFailed, Site, Timeout};
+use crate::lock::Mutex;
 use crate::{Rank, Result};
 
 pub(super) struct Family {
@@ -128,7 +129,7 @@ static HAS_MET: AtomicBool = AtomicBool::new(false);
 
 /// A rank of a communicator that others may have joined never will, or not for long.
 pub(super) fn absent(id: u64, rank: Rank, why: &str) {
-    let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let families = FAMILIES.lock();
     let of = |rank| families.get(&(id, rank)).and_then(Weak::upgrade);
     let family = of(None).or_else(|| of(Some(rank.0)));
     drop(families);
@@ -139,7 +140,7 @@ pub(super) fn absent(id: u64, rank: Rank, why: &str) {
 
 /// The families that are alive.
 pub(super) fn all() -> Vec<Arc<Family>> {
-    let families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let families = FAMILIES.lock();
     families.values().filter_map(Weak::upgrade).collect()
 }
 
@@ -153,7 +154,7 @@ impl Family {
     /// members have families of their own, rank 0 does, and says how many there are.
     pub(super) fn meet(nccl: &Nccl, join: &Join, by_id: bool) -> Result<Arc<Self>> {
         HAS_MET.store(true, Relaxed);
-        let mut families = FAMILIES.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut families = FAMILIES.lock();
         families.retain(|_, family| family.strong_count() > 0);
         let key = (join.id, join.wire.is_some().then_some(join.rank));
         let known = families.get(&key).and_then(Weak::upgrade);
@@ -178,7 +179,7 @@ impl Family {
             let (health, limits) = (Arc::downgrade(&join.health), join.limits.clone());
             let _ = member.seen.set(Seen { health, limits });
         }
-        family.state().live += 1;
+        family.state.lock().live += 1;
         family.remains.join();
         if let Some(remote) = &family.remote {
             remote.listen(&family);
@@ -235,10 +236,6 @@ impl Family {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn recorder(&self, rank: usize) -> Arc<Recorder> {
         // The control plane gave the rank, which is below the size.
         self.members[rank].recorder(self.size()).clone()
@@ -262,7 +259,7 @@ impl Family {
 
     /// A member's work goes to this stream.
     pub(super) fn carried_by(&self, stream: &Arc<CudaStream>) {
-        let carriers = &mut self.state().carriers;
+        let carriers = &mut self.state.lock().carriers;
         carriers.retain(|carrier| carrier.strong_count() > 0);
         carriers.push(Arc::downgrade(stream));
     }
@@ -274,7 +271,7 @@ impl Family {
 
     /// A member has ended, or never joined.
     pub(super) fn leave(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.live = state.live.saturating_sub(1);
         let remains = self.remains.leave();
         drop(state);
@@ -286,7 +283,7 @@ impl Family {
     /// one cause.
     #[cold]
     pub(super) fn end(&self, error: &Error) {
-        let is_news = !self.state().ended;
+        let is_news = !self.state.lock().ended;
         // First of all: whoever is told that this rank leaves takes that for the cause.
         if let (Some(remote), Error::Mismatch(mismatch), true) = (&self.remote, error, is_news) {
             remote.differ(mismatch);
@@ -296,7 +293,7 @@ impl Family {
 
     /// The same, where the others know.
     fn ended(&self, error: &Error) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if std::mem::replace(&mut state.ended, true) {
             return;
         }
@@ -369,13 +366,13 @@ impl Family {
 
     /// Whether a member lives.
     pub(super) fn is_alive(&self) -> bool {
-        self.state().live > 0
+        self.state.lock().live > 0
     }
 
     /// Whether no member's thread is inside NCCL, and none of their work is under way. Streams that are
     /// lost count only if that is asked for.
     pub(super) fn is_quiet(&self, lost_too: bool) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         let ended = self.remains.streams();
         let alive: Vec<_> = state.carriers.iter().filter_map(Weak::upgrade).collect();
         drop(state);

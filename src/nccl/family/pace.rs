@@ -34,7 +34,7 @@ impl Pace for Place {
 
     fn others(&self) -> Vec<Paced> {
         let Some(family) = self.family.upgrade() else { return Vec::new() };
-        let left: Vec<usize> = family.state().left.iter().map(|left| left.rank).collect();
+        let left: Vec<usize> = family.state.lock().left.iter().map(|left| left.rank).collect();
         let others = (0..family.size()).filter(|rank| *rank != self.rank && !left.contains(rank));
         let now = Instant::now();
         others.map(|rank| family.compare(self.rank, rank, now)).collect()

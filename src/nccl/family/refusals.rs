@@ -57,7 +57,7 @@ impl Family {
 
     /// A rank, here or elsewhere, refused calls.
     pub(super) fn note_refused(&self, by: usize, turns: Vec<Turn>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.refused.extend(turns);
         // Old ones have been seen, or nobody waits for them.
         let own = state.refused.iter().filter(|turn| turn.by == by).count();
@@ -71,7 +71,7 @@ impl Family {
 
     /// A call of `rank`'s that another rank refused its part of, so that it never ends.
     pub(in crate::nccl) fn refused(&self, rank: usize) -> Option<Error> {
-        let state = self.state();
+        let state = self.state.lock();
         let own = self.of(rank);
         let stuck = state.refused.iter().find(|turn| {
             // The same call, as this rank counts it.

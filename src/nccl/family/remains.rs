@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 
 use super::super::watch;
 use crate::backend::Allocation;
 use crate::cuda::{CudaBackend, CudaStream};
+use crate::lock::Mutex;
 use crate::memory::Lease;
 
 /// Shared by the ranks of one communicator in this process: they see each other's memory as it is.
@@ -45,7 +46,7 @@ impl Parked {
 
 impl Drop for Remains {
     fn drop(&mut self) {
-        let state = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let state = self.0.get_mut();
         if state.live > 0 {
             // A rank never ended, as far as NCCL is concerned: what it may name stays for ever.
             mem::forget(mem::take(&mut state.parked));
@@ -58,7 +59,7 @@ impl Remains {
     /// Those of a communicator whose ranks in this process have no family in common: by its id.
     pub(super) fn of(id: u64) -> Arc<Self> {
         static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<Remains>>>> = LazyLock::new(Mutex::default);
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = KNOWN.lock();
         known.retain(|_, remains| remains.strong_count() > 0);
         if let Some(remains) = known.get(&id).and_then(Weak::upgrade) {
             return remains;
@@ -68,18 +69,14 @@ impl Remains {
         remains
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A rank joins.
     pub(super) fn join(&self) {
-        self.state().live += 1;
+        self.0.lock().live += 1;
     }
 
     /// Keeps memory until every rank of this process has ended, and their streams have passed.
     pub(super) fn park(&self, memory: Parked, streams: Vec<Arc<CudaStream>>) {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.parked.memory.extend(memory.memory);
         state.parked.leases.extend(memory.leases);
         state.streams.extend(streams);
@@ -88,7 +85,7 @@ impl Remains {
     /// A rank has ended. Gives what nothing uses any more, to be dropped without a lock.
     #[must_use]
     pub(super) fn leave(&self) -> Parked {
-        let mut state = self.state();
+        let mut state = self.0.lock();
         state.live = state.live.saturating_sub(1);
         if state.live > 0 {
             return Parked::default();
@@ -103,6 +100,6 @@ impl Remains {
 
     /// What the work of ranks that ended went to.
     pub(super) fn streams(&self) -> Vec<Arc<CudaStream>> {
-        self.state().streams.clone()
+        self.0.lock().streams.clone()
     }
 }

@@ -6,7 +6,7 @@
 //! times a second; what is compared with it is compared as between threads. What a rank calls last
 //! reaches the others before its end: with its departure, and with its part of `finish`.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use nccl_sys::{NCCL_UNIQUE_ID_BYTES, ncclUniqueId};
@@ -22,6 +22,7 @@ use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
 use crate::control::Seldom;
 use crate::error::{Error, Excluded, Mismatch};
+use crate::lock::Mutex;
 
 /// The way to the other ranks.
 pub(super) struct Remote {
@@ -79,7 +80,7 @@ impl Remote {
 
     /// When a rank told last what it called.
     pub(super) fn heard(&self, rank: usize) -> Option<Instant> {
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let heard = self.heard.lock();
         heard.get(rank).copied().flatten()
     }
 
@@ -126,7 +127,7 @@ impl Remote {
     fn ask(&self, family: &Family) {
         let rarely = u32::try_from(family.size() / MANY).unwrap_or(u32::MAX);
         let every = EVERY.saturating_mul(rarely.saturating_add(1));
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         if asked.is_some_and(|then| then.elapsed() < every) {
             return;
         }
@@ -201,12 +202,12 @@ impl Family {
     fn hear(&self, from: usize, told: &Told) {
         let Some(member) = self.members.get(from) else { return };
         // Messages come on one thread, last words on the rank's own.
-        let _one = self.hearing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.hearing.lock();
         member.recorder(self.size()).hear(&told.calls);
         self.signals.hear(from, self.size(), &told.signals);
         let heard = self.remote.as_ref().map(|remote| remote.heard.lock());
-        if let Some(heard) = heard
-            && let Some(heard) = heard.unwrap_or_else(PoisonError::into_inner).get_mut(from)
+        if let Some(mut heard) = heard
+            && let Some(heard) = heard.get_mut(from)
         {
             *heard = Some(Instant::now());
         }
@@ -269,7 +270,7 @@ impl Listener for Family {
     }
 
     fn died(&self, rank: Rank, why: &str) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.dead.push(rank.index());
         if let Some(left) = state.left.iter_mut().find(|left| left.rank == rank.index()) {
             // It is missed by nobody, or by who waits for it in an exchange: and then with those who leave

@@ -26,7 +26,7 @@ impl Family {
             format!("the last {} calls of each rank on {}, in order:", Called::LAST, self.name);
         // Writing to a string succeeds.
         let _ = write!(report, "{}", CallsByRanks(&called));
-        let state = self.state();
+        let state = self.state.lock();
         for Turn { by, what, reason, .. } in &state.refused {
             let what = match what {
                 What::Collective => "a collective".to_owned(),

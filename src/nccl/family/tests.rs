@@ -1,7 +1,7 @@
 //! Families of ranks that share no memory: what one does, the others hear of.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nccl_sys::ncclUniqueId;
@@ -12,6 +12,7 @@ use super::{Family, Owing, Seen};
 use crate::backend::{Departure, Join, Listener, Refusal, Slot, Wait, Wire};
 use crate::communicator::{CommConfig, Health, Limits};
 use crate::error::{Call, CollectiveName, Error, Operation, Site};
+use crate::lock::Mutex;
 use crate::{DType, Rank};
 
 /// Messages that are under way.
@@ -25,22 +26,18 @@ struct End(Arc<Net>, Rank);
 
 impl Wire for End {
     fn tell(&self, to: Option<Rank>, message: Vec<u8>) {
-        lock(&self.0.under_way).push_back((self.1, to, message));
+        self.0.under_way.lock().push_back((self.1, to, message));
     }
 
     fn listen(&self, listener: Weak<dyn Listener>) {
-        lock(&self.0.listeners).push((self.1, listener));
+        self.0.listeners.lock().push((self.1, listener));
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Net {
     fn deliver(&self) {
-        while let Some((from, to, message)) = { lock(&self.under_way).pop_front() } {
-            let listeners = lock(&self.listeners).clone();
+        while let Some((from, to, message)) = { self.under_way.lock().pop_front() } {
+            let listeners = self.listeners.lock().clone();
             for (rank, listener) in listeners {
                 if rank != from && to.is_none_or(|to| to == rank) {
                     listener.upgrade().expect("it is alive").message(from, &message);

@@ -6,12 +6,12 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
-use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use crate::error::{Call, CollectiveName, Operation, Site};
+use crate::lock::Mutex;
 use crate::{DType, Rank, ReductionName};
 
 /// The last `N` calls of one kind. `N` is a power of two.
@@ -115,7 +115,7 @@ impl<const N: usize> Ring<N> {
     /// The first of the blocks that another process told of in which it called what differs: the
     /// numbers of its calls. What agrees is not compared again.
     pub(super) fn first_unlike(&self, other: &Self) -> Option<Range<u64>> {
-        let mut told = other.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = other.told.lock();
         let mut unlike = None;
         told.retain(|&(block, digest)| {
             let differs = self.digest(block).is_some_and(|own| own != digest);
@@ -131,7 +131,7 @@ impl<const N: usize> Ring<N> {
     /// Takes over what another process told of its own. One thread does so at a time, and nobody
     /// [`put`](Self::put)s.
     pub(super) fn hear(&self, told: &Told) {
-        let mut blocks = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut blocks = self.told.lock();
         for block in told.blocks.iter().take(N) {
             if !blocks.contains(block) && blocks.len() < N {
                 blocks.push(*block);

@@ -8,14 +8,15 @@ mod gate;
 mod model;
 
 use std::mem::ManuallyDrop;
+use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use super::core::{Awaited, StreamCore, StreamShared};
 use crate::Result;
 use crate::backend::Streams;
+use crate::lock::Mutex;
 use gate::{Before, Gate, Way};
 
 /// The streams whose kernels use one object, until it ends.
@@ -83,7 +84,7 @@ impl<B: Streams> Takers<B> {
     /// The record of a stream that does not have it at hand.
     #[cold]
     fn taker(&self, stream: &StreamCore<B>) -> Result<Arc<Taker<B>>, String> {
-        let mut listed = self.lock();
+        let mut listed = self.listed.lock();
         if let Some(why) = &listed.over {
             return Err(why.clone());
         }
@@ -106,12 +107,12 @@ impl<B: Streams> Takers<B> {
 
     #[cold]
     fn why(&self) -> String {
-        self.lock().over.clone().unwrap_or_default()
+        self.listed.lock().over.clone().unwrap_or_default()
     }
 
     /// Ends the object: refuses later launches, waits for those that have begun.
     pub(crate) fn end(&self, why: &str) {
-        let mut listed = self.lock();
+        let mut listed = self.listed.lock();
         listed.over.get_or_insert_with(|| why.to_owned());
         self.gate.close();
         let all = listed.all.clone();
@@ -126,7 +127,7 @@ impl<B: Streams> Takers<B> {
 
     /// The points after which no kernel uses it.
     pub(crate) fn points(&self) -> Result<Vec<Awaited<B>>> {
-        let listed = self.lock();
+        let listed = self.listed.lock();
         let uses = listed.all.iter().map(|taker| (&taker.stream, taker.way.used()));
         uses.filter(|(_, used)| *used > 0).map(|(stream, used)| stream.reach(used)).collect()
     }
@@ -134,13 +135,9 @@ impl<B: Streams> Takers<B> {
     /// The streams whose work may still use it.
     #[cfg(feature = "cuda")]
     pub(crate) fn carriers(&self) -> Vec<B::Stream> {
-        let listed = self.lock();
+        let listed = self.listed.lock();
         let carriers = listed.all.iter().filter(|taker| !taker.is_past());
         carriers.map(|taker| taker.stream.raw().clone()).collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Listed<B>> {
-        self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
