@@ -10,6 +10,8 @@ use std::sync::{Barrier, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use typed_nccl::plan::build::PlanBuilder;
+use typed_nccl::plan::{self, Plan, Values};
 use typed_nccl::{
     CommConfig, Communicator, Error, Host, Place, Requirements, Result, Seat, Stream, Sum,
 };
@@ -148,6 +150,45 @@ fn barriers_that_nobody_comes_to() -> Result<()> {
                 comm.close_dev_comm(dev)?;
             }
             comm.finish()
+        })
+    })
+}
+
+#[test]
+fn ranks_as_threads() -> Result<()> {
+    in_time(|| {
+        Host::spmd(4000, |place| {
+            let comm = connect(place, LIMIT)?;
+            let mut x = comm.device().from_slice(&[1_u32])?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            assert_eq!(x.to_vec()?, [4000]);
+            comm.finish()
+        })
+    })
+}
+
+/// So many sums that a rank takes minutes to check them all in a debug build.
+fn many_sums() -> (Plan, Values) {
+    let mut sums = PlanBuilder::new("sums");
+    sums.ranks(1..);
+    let k = sums.param("k", 1..);
+    let (x, net) = (sums.in_out::<f32>("x", 8), sums.stream("net"));
+    sums.for_each("i", ..k, |plan, _| plan.on(net).all_reduce_in_place(x, Sum));
+    (sums.unchecked().expect("a plan"), Values::new().number("k", 500_000))
+}
+
+#[test]
+fn a_plan_that_takes_longer_to_bind_than_the_deadline() -> Result<()> {
+    let (plan, values) = many_sums();
+    in_time(|| {
+        Host::spmd(2, |place| {
+            let mut comm = connect(place, DEADLINE)?;
+            let error = plan::bind(&mut comm, &plan, &values).expect_err("it is too large");
+            assert!(matches!(error, Error::Timeout(_) | Error::PeerFailed(_)), "{error}");
+            let text = error.to_string();
+            assert!(!matches!(error, Error::Timeout(_)) || text.contains("bind"), "{text}");
+            assert!(comm.health().is_err());
+            Ok(())
         })
     })
 }

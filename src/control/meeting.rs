@@ -411,7 +411,8 @@ impl Meeting {
         // Ranks that call something else are told at once; they need not all be there. The end of a
         // communicator that was dropped is no call.
         let is_lost = |rank: &u32| lost.iter().any(|left| left.rank == *rank);
-        let other = round.parts.iter().filter(|_| round.differs).find_map(|(first, last, part)| {
+        let parts = round.differs.then(|| round.parts.iter());
+        let other = parts.into_iter().flatten().find_map(|(first, last, part)| {
             let differs = part.topic != topic;
             let rank = differs.then(|| (first..=last).find(|rank| !is_lost(rank))).flatten()?;
             Some((rank, part.topic, part.site))

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use typed_nccl_plan::lower::{Decided, Schedule};
 
+use super::pace::Pace;
 use crate::communicator::CanEnqueue;
 use crate::communicator::State;
 use crate::error::{BadPlan, BindFault, Error, PlansDiffer, Site, Wrong};
@@ -103,8 +104,14 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     Ok((own, found.map_err(|wrong| bad(wrong.into()))?))
 }
 
-/// The hash of what all ranks do, by the calls alone: where a plan is written does not count.
-pub(super) fn hash(schedule: &Schedule, dtypes: &[DType], lengths: &[Vec<u64>]) -> u128 {
+/// The hash of what all ranks do, by the calls alone: where a plan is written does not count. Of no meaning if
+/// there was no time for all of them.
+pub(super) fn hash(
+    schedule: &Schedule,
+    dtypes: &[DType],
+    lengths: &[Vec<u64>],
+    pace: &Pace,
+) -> u128 {
     let mut hasher = SipHasher13::new();
     let mut write = |bytes: postcard::Result<Vec<u8>>| {
         // Numbers and strings always encode.
@@ -117,7 +124,7 @@ pub(super) fn hash(schedule: &Schedule, dtypes: &[DType], lengths: &[Vec<u64>]) 
     }
     for rank in &schedule.ranks {
         write(postcard::to_stdvec(&rank.calls.len()));
-        for call in &rank.calls {
+        for call in rank.calls.iter().take_while(|_| !pace.is_over()) {
             write(postcard::to_stdvec(&(
                 call.stream,
                 &call.waits,

@@ -1,8 +1,9 @@
 //! What a rank is asked to bind, before the ranks have agreed.
 
 use std::sync::Arc;
+use std::time::Instant;
 
-use typed_nccl_plan::check::{Accepted, check_at};
+use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::lower::{Decided, Instance};
 use typed_nccl_plan::releases::ONE_SIGNAL;
@@ -50,13 +51,17 @@ impl Asked {
         self.accepted.contains(&self.sizes)
     }
 
-    /// The instance, written out.
-    pub(super) fn instance(&self) -> Result<Instance<'_>, Wrong> {
-        Ok(Instance::new(&self.whole.plan, &self.sizes)?)
+    /// The instance, written out. There is time for it, and for what is done with it, `until` then.
+    pub(super) fn instance(&self, until: Option<Instant>) -> Result<Instance<'_>, Wrong> {
+        Ok(Instance::new(&self.whole.plan, &self.sizes, until)?)
     }
 
     /// Checks the instance, for all ranks, unless that was done while it compiled, and decides how it is lowered.
-    pub(super) fn decide(&self, instance: &mut Instance<'_>) -> Result<Decided, Wrong> {
+    pub(super) fn decide(
+        &self,
+        instance: &mut Instance<'_>,
+        until: Option<Instant>,
+    ) -> Result<Decided, Wrong> {
         let Self { whole, sizes, .. } = self;
         match &whole.before {
             None if self.was_checked() => {}
@@ -64,24 +69,24 @@ impl Asked {
             Some((before, through)) => {
                 // What is wrong with the plan itself comes first.
                 if !self.was_checked() {
-                    check_at(before, sizes)?;
+                    Instance::new(before, sizes, until)?.check()?;
                 }
                 let because = || WrongBecause::AllRanks { through: through.clone() };
                 instance.check().map_err(|rejected| Wrong { rejected, because: because() })?;
             }
         }
         if self.one_signal {
-            self.with_one_signal()?;
+            self.with_one_signal(until)?;
         }
-        Ok(instance.decide())
+        Ok(instance.decide()?)
     }
 
     /// Whether all of the plan's signals can be one.
-    fn with_one_signal(&self) -> Result<(), Wrong> {
+    fn with_one_signal(&self, until: Option<Instant>) -> Result<(), Wrong> {
         let (plan, signals) = (self.plan(), self.signals);
         let one = Plan { target: plan.target.min(ONE_SIGNAL), ..(**plan).clone() };
         let because = WrongBecause::OneSignal { needed: plan.signals.len(), found: signals };
-        check_at(&one, &self.sizes).map_err(|rejected| Wrong { rejected, because })?;
-        Ok(())
+        let checked = Instance::new(&one, &self.sizes, until).and_then(|one| one.check());
+        checked.map_err(|rejected| Wrong { rejected, because })
     }
 }

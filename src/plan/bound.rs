@@ -19,6 +19,7 @@ use super::give::Given;
 use super::kernels::Use;
 use super::kits::Kits;
 use super::local::Local;
+use super::pace::Pace;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::same::{Names, Same};
 use super::table::Table;
@@ -153,7 +154,7 @@ pub(super) struct Moving<W: World> {
 /// [`Error::BadPlan`](crate::Error::BadPlan) on every rank, with one story: a plan that is wrong at these sizes. The
 /// same on one rank: values that the plan does not claim, with what it claims; what this library or the loaded NCCL
 /// cannot do. The other ranks then get [`Error::PlansDiffer`](crate::Error::PlansDiffer), as all do whose plans or
-/// values differ. A lost peer; a passed deadline.
+/// values differ. A lost peer; a passed deadline, which counts for what a rank computes as it does for its waits.
 #[track_caller]
 pub fn bind<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,
@@ -191,28 +192,37 @@ impl<W: World> Bound<W> {
         values: &Values,
         site: Site,
     ) -> Result<Self> {
+        let pace = Pace::start(comm.here().core, site);
+        let until = pace.until();
         let asked = plan.and_then(|(plan, accepted)| {
             let sizes = sizes(&plan, comm.size(), values)?;
             Ok(Asked::new(plan, accepted, sizes, comm.here().core.slots.index))
         });
         let own = asked.as_ref().map_err(|why| why.clone().into()).and_then(|asked| {
-            let mut instance = asked.instance().map_err(BindFault::from)?;
+            let mut instance = asked.instance(until).map_err(BindFault::from)?;
             let (hash, sizes) = (hash_of(&instance), asked.sizes.text.clone());
             // One checks for all.
             let is_first = comm.rank().index() == 0;
-            let found = is_first.then(|| asked.decide(&mut instance));
+            let found = is_first.then(|| asked.decide(&mut instance, until));
             Ok(((asked, instance), Said { sizes, hash, found }))
         });
+        pace.keep(comm.here().core)?;
         let ((asked, instance), decided) = agree(comm, name, own, site)?;
-        let lowered = decided.map(|decided| instance.lower(&decided));
+        let pace = Pace::start(comm.here().core, site);
+        let instance = instance.with_time(pace.until());
+        // It fails only where there was no time.
+        let lowered = decided.and_then(|decided| instance.lower(&decided).ok());
+        pace.keep(comm.here().core)?;
         let kits = Kits::new(comm, asked.plan(), lowered.as_ref(), site);
+        let pace = Pace::start(comm.here().core, site);
         let own = kits.map_err(Unbound::Error);
         let own =
-            own.and_then(|kits| Draft::new(comm, (asked, lowered, kits), sites, values, site));
+            own.and_then(|kits| Draft::new(comm, (asked, lowered, kits), sites, values, &pace));
         let own = own.map(|draft| {
             let (sizes, hash) = (draft.sizes.text.clone(), draft.hash);
             (draft, Said { sizes, hash, found: None })
         });
+        pace.keep(comm.here().core)?;
         let (draft, _) = agree(comm, name, own, site)?;
         draft.bind(comm, site)
     }
@@ -286,7 +296,7 @@ impl<W: World> Draft<W> {
         (asked, lowered, kits): (&Asked, Option<Schedule>, Kits<W>),
         sites: &[Site],
         values: &Values,
-        site: Site,
+        pace: &Pace,
     ) -> Result<Self, Unbound> {
         let (plan, sizes) = (asked.plan().clone(), asked.sizes.clone());
         let &Asked { signals, one_signal, .. } = asked;
@@ -305,10 +315,11 @@ impl<W: World> Draft<W> {
             one_signal,
             signals,
             sites,
-            site,
+            site: pace.site(),
+            pace,
         };
         let steps = preparing.steps(&schedule)?;
-        let hash = hash(&schedule, &dtypes, &lengths);
+        let hash = hash(&schedule, &dtypes, &lengths, pace);
         let locals = Local::buffers(comm, &objects).map_err(Unbound::Error)?;
         // One stream is the communicator's own; of several, the first one.
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();

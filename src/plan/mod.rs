@@ -16,6 +16,7 @@ mod give;
 mod kernels;
 mod kits;
 mod local;
+mod pace;
 mod prepare;
 mod run;
 mod same;

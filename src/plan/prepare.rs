@@ -9,6 +9,7 @@ use typed_nccl_plan::ir::{self, CollectiveKind, Role};
 use typed_nccl_plan::lower::{self, Operation as Lowered, Schedule, Work};
 
 use super::kernels::Kernel;
+use super::pace::Pace;
 use crate::backend::form::{self, Collective, Put, Reduction, Transfer};
 use crate::backend::{Half, Refusal, Signal, Slot, Wait};
 use crate::error::{BindFault, Call, CollectiveName, Operation, Site};
@@ -85,6 +86,7 @@ pub(super) struct Preparing<'a> {
     pub(super) signals: u32,
     pub(super) sites: &'a [Site],
     pub(super) site: Site,
+    pub(super) pace: &'a Pace,
 }
 
 /// The table of objects, what the caller gives before what is local; and of each buffer the first one.
@@ -119,10 +121,10 @@ pub(super) fn objects(
 }
 
 impl Preparing<'_> {
-    /// This rank's calls, or why this library cannot make them.
+    /// This rank's calls, as many as there is time for, or why this library cannot make them.
     pub(super) fn steps(&self, schedule: &Schedule) -> Result<Vec<Step>, BindFault> {
         let mut steps = Vec::new();
-        for call in &schedule.ranks[self.rank].calls {
+        for call in schedule.ranks[self.rank].calls.iter().take_while(|_| !self.pace.is_over()) {
             let waits: Vec<usize> =
                 call.waits.iter().chain(&call.carried).map(|event| event.0 as usize).collect();
             let (stream, records) = (call.stream.index(), call.records.map(|e| e.0 as usize));

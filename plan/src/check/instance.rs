@@ -31,14 +31,15 @@ const MOST_WAITS: u64 = 1 << 24;
 /// Everything that is wrong with an instance.
 ///
 /// The later checks rest on the earlier ones: what cannot be matched is not asked whether it ends, and what
-/// does not end is not asked whether it races.
+/// does not end is not asked whether it races. When the budget's time is over, what was found so far says
+/// nothing about the rest.
 pub(crate) fn problems(instance: &Instance<'_>, budget: &mut Budget) -> Vec<Problem> {
     let mut report = Report::new(instance);
     if !budget.take(instance.program.ops.len() as u64) {
         report.too_large("what all ranks do");
         return report.finish();
     }
-    let links = matched(instance, budget, &mut report);
+    let Some(links) = matched(instance, budget, &mut report) else { return report.finish() };
     if report.is_unmatched() {
         return report.finish();
     }
@@ -47,26 +48,35 @@ pub(crate) fn problems(instance: &Instance<'_>, budget: &mut Budget) -> Vec<Prob
         return report.finish();
     }
     deadlock::check(instance, &links, &mut report);
-    if report.hangs() {
+    if report.hangs() || !budget.has_time() {
         return report.finish();
     }
     if !ordered(instance, &links, budget, &mut report) {
         report.too_large("comparing the accesses of all ranks");
         return report.finish();
     }
-    postcondition::check(instance, &links, budget, &mut report);
+    if budget.has_time() {
+        postcondition::check(instance, &links, budget, &mut report);
+    }
     report.finish()
 }
 
-/// What belongs together across the ranks, and what is read and written.
-fn matched(instance: &Instance<'_>, budget: &mut Budget, report: &mut Report<'_>) -> Links {
+/// What belongs together across the ranks, and what is read and written. None where there is no time for it.
+fn matched(instance: &Instance<'_>, budget: &mut Budget, report: &mut Report<'_>) -> Option<Links> {
+    let mut in_time = || budget.has_time().then_some(());
     units::check(instance, report);
+    in_time()?;
     steps::check(instance, report);
     equations::check(instance, report);
+    in_time()?;
     let messages = messages::check(instance, report);
+    in_time()?;
     let collectives = collectives::check(instance, report);
+    in_time()?;
     let signals = signals::check(instance, report);
+    in_time()?;
     initialised::check(instance, &signals, report);
+    in_time()?;
     let program = instance.program;
     let regions = instance.plan.covers.len() as u64;
     if budget.take(regions.saturating_mul((program.ops.len() + program.ranks()) as u64 / 8)) {
@@ -74,7 +84,7 @@ fn matched(instance: &Instance<'_>, budget: &mut Budget, report: &mut Report<'_>
     } else {
         report.too_large("what fills so many regions");
     }
-    Links { messages, collectives, signals }
+    Some(Links { messages, collectives, signals })
 }
 
 /// The rules about what surely comes before what. `false` where that is more than what is checked.
@@ -96,10 +106,10 @@ fn ordered(
         return false;
     }
     let orders = Orders::new(instance, links, runs);
-    if needs_order {
+    if needs_order && budget.has_time() {
         device_order::check(instance, &orders, once, budget, report);
     }
-    if needs_hazards {
+    if needs_hazards && budget.has_time() {
         hazards::check(instance, links, &orders, budget, report);
     }
     true

@@ -32,7 +32,9 @@ mod written;
 pub use accepted::Accepted;
 
 use crate::ir::{Location, Plan};
-use crate::program::{Budget, DOES_NOT_FIT, MOST_WORK, Program, Statements, expand, fits};
+use crate::program::{
+    Budget, DOES_NOT_FIT, MOST_WORK, Program, Statements, Until, declared, expand, fits,
+};
 use crate::sizes::{self, Chosen};
 use crate::verdict::{Problem, ProblemKind, Rejected, Sizes};
 use instance::Instance;
@@ -62,19 +64,20 @@ pub fn check(plan: &Plan) -> Result<Accepted, Rejected> {
 ///
 /// Everything that is wrong with it.
 pub fn check_at(plan: &Plan, sizes: &Sizes) -> Result<(), Rejected> {
-    let problems = problems_of(plan, &written(plan, sizes)?, sizes);
-    if problems.is_empty() { Ok(()) } else { Err(rejected(plan, problems)) }
+    crate::lower::Instance::new(plan, sizes, None)?.check()
 }
 
 /// An instance, written out.
-pub(crate) fn written(plan: &Plan, sizes: &Sizes) -> Result<Program, Rejected> {
+pub(crate) fn written(plan: &Plan, sizes: &Sizes, until: Until) -> Result<Program, Rejected> {
     let mut problems = malformed(plan);
     if problems.is_empty() {
         problems.extend(sizes::misfit(plan, sizes));
     }
     if problems.is_empty() {
-        let (statements, mut budget) = (Statements::new(plan), Budget::new(MOST_WORK));
-        match expand(plan, &statements, sizes, &mut budget) {
+        let (statements, mut budget) = (Statements::new(plan), Budget::until(MOST_WORK, until));
+        let expanded = expand(plan, &statements, sizes, &mut budget);
+        in_time(plan, until)?;
+        match expanded {
             Ok(program) => return Ok(program),
             Err(found) => problems = found,
         }
@@ -83,19 +86,51 @@ pub(crate) fn written(plan: &Plan, sizes: &Sizes) -> Result<Program, Rejected> {
 }
 
 /// Everything that is wrong with an instance that is written out already.
-pub(crate) fn problems_of(plan: &Plan, program: &Program, sizes: &Sizes) -> Vec<Problem> {
-    instance::problems(&Instance { plan, program, sizes }, &mut Budget::new(MOST_WORK))
+///
+/// # Errors
+///
+/// It takes too long.
+pub(crate) fn problems_of(
+    plan: &Plan,
+    program: &Program,
+    sizes: &Sizes,
+    until: Until,
+) -> Result<Vec<Problem>, Rejected> {
+    let mut budget = Budget::until(MOST_WORK, until);
+    let problems = instance::problems(&Instance { plan, program, sizes }, &mut budget);
+    in_time(plan, until).map(|()| problems)
 }
 
 /// What belongs together across the ranks of an instance that has passed the checks.
-pub(crate) fn links_of(plan: &Plan, program: &Program, sizes: &Sizes) -> Links {
+///
+/// # Errors
+///
+/// It takes too long.
+pub(crate) fn links_of(
+    plan: &Plan,
+    program: &Program,
+    sizes: &Sizes,
+    until: Until,
+) -> Result<Links, Rejected> {
     let instance = Instance { plan, program, sizes };
     let mut report = report::Report::new(&instance);
-    Links {
-        messages: messages::check(&instance, &mut report),
-        collectives: collectives::check(&instance, &mut report),
-        signals: signals::check(&instance, &mut report),
+    let messages = messages::check(&instance, &mut report);
+    in_time(plan, until)?;
+    let collectives = collectives::check(&instance, &mut report);
+    in_time(plan, until)?;
+    let signals = signals::check(&instance, &mut report);
+    in_time(plan, until)?;
+    Ok(Links { messages, collectives, signals })
+}
+
+/// Fails when it is too late.
+pub(crate) fn in_time(plan: &Plan, until: Until) -> Result<(), Rejected> {
+    if !until.is_past() {
+        return Ok(());
     }
+    let title = "there was no time to look at all that the ranks do".to_owned();
+    let (at, help) = (declared(plan), "choose smaller sizes, or allow more time");
+    Err(rejected(plan, vec![Problem::new(ProblemKind::OutOfTime, title, at, help)]))
 }
 
 pub(crate) fn rejected(plan: &Plan, problems: Vec<Problem>) -> Rejected {

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use super::greedy::runs;
-use crate::check::{LocalReason, local_reasons};
+use crate::check::{LocalReason, in_time, local_reasons};
 use crate::ir::{Launch, Plan};
-use crate::program::Program;
+use crate::program::{Program, Until};
+use crate::verdict::Rejected;
 
 /// The waits of one rank's units.
 pub(super) struct Waits {
@@ -40,14 +41,23 @@ struct Steps {
 }
 
 impl Waits {
-    pub(super) fn new(plan: &Plan, program: &Program, rank: usize) -> Self {
+    /// # Errors
+    /// It takes too long.
+    pub(super) fn new(
+        plan: &Plan,
+        program: &Program,
+        rank: usize,
+        until: Until,
+    ) -> Result<Self, Rejected> {
         let mut why = HashMap::new();
         let steps = Steps::new(plan, program, rank, &mut why);
+        in_time(plan, until)?;
         // What a run knows, the next one knows of the run before. What a run knows of itself does not depend
         // on the run before, so once is enough.
         let streams = steps.lens.len();
         let nothing = vec![vec![NOTHING; streams]; streams];
         let (_, clocks, known) = steps.walk(&nothing, None);
+        in_time(plan, until)?;
         let earlier = |all: &[Known]| -> Vec<Known> {
             all.iter().map(|known| steps.earlier(known)).collect()
         };
@@ -61,7 +71,7 @@ impl Waits {
             };
             waits.into_iter().map(wait).collect()
         });
-        Self { of: of.collect() }
+        Ok(Self { of: of.collect() })
     }
 }
 

@@ -11,9 +11,10 @@ use super::last::Last;
 use super::turns::{Class, Kind, Turns};
 use super::uses::Uses;
 use super::words::Words;
-use crate::check::{Clocks, Links, Local};
+use crate::check::{Clocks, Links, Local, in_time};
 use crate::ir::{Order, Plan};
-use crate::program::{Op, OpKind, Program};
+use crate::program::{Op, OpKind, Program, Until};
+use crate::verdict::Rejected;
 
 /// NCCL takes 2048 operations in a group at most.
 const MOST: u64 = 2048;
@@ -63,7 +64,8 @@ pub(super) fn groups(
     program: &Program,
     links: &Links,
     words: &Words<'_>,
-) -> (Turns, Groups) {
+    until: Until,
+) -> Result<(Turns, Groups), Rejected> {
     let turns = Turns::new(program, links);
     let runs = runs(plan);
     let local = Local::new(program, runs);
@@ -79,8 +81,8 @@ pub(super) fn groups(
         open: Vec::new(),
         groups: Groups { turns: Vec::new(), of: Vec::new(), pairs: Vec::new() },
     };
-    let groups = greedy.run();
-    (turns, groups)
+    let groups = greedy.run(until)?;
+    Ok((turns, groups))
 }
 
 /// How many runs show everything that a run may wait for.
@@ -93,11 +95,12 @@ pub(super) fn runs(plan: &Plan) -> usize {
 }
 
 impl Greedy<'_> {
-    fn run(mut self) -> Groups {
+    fn run(mut self, until: Until) -> Result<Groups, Rejected> {
         // The last communication of all streams, and of each.
         let mut latest: Option<u32> = None;
         let mut spoken: Vec<Option<u32>> = vec![None; self.program.streams];
         for turn in self.turns.all() {
+            in_time(self.plan, until)?;
             let units = self.turns.units(turn);
             let mut target = None;
             if self.turns.kind(turn) != Kind::Compute && !units.is_empty() {
@@ -125,7 +128,7 @@ impl Greedy<'_> {
             }
             self.issue(turn, target);
         }
-        self.groups
+        Ok(self.groups)
     }
 
     fn stream(&self, turn: u32) -> u16 {

@@ -42,12 +42,13 @@ pub use schedule::{
 };
 
 use std::hash::{Hash, Hasher};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{problems_of, rejected, written};
+use crate::check::{in_time, problems_of, rejected, written};
 use crate::ir::Plan;
-use crate::program::Program;
+use crate::program::{Program, Until};
 use crate::verdict::{Rejected, Sizes};
 use joined::Joined;
 
@@ -59,20 +60,24 @@ use joined::Joined;
 ///
 /// Everything that is wrong with the instance: it is [checked](crate::check::check_at) first.
 pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
-    let mut instance = Instance::new(plan, sizes)?;
+    let mut instance = Instance::new(plan, sizes, None)?;
     instance.check()?;
-    let decided = instance.decide();
-    Ok(instance.lower(&decided))
+    let decided = instance.decide()?;
+    instance.lower(&decided)
 }
 
 /// An instance of a plan, written out: what ranks that bind it together share the work of.
 ///
 /// One of them [checks](Self::check) it and [decides](Self::decide); all of them [lower](Self::lower) it so. Their
 /// [hashes](Hash) tell whether it is one instance: of what is issued, not of names and places.
+///
+/// All of it takes time in proportion to what the ranks do, which may be more than a caller has. What is not done
+/// by then fails with [`OutOfTime`](crate::verdict::ProblemKind::OutOfTime).
 pub struct Instance<'a> {
     plan: &'a Plan,
     sizes: &'a Sizes,
     program: Program,
+    until: Until,
 }
 
 /// What takes checks to decide about an instance.
@@ -86,22 +91,28 @@ pub struct Decided {
 }
 
 impl<'a> Instance<'a> {
-    /// Writes an instance out.
+    /// Writes an instance out. There is time for this, and for what is done with the instance, `until` then.
     ///
     /// # Errors
     ///
-    /// A region outside its buffer, a peer that is not a rank: what cannot be written out.
-    pub fn new(plan: &'a Plan, sizes: &'a Sizes) -> Result<Self, Rejected> {
-        Ok(Self { plan, sizes, program: written(plan, sizes)? })
+    /// A region outside its buffer, a peer that is not a rank: what cannot be written out. The time is over.
+    pub fn new(plan: &'a Plan, sizes: &'a Sizes, until: Option<Instant>) -> Result<Self, Rejected> {
+        let until = Until::new(until);
+        Ok(Self { plan, sizes, program: written(plan, sizes, until)?, until })
+    }
+
+    /// There is time for the rest until then.
+    pub fn with_time(self, until: Option<Instant>) -> Self {
+        Self { until: Until::new(until), ..self }
     }
 
     /// Checks it exactly.
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it.
+    /// Everything that is wrong with it. The time is over.
     pub fn check(&self) -> Result<(), Rejected> {
-        let problems = problems_of(self.plan, &self.program, self.sizes);
+        let problems = problems_of(self.plan, &self.program, self.sizes, self.until)?;
         if problems.is_empty() { Ok(()) } else { Err(rejected(self.plan, problems)) }
     }
 
@@ -109,29 +120,41 @@ impl<'a> Instance<'a> {
     ///
     /// Where the plan is right without more, its streams wait for the very calls whose memory they touch, and not
     /// for all that was issued there. Puts may need more: only signals and such waits order them with the rest.
-    pub fn decide(&mut self) -> Decided {
-        let &mut Self { plan, sizes, ref mut program } = self;
+    ///
+    /// # Errors
+    ///
+    /// The time is over.
+    pub fn decide(&mut self) -> Result<Decided, Rejected> {
+        let &mut Self { plan, sizes, ref mut program, until } = self;
         program.exact = true;
-        let exact = problems_of(plan, program, sizes).is_empty();
+        let exact = problems_of(plan, program, sizes, until)?.is_empty();
         program.exact = exact;
-        let (groups, reasons) = settle::settle(plan, sizes, program, &words::Words::new(plan));
-        Decided { exact, groups, reasons }
+        let words = words::Words::new(plan);
+        let (groups, reasons) = settle::settle(plan, sizes, program, &words, until)?;
+        Ok(Decided { exact, groups, reasons })
     }
 
     /// The calls of every rank, as it was decided of this very instance.
-    pub fn lower(self, decided: &Decided) -> Schedule {
-        let Self { plan, sizes, program } = self;
+    ///
+    /// # Errors
+    ///
+    /// The time is over.
+    pub fn lower(self, decided: &Decided) -> Result<Schedule, Rejected> {
+        let Self { plan, sizes, program, until } = self;
         let program = Program { exact: decided.exact, ..program };
         let words = words::Words::new(plan);
         let joined = Joined::new(&program, &decided.groups);
         let mut ranks = Vec::with_capacity(program.ranks());
         let mut why = why::Why::new(&joined.program, &words);
         for rank in 0..program.ranks() {
-            let waits = events::Waits::new(plan, &joined.program, rank);
+            in_time(plan, until)?;
+            let waits = events::Waits::new(plan, &joined.program, rank, until)?;
+            in_time(plan, until)?;
             why.add(rank, &waits);
+            in_time(plan, until)?;
             ranks.push(calls::calls((&program, sizes), &joined, &words, rank, &waits));
         }
-        Schedule {
+        Ok(Schedule {
             plan: plan.name.clone(),
             sizes: sizes.clone(),
             ranks,
@@ -139,7 +162,7 @@ impl<'a> Instance<'a> {
             reasons: decided.reasons.clone(),
             why_waits: why.finish(),
             why_kernels: Vec::new(),
-        }
+        })
     }
 }
 

@@ -7,34 +7,40 @@ use super::joined::Joined;
 use super::schedule::Reason;
 use super::turns::Turns;
 use super::words::Words;
-use crate::check::{links_of, problems_of};
+use crate::check::{in_time, links_of, problems_of};
 use crate::ir::{Location, Plan};
-use crate::program::Program;
-use crate::verdict::{Problem, Sizes};
+use crate::program::{Program, Until};
+use crate::verdict::{Problem, Rejected, Sizes};
 
 /// Joins what can be joined. Every rule that the plan keeps is kept by what comes out, and the same
 /// operations belong together: the checks say so, of the joined program as of any.
+///
+/// # Errors
+///
+/// It takes too long.
 pub(super) fn settle(
     plan: &Plan,
     sizes: &Sizes,
     program: &Program,
     words: &Words<'_>,
-) -> (Vec<u32>, Vec<Reason>) {
-    let links = links_of(plan, program, sizes);
-    let (turns, mut groups) = groups(plan, program, &links, words);
+    until: Until,
+) -> Result<(Vec<u32>, Vec<Reason>), Rejected> {
+    let links = links_of(plan, program, sizes, until)?;
+    let (turns, mut groups) = groups(plan, program, &links, words, until)?;
     loop {
+        in_time(plan, until)?;
         let joined = Joined::new(program, &groups.of);
         if joined.program.units.len() == program.units.len() {
             break;
         }
-        let problems = problems_of(plan, &joined.program, sizes);
+        let problems = problems_of(plan, &joined.program, sizes, until)?;
         if let Some(first) = problems.first() {
             let places = named(&problems);
             let why = format!("in one group: {}", first.title);
             if !take_apart(program, &turns, &mut groups, &why, |at| places.contains(&at)) {
                 take_apart(program, &turns, &mut groups, &why, |_| true);
             }
-        } else if joined.keeps(&links, &links_of(plan, &joined.program, sizes)) {
+        } else if joined.keeps(&links, &links_of(plan, &joined.program, sizes, until)?) {
             break;
         } else {
             let why = "in one group: their operations would meet others";
@@ -42,7 +48,7 @@ pub(super) fn settle(
         }
     }
     let reasons = reasons(program, &turns, &groups);
-    (groups.of, reasons)
+    Ok((groups.of, reasons))
 }
 
 /// Every place that the problems are about.

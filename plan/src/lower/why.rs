@@ -12,13 +12,16 @@ use crate::program::Program;
 pub(super) struct Why<'a> {
     program: &'a Program,
     words: &'a Words<'a>,
+    /// The waits that were looked at. Most are of a few kinds, which need no sentence each.
+    seen: HashSet<(Location, Location, bool, LocalReason)>,
     told: HashSet<(Location, Location, bool, String)>,
     found: Vec<WhyWait>,
 }
 
 impl<'a> Why<'a> {
     pub(super) fn new(program: &'a Program, words: &'a Words<'a>) -> Self {
-        Self { program, words, told: HashSet::new(), found: Vec::new() }
+        let (seen, told) = (HashSet::new(), HashSet::new());
+        Self { program, words, seen, told, found: Vec::new() }
     }
 
     /// Adds the waits of a rank.
@@ -28,6 +31,9 @@ impl<'a> Why<'a> {
             for wait in waits {
                 let (unit, other) = (begin + unit, begin + wait.unit as usize);
                 let (waiter, recorder) = (self.program.at(unit), self.program.at(other));
+                if !self.seen.insert((waiter, recorder, wait.carried, wait.why)) {
+                    continue;
+                }
                 let why = self.sentence(wait.why);
                 if self.told.insert((waiter, recorder, wait.carried, why.clone())) {
                     let stream = |unit: usize| StreamId(self.program.units[unit].stream.into());

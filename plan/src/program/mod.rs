@@ -14,6 +14,7 @@ pub(crate) use statements::Statements;
 
 use std::collections::HashMap;
 use std::ops::Range;
+use std::time::Instant;
 
 use crate::ir::{CollectiveKind, Location, Plan};
 
@@ -186,20 +187,63 @@ impl Program {
 /// How much work the check of one instance takes at most: about so many units are written out or compared.
 pub(crate) const MOST_WORK: u64 = 8_000_000;
 
+/// When to give up, if ever. What is given up has no result, so it is no part of what machines decide alike.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Until(Option<Instant>);
+
+impl Until {
+    pub(crate) const NEVER: Self = Self(None);
+
+    pub(crate) fn new(until: Option<Instant>) -> Self {
+        Self(until)
+    }
+
+    pub(crate) fn is_past(self) -> bool {
+        self.0.is_some_and(|until| Instant::now() >= until)
+    }
+}
+
 /// Work that is left: about so many units are written out or compared. A count, so that every machine decides
 /// alike.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     left: u64,
+    until: Until,
+    /// What was taken since the time was last asked.
+    unasked: u64,
 }
+
+/// How much work is done between two looks at the clock.
+const ASKS_EACH: u64 = 1024;
 
 impl Budget {
     pub(crate) const fn new(units: u64) -> Self {
-        Self { left: units }
+        Self::until(units, Until::NEVER)
+    }
+
+    /// One that is also spent when it is too late.
+    pub(crate) const fn until(units: u64, until: Until) -> Self {
+        Self { left: units, until, unasked: 0 }
+    }
+
+    /// Whether there is time for more.
+    pub(crate) fn has_time(&mut self) -> bool {
+        if self.until.is_past() {
+            self.left = 0;
+            return false;
+        }
+        true
     }
 
     /// Takes that much, if it is there.
     pub(crate) fn take(&mut self, work: u64) -> bool {
+        self.unasked = self.unasked.saturating_add(work).saturating_add(1);
+        if self.unasked >= ASKS_EACH {
+            self.unasked = 0;
+            if !self.has_time() {
+                return false;
+            }
+        }
         match self.left.checked_sub(work) {
             Some(left) => {
                 self.left = left;

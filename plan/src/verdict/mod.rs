@@ -54,6 +54,8 @@ pub enum ProblemKind {
     Malformed,
     /// It is larger than what is checked.
     TooLarge,
+    /// It was not looked at to the end in the time that there was.
+    OutOfTime,
 }
 
 /// One thing that is wrong with a plan, and its story.
@@ -150,7 +152,7 @@ impl Problem {
     pub fn check(&self) -> Option<Check> {
         match self.kind {
             ProblemKind::Broken(check) => Some(check),
-            ProblemKind::Malformed | ProblemKind::TooLarge => None,
+            ProblemKind::Malformed | ProblemKind::TooLarge | ProblemKind::OutOfTime => None,
         }
     }
 

@@ -9,6 +9,7 @@ mod operations;
 #[path = "../plans/mod.rs"]
 mod plans;
 mod stretches;
+mod time;
 mod verify;
 mod waits;
 mod words;

@@ -345,7 +345,9 @@ impl State {
 
     /// Ends the communicator if a closure waits for a rank that left, and that has no closure on its way.
     pub(super) fn check_barriers(&mut self, place: Place, out: &mut Out) {
-        if self.seen_comm(place).is_none_or(|comm| comm.gone == 0 || comm.broken) {
+        let may_wait =
+            |comm: &CommState| comm.gone > 0 && !comm.broken && !comm.device_comms.is_empty();
+        if !self.seen_comm(place).is_some_and(may_wait) {
             return;
         }
         let lost = self.at_barriers().filter(|at| at.of.place.id == place.id).find_map(|at| {

@@ -81,6 +81,8 @@ pub(super) struct CommState {
     pub(super) order: Option<Box<CommOrder>>,
     /// How many ranks are gone.
     pub(super) gone: usize,
+    /// How many ranks are at a group.
+    pub(super) flying: usize,
     /// A rank is gone, and with it the communicator.
     pub(super) broken: bool,
     /// How many members have joined, and how many of them have let go.
@@ -164,6 +166,7 @@ impl CommState {
             device_comms: HashMap::new(),
             order: CommOrder::open(),
             gone: 0,
+            flying: 0,
             broken: false,
             joined: 0,
             left: 0,

@@ -74,11 +74,12 @@ impl State {
         }
         let waiting = (comm.base..).zip(&comm.rounds).filter(|(_, round)| round.is_waiting());
         let waiting: Vec<u64> = waiting.map(|(index, _)| index).collect();
-        let size = comm.size();
+        // Who waits for a transfer or a signal is at a group.
+        let peers = if comm.flying > 0 { comm.size() } else { 0 };
         for index in waiting {
             self.check_round(place, index, out);
         }
-        for peer in 0..size {
+        for peer in 0..peers {
             self.check_pair(place, place.rank, peer, out);
             self.check_pair(place, peer, place.rank, out);
             self.check_wait(place.of(peer), out);

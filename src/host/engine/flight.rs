@@ -86,11 +86,13 @@ impl State {
     /// A stream has reached a group, and it is the group's turn.
     pub(super) fn take_off(&mut self, place: Place, mut flight: Flight, out: &mut Out) {
         let stream = flight.stream;
-        let Some(member) = self.member(place) else {
+        let Some(comm) = self.comm(place) else {
             // The communicator is forgotten only when none of its groups is left.
             flight.give_back(out);
             return self.task_over(stream, out);
         };
+        comm.flying += 1;
+        let member = &mut comm.members[place.rank];
         flight.void = member.fault.is_some();
         member.flight = Some(flight);
         if let Some(fault) = member.fault.clone() {
@@ -223,7 +225,9 @@ impl State {
 
     /// The group is over: its stream goes on, and so does the communicator's next group.
     fn land(&mut self, place: Place, out: &mut Out) {
-        let Some(flight) = self.member(place).and_then(|m| m.flight.take()) else { return };
+        let Some(comm) = self.comm(place) else { return };
+        let Some(flight) = comm.members[place.rank].flight.take() else { return };
+        comm.flying -= 1;
         let stream = flight.stream;
         self.spare.push(flight.give_back(out));
         self.take_turn(place);

@@ -85,6 +85,9 @@ impl Signals {
     /// What reached rank `to`, was not refused, and was never consumed: in the first slot, and in those
     /// of which some rank consumed any.
     pub(super) fn unawaited(&self, to: usize) -> Vec<Surplus> {
+        if self.cells.is_empty() {
+            return Vec::new();
+        }
         let (contexts, indexes) = (self.slots.context, self.slots.index);
         let slots = (0..contexts)
             .flat_map(|context| (0..indexes).map(move |index| Slot::at(context, index)));

@@ -28,6 +28,10 @@ impl<T: Default> Sparse<T> {
         &mut self.used[self.places[place] as usize - 1].1
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.used.is_empty()
+    }
+
     /// Everything that is in use, and where.
     pub(super) fn used(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
         self.used.iter_mut().map(|(place, used)| (*place, used))

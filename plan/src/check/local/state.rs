@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::program::{NONE, Op, OpKind, Program, Unit};
 
 /// Why a unit waits for an earlier one of its rank.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Reason {
     Stream(u16),
     Communicator(u16),
