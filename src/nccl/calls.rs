@@ -4,11 +4,12 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use nccl_sys::{ncclRedOp_t, ncclResult_t};
+use typed_nccl_plan::ir::Side;
 
 use super::api::unsupported;
 use super::comm::Comm;
 use super::config;
-use super::configured::{self, Arguments};
+use super::functions::{Arguments, Configured, Plain};
 use super::values;
 use crate::backend::{Collective, Half, Op, Span, Transfer};
 use crate::communicator::{CallConfig, Transfers};
@@ -75,25 +76,23 @@ impl Comm {
             Some(span) if self.is_known(span.allocation()) => bit,
             _ => 0,
         };
-        let is_root = collective.call.root == Some(Rank::at(self.shared.rank));
-        match collective.name {
+        let spec = collective.name.spec();
+        if spec.is_messages_with_root() {
             // They name addresses that NCCL does not know as registered.
-            CollectiveName::Gather | CollectiveName::Scatter
-                if self.config.transfers == Transfers::Any =>
-            {
-                0
+            if self.config.transfers == Transfers::Any {
+                return 0;
             }
             // They are transfers between the root's whole memory and the others' parts.
-            CollectiveName::Gather if is_root => of(&collective.recv, 1),
-            CollectiveName::Gather => of(&collective.send, 1),
-            CollectiveName::Scatter if is_root => of(&collective.send, 1),
-            CollectiveName::Scatter => of(&collective.recv, 1),
+            let is_root = collective.call.root == Some(Rank::at(self.shared.rank));
+            return match spec.send.is_whole == is_root {
+                true => of(&collective.send, 1),
+                false => of(&collective.recv, 1),
+            };
+        }
+        match spec.has_root() {
             // Only the root has both: the others' side says nothing.
-            CollectiveName::Broadcast | CollectiveName::Reduce => 0,
-            CollectiveName::AllReduce
-            | CollectiveName::AllGather
-            | CollectiveName::ReduceScatter
-            | CollectiveName::AllToAll => of(&collective.send, 1) | of(&collective.recv, 2),
+            true => 0,
+            false => of(&collective.send, 1) | of(&collective.recv, 2),
         }
     }
 
@@ -122,16 +121,12 @@ impl Comm {
     /// Where a collective reads and writes.
     fn addresses(&self, collective: &Collective<'_, CudaBackend>) -> (*mut c_void, *mut c_void) {
         let Collective { name, send, recv, .. } = collective;
-        let (from, to) = match name {
+        let at = |span: &Span1<'_>| match span {
             // They are transfers.
-            CollectiveName::Gather | CollectiveName::Scatter => {
-                let named = |span: &Span1<'_>| {
-                    span.as_ref().map_or(ptr::null_mut(), |span| self.named(span))
-                };
-                (named(send), named(recv))
-            }
-            _ => (start(send), start(recv)),
+            Some(span) if name.spec().is_messages_with_root() => self.named(span),
+            _ => start(span),
         };
+        let (from, to) = (at(send), at(recv));
         // A rank that is no root has one side only; NCCL wants an address for the other.
         (if from.is_null() { to } else { from }, if to.is_null() { from } else { to })
     }
@@ -153,67 +148,23 @@ impl Comm {
         };
         let root = call.root.map_or(0, |root| number(root.0));
         let (comm, handle) = (self.handle, stream.handle());
-        let nccl = self.nccl;
+        let arguments = Arguments { from, to, count, dtype, op, root, comm, stream: handle };
         if let Some(config) = config {
-            let arguments = Arguments { from, to, count, dtype, op, root, comm, stream: handle };
             return self.configured(*name, *call, &arguments, config);
         }
-        let (function, result) = match name {
-            CollectiveName::AllReduce => {
-                // SAFETY: the spans are on the communicator's device and hold the elements that
-                // `Collective` documents, which are those that NCCL asks for; where a rank has none
-                // NCCL does not look. Communicator and stream are alive.
-                let result = unsafe { (nccl.all_reduce)(from, to, count, dtype, op, comm, handle) };
-                ("ncclAllReduce", result)
-            }
-            CollectiveName::Broadcast => {
-                // SAFETY: as for `all_reduce`.
-                let result =
-                    unsafe { (nccl.broadcast)(from, to, count, dtype, root, comm, handle) };
-                ("ncclBroadcast", result)
-            }
-            CollectiveName::Reduce => {
-                // SAFETY: as for `all_reduce`.
-                let result =
-                    unsafe { (nccl.reduce)(from, to, count, dtype, op, root, comm, handle) };
-                ("ncclReduce", result)
-            }
-            CollectiveName::AllGather => {
-                // SAFETY: as for `all_reduce`.
-                let result = unsafe { (nccl.all_gather)(from, to, count, dtype, comm, handle) };
-                ("ncclAllGather", result)
-            }
-            CollectiveName::ReduceScatter => {
-                // SAFETY: as for `all_reduce`.
-                let result =
-                    unsafe { (nccl.reduce_scatter)(from, to, count, dtype, op, comm, handle) };
-                ("ncclReduceScatter", result)
-            }
-            CollectiveName::AllToAll if let Ok(all_to_all) = nccl.api.ncclAlltoAll() => {
-                // SAFETY: as for `all_reduce`.
-                let result = unsafe { all_to_all(from, to, count, dtype, comm, handle) };
-                ("ncclAlltoAll", result)
-            }
-            CollectiveName::Gather if let Ok(gather) = nccl.api.ncclGather() => {
-                // SAFETY: as for `all_reduce`.
-                let result = unsafe { gather(from, to, count, dtype, root, comm, handle) };
-                ("ncclGather", result)
-            }
-            CollectiveName::Scatter if let Ok(scatter) = nccl.api.ncclScatter() => {
-                // SAFETY: as for `all_reduce`.
-                let result = unsafe { scatter(from, to, count, dtype, root, comm, handle) };
-                ("ncclScatter", result)
-            }
+        let Ok(function) = Plain::of(self.nccl, *name) else {
             // Where the loaded NCCL has none of its own.
-            CollectiveName::AllToAll | CollectiveName::Gather | CollectiveName::Scatter => {
-                let aside = |span: &Span1<'_>, other: *mut c_void| match span {
-                    Some(span) => span.allocation().block().aside(span.offset()),
-                    None => other,
-                };
-                return self.spread(stream, *name, *call, (aside(send, from), aside(recv, to)));
-            }
+            let aside = |span: &Span1<'_>, other: *mut c_void| match span {
+                Some(span) => span.allocation().block().aside(span.offset()),
+                None => other,
+            };
+            return self.spread(stream, *name, *call, (aside(send, from), aside(recv, to)));
         };
-        self.done(function, *call, result)
+        // SAFETY: the spans are on the communicator's device and hold the elements that the collective's
+        // spec says, which are those that NCCL asks for; where a rank has none NCCL does not look.
+        // Communicator and stream are alive.
+        let result = unsafe { function.call(&arguments) };
+        self.done(name.spec().function, *call, result)
     }
 
     /// A collective with a configuration of its own.
@@ -225,12 +176,12 @@ impl Comm {
         config: &CallConfig,
     ) -> Result<(), Failure> {
         let made = config::of_call(config);
-        // SAFETY: as for `all_reduce` above; texts are kept for good, and an event with the communicator.
-        let called = unsafe { configured::call(self.nccl, name, arguments, &made) };
-        let missing = |missing| unsupported("a `CallConfig`", missing);
-        let (function, result) = called.map_err(missing)?;
+        let function = Configured::of(self.nccl, name);
+        let function = function.map_err(|missing| unsupported("a `CallConfig`", missing))?;
+        // SAFETY: as in `collective`; texts are kept for good, and an event with the communicator.
+        let result = unsafe { function.call(arguments, &made) };
         self.keep_launched(config);
-        self.done(function, call, result)
+        self.done(name.spec().configured, call, result)
     }
 
     /// `all_to_all`, `gather` and `scatter` where NCCL has none of its own: as transfers
@@ -242,28 +193,17 @@ impl Comm {
         call: Call,
         (from, to): (*mut c_void, *mut c_void),
     ) -> Result<(), Failure> {
-        let rank = self.shared.rank;
-        let block = call.bytes();
-        let root = call.root.map(|root| root.index());
+        let (rank, spec, block) = (self.shared.rank, name.spec(), call.bytes());
+        let has = |side: Side, rank: usize| side.is_on(call.root == Some(Rank::at(rank)));
         for peer in 0..self.size as usize {
-            let at = |start: *mut c_void, index: usize| start.wrapping_byte_add(index * block);
-            let (send, recv) = match name {
-                CollectiveName::AllToAll => (Some(at(from, peer)), Some(at(to, peer))),
-                CollectiveName::Gather => (
-                    (Some(peer) == root).then_some(from),
-                    (Some(rank) == root).then(|| at(to, peer)),
-                ),
-                CollectiveName::Scatter => (
-                    (Some(rank) == root).then(|| at(from, peer)),
-                    (Some(peer) == root).then_some(to),
-                ),
-                // NCCL has these.
-                CollectiveName::AllReduce
-                | CollectiveName::Broadcast
-                | CollectiveName::Reduce
-                | CollectiveName::AllGather
-                | CollectiveName::ReduceScatter => (None, None),
+            let at = |start: *mut c_void, side: Side| match side.is_whole {
+                true => start.wrapping_byte_add(peer * block),
+                false => start,
             };
+            let sends = has(spec.send, rank) && has(spec.recv, peer);
+            let receives = has(spec.recv, rank) && has(spec.send, peer);
+            let send = sends.then(|| at(from, spec.send));
+            let recv = receives.then(|| at(to, spec.recv));
             // A rank's own block is there already when the operation is in place.
             let peer_number = c_int::try_from(peer).unwrap_or(c_int::MAX);
             let in_place = peer == rank && send == recv;

@@ -203,14 +203,16 @@ pub(super) fn count(
     how: u8,
 ) {
     match turn {
-        Refusal::Collective => return recorder.collective(call, how),
+        Refusal::Collective => recorder.collective(call, how),
+        _ => recorder.other(call),
+    }
+    match turn {
         Refusal::Signal(peer, slot) => family.signals.raised(own, peer, slot, call.site),
         Refusal::Wait(peer, slot, count) => {
             family.signals.awaited(own, &Wait { call: *call, peer, slot, count });
         }
-        Refusal::SendTo(_) | Refusal::RecvFrom(_) => {}
+        Refusal::Collective | Refusal::SendTo(_) | Refusal::RecvFrom(_) => {}
     }
-    recorder.other(call);
 }
 
 /// One failure drops a whole group, on every communicator in it. All have booked it, so none is in step

@@ -12,7 +12,7 @@ use super::kernels::Kernel;
 use super::pace::Pace;
 use crate::backend::form::{self, Collective, Put, Reduction, Transfer};
 use crate::backend::{Half, Refusal, Signal, Slot, Wait};
-use crate::error::{BindFault, Call, CollectiveName, Operation, Site};
+use crate::error::{BindFault, Call, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
 /// Part of an allocation, by its place in the table of objects.
@@ -274,15 +274,11 @@ impl Preparing<'_> {
         let size = self.size_of(among).max(1);
         let len = |spot: &Option<Spot>| spot.as_ref().map_or(0, |spot| spot.len);
         let name = kind.name();
-        let count = match name {
-            CollectiveName::AllReduce
-            | CollectiveName::Reduce
-            | CollectiveName::AllGather
-            | CollectiveName::Gather => len(&send),
-            CollectiveName::Broadcast | CollectiveName::ReduceScatter | CollectiveName::Scatter => {
-                len(&recv)
-            }
-            CollectiveName::AllToAll => len(&send) / size,
+        let spec = name.spec();
+        let count = match spec.wholes() {
+            (true, true) => len(&send) / size,
+            _ if spec.sends_part() => len(&send),
+            _ => len(&recv),
         };
         let spot = send.as_ref().or(recv.as_ref());
         let dtype = spot.map_or(DType::U8, |spot| self.objects[spot.object].dtype);

@@ -22,7 +22,7 @@ pub(super) fn collective(
         });
     };
     let first = through.as_ref().map_or_else(|| name.span(), Ident::span);
-    let example = words::example(which);
+    let example = which.spec().example;
     let begins = format!("`(` and the memory of `{text}`, as in `{example}`");
     let mut inside = cursor.group(Delimiter::Parenthesis, &begins)?;
     let area = cursor.since(first);

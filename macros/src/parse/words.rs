@@ -20,20 +20,6 @@ pub(crate) const COLLECTIVES: [&str; CollectiveName::ALL.len()] = {
     names
 };
 
-/// How a collective is written.
-pub(crate) fn example(collective: CollectiveName) -> &'static str {
-    match collective {
-        CollectiveName::AllReduce => "all_reduce(x, sum)",
-        CollectiveName::Broadcast => "broadcast(x, root = 0)",
-        CollectiveName::Reduce => "reduce(a -> b, sum, root = 0)",
-        CollectiveName::AllGather => "all_gather(a -> b)",
-        CollectiveName::ReduceScatter => "reduce_scatter(a -> b, sum)",
-        CollectiveName::AllToAll => "all_to_all(a -> b)",
-        CollectiveName::Gather => "gather(a -> b, root = 0)",
-        CollectiveName::Scatter => "scatter(a -> b, root = 0)",
-    }
-}
-
 /// Words of other languages, and what is ours for them.
 const FOREIGN: [(&str, &str); 11] = [
     ("receive", "recv"),

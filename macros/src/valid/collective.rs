@@ -10,7 +10,6 @@ use super::{Looked, Resolver, Told};
 use crate::ast::{self, ExprKind, Operator};
 use crate::fault::Fault;
 use crate::nearest::nearest;
-use crate::parse::words::example;
 
 /// A collective whose names are looked up.
 pub(super) struct Meant {
@@ -39,7 +38,7 @@ impl Resolver<'_> {
     pub(super) fn collective(&mut self, written: &ast::Collective) -> Looked<Meant> {
         let which = written.which;
         let (reduction, root) = (which.reduces(), which.has_root());
-        let form = Form { reduction, root, example: example(which) };
+        let form = Form { reduction, root, example: which.spec().example };
         // Memory after a comma is one mistake, whatever follows from it.
         if let Some(fault) = self.memory_behind(written, &form) {
             return self.tell(fault);
@@ -56,16 +55,7 @@ impl Resolver<'_> {
             let by = written.others.first().map_or(written.area, |by| by.area);
             self.reduces(&element, reduction == Reduction::Avg, by)?;
         }
-        let kind = match which {
-            CollectiveName::AllReduce => CollectiveKind::AllReduce(reduction),
-            CollectiveName::Broadcast => CollectiveKind::Broadcast(root),
-            CollectiveName::Reduce => CollectiveKind::Reduce(reduction, root),
-            CollectiveName::AllGather => CollectiveKind::AllGather,
-            CollectiveName::ReduceScatter => CollectiveKind::ReduceScatter(reduction),
-            CollectiveName::AllToAll => CollectiveKind::AllToAll,
-            CollectiveName::Gather => CollectiveKind::Gather(root),
-            CollectiveName::Scatter => CollectiveKind::Scatter(root),
-        };
+        let kind = CollectiveKind::new(which, reduction, root);
         let (send, recv) = match recv {
             Some(recv) => (send, recv),
             None => self.in_place(&kind, send, among, written)?,
@@ -82,21 +72,17 @@ impl Resolver<'_> {
         among: CommunicatorId,
         written: &ast::Collective,
     ) -> Looked<(Region, Region)> {
-        Ok(match kind {
-            CollectiveKind::AllGather | CollectiveKind::Gather(_) => {
-                (self.own(&whole, among), whole)
-            }
-            CollectiveKind::ReduceScatter(_) | CollectiveKind::Scatter(_) => {
+        Ok(match kind.spec().wholes() {
+            (false, true) => (self.own(&whole, among), whole),
+            (true, false) => {
                 let own = self.own(&whole, among);
                 (whole, own)
             }
-            CollectiveKind::AllToAll => {
+            (true, true) => {
                 let fault = Fault::new(written.area, "an all-to-all does not run in place");
                 return self.tell(fault.help("give it memory of its own: `all_to_all(a -> b)`"));
             }
-            CollectiveKind::AllReduce(_)
-            | CollectiveKind::Broadcast(_)
-            | CollectiveKind::Reduce(..) => (whole.clone(), whole),
+            (false, false) => (whole.clone(), whole),
         })
     }
 

@@ -105,49 +105,36 @@ fn absent(
 /// The length of one rank's part, as far as this rank knows it, or why its two regions do not fit.
 fn count(kind: Kind, op: &Op, size: u64, is_root: bool) -> Result<u64, String> {
     let (sent, received) = (op.source.len(), op.target.len());
-    let parts = |whole: u64, part: u64, verb: &str| {
+    let parts = |whole: u64, part: u64, verb: String| {
         if part.checked_mul(size) == Some(whole) {
             Ok(part)
         } else {
             Err(format!("{verb}: {size} parts of {part} are not {whole}"))
         }
     };
-    match kind {
-        Kind::AllReduce(_) if sent == received => Ok(sent),
-        Kind::AllReduce(_) => Err(format!("it sends {sent} and receives {received}")),
-        Kind::Broadcast(()) if is_root && sent != received => {
-            Err(format!("the root sends {sent} and receives {received}"))
-        }
-        Kind::Broadcast(()) => Ok(received),
-        Kind::Reduce(..) if is_root && sent != received => {
-            Err(format!("the root sends {sent} and receives {received}"))
-        }
-        Kind::Reduce(..) => Ok(sent),
-        Kind::AllGather => parts(received, sent, "what it receives does not fit"),
-        Kind::ReduceScatter(_) => parts(sent, received, "what it sends does not fit"),
-        Kind::AllToAll if sent != received => {
-            Err(format!("it sends {sent} and receives {received}"))
-        }
-        Kind::AllToAll if sent % size != 0 => {
+    let spec = kind.spec();
+    let who = if spec.has_root() { "the root" } else { "it" };
+    match spec.wholes() {
+        _ if !spec.send.is_on(is_root) => Ok(received),
+        _ if !spec.recv.is_on(is_root) => Ok(sent),
+        (false, true) => parts(received, sent, format!("what {who} receives does not fit")),
+        (true, false) => parts(sent, received, format!("what {who} sends does not fit")),
+        _ if sent != received => Err(format!("{who} sends {sent} and receives {received}")),
+        (false, false) => Ok(sent),
+        (true, true) if sent % size != 0 => {
             let (s, do_not) = if sent == 1 { ("", "does not") } else { ("s", "do not") };
             Err(format!("{sent} element{s} {do_not} fall into {size} parts"))
         }
-        Kind::AllToAll => Ok(sent / size),
-        Kind::Gather(()) if is_root => parts(received, sent, "what the root receives does not fit"),
-        Kind::Gather(()) => Ok(sent),
-        Kind::Scatter(()) if is_root => parts(sent, received, "what the root sends does not fit"),
-        Kind::Scatter(()) => Ok(received),
+        (true, true) => Ok(sent / size),
     }
 }
 
 /// How many elements the whole must have of which the other region is a part, and where it is.
 fn needs(kind: Kind, op: &Op, size: u64) -> Option<(u64, Span)> {
-    let (part, whole) = match kind {
-        Kind::AllGather | Kind::Gather(()) => (op.source, op.target),
-        Kind::ReduceScatter(_) | Kind::Scatter(()) => (op.target, op.source),
-        Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..) | Kind::AllToAll => {
-            return None;
-        }
+    let (part, whole) = match kind.spec().wholes() {
+        (false, true) => (op.source, op.target),
+        (true, false) => (op.target, op.source),
+        _ => return None,
     };
     Some((part.len().checked_mul(size)?, whole))
 }
@@ -220,8 +207,8 @@ fn own<'a>(
                 ),
                 None => format!("the regions of this {} do not fit: {why}", kind.name()),
             };
-            let help = match kind {
-                Kind::AllToAll => report.even(op.source.object),
+            let help = match kind.spec().wholes() {
+                (true, true) => report.even(op.source.object),
                 _ => Shares::of(op, report).and_then(|shares| shares.lengths()),
             };
             let help = help.unwrap_or_else(|| {

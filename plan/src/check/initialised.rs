@@ -9,7 +9,7 @@ use super::ranges::Ranges;
 use super::report::Report;
 use super::shares::Shares;
 use crate::ir::{AxisId, Role};
-use crate::program::{Kind, NONE, Object, Op, OpKind, Program, Span, Stride};
+use crate::program::{NONE, Object, Op, OpKind, Program, Span, Stride, in_its_place};
 use crate::verdict::Check;
 
 /// Checks every rank, or the first one where it stands for all.
@@ -195,31 +195,22 @@ fn in_place(program: &Program, rank: u32, op: &Op, report: &mut Report<'_>) {
         return;
     }
     let index = program.layout.index(usize::from(op.communicator), rank as usize) as u64;
-    let right = match kind {
-        Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..) => source == target,
-        Kind::AllGather | Kind::Gather(()) => source.start == target.start + index * source.len(),
-        Kind::ReduceScatter(_) | Kind::Scatter(()) => {
-            target.start == source.start + index * target.len()
-        }
-        Kind::AllToAll => false,
-    };
-    if right || report.knows(Check::Initialised, op) {
+    if in_its_place(kind, source, target, index) || report.knows(Check::Initialised, op) {
         return;
     }
-    let title = match kind {
-        Kind::AllToAll => "an all_to_all does not run in place".to_owned(),
+    let wholes = kind.spec().wholes();
+    let title = match wholes {
+        (true, true) => format!("an {} does not run in place", kind.name()),
         _ => format!("this {} runs in place, but not at its own place", kind.name()),
     };
     let story =
         vec![report.line(rank, op, format!("{}, of {}", report.does(op), report.name(source)))];
     let rule = "rank r's part begins at r times its length in the whole";
-    let help = match (kind, Shares::of(op, report)) {
-        (Kind::AllToAll, _) => "use two buffers: it reads one while it fills the other".to_owned(),
+    let help = match (wholes, Shares::of(op, report)) {
+        ((true, true), _) => "use two buffers: it reads one while it fills the other".to_owned(),
         (_, Some(shares)) => format!("{}: {rule}", shares.own_place()),
-        (Kind::AllGather | Kind::Gather(()) | Kind::ReduceScatter(_) | Kind::Scatter(()), None) => {
-            rule.to_owned()
-        }
-        (Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..), None) => {
+        ((true, false) | (false, true), None) => rule.to_owned(),
+        ((false, false), None) => {
             "send and receive the same region, or two that do not overlap".to_owned()
         }
     };

@@ -7,7 +7,7 @@ use super::graph::{Graph, end, start};
 use super::instance::Instance;
 use super::links::Links;
 use super::local::{Clocks, Local};
-use crate::program::{Budget, Kind};
+use crate::program::Budget;
 
 /// So many edges are as much work as writing out a unit.
 const EDGES: u64 = 16;
@@ -67,15 +67,11 @@ impl Orders {
                 for meeting in &links.collectives {
                     for (at, &(unit, _)) in (0..).zip(&meeting.members) {
                         let is_root = meeting.root == Some(at);
-                        let (gives, takes) = match meeting.kind {
-                            Kind::Broadcast(()) | Kind::Scatter(()) => (is_root, true),
-                            Kind::Reduce(..) | Kind::Gather(()) => (true, is_root),
-                            _ => (true, true),
-                        };
-                        if gives {
+                        let spec = meeting.kind.spec();
+                        if spec.send.is_on(is_root) {
                             edge(start(of(unit)), hub);
                         }
-                        if takes {
+                        if spec.recv.is_on(is_root) {
                             edge(hub, end(of(unit)));
                         }
                     }

@@ -2,7 +2,7 @@
 //! another length.
 
 use super::report::Report;
-use crate::ir::{BufferId, Collective, CollectiveKind, Expr, Plan, Region, Step, StepKind};
+use crate::ir::{BufferId, Collective, Expr, Plan, Region, Step, StepKind};
 use crate::program::Op;
 
 /// A collective of a plan, one of whose regions is a rank's part of the other.
@@ -24,15 +24,10 @@ impl<'a> Shares<'a> {
         let StepKind::Collective(this) = &Step::nth(&plan.steps, op.statement)?.kind else {
             return None;
         };
-        let (part, whole, sends_part) = match this.kind {
-            CollectiveKind::AllGather | CollectiveKind::Gather(_) => (&this.send, &this.recv, true),
-            CollectiveKind::ReduceScatter(_) | CollectiveKind::Scatter(_) => {
-                (&this.recv, &this.send, false)
-            }
-            CollectiveKind::AllReduce(_)
-            | CollectiveKind::Broadcast(_)
-            | CollectiveKind::Reduce(..)
-            | CollectiveKind::AllToAll => return None,
+        let (part, whole, sends_part) = match this.kind.spec().wholes() {
+            (false, true) => (&this.send, &this.recv, true),
+            (true, false) => (&this.recv, &this.send, false),
+            _ => return None,
         };
         let (size, rank) = members(plan, this)?;
         Some(Self { plan, part, whole, size, rank, sends_part })

@@ -40,25 +40,22 @@ pub(super) fn takes(
     let share = if share > 0.0 { share } else { 1.0 };
     let (ring, all) = (shape.ring(topology), shape.beta(topology) / share * bytes);
     let but_own = (shape.ranks - 1.0) / shape.ranks;
-    match kind {
-        CollectiveKind::AllReduce(_) => {
-            let ring = Seconds { latency: 2.0 * ring, bytes: 2.0 * but_own * all };
-            let tree = Seconds { latency: 2.0 * shape.tree(topology), bytes: 2.0 * all };
-            if ring.latency + ring.bytes < tree.latency + tree.bytes { ring } else { tree }
-        }
-        CollectiveKind::Broadcast(_) | CollectiveKind::Reduce(..) => {
-            Seconds { latency: ring, bytes: all }
-        }
-        CollectiveKind::AllGather | CollectiveKind::ReduceScatter(_) => {
-            Seconds { latency: ring, bytes: but_own * all }
-        }
-        CollectiveKind::AllToAll | CollectiveKind::Gather(_) | CollectiveKind::Scatter(_) => {
+    let spec = kind.spec();
+    match spec.wholes() {
+        _ if spec.is_messages => {
             let each = bytes / shape.ranks / share;
             let (near, far) = (shape.on_node - 1.0, shape.ranks - shape.on_node);
             let links = (near * topology.within.beta).max(far * topology.between.beta);
             let hop = if shape.nodes > 1.0 { topology.hop_between } else { topology.hop_within };
             Seconds { latency: hop, bytes: links * each }
         }
+        (false, false) if spec.has_root() => Seconds { latency: ring, bytes: all },
+        (false, false) => {
+            let ring = Seconds { latency: 2.0 * ring, bytes: 2.0 * but_own * all };
+            let tree = Seconds { latency: 2.0 * shape.tree(topology), bytes: 2.0 * all };
+            if ring.latency + ring.bytes < tree.latency + tree.bytes { ring } else { tree }
+        }
+        _ => Seconds { latency: ring, bytes: but_own * all },
     }
 }
 

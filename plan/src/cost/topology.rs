@@ -133,15 +133,11 @@ impl Topology {
 
     /// Which share of a link's bandwidth a collective reaches.
     pub(super) fn share(&self, kind: &CollectiveKind<u32>) -> f64 {
-        match kind {
-            CollectiveKind::AllReduce(_)
-            | CollectiveKind::Broadcast(_)
-            | CollectiveKind::Reduce(..) => self.all_reduce_share,
-            CollectiveKind::AllGather => self.all_gather_share,
-            CollectiveKind::ReduceScatter(_) => self.reduce_scatter_share,
-            CollectiveKind::AllToAll | CollectiveKind::Gather(_) | CollectiveKind::Scatter(_) => {
-                self.all_to_all_share
-            }
+        match kind.spec().wholes() {
+            _ if kind.name().is_messages() => self.all_to_all_share,
+            (false, false) => self.all_reduce_share,
+            (false, true) => self.all_gather_share,
+            (true, _) => self.reduce_scatter_share,
         }
     }
 }

@@ -12,7 +12,7 @@ mod show;
 mod step;
 mod validate;
 
-pub use collective::CollectiveName;
+pub use collective::{CollectiveKind, CollectiveName, Side, Spec};
 pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, ElementType, Region, Role};
@@ -22,8 +22,8 @@ pub use ranks::{Axis, Communicator, Param, Promise, Values};
 pub use shape::{MOST_NESTING, MOST_OF_ONE};
 pub use show::Shown;
 pub use step::{
-    Awaited, Cases, Collective, CollectiveKind, Compute, Equation, Hop, Loop, Peer, Place, Put,
-    Receive, Reduction, Send, Signal, Step, StepKind, Transfer, Wait, When,
+    Awaited, Cases, Collective, Compute, Equation, Hop, Loop, Peer, Place, Put, Receive, Reduction,
+    Send, Signal, Step, StepKind, Transfer, Wait, When,
 };
 pub(crate) use validate::MOST_PROBLEMS;
 pub use validate::{MOST_DECLARED, MOST_NAME, MOST_PARTS, MOST_STEPS, MOST_VALUES};

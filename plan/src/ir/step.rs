@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::shape;
 use super::{
-    AxisId, CollectiveName, CommunicatorId, Condition, Expr, Location, LoopId, MOST_NESTING,
+    AxisId, CollectiveKind, CommunicatorId, Condition, Expr, Location, LoopId, MOST_NESTING,
     MOST_OF_ONE, Region, SignalId, StreamId,
 };
 
@@ -111,28 +111,6 @@ pub enum Reduction {
     Min,
     Max,
     Avg,
-}
-
-/// A collective, with its root where it has one. `count` below is the length of one rank's part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CollectiveKind<Root = Expr> {
-    /// Sends and receives `count`.
-    AllReduce(Reduction),
-    /// The root sends `count`, everyone receives it. The root is a rank of the communicator.
-    Broadcast(Root),
-    /// Everyone sends `count`, the root receives the result.
-    Reduce(Reduction, Root),
-    /// Sends `count`, receives size times `count`.
-    AllGather,
-    /// Sends size times `count`, receives `count`.
-    ReduceScatter(Reduction),
-    /// Sends and receives size times `count`.
-    AllToAll,
-    /// Everyone sends `count`, the root receives size times `count`.
-    Gather(Root),
-    /// The root sends size times `count`, everyone receives `count`.
-    Scatter(Root),
 }
 
 /// A collective with its memory.
@@ -347,59 +325,6 @@ impl Peer {
             }
             Some((peer, depth))
         })
-    }
-}
-
-impl<Root> CollectiveKind<Root> {
-    /// Which it is.
-    pub fn name(&self) -> CollectiveName {
-        match self {
-            Self::AllReduce(_) => CollectiveName::AllReduce,
-            Self::Broadcast(_) => CollectiveName::Broadcast,
-            Self::Reduce(..) => CollectiveName::Reduce,
-            Self::AllGather => CollectiveName::AllGather,
-            Self::ReduceScatter(_) => CollectiveName::ReduceScatter,
-            Self::AllToAll => CollectiveName::AllToAll,
-            Self::Gather(_) => CollectiveName::Gather,
-            Self::Scatter(_) => CollectiveName::Scatter,
-        }
-    }
-
-    /// The root, where there is one.
-    pub fn root(&self) -> Option<&Root> {
-        match self {
-            Self::Broadcast(root)
-            | Self::Reduce(_, root)
-            | Self::Gather(root)
-            | Self::Scatter(root) => Some(root),
-            Self::AllReduce(_) | Self::AllGather | Self::ReduceScatter(_) | Self::AllToAll => None,
-        }
-    }
-
-    /// The same with another root.
-    pub(crate) fn with_root<R>(&self, root: R) -> CollectiveKind<R> {
-        match self {
-            Self::AllReduce(by) => CollectiveKind::AllReduce(*by),
-            Self::Broadcast(_) => CollectiveKind::Broadcast(root),
-            Self::Reduce(by, _) => CollectiveKind::Reduce(*by, root),
-            Self::AllGather => CollectiveKind::AllGather,
-            Self::ReduceScatter(by) => CollectiveKind::ReduceScatter(*by),
-            Self::AllToAll => CollectiveKind::AllToAll,
-            Self::Gather(_) => CollectiveKind::Gather(root),
-            Self::Scatter(_) => CollectiveKind::Scatter(root),
-        }
-    }
-
-    /// The reduction, where there is one.
-    pub fn reduction(&self) -> Option<Reduction> {
-        match self {
-            Self::AllReduce(by) | Self::Reduce(by, _) | Self::ReduceScatter(by) => Some(*by),
-            Self::Broadcast(_)
-            | Self::AllGather
-            | Self::AllToAll
-            | Self::Gather(_)
-            | Self::Scatter(_) => None,
-        }
     }
 }
 

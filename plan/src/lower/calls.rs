@@ -5,7 +5,7 @@ use super::joined::Joined;
 use super::schedule::{Call, Elements, Event, Operation, RankSchedule, Work};
 use super::words::Words;
 use crate::ir::{CommunicatorId, Location, SignalId, StreamId};
-use crate::program::{Env, Kind, NONE, Op, OpKind, Program, Span, Unit};
+use crate::program::{Env, Kind, NONE, Op, OpKind, Program, Span, Unit, in_its_place};
 use crate::verdict::Sizes;
 
 /// The calls of a rank. `before` is the program as it was before units were joined, at these sizes.
@@ -138,12 +138,7 @@ fn in_place(kind: Kind, op: &Op, index: u64) -> bool {
     if send.object == NONE || send.object != recv.object {
         return false;
     }
-    match kind {
-        Kind::AllReduce(_) | Kind::Broadcast(()) | Kind::Reduce(..) => send == recv,
-        Kind::AllGather | Kind::Gather(()) => send.start == recv.start + index * send.len(),
-        Kind::ReduceScatter(_) | Kind::Scatter(()) => recv.start == send.start + index * recv.len(),
-        Kind::AllToAll => false,
-    }
+    in_its_place(kind, send, recv, index)
 }
 
 fn part(program: &Program, span: Span) -> Option<Elements> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::schedule::WarmUp;
 use crate::ir::CommunicatorId;
-use crate::program::{Kind, OpKind, Program};
+use crate::program::{OpKind, Program};
 
 /// What all ranks do before the first run: communicator by communicator, in the order of the plan.
 pub(super) fn warm_ups(program: &Program) -> Vec<WarmUp> {
@@ -22,14 +22,14 @@ pub(super) fn warm_ups(program: &Program) -> Vec<WarmUp> {
             match op.kind {
                 OpKind::Send | OpKind::Receive => connect(op.peer),
                 OpKind::Put | OpKind::Signal | OpKind::Wait => one_sided[among] = true,
-                OpKind::Collective(Kind::Gather(()) | Kind::Scatter(())) => connect(op.peer),
-                OpKind::Collective(Kind::AllToAll) => {
+                OpKind::Collective(kind) if !kind.name().is_messages() => collectives[among] = true,
+                OpKind::Collective(kind) if kind.name().has_root() => connect(op.peer),
+                OpKind::Collective(_) => {
                     let first = program.layout.first(among, unit.rank as usize);
                     for index in 0..program.layout.members(among) {
                         connect(program.layout.member(among, first, index) as u32);
                     }
                 }
-                OpKind::Collective(_) => collectives[among] = true,
                 OpKind::Read | OpKind::Write => {}
             }
         }

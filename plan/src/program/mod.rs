@@ -118,6 +118,17 @@ pub(crate) enum OpKind {
 /// A collective without its root.
 pub(crate) type Kind = CollectiveKind<()>;
 
+/// Whether what a collective sends and receives lie as NCCL takes them in place, on the communicator's rank
+/// of that number.
+pub(crate) fn in_its_place(kind: Kind, send: Span, recv: Span, index: u64) -> bool {
+    match kind.spec().wholes() {
+        (false, false) => send == recv,
+        (false, true) => send.start == recv.start + index * send.len(),
+        (true, false) => recv.start == send.start + index * recv.len(),
+        (true, true) => false,
+    }
+}
+
 /// Elements of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Span {

@@ -181,19 +181,12 @@ pub(in crate::host) fn collective(
     ranks: &[(usize, &StreamOrder)],
 ) {
     let root = root.map(Rank::index);
-    let (from_root, to_root) = match name {
-        CollectiveName::Broadcast | CollectiveName::Scatter => (true, false),
-        CollectiveName::Reduce | CollectiveName::Gather => (false, true),
-        CollectiveName::AllReduce
-        | CollectiveName::AllGather
-        | CollectiveName::ReduceScatter
-        | CollectiveName::AllToAll => (false, false),
-    };
+    let spec = name.spec();
     let mut all = Clock::default();
-    for (_, stream) in ranks.iter().filter(|(rank, _)| !from_root || Some(*rank) == root) {
+    for (_, stream) in ranks.iter().filter(|(rank, _)| spec.send.is_on(Some(*rank) == root)) {
         stream.clock(|own| all.join_arrived(own));
     }
-    for (_, stream) in ranks.iter().filter(|(rank, _)| !to_root || Some(*rank) == root) {
+    for (_, stream) in ranks.iter().filter(|(rank, _)| spec.recv.is_on(Some(*rank) == root)) {
         stream.clock(|own| own.join(&all));
     }
 }

@@ -2,14 +2,16 @@
 
 use std::ops::Range;
 
+use typed_nccl_plan::ir::{Side, Spec};
+
 use super::super::block::{self, InUse, Touch};
 use super::{CHUNK, COPY, Entry, past};
 use crate::DType;
-use crate::error::{Call, CollectiveName};
+use crate::error::Call;
 
 /// A complete collective: every rank's part, by rank.
 pub(in crate::host) struct Collective {
-    name: CollectiveName,
+    spec: Spec,
     pub(super) dtype: DType,
     /// Elements per block, as NCCL counts them.
     pub(super) count: usize,
@@ -40,7 +42,8 @@ impl Collective {
         let held = parts.iter().flat_map(|part| [&part.send, &part.recv]).flatten();
         let windows = held.into_iter().any(|held| held.block().is_shared());
         let Call { dtype, count, .. } = call;
-        let mut collective = Self { name, dtype, count, root, parts, windows, is_large: false };
+        let spec = name.spec();
+        let mut collective = Self { spec, dtype, count, root, parts, windows, is_large: false };
         let results = collective.blocks() * count * dtype.size() * collective.flow(0).to.len();
         collective.is_large = results >= past::LARGE;
         collective
@@ -49,35 +52,34 @@ impl Collective {
     /// How many independent blocks of `count` elements there are to produce.
     fn blocks(&self) -> usize {
         let n = self.parts.len();
-        match self.name {
-            CollectiveName::AllReduce | CollectiveName::Broadcast | CollectiveName::Reduce => 1,
-            CollectiveName::AllGather
-            | CollectiveName::ReduceScatter
-            | CollectiveName::Gather
-            | CollectiveName::Scatter => n,
-            CollectiveName::AllToAll => n * n,
+        match self.spec.wholes() {
+            (false, false) => 1,
+            (true, false) | (false, true) => n,
+            (true, true) => n * n,
         }
     }
 
     /// Where a block comes from, and where it goes.
     pub(super) fn flow(&self, block: usize) -> Flow {
         let n = self.parts.len();
-        let only = |rank: usize| rank..rank + 1;
-        let (all, root, own) = (0..n, only(self.root), only(block));
-        let (from, source, to, target) = match self.name {
-            CollectiveName::AllReduce => (all.clone(), 0, all, 0),
-            CollectiveName::Broadcast => (root, 0, all, 0),
-            CollectiveName::Reduce => (all, 0, root, 0),
-            CollectiveName::AllGather => (own, 0, all, block),
-            CollectiveName::ReduceScatter => (all, block, own, 0),
-            CollectiveName::AllToAll => {
-                let (from, to) = (block / n, block % n);
-                (only(from), to, only(to), from)
-            }
-            CollectiveName::Gather => (own, 0, root, block),
-            CollectiveName::Scatter => (root, block, own, 0),
+        // A whole that is sent has a part for each receiver, one that is received a part of each sender.
+        let (target, source) = match self.spec.wholes() {
+            (false, false) => (None, None),
+            (false, true) => (Some(block), None),
+            (true, false) => (None, Some(block)),
+            (true, true) => (Some(block / n), Some(block % n)),
         };
-        Flow { from, source, to, target }
+        let ranks = |side: Side, one: Option<usize>| match one {
+            _ if side.only_root => self.root..self.root + 1,
+            Some(rank) => rank..rank + 1,
+            None => 0..n,
+        };
+        Flow {
+            from: ranks(self.spec.send, target),
+            source: source.unwrap_or(0),
+            to: ranks(self.spec.recv, source),
+            target: target.unwrap_or(0),
+        }
     }
 
     fn chunk_len(&self) -> usize {
@@ -107,7 +109,7 @@ impl Collective {
         let flow = self.flow(block);
         let guards = self.windows.then(|| block::guard_all(self.touched(&flow, &range)));
         let _guards = guards.transpose()?;
-        match self.name.reduces() {
+        match self.spec.reduces {
             // SAFETY: the caller's promise.
             true => unsafe { self.reduce_block(&flow, range) },
             // SAFETY: the caller's promise.

@@ -8,7 +8,7 @@ use super::instance::Instance;
 use super::links::Links;
 use super::report::Report;
 use crate::ir::Postcondition;
-use crate::program::{Budget, Kind, NONE, Span};
+use crate::program::{Budget, NONE, Span};
 use crate::verdict::Check;
 use run::{Run, collective};
 use values::Values;
@@ -92,15 +92,15 @@ fn compare(
     let parts: Vec<Vec<u32>> = (0..).zip(&spans).map(initial).collect();
     let parts: Vec<&[u32]> = parts.iter().map(Vec::as_slice).collect();
     let uneven = parts.iter().any(|part| part.len() != parts[0].len());
-    let splits = matches!(kind, Kind::ReduceScatter(_) | Kind::AllToAll | Kind::Scatter(()));
-    if uneven || (splits && !parts[0].len().is_multiple_of(size)) {
+    let spec = kind.spec();
+    if uneven || (spec.send.is_whole && !parts[0].len().is_multiple_of(size)) {
         let title =
             format!("what the plan says it computes is no {}: its parts differ", kind.name());
         let help = ["change the regions"];
         return report.tell(Check::Postcondition, claim.at, title, Vec::new(), &help);
     }
     for (rank, ((_, recv), found)) in spans.iter().zip(found).enumerate() {
-        if matches!(kind, Kind::Reduce(..) | Kind::Gather(())) && rank != root {
+        if !spec.recv.is_on(rank == root) {
             continue;
         }
         let expected = collective(kind, &parts, rank, root, NONE, values);

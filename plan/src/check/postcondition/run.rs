@@ -197,18 +197,16 @@ pub(super) fn collective(
         let count = part.len() / size;
         part[at * count..(at + 1) * count].to_vec()
     };
-    match kind {
-        Kind::AllReduce(by) => reduce(by, 0..parts[0].len()),
-        Kind::Reduce(by, ()) if own == root => reduce(by, 0..parts[0].len()),
-        Kind::ReduceScatter(by) => {
+    let spec = kind.spec();
+    let senders = if spec.send.only_root { root..root + 1 } else { 0..size };
+    match (kind.reduction(), spec.send.is_whole) {
+        _ if !spec.recv.is_on(own == root) => Vec::new(),
+        (Some(by), false) => reduce(by, 0..parts[0].len()),
+        (Some(by), true) => {
             let count = parts[0].len() / size;
             reduce(by, own * count..(own + 1) * count)
         }
-        Kind::Broadcast(()) => parts[root].to_vec(),
-        Kind::AllGather => parts.concat(),
-        Kind::Gather(()) if own == root => parts.concat(),
-        Kind::AllToAll => parts.iter().flat_map(|part| share(part, own)).collect(),
-        Kind::Scatter(()) => share(parts[root], own),
-        Kind::Reduce(..) | Kind::Gather(()) => Vec::new(),
+        (None, false) => parts[senders].concat(),
+        (None, true) => parts[senders].iter().flat_map(|part| share(part, own)).collect(),
     }
 }

@@ -3,7 +3,7 @@
 use super::Walk;
 use super::leaf::op;
 use crate::ir::Collective;
-use crate::program::{Kind, NONE, Op, OpKind, Span};
+use crate::program::{NONE, Op, OpKind, Span};
 
 impl Walk<'_> {
     pub(super) fn collective(&mut self, number: u32, rank: usize, this: &Collective) {
@@ -33,8 +33,8 @@ impl Walk<'_> {
         };
         let kind = this.kind.with_root(());
         let is_root = root == Some(rank);
-        let sends = !matches!(kind, Kind::Broadcast(()) | Kind::Scatter(())) || is_root;
-        let receives = !matches!(kind, Kind::Reduce(..) | Kind::Gather(())) || is_root;
+        let spec = kind.spec();
+        let (sends, receives) = (spec.send.is_on(is_root), spec.recv.is_on(is_root));
         let span = |walk: &mut Self, region, used: bool| match used {
             true => walk.span(number, rank, region),
             false => Some(Span::NOTHING),
