@@ -2,6 +2,8 @@
 //!
 //! Nothing here sends, books or waits: `On` issues a draft at once, a group records it.
 
+use typed_nccl_plan::ir::Side;
+
 use crate::backend::{Backend, Collective, Op, Reduction, Span};
 use crate::communicator::Core;
 use crate::error::{
@@ -42,6 +44,7 @@ impl<'c, B: Backend> Draft<'c, B> {
         Self { other: other.unwrap_or(self.dtype), ..self }
     }
 
+    /// Of all collectives the one that has to be fast: the same as [`collective`](Self::collective).
     #[inline]
     pub(crate) fn all_reduce<'a>(
         self,
@@ -52,7 +55,7 @@ impl<'c, B: Backend> Draft<'c, B> {
         let (send, recv) = (self.view(send)?, self.view(recv)?);
         let call = self.call(CollectiveName::AllReduce, send.len());
         self.holds(&call, "receive", recv.len(), 1)?;
-        self.reducing(CollectiveName::AllReduce, call, op, Some(send), Some(recv))
+        self.op(CollectiveName::AllReduce, call, Some(op), Some(send), Some(recv))
     }
 
     #[inline]
@@ -62,200 +65,83 @@ impl<'c, B: Backend> Draft<'c, B> {
         op: Result<Reduction<'a, B>>,
     ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
-        self.reducing(
-            CollectiveName::AllReduce,
-            self.call(CollectiveName::AllReduce, buf.len()),
-            op,
-            Some(buf),
-            Some(buf),
-        )
+        let call = self.call(CollectiveName::AllReduce, buf.len());
+        self.op(CollectiveName::AllReduce, call, Some(op), Some(buf), Some(buf))
     }
 
-    pub(crate) fn broadcast<'a>(
-        self,
-        send: Option<View<'a, B>>,
-        recv: View<'a, B>,
-        root: impl AsRank,
+    /// A collective of sides with their data types.
+    #[inline]
+    pub(crate) fn between<'a>(
+        core: &'c Core<B>,
+        site: Site,
+        name: CollectiveName,
+        (send, recv): (Option<(DType, View<'a, B>)>, Option<(DType, View<'a, B>)>),
+        op: Option<Result<Reduction<'a, B>>>,
+        root: Option<Rank>,
     ) -> Result<Op<'a, B>> {
-        let recv = self.view(recv)?;
-        let call = self.rooted(CollectiveName::Broadcast, recv.len(), root)?;
-        let send = self.on_root(&call, send)?;
-        if let Some(send) = &send {
-            self.holds(&call, "send", send.len(), 1)?;
+        let ((from, send), (to, recv)) = (send.unzip(), recv.unzip());
+        // Where one side is only the root's, the other says the type.
+        let (dtype, other) = if name.spec().send.only_root { (to, from) } else { (from, to) };
+        let draft = Self::new(core, dtype.unwrap_or(DType::U8), site).against(other);
+        draft.collective(name, (send, recv), op, root)
+    }
+
+    /// A collective from one buffer into another. What only the root has is not given elsewhere.
+    #[inline]
+    pub(crate) fn collective<'a>(
+        self,
+        name: CollectiveName,
+        (send, recv): (Option<View<'a, B>>, Option<View<'a, B>>),
+        op: Option<Result<Reduction<'a, B>>>,
+        root: Option<impl AsRank>,
+    ) -> Result<Op<'a, B>> {
+        let spec = name.spec();
+        let is_exchange = spec.wholes() == (true, true);
+        // What every rank has says how long a part is; the other side is as long as that says.
+        let by_send = spec.sends_part() || is_exchange;
+        let (own, other, side, buffer) = match by_send {
+            true => (send, recv, spec.recv, "receive"),
+            false => (recv, send, spec.send, "send"),
+        };
+        let own = own.map_or_else(
+            || Err(no_buffer(self.call(name, 0), self.core.rank)),
+            |own| self.view(own),
+        )?;
+        let mut call = self.rooted(name, own.len(), root)?;
+        let other = self.on_root(&call, other)?;
+        if is_exchange {
+            call.count = self.block(name, own.len())?;
         }
-        self.moving(CollectiveName::Broadcast, call, send, Some(recv))
-    }
-
-    pub(crate) fn broadcast_in_place<'a>(
-        self,
-        buf: View<'a, B>,
-        root: impl AsRank,
-    ) -> Result<Op<'a, B>> {
-        let buf = self.view(buf)?;
-        let call = self.rooted(CollectiveName::Broadcast, buf.len(), root)?;
-        self.moving(CollectiveName::Broadcast, call, self.is_root(&call).then_some(buf), Some(buf))
-    }
-
-    pub(crate) fn reduce<'a>(
-        self,
-        send: View<'a, B>,
-        recv: Option<View<'a, B>>,
-        op: Result<Reduction<'a, B>>,
-        root: impl AsRank,
-    ) -> Result<Op<'a, B>> {
-        let send = self.view(send)?;
-        let call = self.rooted(CollectiveName::Reduce, send.len(), root)?;
-        let recv = self.on_root(&call, recv)?;
-        if let Some(recv) = &recv {
-            self.holds(&call, "receive", recv.len(), 1)?;
+        if let Some(other) = &other {
+            let times = if side.is_whole { self.core.size } else { 1 };
+            self.holds(&call, buffer, other.len(), times)?;
         }
-        self.reducing(CollectiveName::Reduce, call, op, Some(send), recv)
+        let (send, recv) = if by_send { (Some(own), other) } else { (other, Some(own)) };
+        self.op(name, call, op, send, recv)
     }
 
-    pub(crate) fn reduce_in_place<'a>(
-        self,
-        buf: View<'a, B>,
-        op: Result<Reduction<'a, B>>,
-        root: impl AsRank,
-    ) -> Result<Op<'a, B>> {
-        let buf = self.view(buf)?;
-        let call = self.rooted(CollectiveName::Reduce, buf.len(), root)?;
-        self.reducing(
-            CollectiveName::Reduce,
-            call,
-            op,
-            Some(buf),
-            self.is_root(&call).then_some(buf),
-        )
-    }
-
+    /// A collective in one buffer: of all parts where this rank has a whole, else of one.
     #[inline]
-    pub(crate) fn all_gather<'a>(self, send: View<'a, B>, recv: View<'a, B>) -> Result<Op<'a, B>> {
-        let (send, recv) = (self.view(send)?, self.view(recv)?);
-        let call = self.call(CollectiveName::AllGather, send.len());
-        self.holds(&call, "receive", recv.len(), self.core.size)?;
-        self.moving(CollectiveName::AllGather, call, Some(send), Some(recv))
-    }
-
-    #[inline]
-    pub(crate) fn all_gather_in_place<'a>(self, buf: View<'a, B>) -> Result<Op<'a, B>> {
-        let buf = self.view(buf)?;
-        let count = self.block(CollectiveName::AllGather, buf.len())?;
-        // SAFETY: `block` divided the span's length by the number of ranks.
-        let own = unsafe { buf.nth(self.core.rank, count, self.dtype) };
-        self.moving(
-            CollectiveName::AllGather,
-            self.call(CollectiveName::AllGather, count),
-            Some(own),
-            Some(buf),
-        )
-    }
-
-    #[inline]
-    pub(crate) fn reduce_scatter<'a>(
-        self,
-        send: View<'a, B>,
-        recv: View<'a, B>,
-        op: Result<Reduction<'a, B>>,
-    ) -> Result<Op<'a, B>> {
-        let (send, recv) = (self.view(send)?, self.view(recv)?);
-        let call = self.call(CollectiveName::ReduceScatter, recv.len());
-        self.holds(&call, "send", send.len(), self.core.size)?;
-        self.reducing(CollectiveName::ReduceScatter, call, op, Some(send), Some(recv))
-    }
-
-    #[inline]
-    pub(crate) fn reduce_scatter_in_place<'a>(
-        self,
-        buf: View<'a, B>,
-        op: Result<Reduction<'a, B>>,
-    ) -> Result<Op<'a, B>> {
-        let buf = self.view(buf)?;
-        let count = self.block(CollectiveName::ReduceScatter, buf.len())?;
-        // SAFETY: `block` divided the span's length by the number of ranks.
-        let own = unsafe { buf.nth(self.core.rank, count, self.dtype) };
-        self.reducing(
-            CollectiveName::ReduceScatter,
-            self.call(CollectiveName::ReduceScatter, count),
-            op,
-            Some(buf),
-            Some(own),
-        )
-    }
-
-    #[inline]
-    pub(crate) fn all_to_all<'a>(self, send: View<'a, B>, recv: View<'a, B>) -> Result<Op<'a, B>> {
-        let (send, recv) = (self.view(send)?, self.view(recv)?);
-        let call =
-            self.call(CollectiveName::AllToAll, self.block(CollectiveName::AllToAll, send.len())?);
-        self.holds(&call, "receive", recv.len(), self.core.size)?;
-        self.moving(CollectiveName::AllToAll, call, Some(send), Some(recv))
-    }
-
-    pub(crate) fn gather<'a>(
-        self,
-        send: View<'a, B>,
-        recv: Option<View<'a, B>>,
-        root: impl AsRank,
-    ) -> Result<Op<'a, B>> {
-        let send = self.view(send)?;
-        let call = self.rooted(CollectiveName::Gather, send.len(), root)?;
-        let recv = self.on_root(&call, recv)?;
-        if let Some(recv) = &recv {
-            self.holds(&call, "receive", recv.len(), self.core.size)?;
-        }
-        self.moving(CollectiveName::Gather, call, Some(send), recv)
-    }
-
-    pub(crate) fn gather_in_place<'a>(
-        self,
-        buf: View<'a, B>,
-        root: impl AsRank,
-    ) -> Result<Op<'a, B>> {
-        let (call, own, all) = self.rooted_in_place(CollectiveName::Gather, buf, root)?;
-        self.moving(CollectiveName::Gather, call, Some(own), all)
-    }
-
-    pub(crate) fn scatter<'a>(
-        self,
-        send: Option<View<'a, B>>,
-        recv: View<'a, B>,
-        root: impl AsRank,
-    ) -> Result<Op<'a, B>> {
-        let recv = self.view(recv)?;
-        let call = self.rooted(CollectiveName::Scatter, recv.len(), root)?;
-        let send = self.on_root(&call, send)?;
-        if let Some(send) = &send {
-            self.holds(&call, "send", send.len(), self.core.size)?;
-        }
-        self.moving(CollectiveName::Scatter, call, send, Some(recv))
-    }
-
-    pub(crate) fn scatter_in_place<'a>(
-        self,
-        buf: View<'a, B>,
-        root: impl AsRank,
-    ) -> Result<Op<'a, B>> {
-        let (call, own, all) = self.rooted_in_place(CollectiveName::Scatter, buf, root)?;
-        self.moving(CollectiveName::Scatter, call, all, Some(own))
-    }
-
-    /// This rank's block, and on the root the whole.
-    fn rooted_in_place<'a>(
+    pub(crate) fn in_place<'a>(
         self,
         name: CollectiveName,
         buf: View<'a, B>,
-        root: impl AsRank,
-    ) -> Result<(Call, Span<'a, B>, Option<Span<'a, B>>)> {
+        op: Option<Result<Reduction<'a, B>>>,
+        root: Option<impl AsRank>,
+    ) -> Result<Op<'a, B>> {
         let buf = self.view(buf)?;
         let mut call = self.rooted(name, buf.len(), root)?;
-        if !self.is_root(&call) {
-            return Ok((call, buf, None));
+        let (spec, is_root) = (name.spec(), self.is_root(&call));
+        let has_whole = |side: Side| side.is_whole && side.is_on(is_root);
+        let mut own = buf;
+        if has_whole(spec.send) || has_whole(spec.recv) {
+            call.count = self.block(name, buf.len())?;
+            // SAFETY: `block` divided the span's length by the number of ranks.
+            own = unsafe { buf.nth(self.core.rank, call.count, self.dtype) };
         }
-        call.count = self.block(name, buf.len())?;
-        // SAFETY: `block` divided the span's length by the number of ranks.
-        let own = unsafe { buf.nth(self.core.rank, call.count, self.dtype) };
-        Ok((call, own, Some(buf)))
+        let span =
+            |side: Side| side.is_on(is_root).then_some(if side.is_whole { buf } else { own });
+        self.op(name, call, op, span(spec.send), span(spec.recv))
     }
 }
 
@@ -275,37 +161,28 @@ impl<B: Backend> Draft<'_, B> {
     }
 
     #[inline]
-    fn reducing<'a>(
+    fn op<'a>(
         &self,
         name: CollectiveName,
         mut call: Call,
-        op: Result<Reduction<'a, B>>,
+        op: Option<Result<Reduction<'a, B>>>,
         send: Option<Span<'a, B>>,
         recv: Option<Span<'a, B>>,
     ) -> Result<Op<'a, B>> {
-        let op = op?;
+        let reduction = match op {
+            Some(op) => Some(op?),
+            None => None,
+        };
         if self.other != self.dtype {
             return Err(differ(call, self.other));
         }
-        if op.name() == ReductionName::Mean && !self.dtype.is_float() {
-            return Err(no_mean(call));
+        if let Some(op) = &reduction {
+            if op.name() == ReductionName::Mean && !self.dtype.is_float() {
+                return Err(no_mean(call));
+            }
+            call.reduction = Some(op.name());
         }
-        call.reduction = Some(op.name());
-        Ok(Op::Collective(Collective { name, call, reduction: Some(op), send, recv, config: None }))
-    }
-
-    #[inline]
-    fn moving<'a>(
-        &self,
-        name: CollectiveName,
-        call: Call,
-        send: Option<Span<'a, B>>,
-        recv: Option<Span<'a, B>>,
-    ) -> Result<Op<'a, B>> {
-        if self.other != self.dtype {
-            return Err(differ(call, self.other));
-        }
-        Ok(Op::Collective(Collective { name, call, reduction: None, send, recv, config: None }))
+        Ok(Op::Collective(Collective { name, call, reduction, send, recv, config: None }))
     }
 
     /// Refuses unless a buffer holds `times` blocks of the call's count.
@@ -328,10 +205,18 @@ impl<B: Backend> Draft<'_, B> {
         Err(bad_length(self.call(name, count), "one", len, size, count.checked_mul(size)))
     }
 
-    /// A call with a root that the communicator has.
-    fn rooted(&self, name: CollectiveName, count: usize, root: impl AsRank) -> Result<Call> {
+    /// A call, with a root that the communicator has, if any.
+    #[inline]
+    fn rooted(
+        &self,
+        name: CollectiveName,
+        count: usize,
+        root: Option<impl AsRank>,
+    ) -> Result<Call> {
         let mut call = self.call(name, count);
-        call.root = Some(self.rank(name, root)?);
+        if let Some(root) = root {
+            call.root = Some(self.rank(name, root)?);
+        }
         Ok(call)
     }
 
@@ -352,14 +237,16 @@ impl<B: Backend> Draft<'_, B> {
     fn on_root<'a>(&self, call: &Call, view: Option<View<'a, B>>) -> Result<Option<Span<'a, B>>> {
         match view {
             Some(view) => self.view(view).map(Some),
-            None if self.is_root(call) => Err(Error::NoBuffer(Box::new(NoBuffer {
-                operation: call.operation.name(),
-                root: self.core.rank,
-                site: call.site,
-            }))),
+            None if self.is_root(call) => Err(no_buffer(*call, self.core.rank)),
             None => Ok(None),
         }
     }
+}
+
+#[cold]
+fn no_buffer(call: Call, root: Rank) -> Error {
+    let (operation, site) = (call.operation.name(), call.site);
+    Error::NoBuffer(Box::new(NoBuffer { operation, root, site }))
 }
 
 #[cold]

@@ -11,16 +11,13 @@
 //! [`On`](crate::On), which is `comm.on(&stream)`, and, all but those that make a buffer, on
 //! [`Group`](crate::Group).
 
-mod all_gather;
 mod all_reduce;
-mod all_to_all;
 mod broadcast;
 mod draft;
 mod gather;
+mod methods;
 mod reduce;
-mod reduce_scatter;
 mod root;
-mod scatter;
 
 pub use root::Root;
 

@@ -9,7 +9,7 @@ use crate::backend::{
 };
 use crate::collectives::Draft;
 use crate::communicator::On;
-use crate::error::{BadLength, Error, Operation, SelfTransfer, Site};
+use crate::error::{BadLength, CollectiveName, Error, Operation, SelfTransfer, Site};
 use crate::memory::{Allocation, Holds, Recorded};
 use crate::{DType, Rank, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
@@ -30,7 +30,10 @@ impl<W: World> Kernels<W> {
         let on = on.on();
         let draft = Draft::new(on.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
-        let op = self.of(on.core).and_then(|()| draft.all_to_all(send.span(), recv.span()));
+        let op = self.of(on.core).and_then(|()| {
+            let sides = (Some(send.span()), Some(recv.span()));
+            draft.collective(CollectiveName::AllToAll, sides, None, None::<Rank>)
+        });
         let Ok(Op::Collective(Collective { call, send: Some(send), recv: Some(recv), .. })) = &op
         else {
             return on.run(Refusal::Collective, op);

@@ -8,7 +8,7 @@ use super::{Blocks, Splits};
 use crate::backend::{Backend, Half, Refusal};
 use crate::collectives::Draft;
 use crate::communicator::{CanEnqueue, Core, Maker, On, State};
-use crate::error::{BadLength, Error, OtherDType, Site};
+use crate::error::{BadLength, CollectiveName, Error, OtherDType, Site};
 use crate::group::Group;
 use crate::memory::{Holds, Recorded};
 use crate::{Communicator, DType, Device, Rank, RecordRead, RecordWrite, ReduceOp, Result, World};
@@ -343,8 +343,9 @@ impl<'e, W: World> Group<'e, W> {
         let draft = Draft::new(core, send.dtype(), site);
         for (root, range) in blocks.ranges().enumerate() {
             let own = (root == core.rank.index()).then(|| recv.span());
-            let op = op.resolve(&core.resources);
-            let op = draft.reduce(send.part(range).span(), own, op, root);
+            let sides = (Some(send.part(range).span()), own);
+            let op = Some(op.resolve(&core.resources));
+            let op = draft.collective(CollectiveName::Reduce, sides, op, Some(root));
             self.record(Refusal::Collective, op)?;
         }
         Ok(())
