@@ -202,6 +202,15 @@ fn lanes_record_all_that_groups_do() -> Result<()> {
         lane.all_gather_v(part, all, blocks)
     })?;
     assert_eq!(clique.to_host(&all)?, [[321; 6]; 3]);
+    clique.group((&all, &mut part, &blocks), |lane, (all, part, blocks)| {
+        let root = (lane.index() == 2).then_some(all);
+        lane.scatter_v(Root::here_or_at(root, 2), part, blocks)
+    })?;
+    clique.group((&part, &mut all, &blocks), |lane, (part, all, blocks)| {
+        let root = (lane.index() == 1).then_some(all);
+        lane.gather_v(part, Root::here_or_at(root, 1), blocks)
+    })?;
+    assert_eq!(clique.to_host(&all)?, [[321; 6]; 3]);
     let mut received = clique.alloc::<i32>(3)?;
     let sent =
         clique.per_rank(|rank, d| d.from_slice(&vec![rank.index() as i32; 3 * rank.index()]))?;

@@ -72,6 +72,8 @@ fn declared_lengths_of_another_communicator() -> Result<()> {
         told(comm.all_to_all_v(&send, &mut recv, &splits));
         told(comm.all_gather_v(&one, &mut recv, &blocks));
         told(comm.reduce_scatter_v(&send, &mut one, typed_nccl::Sum, &blocks));
+        told(comm.gather_v_in_place(&mut one, &blocks, 0));
+        told(comm.scatter_v_in_place(&mut one, &blocks, 0));
         let own = comm.splits(&[1, 1])?;
         comm.all_to_all_v(&send, &mut recv, &own)?;
         let rank = comm.rank().index() as i32;

@@ -16,8 +16,10 @@ pub struct Splits {
     pub(super) maker: Maker,
 }
 
-/// How long each rank's block is, known to all: for [`all_gather_v`](Communicator::all_gather_v)
-/// and [`reduce_scatter_v`](Communicator::reduce_scatter_v).
+/// How long each rank's block is, known to all of them: for
+/// [`all_gather_v`](Communicator::all_gather_v),
+/// [`reduce_scatter_v`](Communicator::reduce_scatter_v), [`gather_v`](Communicator::gather_v) and
+/// [`scatter_v`](Communicator::scatter_v).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
     rank: Rank,
@@ -213,8 +215,9 @@ impl<W: World, S: State> Communicator<W, S> {
         Splits { rank: self.rank(), counts, maker }.fitting("splits", site)
     }
 
-    /// Declares how long this rank's block is, for [`all_gather_v`](Self::all_gather_v) and
-    /// [`reduce_scatter_v`](Self::reduce_scatter_v). All ranks call it; the host waits for them.
+    /// Declares how long this rank's block is, for [`all_gather_v`](Self::all_gather_v),
+    /// [`reduce_scatter_v`](Self::reduce_scatter_v), [`gather_v`](Self::gather_v) and
+    /// [`scatter_v`](Self::scatter_v). All ranks call it; the host waits for them.
     ///
     /// # Errors
     /// [`Error::SplitsTooLong`]: more than a buffer can hold; as [`barrier`](Self::barrier).

@@ -6,63 +6,132 @@
 
 use super::{Blocks, Splits};
 use crate::backend::{Backend, Half, Refusal};
-use crate::collectives::Draft;
+use crate::collectives::{Draft, Root};
 use crate::communicator::{CanEnqueue, Core, Maker, On, State};
-use crate::error::{BadLength, CollectiveName, Error, OtherDType, Site};
+use crate::error::{BadLength, CollectiveName, Error, NoBuffer, OtherDType, Site};
 use crate::group::Group;
 use crate::memory::{Holds, Recorded};
-use crate::{Communicator, DType, Device, Rank, RecordRead, RecordWrite, ReduceOp, Result, World};
+use crate::{
+    AsRank, Communicator, DType, Device, Rank, RecordRead, RecordWrite, ReduceOp, Result, World,
+};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-impl<W: World, S: State> Communicator<W, S> {
-    /// Sends consecutive blocks of `send` to the ranks and receives theirs into consecutive blocks
-    /// of `recv`, with the lengths of `splits`. Every rank calls it. The host does not wait. There
-    /// is no in-place form. NCCL: a group of `ncclSend` and `ncclRecv`, 2.7.
+/// Methods of `Communicator` and of `On`: each is a group of what the method of `Group` records.
+macro_rules! methods {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident<$A:ident, $B:ident, $E:ident>(
+            $send:ident: $Send:ty, $recv:ident: $Recv:ty $(, $op:ident: $Op:ty)?; $lens:ident: &$Lens:ty
+        );
+    )+ in one buffer: $(
+        $(#[$in_place_doc:meta])*
+        fn $in_place:ident<$Buf:ident $(, $Elem:ident)?>(
+            buf $(, $by:ident: $By:ty)?; blocks: &Blocks $(, $root:ident: $Root:ty)?
+        );
+    )+) => {
+        impl<W: World, S: State> Communicator<W, S> {
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name<'e, $A, $B, $E>(
+                    &'e self,
+                    $send: $Send,
+                    $recv: $Recv,
+                    $($op: $Op,)?
+                    $lens: &$Lens,
+                ) -> Result<()>
+                where
+                    S: CanEnqueue,
+                    $A: RecordRead<'e, W::Device, Elem = $E>,
+                    $B: RecordWrite<'e, W::Device> + Holds<$E>,
+                {
+                    self.here().$name($send, $recv, $($op,)? $lens)
+                }
+            )+
+            $(
+                $(#[$in_place_doc])*
+                #[track_caller]
+                pub fn $in_place<'e, $Buf $(, $Elem)?>(
+                    &'e self,
+                    buf: $Buf,
+                    $($by: $By,)?
+                    blocks: &Blocks,
+                    $($root: $Root,)?
+                ) -> Result<()>
+                where
+                    S: CanEnqueue,
+                    $Buf: RecordWrite<'e, W::Device $(, Elem = $Elem)?>,
+                {
+                    self.here().$in_place(buf, $($by,)? blocks $(, $root)?)
+                }
+            )+
+        }
+
+        impl<'e, W: World> On<'e, W> {
+            $(
+                #[doc = concat!("See [`Communicator::", stringify!($name), "`].")]
+                ///
+                /// # Errors
+                /// As there.
+                #[track_caller]
+                pub fn $name<$A, $B, $E>(
+                    self,
+                    $send: $Send,
+                    $recv: $Recv,
+                    $($op: $Op,)?
+                    $lens: &$Lens,
+                ) -> Result<()>
+                where
+                    $A: RecordRead<'e, W::Device, Elem = $E>,
+                    $B: RecordWrite<'e, W::Device> + Holds<$E>,
+                {
+                    let mut group = Group::new(self);
+                    group.$name($send, $recv, $($op,)? $lens)?;
+                    group.issue()
+                }
+            )+
+            $(
+                #[doc = concat!("See [`Communicator::", stringify!($in_place), "`].")]
+                ///
+                /// # Errors
+                /// As there.
+                #[track_caller]
+                pub fn $in_place<$Buf $(, $Elem)?>(
+                    self,
+                    buf: $Buf,
+                    $($by: $By,)?
+                    blocks: &Blocks,
+                    $($root: $Root,)?
+                ) -> Result<()>
+                where
+                    $Buf: RecordWrite<'e, W::Device $(, Elem = $Elem)?>,
+                {
+                    let mut group = Group::new(self);
+                    group.$in_place(buf, $($by,)? blocks $(, $root)?)?;
+                    group.issue()
+                }
+            )+
+        }
+    };
+}
+
+methods! {
+    /// Sends consecutive blocks of `send` to the ranks, and receives theirs into consecutive blocks
+    /// of `recv`, as long as `splits` says. Every rank calls it. The host does not wait. There is no
+    /// form in one buffer. NCCL: a group of `ncclSend` and `ncclRecv`, 2.7.
     ///
     /// # Errors
-    /// Refusals: `splits` of another communicator; a length that differs from them; as
-    /// [`send`](Self::send).
-    #[track_caller]
-    pub fn all_to_all_v<'e, A, B, E>(&'e self, send: A, recv: B, splits: &Splits) -> Result<()>
-    where
-        S: CanEnqueue,
-        A: RecordRead<'e, W::Device, Elem = E>,
-        B: RecordWrite<'e, W::Device> + Holds<E>,
-    {
-        self.here().all_to_all_v(send, recv, splits)
-    }
+    /// Refusals: `splits` of another communicator; a length that is not what they say; as [`send`](Self::send).
+    fn all_to_all_v<A, B, E>(send: A, recv: B; splits: &Splits);
 
     /// Copies every rank's `send` into `recv` on every rank, in rank order, with the block lengths
     /// of `blocks`. Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and
     /// `ncclRecv`, 2.7.
     ///
     /// # Errors
-    /// Refusals: `blocks` of another communicator; a length that differs from them; as
-    /// [`send`](Self::send).
-    #[track_caller]
-    pub fn all_gather_v<'e, A, B, E>(&'e self, send: A, recv: B, blocks: &Blocks) -> Result<()>
-    where
-        S: CanEnqueue,
-        A: RecordRead<'e, W::Device, Elem = E>,
-        B: RecordWrite<'e, W::Device> + Holds<E>,
-    {
-        self.here().all_gather_v(send, recv, blocks)
-    }
-
-    /// [`all_gather_v`](Self::all_gather_v) in one buffer of all blocks: this rank's
-    /// ([`Blocks::range_at`]) is read, the others are written.
-    ///
-    /// # Errors
-    /// As there.
-    #[track_caller]
-    pub fn all_gather_v_in_place<'e, B>(&'e self, buf: B, blocks: &Blocks) -> Result<()>
-    where
-        S: CanEnqueue,
-        B: RecordWrite<'e, W::Device>,
-    {
-        self.here().all_gather_v_in_place(buf, blocks)
-    }
+    /// Refusals: `blocks` of another communicator; a length that is not what they say; as [`send`](Self::send).
+    fn all_gather_v<A, B, E>(send: A, recv: B; blocks: &Blocks);
 
     /// Reduces the ranks' `send` elementwise and gives each rank its block, with the lengths of
     /// `blocks`. Every rank calls it. The host does not wait. NCCL: a group of one `ncclReduce` per
@@ -71,126 +140,54 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// Refusals: `blocks` of another communicator; a length that differs from them; as
     /// [`reduce_into`](Self::reduce_into).
-    #[track_caller]
-    pub fn reduce_scatter_v<'e, A, B, E>(
-        &'e self,
-        send: A,
-        recv: B,
-        op: impl ReduceOp<E, W>,
-        blocks: &Blocks,
-    ) -> Result<()>
-    where
-        S: CanEnqueue,
-        A: RecordRead<'e, W::Device, Elem = E>,
-        B: RecordWrite<'e, W::Device> + Holds<E>,
-    {
-        self.here().reduce_scatter_v(send, recv, op, blocks)
-    }
+    fn reduce_scatter_v<A, B, E>(send: A, recv: B, op: impl ReduceOp<E, W>; blocks: &Blocks);
+
+    /// Copies every rank's `send` into the root's `recv`, in rank order, blocks as long as `blocks`
+    /// says. Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and `ncclRecv`,
+    /// 2.7.
+    ///
+    /// # Errors
+    /// Refusals: `blocks` of another communicator; a length that is not what they say; a root that
+    /// the communicator does not have; as [`send`](Self::send).
+    fn gather_v<A, B, E>(send: A, recv: Root<B>; blocks: &Blocks);
+
+    /// Copies block r of the root's `send` into rank r's `recv`, blocks as long as `blocks` says.
+    /// Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and `ncclRecv`, 2.7.
+    ///
+    /// # Errors
+    /// As [`gather_v`](Self::gather_v).
+    fn scatter_v<A, B, E>(send: Root<A>, recv: B; blocks: &Blocks);
+
+    in one buffer:
+
+    /// [`all_gather_v`](Self::all_gather_v) in one buffer of all blocks: this rank's
+    /// ([`Blocks::range_at`]) is read, the others are written.
+    ///
+    /// # Errors
+    /// As there.
+    fn all_gather_v_in_place<B>(buf; blocks: &Blocks);
 
     /// [`reduce_scatter_v`](Self::reduce_scatter_v) in one buffer of all blocks: all are read, this
     /// rank's ([`Blocks::range_at`]) is overwritten with its result.
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
-    pub fn reduce_scatter_v_in_place<'e, B, E>(
-        &'e self,
-        buf: B,
-        op: impl ReduceOp<E, W>,
-        blocks: &Blocks,
-    ) -> Result<()>
-    where
-        S: CanEnqueue,
-        B: RecordWrite<'e, W::Device, Elem = E>,
-    {
-        self.here().reduce_scatter_v_in_place(buf, op, blocks)
-    }
-}
+    fn reduce_scatter_v_in_place<B, E>(buf, op: impl ReduceOp<E, W>; blocks: &Blocks);
 
-impl<'e, W: World> On<'e, W> {
-    /// See [`Communicator::all_to_all_v`].
+    /// [`gather_v`](Self::gather_v) in one buffer: on the root it holds all blocks, of which the root's
+    /// own ([`Blocks::range_at`]) stays and the others are written; elsewhere it is the block that is
+    /// sent.
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
-    pub fn all_to_all_v<A, B, E>(self, send: A, recv: B, splits: &Splits) -> Result<()>
-    where
-        A: RecordRead<'e, W::Device, Elem = E>,
-        B: RecordWrite<'e, W::Device> + Holds<E>,
-    {
-        let mut group = Group::new(self);
-        group.all_to_all_v(send, recv, splits)?;
-        group.issue()
-    }
+    fn gather_v_in_place<B>(buf; blocks: &Blocks, root: impl AsRank);
 
-    /// See [`Communicator::all_gather_v`].
+    /// [`scatter_v`](Self::scatter_v) in one buffer: on the root it holds all blocks, which are read, and
+    /// the root's own stays where it is; elsewhere it is the block that is received.
     ///
     /// # Errors
     /// As there.
-    #[track_caller]
-    pub fn all_gather_v<A, B, E>(self, send: A, recv: B, blocks: &Blocks) -> Result<()>
-    where
-        A: RecordRead<'e, W::Device, Elem = E>,
-        B: RecordWrite<'e, W::Device> + Holds<E>,
-    {
-        let mut group = Group::new(self);
-        group.all_gather_v(send, recv, blocks)?;
-        group.issue()
-    }
-
-    /// See [`Communicator::all_gather_v_in_place`].
-    ///
-    /// # Errors
-    /// As there.
-    #[track_caller]
-    pub fn all_gather_v_in_place<B>(self, buf: B, blocks: &Blocks) -> Result<()>
-    where
-        B: RecordWrite<'e, W::Device>,
-    {
-        let mut group = Group::new(self);
-        group.all_gather_v_in_place(buf, blocks)?;
-        group.issue()
-    }
-
-    /// See [`Communicator::reduce_scatter_v`].
-    ///
-    /// # Errors
-    /// As there.
-    #[track_caller]
-    pub fn reduce_scatter_v<A, B, E>(
-        self,
-        send: A,
-        recv: B,
-        op: impl ReduceOp<E, W>,
-        blocks: &Blocks,
-    ) -> Result<()>
-    where
-        A: RecordRead<'e, W::Device, Elem = E>,
-        B: RecordWrite<'e, W::Device> + Holds<E>,
-    {
-        let mut group = Group::new(self);
-        group.reduce_scatter_v(send, recv, op, blocks)?;
-        group.issue()
-    }
-
-    /// See [`Communicator::reduce_scatter_v_in_place`].
-    ///
-    /// # Errors
-    /// As there.
-    #[track_caller]
-    pub fn reduce_scatter_v_in_place<B, E>(
-        self,
-        buf: B,
-        op: impl ReduceOp<E, W>,
-        blocks: &Blocks,
-    ) -> Result<()>
-    where
-        B: RecordWrite<'e, W::Device, Elem = E>,
-    {
-        let mut group = Group::new(self);
-        group.reduce_scatter_v_in_place(buf, op, blocks)?;
-        group.issue()
-    }
+    fn scatter_v_in_place<B>(buf; blocks: &Blocks, root: impl AsRank);
 }
 
 impl<'e, W: World> Group<'e, W> {
@@ -330,7 +327,134 @@ impl<'e, W: World> Group<'e, W> {
         }
     }
 
-    /// Records one reduction per rank, of its block of `send`; `recv` is this rank's.
+    /// Records a [`gather_v`](Communicator::gather_v).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn gather_v<A, B, E>(&mut self, send: A, recv: Root<B>, blocks: &Blocks) -> Result<()>
+    where
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
+    {
+        let (send, (recv, root)) = (send.recorded(), recv.split(self.rank()));
+        let exact = Exact::new("gather_v", send.dtype(), Site::caller())
+            .made_by(self.on.core, blocks.maker)
+            .and("send", send.len(), blocks.own().len());
+        let recv = recv.map(B::recorded);
+        self.with_root(exact, Half::SendTo, (Some(send), recv), blocks, root)
+    }
+
+    /// Records a [`gather_v_in_place`](Communicator::gather_v_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn gather_v_in_place<B>(&mut self, buf: B, blocks: &Blocks, root: impl AsRank) -> Result<()>
+    where
+        B: RecordWrite<'e, W::Device>,
+    {
+        let exact = ("gather_v_in_place", Site::caller());
+        self.with_root_in_place(exact, Half::SendTo, buf.recorded(), blocks, root)
+    }
+
+    /// Records a [`scatter_v`](Communicator::scatter_v).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn scatter_v<A, B, E>(&mut self, send: Root<A>, recv: B, blocks: &Blocks) -> Result<()>
+    where
+        A: RecordRead<'e, W::Device, Elem = E>,
+        B: RecordWrite<'e, W::Device> + Holds<E>,
+    {
+        let (recv, (send, root)) = (recv.recorded(), send.split(self.rank()));
+        let exact = Exact::new("scatter_v", recv.dtype(), Site::caller())
+            .made_by(self.on.core, blocks.maker)
+            .and("receive", recv.len(), blocks.own().len());
+        let send = send.map(A::recorded);
+        self.with_root(exact, Half::RecvFrom, (Some(recv), send), blocks, root)
+    }
+
+    /// Records a [`scatter_v_in_place`](Communicator::scatter_v_in_place).
+    ///
+    /// # Errors
+    /// None here: the group validates when it is complete.
+    #[track_caller]
+    pub fn scatter_v_in_place<B>(
+        &mut self,
+        buf: B,
+        blocks: &Blocks,
+        root: impl AsRank,
+    ) -> Result<()>
+    where
+        B: RecordWrite<'e, W::Device>,
+    {
+        let exact = ("scatter_v_in_place", Site::caller());
+        self.with_root_in_place(exact, Half::RecvFrom, buf.recorded(), blocks, root)
+    }
+
+    /// [`with_root`](Self::with_root) of one buffer: all blocks on the root, this rank's elsewhere.
+    fn with_root_in_place(
+        &mut self,
+        (operation, site): (&'static str, Site),
+        half: Half,
+        buf: Recorded<'e, Back<W>>,
+        blocks: &Blocks,
+        root: impl AsRank,
+    ) -> Result<()> {
+        let is_root = self.on.core.number(root) == Some(self.on.core.rank.index());
+        let needed = if is_root { blocks.total() } else { blocks.own().len() };
+        let exact = Exact::new(operation, buf.dtype(), site)
+            .made_by(self.on.core, blocks.maker)
+            .and("one", buf.len(), needed);
+        let sides = if is_root { (None, Some(buf)) } else { (Some(buf), None) };
+        self.with_root(exact, half, sides, blocks, root)
+    }
+
+    /// Records the messages between the root and every rank. `half` is what a rank has of the one of its
+    /// own block; `own` is that block, none where it stays; `whole` are all blocks, on the root.
+    fn with_root(
+        &mut self,
+        mut exact: Exact,
+        half: Half,
+        (own, whole): (Option<Recorded<'e, Back<W>>>, Option<Recorded<'e, Back<W>>>),
+        blocks: &Blocks,
+        root: impl AsRank,
+    ) -> Result<()> {
+        let (core, site, stays) = (self.on.core, exact.site, own.is_none());
+        let rank = core.rank.index();
+        let Some(root) = core.number(root) else {
+            let no_rank = core.no_rank(exact.operation, root, true, site);
+            return self.refuses([], exact.wrong.unwrap_or(no_rank));
+        };
+        let (other, buffer) = match half {
+            Half::SendTo => (Half::RecvFrom, "receive"),
+            Half::RecvFrom => (Half::SendTo, "send"),
+        };
+        exact = match &whole {
+            Some(whole) => exact.same(whole.dtype()).and(buffer, whole.len(), blocks.total()),
+            None => exact.has_buffer(root != rank, core.rank),
+        };
+        let peers = blocks.ranges().enumerate();
+        let peers = peers.filter(|(peer, _)| root == rank && !(stays && *peer == rank));
+        if let Some(wrong) = exact.wrong {
+            let own = own.map(|_| half.refusal(Rank::at(root)));
+            let others = peers.map(|(peer, _)| other.refusal(Rank::at(peer)));
+            return self.refuses(own.into_iter().chain(others), wrong);
+        }
+        if let Some(own) = own {
+            self.transfer(half, own, root, site)?;
+        }
+        if let Some(whole) = whole {
+            for (peer, range) in peers {
+                self.transfer(other, whole.part(range), peer, site)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Records a reduction to each rank of its block of `send`; `recv` is this rank's.
     fn reduce_to_each<T>(
         &mut self,
         send: &Recorded<'e, Back<W>>,
@@ -390,6 +514,15 @@ impl Exact {
             let Self { operation, dtype: expected, site, .. } = self;
             let differ = OtherDType { operation, found, expected, site, collective: true };
             self.wrong = Some(Error::OtherDType(Box::new(differ)));
+        }
+        self
+    }
+
+    /// Whether this rank has the root's buffer, or needs none.
+    fn has_buffer(mut self, has: bool, root: Rank) -> Self {
+        if !has && self.wrong.is_none() {
+            let Self { operation, site, .. } = self;
+            self.wrong = Some(Error::NoBuffer(Box::new(NoBuffer { operation, root, site })));
         }
         self
     }

@@ -9,7 +9,9 @@ use nccl_sys::Function::{
 };
 use nccl_sys::ncclResult_t;
 use typed_nccl::error::SizeVariable;
-use typed_nccl::{AnyDevice, Clique, Communicator, Cuda, Error, Max, Result, Sum, group, tag};
+use typed_nccl::{
+    AnyDevice, Clique, Communicator, Cuda, Error, Max, Result, Root, Sum, group, tag,
+};
 
 use crate::common::{
     Wire, address, alone, assert_silent, calls, clear, connect, count, handle, says,
@@ -448,13 +450,19 @@ fn an_uneven_collective_is_one_group() {
                     g.all_to_all_v(&x, &mut y, &splits.transposed())?;
                     g.reduce_scatter_v(&x, &mut z, Max, &blocks)
                 }),
+                4 => comm.gather_v(&x, Root::Here(&mut y), &blocks),
+                5 => comm.scatter_v(Root::Here(&x), &mut y, &blocks),
                 // Nobody else's block is here: nothing is to be moved.
+                6 => comm.gather_v_in_place(&mut y, &blocks, 0),
+                7 => comm.scatter_v_in_place(&mut y, &blocks, 0),
                 _ => comm.all_gather_v_in_place(&mut y, &blocks),
             }
         };
         let pair = [ncclGroupStart, ncclSend, ncclRecv, ncclGroupEnd];
         let several = [ncclGroupStart, ncclSend, ncclRecv, Function::ncclReduce, ncclGroupEnd];
-        let expected = [&pair[..], &pair, &[Function::ncclReduce], &several, &[]];
+        let reduce = [Function::ncclReduce];
+        let expected: [&[Function]; 9] =
+            [&pair, &pair, &reduce, &several, &pair, &pair, &[], &[], &[]];
         for (round, expected) in expected.into_iter().enumerate() {
             clear();
             uneven(round)?;

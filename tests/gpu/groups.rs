@@ -45,6 +45,14 @@ pub(crate) fn uneven_in_every_form() -> Result<()> {
             g.all_gather_v(&mine, &mut other, &blocks)?;
             g.reduce_scatter_v(&all, &mut part, Sum, &blocks)
         })?;
+        let (root, mut gathered) = (ranks - 1, device.zeros::<u32>(all.len())?);
+        let mut scattered = device.zeros::<u32>(own.len())?;
+        let is_root = rank == root;
+        let into = Root::here_or_at(is_root.then_some(&mut gathered), root);
+        comm.gather_v(&mine, into, &blocks)?;
+        let from = Root::here_or_at(is_root.then_some(&gathered), root);
+        comm.scatter_v(from, &mut scattered, &blocks)?;
+        assert_eq!(scattered.to_vec()?, mine.to_vec()?);
         comm.reduce_scatter_v_in_place(&mut all, Sum, &blocks)?;
         let reduced = vec![(rank * ranks) as u32; own.len()];
         assert_eq!(all.to_vec()?[own], reduced);

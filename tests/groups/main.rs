@@ -1,5 +1,6 @@
 //! Transfers and groups.
 
+mod rooted;
 mod several;
 
 use typed_nccl::{
