@@ -28,7 +28,7 @@ impl<const N: usize> Cart<N> {
         let places = dims.iter().try_fold(1_usize, |n, &dim| n.checked_mul(dim));
         if places != Some(comm.size()) {
             let (dims, ranks, site) = (dims.to_vec(), comm.size(), Site::caller());
-            return Err(Error::BadGrid(Box::new(BadGrid { dims, ranks, site })));
+            return Err(Error::from(BadGrid { dims, ranks, site }));
         }
         let mut rest = comm.rank().index();
         let mut place = [0; N];

@@ -42,7 +42,7 @@ pub(crate) fn fits(n: usize) -> Result<()> {
         return Ok(());
     }
     let why = format!("they do not fit into one process, which has {MOST} at most: ask for fewer");
-    Err(Error::InitFailed(Box::new(InitFailed { size: n, ranks: Vec::new(), why })))
+    Err(Error::from(InitFailed { size: n, ranks: Vec::new(), why }))
 }
 
 impl Seat {
@@ -120,9 +120,7 @@ impl Seat {
     /// As [`with_id`](Self::with_id); no id, more ids than ranks, or one twice. If ranks give
     /// different ids, [`init`](Self::init) and `connect` report it.
     pub fn with_ids(ids: &[UniqueId], rank: usize, size: usize) -> Result<Self> {
-        let fail = |why: String| {
-            Err(Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why })))
-        };
+        let fail = |why: String| Err(InitFailed { size, ranks: Vec::new(), why }.into());
         let distinct: HashSet<&UniqueId> = ids.iter().collect();
         let (Some(first), Ok(count)) = (ids.first(), u32::try_from(ids.len())) else {
             return fail("the ranks need an id to meet by: give one at least".to_owned());

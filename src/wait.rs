@@ -166,10 +166,10 @@ fn reached<B: Backend>(stream: &StreamShared<B>, point: &B::Point) -> Result<boo
 /// capture, of which nothing has run.
 pub(crate) fn allowed(operation: &'static str, site: Site) -> Result<()> {
     if launching() {
-        return Err(Error::WaitInLaunch(Box::new(WaitInLaunch { operation, site })));
+        return Err(WaitInLaunch { operation, site }.into());
     }
     if capturing() {
-        return Err(Error::WaitInCapture(Box::new(WaitInCapture { operation, site })));
+        return Err(WaitInCapture { operation, site }.into());
     }
     Ok(())
 }
@@ -185,7 +185,7 @@ fn expire(
 ) -> Error {
     let Blame { culprit, report } =
         blame.unwrap_or(Blame { culprit: Culprit::Unknown, report: String::new() });
-    let error = Error::Timeout(Box::new(Timeout { operation, site, waited, deadline, report }));
+    let error = Error::from(Timeout { operation, site, waited, deadline, report });
     for user in users {
         let is_it = match culprit {
             Culprit::Known(id) => id == user.health.id(),

@@ -46,11 +46,11 @@ pub unsafe trait DeviceComms: Windows {
         has: &Properties,
     ) -> Result<DeviceBytes> {
         let _ = (comm, id, requirements, has);
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: "a device communicator".to_owned(),
             needs: "a backend that has them".to_owned(),
             found: "this one has none".to_owned(),
-        })))
+        }))
     }
 
     /// The uses of a device communicator are booked with `shared` from here on.

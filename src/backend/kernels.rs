@@ -161,9 +161,9 @@ pub unsafe trait Kernels: Operations {
 
 #[cold]
 fn no_kernel(what: &str, kind: &str) -> Error {
-    Error::Unsupported(Box::new(Unsupported {
+    Error::from(Unsupported {
         what: format!("a kernel for {what}"),
         needs: "GPUs".to_owned(),
         found: format!("this is the {kind} backend"),
-    }))
+    })
 }

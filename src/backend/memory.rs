@@ -74,11 +74,11 @@ pub unsafe trait Memory: Sized + 'static {
     /// [`let_go`](Self::let_go); those of no elements are nowhere.
     unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Self::Block> {
         let _ = (ordinal, start, bytes);
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: "memory of somebody else's".to_owned(),
             needs: "a device that can use it".to_owned(),
             found: format!("`{}` cannot", Self::KIND),
-        })))
+        }))
     }
 
     /// A block over the first `bytes` bytes of another one of NCCL's memory, which can back a window as
@@ -92,11 +92,11 @@ pub unsafe trait Memory: Sized + 'static {
     /// it meanwhile.
     unsafe fn alias(block: &Self::Block, bytes: usize) -> Result<Self::Block> {
         let _ = (block, bytes);
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: "a second buffer over NCCL's memory".to_owned(),
             needs: "a device that can use it".to_owned(),
             found: format!("`{}` cannot", Self::KIND),
-        })))
+        }))
     }
 
     /// [`retire`](Self::retire) for a block that another library named, or [`let_go`](Self::let_go) for one

@@ -78,11 +78,11 @@ pub unsafe trait Operations: Lifecycle {
         Self: Backend,
     {
         let _ = parts;
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: "an estimate of a group".to_owned(),
             needs: "NCCL on GPUs".to_owned(),
             found: format!("this is the {} backend, which knows no times", Self::KIND),
-        })))
+        }))
     }
 
     /// Books refused operations as this rank's, so that the others can be told.

@@ -38,11 +38,11 @@ pub unsafe trait Streams: Memory {
     /// It is a stream of the device of that ordinal, and stays for as long as it is used.
     unsafe fn theirs(ordinal: u32, handle: usize) -> Result<Self::Stream> {
         let _ = (ordinal, handle);
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: "a stream of somebody else's".to_owned(),
             needs: "a GPU".to_owned(),
             found: format!("`{}` has none", Self::KIND),
-        })))
+        }))
     }
 
     /// Whether it is captured, or may be: what is enqueued on it does not run then.

@@ -3,12 +3,12 @@
 
 use crate::Result;
 use crate::backend::{Backend, Half, Op};
-use crate::error::{Call, Error, LanesDiffer, Site};
+use crate::error::{Call, LanesDiffer, Site};
 use crate::group::Part;
 
 /// Refuses collectives that differ between ranks, and halves of transfers.
 pub(super) fn complete<B: Backend>(parts: &[Part<'_, B>], site: Site) -> Result<()> {
-    let differ = |what: String| Err(Error::LanesDiffer(Box::new(LanesDiffer { what, site })));
+    let differ = |what: String| Err(LanesDiffer { what, site }.into());
     // What is refused has no calls to compare; its own reason is told.
     if parts.iter().any(Part::is_refused) {
         return Ok(());

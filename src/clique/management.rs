@@ -260,7 +260,7 @@ pub(super) fn at_once<X: Send, R: Send>(
                 // The others wait for it.
                 let why = format!("{operation}: there was no thread ({error})");
                 stop.abort(&why);
-                Error::Abort(Box::new(Abort { why, by: rank, at: site }))
+                Error::from(Abort { why, by: rank, at: site })
             })
         });
         let calls: Vec<_> = calls.collect();

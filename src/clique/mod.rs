@@ -284,7 +284,7 @@ impl<W: World> Clique<W> {
 
     fn same_clique(&self, id: Option<u64>, site: Site) -> Result<()> {
         match id {
-            Some(id) if id != self.id => Err(Error::OtherClique(Box::new(OtherClique { site }))),
+            Some(id) if id != self.id => Err(Error::from(OtherClique { site })),
             _ => Ok(()),
         }
     }

@@ -149,12 +149,10 @@ impl<B: Backend> Core<B> {
     ) -> Error {
         let (asked, size, name) = (rank.index(), self.size, self.health.name());
         if Rank::kept(rank).is_of(self.generation) {
-            let no_such = NoSuchRank { operation, asked, size, site, collective };
-            return Error::NoSuchRank(Box::new(no_such));
+            return Error::from(NoSuchRank { operation, asked, size, site, collective });
         }
         let since = self.resources.since();
-        let stale = StaleRank { operation, asked, name, size, since, site, collective };
-        Error::StaleRank(Box::new(stale))
+        Error::from(StaleRank { operation, asked, name, size, since, site, collective })
     }
 
     /// Where it stands among the communicators of a group: the same on all ranks.
@@ -247,8 +245,7 @@ impl<B: Backend> Core<B> {
             let Limit { time, of: deadline } = self.limit();
             if waited >= time {
                 let report = "work of this rank on the communicator is not over".to_owned();
-                let timeout = Timeout { operation, site, waited, deadline, report };
-                let error = Error::Timeout(Box::new(timeout));
+                let error = Error::from(Timeout { operation, site, waited, deadline, report });
                 self.health.fail(error.clone());
                 return Err(error);
             }
@@ -275,8 +272,7 @@ impl<B: Backend> Core<B> {
                 Ok(false) => {
                     let report = "all ranks have come, and the backend is still at it".to_owned();
                     let waited = started.elapsed();
-                    let timeout = Timeout { operation, site, waited, deadline, report };
-                    break Err(Error::Timeout(Box::new(timeout)));
+                    break Err(Timeout { operation, site, waited, deadline, report }.into());
                 }
                 Ok(true) => break Ok(()),
                 Err(error) => break Err(error),
@@ -486,5 +482,5 @@ fn aborted(why: &str) -> Change {
 pub(crate) fn ended(health: &Health) -> Error {
     let (why, by) = ("the communicator has ended".to_owned(), health.rank());
     let aborted = crate::error::Abort { why, by, at: Site::caller() };
-    Error::Abort(Box::new(aborted)).numbered(health.generation())
+    Error::from(aborted).numbered(health.generation())
 }

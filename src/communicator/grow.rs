@@ -325,15 +325,14 @@ impl Came {
                 Self::Well => {}
                 Self::Late(waited, report) => {
                     let (operation, deadline) = (GROW, Deadline::Configured);
-                    let late = Timeout { operation, site, waited, deadline, report };
-                    return Some(Error::Timeout(Box::new(late)));
+                    return Some(Timeout { operation, site, waited, deadline, report }.into());
                 }
                 Self::Lost(ranks, why) if ranks.iter().all(|rank| *rank as usize >= members) => {
                     let lost_ranks =
                         ranks.into_iter().map(|rank| Rank::at(rank as usize)).collect();
                     let during = GROW.to_owned();
                     let left = PeerFailed { name, lost: lost_ranks, why, during };
-                    lost.get_or_insert_with(|| Error::PeerFailed(Box::new(left)));
+                    lost.get_or_insert_with(|| Error::from(left));
                 }
                 Self::Failed(why) => drop(failed.get_or_insert((rank, why))),
                 Self::Lost(_, why) => drop(gave_up.get_or_insert((rank, why))),
@@ -343,7 +342,7 @@ impl Came {
             let (rank, why) = failed.or(gave_up)?;
             let why = format!("could not go on with the newcomers: {why}");
             let (size, ranks) = (members, vec![Rank::at(rank)]);
-            Some(Error::InitFailed(Box::new(InitFailed { size, ranks, why })))
+            Some(InitFailed { size, ranks, why }.into())
         })
     }
 }

@@ -179,7 +179,7 @@ impl Health {
         if self.left_out.set(left_out).is_ok() {
             let why: Vec<_> = why.iter().map(|(rank, why)| (*rank, why.as_str())).collect();
             let failed = PeerFailed::new(self.name, &why, "the next operation".to_owned());
-            self.fail(Error::PeerFailed(Box::new(failed)));
+            self.fail(failed.into());
         }
     }
 
@@ -210,10 +210,10 @@ impl Health {
     #[cold]
     fn cause(&self) -> Result<()> {
         if let Some(request) = self.request.get() {
-            self.fail(Error::Abort(Box::new(request.clone())));
+            self.fail(request.clone().into());
         }
         if let Some(revoked) = self.revocation.get() {
-            self.fail(Error::Revocation(Box::new(revoked.clone())));
+            self.fail(revoked.clone().into());
         }
         let Some(fault) = self.fault.get() else { return Ok(()) };
         if self.ending.load(Ordering::Acquire) {
@@ -331,7 +331,7 @@ impl Health {
     fn cause_or(&self, why: &str) -> Error {
         self.fault().unwrap_or_else(|| {
             let (why, by, at) = (why.to_owned(), self.rank, Site::caller());
-            Error::Abort(Box::new(Abort { why, by, at }))
+            Error::from(Abort { why, by, at })
         })
     }
 
@@ -426,9 +426,7 @@ impl Health {
 
     /// An abort that was asked for, whatever else is wrong.
     pub(crate) fn wants_an_end(&self) -> Result<()> {
-        let aborted = |request: &Abort| {
-            Err(Error::Abort(Box::new(request.clone())).numbered(self.generation))
-        };
+        let aborted = |request: &Abort| Err(Error::from(request.clone()).numbered(self.generation));
         self.request.get().map_or(Ok(()), aborted)
     }
 

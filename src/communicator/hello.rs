@@ -9,7 +9,7 @@ use super::config::Alike;
 use super::{CommConfig, Transfers};
 use crate::backend::Lifecycle;
 use crate::control::{self, Parts};
-use crate::error::{Error, InitFailed};
+use crate::error::InitFailed;
 use crate::{Device, Rank, Result, World};
 
 /// How many signals a communicator has at most, from each rank to each: a gigabyte of them.
@@ -139,7 +139,7 @@ pub(super) fn agree(parts: &Parts) -> Result<()> {
     let size = parts.len();
     let fail = |ranks: Vec<usize>, why: String| {
         let ranks = ranks.into_iter().map(Rank::at).collect();
-        Err(Error::InitFailed(Box::new(InitFailed { size, ranks, why })))
+        Err(InitFailed { size, ranks, why }.into())
     };
     let mut hellos = Vec::with_capacity(size);
     for (rank, part) in parts.iter().enumerate() {

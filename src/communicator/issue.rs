@@ -213,12 +213,12 @@ impl<B: Backend> Core<B> {
             return Ok(());
         }
         let site = ops.iter().map(Op::call).next().map_or_else(Site::caller, |call| call.site);
-        Err(Error::SelfTransfer(Box::new(SelfTransfer {
+        Err(Error::from(SelfTransfer {
             rank: self.own(),
             sends: of(Half::SendTo).collect(),
             recvs: of(Half::RecvFrom).collect(),
             site,
-        })))
+        }))
     }
 
     /// Orders the memory of operations after its earlier uses.
@@ -274,8 +274,7 @@ impl<B: Backend> Core<B> {
             }
             let (operation, site) = (call.operation.name(), call.site);
             let (name, is_nccls) = (self.health.name(), span.allocation().is_nccls());
-            let not_registered = NotRegistered { operation, name, is_nccls, site };
-            Some(Error::NotRegistered(Box::new(not_registered)))
+            Some(NotRegistered { operation, name, is_nccls, site }.into())
         })
     }
 
@@ -284,8 +283,7 @@ impl<B: Backend> Core<B> {
         let of = |call: Call, what, found| {
             let (kind, needed) = (B::KIND, self.ordinal);
             let (operation, site) = (call.operation.name(), call.site);
-            let other = OtherDevice { operation, what, kind, found, needed, site };
-            Some(Error::OtherDevice(Box::new(other)))
+            Some(OtherDevice { operation, what, kind, found, needed, site }.into())
         };
         for op in ops {
             let (send, recv) = match op {

@@ -231,7 +231,7 @@ impl<W: World> Live<W> {
         core.unconsumed.deduct(&mut signals);
         if !signals.is_empty() {
             let (name, rank) = (core.health.name(), core.rank);
-            reports.push(Error::Unawaited(Box::new(Unawaited { name, rank, signals })));
+            reports.push(Unawaited { name, rank, signals }.into());
         }
         Ok(reports)
     }
@@ -272,7 +272,7 @@ impl<W: World> Live<W> {
                 let report = "work on another stream of this rank is not over".to_owned();
                 let operation = FINISH;
                 let timeout = error::Timeout { operation, site, waited, deadline, report };
-                let error = Error::Timeout(Box::new(timeout));
+                let error = Error::from(timeout);
                 core.health.fail(error.clone());
                 return Err(error);
             }

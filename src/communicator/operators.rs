@@ -47,7 +47,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let allocation = scalar.allocation();
         let (operation, kind) = ("pre_mul_sum_device", W::Device::KIND);
         if scalar.is_empty() {
-            return Err(Error::BadLength(Box::new(BadLength {
+            return Err(Error::from(BadLength {
                 operation,
                 buffer: "scalar's",
                 dtype: T::DTYPE,
@@ -56,12 +56,11 @@ impl<W: World, S: State> Communicator<W, S> {
                 because: "a scalar".to_owned(),
                 site,
                 collective: false,
-            })));
+            }));
         }
         if allocation.ordinal() != core.ordinal {
             let (what, found, needed) = ("scalar", allocation.ordinal(), core.ordinal);
-            let other = OtherDevice { operation, what, kind, found, needed, site };
-            return Err(Error::OtherDevice(Box::new(other)));
+            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
         }
         wait::until(&allocation.order.points(true)?, Some(core.within()), operation, site)?;
         let dtype = T::DTYPE;

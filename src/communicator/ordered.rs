@@ -185,8 +185,7 @@ impl<W: World> Ordered<W> {
                 return Ok(Flies { ordered: self, key });
             }
         };
-        let bad = BadSubmission { name: W::NAME, key: key.to_owned(), why, site };
-        Err(Error::BadSubmission(Box::new(bad)))
+        Err(Error::from(BadSubmission { name: W::NAME, key: key.to_owned(), why, site }))
     }
 
     fn await_turn(&self, request: Arc<Request>, site: Site) -> Result<()> {
@@ -203,14 +202,13 @@ impl<W: World> Ordered<W> {
             if !lost.is_empty() {
                 let lost: Vec<_> = lost.iter().map(|(rank, why)| (*rank, &**why)).collect();
                 let failed = PeerFailed::new(W::NAME, &lost, "submit".to_owned());
-                return Err(told(Error::PeerFailed(Box::new(failed))));
+                return Err(told(failed.into()));
             }
             let waited = started.elapsed();
             if waited >= self.deadline {
                 let (operation, report) = ("submit", agenda.report(rank, request));
                 let deadline = Deadline::Configured;
-                let timeout = Timeout { operation, site, waited, deadline, report };
-                return Err(told(Error::Timeout(Box::new(timeout))));
+                return Err(told(Timeout { operation, site, waited, deadline, report }.into()));
             }
             agenda.rest(rank, request, REST.min(self.deadline - waited));
             match &watcher {
@@ -287,7 +285,7 @@ impl<W: World> Drop for Turn<'_, W> {
         if let Some(failed) = &self.failed {
             let why = format!("the request `{}` failed on rank {rank}: {failed}", self.key);
             let (by, at) = (*rank, self.site);
-            health.fail(Error::Abort(Box::new(Abort { why, by, at })));
+            health.fail(Abort { why, by, at }.into());
         }
         agenda.issued(*rank);
     }

@@ -145,13 +145,13 @@ impl<W: World, S: State> Communicator<W, S> {
         if index < size {
             return Ok(self.rank().beside(index));
         }
-        Err(Error::NoSuchRank(Box::new(NoSuchRank {
+        Err(Error::from(NoSuchRank {
             operation: "peer",
             asked: index,
             size,
             site: Site::caller(),
             collective: false,
-        })))
+        }))
     }
 
     /// The rank `offset` places further on the ring of ranks: `comm.ring(-1)` is the left

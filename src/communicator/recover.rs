@@ -308,7 +308,7 @@ impl<W: World> Live<W> {
 fn revoke(health: &Health, why: String) {
     if health.is_well() {
         let (name, by) = (health.name(), health.rank());
-        health.fail(Error::Revocation(Box::new(Revocation { name, by, why })));
+        health.fail(Revocation { name, by, why }.into());
     }
 }
 

@@ -58,13 +58,13 @@ impl Key {
         if self.lineage == dev.lineage {
             return Ok(());
         }
-        Err(Error::WrongCommunicator(Box::new(WrongCommunicator {
+        Err(Error::from(WrongCommunicator {
             what: "window",
             maker: name,
             name,
             made_by: self.lineage,
             used_on: dev.lineage,
-        })))
+        }))
     }
 }
 
@@ -500,7 +500,7 @@ impl<B: Backend> Resources<B> {
 
     #[cold]
     pub(crate) fn stale(&self, what: &'static str, why: String) -> Error {
-        Error::Stale(Box::new(Stale { what, name: self.name, why }))
+        Stale { what, name: self.name, why }.into()
     }
 
     #[cold]
@@ -508,13 +508,13 @@ impl<B: Backend> Resources<B> {
         if maker.stamp.lineage == self.stamp.lineage && maker.stamp != self.stamp {
             return self.stale(what, self.changed.clone());
         }
-        Error::WrongCommunicator(Box::new(WrongCommunicator {
+        Error::from(WrongCommunicator {
             what,
             maker: maker.name,
             name: self.name,
             made_by: maker.stamp.lineage,
             used_on: self.stamp.lineage,
-        }))
+        })
     }
 }
 

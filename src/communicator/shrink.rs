@@ -105,13 +105,11 @@ impl<W: World, S: State> Communicator<W, S> {
         let (own, size) = (self.rank(), self.size());
         if let Some(&asked) = without.iter().find(|&&rank| rank >= size) {
             let (operation, collective) = (OPERATION, false);
-            let no_such = NoSuchRank { operation, asked, size, site, collective };
-            return Err(Error::NoSuchRank(Box::new(no_such)));
+            return Err(NoSuchRank { operation, asked, size, site, collective }.into());
         }
         if without.contains(&own.index()) {
             let why = "it is in its own list of those that are left out".to_owned();
-            let excluded = Excluded { name: W::NAME, rank: own, why, site: Some(site) };
-            return Err(Error::Excluded(Box::new(excluded)));
+            return Err(Excluded { name: W::NAME, rank: own, why, site: Some(site) }.into());
         }
         let live = S::held(&mut self.body);
         let without: Vec<u32> = without.iter().map(|&rank| Rank::at(rank).0).collect();

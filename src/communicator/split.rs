@@ -298,7 +298,7 @@ impl<W: World, S: State> Communicator<W, S> {
             Ok(control) => control.refuse(REFUSED, site),
             Err(error) => return error,
         }
-        Error::BadGroups(Box::new(BadGroups { why, site }))
+        Error::from(BadGroups { why, site })
     }
 }
 
@@ -349,7 +349,7 @@ impl<W: World> Child<'_, W> {
     pub(super) fn abort(self, why: &str, at: Site) -> Gone {
         let health = &self.comm.body.core.health;
         let (why, by) = (why.to_owned(), health.rank());
-        health.fail(Error::Abort(Box::new(Abort { why: why.clone(), by, at })));
+        health.fail(Abort { why: why.clone(), by, at }.into());
         self.comm.body.abort(&why, at)
     }
 }

@@ -257,8 +257,7 @@ impl<W: World> Starting<W> {
             if waited >= limit.time {
                 let report = "all ranks have come, and the backend is still connecting".to_owned();
                 let (operation, site, deadline) = ("init", self.site, limit.of);
-                let timeout = error::Timeout { operation, site, waited, deadline, report };
-                return Err(Error::Timeout(Box::new(timeout)));
+                return Err(error::Timeout { operation, site, waited, deadline, report }.into());
             }
             return Ok(None);
         };
@@ -309,11 +308,11 @@ impl<W: World> Starting<W> {
 
     #[cold]
     fn ended(&self) -> Error {
-        Error::Abort(Box::new(error::Abort {
+        Error::from(error::Abort {
             why: "the communicator has ended".to_owned(),
             by: self.health.rank(),
             at: self.site,
-        }))
+        })
     }
 
     pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {

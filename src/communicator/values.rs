@@ -291,5 +291,5 @@ pub(super) fn decode<V: DeserializeOwned>(value: &[u8], operation: Topic, rank: 
 }
 
 pub(super) fn mismatch(operation: Topic, rank: Rank, found: String) -> Error {
-    Error::ValueMismatch(Box::new(ValueMismatch { operation, rank, found }))
+    ValueMismatch { operation, rank, found }.into()
 }

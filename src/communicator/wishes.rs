@@ -10,7 +10,7 @@ use super::hello::too_many;
 use super::{CommConfig, Transfers};
 use crate::Rank;
 use crate::Result;
-use crate::error::{Error, InitFailed};
+use crate::error::InitFailed;
 
 /// One rank's.
 #[derive(Serialize, Deserialize)]
@@ -94,7 +94,7 @@ fn agree(wishes: &[Wish], name: &str) -> Result<()> {
         *size += 1;
         let fail = |ranks: &[usize], why| {
             let ranks = ranks.iter().map(|rank| Rank::at(*rank)).collect();
-            Err(Error::InitFailed(Box::new(InitFailed { size: wishes.len(), ranks, why })))
+            Err(InitFailed { size: wishes.len(), ranks, why }.into())
         };
         if let Some(why) = known.differs(child) {
             let why = format!(

@@ -86,8 +86,7 @@ impl Agenda {
     /// Does not wait, so it may be called under the lock: what is told is in the order of what happens.
     fn tell(&self, told: &Told<'_>) {
         if let Some(wire) = &self.wire {
-            // Numbers and texts always encode.
-            wire.tell(None, postcard::to_stdvec(told).unwrap_or_default());
+            wire.send(None, told);
         }
     }
 

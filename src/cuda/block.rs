@@ -78,13 +78,13 @@ impl Block {
         }
         match error {
             Error::NcclFailed(_) if kept == 0 => Err(error),
-            _ => Err(Error::NoMemory(Box::new(NoMemory {
+            _ => Err(Error::from(NoMemory {
                 bytes,
                 kind: "cuda",
                 ordinal: gpu.ordinal(),
                 kept,
                 in_use,
-            }))),
+            })),
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) fn ready() -> Result<()> {
             format!("it gives {name} ({says})")
         })
     });
-    ready.clone().map_err(|why| Error::NoDriver(Box::new(NoDriver { why })))
+    ready.clone().map_err(|why| Error::from(NoDriver { why }))
 }
 
 fn load() -> Result<(), String> {
@@ -121,14 +121,14 @@ pub(super) fn sees(ordinal: u32) -> Result<()> {
     if ordinal < count {
         return Ok(());
     }
-    Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked: ordinal, count })))
+    Err(NoSuchDevice { asked: ordinal, count }.into())
 }
 
 /// An error of the driver's, in our words.
 #[cold]
 pub(super) fn failed(doing: &'static str, ordinal: u32, error: DriverError) -> Error {
     let (code, (name, says)) = (error.0 as u32, text(error));
-    Error::CudaFailed(Box::new(CudaFailed { doing, ordinal, code, name, says }))
+    CudaFailed { doing, ordinal, code, name, says }.into()
 }
 
 /// The same for an allocation.
@@ -136,7 +136,7 @@ pub(super) fn failed(doing: &'static str, ordinal: u32, error: DriverError) -> E
 pub(super) fn no_memory(bytes: usize, ordinal: u32, error: DriverError) -> Error {
     match error.0 {
         sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
-            Error::NoMemory(Box::new(NoMemory { bytes, kind: "cuda", ordinal, kept: 0, in_use: 0 }))
+            Error::from(NoMemory { bytes, kind: "cuda", ordinal, kept: 0, in_use: 0 })
         }
         _ => failed("allocating memory", ordinal, error),
     }

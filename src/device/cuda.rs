@@ -114,7 +114,7 @@ fn chosen(count: u32, launched: Option<Launched>, shared: bool) -> Result<u32> {
     match launched {
         Some(launched) if count > 1 => match launched.local_rank {
             Some(own) if own < count || shared => Ok(own % count),
-            Some(asked) => Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked, count }))),
+            Some(asked) => Err(Error::from(NoSuchDevice { asked, count })),
             None => Err(LaunchFault::NoLocalRank { launched, gpus: count as usize }.into()),
         },
         _ => Ok(0),
@@ -240,7 +240,7 @@ impl<Tag> DeviceFamily for Cuda<Tag> {
         let count = count()?;
         if n > count as usize && !(count > 0 && shares_gpus()) {
             let asked = u32::try_from(n.saturating_sub(1)).unwrap_or(u32::MAX);
-            return Err(Error::NoSuchDevice(Box::new(NoSuchDevice { asked, count })));
+            return Err(NoSuchDevice { asked, count }.into());
         }
         Ok((0..count).cycle().take(n).collect())
     }

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::LazyLock;
 
 use crate::Result;
-use crate::error::{Error, TagTaken};
+use crate::error::TagTaken;
 use crate::lock::Mutex;
 
 /// This process's one device: the tag to start with. On the host it is ordinal 0; under a launcher
@@ -72,5 +72,5 @@ pub(crate) fn claim<Tag: DeviceTag>(kind: &'static str, ordinal: u32) -> Result<
     if holds == ordinal {
         return Ok(());
     }
-    Err(Error::TagTaken(Box::new(TagTaken { tag: Tag::NAME, kind, holds, asked: ordinal })))
+    Err(TagTaken { tag: Tag::NAME, kind, holds, asked: ordinal }.into())
 }

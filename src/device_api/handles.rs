@@ -294,11 +294,11 @@ pub(super) fn numbered(
     }
     let what = format!("{what} {index}");
     let mend = format!("{option}({})", u64::from(index) + 1);
-    Err(Error::NotRequired(Box::new(NotRequired { what, has, mend, site })))
+    Err(NotRequired { what, has, mend, site }.into())
 }
 
 #[cold]
 fn missing(what: &str, mend: &str, site: Site) -> Error {
     let (what, mend) = (what.to_owned(), mend.to_owned());
-    Error::NotRequired(Box::new(NotRequired { what, has: 0, mend, site }))
+    NotRequired { what, has: 0, mend, site }.into()
 }

@@ -220,11 +220,11 @@ fn close<W: World>(core: &mut Core<Back<W>>, dev: &DevComm<W>, site: Site) -> Re
 #[cold]
 fn differ<B: Backend>(core: &Core<B>, closing: bool, parts: Vec<String>, site: Site) -> Error {
     let name = core.health.name();
-    Error::DevCommsDiffer(Box::new(DevCommsDiffer { name, closing, parts, site }))
+    DevCommsDiffer { name, closing, parts, site }.into()
 }
 
 #[cold]
 fn unsupported(what: &str, needs: &str, found: &str) -> Error {
     let (what, needs, found) = (what.to_owned(), needs.to_owned(), found.to_owned());
-    Error::Unsupported(Box::new(Unsupported { what, needs, found }))
+    Unsupported { what, needs, found }.into()
 }

@@ -128,8 +128,7 @@ impl<B: Backend> Shared<B> {
             return Ok(());
         }
         let (operation, what, site) = ("launch", "device communicator", stream.site);
-        let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
-        Err(Error::OtherDevice(Box::new(other)))
+        Err(OtherDevice { operation, what, kind: D::KIND, found, needed, site }.into())
     }
 
     /// The next launch of this thread is given it: called right before it is enqueued.
@@ -172,7 +171,7 @@ impl<B: Backend> Shared<B> {
     #[cold]
     fn stale(&self, why: String) -> Error {
         let name = self.health.name();
-        Error::Stale(Box::new(Stale { what: "device communicator", name, why }))
+        Stale { what: "device communicator", name, why }.into()
     }
 
     /// The points after which no kernel and no graph has it.

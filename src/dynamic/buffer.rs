@@ -184,7 +184,7 @@ pub(super) fn checked<T: Element>(operation: &'static str, found: DType, site: S
         return Ok(());
     }
     let (expected, collective) = (T::DTYPE, false);
-    Err(Error::OtherDType(Box::new(OtherDType { operation, found, expected, site, collective })))
+    Err(Error::from(OtherDType { operation, found, expected, site, collective }))
 }
 
 /// A buffer whose data type the compiler knows. Never implemented by [`DynBuffer`].

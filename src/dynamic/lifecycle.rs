@@ -112,7 +112,7 @@ impl<W: World> Lifecycle<W> {
 #[track_caller]
 fn over(why: &str, by: Rank) -> Error {
     let at = Site::caller();
-    Error::Abort(Box::new(Abort { why: format!("the communicator: {why}"), by, at }))
+    Abort { why: format!("the communicator: {why}"), by, at }.into()
 }
 
 impl<W: World> From<Communicator<W>> for Lifecycle<W> {

@@ -204,7 +204,7 @@ fn parse(value: &str) -> Result<Ranks> {
         ("cuda", None, None) | ("cuda" | "cuda-threads", _, Some(_)) => {
             Err(LaunchFault::NoCuda { asked: format!("TYPED_NCCL={value}") }.into())
         }
-        _ => Err(Error::SizeVariable(Box::new(SizeVariable { found: value.to_owned() }))),
+        _ => Err(SizeVariable { found: value.to_owned() }.into()),
     }
 }
 

@@ -36,7 +36,7 @@ impl Seat {
             Some(Err(error)) => Err(error),
             None if bytes == [0; 128] => {
                 let why = "cannot listen; its own error says why".to_owned();
-                Err(Error::InitFailed(Box::new(InitFailed { size, ranks: vec![Rank(0)], why })))
+                Err(Error::from(InitFailed { size, ranks: vec![Rank(0)], why }))
             }
             _ => Self::with_id(UniqueId::from_bytes(bytes), rank, size),
         }

@@ -239,5 +239,5 @@ fn weighed<E: 'static>(failures: &Failures<E>, failure: &Failure<'_, E>, rank: R
 
 fn no_thread(size: usize, rank: Rank, error: &std::io::Error) -> Error {
     let why = format!("got no thread ({error})");
-    Error::InitFailed(Box::new(InitFailed { size, ranks: vec![rank], why }))
+    InitFailed { size, ranks: vec![rank], why }.into()
 }

@@ -2,12 +2,14 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
+use super::Site;
 use super::words::Words;
-use super::{Error, Site};
 use crate::DType;
 
 /// Memory or a stream of somebody else's that cannot be used. Nothing was done with it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotAdoptable {
     /// Whose it is, where that is known: `torch`.
     pub library: Option<&'static str>,
@@ -240,11 +242,5 @@ impl fmt::Display for NotAdoptable {
         }
         fault.says(f, Words::of(*library))?;
         write!(f, " (at {site})")
-    }
-}
-
-impl From<NotAdoptable> for Error {
-    fn from(it: NotAdoptable) -> Self {
-        Self::NotAdoptable(Box::new(it))
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 use typed_nccl_plan::NotClaimed;
 use typed_nccl_plan::verdict::Rejected;
 
@@ -10,7 +11,8 @@ use super::Site;
 use crate::DType;
 
 /// A plan that cannot be bound as it is asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("plan `{plan}` cannot be bound (at {site}): {why}")]
 pub struct BadPlan {
     /// The plan's name.
     pub plan: String,
@@ -20,18 +22,12 @@ pub struct BadPlan {
     pub site: Site,
 }
 
-impl fmt::Display for BadPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plan, why, site } = self;
-        write!(f, "plan `{plan}` cannot be bound (at {}): {why}", site)
-    }
-}
-
 /// Why a plan cannot be bound as it is asked for. Its text says what mends it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum BindFault {
     /// A value is given for an axis or a parameter that the plan does not have.
+    #[error("it has no {what} `{name}`; what it has: {}", listed(.known))]
     Unknown {
         /// Which of the two: `axis`, `parameter`.
         what: &'static str,
@@ -41,6 +37,7 @@ pub enum BindFault {
         known: Vec<String>,
     },
     /// A parameter has no value.
+    #[error("`{name}` has no value: `Values::new().{}(\"{name}\", ..)`", kind(.is_list))]
     NoValue {
         /// Which.
         name: String,
@@ -48,16 +45,19 @@ pub enum BindFault {
         is_list: bool,
     },
     /// One of several axes has no extent.
+    #[error("axis `{axis}` has no extent: it is a mesh")]
     NoExtent {
         /// Which.
         axis: String,
     },
     /// Elements of a type that the plan leaves open have none.
+    #[error("its elements `{name}` have no type: `Values::new().element::<f32>(\"{name}\")`")]
     NoElement {
         /// What the plan calls the type.
         name: String,
     },
     /// The extents of the axes are not those of the communicator's ranks.
+    #[error("{} make {}, and the communicator has {found}", axes(.extents), ranks(.extents))]
     OtherRanks {
         /// The axes, each with its extent.
         extents: Vec<(String, i64)>,
@@ -65,21 +65,30 @@ pub enum BindFault {
         found: usize,
     },
     /// The plan is not for such values.
+    #[error("{0}")]
     NotClaimed(NotClaimed),
     /// It is wrong at these sizes. The first rank finds it, and tells the others.
+    #[error("{0}")]
     Wrong(Box<Wrong>),
     /// It has a put without a signal, which takes a signal that nobody awaits, and the communicator has
     /// none left.
+    #[error(
+        "it has a put without a signal, which takes one that nobody awaits: configure `CommConfig::builder().signals({needed})`, or let the put raise a signal of the plan's"
+    )]
     NoSpareSignal {
         /// How many signals the communicator would need.
         needed: u32,
     },
     /// It averages integers, which NCCL would truncate.
+    #[error(
+        "it averages {dtype}, which NCCL would truncate: use a sum, and divide where the result is read"
+    )]
     Averages {
         /// Their type.
         dtype: DType,
     },
     /// What `plan!` left of it does not read.
+    #[error("{why}")]
     Unreadable {
         /// Why.
         why: String,
@@ -115,50 +124,22 @@ pub enum WrongBecause {
     },
 }
 
-impl fmt::Display for BindFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown { what, name, known } => {
-                write!(f, "it has no {what} `{name}`; what it has: ")?;
-                match known.as_slice() {
-                    [] => f.write_str("none"),
-                    known => write!(f, "`{}`", known.join("`, `")),
-                }
-            }
-            Self::NoValue { name, is_list } => {
-                let kind = if *is_list { "list" } else { "number" };
-                write!(f, "`{name}` has no value: `Values::new().{kind}(\"{name}\", ..)`")
-            }
-            Self::NoExtent { axis } => write!(f, "axis `{axis}` has no extent: it is a mesh"),
-            Self::NoElement { name } => write!(
-                f,
-                "its elements `{name}` have no type: `Values::new().element::<f32>(\"{name}\")`"
-            ),
-            Self::OtherRanks { extents, found } => {
-                for (at, (axis, extent)) in extents.iter().enumerate() {
-                    let comma = if at == 0 { "" } else { ", " };
-                    write!(f, "{comma}{axis} = {extent}")?;
-                }
-                let mut extents = extents.iter().map(|(_, extent)| *extent);
-                match extents.try_fold(1_i64, i64::checked_mul) {
-                    Some(ranks) => write!(f, " make {ranks} ranks")?,
-                    None => f.write_str(" make too many ranks")?,
-                }
-                write!(f, ", and the communicator has {found}")
-            }
-            Self::NotClaimed(why) => why.fmt(f),
-            Self::Wrong(wrong) => wrong.fmt(f),
-            Self::NoSpareSignal { needed } => write!(
-                f,
-                "it has a put without a signal, which takes one that nobody awaits: configure `CommConfig::builder().signals({needed})`, or let the put raise a signal of the plan's"
-            ),
-            Self::Averages { dtype } => write!(
-                f,
-                "it averages {dtype}, which NCCL would truncate: use a sum, and divide where the result is read"
-            ),
-            Self::Unreadable { why } => f.write_str(why),
-        }
-    }
+fn listed(known: &[String]) -> String {
+    if known.is_empty() { "none".to_owned() } else { format!("`{}`", known.join("`, `")) }
+}
+
+fn kind(is_list: &bool) -> &'static str {
+    if *is_list { "list" } else { "number" }
+}
+
+fn axes(extents: &[(String, i64)]) -> String {
+    let axes = extents.iter().map(|(axis, extent)| format!("{axis} = {extent}"));
+    axes.collect::<Vec<_>>().join(", ")
+}
+
+fn ranks(extents: &[(String, i64)]) -> String {
+    let ranks = extents.iter().try_fold(1_i64, |ranks, (_, extent)| ranks.checked_mul(*extent));
+    ranks.map_or_else(|| "too many ranks".to_owned(), |ranks| format!("{ranks} ranks"))
 }
 
 impl fmt::Display for Wrong {

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use crate::Rank;
 
 /// Ranks wait for each other, or for what nobody is left to call.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Deadlock {
     /// The ranks that wait, and those that they wait for.
     pub ranks: Vec<Rank>,

@@ -2,27 +2,25 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use super::{Call, NcclResult, NcclVersion, Site};
 
 /// CUDA's driver cannot be used on this machine.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "no CUDA driver can be used here: {why}; install NVIDIA's driver (`nvidia-smi` shows whether it works), or run on the host: `Host` in the place of `Cuda`, TYPED_NCCL=host:4 with `launch!`"
+)]
 pub struct NoDriver {
     /// What was found, or tried.
     pub why: String,
 }
 
-impl fmt::Display for NoDriver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "no CUDA driver can be used here: {}; install NVIDIA's driver (`nvidia-smi` shows whether it works), or run on the host: `Host` in the place of `Cuda`, TYPED_NCCL=host:4 with `launch!`",
-            self.why
-        )
-    }
-}
-
 /// A GPU that this machine does not have, or that this process does not see.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "cuda:{asked} was asked for, and this process sees {count} GPUs, numbered from 0; `CUDA_VISIBLE_DEVICES` chooses which it sees"
+)]
 pub struct NoSuchDevice {
     /// The ordinal asked for, or the last of several.
     pub asked: u32,
@@ -30,31 +28,17 @@ pub struct NoSuchDevice {
     pub count: u32,
 }
 
-impl fmt::Display for NoSuchDevice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { asked, count } = self;
-        write!(
-            f,
-            "cuda:{asked} was asked for, and this process sees {count} GPUs, numbered from 0; `CUDA_VISIBLE_DEVICES` chooses which it sees"
-        )
-    }
-}
-
 /// No NCCL could be loaded.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{tried}")]
 pub struct NoNccl {
     /// Every place that was tried, and why each failed.
     pub tried: String,
 }
 
-impl fmt::Display for NoNccl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.tried)
-    }
-}
-
 /// Something that the loaded NCCL, or the machine, does not offer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{what} needs {needs}; {found}")]
 pub struct Unsupported {
     /// What was asked for.
     pub what: String,
@@ -64,16 +48,10 @@ pub struct Unsupported {
     pub found: String,
 }
 
-impl fmt::Display for Unsupported {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, needs, found } = self;
-        write!(f, "{what} needs {needs}; {found}")
-    }
-}
-
 /// A call of CUDA's driver failed. A fault of the device stays: every later call fails too, and only
 /// a new process gets the device back.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{doing} on cuda:{ordinal} failed: {name} ({says})")]
 pub struct CudaFailed {
     /// What was done.
     pub doing: &'static str,
@@ -87,15 +65,8 @@ pub struct CudaFailed {
     pub says: String,
 }
 
-impl fmt::Display for CudaFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { doing, ordinal, name, says, .. } = self;
-        write!(f, "{doing} on cuda:{ordinal} failed: {name} ({says})")
-    }
-}
-
 /// A call of NCCL's failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NcclFailed {
     /// NCCL's function.
     pub function: &'static str,
@@ -124,7 +95,7 @@ impl fmt::Display for NcclFailed {
 }
 
 /// A key for encryption that NCCL does not take.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub struct BadKey {
     /// How many bytes it has.
     pub bytes: usize,
@@ -149,21 +120,13 @@ impl fmt::Display for BadKey {
 }
 
 /// A signal, or a wait for one, on a communicator that has no window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation} (at {site}): the communicator has no window yet, and its signals are set up with the first symmetric one; make it on all ranks with `comm.window(len)`, or the communicator with `CommConfig::builder().early_signals(true)`; nothing was sent and the communicator is unharmed"
+)]
 pub struct NoWindow {
     /// The method.
     pub operation: &'static str,
     /// Where.
     pub site: Site,
-}
-
-impl fmt::Display for NoWindow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, site } = self;
-        write!(
-            f,
-            "{operation} (at {}): the communicator has no window yet, and its signals are set up with the first symmetric one; make it on all ranks with `comm.window(len)`, or the communicator with `CommConfig::builder().early_signals(true)`; nothing was sent and the communicator is unharmed",
-            site
-        )
-    }
 }

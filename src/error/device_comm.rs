@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use super::Site;
-use super::report::texts_by_ranks;
+use super::report::ByRanks;
 
 /// Something of a device communicator that it was not made with.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotRequired {
     /// What was asked for: `LSA barrier 3`.
     pub what: String,
@@ -31,7 +33,7 @@ impl fmt::Display for NotRequired {
 }
 
 /// The ranks made or closed device communicators that differ, or did not do it together.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct DevCommsDiffer {
     /// The communicator's name.
     pub name: &'static str,
@@ -56,8 +58,6 @@ impl fmt::Display for DevCommsDiffer {
                 "ask for the same on all ranks in the same order; none was made",
             ),
         };
-        write!(f, "the ranks of {name} {what} (at {site}):")?;
-        texts_by_ranks(f, parts)?;
-        write!(f, "; {help}")
+        write!(f, "the ranks of {name} {what} (at {site}):{}; {help}", ByRanks(parts))
     }
 }

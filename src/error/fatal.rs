@@ -3,12 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use thiserror::Error;
+
 use super::Site;
 use super::report::Ranks;
 use crate::Rank;
 
 /// Ranks are gone.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{during} on {name} cannot complete: {} left: {why}", Ranks(.lost))]
 pub struct PeerFailed {
     /// The communicator's name.
     pub name: &'static str,
@@ -41,15 +44,8 @@ impl PeerFailed {
     }
 }
 
-impl fmt::Display for PeerFailed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, lost, why, during } = self;
-        write!(f, "{during} on {name} cannot complete: {} left: {why}", Ranks(lost))
-    }
-}
-
 /// A deadline passed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Timeout {
     /// What waited: `to_vec`, `barrier`.
     pub operation: &'static str,
@@ -97,7 +93,8 @@ impl fmt::Display for Deadline {
 }
 
 /// The communicator was revoked: somebody wants to go on without some of its ranks.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{name} was revoked by rank {by}: {why}; `comm.recover()` goes on with those who live")]
 pub struct Revocation {
     /// The communicator's name.
     pub name: &'static str,
@@ -107,18 +104,8 @@ pub struct Revocation {
     pub why: String,
 }
 
-impl fmt::Display for Revocation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, by, why } = self;
-        write!(
-            f,
-            "{name} was revoked by rank {by}: {why}; `comm.recover()` goes on with those who live"
-        )
-    }
-}
-
 /// The others go on without this rank.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Excluded {
     /// The communicator's name.
     pub name: &'static str,
@@ -142,7 +129,8 @@ impl fmt::Display for Excluded {
 }
 
 /// Somebody asked for an abort.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("aborted by rank {by} (at {at}): {why}")]
 pub struct Abort {
     /// The reason given.
     pub why: String,
@@ -152,14 +140,8 @@ pub struct Abort {
     pub at: Site,
 }
 
-impl fmt::Display for Abort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "aborted by rank {} (at {}): {}", self.by, self.at, self.why)
-    }
-}
-
 /// The communicator could not be made.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct InitFailed {
     /// How many ranks it was to have.
     pub size: usize,

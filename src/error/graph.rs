@@ -3,12 +3,15 @@
 use std::fmt;
 use std::time::Duration;
 
+use thiserror::Error;
+
 use super::Site;
-use super::report::texts_by_ranks;
+use super::report::ByRanks;
 use crate::Rank;
 
 /// A call that cannot be part of a graph. No rank gets a graph.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{operation} cannot be captured (at {site}): {fault}")]
 pub struct NotCapturable {
     /// The method.
     pub operation: &'static str,
@@ -19,12 +22,18 @@ pub struct NotCapturable {
 }
 
 /// Why a call cannot be part of a graph.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CaptureFault {
     /// The memory is lent for the time of a closure.
+    #[error(
+        "its memory is lent for the time of a closure, and a graph uses it later; copy it into a buffer, or adopt it"
+    )]
     Lent,
     /// A wait for several signals of one rank in one slot.
+    #[error(
+        "it waits for {count} signals of rank {peer} at once, and in a graph a rank raises its next signal only when the last one was awaited; wait for each by itself, after each put"
+    )]
     SeveralSignals {
         /// Whose signals.
         peer: Rank,
@@ -32,59 +41,45 @@ pub enum CaptureFault {
         count: u32,
     },
     /// It has a launch event (`CallConfig::launched`).
+    #[error(
+        "it has a launch event, which CUDA records at no launch of a graph; leave `CallConfig::launched` out"
+    )]
     LaunchEvent,
     /// A step of a captured plan uses memory that is not the plan's.
+    #[error(
+        "it uses memory that is not the plan's, which later runs would use without keeping it; make it a buffer of the plan and give it to the step, or leave `#[capture]` out"
+    )]
     NotThePlans,
     /// A step of a captured plan orders another stream with its own.
+    #[error(
+        "a step of a captured plan has its stream alone, and what another stream does with it later runs would neither repeat in order nor keep memory for; give the plan a second stream and a step on it, in order by `after`, or leave `#[capture]` out"
+    )]
     OtherStream,
     /// A step of a captured plan copies from or to pinned memory.
+    #[error(
+        "later runs of a captured plan would copy from or to pinned memory that nobody keeps; copy beside the run, to or from a buffer of the plan, or leave `#[capture]` out"
+    )]
     Pinned,
     /// A step of a captured plan calls a communicator.
+    #[error(
+        "a step of a captured plan calls a communicator: no other rank compares the call, and later runs keep nothing of what it names; make it a statement of the plan, or leave `#[capture]` out"
+    )]
     Communicates,
     /// A step of a captured plan takes a device communicator that is of none of the plan's communicators.
+    #[error(
+        "it takes a device communicator of {of}, which is none of the plan's communicators: later runs would take it after its end; make it with the communicator that the plan is bound to, or leave `#[capture]` out"
+    )]
     OtherDevComm {
         /// The name of the communicator that it is of.
         of: &'static str,
     },
 }
 
-impl fmt::Display for NotCapturable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, fault, site } = self;
-        write!(f, "{operation} cannot be captured (at {site}): ")?;
-        match fault {
-            CaptureFault::Lent => f.write_str(
-                "its memory is lent for the time of a closure, and a graph uses it later; copy it into a buffer, or adopt it",
-            ),
-            CaptureFault::SeveralSignals { peer, count } => write!(
-                f,
-                "it waits for {count} signals of rank {peer} at once, and in a graph a rank raises its next signal only when the last one was awaited; wait for each by itself, after each put"
-            ),
-            CaptureFault::LaunchEvent => f.write_str(
-                "it has a launch event, which CUDA records at no launch of a graph; leave `CallConfig::launched` out",
-            ),
-            CaptureFault::NotThePlans => f.write_str(
-                "it uses memory that is not the plan's, which later runs would use without keeping it; make it a buffer of the plan and give it to the step, or leave `#[capture]` out",
-            ),
-            CaptureFault::OtherStream => f.write_str(
-                "a step of a captured plan has its stream alone, and what another stream does with it later runs would neither repeat in order nor keep memory for; give the plan a second stream and a step on it, in order by `after`, or leave `#[capture]` out",
-            ),
-            CaptureFault::Pinned => f.write_str(
-                "later runs of a captured plan would copy from or to pinned memory that nobody keeps; copy beside the run, to or from a buffer of the plan, or leave `#[capture]` out",
-            ),
-            CaptureFault::Communicates => f.write_str(
-                "a step of a captured plan calls a communicator: no other rank compares the call, and later runs keep nothing of what it names; make it a statement of the plan, or leave `#[capture]` out",
-            ),
-            CaptureFault::OtherDevComm { of } => write!(
-                f,
-                "it takes a device communicator of {of}, which is none of the plan's communicators: later runs would take it after its end; make it with the communicator that the plan is bound to, or leave `#[capture]` out",
-            ),
-        }
-    }
-}
-
 /// A call that waits on the host, inside the closure of a capture.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation} waits on the host, and the closure of a capture only records (at {site}): nothing of it has run; wait after `graph.launch(..)`"
+)]
 pub struct WaitInCapture {
     /// The method.
     pub operation: &'static str,
@@ -92,19 +87,9 @@ pub struct WaitInCapture {
     pub site: Site,
 }
 
-impl fmt::Display for WaitInCapture {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, site } = self;
-        write!(
-            f,
-            "{operation} waits on the host, and the closure of a capture only records (at {site}): nothing of it has run; wait after `graph.launch(..)`"
-        )
-    }
-}
-
 /// Memory that a graph names is in use where an operation is to have it: by this thread, which launches the
 /// graph inside a closure that was launched with that memory, or by another thread for longer than the deadline.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct MemoryInUse {
     /// How long another thread's use was waited for; none if it is this thread's own.
     pub waited: Option<Duration>,
@@ -125,7 +110,8 @@ impl fmt::Display for MemoryInUse {
 }
 
 /// The ranks captured what does not fit together, or one of them could not.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("the captures of {name}'s ranks do not fit together (at {site}):{}; capture operations that match on all ranks; no rank has a graph, and the communicator is unharmed", ByRanks(.parts))]
 pub struct CapturesDiffer {
     /// The communicator's name.
     pub name: &'static str,
@@ -133,13 +119,4 @@ pub struct CapturesDiffer {
     pub parts: Vec<String>,
     /// Where this rank did.
     pub site: Site,
-}
-
-impl fmt::Display for CapturesDiffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, parts, site } = self;
-        write!(f, "the captures of {name}'s ranks do not fit together (at {site}):")?;
-        texts_by_ranks(f, parts)?;
-        f.write_str("; capture operations that match on all ranks; no rank has a graph, and the communicator is unharmed")
-    }
 }

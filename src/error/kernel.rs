@@ -1,11 +1,12 @@
 //! Kernels that cannot run.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::Site;
 
 /// A kernel that cannot run where it is asked to. Nothing was enqueued.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("the kernel `{kernel}` cannot run (at {site}): {fault}")]
 pub struct BadKernel {
     /// Its name.
     pub kernel: &'static str,
@@ -16,15 +17,19 @@ pub struct BadKernel {
 }
 
 /// Why a kernel cannot run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum KernelFault {
     /// Nothing on this machine compiles it.
+    #[error(
+        "it is compiled when it first runs, by CUDA's NVRTC, which is not here: {tried}; install it (`pip install nvidia-cuda-nvrtc` for CUDA 13, `nvidia-cuda-nvrtc-cu12` for CUDA 12; Debian's and NVIDIA's packages call it `libnvrtc` and `cuda-nvrtc`), or name it with TYPED_NCCL_NVRTC; a kernel in PTX (`unsafe ptx`) needs none"
+    )]
     NoCompiler {
         /// Every place that was tried, and why each failed.
         tried: String,
     },
     /// It does not compile.
+    #[error("{compiler} does not compile it for {architecture}:\n{}", .log.trim_end())]
     DoesNotCompile {
         /// The compiler and its version.
         compiler: String,
@@ -34,6 +39,9 @@ pub enum KernelFault {
         log: String,
     },
     /// It is written for a newer GPU.
+    #[error(
+        "it is written for {needs}, and this GPU is {found}; run it on a GPU that fits, or write one for this"
+    )]
     Architecture {
         /// What it needs, as `sm_90`.
         needs: String,
@@ -41,6 +49,9 @@ pub enum KernelFault {
         found: String,
     },
     /// The compiler knows no architecture that runs on this GPU.
+    #[error(
+        "{compiler} compiles for {oldest} and newer, and this GPU is {found}; install an older one, and name it with TYPED_NCCL_NVRTC"
+    )]
     CompilerArchitecture {
         /// The compiler and its version.
         compiler: String,
@@ -50,6 +61,7 @@ pub enum KernelFault {
         found: String,
     },
     /// What the source includes is not on this machine.
+    #[error("its arguments take {what}, which are not here: {tried}")]
     NoHeaders {
         /// Which headers.
         what: String,
@@ -57,6 +69,9 @@ pub enum KernelFault {
         tried: String,
     },
     /// CUDA's driver does not take the code.
+    #[error(
+        "CUDA's driver does not take its code: {name} ({says}); `cuobjdump` or `ptxas` says more about PTX, and a driver takes PTX of its own release and older ones"
+    )]
     NotLoaded {
         /// CUDA's name for it: `CUDA_ERROR_INVALID_PTX`.
         name: String,
@@ -64,55 +79,22 @@ pub enum KernelFault {
         says: String,
     },
     /// A barrier of another device communicator than the one beside it.
+    #[error(
+        "its barrier {index} is of another device communicator than the one beside it; take it of that one, by `dev.lsa_barrier({index})?`"
+    )]
     OtherBarrier {
         /// Its number.
         index: u32,
     },
     /// A grid that no GPU has.
+    #[error(
+        "a grid of {blocks} blocks of {threads} threads; a grid has 1 to {} blocks, and a block 1 to 1024 threads",
+        i32::MAX
+    )]
     Grid {
         /// Blocks.
         blocks: usize,
         /// Threads of each.
         threads: u32,
     },
-}
-
-impl fmt::Display for BadKernel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kernel, fault, site } = self;
-        write!(f, "the kernel `{kernel}` cannot run (at {site}): ")?;
-        match fault {
-            KernelFault::NoCompiler { tried } => write!(
-                f,
-                "it is compiled when it first runs, by CUDA's NVRTC, which is not here: {tried}; install it (`pip install nvidia-cuda-nvrtc` for CUDA 13, `nvidia-cuda-nvrtc-cu12` for CUDA 12; Debian's and NVIDIA's packages call it `libnvrtc` and `cuda-nvrtc`), or name it with TYPED_NCCL_NVRTC; a kernel in PTX (`unsafe ptx`) needs none"
-            ),
-            KernelFault::DoesNotCompile { compiler, architecture, log } => {
-                write!(f, "{compiler} does not compile it for {architecture}:\n{}", log.trim_end())
-            }
-            KernelFault::Architecture { needs, found } => write!(
-                f,
-                "it is written for {needs}, and this GPU is {found}; run it on a GPU that fits, or write one for this"
-            ),
-            KernelFault::CompilerArchitecture { compiler, oldest, found } => write!(
-                f,
-                "{compiler} compiles for {oldest} and newer, and this GPU is {found}; install an older one, and name it with TYPED_NCCL_NVRTC"
-            ),
-            KernelFault::NoHeaders { what, tried } => {
-                write!(f, "its arguments take {what}, which are not here: {tried}")
-            }
-            KernelFault::NotLoaded { name, says } => write!(
-                f,
-                "CUDA's driver does not take its code: {name} ({says}); `cuobjdump` or `ptxas` says more about PTX, and a driver takes PTX of its own release and older ones"
-            ),
-            KernelFault::OtherBarrier { index } => write!(
-                f,
-                "its barrier {index} is of another device communicator than the one beside it; take it of that one, by `dev.lsa_barrier({index})?`"
-            ),
-            KernelFault::Grid { blocks, threads } => write!(
-                f,
-                "a grid of {blocks} blocks of {threads} threads; a grid has 1 to {} blocks, and a block 1 to 1024 threads",
-                i32::MAX
-            ),
-        }
-    }
 }

@@ -119,6 +119,12 @@ macro_rules! errors {
                 }
             }
         }
+
+        $(impl From<$name> for Error {
+            fn from(it: $name) -> Self {
+                Self::$name(Box::new(it))
+            }
+        })*
     };
 }
 
@@ -343,7 +349,7 @@ mod tests {
     fn refused(by: u32, operation: Operation, reason: &Error) -> Error {
         let call = Call::new(operation, DType::F32, 1, Site::caller());
         let reason = reason.clone();
-        Error::Refused(Box::new(Refused { name: "World", call, by: Rank(by), reason }))
+        Refused { name: "World", call, by: Rank(by), reason }.into()
     }
 
     #[test]
@@ -352,8 +358,8 @@ mod tests {
         assert!(first == first.clone() && first != second);
         // Two closures of one line read alike too.
         let site = Site::caller;
-        let [a, b] = [site(), site()]
-            .map(|site| Error::BadRange(Box::new(BadRange { start: 0, end: 2, len: 1, site })));
+        let [a, b] =
+            [site(), site()].map(|site| Error::from(BadRange { start: 0, end: 2, len: 1, site }));
         assert!(a.to_string() == b.to_string() && a != b);
     }
 
@@ -404,7 +410,7 @@ mod tests {
     fn a_mismatch_is_fatal_where_it_ends_the_communicator() {
         for ended in [false, true] {
             let (name, what, calls) = ("World", String::new(), Vec::new());
-            let error = Error::Mismatch(Box::new(Mismatch { name, what, calls, ended }));
+            let error = Error::from(Mismatch { name, what, calls, ended });
             assert!(error.is_fatal() == ended && !error.is_refusal());
         }
     }

@@ -2,13 +2,16 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use super::Site;
 use super::refusal::UNHARMED;
-use super::report::texts_by_ranks;
+use super::report::ByRanks;
 use crate::{DType, Rank};
 
 /// The ranks bind plans that differ, or one of them cannot bind its own.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("the ranks of {name} bind different plans (at {site}):{}; bind the same plan with the same sizes on all ranks; none is bound", ByRanks(.parts))]
 pub struct PlansDiffer {
     /// The communicator's name.
     pub name: &'static str,
@@ -18,17 +21,8 @@ pub struct PlansDiffer {
     pub site: Site,
 }
 
-impl fmt::Display for PlansDiffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, parts, site } = self;
-        write!(f, "the ranks of {name} bind different plans (at {}):", site)?;
-        texts_by_ranks(f, parts)?;
-        f.write_str("; bind the same plan with the same sizes on all ranks; none is bound")
-    }
-}
-
 /// A bound plan is run with another communicator than it was bound to.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BoundElsewhere {
     /// The plan's name.
     pub plan: String,
@@ -55,7 +49,10 @@ impl fmt::Display for BoundElsewhere {
 }
 
 /// A plan for one run is run again without being bound again: nothing was checked of a second run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "plan `{plan}` is for one run, and has had it (at {site}): bind it again for another run, or declare it without `#[once]`; nothing was sent"
+)]
 pub struct RanAlready {
     /// The plan's name.
     pub plan: String,
@@ -63,19 +60,8 @@ pub struct RanAlready {
     pub site: Site,
 }
 
-impl fmt::Display for RanAlready {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plan, site } = self;
-        write!(
-            f,
-            "plan `{plan}` is for one run, and has had it (at {site}): bind it again for another run, or declare \
-             it without `#[once]`; nothing was sent"
-        )
-    }
-}
-
 /// Memory that is given to a plan and does not fit it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadArgument {
     /// The plan's name.
     pub plan: String,
@@ -204,7 +190,8 @@ impl fmt::Display for BadArgument {
 }
 
 /// A compute step that asks for something that its plan does not give it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("plan `{plan}`, step `{step}`: {why}; {UNHARMED}")]
 pub struct BadStep {
     /// The plan's name.
     pub plan: String,
@@ -212,11 +199,4 @@ pub struct BadStep {
     pub step: String,
     /// What is wrong.
     pub why: String,
-}
-
-impl fmt::Display for BadStep {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { plan, step, why } = self;
-        write!(f, "plan `{plan}`, step `{step}`: {why}; {UNHARMED}")
-    }
 }

@@ -2,14 +2,22 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use super::Site;
 use crate::DType;
 
 /// What every refusal of a collective ends with.
 pub(super) const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
 
+/// What the refusal of a call ends with in which other ranks may take part.
+fn unharmed(collective: &bool) -> String {
+    if *collective { format!("; {UNHARMED}") } else { String::new() }
+}
+
 /// A buffer's length does not fit the operation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{operation}: the {buffer} buffer holds {found} {dtype}, {because} need {needed} (at {site}); take {needed} elements, or a slice of that length{}", unharmed(.collective))]
 pub struct BadLength {
     /// The method.
     pub operation: &'static str,
@@ -29,20 +37,8 @@ pub struct BadLength {
     pub collective: bool,
 }
 
-impl fmt::Display for BadLength {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, buffer, dtype, found, needed, because, site, collective } = self;
-        write!(
-            f,
-            "{operation}: the {buffer} buffer holds {found} {dtype}, {because} need {needed} (at {}); take {needed} elements, or a slice of that length",
-            site
-        )?;
-        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
-    }
-}
-
 /// A view reaches past its buffer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub struct BadRange {
     /// The first element asked for.
     pub start: usize,
@@ -70,7 +66,8 @@ impl fmt::Display for BadRange {
 }
 
 /// A rank or root that the communicator does not have.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{operation}: there is no rank {asked} in a communicator of {size} (at {site}); ranks count from 0 to {}{}", .size.saturating_sub(1), unharmed(.collective))]
 pub struct NoSuchRank {
     /// The method.
     pub operation: &'static str,
@@ -84,21 +81,11 @@ pub struct NoSuchRank {
     pub collective: bool,
 }
 
-impl fmt::Display for NoSuchRank {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, asked, size, site, collective } = self;
-        write!(
-            f,
-            "{operation}: there is no rank {asked} in a communicator of {size} (at {}); ranks count from 0 to {}",
-            site,
-            size.saturating_sub(1)
-        )?;
-        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
-    }
-}
-
 /// A root that named itself with `Root::There` and so gave no buffer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation}: rank {root} is the root itself and gave no buffer (at {site}); pass `Root::Here(&buffer)` there; {UNHARMED}"
+)]
 pub struct NoBuffer {
     /// The method.
     pub operation: &'static str,
@@ -108,19 +95,8 @@ pub struct NoBuffer {
     pub site: Site,
 }
 
-impl fmt::Display for NoBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, root, site } = self;
-        write!(
-            f,
-            "{operation}: rank {root} is the root itself and gave no buffer (at {}); pass `Root::Here(&buffer)` there; {UNHARMED}",
-            site
-        )
-    }
-}
-
 /// A count that does not fit into memory.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Overflow {
     /// The method.
     pub operation: &'static str,
@@ -151,12 +127,12 @@ impl fmt::Display for Overflow {
             dtype.size(),
             site
         )?;
-        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
+        f.write_str(&unharmed(collective))
     }
 }
 
 /// Lengths that the ranks declared, of which one rank's are more than a buffer can hold.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct SplitsTooLong {
     /// The method.
     pub operation: &'static str,
@@ -183,7 +159,10 @@ impl fmt::Display for SplitsTooLong {
 }
 
 /// Memory or a stream of another device, where the type does not tell (`AnyDevice`).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation}: the {what} is on {kind}:{found}, this takes {kind}:{needed} (at {site}); make it with `comm.device()`; {UNHARMED}"
+)]
 pub struct OtherDevice {
     /// The method.
     pub operation: &'static str,
@@ -199,19 +178,8 @@ pub struct OtherDevice {
     pub site: Site,
 }
 
-impl fmt::Display for OtherDevice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, what, kind, found, needed, site } = self;
-        write!(
-            f,
-            "{operation}: the {what} is on {kind}:{found}, this takes {kind}:{needed} (at {}); make it with `comm.device()`; {UNHARMED}",
-            site
-        )
-    }
-}
-
 /// A resource of another communicator.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct WrongCommunicator {
     /// What was used: `PreMulSum`.
     pub what: &'static str,
@@ -237,7 +205,8 @@ impl fmt::Display for WrongCommunicator {
 }
 
 /// Something that is of a communicator as it was before it went on with other ranks.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("a {what} of {name} is stale: {why}; make it again; nothing was sent")]
 pub struct Stale {
     /// What was used: `signal`.
     pub what: &'static str,
@@ -247,15 +216,9 @@ pub struct Stale {
     pub why: String,
 }
 
-impl fmt::Display for Stale {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, name, why } = self;
-        write!(f, "a {what} of {name} is stale: {why}; make it again; nothing was sent")
-    }
-}
-
 /// An invitation that cannot be taken.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("the invitation (at {site}) cannot be taken: {why}")]
 pub struct BadInvitation {
     /// Why, and what mends it.
     pub why: String,
@@ -263,15 +226,8 @@ pub struct BadInvitation {
     pub site: Site,
 }
 
-impl fmt::Display for BadInvitation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { why, site } = self;
-        write!(f, "the invitation (at {site}) cannot be taken: {why}")
-    }
-}
-
 /// A rank of a communicator as it was before it went on without some of its ranks.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct StaleRank {
     /// The method.
     pub operation: &'static str,
@@ -306,12 +262,12 @@ impl fmt::Display for StaleRank {
                 "it is of a communicator whose ranks had other numbers, before or after one died; ask this one for its ranks: `comm.peer(number)?`",
             )?,
         }
-        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
+        f.write_str(&unharmed(collective))
     }
 }
 
 /// Memory could not be had.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NoMemory {
     /// How much, in bytes.
     pub bytes: usize,
@@ -344,7 +300,10 @@ impl fmt::Display for NoMemory {
 }
 
 /// Lists of ranks, or a grid, that do not divide the communicator.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "split: {why} (at {site}); each rank belongs to one list at most, and all ranks give the same; {UNHARMED}"
+)]
 pub struct BadGroups {
     /// What is wrong with them.
     pub why: String,
@@ -352,18 +311,8 @@ pub struct BadGroups {
     pub site: Site,
 }
 
-impl fmt::Display for BadGroups {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "split: {} (at {}); each rank belongs to one list at most, and all ranks give the same; {UNHARMED}",
-            self.why, self.site
-        )
-    }
-}
-
 /// A grid with more or fewer places than there are ranks.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadGrid {
     /// How many places each axis has.
     pub dims: Vec<usize>,
@@ -388,7 +337,8 @@ impl fmt::Display for BadGrid {
 }
 
 /// Data types that differ, where they are known at run time only.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{operation}: found {found}, expected {expected} (at {site}); both sides of an operation hold one data type{}", unharmed(.collective))]
 pub struct OtherDType {
     /// The method.
     pub operation: &'static str,
@@ -402,20 +352,11 @@ pub struct OtherDType {
     pub collective: bool,
 }
 
-impl fmt::Display for OtherDType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, found, expected, site, collective } = self;
-        write!(
-            f,
-            "{operation}: found {found}, expected {expected} (at {}); both sides of an operation hold one data type",
-            site
-        )?;
-        if *collective { write!(f, "; {UNHARMED}") } else { Ok(()) }
-    }
-}
-
 /// An average of integers, where the data type is known at run time only.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation}: `Avg` cannot reduce {dtype} (at {site}): an average needs a floating-point type; use `Sum`, and divide where you read the result; {UNHARMED}"
+)]
 pub struct NotReducible {
     /// The method.
     pub operation: &'static str,
@@ -425,36 +366,21 @@ pub struct NotReducible {
     pub site: Site,
 }
 
-impl fmt::Display for NotReducible {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, dtype, site } = self;
-        write!(
-            f,
-            "{operation}: `Avg` cannot reduce {dtype} (at {}): an average needs a floating-point type; use `Sum`, and divide where you read the result; {UNHARMED}",
-            site
-        )
-    }
-}
-
 /// A `PerRank` of another clique, or of several.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "per-rank values of another clique were used (at {site}): make them with this one's `alloc` or `per_rank`; nothing was sent"
+)]
 pub struct OtherClique {
     /// Where.
     pub site: Site,
 }
 
-impl fmt::Display for OtherClique {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "per-rank values of another clique were used (at {}): make them with this one's `alloc` or `per_rank`; nothing was sent",
-            self.site
-        )
-    }
-}
-
 /// What the ranks of a clique recorded does not come to its end by itself.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "in one group of a clique, {what} (at {site}); one thread calls for all ranks, so each group needs the same collectives on every rank and both halves of every transfer; nothing was sent"
+)]
 pub struct LanesDiffer {
     /// Who recorded what: two ranks.
     pub what: String,
@@ -462,18 +388,11 @@ pub struct LanesDiffer {
     pub site: Site,
 }
 
-impl fmt::Display for LanesDiffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, site } = self;
-        write!(
-            f,
-            "in one group of a clique, {what} (at {site}); one thread calls for all ranks, so each group needs the same collectives on every rank and both halves of every transfer; nothing was sent"
-        )
-    }
-}
-
 /// A device tag that names another ordinal.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "the tag `{tag}` names {kind}:{holds} and cannot name {kind}:{asked} too; mint a second tag with `device_tag!`, or use `AnyDevice`"
+)]
 pub struct TagTaken {
     /// The tag.
     pub tag: &'static str,
@@ -485,18 +404,11 @@ pub struct TagTaken {
     pub asked: u32,
 }
 
-impl fmt::Display for TagTaken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tag, kind, holds, asked } = self;
-        write!(
-            f,
-            "the tag `{tag}` names {kind}:{holds} and cannot name {kind}:{asked} too; mint a second tag with `device_tag!`, or use `AnyDevice`"
-        )
-    }
-}
-
 /// A host wait inside a closure that `Stream::launch` runs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation} waits, and a closure given to `stream.launch` may not (at {site}): it would hold up its own stream; wait after the launch"
+)]
 pub struct WaitInLaunch {
     /// The method.
     pub operation: &'static str,
@@ -504,31 +416,13 @@ pub struct WaitInLaunch {
     pub site: Site,
 }
 
-impl fmt::Display for WaitInLaunch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, site } = self;
-        write!(
-            f,
-            "{operation} waits, and a closure given to `stream.launch` may not (at {}): it would hold up its own stream; wait after the launch",
-            site
-        )
-    }
-}
-
 /// `TYPED_NCCL` does not read.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "TYPED_NCCL is `{found}`; it takes `host:8` for eight host ranks, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process, and `,survive` behind one of them so that the others go on when one fails; with numbers from 1 to {}",
+    crate::seat::MOST
+)]
 pub struct SizeVariable {
     /// What it holds.
     pub found: String,
-}
-
-impl fmt::Display for SizeVariable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "TYPED_NCCL is `{}`; it takes `host:8` for eight host ranks, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process, and `,survive` behind one of them so that the others go on when one fails; with numbers from 1 to {}",
-            self.found,
-            crate::seat::MOST
-        )
-    }
 }

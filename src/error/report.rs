@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use super::{Call, Error, Operation, Site};
 use crate::Rank;
 
 /// The ranks' calls differ. NCCL would hang or give wrong data.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Mismatch {
     /// The communicator's name.
     pub name: &'static str,
@@ -74,13 +76,18 @@ pub(super) fn grouped<'a, T: ?Sized + 'a>(
 }
 
 /// [`by_ranks`] of one text for each rank, in their order.
-pub(super) fn texts_by_ranks(f: &mut fmt::Formatter<'_>, texts: &[String]) -> fmt::Result {
-    let texts = texts.iter().enumerate().map(|(rank, text)| (Rank::at(rank), text.as_str()));
-    by_ranks(f, texts, |a, b| a == b, |f, text| f.write_str(text))
+pub(super) struct ByRanks<'a>(pub(super) &'a [String]);
+
+impl fmt::Display for ByRanks<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts = self.0.iter().enumerate().map(|(rank, text)| (Rank::at(rank), text.as_str()));
+        by_ranks(f, texts, |a, b| a == b, |f, text| f.write_str(text))
+    }
 }
 
 /// Another rank refused its part of an operation.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("{call}, on {name}, did not happen: rank {by} refused its part: {reason}")]
 pub struct Refused {
     /// The communicator's name.
     pub name: &'static str,
@@ -92,15 +99,8 @@ pub struct Refused {
     pub reason: Error,
 }
 
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, call, by, reason } = self;
-        write!(f, "{call}, on {name}, did not happen: rank {by} refused its part: {reason}")
-    }
-}
-
 /// A peer's put and another use of a window's memory have no order. Both ranks are told.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Hazard {
     /// The window's owner.
     pub rank: Rank,
@@ -197,7 +197,8 @@ impl NoOrder {
 }
 
 /// A closure given to `Stream::launch` panicked.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("the closure launched at {site} panicked: {message}; what it was to write is unspecified")]
 pub struct Panicked {
     /// What it said.
     pub message: String,
@@ -205,18 +206,11 @@ pub struct Panicked {
     pub site: Site,
 }
 
-impl fmt::Display for Panicked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the closure launched at {} panicked: {}; what it was to write is unspecified",
-            self.site, self.message
-        )
-    }
-}
-
 /// The ranks' host-side calls differ, or a value does not read as the type asked for.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation}: rank {rank} {found}; all ranks must make the same host-side calls with values of one type"
+)]
 pub struct ValueMismatch {
     /// This rank's call.
     pub operation: &'static str,
@@ -224,16 +218,6 @@ pub struct ValueMismatch {
     pub rank: Rank,
     /// What differs.
     pub found: String,
-}
-
-impl fmt::Display for ValueMismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, rank, found } = self;
-        write!(
-            f,
-            "{operation}: rank {rank} {found}; all ranks must make the same host-side calls with values of one type"
-        )
-    }
 }
 
 /// `rank 3`, `ranks 0 and 2`, `ranks 0, 1 and 4`.

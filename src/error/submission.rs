@@ -1,11 +1,12 @@
 //! Failures of requests to an `Ordered` communicator.
 
-use std::fmt;
+use thiserror::Error;
 
 use super::Site;
 
 /// A request that an [`Ordered`](crate::Ordered) communicator cannot take.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error("submit: the request `{key}` to {name} (at {site}) {why}; nothing was sent")]
 pub struct BadSubmission {
     /// The communicator's name.
     pub name: &'static str,
@@ -18,32 +19,20 @@ pub struct BadSubmission {
 }
 
 /// What is wrong with a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SubmissionFault {
     /// This rank has submitted its key, and has not issued that request.
+    #[error(
+        "has the key of one that this rank has not issued yet (submitted at {first}): give requests that are in flight together keys of their own"
+    )]
     Twice {
         /// Where.
         first: Site,
     },
     /// It is submitted inside another request, which ends first.
+    #[error(
+        "is made inside another one, which would wait for itself: make the call with the communicator that the closure is given"
+    )]
     Inside,
-}
-
-impl fmt::Display for BadSubmission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, key, why, site } = self;
-        write!(f, "submit: the request `{key}` to {name} (at {}) ", site)?;
-        match why {
-            SubmissionFault::Twice { first } => write!(
-                f,
-                "has the key of one that this rank has not issued yet (submitted at {}): give requests that are in flight together keys of their own",
-                first
-            )?,
-            SubmissionFault::Inside => f.write_str(
-                "is made inside another one, which would wait for itself: make the call with the communicator that the closure is given",
-            )?,
-        }
-        f.write_str("; nothing was sent")
-    }
 }

@@ -2,11 +2,13 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use super::Site;
 use crate::Rank;
 
 /// Signals that this rank never awaited, known when its communicator ends.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Unawaited {
     /// The communicator's name.
     pub name: &'static str,

@@ -2,13 +2,18 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use super::Site;
 use super::refusal::UNHARMED;
-use super::report::texts_by_ranks;
+use super::report::ByRanks;
 use crate::{DType, Rank};
 
 /// A put that ends past the peer's part of the window.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "put_signal: [{start}, {end}) ends past rank {peer}'s window of {len} {dtype} (at {site}); put less, or register a longer window; {UNHARMED}"
+)]
 pub struct OutsideWindow {
     /// Where the put starts, in elements.
     pub start: usize,
@@ -24,19 +29,8 @@ pub struct OutsideWindow {
     pub site: Site,
 }
 
-impl fmt::Display for OutsideWindow {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { start, end, peer, len, dtype, site } = self;
-        write!(
-            f,
-            "put_signal: [{start}, {end}) ends past rank {peer}'s window of {len} {dtype} (at {}); put less, or register a longer window; {UNHARMED}",
-            site
-        )
-    }
-}
-
 /// The ranks registered or closed windows that differ, or did not do it together.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct WindowsDiffer {
     /// The communicator's name.
     pub name: &'static str,
@@ -60,14 +54,19 @@ impl fmt::Display for WindowsDiffer {
                 "register the same on all ranks in the same order, or lengths that differ with `window_uneven`; nothing was registered",
             ),
         };
-        write!(f, "the ranks of {name} {what} different windows (at {site}):")?;
-        texts_by_ranks(f, parts)?;
-        write!(f, "; {help}")
+        write!(
+            f,
+            "the ranks of {name} {what} different windows (at {site}):{}; {help}",
+            ByRanks(parts)
+        )
     }
 }
 
 /// A signal or context that the communicator was not configured with.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "there is no signal {index} in context {context} (at {site}): the communicator was made with {contexts} contexts of {signals} signals; ask for more with `CommConfig::builder().contexts(..).signals(..)`"
+)]
 pub struct NoSuchSignal {
     /// The context asked for.
     pub context: u32,
@@ -81,19 +80,11 @@ pub struct NoSuchSignal {
     pub site: Site,
 }
 
-impl fmt::Display for NoSuchSignal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { context, index, contexts, signals, site } = self;
-        write!(
-            f,
-            "there is no signal {index} in context {context} (at {}): the communicator was made with {contexts} contexts of {signals} signals; ask for more with `CommConfig::builder().contexts(..).signals(..)`",
-            site
-        )
-    }
-}
-
 /// More signals to wait for than NCCL counts.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation}: {count} signals of rank {peer} in one slot are more than the {most} that one wait can count (at {site}); wait for them in several"
+)]
 pub struct TooManySignals {
     /// The method.
     pub operation: &'static str,
@@ -107,19 +98,11 @@ pub struct TooManySignals {
     pub site: Site,
 }
 
-impl fmt::Display for TooManySignals {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { operation, peer, count, most, site } = self;
-        write!(
-            f,
-            "{operation}: {count} signals of rank {peer} in one slot are more than the {most} that one wait can count (at {}); wait for them in several",
-            site
-        )
-    }
-}
-
 /// A transfer of a rank with itself whose other half is not in the same group, or the same leg of an exchange.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[error(
+    "rank {rank} sends {sends:?} elements to itself and receives {recvs:?} from itself (at {site}); both halves of such a transfer belong into one group, `comm.group(|g| ..)`, or into one leg of an exchange, with one length; nothing was sent"
+)]
 pub struct SelfTransfer {
     /// This rank.
     pub rank: Rank,
@@ -131,19 +114,8 @@ pub struct SelfTransfer {
     pub site: Site,
 }
 
-impl fmt::Display for SelfTransfer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rank, sends, recvs, site } = self;
-        write!(
-            f,
-            "rank {rank} sends {sends:?} elements to itself and receives {recvs:?} from itself (at {}); both halves of such a transfer belong into one group, `comm.group(|g| ..)`, or into one leg of an exchange, with one length; nothing was sent",
-            site
-        )
-    }
-}
-
 /// A transfer of memory that is not registered, on a communicator whose transfers name registered memory.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotRegistered {
     /// The method.
     pub operation: &'static str,
@@ -176,7 +148,7 @@ impl fmt::Display for NotRegistered {
 }
 
 /// A window's memory that a communicator cannot use as it is asked to.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadWindow {
     /// The communicator's name.
     pub name: &'static str,

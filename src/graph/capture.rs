@@ -197,11 +197,11 @@ fn allowed<B: Backend>(core: &Core<B>) -> Result<()> {
     if core.config.graphs != GraphUse::None {
         return Ok(());
     }
-    Err(Error::Unsupported(Box::new(Unsupported {
+    Err(Error::from(Unsupported {
         what: "a graph".to_owned(),
         needs: "a communicator whose `CommConfig::graphs` is not `GraphUse::None`".to_owned(),
         found: format!("this rank's of {} was made with it", core.health.name()),
-    })))
+    }))
 }
 
 impl<W: World> Live<W> {
@@ -272,8 +272,7 @@ impl<W: World> Live<W> {
 fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<WindowId>> {
     let all = core.gather(said, OPERATION, site)?;
     if let Some(parts) = differ(&all) {
-        let differ = CapturesDiffer { name: core.health.name(), parts, site };
-        return Err(Error::CapturesDiffer(Box::new(differ)));
+        return Err(CapturesDiffer { name: core.health.name(), parts, site }.into());
     }
     let mut names: Vec<_> = all.into_iter().flat_map(|said| said.names).collect();
     names.sort_unstable();
@@ -303,7 +302,7 @@ pub(crate) fn out_of_step<B: Backend>(
 ) -> Result<B::Graph> {
     let fail = |rank: usize, why: &str| {
         let (why, by) = (format!("a graph could not be captured: {why}"), core.own().beside(rank));
-        let error = Error::Abort(Box::new(Abort { why, by, at: site }));
+        let error = Error::from(Abort { why, by, at: site });
         core.health.fail(error.clone());
         error
     };

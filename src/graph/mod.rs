@@ -115,8 +115,7 @@ impl<W: World> Graph<W> {
         if stream.ordinal() != core.ordinal {
             let (what, found, needed) = ("stream", stream.ordinal(), core.ordinal);
             let (operation, kind) = ("launch", W::Device::KIND);
-            let other = OtherDevice { operation, what, kind, found, needed, site };
-            return Err(Error::OtherDevice(Box::new(other)));
+            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
         }
         match Back::<W>::ARE_CAPTURED {
             true => self.held.launch(&[core], stream),

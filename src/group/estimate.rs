@@ -89,7 +89,7 @@ pub(crate) fn estimate_all<B: Backend>(mut parts: Vec<Part<'_, B>>) -> Result<Du
 }
 
 fn mismatch(rank: crate::Rank, found: String) -> Error {
-    Error::ValueMismatch(Box::new(ValueMismatch { operation: OPERATION, rank, found }))
+    ValueMismatch { operation: OPERATION, rank, found }.into()
 }
 
 impl<W: World> Group<'_, W> {
@@ -111,10 +111,10 @@ fn essence<B: Backend>(op: &Op<'_, B>) -> Result<String> {
                 call.operation, call.count, call.dtype, call.reduction
             ))
         }
-        other => Err(Error::Unsupported(Box::new(Unsupported {
+        other => Err(Error::from(Unsupported {
             what: "an estimate of a group".to_owned(),
             needs: "collectives alone".to_owned(),
             found: format!("it has {}", other.call()),
-        }))),
+        })),
     }
 }

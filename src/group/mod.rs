@@ -290,8 +290,7 @@ fn recorded<'e, G, R, E, C: IntoIterator<Item = &'e Health>>(
     let give_up = |groups: &G, why: String| {
         for health in healths(groups) {
             let by = health.generation().of(health.rank());
-            let aborted = Abort { why: why.clone(), by, at: site };
-            health.fail(Error::Abort(Box::new(aborted)));
+            health.fail(Abort { why: why.clone(), by, at: site }.into());
         }
     };
     let outcome = unwind::catch(|| record(groups)).unwrap_or_else(|panic| {

@@ -44,9 +44,7 @@ unsafe impl Sync for Block {}
 
 impl Block {
     pub(super) fn zeroed(ordinal: u32, bytes: usize) -> Result<Self> {
-        let none = || {
-            Error::NoMemory(Box::new(NoMemory { bytes, kind: "host", ordinal, kept: 0, in_use: 0 }))
-        };
+        let none = || Error::from(NoMemory { bytes, kind: "host", ordinal, kept: 0, in_use: 0 });
         let align = if bytes < LARGE { ALIGN } else { LARGE_PAGE };
         let layout = Layout::from_size_align(bytes, align).map_err(|_| none())?;
         if bytes == 0 {

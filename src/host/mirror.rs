@@ -181,8 +181,7 @@ impl<'v, T: Element> HostWindow<'v, T> {
         let (asked, size) = (rank.index(), self.parts.len());
         let (Some(part), Some(len)) = (self.parts.get(asked), self.lens.get(asked)) else {
             let (operation, site, collective) = ("peer", Site::caller(), false);
-            let no_such = NoSuchRank { operation, asked, size, site, collective };
-            end(Error::NoSuchRank(Box::new(no_such)));
+            end(Error::from(NoSuchRank { operation, asked, size, site, collective }));
         };
         let (start, len) = (self.start, len.saturating_sub(self.start).min(self.most));
         HostPart { shared: self.shared, part, start, len, elements: PhantomData }
@@ -282,8 +281,7 @@ impl<T: Element> HostPart<'_, T> {
     fn touch(&self, range: Range<usize>, write: bool, site: Site) -> Touch<'_> {
         let Range { start, end: last } = range;
         if start > last || last > self.len {
-            let range = BadRange { start, end: last, len: self.len, site };
-            end(Error::BadRange(Box::new(range)));
+            end(Error::from(BadRange { start, end: last, len: self.len, site }));
         }
         let size = size_of::<T>();
         let (start, bytes) = ((self.start + start) * size, (last - start) * size);

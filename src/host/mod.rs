@@ -366,7 +366,7 @@ unsafe impl Lifecycle for HostBackend {
     fn join(join: Join, _: Option<Infallible>) -> Result<Option<Member>> {
         if join.wire.is_some() {
             let (size, why) = (join.size as usize, NO_WIRE.to_owned());
-            return Err(Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why })));
+            return Err(InitFailed { size, ranks: Vec::new(), why }.into());
         }
         Ok(Some(ENGINE.join(join)))
     }
@@ -464,11 +464,11 @@ unsafe impl Graphs for HostBackend {
         _: usize,
         _: impl FnOnce(&[Arc<StreamToken>]) -> Result<()>,
     ) -> Result<Infallible> {
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: "a graph of a device".to_owned(),
             needs: "a GPU".to_owned(),
             found: "the host makes the captured calls again".to_owned(),
-        })))
+        }))
     }
 
     unsafe fn launch_graph(_: &[&Member], _: &Arc<StreamToken>, graph: &Infallible) -> Result<()> {
@@ -535,11 +535,11 @@ unsafe impl DeviceComms for HostBackend {
 
     fn has_for(_: &Member, requirements: &Requirements) -> Result<()> {
         let Some(option) = requirements.for_kernels() else { return Ok(()) };
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: format!("`{option}`"),
             needs: "kernels of a GPU".to_owned(),
             found: "the host runs closures".to_owned(),
-        })))
+        }))
     }
 
     fn make(comm: &Member, id: WindowId, _: &Requirements, _: &Properties) -> Result<DeviceBytes> {

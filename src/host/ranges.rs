@@ -142,12 +142,7 @@ impl Ranges {
         let owner = self.owner.lock().upgrade();
         let Some(owner) = owner else { return };
         let (start, end) = (held.start.max(other.start), held.end.min(other.end));
-        owner.pend(Error::Hazard(Box::new(Hazard {
-            rank: owner.rank(),
-            start,
-            end,
-            no_order: None,
-        })));
+        owner.pend(Error::from(Hazard { rank: owner.rank(), start, end, no_order: None }));
     }
 }
 

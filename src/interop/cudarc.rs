@@ -34,8 +34,7 @@ fn check<Tag>(
     let (found, needed) = (number(context), device.ordinal());
     if found != needed {
         let (what, kind) = ("stream", Cuda::<Tag>::KIND);
-        let other = OtherDevice { operation, what, kind, found, needed, site };
-        return Err(Error::OtherDevice(Box::new(other)));
+        return Err(Error::from(OtherDevice { operation, what, kind, found, needed, site }));
     }
     let gpu = Gpu::open(needed)?;
     if context.cu_ctx() != gpu.context().cu_ctx() {

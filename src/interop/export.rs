@@ -129,7 +129,7 @@ fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
     if needed == found {
         return Ok(());
     }
-    Err(Error::BadLength(Box::new(BadLength {
+    Err(Error::from(BadLength {
         operation,
         buffer: "device",
         dtype: described.dtype,
@@ -138,7 +138,7 @@ fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
         because: format!("shape {:?}", described.shape),
         site,
         collective: false,
-    })))
+    }))
 }
 
 /// What the other library does comes after what was enqueued here.

@@ -206,7 +206,7 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for BarrierIn<'_, B> {
             return Ok(HeldBarrier { dev: dev.clone(), index });
         }
         let fault = KernelFault::OtherBarrier { index };
-        Err(Error::BadKernel(Box::new(BadKernel { kernel, fault, site: stream.site })))
+        Err(BadKernel { kernel, fault, site: stream.site }.into())
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<B>>, bool)> {
@@ -311,7 +311,7 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Peers<'_, B> {
         let Self { part, dev, dev_key, name, dtype, reach } = self;
         let Named { key, id, lens } = part.named;
         key.is_of(dev_key, name)?;
-        let (start, len) = part.extent.checked().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let (start, len) = part.extent.checked()?;
         let (allocation, shared, id) = (part.allocation.clone(), Arc::clone(dev), *id);
         let (dtype, reach) = (*dtype, *reach);
         let held = |handle, parts, lens| HeldWindow {
@@ -332,7 +332,7 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Peers<'_, B> {
         }
         let handle = dev.window(id).ok_or_else(|| {
             let why = "its communicator went on without it".to_owned();
-            Error::Stale(Box::new(Stale { what: "window", name, why }))
+            Error::from(Stale { what: "window", name, why })
         })?;
         Ok(held(handle, Vec::new(), Vec::new()))
     }

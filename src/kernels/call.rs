@@ -73,8 +73,7 @@ impl<B: Backend> Core<B> {
             return stream.in_a_step(operation, site);
         };
         let (kind, needed) = (B::KIND, self.ordinal);
-        let other = OtherDevice { operation, what, kind, found, needed, site };
-        Some(Error::OtherDevice(Box::new(other)))
+        Some(OtherDevice { operation, what, kind, found, needed, site }.into())
     }
 }
 

@@ -45,9 +45,9 @@ impl<B: Backend> Core<B> {
 /// Another rank lacks something.
 #[cold]
 fn lacking(why: String) -> Error {
-    Error::Unsupported(Box::new(Unsupported {
+    Error::from(Unsupported {
         what: "kernels of this library".to_owned(),
         needs: "all ranks to have what they take".to_owned(),
         found: format!("another rank has not: {why}"),
-    }))
+    })
 }

@@ -195,7 +195,7 @@ impl<'e, W: World> Exchange<'e, W> {
         let dtype = send.dtype();
         let (send, recv) = (draft.view(send.span())?, draft.view(recv.span())?);
         if send.len() != recv.len() {
-            return Err(Error::BadLength(Box::new(BadLength {
+            return Err(Error::from(BadLength {
                 operation: "exchange",
                 buffer: "receive",
                 dtype,
@@ -204,7 +204,7 @@ impl<'e, W: World> Exchange<'e, W> {
                 because: "the leg's other side's elements".to_owned(),
                 site,
                 collective: true,
-            })));
+            }));
         }
         let number = |rank: Option<Rank>| match rank {
             None => Ok(None),
@@ -220,7 +220,7 @@ impl<'e, W: World> Exchange<'e, W> {
             let len = vec![send.len()];
             let (sends, recvs) = if is_sent { (len, Vec::new()) } else { (Vec::new(), len) };
             let rank = core.rank;
-            return Err(Error::SelfTransfer(Box::new(SelfTransfer { rank, sends, recvs, site })));
+            return Err(SelfTransfer { rank, sends, recvs, site }.into());
         }
         Ok(Leg { send, recv, dtype, to, from })
     }

@@ -93,18 +93,18 @@ fn normed<W: World>(
 fn fits<B: Backend>(len: usize, weight: &Span<'_, B>, dtype: DType, site: Site) -> Result<()> {
     let operation = "all_reduce_rms_norm";
     if !choice::computes(dtype) || !choice::rms_norm(len.saturating_mul(dtype.size())) {
-        return Err(Error::Unsupported(Box::new(Unsupported {
+        return Err(Error::from(Unsupported {
             what: format!("{operation} of {len} {dtype} (at {site})"),
             needs: "f16, bf16, f32 or f64, 1 GiB at most".to_owned(),
             found: "reduce it with `comm.all_reduce`, and norm it with a kernel of your own"
                 .to_owned(),
-        })));
+        }));
     }
     let width = weight.len();
     if width > 0 && len.is_multiple_of(width) {
         return Ok(());
     }
-    Err(Error::BadLength(Box::new(BadLength {
+    Err(Error::from(BadLength {
         operation,
         buffer: "send",
         dtype,
@@ -113,7 +113,7 @@ fn fits<B: Backend>(len: usize, weight: &Span<'_, B>, dtype: DType, site: Site) 
         because: format!("whole rows, of {width} as `weight` has,"),
         site,
         collective: true,
-    })))
+    }))
 }
 
 /// What a norm reads, and what it reads and writes.

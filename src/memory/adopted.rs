@@ -127,8 +127,7 @@ impl<D: Device> Place<D> {
         let needed = device.ordinal();
         if found != needed {
             let (what, kind) = ("memory", D::KIND);
-            let other = OtherDevice { operation, what, kind, found, needed, site };
-            return Err(Error::OtherDevice(Box::new(other)));
+            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
         }
         match AdoptFault::of_address(start.addr(), len, dtype) {
             Some(fault) => Err(NotAdoptable::new(operation, fault, site).into()),

@@ -30,14 +30,14 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
             .checked_mul(size_of::<T>())
             .filter(|&bytes| isize::try_from(bytes).is_ok())
             .ok_or_else(|| {
-                Error::Overflow(Box::new(Overflow {
+                Error::from(Overflow {
                     operation: "alloc",
                     count: len,
                     times: 1,
                     dtype: T::DTYPE,
                     site,
                     collective: false,
-                }))
+                })
             })?;
         let allocation = Allocation::new(ordinal, bytes, kind)?;
         Ok(Self { allocation, len, types: PhantomData })
@@ -199,7 +199,7 @@ pub(super) fn host_length<T: Element>(
     needed: usize,
     site: Site,
 ) -> Error {
-    Error::BadLength(Box::new(BadLength {
+    Error::from(BadLength {
         operation,
         buffer: "device",
         dtype: T::DTYPE,
@@ -208,7 +208,7 @@ pub(super) fn host_length<T: Element>(
         because: "the host slice's elements".to_owned(),
         site,
         collective: false,
-    }))
+    })
 }
 
 impl<T: Element, D: Device, M> fmt::Debug for Buffer<T, D, M> {

@@ -26,14 +26,14 @@ impl<T: Element, D: Device> Pinned<T, D> {
         let site = Site::caller();
         let bytes = len.checked_mul(size_of::<T>()).filter(|&b| isize::try_from(b).is_ok());
         let bytes = bytes.ok_or_else(|| {
-            Error::Overflow(Box::new(Overflow {
+            Error::from(Overflow {
                 operation: "pinned",
                 count: len,
                 times: 1,
                 dtype: T::DTYPE,
                 site,
                 collective: false,
-            }))
+            })
         })?;
         let memory = Arc::new(<D::Backend as Copies>::pin(device.ordinal(), bytes)?);
         Ok(Self { memory, len, types: PhantomData })

@@ -147,7 +147,7 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
     }
 
     fn checked(&self) -> Result<(usize, usize)> {
-        self.extent.checked().map_err(|bad| Error::BadRange(Box::new(bad)))
+        self.extent.checked().map_err(Error::from)
     }
 }
 
@@ -242,7 +242,7 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
 
     /// True if some earlier use never happened.
     pub(super) fn put(&mut self, values: &[T], site: Site) -> Result<bool> {
-        let (start, len) = self.extent.checked().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let (start, len) = self.extent.checked()?;
         if values.len() != len {
             return Err(buffer::host_length::<T>("copy_from", len, values.len(), site));
         }

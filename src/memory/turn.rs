@@ -19,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::Result;
-use crate::error::{Error, MemoryInUse};
+use crate::error::MemoryInUse;
 use crate::stream::User;
 use crate::wait::DEFAULT_DEADLINE;
 
@@ -81,7 +81,7 @@ impl Turns {
             let is_own = other.thread == here;
             if !is_own || turn.0 & OF_GRAPH != 0 {
                 turn.0 |= if is_own { 0 } else { MUST_WAIT };
-                return Err(Error::MemoryInUse(Box::new(MemoryInUse { waited: None })));
+                return Err(MemoryInUse { waited: None }.into());
             }
         }
         if !turn.is_had() {
@@ -138,7 +138,7 @@ impl Patience {
         let deadline = users.iter().map(|user| user.deadline).min().unwrap_or(DEFAULT_DEADLINE);
         let waited = self.started.elapsed();
         if waited >= deadline {
-            return Err(Error::MemoryInUse(Box::new(MemoryInUse { waited: Some(waited) })));
+            return Err(MemoryInUse { waited: Some(waited) }.into());
         }
         thread::sleep(LONGEST.min(Duration::from_micros(10) * (self.tries - YIELDS)));
         Ok(())

@@ -37,7 +37,7 @@ impl Nccl {
         // SAFETY: what this machine calls NCCL, and what `TYPED_NCCL_LIB` names, is NCCL: it is the
         // one thing that a user of this crate vouches for, as for every library of the machine.
         let api = unsafe { Api::load() }
-            .map_err(|error| Error::NoNccl(Box::new(NoNccl { tried: error.to_string() })))?;
+            .map_err(|error| Error::from(NoNccl { tried: error.to_string() }))?;
         let nccl = Self::of(api).map_err(|missing| unsupported("a communicator", missing))?;
         Ok(LOADED.get_or_init(|| nccl))
     }
@@ -103,7 +103,7 @@ impl Nccl {
             says = format!("{says}; {last}");
         }
         let (result, version) = (NcclResult::from_code(result.0), self.api.version().into());
-        Error::NcclFailed(Box::new(NcclFailed { function, call, result, says, version }))
+        NcclFailed { function, call, result, says, version }.into()
     }
 
     pub(super) fn sentence(&self, result: ncclResult_t) -> String {
@@ -143,14 +143,14 @@ pub(super) fn unsupported(what: &str, missing: MissingSymbol) -> Error {
 
 #[cold]
 fn too_old(what: &str, needs: Version, loaded: Version) -> Error {
-    Error::Unsupported(Box::new(Unsupported {
+    Error::from(Unsupported {
         what: what.to_owned(),
         needs: format!("NCCL {needs}"),
         found: format!(
             "{loaded} is loaded: load a newer one, which {} can name",
             nccl_sys::ENVIRONMENT
         ),
-    }))
+    })
 }
 
 /// Memory of NCCL's allocator on the current GPU, which is `ordinal`.

@@ -17,12 +17,12 @@ use crate::memory::Lease;
 /// NCCL accepts registrations and does nothing: it was told to.
 #[cold]
 fn turned_off() -> Error {
-    Error::Unsupported(Box::new(Unsupported {
+    Error::from(Unsupported {
         what: "`Transfers::Registered`".to_owned(),
         needs: "NCCL to register memory".to_owned(),
         found: "registration is turned off: unset NCCL_LOCAL_REGISTER and NCCL_P2P_USE_CUDA_MEMCPY"
             .to_owned(),
-    }))
+    })
 }
 
 impl Comm {

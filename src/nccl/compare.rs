@@ -154,7 +154,7 @@ impl Family {
     }
 
     fn mismatch(&self, what: String, calls: Vec<(Rank, Call)>) -> Error {
-        Error::Mismatch(Box::new(Mismatch { name: self.name, what, calls, ended: true }))
+        Mismatch { name: self.name, what, calls, ended: true }.into()
     }
 }
 

@@ -74,11 +74,11 @@ pub(super) fn offers_call(comm: &Comm, config: &CallConfig) -> Result<()> {
     if event.ordinal() == comm.gpu.ordinal() {
         return Ok(());
     }
-    Err(Error::Unsupported(Box::new(Unsupported {
+    Err(Error::from(Unsupported {
         what: "a launch event".to_owned(),
         needs: format!("to be of cuda:{}, where the communicator is", comm.gpu.ordinal()),
         found: format!("it is of cuda:{}", event.ordinal()),
-    })))
+    }))
 }
 
 /// A call's configuration.

@@ -16,7 +16,7 @@ use super::api::Nccl;
 use crate::Result;
 use crate::backend::{AllocKind, Memory, Streams};
 use crate::cuda::{CudaBackend, Gpu};
-use crate::error::{Error, InitFailed};
+use crate::error::InitFailed;
 
 /// How often the device is asked.
 const EVERY: Duration = Duration::from_millis(1);
@@ -49,7 +49,7 @@ pub(super) fn connect(
         if started.elapsed() >= limit {
             let why = "did not connect within the deadline".to_owned();
             let failed = InitFailed { size: size.unsigned_abs() as usize, ranks: vec![], why };
-            return Err(Error::InitFailed(Box::new(failed)));
+            return Err(failed.into());
         }
         std::thread::sleep(EVERY);
     }

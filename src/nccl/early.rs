@@ -77,10 +77,10 @@ pub(super) fn set_up_signals(nccl: &Nccl, gpu: &'static Gpu, handle: &Handle) ->
     match handle.is_lent {
         false => Ok(()),
         // Its own library configured it.
-        true => Err(Error::Unsupported(Box::new(Unsupported {
+        true => Err(Error::from(Unsupported {
             what: "`CommConfig::early_signals`".to_owned(),
             needs: "a communicator that is made here".to_owned(),
             found: "another library made it: make a window first".to_owned(),
-        }))),
+        })),
     }
 }

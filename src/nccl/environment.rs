@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use crate::Result;
 use crate::communicator::{CaptureOrder, CommConfig, GraphUse, LaunchOrder, Transfers};
-use crate::error::{Error, Unsupported};
+use crate::error::Unsupported;
 
 /// What is looked at. Those that all ranks must have alike come first.
 const NAMES: [&str; 31] = [
@@ -251,7 +251,7 @@ impl Environment {
 fn refuse(variable: Option<&Variable>, what: &str, needs: &str) -> Result<()> {
     let Some(variable) = variable else { return Ok(()) };
     let (what, needs) = (what.to_owned(), needs.to_owned());
-    Err(Error::Unsupported(Box::new(Unsupported { what, needs, found: variable.to_string() })))
+    Err(Unsupported { what, needs, found: variable.to_string() }.into())
 }
 
 impl fmt::Display for Variable {

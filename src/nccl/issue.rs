@@ -287,12 +287,12 @@ fn possible_together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     // Whether a group blocks is decided by one of its communicators: another one that does not block
     // would not know that it is over.
     if parts.len() > 1 && parts.iter().any(|part| part.comm.is_adopted) {
-        return Err(Error::Unsupported(Box::new(Unsupported {
+        return Err(Error::from(Unsupported {
             what: "a group of several communicators".to_owned(),
             needs: "communicators that were made here".to_owned(),
             found: "another library made one of them, which may not block: group it alone"
                 .to_owned(),
-        })));
+        }));
     }
     let all =
         |part: &RankOps<'_, '_, _>| part.ops.iter().try_for_each(|op| possible(part.comm, op));

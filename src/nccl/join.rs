@@ -152,6 +152,6 @@ impl Call {
     fn process_ends(&self) -> Error {
         let ranks = vec![crate::Rank(self.rank)];
         let why = "came when the process was ending".to_owned();
-        Error::InitFailed(Box::new(InitFailed { size: self.family.size(), ranks, why }))
+        InitFailed { size: self.family.size(), ranks, why }.into()
     }
 }

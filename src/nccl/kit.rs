@@ -255,7 +255,7 @@ const WHAT: &str = "kernels of this library";
 #[cold]
 fn missing(needs: &str, found: String) -> Error {
     let (what, needs) = (WHAT.to_owned(), needs.to_owned());
-    Error::Unsupported(Box::new(Unsupported { what, needs, found }))
+    Unsupported { what, needs, found }.into()
 }
 
 #[cold]

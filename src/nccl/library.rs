@@ -70,7 +70,7 @@ impl PreSharedKey {
     /// [`Error::BadKey`]: under 32 bytes, or with a zero in it.
     pub fn new(text: impl Into<Vec<u8>>) -> Result<Self> {
         let text = text.into();
-        let bad = |bytes, zero_at| Error::BadKey(Box::new(BadKey { bytes, zero_at }));
+        let bad = |bytes, zero_at| Error::from(BadKey { bytes, zero_at });
         let bytes = text.len();
         let key = CString::new(text).map_err(|error| bad(bytes, Some(error.nul_position())))?;
         if bytes < BadKey::LEAST { Err(bad(bytes, None)) } else { Ok(Self(key)) }
@@ -105,11 +105,11 @@ pub fn encrypt(key: &PreSharedKey) -> Result<()> {
     let missing = |missing| unsupported("encryption", missing);
     let set = nccl.api.ncclSetEncryption().map_err(missing)?;
     if family::has_met() {
-        return Err(Error::Unsupported(Box::new(Unsupported {
+        return Err(Error::from(Unsupported {
             what: "encryption of NCCL's connections".to_owned(),
             needs: "to be asked for before the first communicator".to_owned(),
             found: "this process has made one".to_owned(),
-        })));
+        }));
     }
     // SAFETY: the wish is whole, and its key ends with a zero and lives until the call returns.
     let result = unsafe { set(&raw const wish) };

@@ -177,14 +177,14 @@ pub(super) fn number(n: u32) -> i32 {
 
 #[cold]
 pub(super) fn failed(size: usize, why: String) -> Error {
-    Error::InitFailed(Box::new(InitFailed { size, ranks: Vec::new(), why }))
+    InitFailed { size, ranks: Vec::new(), why }.into()
 }
 
 #[cold]
 fn not_blocking() -> Error {
-    Error::Unsupported(Box::new(Unsupported {
+    Error::from(Unsupported {
         what: "a communicator".to_owned(),
         needs: "calls of NCCL that return when they are done".to_owned(),
         found: "they return before: something sets NCCL_COMM_BLOCKING=0".to_owned(),
-    }))
+    })
 }

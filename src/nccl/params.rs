@@ -85,11 +85,11 @@ pub fn read<T: Stored>(key: &str) -> Result<Option<T>> {
     let (function, read) = T::read(&param).map_err(too_old)?;
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(ncclResult_t::ncclInvalidArgument) => Err(Error::Unsupported(Box::new(Unsupported {
+        Err(ncclResult_t::ncclInvalidArgument) => Err(Error::from(Unsupported {
             what: format!("{key} as `{}`", std::any::type_name::<T>()),
             needs: "the type that NCCL stores it in".to_owned(),
             found: "it is another one: `params::get` gives any parameter as text".to_owned(),
-        }))),
+        })),
         Err(result) => Err(nccl.failed(function, None, result)),
     }
 }

@@ -53,5 +53,5 @@ pub(super) fn simulate(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<Duratio
 #[cold]
 fn no_estimate(needs: &str, found: &str) -> Error {
     let (what, needs, found) = (WHAT.to_owned(), needs.to_owned(), found.to_owned());
-    Error::Unsupported(Box::new(Unsupported { what, needs, found }))
+    Unsupported { what, needs, found }.into()
 }

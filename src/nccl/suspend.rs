@@ -24,11 +24,11 @@ impl Comm {
             return Ok(());
         }
         // Its children have the same memory manager, so NCCL refuses it while there is one.
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: "suspending a communicator".to_owned(),
             needs: "one whose children have resources of their own".to_owned(),
             found: "`CommConfig::split_share` is set: configure it without".to_owned(),
-        })))
+        }))
     }
 
     pub(super) fn suspend(&self) -> Result<Making> {

@@ -34,12 +34,12 @@ pub(super) fn knows(nccl: &Nccl, dtype: DType) -> Result<()> {
 /// 8-bit floats are scaled between ranks only.
 #[cold]
 pub(super) fn no_scaling(dtype: DType) -> Error {
-    Error::Unsupported(Box::new(Unsupported {
+    Error::from(Unsupported {
         what: format!("PreMulSum of {dtype}"),
         needs: "two ranks or more".to_owned(),
         found: "the communicator has one, where NCCL scales no 8-bit floats: scale them yourself"
             .to_owned(),
-    }))
+    })
 }
 
 /// An operator that scales before it adds.

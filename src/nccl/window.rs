@@ -36,13 +36,13 @@ pub struct RegisteredWindow(());
 
 #[cold]
 fn no_counted() -> Error {
-    Error::Unsupported(Box::new(Unsupported {
+    Error::from(Unsupported {
         what: "a `CftCounted` window".to_owned(),
         needs: "hardware that counts transfers, and `CommConfig::counted_transfers` not `Off`"
             .to_owned(),
         found: "this communicator has none (`Properties::cft_counted`): register a `Symmetric` window, whose puts carry signals"
             .to_owned(),
-    }))
+    })
 }
 
 #[cold]
@@ -51,12 +51,12 @@ pub(super) fn no_one_sided(what: &str, asked: bool) -> Error {
         true => "this communicator has neither",
         false => "this communicator has no symmetric window yet: make one with `comm.window(len)`",
     };
-    Error::Unsupported(Box::new(Unsupported {
+    Error::from(Unsupported {
         what: what.to_owned(),
         needs: "GPUs that reach each other's memory, or a network that NCCL can put through"
             .to_owned(),
         found: found.to_owned(),
-    }))
+    })
 }
 
 impl Comm {
@@ -90,13 +90,13 @@ impl Comm {
         made.map_err(|error| self.poison(error))?;
         let window = window.unwrap_or(ptr::null_mut());
         if window.is_null() {
-            return Err(Error::Unsupported(Box::new(Unsupported {
+            return Err(Error::from(Unsupported {
                 what: "a window".to_owned(),
                 needs:
                     "GPUs that reach each other's memory, or a network that NCCL's kernels can use"
                         .to_owned(),
                 found: "NCCL registered none on this communicator".to_owned(),
-            })));
+            }));
         }
         Ok(window)
     }

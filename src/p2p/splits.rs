@@ -174,8 +174,7 @@ fn fits(
     if all.is_some_and(|all| isize::try_from(all).is_ok()) {
         return Ok(());
     }
-    let long = SplitsTooLong { operation, rank, receives, counts, site };
-    Err(Error::SplitsTooLong(Box::new(long)))
+    Err(SplitsTooLong { operation, rank, receives, counts, site }.into())
 }
 
 impl<W: World, S: State> Communicator<W, S> {
@@ -200,7 +199,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let counts = self.gather_as("splits", &sends.to_vec(), site)?;
         let size = self.size();
         if let Some(row) = counts.iter().find(|row| row.len() != size) {
-            return Err(Error::BadLength(Box::new(BadLength {
+            return Err(Error::from(BadLength {
                 operation: "splits",
                 buffer: "counts",
                 dtype: DType::U64,
@@ -209,7 +208,7 @@ impl<W: World, S: State> Communicator<W, S> {
                 because: "the number of ranks".to_owned(),
                 site,
                 collective: true,
-            })));
+            }));
         }
         let maker = self.here().core.resources.maker();
         Splits { rank: self.rank(), counts, maker }.fitting("splits", site)

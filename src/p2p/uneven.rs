@@ -513,7 +513,7 @@ impl Exact {
         if found != self.dtype && self.wrong.is_none() {
             let Self { operation, dtype: expected, site, .. } = self;
             let differ = OtherDType { operation, found, expected, site, collective: true };
-            self.wrong = Some(Error::OtherDType(Box::new(differ)));
+            self.wrong = Some(differ.into());
         }
         self
     }
@@ -541,7 +541,7 @@ impl Exact {
                 site,
                 collective: true,
             };
-            self.wrong = Some(Error::BadLength(Box::new(bad)));
+            self.wrong = Some(bad.into());
         }
         self
     }

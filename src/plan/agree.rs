@@ -89,16 +89,14 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     };
     let parts = comm.gather_as("bind", &part, site)?;
     let bad = |why: Unbound| match why {
-        Unbound::Fault(why) => {
-            Error::BadPlan(Box::new(BadPlan { plan: plan.to_owned(), why, site }))
-        }
+        Unbound::Fault(why) => Error::from(BadPlan { plan: plan.to_owned(), why, site }),
         Unbound::Error(error) => error,
     };
     let own = own.map_err(bad)?;
     let differ = |other: &Answer| other.refused.is_some() || other.hash != part.hash;
     if parts.iter().any(differ) {
         let (name, parts) = (W::NAME, parts.iter().map(Answer::essence).collect());
-        return Err(Error::PlansDiffer(Box::new(PlansDiffer { name, parts, site })));
+        return Err(PlansDiffer { name, parts, site }.into());
     }
     let found = parts.into_iter().find_map(|part| part.found).transpose();
     Ok((own, found.map_err(|wrong| bad(wrong.into()))?))

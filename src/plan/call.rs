@@ -154,7 +154,7 @@ impl<'r, W: World> Call<'r, W> {
 
     pub(super) fn bad(&self, why: String) -> Error {
         let (plan, step) = (self.plan.to_owned(), self.this.name.clone());
-        Error::BadStep(Box::new(BadStep { plan, step, why }))
+        BadStep { plan, step, why }.into()
     }
 }
 

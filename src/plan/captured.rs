@@ -127,7 +127,7 @@ impl<'a, W: World> Run<'a, W> {
     fn placed(&self, error: Error) -> Error {
         match error {
             Error::NotCapturable(not) if not.fault == CaptureFault::NotThePlans => {
-                Error::NotCapturable(Box::new(NotCapturable { site: self.site, ..*not }))
+                Error::from(NotCapturable { site: self.site, ..*not })
             }
             error => error,
         }
@@ -169,8 +169,7 @@ impl<'a, W: World> Run<'a, W> {
         for (place, object) in self.table.places().iter().zip(&self.fixed.objects) {
             let write = self.fixed.plan.buffers[object.buffer].role != Role::In;
             leases.add(comm, place.allocation, write).map_err(|fault| {
-                let not = NotCapturable { operation: "run", fault, site: self.site };
-                Error::NotCapturable(Box::new(not))
+                Error::from(NotCapturable { operation: "run", fault, site: self.site })
             })?;
         }
         Ok(leases)

@@ -73,10 +73,10 @@ fn refusal<W: World>(
 ) -> Error {
     let plan = fixed.plan.name.clone();
     if is_here {
-        return Error::RanAlready(Box::new(RanAlready { plan, site }));
+        return Error::from(RanAlready { plan, site });
     }
     let bound = (fixed.of.1, fixed.of.2);
-    Error::BoundElsewhere(Box::new(BoundElsewhere { plan, bound, found, site }))
+    BoundElsewhere { plan, bound, found, site }.into()
 }
 
 impl<'a, W: World> Run<'a, W> {
@@ -153,7 +153,7 @@ impl<'a, W: World> Run<'a, W> {
     pub(super) fn fault(&mut self, buffer: &str, why: ArgumentFault) {
         let (plan, buffer) = (self.fixed.plan.name.clone(), buffer.to_owned());
         let bad = BadArgument { plan, buffer, why, site: self.site };
-        self.moving.error.get_or_insert_with(|| Error::BadArgument(Box::new(bad)));
+        self.moving.error.get_or_insert_with(|| Error::from(bad));
     }
 
     /// Notes what is missing.

@@ -57,7 +57,7 @@ impl Names {
         let why = ArgumentFault::OtherWindow { found: own[at], by, theirs: theirs[at] };
         let buffer = self.windows.get(at).cloned().unwrap_or_default();
         let plan = self.plan.clone();
-        Some(Error::BadArgument(Box::new(BadArgument { plan, buffer, why, site })))
+        Some(BadArgument { plan, buffer, why, site }.into())
     }
 }
 

@@ -42,8 +42,7 @@ impl<'c, W: World> On<'c, W> {
         if end.is_none() {
             let end = start.saturating_add(span.len());
             let dtype = T::DTYPE;
-            let outside = OutsideWindow { start, end, peer, len, dtype, site };
-            return Err(Error::OutsideWindow(Box::new(outside)));
+            return Err(Error::from(OutsideWindow { start, end, peer, len, dtype, site }));
         }
         let slot = self.slot(target.slot, site)?;
         let mut call = draft.call(Operation::PutSignal, span.len());
@@ -80,8 +79,7 @@ impl<'c, W: World> On<'c, W> {
         let slot = self.slot(slot, site)?;
         if count > MOST {
             let (most, operation) = (MOST, Operation::WaitSignal.name());
-            let many = TooManySignals { operation, peer, count, most, site };
-            return Err(Error::TooManySignals(Box::new(many)));
+            return Err(TooManySignals { operation, peer, count, most, site }.into());
         }
         let mut call = draft.call(Operation::WaitSignal, count as usize);
         call.peer = Some(peer);
@@ -94,7 +92,7 @@ impl<'c, W: World> On<'c, W> {
             return Ok(());
         }
         let operation = operation.name();
-        Err(Error::NoWindow(Box::new(NoWindow { operation, site })))
+        Err(NoWindow { operation, site }.into())
     }
 
     fn slot(&self, slot: SignalSlot, site: Site) -> Result<Slot> {
@@ -106,7 +104,7 @@ impl<'c, W: World> On<'c, W> {
         if self.has(slot) {
             return Ok(slot.slot);
         }
-        Err(Error::NoSuchSignal(Box::new(NoSuchSignal { context, index, contexts, signals, site })))
+        Err(NoSuchSignal { context, index, contexts, signals, site }.into())
     }
 
     fn has(&self, slot: SignalSlot) -> bool {

@@ -150,7 +150,7 @@ impl<D: Device> Stream<D> {
         because: &'static str,
         site: Site,
     ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)> {
-        let bad = |bad| Error::BadRange(Box::new(bad));
+        let bad = |bad| Error::from(bad);
         let (from, to) = (from.span().map_err(bad)?, B::span(to).map_err(bad)?);
         let found = (to.len(), to.allocation().ordinal());
         self.fits::<B::Elem>(operation, found, from.len(), because, site)?;
@@ -164,7 +164,7 @@ impl<D: Device> Stream<D> {
         to: &'a mut B,
         site: Site,
     ) -> Result<Span<'a, D::Backend>> {
-        let span = B::span(to).map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let span = B::span(to)?;
         self.is_here("fill", span.allocation().ordinal(), site)?;
         Ok(span)
     }
@@ -176,7 +176,7 @@ impl<D: Device> Stream<D> {
         site: Site,
     ) -> Result<Point<D>> {
         self.core.may_capture("upload", CaptureFault::Pinned, site)?;
-        let span = to.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let span = to.span()?;
         let found = (span.len(), span.allocation().ordinal());
         self.fits::<T>("upload", found, from.len(), PINNED, site)?;
         let bytes = size_of_val(from.as_slice());
@@ -202,7 +202,7 @@ impl<D: Device> Stream<D> {
         site: Site,
     ) -> Result<Point<D>> {
         self.core.may_capture("download", CaptureFault::Pinned, site)?;
-        let span = from.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let span = from.span()?;
         let found = (span.len(), span.allocation().ordinal());
         self.fits::<T>("download", found, to.len(), PINNED, site)?;
         let bytes = size_of_val(to.as_slice());
@@ -233,7 +233,7 @@ impl<D: Device> Stream<D> {
         if found == needed {
             return Ok(());
         }
-        Err(Error::BadLength(Box::new(BadLength {
+        Err(Error::from(BadLength {
             operation,
             buffer: "device",
             dtype: T::DTYPE,
@@ -242,7 +242,7 @@ impl<D: Device> Stream<D> {
             because: because.to_owned(),
             site,
             collective: false,
-        })))
+        }))
     }
 
     pub(super) fn is_here(&self, operation: &'static str, ordinal: u32, site: Site) -> Result<()> {
@@ -250,8 +250,7 @@ impl<D: Device> Stream<D> {
             return Ok(());
         }
         let (what, found, needed) = ("buffer", ordinal, self.core.ordinal());
-        let other = OtherDevice { operation, what, kind: D::KIND, found, needed, site };
-        Err(Error::OtherDevice(Box::new(other)))
+        Err(OtherDevice { operation, what, kind: D::KIND, found, needed, site }.into())
     }
 }
 

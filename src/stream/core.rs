@@ -378,7 +378,7 @@ impl<B: Streams> StreamCore<B> {
 
 #[cold]
 fn not_capturable(operation: &'static str, fault: CaptureFault, site: Site) -> Error {
-    Error::NotCapturable(Box::new(NotCapturable { operation, fault, site }))
+    NotCapturable { operation, fault, site }.into()
 }
 
 impl<B: Streams> StreamShared<B> {

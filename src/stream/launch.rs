@@ -200,17 +200,17 @@ impl<'s, D: Device> StreamAccess<'s, D> {
     }
 
     pub(crate) fn check<'a, A: Readable<D>>(&self, operand: &'a A) -> Result<Span<'a, D::Backend>> {
-        let span = operand.span().map_err(|bad| Error::BadRange(Box::new(bad)))?;
+        let span = operand.span()?;
         let allocation = span.allocation();
         if allocation.ordinal() != self.core.ordinal() {
-            return Err(Error::OtherDevice(Box::new(OtherDevice {
+            return Err(Error::from(OtherDevice {
                 operation: "launch",
                 what: "operand",
                 kind: D::KIND,
                 found: allocation.ordinal(),
                 needed: self.core.ordinal(),
                 site: self.site,
-            })));
+            }));
         }
         Ok(span)
     }

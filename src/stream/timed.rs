@@ -59,14 +59,14 @@ impl<D: Device> TimedMark<D> {
     #[track_caller]
     pub fn since(&self, start: &Self) -> Result<Option<Duration>> {
         if self.ordinal != start.ordinal {
-            return Err(Error::OtherDevice(Box::new(OtherDevice {
+            return Err(Error::from(OtherDevice {
                 operation: "since",
                 what: "first mark",
                 kind: D::KIND,
                 found: start.ordinal,
                 needed: self.ordinal,
                 site: Site::caller(),
-            })));
+            }));
         }
         <D::Backend as Timing>::between(&start.time, &self.time)
     }

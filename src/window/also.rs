@@ -142,7 +142,7 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 fn bad_window(name: &'static str, fault: WindowFault, site: Site) -> Error {
-    Error::BadWindow(Box::new(BadWindow { name, fault, site }))
+    BadWindow { name, fault, site }.into()
 }
 
 impl<T: Element, W: World, K: WindowKind> fmt::Debug for SharedWindow<T, W, K> {

@@ -85,7 +85,7 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
     };
     core.agree(ready, (words, ()), ("close", site), |parts| {
         let (name, closing) = (core.health.name(), true);
-        Error::WindowsDiffer(Box::new(WindowsDiffer { name, closing, parts, site }))
+        Error::from(WindowsDiffer { name, closing, parts, site })
     })?;
     let registered = core.resources.take_window(&window.named.key)?;
     let id = registered.id;

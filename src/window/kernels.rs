@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use super::{LsaPointers, Team, Window, WindowKind, WindowPlace};
 use crate::backend::{Backend, Windows};
 use crate::communicator::{CanEnqueue, Core, State};
-use crate::error::{BadRange, Error, Site};
+use crate::error::{BadRange, Site};
 use crate::{AsRank, Communicator, Device, Element, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -143,8 +143,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let (core, site) = (&S::live(&self.body).core, Site::caller());
         if index >= team.size {
-            let range = BadRange { start: index, end: index + 1, len: team.size, site };
-            return Err(Error::BadRange(Box::new(range)));
+            return Err(BadRange { start: index, end: index + 1, len: team.size, site }.into());
         }
         endpoint(core, &place, EndpointOf::Member(team, index), site)
     }
@@ -181,8 +180,7 @@ fn endpoint<B: Backend, T: Element, W: World, K: WindowKind>(
         EndpointOf::Multicast => place.len_of(core.rank.index()),
     };
     if offset > len {
-        let range = BadRange { start: offset, end: offset, len, site };
-        return Err(Error::BadRange(Box::new(range)));
+        return Err(BadRange { start: offset, end: offset, len, site }.into());
     }
     B::endpoint(core.comm()?, id, of, offset * size_of::<T>())
 }

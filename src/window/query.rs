@@ -149,13 +149,12 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let site = Site::caller();
         let core = &mut S::live_mut(&mut self.body).core;
-        let span = memory.span().map_err(|range| Error::BadRange(Box::new(range)))?;
+        let span = memory.span().map_err(Error::from)?;
         let allocation = span.allocation();
         let (found, needed, kind) = (allocation.ordinal(), core.ordinal, W::Device::KIND);
         if found != needed {
             let (operation, what) = ("register_buffer", "memory");
-            let other = OtherDevice { operation, what, kind, found, needed, site };
-            return Err(Error::OtherDevice(Box::new(other)));
+            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
         }
         let lease = Lease::new(Lessee::Registration, allocation)
             .ok_or_else(|| NotAdoptable::new("register_buffer", AdoptFault::Lent, site))?;

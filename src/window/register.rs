@@ -156,8 +156,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
             let (found, needed, kind) = (allocation.ordinal(), core.ordinal, W::Device::KIND);
             if found != needed {
                 let (operation, what) = (OPERATION, "memory");
-                let other = OtherDevice { operation, what, kind, found, needed, site };
-                return Err(Error::OtherDevice(Box::new(other)));
+                return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
             }
             let uses = allocation.order.points(true)?;
             wait::until(&uses, Some(core.within()), OPERATION, site)
@@ -170,7 +169,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
     };
     let ((), id, lens) = core.agree(ready, (words, len), (OPERATION, site), |parts| {
         let (name, closing) = (core.health.name(), false);
-        Error::WindowsDiffer(Box::new(WindowsDiffer { name, closing, parts, site }))
+        Error::from(WindowsDiffer { name, closing, parts, site })
     })?;
     let Some(allocation) = allocation.cloned() else { return Err(ended(&core.health)) };
     allocation.order.enter_window();

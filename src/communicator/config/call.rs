@@ -185,14 +185,14 @@ impl CallConfig {
         let Op::Collective(collective) = op else { return Ok(op) };
         match self.fault(collective.name) {
             None => Ok(Op::Collective(Collective { config: Some(self), ..collective })),
-            Some(fault) => Err(Error::Unsupported(Box::new(Unsupported {
+            Some(fault) => Err(Error::from(Unsupported {
                 what: format!(
                     "{} with a `CallConfig` (at {})",
                     collective.name, collective.call.site
                 ),
                 needs: "one that NCCL takes".to_owned(),
                 found: fault,
-            }))),
+            })),
         }
     }
 
@@ -224,11 +224,11 @@ impl CallConfig {
         };
         let site = site.or_else(|| collectives().map(|(site, _)| site).next());
         let at = site.map_or_else(String::new, |site| format!(" (at {site})"));
-        Err(Error::Unsupported(Box::new(Unsupported {
+        Err(Error::from(Unsupported {
             what: format!("a group{at}"),
             needs: "one cluster size, and one launch event at most".to_owned(),
             found: fault,
-        })))
+        }))
     }
 
     pub(crate) fn has_event(&self) -> bool {

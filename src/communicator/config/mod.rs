@@ -156,7 +156,7 @@ impl CommConfig {
     pub(super) fn check(&self, rank: Rank, size: usize) -> Result<()> {
         let Some(fault) = self.fault() else { return Ok(()) };
         let (ranks, why) = (vec![rank], format!("asks for what no NCCL has: {fault}"));
-        Err(Error::InitFailed(Box::new(InitFailed { size, ranks, why })))
+        Err(Error::from(InitFailed { size, ranks, why }))
     }
 
     /// What it tells NCCL, beside the number of contexts and signals and the name.

@@ -87,13 +87,12 @@ impl Survivors {
     /// Does not wait, so it may be called under the lock.
     fn tell(&self, machine: &Machine, to: To) {
         let Some(wire) = &self.wire else { return };
-        let told = postcard::to_stdvec(&machine.told(to));
+        let told = machine.told(to);
         let to = match to {
             To::All => None,
             To::One(rank) => Some(Rank(rank)),
         };
-        // Numbers and texts always encode.
-        wire.tell(to, told.unwrap_or_default());
+        wire.send(to, &told);
     }
 
     /// A rank of this process comes.

@@ -84,7 +84,7 @@ fn load_first(gpu: &Gpu, kernel: &'static Kernel, site: Site) -> Result<Loaded> 
         Ok(loaded) => return Ok(loaded),
         Err(place) => place,
     };
-    let bad = |fault| Error::BadKernel(Box::new(BadKernel { kernel: kernel.name, fault, site }));
+    let bad = |fault| Error::from(BadKernel { kernel: kernel.name, fault, site });
     let loaded = code(gpu, kernel).and_then(|code| module(gpu, kernel, &code)).map_err(bad)?;
     place.get_or_init(|| Box::new(Entry { kernel, loaded, next: Place::new() }));
     Ok(loaded)
@@ -265,7 +265,7 @@ pub(super) unsafe fn run(
     let count = u32::try_from(blocks).ok().filter(|blocks| (1..=MOST).contains(blocks));
     let Some(count) = count.filter(|_| (1..=1024).contains(&threads)) else {
         let fault = KernelFault::Grid { blocks, threads };
-        return Err(Error::BadKernel(Box::new(BadKernel { kernel: kernel.name, fault, site })));
+        return Err(BadKernel { kernel: kernel.name, fault, site }.into());
     };
     gpu.bind()?;
     if grid.shared > 48 << 10 {

@@ -134,7 +134,7 @@ impl Clash {
             By::Put(put) => Some(put.health.clone()),
             By::Owner(_) => None,
         });
-        Some(Self { error: Error::Hazard(Box::new(hazard)), owner: put.owner.clone(), puts })
+        Some(Self { error: Error::from(hazard), owner: put.owner.clone(), puts })
     }
 
     /// Tells the ranks at their next host waits.

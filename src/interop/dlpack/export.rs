@@ -96,7 +96,7 @@ pub fn export<B: Exportable>(
     match (signed(shape), strides.and_then(|strides| signed(&strides))) {
         (Some(shape), Some(strides)) => Ok(Export { buffer, shape, strides }),
         _ => {
-            let error = Error::BadLength(Box::new(BadLength {
+            let error = Error::from(BadLength {
                 operation: "dlpack::export",
                 buffer: "exported",
                 dtype,
@@ -105,7 +105,7 @@ pub fn export<B: Exportable>(
                 because: format!("shape {shape:?}, {layout:?}"),
                 site,
                 collective: false,
-            }));
+            });
             Err(Failed { error, value: buffer })
         }
     }
@@ -233,11 +233,11 @@ fn device<D: Device>(ordinal: u32) -> Result<DLDevice> {
     match D::KIND {
         "host" => Ok(DLDevice { device_type: Kind::kDLCPU, device_id: 0 }),
         "cuda" => Ok(DLDevice { device_type: Kind::kDLCUDA, device_id: ordinal.cast_signed() }),
-        kind => Err(Error::Unsupported(Box::new(Unsupported {
+        kind => Err(Error::from(Unsupported {
             what: "a tensor for another library".to_owned(),
             needs: "memory of the host or of a GPU".to_owned(),
             found: format!("memory of `{kind}`"),
-        }))),
+        })),
     }
 }
 

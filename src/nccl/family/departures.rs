@@ -46,7 +46,7 @@ impl Family {
         if how == Departure::Survives {
             drop(state);
             let (name, by, why) = (self.name, Rank::at(rank), why.to_owned());
-            return self.ended(&Error::Revocation(Box::new(Revocation { name, by, why })));
+            return self.ended(&Error::from(Revocation { name, by, why }));
         }
         let left = Left { rank, why: why.to_owned(), finished: how == Departure::Finished };
         match state.left.iter_mut().find(|known| known.rank == rank) {
@@ -94,7 +94,7 @@ impl Family {
         let mut lost: Vec<_> = lost.to_vec();
         lost.sort_by_key(|left| left.finished);
         let lost: Vec<_> = lost.iter().map(|left| (Rank::at(left.rank), &*left.why)).collect();
-        Error::PeerFailed(Box::new(PeerFailed::new(self.name, &lost, during)))
+        PeerFailed::new(self.name, &lost, during).into()
     }
 
     /// Ranks that ended regularly and called less than `rank` did, so that a call of `rank`'s never
@@ -122,7 +122,7 @@ impl Family {
             others().find_map(|from| {
                 let (why, during) = (self.unreceived(from, rank)?.to_string(), "finish".to_owned());
                 let lost = [(Rank::at(from), &*why)];
-                Some(Error::PeerFailed(Box::new(PeerFailed::new(self.name, &lost, during))))
+                Some(PeerFailed::new(self.name, &lost, during).into())
             })
         })
     }

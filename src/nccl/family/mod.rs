@@ -230,7 +230,7 @@ impl Family {
             if started.elapsed() >= limit {
                 let ranks = missing.into_iter().map(Rank::at).collect();
                 let why = "did not tell NCCL's id within the deadline".into();
-                return Err(Error::InitFailed(Box::new(InitFailed { size, ranks, why })));
+                return Err(InitFailed { size, ranks, why }.into());
             }
             std::thread::sleep(EVERY);
         }
@@ -340,7 +340,7 @@ impl Family {
             // Writing to a string succeeds.
             let _ = write!(report, "; also inside NCCL: {}", elsewhere.join(", "));
         }
-        let error = Error::Timeout(Box::new(Timeout { operation, site, waited, deadline, report }));
+        let error = Error::from(Timeout { operation, site, waited, deadline, report });
         log::error!("rank {rank} of {}: {error}", self.name);
         health.fail(error);
     }
@@ -397,8 +397,7 @@ impl Family {
     pub(super) fn process_ends(&self) {
         for health in self.members.iter().filter_map(Member::health) {
             let why = "the process ends".to_owned();
-            let aborted = Abort { why, by: health.rank(), at: Site::caller() };
-            health.fail(Error::Abort(Box::new(aborted)));
+            health.fail(Abort { why, by: health.rank(), at: Site::caller() }.into());
         }
     }
 }

@@ -103,6 +103,6 @@ impl Family {
         let (by, reason) = (Rank::at(stuck.by), stuck.reason.clone());
         let name = self.name;
         drop(state);
-        Some(Error::Refused(Box::new(Refused { name, call: call?, by, reason })))
+        Some(Refused { name, call: call?, by, reason }.into())
     }
 }

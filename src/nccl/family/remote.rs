@@ -257,8 +257,7 @@ impl Listener for Family {
                 let known = calls.iter().filter(|(rank, _)| (*rank as usize) < self.size());
                 let calls = known.filter_map(|(rank, word)| Some((Rank(*rank), word.call()?)));
                 let calls = calls.collect();
-                let mismatch = Mismatch { name: self.name, what, calls, ended: true };
-                self.ended(&Error::Mismatch(Box::new(mismatch)));
+                self.ended(&Error::from(Mismatch { name: self.name, what, calls, ended: true }));
             }
         }
     }
@@ -266,7 +265,7 @@ impl Listener for Family {
     fn left_out(&self, why: &str) {
         let Some(remote) = &self.remote else { return };
         let (name, rank, why) = (self.name, Rank::at(remote.own), why.to_owned());
-        self.ended(&Error::Excluded(Box::new(Excluded { name, rank, why, site: None })));
+        self.ended(&Error::from(Excluded { name, rank, why, site: None }));
     }
 
     fn died(&self, rank: Rank, why: &str) {
