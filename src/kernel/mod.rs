@@ -15,9 +15,11 @@ mod views;
 
 #[doc(hidden)]
 pub use argument::{
-    Argument, ArgumentOn, Arguments, ArgumentsOn, HeldArgument, HeldArguments, HeldMemory, ReadAs,
-    RunsWithMemoryOf, Shown, SliceOf, Value, WrittenAs, value,
+    Argument, Arguments, HeldArgument, HeldArguments, HeldMemory, ReadAs, RunsWithMemoryOf, Shown,
+    SliceOf, Value, WrittenAs, value,
 };
+// Nobody else can implement it: what a launch shows of its arguments is taken at its word.
+use argument::ArgumentsOn;
 pub use declaration::Scalar;
 #[cfg(feature = "cuda")]
 pub(crate) use declaration::cuda_name;
@@ -70,18 +72,14 @@ pub use crate::Cuda as Gpu;
 #[derive(Debug)]
 pub struct Gpu<T>(PhantomData<T>);
 
-/// What [`kernel!`](crate::kernel!) declares.
-///
-/// # Safety
-/// The bodies of the kernel take what its parameters are. What the one for GPUs does with them is right
-/// whatever the lengths: it stays within its slices, and writes only what is written by its parameters.
+/// What [`kernel!`](crate::kernel!) declares. It promises nothing: [`Launch::new`] does.
 #[doc(hidden)]
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no kernel",
     label = "no kernel",
     note = "`kernel! {{ .. }}` declares one"
 )]
-pub unsafe trait Declared {
+pub trait Declared {
     /// The kernel.
     const KERNEL: &'static Kernel;
 }
@@ -115,14 +113,29 @@ pub struct Launch<K, A, D> {
 }
 
 impl<K, A, D> Launch<K, A, D> {
+    /// A launch on any device that the kernel has a body for.
+    ///
     /// # Safety
-    /// The arguments are those that the kernel's parameters say, one for each, in their order.
+    /// The kernel's bodies take what its parameters are, and the arguments are those, one for each, in their
+    /// order. Whatever their lengths, the body for GPUs stays within its slices and writes only those that its
+    /// parameters write.
     #[doc(hidden)]
     pub unsafe fn new(arguments: A) -> Self
     where
         K: Declared,
     {
         Self { arguments, grid: Grid::default(), kernel: K::KERNEL, types: PhantomData }
+    }
+
+    /// A launch on the host, where the body finds out what its arguments are. Nothing is promised, so a body
+    /// for GPUs is left out.
+    #[doc(hidden)]
+    pub fn on_host(arguments: A) -> Self
+    where
+        K: Declared,
+    {
+        let kernel = const { &Kernel { cuda: None, ..*K::KERNEL } };
+        Self { arguments, grid: Grid::default(), kernel, types: PhantomData }
     }
 
     /// On GPUs: so many blocks of so many threads, instead of what the kernel declares.

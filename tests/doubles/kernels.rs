@@ -235,6 +235,18 @@ kernel! {
 
 impl<T> kernel::RunsOn<Cuda<T>> for of_the_host {}
 
+/// In the words of `kernel!`, with CUDA that nobody promised anything of.
+struct ByHand;
+
+impl kernel::Declared for ByHand {
+    const KERNEL: &'static kernel::Kernel = &kernel::Kernel {
+        cuda: <broken as kernel::Declared>::KERNEL.cuda,
+        ..*<of_the_host as kernel::Declared>::KERNEL
+    };
+}
+
+impl<T> kernel::RunsOn<Cuda<T>> for ByHand {}
+
 /// A program in safe code can say that a kernel has a body that it has not.
 #[test]
 fn a_body_that_is_not_there_is_not_loaded() {
@@ -242,6 +254,9 @@ fn a_body_that_is_not_there_is_not_loaded() {
         let device = Gpu::any(0)?;
         let (stream, mut y) = (device.stream()?, device.zeros::<f32>(3)?);
         let (found, text) = fault(stream.run(of_the_host(&mut y)));
+        assert!(matches!(found, KernelFault::NotLoaded { .. }), "{text}");
+        let by_hand = kernel::Launch::<ByHand, _, _>::on_host((y.slice_mut(0..3),));
+        let (found, text) = fault(stream.run(by_hand));
         assert!(matches!(found, KernelFault::NotLoaded { .. }), "{text}");
         twice(&device, &stream)
     });

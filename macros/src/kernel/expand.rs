@@ -164,14 +164,17 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// The launch, by the program's own word `unsafe` where its body is in CUDA: so a crate that forbids the word
-/// has none, and lints that look for it find it. Without such a body there is nothing to promise.
+/// The launch. What is written here has no word `unsafe` but the program's own, before its body in CUDA: no
+/// lint would look at another. So a crate that forbids the word launches nothing on a GPU, whatever it puts in
+/// the place of the paths written here.
 fn launch(krate: &TokenStream, kernel: &Kernel, arguments: &Ident) -> TokenStream {
-    let place = kernel.cuda.as_ref().map_or_else(Span::mixed_site, |source| source.word);
-    let word = Ident::new("unsafe", place);
+    let Some(Source { word, .. }) = kernel.cuda else {
+        return quote!(#krate::kernel::Launch::on_host(#arguments));
+    };
     let call = quote!(#krate::kernel::Launch::new(#arguments));
     let mut block = Group::new(Delimiter::Brace, call);
-    block.set_span(place);
+    block.set_span(word);
+    let word = Ident::new("unsafe", word);
     quote!(#word #block)
 }
 
@@ -244,9 +247,8 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let threads = launch.threads.clone().unwrap_or_else(|| quote!(256));
     let needs = launch.needs.unwrap_or(0);
     let itself = itself(kernel);
-    let word = Ident::new("unsafe", Span::mixed_site());
     quote! {
-        #word impl<#generics> #krate::kernel::Declared for #itself {
+        impl<#generics> #krate::kernel::Declared for #itself {
             const KERNEL: &'static #krate::kernel::Kernel = &#krate::kernel::Kernel {
                 name: #text,
                 parameters: &[#(#parameters),*],

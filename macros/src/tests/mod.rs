@@ -10,6 +10,7 @@ mod random;
 mod deep;
 mod mistakes;
 mod mutated;
+mod promised;
 mod same;
 mod schedules;
 mod source;
