@@ -1,14 +1,15 @@
 //! Plans that are deeper or larger than plans are: each is refused where it is made, in little time and memory,
 //! and nothing of it overflows a stack.
 
+use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash};
 
 use serde::Serialize;
-use typed_nccl_plan::build::{Guard, Number, Peer, PlanBuilder, Refused, at, either, ring};
+use typed_nccl_plan::build::{Guard, Number, Peer, PlanBuilder, Refused, at, chain, either, ring};
 use typed_nccl_plan::check::check;
 use typed_nccl_plan::ir::{
-    Cases, Comparison, Condition, Expr, Location, Loop, LoopId, Peer as IrPeer, Plan, Step,
-    StepKind, When,
+    Cases, Comparison, Condition, Expr, Location, Loop, LoopId, Peer as IrPeer, Plan, Reduction,
+    Step, StepKind, When,
 };
 use typed_nccl_plan::verdict::{ProblemKind, Rejected};
 
@@ -194,6 +195,102 @@ fn bytes_of_nested_steps() {
         let why = postcard::from_bytes::<Step>(&bytes).expect_err("it is too deep");
         assert_eq!(why, postcard::Error::SerdeDeCustom);
     }
+}
+
+/// Whatever numbers a plan has, it is checked or refused.
+#[test]
+fn numbers_at_the_ends_of_64_bits() {
+    type Declare = fn(&mut PlanBuilder, i64);
+    let all: [Declare; 10] = [
+        |plan, end| {
+            let (n, net) = (plan.ranks(2..), plan.stream("net"));
+            let (a, b) = (plan.in_out::<f64>("a", end), plan.in_out::<f64>("b", n * end));
+            plan.on(net).all_gather(a, b);
+        },
+        |plan, end| {
+            let (n, net) = (plan.ranks(2..), plan.stream("net"));
+            let (a, b) = (plan.in_out::<f64>("a", end), plan.in_out::<f64>("b", end));
+            let r = plan.rank();
+            plan.on(net).transfer(a.chunk(n, r), ring(1), b.chunk(n, (r + 1) % n));
+        },
+        |plan, end| turns(plan, end.saturating_sub(2)..end, true),
+        |plan, end| turns(plan, end..end.saturating_add(2), true),
+        |plan, end| turns(plan, i64::MIN..end, false),
+        |plan, end| {
+            plan.ranks(end..);
+            all_reduced(plan);
+        },
+        |plan, end| {
+            plan.ranks(2..);
+            let (count, m) = (plan.list("list", end, 1..), plan.param("m", end..));
+            let (net, a) = (plan.stream("net"), plan.in_out::<f64>("a", count.at(m)));
+            plan.on(net).all_reduce_in_place(a, Reduction::Sum);
+        },
+        |plan, end| {
+            plan.ranks(2..);
+            let (net, a) = (plan.stream("net"), plan.array(end).in_out::<f64>("a", |i| i));
+            plan.on(net).all_reduce_in_place(a.at(0), Reduction::Sum);
+        },
+        |plan, end| {
+            let (n, net) = (plan.ranks(2..), plan.stream("net"));
+            let (a, b) = (plan.input::<f64>("a", 4), plan.output::<f64>("b", 4));
+            let zero = n - n;
+            for peer in [ring(end), chain(end), at(end), ring(zero - end - 1), at(zero + end)] {
+                plan.on(net).transfer(a, peer, b);
+            }
+        },
+        |plan, end| {
+            plan.ranks(2..);
+            let (net, signal) = (plan.stream("net"), plan.signal("s"));
+            plan.window().in_out::<f32>("w", 4);
+            plan.on(net).signal(signal, ring(1));
+            plan.on(net).wait([signal.from(ring(-1)).times(end)]);
+        },
+    ];
+    fn all_reduced(plan: &mut PlanBuilder) {
+        let (net, a) = (plan.stream("net"), plan.in_out::<f64>("a", 1));
+        plan.on(net).all_reduce_in_place(a, Reduction::Sum);
+    }
+    fn turns(plan: &mut PlanBuilder, range: std::ops::Range<i64>, reverse: bool) {
+        plan.ranks(2..);
+        let (net, a) = (plan.stream("net"), plan.in_out::<f64>("a", 1));
+        let body = |plan: &mut PlanBuilder, _: Number| {
+            plan.on(net).all_reduce_in_place(a, Reduction::Sum);
+        };
+        match reverse {
+            true => plan.for_each_reversed("i", range, body),
+            false => plan.for_each("i", range, body),
+        }
+    }
+    for declare in all {
+        for end in [i64::MAX, i64::MAX / 8 + 1, 1 << 62, i64::MIN, i64::MIN + 1] {
+            let mut plan = PlanBuilder::new("ends");
+            declare(&mut plan, end);
+            if let Ok(plan) = plan.unchecked()
+                && let Err(rejected) = check(&plan)
+            {
+                assert!(!rejected.problems.is_empty());
+            }
+        }
+    }
+}
+
+/// Each has a counter of its own.
+#[test]
+fn thousands_of_loops_over_one_name() {
+    let mut plan = PlanBuilder::new("loops");
+    plan.ranks(1..);
+    for name in ["i", "i_3", "i"] {
+        plan.for_each(name, 0..1, |_, _| ());
+    }
+    for _ in 0..20_000 {
+        plan.for_each("i", 0..1, |_, _| ());
+    }
+    let plan = plan.unchecked().expect("a plan");
+    assert_eq!(plan.validate(), []);
+    let names = plan.counters.iter().map(|counter| &*counter.name);
+    assert!(names.clone().take(5).eq(["i", "i_3", "i_2", "i_4", "i_5"]));
+    assert_eq!(names.collect::<HashSet<_>>().len(), 20_003);
 }
 
 /// As deep as plans may be, in everything at once: a thread's stack bears all that is done with it.

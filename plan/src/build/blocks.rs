@@ -91,12 +91,17 @@ impl PlanBuilder<Open> {
     #[track_caller]
     pub(crate) fn counter(&mut self, name: &str) -> LoopId {
         let at = self.here();
+        let taken = &mut self.state.counters;
         let mut own = name.to_owned();
-        let mut number = 2;
-        while self.plan.counters.iter().any(|counter| counter.name == own) {
-            own = format!("{name}_{number}");
-            number += 1;
+        // A plan may have thousands of loops over `i`: the search goes on where it ended.
+        if let Some(mut number) = taken.get(name).copied() {
+            while taken.contains_key(&own) {
+                number += 1;
+                own = format!("{name}_{number}");
+            }
+            taken.insert(name.to_owned(), number);
         }
+        taken.insert(own.clone(), 1);
         self.plan.counters.push(Named { name: own, at });
         LoopId(id(&self.plan.counters))
     }

@@ -56,6 +56,8 @@ pub use ranks::{Axis, Communicator};
 pub use span::{Count, Span};
 pub use windows::{Awaited, Put, Signal};
 
+use std::collections::HashMap;
+
 use arena::{Arena, Stamp};
 
 use crate::check::Accepted;
@@ -78,6 +80,8 @@ pub struct Open {
     depth: usize,
     /// How many parts the numbers and conditions have that are written down.
     parts: usize,
+    /// The names of counters, each with the last number that was put behind it.
+    counters: HashMap<String, usize>,
 }
 
 /// A builder whose plan is checked, and changes no more.
@@ -127,7 +131,13 @@ impl PlanBuilder<Open> {
         };
         let mut builder = Self {
             plan,
-            state: Open { arena: Arena::new(), faults: Vec::new(), depth: 0, parts: 0 },
+            state: Open {
+                arena: Arena::new(),
+                faults: Vec::new(),
+                depth: 0,
+                parts: 0,
+                counters: HashMap::new(),
+            },
         };
         let (name, at) = ("world".to_owned(), builder.here());
         builder.plan.communicators.push(ir::Communicator { name, axes: Vec::new(), at });

@@ -185,7 +185,7 @@ impl<'a> Chooser<'a> {
         let first = allowed.first().unwrap_or(1).max(1);
         let few = if alone { FIRST } else { 3 };
         let last = if alone { SMALL } else { 16 };
-        values.extend((first..).take(few).map(|value| (value, 0)));
+        values.extend((first..=MOST_RANKS).take(few).map(|value| (value, 0)));
         values.extend((first..=last).map(|value| (value, if value <= 16 { 1 } else { 3 })));
         values.extend(SPREAD.into_iter().filter(|_| alone).map(|value| (value, 2)));
         values.extend(self.special(axis));

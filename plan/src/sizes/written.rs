@@ -42,7 +42,7 @@ impl Written {
             numbers.retain(|number| (2..=MOST).contains(number));
         }
         for distances in &mut written.distances {
-            distances.retain(|by| (1..=MOST).contains(&by.abs()));
+            distances.retain(|&by| by != 0 && (-MOST..=MOST).contains(&by));
         }
         written
     }

@@ -151,7 +151,10 @@ impl Walk<'_> {
             } else {
                 self.steps(&step.body, active);
             }
-            value += if reverse { -1 } else { 1 };
+            // Past the ends of 64 bits there is no further turn.
+            let next = value.checked_add(if reverse { -1 } else { 1 });
+            let Some(next) = next else { break };
+            value = next;
         }
         self.counters[counter] = None;
     }
