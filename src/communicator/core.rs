@@ -481,6 +481,6 @@ fn aborted(why: &str) -> Change {
 #[cold]
 pub(crate) fn ended(health: &Health) -> Error {
     let (why, by) = ("the communicator has ended".to_owned(), health.rank());
-    let aborted = crate::error::Abort { why, by, at: Site::caller() };
+    let aborted = crate::error::Abort { why, by, at: Site::nowhere() };
     Error::from(aborted).numbered(health.generation())
 }

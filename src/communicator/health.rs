@@ -330,7 +330,7 @@ impl Health {
     /// What is wrong, or that it was aborted.
     fn cause_or(&self, why: &str) -> Error {
         self.fault().unwrap_or_else(|| {
-            let (why, by, at) = (why.to_owned(), self.rank, Site::caller());
+            let (why, by, at) = (why.to_owned(), self.rank, Site::nowhere());
             Error::from(Abort { why, by, at })
         })
     }

@@ -125,7 +125,7 @@ impl<B: Backend> Orphan for Dropped<B> {
         // What it says of itself comes first: the others would take its end for a call of its own.
         let Some(why) = self.leaving.why() else { return false };
         if self.ticket.is_none() && B::is_idle(comm) {
-            let site = Site::caller();
+            let site = Site::nowhere();
             self.ticket = Some(control.post(FINISH, site, Vec::new()));
         }
         let collected = match self.ticket {

@@ -130,7 +130,6 @@ impl fmt::Display for Excluded {
 
 /// Somebody asked for an abort.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("aborted by rank {by} (at {at}): {why}")]
 pub struct Abort {
     /// The reason given.
     pub why: String,
@@ -138,6 +137,16 @@ pub struct Abort {
     pub by: Rank,
     /// Where the request was made.
     pub at: Site,
+}
+
+impl fmt::Display for Abort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { why, by, at } = self;
+        match at.is_known() {
+            true => write!(f, "aborted by rank {by} (at {at}): {why}"),
+            false => write!(f, "aborted by rank {by}: {why}"),
+        }
+    }
 }
 
 /// The communicator could not be made.

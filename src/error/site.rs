@@ -71,6 +71,16 @@ impl Site {
         Self(NonNull::from(place).cast().map_addr(|address| address | ELSEWHERE))
     }
 
+    /// No line of the program: what happened was nobody's call.
+    pub(crate) fn nowhere() -> Self {
+        Self::elsewhere("", 0, 0)
+    }
+
+    /// Whether it is a line of some program.
+    pub(crate) fn is_known(self) -> bool {
+        !self.file().is_empty()
+    }
+
     /// As one word, for places that are read while they are written.
     #[inline]
     #[cfg(feature = "cuda")]
@@ -132,8 +142,10 @@ impl Hash for Site {
 /// `trainer.rs:41`
 impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (file, line, _) = self.parts();
-        write!(f, "{file}:{line}")
+        match self.parts() {
+            ("", ..) => f.write_str("no line of the program"),
+            (file, line, _) => write!(f, "{file}:{line}"),
+        }
     }
 }
 

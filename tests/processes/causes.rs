@@ -45,6 +45,16 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "a_program_that_exits_shows_no_line_of_the_library",
+        program: fails,
+        test: |run| {
+            let ended = fail(run, "exits", "returns it", 1);
+            let said = String::from_utf8_lossy(&ended.stderr);
+            let told = "rank 1 left: aborted by rank 1: the process ends";
+            assert!(said.contains(told) && !said.contains("at src/"), "{said}");
+        },
+    },
+    Test {
         name: "the_launcher_that_lets_the_others_go_on_ends_with_the_first_cause",
         program: fails,
         test: |run| {

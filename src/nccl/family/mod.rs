@@ -333,7 +333,7 @@ impl Family {
         let (Some(health), Some(seen)) = (member.health(), member.seen.get()) else { return };
         let (deadline, call) = (seen.limits.now().of, self.of(rank).last());
         let operation = call.map_or("a call of NCCL", |call| call.operation.name());
-        let site = call.map_or_else(Site::caller, |call| call.site);
+        let site = call.map_or_else(Site::nowhere, |call| call.site);
         let mut report =
             format!("its thread is inside NCCL, which waits for other ranks: {}", self.report());
         if !elsewhere.is_empty() {
@@ -397,7 +397,7 @@ impl Family {
     pub(super) fn process_ends(&self) {
         for health in self.members.iter().filter_map(Member::health) {
             let why = "the process ends".to_owned();
-            health.fail(Abort { why, by: health.rank(), at: Site::caller() }.into());
+            health.fail(Abort { why, by: health.rank(), at: Site::nowhere() }.into());
         }
     }
 }
