@@ -366,8 +366,8 @@ unsafe impl Operations for NullBackend {
             return Ok(());
         }
         let op = match op {
-            Reduction::BuiltIn(name) => op_number(*name),
-            Reduction::Made(operator) => **operator,
+            Reduction::<Self>::BuiltIn(name) => op_number(*name),
+            Reduction::<Self>::Made(operator) => **operator,
         };
         // SAFETY: the null library's function asks for nothing.
         let status = unsafe {
