@@ -1,5 +1,5 @@
-//! Arguments of a launch: what they are before it is enqueued, and what a queue holds of them. A device that
-//! takes them at the call holds nothing.
+//! Launch arguments: their form before they are enqueued, and the form that a queue holds. A device
+//! that consumes them during the call holds nothing.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::{DType, Device, Element, Elements, Readable, Result, Slice, SliceMut,
 #[derive(Clone, Copy, Debug)]
 pub struct Value<T>(pub(super) T);
 
-/// A value.
+/// Wraps a value as an argument.
 pub fn value<T: Scalar>(value: T) -> Value<T> {
     Value(value)
 }
@@ -27,7 +27,7 @@ pub fn value<T: Scalar>(value: T) -> Value<T> {
     note = "allocate with `stream.device()` or `comm.device()`; host values are copied there with `from_slice`"
 )]
 pub trait ReadAs<T, D: Device> {
-    /// It, for an argument.
+    /// The elements, as an argument.
     fn read(&self) -> Slice<'_, T, D>;
 }
 
@@ -51,7 +51,7 @@ where
     note = "allocate with `stream.device()` or `comm.device()`, and take views with `slice_mut`"
 )]
 pub trait WrittenAs<T, D: Device> {
-    /// It, for an argument.
+    /// The elements, as an argument.
     fn write(&mut self) -> SliceMut<'_, T, D>;
 }
 
@@ -68,7 +68,8 @@ where
     }
 }
 
-/// Elements of the type that a kernel declares. Which of both is known first tells the other.
+/// Elements of the type that a kernel declares. Type inference runs either way: from the kernel to
+/// the argument or back.
 #[diagnostic::on_unimplemented(
     message = "the kernel takes `[{T}]` here, and this memory holds `{Self}`",
     label = "other elements than the kernel declares",
@@ -78,8 +79,8 @@ pub trait SliceOf<T> {}
 
 impl<T> SliceOf<T> for [T] {}
 
-/// The device of a stream, which is that of its kernels' memory. The stream tells it, not the memory: what
-/// is elsewhere is told where it is given.
+/// The device of a stream, which is that of its kernels' memory. Inferred from the stream rather
+/// than from the memory, so that an argument on another device is reported where it is passed.
 #[diagnostic::on_unimplemented(
     message = "a kernel on `{Self}` cannot work on memory of `{F}`",
     label = "memory of another device than the stream's",
@@ -89,79 +90,76 @@ pub trait RunsWithMemoryOf<F: Device>: Device<Backend = F::Backend> {}
 
 impl<D: Device> RunsWithMemoryOf<D> for D {}
 
-/// What a launch shows of one argument when it runs.
+/// One launch argument as its kernel receives it.
 #[derive(Debug)]
 pub enum Shown<'v, B: Backend> {
     /// A value.
     Scalar {
-        /// Its bytes.
         bytes: &'v [u8],
-        /// What its type is called in C++.
+        /// Its type's name in C++.
         cuda: &'static str,
     },
-    /// Part of a block.
+    /// Part of a block of memory.
     Memory {
-        /// The block.
         block: &'v B::Block,
-        /// From this byte on.
+        /// Offset in bytes.
         offset: usize,
-        /// So many elements.
+        /// How many elements.
         len: usize,
-        /// Of this type.
         dtype: DType,
-        /// Whether they are written.
+        /// Whether the kernel writes them.
         write: bool,
     },
     /// A device communicator.
     Comm(&'v Shared<B>),
-    /// One of its barriers.
+    /// A barrier of a device communicator.
     Barrier {
-        /// Whose.
+        /// Its device communicator.
         dev: &'v Shared<B>,
         /// Its number.
         index: &'v u32,
     },
-    /// A window, or a part of one.
+    /// A window, or part of one.
     Windowed(&'v HeldWindow<B>),
 }
 
 /// Arguments that were checked.
 pub trait Arguments<B: Backend> {
-    /// What a queue holds of them.
+    /// The form that a queue holds.
     type Held: HeldArguments<B>;
 
-    /// Shows each.
+    /// Visits each argument.
     fn each<'v>(&'v self, each: impl FnMut(Shown<'v, B>));
 
-    /// Takes hold of them.
+    /// Converts into the form that a queue holds.
     fn hold(self) -> Self::Held;
 }
 
 /// One argument that was checked.
 pub trait Argument<B: Backend> {
-    /// What a queue holds of it.
+    /// The form that a queue holds.
     type Held: HeldArgument<B>;
 
-    /// Shows it.
+    /// The argument as its kernel receives it.
     fn show(&self) -> Shown<'_, B>;
 
-    /// Takes hold of it.
+    /// Converts into the form that a queue holds.
     fn hold(self) -> Self::Held;
 }
 
-/// Arguments, held by a queue.
+/// Arguments held by a queue.
 pub trait HeldArguments<B: Backend>: Arguments<B> + Send + Sync + 'static {}
 
 impl<B: Backend, A: Arguments<B> + Send + Sync + 'static> HeldArguments<B> for A {}
 
-/// One argument, held by a queue.
+/// One argument held by a queue.
 pub trait HeldArgument<B: Backend>: Argument<B> + Send + Sync + 'static {}
 
 impl<B: Backend, A: Argument<B> + Send + Sync + 'static> HeldArgument<B> for A {}
 
 /// One argument of a launch on `D`.
 pub trait ArgumentOn<D: Device> {
-    /// It, once it was checked.
+    /// The argument, checked.
     type Checked<'a>: Argument<D::Backend>
     where
         Self: 'a;
@@ -169,10 +167,10 @@ pub trait ArgumentOn<D: Device> {
     /// Checks it.
     fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>>;
 
-    /// The memory, and whether it is written.
+    /// Its memory, and whether the kernel writes it.
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)>;
 
-    /// Keeps what could end on another thread from ending until the launch is booked.
+    /// Keeps anything that could end on another thread alive until the launch is recorded.
     fn enter<'a>(
         &'a self,
         stream: &StreamAccess<'a, D>,
@@ -185,7 +183,7 @@ pub trait ArgumentOn<D: Device> {
 
 /// All arguments of a launch on `D`.
 pub trait ArgumentsOn<D: Device> {
-    /// They, once they were checked.
+    /// The arguments, checked.
     type Checked<'a>: Arguments<D::Backend>
     where
         Self: 'a;
@@ -193,7 +191,7 @@ pub trait ArgumentsOn<D: Device> {
     /// Checks them.
     fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>>;
 
-    /// Each one's memory, and whether it is written.
+    /// The memory of each, and whether the kernel writes it.
     fn used(
         &self,
         each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
@@ -212,7 +210,7 @@ impl<T: Scalar, B: Backend> Argument<B> for Value<T> {
 
     fn show(&self) -> Shown<'_, B> {
         let start = std::ptr::from_ref(&self.0).cast();
-        // SAFETY: numbers have no padding, so all bytes of one are initialised.
+        // SAFETY: numbers have no padding, so all of their bytes are initialised.
         let bytes = unsafe { std::slice::from_raw_parts(start, size_of::<T>()) };
         Shown::Scalar { bytes, cuda: T::CUDA }
     }
@@ -234,7 +232,7 @@ impl<D: Device, T: Scalar> ArgumentOn<D> for Value<T> {
     }
 }
 
-/// Memory that was checked.
+/// Checked memory.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
 pub struct Memory<'a, B: Backend> {
     span: Span<'a, B>,
@@ -266,7 +264,7 @@ impl<B: Backend> Argument<B> for Memory<'_, B> {
     }
 }
 
-/// Memory, held by a queue.
+/// Memory held by a queue.
 pub struct HeldMemory<B: Backend> {
     held: Held<B>,
     dtype: DType,
@@ -323,7 +321,7 @@ impl<D: Device, T: Element> ArgumentOn<D> for SliceMut<'_, T, D> {
     }
 }
 
-/// What a graph holds is shown at each launch of it.
+/// A graph shares what it holds with each of its launches.
 impl<B: Backend, H: HeldArguments<B>> Arguments<B> for Arc<H> {
     type Held = Self;
 

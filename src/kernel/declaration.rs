@@ -1,66 +1,65 @@
-//! A kernel as data: what [`kernel!`](crate::kernel!) makes of its tokens.
+//! A kernel as data: the output of [`kernel!`](crate::kernel!).
 
 use super::{Extents, Views};
 use crate::{DType, Element};
 
-/// What one `kernel!` declares, for one choice of its types.
+/// One kernel, for one choice of its type parameters.
 #[derive(Debug)]
 pub struct Kernel {
     /// Its name, in Rust and in CUDA.
     pub name: &'static str,
-    /// Its arguments, in their order.
+    /// Its parameters, in order.
     pub parameters: &'static [Parameter],
-    /// Types that the source goes by, as `T`.
+    /// Types that the source names by parameter, such as `T`.
     pub types: &'static [(&'static str, DType)],
-    /// What GPUs run.
+    /// The body for GPUs.
     pub cuda: Option<Source>,
-    /// What the host runs.
+    /// The body for the host.
     pub host: Option<fn(Views<'_>)>,
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: u32,
-    /// Blocks of a grid; else enough for the longest slice.
+    /// Blocks of the grid; by default enough for the longest slice.
     pub blocks: Option<fn(Extents<'_>) -> usize>,
-    /// The oldest architecture that the source fits, as 90 for compute capability 9.0.
+    /// The oldest architecture that the source supports: 90 for compute capability 9.0.
     pub needs: u32,
 }
 
-/// The text of a kernel.
+/// The source of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Source {
     /// The text.
     pub text: &'static str,
-    /// What it is.
+    /// How to compile it.
     pub kind: SourceKind,
-    /// The file that it stands in, or that declares it.
+    /// The file that contains or declares it.
     pub file: &'static str,
-    /// The line where it begins.
+    /// The line on which it begins.
     pub line: u32,
 }
 
-/// What a source is.
+/// The form of a source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceKind {
     /// The body of the kernel's function, in CUDA C++.
     Body,
     /// A whole translation unit of CUDA C++.
     Unit,
-    /// PTX, which the driver compiles.
+    /// PTX, compiled by the driver.
     Ptx,
 }
 
-/// One argument.
+/// One parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
     pub ty: Type,
 }
 
-/// What an argument is to a source.
+/// A parameter's type in the source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
-    /// A value: its name in C++, and its element type if it has one.
+    /// A value: its type in C++, and its element type if it has one.
     Scalar(&'static str, Option<DType>),
     /// `const T*`, and a length.
     Read(DType),
@@ -68,11 +67,11 @@ pub enum Type {
     Write(DType),
     /// `ncclDevComm`, by value.
     Comm,
-    /// A number.
+    /// The index of a barrier.
     Barrier,
     /// `ncclWindow_t`, and a length.
     Windowed(DType),
-    /// `ncclWindow_t`, where the part begins, and its length.
+    /// `ncclWindow_t`, the offset of the part, and its length.
     PartOfWindow(DType),
 }
 
@@ -82,12 +81,12 @@ impl Parameter {
         Self { name, ty: Type::Scalar(T::CUDA, T::ELEMENT) }
     }
 
-    /// A slice that is read.
+    /// A slice that the kernel reads.
     pub const fn read<T: Element>(name: &'static str) -> Self {
         Self { name, ty: Type::Read(T::DTYPE) }
     }
 
-    /// A slice that is written.
+    /// A slice that the kernel writes.
     pub const fn write<T: Element>(name: &'static str) -> Self {
         Self { name, ty: Type::Write(T::DTYPE) }
     }
@@ -102,7 +101,7 @@ impl Parameter {
         Self { name, ty: Type::Barrier }
     }
 
-    /// A part of a window.
+    /// Part of a window.
     pub const fn window_slice<T: Element>(name: &'static str) -> Self {
         Self { name, ty: Type::PartOfWindow(T::DTYPE) }
     }
@@ -113,17 +112,17 @@ impl Parameter {
     }
 }
 
-/// A value that a kernel takes: an [`Element`], `bool` or `usize`.
+/// A value that a kernel can take: an [`Element`], `bool` or `usize`.
 ///
 /// # Safety
-/// `CUDA` names a type of C++ of the same size, for which the bytes of a value are a value.
+/// `CUDA` names a C++ type of the same size, for which the bytes of a value are valid.
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot take a `{Self}` by value",
     label = "not a number that CUDA and Rust both have",
     note = "scalars of a kernel are the element types, `bool` and `usize`; memory is taken as `&[T]` or `&mut [T]`"
 )]
 pub unsafe trait Scalar: Copy + Send + Sync + 'static {
-    /// What it is called in CUDA C++.
+    /// Its name in CUDA C++.
     #[doc(hidden)]
     const CUDA: &'static str;
 
@@ -132,7 +131,7 @@ pub unsafe trait Scalar: Copy + Send + Sync + 'static {
     const ELEMENT: Option<DType>;
 }
 
-// SAFETY: the types of one name and one size on both sides.
+// SAFETY: each name denotes a type of the same size on both sides.
 #[diagnostic::do_not_recommend]
 unsafe impl<T: Element> Scalar for T {
     const CUDA: &'static str = cuda_name(T::DTYPE);
@@ -145,13 +144,13 @@ unsafe impl Scalar for bool {
     const ELEMENT: Option<DType> = None;
 }
 
-// SAFETY: as wide as a pointer on both sides: CUDA's addresses are those of the host's width.
+// SAFETY: as wide as a pointer on both sides: CUDA's addresses have the host's width.
 unsafe impl Scalar for usize {
     const CUDA: &'static str = "size_t";
     const ELEMENT: Option<DType> = None;
 }
 
-/// What an element type is called in CUDA C++.
+/// The name of an element type in CUDA C++.
 pub(crate) const fn cuda_name(dtype: DType) -> &'static str {
     match dtype {
         DType::I8 => "signed char",

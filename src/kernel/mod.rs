@@ -1,12 +1,12 @@
-//! Kernels: computation that is declared once and runs on every device.
+//! Kernels: computation declared once that runs on every device.
 //!
-//! [`kernel!`](crate::kernel!) declares one: its arguments, a body in CUDA C++ for GPUs, a body in Rust for
-//! the host. It is called like a function, which gives a [`Launch`]; a stream runs it in its order:
-//! [`Stream::run`].
+//! [`kernel!`](crate::kernel!) declares a kernel: its parameters, a body in CUDA C++ for GPUs, a
+//! body in Rust for the host. Calling it like a function gives a [`Launch`], and [`Stream::run`]
+//! enqueues that on a stream.
 //!
-//! In the types: the device and the element type of each argument, what is read and what is written, and
-//! which devices a kernel has a body for. *Not* in the types: what the body in CUDA does, which is `unsafe`
-//! for that; lengths, which a body is given.
+//! In the types: the device and the element type of each argument, whether it is read or written,
+//! and which devices a kernel has a body for. *Not* in the types: what the CUDA body does, which
+//! makes it `unsafe`; and lengths, which every body receives.
 
 mod argument;
 mod declaration;
@@ -50,7 +50,7 @@ use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamAccess;
 use crate::{Capture, Communicator, Device, Group, Operands, Result, State, Stream, World};
 
-/// The most arguments of a kernel.
+/// The most arguments that a kernel can have.
 pub(crate) const ARGUMENTS: usize = 12;
 
 /// Declares a kernel, for every device or for some.
@@ -58,7 +58,7 @@ pub(crate) const ARGUMENTS: usize = 12;
 #[doc = include_str!("language.md")]
 #[macro_export]
 macro_rules! kernel {
-    // The crate's own name goes along, whatever the program calls it.
+    // Passes `$crate` on, since a program may rename this crate.
     ($($tokens:tt)*) => { $crate::kernel::declare! { ($crate) $($tokens)* } };
 }
 
@@ -66,7 +66,7 @@ macro_rules! kernel {
 #[doc(hidden)]
 pub use crate::Cuda as Gpu;
 
-/// GPUs, in a build without them.
+/// Stands for GPUs in a build without CUDA.
 #[cfg(not(feature = "cuda"))]
 #[doc(hidden)]
 #[derive(Debug)]
@@ -92,13 +92,13 @@ pub trait Declared {
 )]
 pub trait RunsOn<D: Device> {}
 
-/// How many blocks of how many threads, and what they share.
+/// The number of blocks and threads, and their shared memory.
 #[doc(hidden)]
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Grid {
-    /// Blocks and threads, if they are not as the kernel declares.
+    /// Blocks and threads, if they differ from the kernel's declaration.
     pub size: Option<(u32, u32)>,
-    /// Bytes of dynamic shared memory of a block.
+    /// Bytes of dynamic shared memory per block.
     pub shared: u32,
 }
 
@@ -107,7 +107,8 @@ pub struct Grid {
 pub struct Launch<K, A, D> {
     arguments: A,
     grid: Grid,
-    // What its types lack is told where it is called, and not again where it runs.
+    // No bounds here: a missing one is reported where the kernel is called, not again where it
+    // runs.
     kernel: &'static Kernel,
     types: PhantomData<fn() -> (K, D)>,
 }
@@ -144,7 +145,7 @@ impl<K, A, D> Launch<K, A, D> {
         self
     }
 
-    /// On GPUs: so many bytes of dynamic shared memory for each block (`extern __shared__`).
+    /// On GPUs, gives each block this many bytes of dynamic shared memory (`extern __shared__`).
     pub fn shared_memory(mut self, bytes: u32) -> Self {
         self.grid.shared = bytes;
         self
@@ -157,7 +158,7 @@ impl<K, A, D> std::fmt::Debug for Launch<K, A, D> {
     }
 }
 
-// What is given to `launch` is told there alone: `OperandsOn` says what runs it.
+// Implemented so that passing one to `launch` gives a single error: `OperandsOn` names `run`.
 #[diagnostic::do_not_recommend]
 impl<K, A, D> Operands for Launch<K, A, D> {
     type Views<'v> = ();
@@ -166,7 +167,7 @@ impl<K, A, D> Operands for Launch<K, A, D> {
     unsafe fn views(_: &()) {}
 }
 
-/// Says where kernels run. Never applies.
+/// Carries the message that streams run kernels. Never implemented.
 #[diagnostic::on_unimplemented(
     message = "a kernel runs on a stream, and this is a `{Self}`",
     label = "kernels do not run here",
@@ -178,7 +179,7 @@ pub trait RunsKernels {
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Not here: a stream runs kernels, such as [`stream`](Self::stream).
+    /// Not available here: run kernels on a stream, such as [`stream`](Self::stream).
     ///
     /// # Errors
     /// None: it does not compile.
@@ -191,7 +192,7 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
-    /// Not here: a stream runs kernels.
+    /// Not available here: run kernels on a stream.
     ///
     /// # Errors
     /// None: it does not compile.
@@ -203,7 +204,7 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     }
 }
 
-/// Arguments, as the memory that a launch uses.
+/// Arguments, viewed as the memory that a launch uses.
 struct Used<'a, D, A>(&'a A, PhantomData<D>);
 
 impl<D: Device, A: ArgumentsOn<D>> Uses<D::Backend> for Used<'_, D, A> {
@@ -213,7 +214,7 @@ impl<D: Device, A: ArgumentsOn<D>> Uses<D::Backend> for Used<'_, D, A> {
 }
 
 impl<D: Device> Stream<D> {
-    /// Enqueues a kernel in stream order, after the earlier uses of its memory; the host does not wait.
+    /// Enqueues a kernel in stream order, after earlier uses of its memory. The host does not wait.
     ///
     /// ```
     /// use typed_nccl::{Buffer, Device, Host, Result, Stream, kernel};
@@ -248,16 +249,16 @@ impl<D: Device> Stream<D> {
     /// # }
     /// ```
     ///
-    /// On a GPU the first run of a kernel compiles it, which takes a part of a second the first time, and
-    /// loads it, for which CUDA may wait for work of that GPU: where that work waits for this thread, run it
-    /// once before. On the host its body runs later, on another thread; it may not wait for a stream or a
-    /// communicator, and a panic in it surfaces at the next host wait as
-    /// [`Error::Panicked`](crate::Error::Panicked).
+    /// On a GPU, the first run of a kernel compiles it, which takes a fraction of a second, and
+    /// loads it, for which CUDA may wait for work on that GPU. Where such work waits for this
+    /// thread, run the kernel once beforehand. On the host, the body runs later on another thread.
+    /// It may not wait for a stream or a communicator, and a panic in it surfaces at the next host
+    /// wait as [`Error::Panicked`](crate::Error::Panicked).
     ///
     /// # Errors
-    /// [`Error::BadKernel`](crate::Error::BadKernel): it does not compile, does not fit the GPU, or nothing
-    /// here compiles it; nothing is enqueued then. An argument on another device, a view past the end of its
-    /// buffer; CUDA reports one.
+    /// [`Error::BadKernel`](crate::Error::BadKernel): it does not compile, does not fit the GPU, or
+    /// there is no compiler for it; nothing is enqueued then. An argument on another device; a view
+    /// past the end of its buffer; an error that CUDA reports.
     #[track_caller]
     pub fn run<K: RunsOn<D>, A: ArgumentsOn<D>>(&self, launch: Launch<K, A, D>) -> Result<()> {
         let site = Site::caller();
@@ -265,7 +266,7 @@ impl<D: Device> Stream<D> {
         let Launch { arguments, grid, kernel, .. } = launch;
         let access = StreamAccess::new(&self.core, site);
         let checked = arguments.check(&access)?;
-        // It may take long: nothing is kept from ending so long.
+        // Compiling may take long, so it happens before anything is kept from ending.
         let loaded = <D::Backend as Launches>::load(raw, kernel, site)?;
         let mut entered = Entered::default();
         arguments.enter(&access, &mut entered)?;
@@ -279,11 +280,12 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 type Memory<W> = Arc<Allocation<Back<W>>>;
 
 impl<W: World> Capture<'_, W> {
-    /// Records a kernel, as [`Stream::run`] enqueues one: each launch of the graph runs it on the same
-    /// memory, with the values that it was recorded with.
+    /// Records a kernel, as [`Stream::run`] enqueues one. Each launch of the graph runs it on the
+    /// same memory, with the values passed here.
     ///
     /// # Errors
-    /// As there; a device communicator of another communicator. There is no graph then.
+    /// Those of [`Stream::run`]; a device communicator of another communicator. No graph is made
+    /// then.
     #[track_caller]
     pub fn run<K: RunsOn<W::Device>, A: ArgumentsOn<W::Device>>(
         &self,

@@ -1,4 +1,5 @@
-//! Arguments by which a kernel reaches its peers: a device communicator, its barriers, windows.
+//! Arguments through which a kernel reaches its peers: a device communicator, its barriers,
+//! windows.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::{DType, Device, Element, LsaPointers, Result, Window, WindowSlice, Wo
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// A device whose kernels may communicate for world `W`: its own.
+/// A device whose kernels can communicate for world `W`: that world's own.
 #[diagnostic::on_unimplemented(
     message = "a kernel on `{Self}` cannot communicate for `{W}`",
     label = "the device communicator is of another device than the stream",
@@ -25,7 +26,7 @@ pub trait CommunicatesFor<W: World>: Device<Backend = Back<W>> {}
 
 impl<D: Device, W: World<Device = D>> CommunicatesFor<W> for D {}
 
-/// A window of world `W` whose elements are `T`, which peers reach by addresses.
+/// A window of world `W` with elements `T` that peers reach by address.
 #[diagnostic::on_unimplemented(
     message = "the kernel takes a window of `{T}` on `{W}`, and this is `{Self}`",
     label = "not such a window",
@@ -34,23 +35,23 @@ impl<D: Device, W: World<Device = D>> CommunicatesFor<W> for D {}
 )]
 pub trait WindowOf<T, W: World>: PartOf<T, W> {}
 
-/// A window of world `W` whose elements are `T`, or a part of one.
+/// A window of world `W` with elements `T`, or part of one.
 #[diagnostic::on_unimplemented(
     message = "the kernel takes a part of a window of `{T}` on `{W}`, and this is `{Self}`",
     label = "neither such a window, nor a part of one",
     note = "`window.slice(a..b)` is one, of a window on the communicator of the kernel's `&DevComm`"
 )]
 pub trait PartOf<T, W: World> {
-    /// Which part of which window.
+    /// The window and the range of elements.
     #[doc(hidden)]
     fn part(&self) -> Part<'_, Back<W>>;
 }
 
-/// What a launch needs of a window.
+/// The details of a window that a launch needs.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
 pub struct Part<'w, B: Backend> {
     allocation: &'w Arc<Allocation<B>>,
-    /// Which elements: of every rank's part.
+    /// The range of elements, the same in every rank's part.
     extent: Extent,
     named: &'w Named,
 }
@@ -78,12 +79,12 @@ impl<T: Element, W: World, K: LsaPointers> PartOf<T, W> for WindowSlice<'_, T, W
 #[derive(Debug)]
 pub struct Dev<'a, B: Backend>(&'a Arc<Shared<B>>);
 
-/// A device communicator.
+/// Passes a device communicator.
 pub fn dev_comm<W: World>(dev: &DevComm<W>) -> Dev<'_, Back<W>> {
     Dev(&dev.shared)
 }
 
-/// A window among the arguments of a launch, beside the device communicator that reaches it.
+/// A window among the arguments of a launch, with the device communicator that reaches it.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
 pub struct Peers<'a, B: Backend> {
     part: Part<'a, B>,
@@ -94,18 +95,18 @@ pub struct Peers<'a, B: Backend> {
     reach: Reach,
 }
 
-/// What a kernel takes of a window, as it declares it.
+/// How a kernel declares a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// All of it.
+    /// The whole window.
     Whole,
-    /// All of it, which it writes.
+    /// The whole window, which the kernel writes.
     Written,
-    /// Some of it: it is told where that begins.
+    /// Part of the window; the kernel receives its offset.
     Part,
 }
 
-/// A window whose part here a kernel does not write.
+/// Passes a window whose local part the kernel does not write.
 pub fn window<'a, T: Element, W: World, N: WindowOf<T, W>>(
     window: &'a N,
     dev: &'a DevComm<W>,
@@ -113,7 +114,7 @@ pub fn window<'a, T: Element, W: World, N: WindowOf<T, W>>(
     peers::<T, W>(window.part(), dev, Reach::Whole)
 }
 
-/// A part of a window, which a kernel does not write.
+/// Passes part of a window, which the kernel does not write.
 pub fn window_slice<'a, T: Element, W: World, N: PartOf<T, W>>(
     slice: &'a N,
     dev: &'a DevComm<W>,
@@ -121,7 +122,7 @@ pub fn window_slice<'a, T: Element, W: World, N: PartOf<T, W>>(
     peers::<T, W>(slice.part(), dev, Reach::Part)
 }
 
-/// A window that a kernel writes, here or on peers.
+/// Passes a window that the kernel writes, here or on peers.
 pub fn window_mut<'a, T: Element, W: World, N: WindowOf<T, W>>(
     window: &'a mut N,
     dev: &'a DevComm<W>,
@@ -137,7 +138,7 @@ fn peers<'a, T: Element, W: World>(
     Peers { part, dev: &dev.shared, dev_key: &dev.key, name: W::NAME, dtype: T::DTYPE, reach }
 }
 
-/// A barrier among the arguments of a launch, beside the device communicator that has it.
+/// A barrier among the arguments of a launch, with its device communicator.
 #[derive(Debug)]
 pub struct BarrierIn<'a, B: Backend> {
     index: u32,
@@ -146,14 +147,14 @@ pub struct BarrierIn<'a, B: Backend> {
     kernel: &'static str,
 }
 
-/// A barrier of world `W`, of the ranks that reach each other's memory.
+/// A barrier of world `W` among the ranks that reach each other's memory.
 #[diagnostic::on_unimplemented(
     message = "the kernel waits at a barrier of its `&DevComm` on `{W}`, and this is `{Self}`",
     label = "no barrier of that device communicator among ranks that reach each other's memory",
     note = "`dev.lsa_barrier(n)?` is one, and is given by value"
 )]
 pub trait BarrierOf<'a, W: World> {
-    /// It.
+    /// The barrier.
     #[doc(hidden)]
     fn barrier(self) -> Barrier<'a, W>;
 }
@@ -165,7 +166,7 @@ impl<'a, W: World> BarrierOf<'a, W> for Barrier<'a, W> {
     }
 }
 
-/// A barrier of the ranks that reach each other's memory.
+/// Passes a barrier among the ranks that reach each other's memory.
 pub fn barrier<'a, W: World>(
     barrier: impl BarrierOf<'a, W>,
     dev: &'a DevComm<W>,
@@ -175,7 +176,7 @@ pub fn barrier<'a, W: World>(
     BarrierIn { index: barrier.index(), of: &barrier.dev().shared, dev: &dev.shared, kernel }
 }
 
-/// A barrier, held by a queue.
+/// A barrier held by a queue.
 #[derive(Debug)]
 pub struct HeldBarrier<B: Backend> {
     dev: Arc<Shared<B>>,
@@ -214,7 +215,7 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for BarrierIn<'_, B> {
     }
 }
 
-/// A device communicator, held by a queue.
+/// A device communicator held by a queue.
 #[derive(Debug)]
 pub struct HeldDev<B: Backend>(Arc<Shared<B>>);
 
@@ -266,19 +267,19 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Dev<'_, B> {
     }
 }
 
-/// A window, held by a queue.
+/// A window held by a queue.
 pub struct HeldWindow<B: Backend> {
     allocation: Arc<Allocation<B>>,
     pub(crate) shared: Arc<Shared<B>>,
-    /// Which elements: of every rank's part.
+    /// The range of elements, the same in every rank's part.
     pub(crate) start: usize,
     pub(crate) len: usize,
     pub(crate) reach: Reach,
     pub(crate) dtype: DType,
-    /// The library's handle, where there is one.
+    /// The library's handle, if it has one.
     #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for kernels on GPUs"))]
     pub(crate) handle: u64,
-    /// On the host: every rank's part, and how many elements each has.
+    /// On the host: every rank's part, and its length in elements.
     pub(crate) parts: Vec<Arc<Allocation<HostBackend>>>,
     pub(crate) lens: Vec<usize>,
 }

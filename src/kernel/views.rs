@@ -1,4 +1,4 @@
-//! What a host body gets: arguments, one after the other.
+//! The arguments of a host body, taken one after the other.
 
 use std::slice;
 use std::vec::IntoIter;
@@ -25,7 +25,7 @@ pub(crate) enum View<'v> {
     Comm(&'v Shared<HostBackend>),
     Barrier(&'v Shared<HostBackend>, u32),
     Windowed(&'v HeldWindow<HostBackend>),
-    /// What has neither a value nor a length.
+    /// An argument without a value or a length.
     #[cfg(feature = "cuda")]
     Nothing,
 }
@@ -42,18 +42,18 @@ impl View<'_> {
     }
 }
 
-/// The arguments of a host body. Only what [`kernel!`](crate::kernel!) writes takes them.
+/// The arguments of a host body. Only code that [`kernel!`](crate::kernel!) generates takes them.
 pub struct Views<'v> {
     list: IntoIter<View<'v>>,
 }
 
-/// What `kernel!` writes takes the arguments as it has declared them.
+/// Generated code takes the arguments in the order in which it declares them.
 const DECLARED: &str = "a kernel's arguments are as it declares them";
 
 impl<'v> Views<'v> {
     /// # Safety
-    /// Memory that is listed is there, aligned, and as long as it says for `'v`; what is written is nobody
-    /// else's, and what is read nobody writes.
+    /// Listed memory is present, aligned, and of the listed length for `'v`. Nothing else accesses
+    /// memory that is listed as written, and nothing writes memory that is listed as read.
     pub(crate) unsafe fn new(list: Vec<View<'v>>) -> Self {
         Self { list: list.into_iter() }
     }
@@ -66,23 +66,24 @@ impl<'v> Views<'v> {
         }
     }
 
-    /// The next argument, memory that is read.
+    /// The next argument, memory that the kernel reads.
     pub fn read<T: Element>(&mut self) -> &'v [T] {
         match self.list.next() {
             Some(View::Memory { start, len, dtype, write: false }) if dtype == T::DTYPE => {
-                // SAFETY: `new` was promised so much memory of that type, which nobody writes.
+                // SAFETY: the caller of `new` promised this much memory of that type, which nobody
+                // writes.
                 unsafe { slice::from_raw_parts(start.cast(), len) }
             }
             _ => unreachable!("{DECLARED}"),
         }
     }
 
-    /// The next argument, memory that is written.
+    /// The next argument, memory that the kernel writes.
     pub fn write<T: Element>(&mut self) -> &'v mut [T] {
         match self.list.next() {
             Some(View::Memory { start, len, dtype, write: true }) if dtype == T::DTYPE => {
-                // SAFETY: `new` was promised so much memory of that type, which is nobody else's; it is
-                // given out once.
+                // SAFETY: the caller of `new` promised this much memory of that type, which nothing
+                // else accesses; it is handed out once.
                 unsafe { slice::from_raw_parts_mut(start.cast(), len) }
             }
             _ => unreachable!("{DECLARED}"),
@@ -107,7 +108,7 @@ impl<'v> Views<'v> {
         }
     }
 
-    /// The next argument, a window or a part of one.
+    /// The next argument, a window or part of one.
     pub fn window<T: Element>(&mut self) -> HostWindow<'v, T> {
         match self.list.next() {
             Some(View::Windowed(window)) if window.dtype == T::DTYPE => {
@@ -128,7 +129,7 @@ impl std::fmt::Debug for Views<'_> {
     }
 }
 
-/// How long a slice is that a launch is given: in `blocks = x.len().div_ceil(256)`, `x` is one.
+/// The length of a slice argument: `x` in `blocks = x.len().div_ceil(256)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SliceLen {
     len: usize,
@@ -146,7 +147,8 @@ impl SliceLen {
     }
 }
 
-/// The arguments as `blocks = ..` sees them: values, and lengths. Each launch makes them, and allocates nothing.
+/// The arguments as `blocks = ..` sees them: values and lengths. Built for each launch without
+/// allocating.
 pub struct Extents<'v> {
     list: [Option<View<'v>>; super::ARGUMENTS],
     next: usize,

@@ -1,4 +1,4 @@
-//! all_reduce in one kernel.
+//! `all_reduce` in one kernel.
 
 use super::call::{Launch, start};
 use super::{Back, Issues, Kernels, Way, choice};
@@ -11,16 +11,18 @@ use crate::{Readable, ReduceOp, ReductionName, Result, World, Writable};
 
 impl<W: World> Kernels<W> {
     /// Reduces the ranks' `send` elementwise into `recv` on every rank, as
-    /// [`all_reduce`](crate::Communicator::all_reduce) of a communicator does. Every rank calls it; `send` and
-    /// `recv` have one length, the same on all ranks. The host does not wait. Up to 256 KiB between two ranks
-    /// a flag travels beside each word, up to 4 MiB with each block of them; what is larger, of 8-bit floats,
-    /// or scaled is NCCL's `ncclAllReduce`.
+    /// [`all_reduce`](crate::Communicator::all_reduce) of a communicator does. Every rank calls it;
+    /// `send` and `recv` have one length, the same on all ranks. The host does not wait. Between
+    /// two ranks, up to 256 KiB travel with a flag beside each word, and up to 4 MiB with a flag
+    /// beside each block of words. Larger operations, 8-bit floats and scaled reductions use NCCL's
+    /// `ncclAllReduce`.
     ///
-    /// All ranks add in the order of ranks, so every rank gets the same bits, as on the host: `f16` and
-    /// `bf16` accumulate in `f32` and are rounded once.
+    /// All ranks add in the order of ranks, so every rank gets the same bits, and the same as on
+    /// the host. `f16` and `bf16` accumulate in `f32` and are rounded once.
     ///
     /// # Errors
-    /// Refusals, as there; kernels of another communicator; a poisoned communicator.
+    /// Those of the communicator's `all_reduce`; kernels of another communicator; a poisoned
+    /// communicator.
     #[track_caller]
     pub fn all_reduce<A, B, E>(
         &self,
@@ -57,8 +59,9 @@ impl<W: World> Kernels<W> {
         self.reduce(on, op)
     }
 
-    /// [`all_reduce_in_place`](Self::all_reduce_in_place) of several buffers, each by itself: one launch for up
-    /// to 96 small ones. Every rank gives as many, whose lengths are the same on all ranks.
+    /// [`all_reduce_in_place`](Self::all_reduce_in_place) of several buffers, each reduced
+    /// separately: one launch for up to 96 small ones. Every rank passes the same number of
+    /// buffers, with the same lengths.
     ///
     /// # Errors
     /// As there. Buffers before the one at fault may have been reduced.
@@ -85,7 +88,7 @@ impl<W: World> Kernels<W> {
         Ok(())
     }
 
-    /// Operations of one type and reduction.
+    /// Enqueues operations that share one type and reduction.
     fn reduce_together(&self, on: On<'_, W>, all: Vec<Op<'_, Back<W>>>) -> Result<()> {
         let total = all.iter().map(|op| op.call().count).sum();
         let first = all.first().map(Op::call);

@@ -1,4 +1,4 @@
-//! The way from a validated launch into the backend.
+//! From a validated launch into the backend.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ pub(crate) struct Launch<'a, B: Backend> {
     pub(crate) call: Call,
     pub(crate) work: KernelWork,
     pub(crate) pieces: &'a [Piece],
-    /// The memory, and whether it is written.
+    /// The memory, and whether the kernel writes it.
     pub(crate) uses: &'a [(&'a Arc<Allocation<B>>, bool)],
-    /// What the others are told if it is refused.
+    /// The messages for the other ranks if it is refused.
     pub(crate) refusals: &'a [Refusal],
 }
 
@@ -27,11 +27,11 @@ impl<B: Backend> Uses<B> for &Launch<'_, B> {
 }
 
 impl<B: Backend> Core<B> {
-    /// Compares devices, orders memory between streams, launches.
+    /// Compares devices, orders memory between streams, and launches.
     pub(crate) fn launch(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Result<()> {
         let comm = self.comm()?;
-        // Most launches repeat earlier ones. Memory that this stream alone used is on its device, and the stream
-        // neither records nor is captured.
+        // Fast path: most launches repeat earlier ones. Memory that only this stream has used is on
+        // its device, and the stream neither records nor is captured.
         let is_alone =
             |(allocation, _): &(&Arc<Allocation<B>>, _)| allocation.order.is_alone(stream);
         let is_known = stream.ordinal() == self.ordinal
@@ -52,18 +52,19 @@ impl<B: Backend> Core<B> {
             true => Ok(Booking::of_known(stream, launch)),
             false => Booking::new(stream, launch),
         };
-        // The device failed; the other ranks would wait for this one.
+        // The device failed: without this refusal, the other ranks would wait for this one.
         let booking = booking.inspect_err(|error| self.health.fail(error.clone()))?;
         self.note(stream);
         let Launch { call, work, pieces, .. } = launch;
-        // SAFETY: there is a kit, which a `Kernels` of this communicator says. The spans that the pieces are
-        // of were checked, and are borrowed as they are used; the stream waits for their earlier uses.
+        // SAFETY: a kit exists, as a `Kernels` of this communicator proves. The spans of the pieces
+        // were checked and are borrowed for their use; the stream waits for earlier uses.
         let launched = unsafe { B::enqueue(comm, stream.raw(), call, *work, pieces) };
         drop(booking);
         launched
     }
 
-    /// Memory or a stream of another device, where the type does not tell; a step that is captured.
+    /// Refuses memory or a stream of another device, which type-erased ones may have; records a
+    /// captured step.
     fn elsewhere(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Option<Error> {
         let on = ("stream", stream.ordinal());
         let memory = launch.uses.iter().map(|(allocation, _)| ("buffer", allocation.ordinal()));
@@ -77,7 +78,7 @@ impl<B: Backend> Core<B> {
     }
 }
 
-/// Where a span starts.
+/// The address of a span.
 pub(super) fn start<B: Backend>(span: &Span<'_, B>) -> *mut u8 {
     span.allocation().address().wrapping_byte_add(span.offset())
 }

@@ -1,22 +1,23 @@
-//! Which operations go by a kernel of this library, and which way. All ranks choose the same from what is
-//! the same on all of them: sizes, types, how many they are.
+//! Chooses which operations use a kernel of this library, and which algorithm. All ranks choose
+//! alike, since the inputs are the same on all of them: sizes, types, the number of ranks.
 //!
-//! The numbers are those by which plans choose too: [`Topology::h200_node`].
+//! The thresholds are those that plans use: [`Topology::h200_node`].
 
 use typed_nccl_plan::cost::{AllReduceBy, Topology};
 
 use crate::DType;
 use crate::backend::KernelWay;
 
-/// The most that a kernel takes.
+/// The most bytes that a kernel takes.
 const MOST: usize = 1 << 30;
 
-/// Whether kernels compute with elements of a type.
+/// Whether kernels compute with this element type.
 pub(super) fn computes(dtype: DType) -> bool {
     !matches!(dtype, DType::F8E4M3 | DType::F8E5M2)
 }
 
-/// Which way an all_reduce of so many bytes goes; none where NCCL's is better, or the only one.
+/// The algorithm of an `all_reduce` of this many bytes; `None` where NCCL's is better, or the only
+/// one.
 pub(super) fn all_reduce(
     bytes: usize,
     dtype: DType,
@@ -36,12 +37,12 @@ pub(super) fn all_reduce(
     })
 }
 
-/// Whether messages of so many bytes in all, of a rank, go by a kernel.
+/// Whether a rank's messages, this many bytes in all, use a kernel.
 pub(super) fn messages(bytes: usize) -> bool {
     Topology::h200_node().kernels.messages(1, bytes as f64).is_some()
 }
 
-/// Whether the sum of rows of so many bytes fits.
+/// Whether the sum of rows of this many bytes fits.
 pub(super) fn rms_norm(bytes: usize) -> bool {
     bytes <= MOST
 }

@@ -1,4 +1,4 @@
-//! What a communicator needs for kernels: made once, by all ranks or by none.
+//! The resources that a communicator's kernels need: made once, by all ranks or by none.
 
 use crate::Result;
 use crate::backend::{Backend, KernelOffer};
@@ -6,22 +6,24 @@ use crate::communicator::Core;
 use crate::control::Topic;
 use crate::error::{Error, Site, Unsupported};
 
-/// What a rank says of itself.
+/// A rank's offer, or why it has none.
 type Said = Result<Option<KernelOffer>, String>;
 
 impl<B: Backend> Core<B> {
-    /// What the ranks' kernels have in common; none where the device has no kernels, and collectives of its
-    /// own do the same. All ranks call it; the first time, the host waits for them.
+    /// The resources that the ranks' kernels share; `None` if the device has no kernels and uses
+    /// its own collectives instead. All ranks call it; the first time, the host waits for them.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] on all ranks: one of them lacks something. A lost peer; a passed deadline.
+    /// [`Error::Unsupported`] on all ranks if one of them lacks something. A lost peer; a passed
+    /// deadline.
     pub(crate) fn kit(&self, operation: Topic, site: Site) -> Result<Option<KernelOffer>> {
         self.health.check()?;
         if let Some(kit) = self.kit.get() {
             return Ok(*kit);
         }
         self.may_wait(operation, site)?;
-        // NCCL registers memory for them: not beside an operation of the communicator.
+        // NCCL registers memory for the kernels, which must not overlap an operation of the
+        // communicator.
         let drained = self.drained(operation, site);
         let own = drained.and_then(|()| B::offer_kernels(self.comm()?));
         let said: Said = own.as_ref().map(|offer| *offer).map_err(ToString::to_string);
@@ -42,7 +44,7 @@ impl<B: Backend> Core<B> {
     }
 }
 
-/// Another rank lacks something.
+/// The error for something that another rank lacks.
 #[cold]
 fn lacking(why: String) -> Error {
     Error::from(Unsupported {

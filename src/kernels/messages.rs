@@ -14,13 +14,14 @@ use crate::memory::{Allocation, Holds, Recorded};
 use crate::{DType, Rank, Readable, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<W: World> Kernels<W> {
-    /// Sends block `r` of `send` to rank `r`, whose block goes to this rank's place in `recv`, as
-    /// [`all_to_all`](crate::Communicator::all_to_all) of a communicator does. Every rank calls it; both
-    /// buffers have one block of equal length for each rank. The host does not wait. Beyond 512 KiB it is
-    /// NCCL's `ncclAlltoAll`.
+    /// Sends block `r` of `send` to rank `r` and receives that rank's block into place `r` of
+    /// `recv`, as [`all_to_all`](crate::Communicator::all_to_all) of a communicator does. Every
+    /// rank calls it; both buffers have one block of equal length for each rank. The host does not
+    /// wait. Beyond 512 KiB it is NCCL's `ncclAlltoAll`.
     ///
     /// # Errors
-    /// Refusals, as there; kernels of another communicator; a poisoned communicator.
+    /// Those of the communicator's `all_to_all`; kernels of another communicator; a poisoned
+    /// communicator.
     #[track_caller]
     pub fn all_to_all<A, B, E>(&self, on: &impl Issues<W>, send: &A, recv: &mut B) -> Result<()>
     where
@@ -42,7 +43,7 @@ impl<W: World> Kernels<W> {
         if !self.are_kernels || !choice::messages(block * size) {
             return on.run(Refusal::Collective, op);
         }
-        // Every rank's k-th piece goes k places on.
+        // Every rank's k-th piece travels k ranks ahead.
         let pieces: Vec<Piece> = (0..size)
             .map(|shift| {
                 let (to, from) = ((rank + shift) % size, (rank + size - shift) % size);
@@ -65,7 +66,7 @@ impl<W: World> Kernels<W> {
         on.core.launch(on.stream, &launch)
     }
 
-    /// Begins an exchange: several messages of this rank, in one kernel. Give it its legs, then
+    /// Begins an exchange: several messages in one kernel. Add its legs, then
     /// [`run`](Exchange::run) it.
     ///
     /// ```
@@ -104,7 +105,7 @@ impl<W: World> Kernels<W> {
     }
 }
 
-/// Messages that are sent and received together; [`Kernels::exchange`] begins one.
+/// Messages that are sent and received together. Begin one with [`Kernels::exchange`].
 #[must_use = "nothing is sent before `run`"]
 pub struct Exchange<'e, W: World> {
     kernels: &'e Kernels<W>,
@@ -114,7 +115,7 @@ pub struct Exchange<'e, W: World> {
     site: Site,
 }
 
-/// A message of this rank, and one to it.
+/// A message that this rank sends, and one that it receives.
 struct Leg<'e, B: Backend> {
     send: Span<'e, B>,
     recv: Span<'e, B>,
@@ -124,10 +125,10 @@ struct Leg<'e, B: Backend> {
 }
 
 impl<'e, W: World> Exchange<'e, W> {
-    /// Sends `send` to a rank and receives as much from one into `recv`; `None` is nobody, and that side is
-    /// left alone. The k-th leg is the same on all ranks: the same length and type, and who is sent something
-    /// receives it in that leg, a rank that sends to itself too. Where they differ, the ranks are told which
-    /// leg it is.
+    /// Sends `send` to one rank and receives as much from another into `recv`; with `None` that
+    /// side is left alone. The k-th leg corresponds on all ranks: it has the same length and type,
+    /// and each rank that is sent something receives it in that leg, also from itself. Where ranks
+    /// differ, the error names the leg.
     #[track_caller]
     pub fn leg<A, B, E>(
         mut self,
@@ -148,12 +149,13 @@ impl<'e, W: World> Exchange<'e, W> {
         self
     }
 
-    /// Enqueues it; the host does not wait. Every rank runs it. What is more than 512 KiB, or has more than 96
-    /// legs, is a group of NCCL's transfers.
+    /// Enqueues the exchange. Every rank runs it; the host does not wait. More than 512 KiB or 96
+    /// legs are a group of NCCL transfers.
     ///
     /// # Errors
-    /// Refusals: views past their buffers, lengths that differ, ranks that the communicator does not have, one
-    /// half of a transfer of this rank with itself; kernels of another communicator; a poisoned communicator.
+    /// Refusals: views past their buffers, lengths that differ, ranks outside the communicator, one
+    /// half of a transfer of this rank with itself; kernels of another communicator; a poisoned
+    /// communicator.
     pub fn run(self) -> Result<()> {
         let Self { kernels, on, legs, failed, site } = self;
         let refusals: Vec<Refusal> = legs
@@ -178,7 +180,7 @@ impl<'e, W: World> Exchange<'e, W> {
                 let launch = Launch { call, work, pieces, uses, refusals: &refusals };
                 on.core.launch(on.stream, &launch)
             }
-            // Leg by leg, as the kernel pairs them.
+            // The kernel pairs messages leg by leg.
             Some(_) => legs.iter().try_for_each(|leg| leg.issue(on, site)),
         }
     }
@@ -244,7 +246,7 @@ impl<B: Backend> Leg<'_, B> {
         read.into_iter().chain(written)
     }
 
-    /// Issues it as transfers.
+    /// Issues the leg as transfers.
     fn issue<W: World<Device: crate::Device<Backend = B>>>(
         &self,
         on: On<'_, W>,

@@ -1,20 +1,20 @@
-//! Kernels of this library's own: small operations in one launch, without NCCL.
+//! This library's own kernels: small operations in one launch, without NCCL.
 //!
-//! NCCL's collectives are made for any machine and any size; between GPUs that reach each other's memory, a
-//! small one takes three times as long as its data takes to travel. [`Kernels`] has all_reduce, alone or with
-//! the RMSNorm that commonly follows it, small all-to-alls and halo exchanges as single kernels. They take any
-//! device memory: what travels goes through memory of the communicator's own. On the host they are the
-//! collectives and transfers of the same names.
+//! NCCL's collectives serve any machine and any size. Between GPUs that reach each other's memory,
+//! a small one takes three times as long as its data takes to travel. [`Kernels`] has `all_reduce`,
+//! alone or with the RMSNorm that commonly follows it, small all-to-alls and halo exchanges as
+//! single kernels. They take any device memory, since data travels through memory of the
+//! communicator. On the host they are the collectives and transfers of the same names.
 //!
-//! A kernel is an operation of its communicator like any other: every rank calls it, in one order with the
-//! others; it is compared, counted, captured in graphs, and ended when the communicator is aborted, which
-//! waits until none runs: until then nothing that they write is unmapped.
+//! A kernel is an operation of its communicator like any other. Every rank calls it, in one order
+//! with the other operations; it is compared, counted and captured in graphs. An abort ends it and
+//! waits for it, and unmaps its memory only afterwards.
 //!
-//! Kernels of a communicator run one after the other whatever their streams, and so do NCCL's operations among
-//! each other. A kernel and an operation of NCCL's are in order where they have a stream or memory in common,
-//! or a [mark](crate::Stream::mark) is waited for; else they may run at once, each until its own peers are
-//! there, and both have to fit on each GPU at once. So do all blocks of a kernel: 64 of 512 threads at most,
-//! and no more than the GPU has multiprocessors.
+//! Kernels of a communicator run one after the other on whatever streams, and so do NCCL's
+//! operations. A kernel and an NCCL operation are ordered if they share a stream or memory, or if
+//! one waits for a [mark](crate::Stream::mark). Otherwise they may run at once, each until its own
+//! peers arrive, so both have to fit on each GPU together. So do all blocks of a kernel: at most 64
+//! of 512 threads, and no more than the GPU has multiprocessors.
 //!
 //! ```
 //! use typed_nccl::{Communicator, Device, Result, Sum, World, launch};
@@ -50,7 +50,8 @@ mod rms_norm;
 pub(crate) use call::Launch;
 pub use messages::Exchange;
 
-/// How an all_reduce of [`Kernels`] goes, if it is not chosen by size: [`Kernels::always`].
+/// The algorithm of an all_reduce of [`Kernels`], instead of the choice by size:
+/// [`Kernels::always`].
 pub use crate::backend::KernelWay as Way;
 
 use std::fmt;
@@ -62,27 +63,28 @@ use crate::{Capture, Communicator, Device, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// A communicator's kernels: made by [`Communicator::kernels`], used with it.
+/// A communicator's kernels, made by [`Communicator::kernels`].
 ///
-/// They have memory of their own in the communicator, which ends with it; this is a key to them.
+/// This is a handle: their memory belongs to the communicator and ends with it.
 pub struct Kernels<W: World> {
     maker: Maker,
-    /// Whether they are kernels, and not what the device has instead.
+    /// Whether these are kernels rather than the device's own collectives.
     are_kernels: bool,
     way: Option<Way>,
     world: PhantomData<fn() -> W>,
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Makes what this library's own kernels need on the communicator, if it is not there yet. All ranks call
-    /// it; the host waits for them. The first time in a process the driver compiles the kernels, which takes
-    /// a second or two. NCCL: `ncclCommWindowRegister` and `ncclGetPeerDevicePointer`, 2.29.
+    /// Prepares the communicator for this library's own kernels, if it is not prepared yet. All
+    /// ranks call it; the host waits for them. The first time in a process, the driver compiles the
+    /// kernels, which takes a second or two. NCCL: `ncclCommWindowRegister` and
+    /// `ncclGetPeerDevicePointer`, 2.29.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported), on all ranks, with what one of them lacks: GPUs that
-    /// all reach each other's memory (of compute capability 7.0 or later, 32 at most), a release of NCCL that
-    /// gives addresses, a driver of CUDA 12.4 or later. The communicator is unharmed then. A lost peer; a
-    /// passed deadline.
+    /// [`Error::Unsupported`](crate::Error::Unsupported) on all ranks, naming what one of them
+    /// lacks: GPUs that all reach each other's memory (of compute capability 7.0 or later, 32 at
+    /// most), a release of NCCL that gives addresses, a driver of CUDA 12.4 or later. The
+    /// communicator is unharmed then. A lost peer; a passed deadline.
     #[track_caller]
     pub fn kernels(&self) -> Result<Kernels<W>>
     where
@@ -96,13 +98,13 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 impl<W: World> Kernels<W> {
-    /// The same kernels, whose [`all_reduce`](Self::all_reduce) always goes this way and never by NCCL. The
-    /// same on all ranks.
+    /// The same kernels, whose [`all_reduce`](Self::all_reduce) always uses this algorithm and
+    /// never NCCL. Pass the same on all ranks.
     pub fn always(&self, way: Way) -> Self {
         Self { way: Some(way), ..self.clone() }
     }
 
-    /// Fails on another communicator, and on one that went on with other ranks.
+    /// Fails on another communicator, and on one that continued with other ranks.
     fn of(&self, core: &Core<Back<W>>) -> Result<()> {
         core.resources.made(self.maker, WHAT)?;
         match core.kit.get() {
@@ -115,7 +117,7 @@ impl<W: World> Kernels<W> {
     }
 }
 
-/// What messages call them.
+/// Their name in messages.
 const WHAT: &str = "kernels";
 
 impl<W: World> Clone for Kernels<W> {
@@ -130,7 +132,8 @@ impl<W: World> fmt::Debug for Kernels<W> {
     }
 }
 
-/// Where a kernel goes: a communicator, for its own stream; `comm.on(&stream)`; a capture. Sealed.
+/// Where to enqueue a kernel: a communicator, for its own stream; `comm.on(&stream)`; a capture.
+/// Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no place for a kernel of `{W}`",
     label = "expected `&comm`, `&comm.on(&stream)` or a capture, of the communicator that made the kernels",

@@ -1,4 +1,4 @@
-//! all_reduce and the RMSNorm that follows it, in one kernel.
+//! `all_reduce` and the RMSNorm that follows it, in one kernel.
 
 use super::call::{Launch, start};
 use super::{Back, Issues, Kernels, choice};
@@ -11,15 +11,15 @@ use crate::stream::StreamCore;
 use crate::{DType, Float, Readable, ReduceOp, Result, Sum, World, Writable};
 
 impl<W: World> Kernels<W> {
-    /// Sums the ranks' `x` elementwise, then divides each row by the root of the mean of its squares and
-    /// multiplies it with `weight`: `y = weight * s / sqrt(mean(s * s) + epsilon)` for each row `s` of the
-    /// sum. A row has as many elements as `weight`, and `x` is so many whole rows; `y` is as long as `x`. Every
-    /// rank calls it, with lengths that are the same on all of them; `weight` and `epsilon` are each rank's
-    /// own. The host does not wait.
+    /// Sums the ranks' `x` elementwise, then divides each row by the root of the mean of its
+    /// squares and multiplies it with `weight`: `y = weight * s / sqrt(mean(s * s) + epsilon)` for
+    /// each row `s` of the sum. A row has as many elements as `weight`; `x` consists of whole rows,
+    /// and `y` is as long as `x`. Every rank calls it with the same lengths; `weight` and `epsilon`
+    /// may differ between ranks. The host does not wait.
     ///
     /// # Errors
-    /// Refusals: lengths that do not fit, memory of another device; 8-bit floats; kernels of another
-    /// communicator; a poisoned communicator.
+    /// Refusals: lengths that do not fit, memory of another device; 8-bit floats; kernels of
+    /// another communicator; a poisoned communicator.
     #[track_caller]
     pub fn all_reduce_rms_norm<T, A, G, B>(
         &self,
@@ -89,7 +89,7 @@ fn normed<W: World>(
     on.core.launch(on.stream, &launch)
 }
 
-/// Refuses what are no whole rows, and what kernels do not compute with.
+/// Refuses incomplete rows, and types that kernels do not compute with.
 fn fits<B: Backend>(len: usize, weight: &Span<'_, B>, dtype: DType, site: Site) -> Result<()> {
     let operation = "all_reduce_rms_norm";
     if !choice::computes(dtype) || !choice::rms_norm(len.saturating_mul(dtype.size())) {
@@ -130,7 +130,7 @@ impl<B: Backend> Uses<B> for Both<'_, B> {
 }
 
 impl<B: Backend> Core<B> {
-    /// Norms rows where the device has no kernels.
+    /// Norms rows on devices without kernels.
     fn norm(&self, stream: &StreamCore<B>, rows: Rows<'_, B>) -> Result<()> {
         if stream.records() {
             let uses = [(rows.weight.0.clone(), false), (rows.rows.0.clone(), true)];
