@@ -1,21 +1,23 @@
-//! A second address of NCCL's memory, which NCCL does not know as registered.
+//! A second address for NCCL's memory, which NCCL does not know as registered.
 //!
-//! NCCL's send and receive take a shorter way for memory in a window or registered otherwise, and take
-//! for granted that the other rank's is too: between a window and a plain buffer both wait for ever. A
-//! rank cannot know what its peer passes, so transfers name such memory by an address of its own.
+//! NCCL's send and receive take a faster path for memory that is registered, as a window or
+//! otherwise, and assume that the other rank's memory is registered too: between a window and a
+//! plain buffer both hang. A rank cannot know what its peer passes, so transfers use a second,
+//! unregistered address of such memory.
 
 use cudarc::driver::{DriverError, sys};
 
 use super::{Gpu, driver};
 use crate::Result;
 
-/// The second address of an allocation, and how long it is. Whoever has it ends it.
+/// The second address of an allocation, and its length. Its holder unmaps it.
 pub(super) struct Aside {
     pub(super) address: sys::CUdeviceptr,
     bytes: usize,
 }
 
-/// `CUmemAccessDesc` in every release of CUDA: the kind of place, which one, and what it may do.
+/// `CUmemAccessDesc`, laid out the same in every release of CUDA: the kind of location, its id, and
+/// the access.
 #[repr(C)]
 struct Access {
     kind: u32,
@@ -31,11 +33,11 @@ const READ_AND_WRITE: u32 = 3;
 const _: () = assert!(size_of::<Access>() == size_of::<sys::CUmemAccessDesc>());
 
 impl Aside {
-    /// Maps an allocation of NCCL's a second time. None where it is not virtual memory, which no
-    /// window can be made of either.
+    /// Maps an allocation of NCCL's a second time. `None` if it is not virtual memory, which cannot
+    /// back a window either.
     pub(super) fn of(gpu: &Gpu, allocation: sys::CUdeviceptr) -> Result<Option<Self>> {
         let mut handle = 0;
-        // SAFETY: `handle` is a place for one; any address may be asked for.
+        // SAFETY: `handle` is valid for the write; any address may be queried.
         let retained = unsafe {
             sys::cuMemRetainAllocationHandle(&raw mut handle, allocation as usize as *mut _)
         };
@@ -44,10 +46,10 @@ impl Aside {
             return Ok(None);
         }
         let mapped = Self::map(gpu, allocation, handle);
-        // SAFETY: it was retained above; a mapping keeps the memory by itself.
+        // SAFETY: the handle was retained above; a mapping keeps the memory alive by itself.
         let released = unsafe { sys::cuMemRelease(handle) }.result();
         if let Err(error) = released {
-            // The memory stays; the address is as good as any.
+            // On failure only a reference to the memory leaks; the address stays usable.
             log::warn!("cuda:{}: a handle of NCCL's memory stays: {error:?}", gpu.ordinal());
         }
         let failed = |error| driver::failed("mapping NCCL's memory again", gpu.ordinal(), error);
@@ -60,11 +62,11 @@ impl Aside {
         handle: sys::CUmemGenericAllocationHandle,
     ) -> Result<Self, DriverError> {
         let (mut start, mut bytes) = (0, 0);
-        // SAFETY: both are places for the answer.
+        // SAFETY: both are valid for the write.
         unsafe { sys::cuMemGetAddressRange_v2(&raw mut start, &raw mut bytes, allocation) }
             .result()?;
         let mut address = 0;
-        // SAFETY: `address` is a place for the answer.
+        // SAFETY: `address` is valid for the write.
         unsafe { sys::cuMemAddressReserve(&raw mut address, bytes, 0, 0, 0) }.result()?;
         let aside = Self { address, bytes };
         // SAFETY: the range was reserved above and has the allocation's length.
@@ -79,25 +81,25 @@ impl Aside {
         match allowed {
             Ok(()) => Ok(aside),
             Err(error) => {
-                // SAFETY: nobody knows the address yet.
+                // SAFETY: nobody else knows the address yet.
                 unsafe { aside.unmap() };
                 Err(error)
             }
         }
     }
 
-    /// The same for who uses the allocation too, and does not end it.
+    /// A copy for another user of the allocation, who does not unmap it.
     pub(super) fn again(&self) -> Self {
         Self { ..*self }
     }
 
-    /// Ends the mapping.
+    /// Unmaps it.
     ///
     /// # Safety
     /// Nothing uses the address any more.
     pub(super) unsafe fn unmap(self) {
-        // SAFETY: the range is ours, and unused, by the caller's promise; one that was not mapped is
-        // refused.
+        // SAFETY: the range is ours, and unused by the caller's promise; CUDA refuses a range that
+        // is not mapped.
         let unmapped = unsafe { sys::cuMemUnmap(self.address, self.bytes) }.result();
         // SAFETY: the range was reserved by `map`.
         let freed = unsafe { sys::cuMemAddressFree(self.address, self.bytes) }.result();

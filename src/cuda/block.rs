@@ -17,24 +17,24 @@ pub struct Block {
     gpu: &'static Gpu,
 }
 
-/// The same without its device. Whoever has it may give it out or free it.
+/// A block without its device. Its holder may hand it out or free it.
 pub(super) struct Raw {
     pub(super) address: sys::CUdeviceptr,
-    /// What was allocated: the size class.
+    /// The allocated size: the size class.
     pub(super) bytes: usize,
     pub(super) kind: AllocKind,
-    /// For transfers; NCCL's memory only.
+    /// The address for transfers; only for NCCL's memory.
     pub(super) aside: Option<Aside>,
 }
 
-/// The least that is allocated: the alignment of the driver's own allocations.
+/// The smallest allocation: the alignment of the driver's own allocations.
 const LEAST: usize = 512;
 
-/// From here on sizes are multiples of it: what NCCL's allocator gives at least.
+/// Larger sizes are multiples of this, the granularity of NCCL's allocator.
 const PAGE: usize = 2 << 20;
 
-/// How much is allocated for so many bytes. Memory is given out again for the same amount only, so
-/// small sizes share few; every rank that asks for the same gets the same.
+/// The size class of a request. Memory is reused within its class only, so small sizes share few
+/// classes. Every rank that asks for the same amount gets the same.
 fn class(bytes: usize, kind: AllocKind) -> usize {
     match kind {
         AllocKind::Plain if bytes <= PAGE => bytes.max(LEAST).next_power_of_two(),
@@ -52,7 +52,7 @@ impl Block {
                 unsafe { result::memset_d8_async(raw.address, 0, bytes, stream) }
             });
             if let Err(error) = zeroed {
-                // Whoever gets it next zeroes it on the same stream, so after this.
+                // The next user zeroes it on the same stream, hence after this.
                 gpu.blocks.retire(raw, Vec::new());
                 return Err(error);
             }
@@ -60,7 +60,7 @@ impl Block {
         Ok(Self { raw, gpu })
     }
 
-    /// A block of this size: a free one, or a new one.
+    /// A block of this class: a free one, or a new one.
     fn raw(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
         if let Some(raw) = gpu.blocks.take(gpu, kind, bytes) {
             return Ok(raw);
@@ -69,8 +69,8 @@ impl Block {
             Err(error @ (Error::NoMemory(_) | Error::NcclFailed(_))) => error,
             fresh => return fresh,
         };
-        // What is free here may be of another size. Giving it back waits for all work of the device,
-        // which may wait for a rank that waits for this one.
+        // Free blocks of other classes may be enough. Returning them waits for all work on the
+        // device, which may wait for a rank that waits for this one.
         let (kept, in_use) = gpu.blocks.bytes(gpu);
         if kept > 0 && !gpu.is_busy() {
             gpu.trim()?;
@@ -88,26 +88,26 @@ impl Block {
         }
     }
 
-    /// Where it starts, as the device sees it.
+    /// The device address of its start.
     #[inline]
     pub(crate) fn address(&self) -> *mut c_void {
         self.raw.address as usize as *mut c_void
     }
 
-    /// The same for transfers: an address that NCCL does not know as registered.
+    /// The address for transfers, which NCCL does not know as registered.
     pub(crate) fn aside(&self, offset: usize) -> *mut c_void {
         let aside = self.raw.aside.as_ref();
         let start = aside.map_or(self.raw.address, |aside| aside.address);
         (start as usize as *mut c_void).wrapping_byte_add(offset)
     }
 
-    /// Whether it is of NCCL's allocator.
+    /// Whether NCCL's allocator made it.
     #[inline]
     pub(crate) fn is_nccls(&self) -> bool {
         self.raw.kind == AllocKind::Nccl
     }
 
-    /// The address `offset` bytes in, which is at most the block's length.
+    /// The address at `offset` bytes, which is at most the block's length.
     #[inline]
     pub(crate) fn at(&self, offset: usize) -> *mut c_void {
         self.address().wrapping_byte_add(offset)
@@ -124,7 +124,7 @@ fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
     let aside = match kind {
         AllocKind::Plain => None,
         AllocKind::Nccl => Aside::of(gpu, address).inspect_err(|_| {
-            // SAFETY: it is NCCL's, of above; nobody knows the address.
+            // SAFETY: NCCL allocated it above; nobody knows the address.
             if let Err(error) = unsafe { crate::nccl::free(address) } {
                 log::warn!("{error}");
             }
@@ -133,9 +133,10 @@ fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
     Ok(Raw { address, bytes, kind, aside })
 }
 
-// SAFETY: a block is `bytes` bytes or more of its allocator's, aligned to 512, and zeroed before
-// anybody sees it. It goes back to the list of its device, which frees nothing by itself, and is given
-// out again when all work that may use it is over. One that is adopted is somebody else's, who is dropped then.
+// SAFETY: a block has at least `bytes` bytes from its allocator, aligned to 512, and is zeroed
+// before anybody sees it. It returns to the list of its device, which frees nothing by itself, and
+// is reused only after all work that may use it is over. An adopted block belongs to its owner, who
+// is dropped then.
 unsafe impl Memory for CudaBackend {
     const KIND: &'static str = "cuda";
     type Block = Block;
@@ -148,7 +149,7 @@ unsafe impl Memory for CudaBackend {
         let address = start.expose_provenance() as sys::CUdeviceptr;
         let raw = Raw { address, bytes, kind: AllocKind::Plain, aside: None };
         let gpu = Gpu::open(ordinal)?;
-        // A program that adopts in every step and allocates nothing has its owners dropped here.
+        // Also drops owners here, for a program that adopts in every step and allocates nothing.
         gpu.blocks.look(gpu);
         Ok(Block { raw, gpu })
     }

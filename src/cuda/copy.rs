@@ -11,18 +11,18 @@ use crate::error::Site;
 use crate::lock::Mutex;
 use crate::{DType, Result};
 
-/// Pinned memory of one GPU that nobody names, by size.
+/// Unused pinned memory of one GPU, by size.
 #[derive(Default)]
 pub(super) struct PinnedPool(Mutex<HashMap<usize, Vec<Raw>>>);
 
 struct Raw {
     start: *mut u8,
     bytes: usize,
-    /// After the last copy.
+    /// Reusable after its last copy.
     last: Option<Recorded>,
 }
 
-// SAFETY: an address and a size; who may touch the bytes is decided by who owns the block.
+// SAFETY: an address and a size; the owner of the block decides who touches the bytes.
 unsafe impl Send for Raw {}
 
 /// Page-locked host memory.
@@ -52,7 +52,7 @@ impl PinnedBlock {
             Some(raw) => raw.start,
             None => {
                 gpu.bind()?;
-                // SAFETY: the context is current, and the size not 0.
+                // SAFETY: the context is current, and the size is not 0.
                 unsafe { result::malloc_host(size, 0) }
                     .map_err(|error| driver::no_memory(size, gpu.ordinal(), error))?
                     .cast()
@@ -63,7 +63,7 @@ impl PinnedBlock {
         Ok(Self { start, bytes: size, last: Mutex::default(), gpu })
     }
 
-    /// A copy from or to it is over at `point`.
+    /// Records that a copy from or to it is over at `point`.
     fn used_until(&self, point: &Recorded) {
         *self.last.lock() = Some(point.clone());
     }
@@ -78,9 +78,9 @@ impl Drop for PinnedBlock {
     }
 }
 
-// SAFETY: pinned memory is page-locked host memory, zeroed, never freed, and given out again only when
-// its last copy is over. The driver runs a copy in the stream's order. Device memory outlives the copy:
-// its header knows the stream.
+// SAFETY: pinned memory is page-locked host memory, zeroed, never freed, and reused only after its
+// last copy is over. The driver runs a copy in the stream's order. Device memory outlives the copy:
+// its header records the stream.
 unsafe impl Copies for CudaBackend {
     type Pinned = PinnedBlock;
 
@@ -176,8 +176,8 @@ unsafe impl Copies for CudaBackend {
             // SAFETY: as above; both halves are alike.
             (_, true) => unsafe { sys::cuMemsetD32Async(to, low, 2 * count, raw) },
             _ => {
-                // The driver has no values of 8 bytes: rows of one half each, 8 bytes apart.
-                // SAFETY: as above.
+                // The driver cannot fill with 8-byte values: fill rows of one half each, 8 bytes
+                // apart. SAFETY: as above.
                 let first = unsafe { sys::cuMemsetD2D32Async(to, 8, low, 1, count, raw) };
                 if first != sys::CUresult::CUDA_SUCCESS {
                     return first;
@@ -189,7 +189,7 @@ unsafe impl Copies for CudaBackend {
     }
 }
 
-/// Enqueues what touches device memory only.
+/// Enqueues an operation that touches device memory only.
 fn within(
     stream: &CudaStream,
     doing: &'static str,
@@ -216,9 +216,9 @@ fn enqueue(
         copy().result().map_err(|error| driver::failed("copying", gpu.ordinal(), error))?;
     }
     let point = Recorded::now(stream).inspect_err(|_| {
-        // The copy may be under way and nobody can tell when it is over: wait for the device, which
-        // fails too if it is lost and copies no more.
-        // SAFETY: streams of ours are never destroyed, others are kept.
+        // The copy may be under way without anything to show when it is over. Wait for the device;
+        // that fails too if it is lost, but then it copies no more. SAFETY: streams of ours are
+        // never destroyed, others are kept.
         let _ = unsafe { result::stream::synchronize(stream.raw()) };
     })?;
     pinned.used_until(&point);

@@ -1,4 +1,4 @@
-//! CUDA's driver: whether there is one, and what its errors say.
+//! CUDA's driver: whether it is available, and what its errors say.
 
 use std::sync::OnceLock;
 
@@ -8,11 +8,11 @@ use libloading::Library;
 use crate::Result;
 use crate::error::{CudaFailed, Error, NoDriver, NoMemory, NoSuchDevice};
 
-/// What the driver's library is called. cudarc panics where it finds none, so we look first.
+/// The file names of the driver's library. cudarc panics if it finds none, so we look first.
 const NAMES: &[&str] =
     if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
-/// Ok where CUDA's driver is there and starts. Asked once; the answer stays.
+/// Succeeds if CUDA's driver is present and starts. Checked once.
 pub(super) fn ready() -> Result<()> {
     static READY: OnceLock<Result<(), String>> = OnceLock::new();
     let ready = READY.get_or_init(|| {
@@ -32,7 +32,7 @@ fn load() -> Result<(), String> {
         // runs.
         match unsafe { Library::new(*name) } {
             Ok(library) => {
-                // cudarc opens it again; it must not be unloaded between.
+                // cudarc opens it again; it must not be unloaded in between.
                 std::mem::forget(library);
                 return Ok(());
             }
@@ -45,7 +45,7 @@ fn load() -> Result<(), String> {
     Err(tried.join("; "))
 }
 
-/// The driver's function of this name, where the loaded release has it.
+/// The driver's function of this name, if the loaded release has it.
 ///
 /// # Safety
 /// It is of type `F`.
@@ -62,8 +62,8 @@ unsafe fn function<F: Copy>(name: &[u8]) -> Option<F> {
 pub(super) type Elapsed =
     unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
 
-/// The driver's function that tells the time between two events. cudarc has the one of CUDA 12.8, and
-/// panics where the driver is older; every release has the first.
+/// The driver's function for the time between two events. cudarc uses the one of CUDA 12.8 and
+/// panics with an older driver; every release has the original.
 pub(super) fn elapsed() -> Option<Elapsed> {
     static FOUND: OnceLock<Option<Elapsed>> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -75,8 +75,8 @@ pub(super) fn elapsed() -> Option<Elapsed> {
 /// `cuCtxRecordEvent`
 pub(super) type RecordAll = unsafe extern "C" fn(sys::CUcontext, sys::CUevent) -> sys::CUresult;
 
-/// The driver's function that records an event after everything that a context does: CUDA 12.5. cudarc's
-/// panics where the driver has none.
+/// The driver's function that records an event after all work in a context: CUDA 12.5. cudarc's
+/// wrapper panics with a driver that lacks it.
 pub(super) fn record_all() -> Option<RecordAll> {
     static FOUND: OnceLock<Option<RecordAll>> = OnceLock::new();
     *FOUND.get_or_init(|| {
@@ -91,11 +91,11 @@ pub(super) fn version() -> Option<i32> {
     // SAFETY: the function is of that type in every release.
     let version = unsafe { function::<Version>(b"cuDriverGetVersion\0") }?;
     let mut number = 0;
-    // SAFETY: a place for a number.
+    // SAFETY: valid for the write.
     unsafe { version(&raw mut number) }.result().ok().map(|()| number)
 }
 
-/// Lets a kernel have more dynamic shared memory than it has by itself.
+/// Raises a kernel's limit of dynamic shared memory.
 pub(super) fn allow_shared(kernel: sys::CUfunction, bytes: u32) -> Result<(), DriverError> {
     let bytes = i32::try_from(bytes).unwrap_or(i32::MAX);
     let most = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
@@ -103,7 +103,7 @@ pub(super) fn allow_shared(kernel: sys::CUfunction, bytes: u32) -> Result<(), Dr
     unsafe { result::function::set_function_attribute(kernel, most, bytes) }
 }
 
-/// Waits for everything that the device of the current context does.
+/// Waits for all work on the device of the current context.
 pub(super) fn wait_for_all(ordinal: u32) -> Result<()> {
     result::ctx::synchronize().map_err(|error| failed("waiting for all work", ordinal, error))
 }
@@ -115,7 +115,7 @@ pub(crate) fn count() -> Result<u32> {
     Ok(u32::try_from(count).unwrap_or(0))
 }
 
-/// Fails where there is no GPU of this ordinal.
+/// Fails if there is no GPU of this ordinal.
 pub(super) fn sees(ordinal: u32) -> Result<()> {
     let count = count()?;
     if ordinal < count {
@@ -124,14 +124,14 @@ pub(super) fn sees(ordinal: u32) -> Result<()> {
     Err(NoSuchDevice { asked: ordinal, count }.into())
 }
 
-/// An error of the driver's, in our words.
+/// A driver error, in our words.
 #[cold]
 pub(super) fn failed(doing: &'static str, ordinal: u32, error: DriverError) -> Error {
     let (code, (name, says)) = (error.0 as u32, text(error));
     CudaFailed { doing, ordinal, code, name, says }.into()
 }
 
-/// The same for an allocation.
+/// The error of an allocation, in our words.
 #[cold]
 pub(super) fn no_memory(bytes: usize, ordinal: u32, error: DriverError) -> Error {
     match error.0 {

@@ -1,4 +1,4 @@
-//! Events: points in a stream's order. Used again when nobody names them.
+//! Events: points in a stream's order, reused once nothing refers to them.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{CudaStream, Gpu, driver};
 use crate::Result;
 use crate::lock::{Mutex, MutexGuard};
 
-/// Events of one GPU that nobody names.
+/// Unused events of one GPU.
 #[derive(Default)]
 pub(super) struct EventPool {
     plain: Mutex<Vec<Raw>>,
@@ -33,11 +33,11 @@ unsafe impl Send for Raw {}
 // SAFETY: as above; the driver locks it.
 unsafe impl Sync for Raw {}
 
-/// An event that was recorded.
+/// A recorded event.
 pub(super) struct Event {
     raw: Raw,
     gpu: &'static Gpu,
-    /// It keeps the time, which costs the device more.
+    /// Whether it records the time, which costs the device more.
     timed: bool,
 }
 
@@ -54,8 +54,8 @@ impl Event {
         Ok(self)
     }
 
-    /// Records the point after everything that the device does, on whoever's streams. None where the
-    /// driver cannot (before CUDA 12.5), or not now (a stream of somebody's records a graph).
+    /// Records the point after all work on the device, on anybody's streams. `None` if the driver
+    /// cannot (before CUDA 12.5), or not now (some stream records a graph).
     pub(super) fn of_all(gpu: &'static Gpu) -> Result<Option<Self>> {
         let Some(record) = driver::record_all() else { return Ok(None) };
         let event = Self::new(gpu, false)?;
@@ -83,13 +83,13 @@ impl Event {
             None => Raw(result::event::create(flags)
                 .map_err(|error| driver::failed("recording an event", gpu.ordinal(), error))?),
         };
-        // It goes back to the list by itself.
+        // It returns to the list by itself.
         Ok(Self { raw, gpu, timed })
     }
 
-    /// Whether what was enqueued before it is over. Never blocks.
+    /// Whether all work before it is over. Never blocks.
     pub(super) fn reached(&self) -> Result<bool> {
-        // SAFETY: the event is alive: it goes back to the list when `self` is dropped.
+        // SAFETY: the event is alive: it returns to the list only when `self` is dropped.
         match unsafe { result::event::query(self.raw.0) } {
             Ok(()) => Ok(true),
             Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_READY)) => Ok(false),
@@ -110,16 +110,17 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // Recording it again gives it a new meaning; streams that were told to wait for the old one
-        // keep that.
+        // Recording it again moves it; streams that already wait keep waiting for the old point.
         self.gpu.events.of(self.timed).push(self.raw);
     }
 }
 
-/// What NCCL records when the kernel of a collective has been launched: its thread blocks have their places
-/// on the GPU, and a kernel that waits for it cannot take them. [`Cuda::launch_event`](crate::Cuda::launch_event)
-/// makes it, [`CallConfig::launched`](crate::CallConfig::launched) gives it to a collective, and
-/// [`Stream::wait_launched`](crate::Stream::wait_launched) waits for the last call that it was given to.
+/// An event that NCCL records once the kernel of a collective is launched. Its thread blocks occupy
+/// the GPU by then, and a kernel that waits for the event cannot displace them.
+/// [`Cuda::launch_event`](crate::Cuda::launch_event) makes one,
+/// [`CallConfig::launched`](crate::CallConfig::launched) passes it to a collective, and
+/// [`Stream::wait_launched`](crate::Stream::wait_launched) waits for the last call that it was
+/// passed to.
 #[derive(Clone)]
 pub struct LaunchEvent(Arc<Event>);
 
@@ -133,17 +134,17 @@ impl LaunchEvent {
         self.0.gpu.ordinal()
     }
 
-    /// What NCCL takes.
+    /// The handle for NCCL.
     pub(crate) fn handle(&self) -> *mut c_void {
         self.0.raw().cast()
     }
 
-    /// Whether both are one.
+    /// Whether both are the same event.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Makes what a stream gets later wait for it.
+    /// Makes later work on a stream wait for it.
     pub(crate) fn hold(&self, stream: &Arc<CudaStream>) -> Result<()> {
         self.0.gpu.bind()?;
         stream.wait_for_launch(&self.0)
@@ -173,7 +174,7 @@ impl Recorded {
         Ok(Self(Arc::new(Inner { event, stream: stream.clone() })))
     }
 
-    /// A point that knows when it is reached.
+    /// A point that records when it is reached.
     pub(super) fn timed(stream: &Arc<CudaStream>) -> Result<Self> {
         let gpu = stream.gpu();
         gpu.bind()?;
@@ -181,7 +182,7 @@ impl Recorded {
         Ok(Self(Arc::new(Inner { event, stream: stream.clone() })))
     }
 
-    /// How long after `start` it was reached; both are timed, and of one device.
+    /// The time from `start` to this point; both are timed, and of one device.
     pub(super) fn since(&self, start: &Self) -> Result<Option<Duration>> {
         if !start.reached()? || !self.reached()? {
             return Ok(None);
@@ -192,13 +193,13 @@ impl Recorded {
         let elapsed = driver::elapsed();
         let elapsed = elapsed.ok_or_else(|| failed(sys::CUresult::CUDA_ERROR_NOT_FOUND))?;
         let mut milliseconds = 0.0;
-        // SAFETY: both are alive, of one device, and were recorded; the rest is a place for a number.
+        // SAFETY: both are alive, of one device, and recorded; the number is valid for the write.
         match unsafe { elapsed(&raw mut milliseconds, start.raw(), end.raw()) } {
             sys::CUresult::CUDA_SUCCESS => {}
             error => return Err(failed(error)),
         }
         let seconds = f64::from(milliseconds) / 1e3;
-        // It is negative where the end came first.
+        // Negative if the end came first.
         Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or_default()))
     }
 

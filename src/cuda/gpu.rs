@@ -1,4 +1,4 @@
-//! A GPU that is open: its context, and what of it waits to be used again.
+//! An open GPU: its context, and the resources that wait for reuse.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -17,11 +17,12 @@ use super::{driver, event};
 use crate::Result;
 use crate::lock::Mutex;
 
-/// One GPU of this process. Opened once, never closed: what is enqueued may outlive everything else.
+/// One GPU of this process. Opened once and never closed, since enqueued work may outlive
+/// everything else.
 pub(crate) struct Gpu {
     ordinal: u32,
     context: Arc<CudaContext>,
-    /// Where the host's own copies go: a stream that nothing else waits behind.
+    /// The stream for the host's own copies: no other work precedes or follows on it.
     copies: sys::CUstream,
     pub(super) streams: StreamPool,
     pub(super) events: EventPool,
@@ -31,12 +32,12 @@ pub(crate) struct Gpu {
     pub(super) kernels: Kernels,
     pub(super) graphs: GraphPool,
     pub(super) declared: DeclaredKernels,
-    /// As 90 for compute capability 9.0.
+    /// 90 for compute capability 9.0.
     architecture: u32,
 }
 
-// SAFETY: a stream of CUDA's may be used from any thread, and the driver locks it; the rest is `Send`
-// by itself.
+// SAFETY: a CUDA stream may be used from any thread, and the driver locks it; the rest is `Send` by
+// itself.
 unsafe impl Send for Gpu {}
 // SAFETY: as above; the lists are behind locks.
 unsafe impl Sync for Gpu {}
@@ -44,7 +45,7 @@ unsafe impl Sync for Gpu {}
 static OPEN: LazyLock<Mutex<HashMap<u32, &'static Gpu>>> = LazyLock::new(Mutex::default);
 
 impl Gpu {
-    /// The GPU of this ordinal; opens it the first time.
+    /// The GPU of this ordinal, opened on first use.
     pub(crate) fn open(ordinal: u32) -> Result<&'static Self> {
         let mut open = OPEN.lock();
         if let Some(gpu) = open.get(&ordinal) {
@@ -73,7 +74,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Where in its machine it is.
+    /// Its location in the machine.
     pub(crate) fn place(&self) -> Option<String> {
         use sys::CUdevice_attribute::{
             CU_DEVICE_ATTRIBUTE_PCI_BUS_ID as BUS, CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID as DEVICE,
@@ -85,7 +86,7 @@ impl Gpu {
         Some(format!("PCI {domain:04x}:{bus:02x}:{device:02x}"))
     }
 
-    /// Its architecture, as 90 for compute capability 9.0.
+    /// Its architecture: 90 for compute capability 9.0.
     pub(super) fn architecture(&self) -> u32 {
         self.architecture
     }
@@ -99,7 +100,7 @@ impl Gpu {
         self.ordinal
     }
 
-    /// Makes this GPU the calling thread's current one.
+    /// Makes this GPU current on the calling thread.
     pub(crate) fn bind(&self) -> Result<()> {
         let own = self.context.cu_ctx();
         let failed = |error| driver::failed("binding", self.ordinal, error);
@@ -110,7 +111,7 @@ impl Gpu {
         unsafe { result::ctx::set_current(own) }.map_err(failed)
     }
 
-    /// Does something on the host's own stream and waits for it, not for other work.
+    /// Runs work on the host's own stream and waits for that work only.
     pub(super) fn now(
         &'static self,
         doing: &'static str,
@@ -121,13 +122,13 @@ impl Gpu {
         work(self.copies).map_err(failed)?;
         let done = event::Event::recorded(self, self.copies);
         done.and_then(|event| event.sync().map_err(failed)).inspect_err(|_| {
-            // The work may be under way, with memory of the caller's.
-            // SAFETY: the stream is never destroyed.
+            // The work may be under way, using the caller's memory. SAFETY: the stream is never
+            // destroyed.
             let _ = unsafe { result::stream::synchronize(self.copies) };
         })
     }
 
-    /// Enqueues work of NCCL's on the host's own stream and waits for it.
+    /// Enqueues NCCL work on the host's own stream and waits for it.
     pub(crate) fn now_with(
         &'static self,
         work: impl FnOnce(*mut std::ffi::c_void) -> Result<()>,
@@ -138,12 +139,12 @@ impl Gpu {
         event.sync().map_err(|error| driver::failed("setting up windows", self.ordinal, error))
     }
 
-    /// Whether anything that was enqueued is not over.
+    /// Whether any enqueued work is not over.
     pub(super) fn is_busy(&self) -> bool {
         self.streams.any_busy()
     }
 
-    /// Gives unused memory back to the driver, which waits for all work of the device.
+    /// Returns unused memory to the driver, which waits for all work on the device.
     pub(crate) fn trim(&'static self) -> Result<()> {
         self.bind()?;
         self.blocks.trim(self)

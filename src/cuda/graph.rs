@@ -1,4 +1,4 @@
-//! CUDA graphs: what a stream captures, and what becomes of it.
+//! CUDA graphs: capture on streams, launch, and disposal.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use crate::Result;
 use crate::lock::Mutex;
 use crate::nccl::Captured;
 
-/// Graphs of one GPU that nobody launches any more.
+/// Graphs of one GPU that are no longer launched.
 #[derive(Default)]
 pub(super) struct GraphPool(Mutex<Vec<Raw>>);
 
 struct Raw(sys::CUgraphExec);
 
-// SAFETY: a graph of CUDA's is bound to no thread; one thread at a time has it.
+// SAFETY: a CUDA graph is bound to no thread; one thread at a time has it.
 unsafe impl Send for Raw {}
 
-/// A graph that can be launched.
+/// An executable graph.
 pub struct CudaGraph {
-    /// Taken by `drop` only.
+    /// Taken only by `drop`.
     raw: Raw,
     gpu: &'static Gpu,
-    /// What a launch of it calls.
+    /// The calls that each launch makes.
     pub(crate) calls: Captured,
 }
 
 impl CudaGraph {
-    /// Captures what `enqueue` enqueues on so many streams, which are forked from the first and joined
-    /// again.
+    /// Captures the work that `enqueue` enqueues on this many streams, which are forked from the
+    /// first and joined again.
     pub(crate) fn capture(
         gpu: &'static Gpu,
         streams: usize,
@@ -55,7 +55,7 @@ impl CudaGraph {
     /// Enqueues it.
     ///
     /// # Safety
-    /// What it touches is there until the launch is over.
+    /// The memory that the graph touches lives until the launch is over.
     pub(crate) unsafe fn launch(&self, stream: &CudaStream) -> Result<()> {
         self.gpu.bind()?;
         // SAFETY: graph and stream are alive, of one context; the rest is the caller's promise.
@@ -72,8 +72,8 @@ impl Drop for CudaGraph {
 }
 
 impl Gpu {
-    /// Ends the graphs that nobody launches any more: before what they name ends. A launch that is under
-    /// way goes on.
+    /// Destroys unused graphs, before anything that they refer to ends. A launch that is under way
+    /// continues.
     pub(crate) fn end_graphs(&'static self) {
         let ended = std::mem::take(&mut *self.graphs.0.lock());
         if ended.is_empty() || self.bind().is_err() {
@@ -88,7 +88,7 @@ impl Gpu {
     }
 }
 
-/// A stream that captures; dropped, it is thrown away what it captured.
+/// A capturing stream; dropping it discards the capture.
 struct Capturing<'s> {
     gpu: &'static Gpu,
     stream: &'s CudaStream,
@@ -98,8 +98,8 @@ struct Capturing<'s> {
 impl<'s> Capturing<'s> {
     fn begin(gpu: &'static Gpu, stream: &'s CudaStream) -> Result<Self> {
         gpu.bind()?;
-        // Other threads go on with whatever they do, and this one too: an operation that is the first of its
-        // kind connects ranks, for which NCCL maps memory.
+        // Relaxed mode: other threads continue as usual, and so does this one, since the first
+        // operation of its kind connects ranks, for which NCCL maps memory.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive, and nobody else has it.
         unsafe { result::stream::begin_capture(stream.raw(), mode) }
@@ -115,7 +115,7 @@ impl<'s> Capturing<'s> {
         let flags = sys::CUgraphInstantiate_flags(0);
         // SAFETY: the graph was made above.
         let made = unsafe { result::graph::instantiate(graph, flags) }.map(Raw);
-        // SAFETY: as above; what was instantiated does not need it.
+        // SAFETY: as above; the executable graph does not need it.
         let destroyed = unsafe { result::graph::destroy(graph) };
         destroyed.map_err(failed)?;
         made.map_err(failed)
@@ -133,7 +133,7 @@ impl Drop for Capturing<'_> {
                 // SAFETY: it was made above.
                 let _ = unsafe { result::graph::destroy(graph) };
             }
-            // It was broken: there is none.
+            // The capture broke, so there is no graph.
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! User compute: closures that get device addresses and the raw stream.
+//! User compute: closures that receive device addresses and the raw stream.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -21,7 +21,7 @@ pub struct DeviceView<'v, T> {
 }
 
 impl<T> DeviceView<'_, T> {
-    /// The address on the device of the first element.
+    /// The device address of the first element.
     pub fn as_ptr(&self) -> *const T {
         self.start
     }
@@ -46,7 +46,7 @@ pub struct DeviceViewMut<'v, T> {
 }
 
 impl<T> DeviceViewMut<'_, T> {
-    /// The address on the device of the first element.
+    /// The device address of the first element.
     pub fn as_mut_ptr(&mut self) -> *mut T {
         self.start
     }
@@ -76,11 +76,11 @@ impl RawStream<'_> {
         self.handle
     }
 
-    /// The same for cudarc: what it launches is enqueued here, with the memory's addresses as arguments
-    /// (`let x = x.as_mut_ptr() as u64;`, `stream.launch_builder(&kernel).arg(&x)`).
+    /// The stream for cudarc, whose launches are enqueued here. Pass addresses of memory as
+    /// arguments (`let x = x.as_mut_ptr() as u64;`, `stream.launch_builder(&kernel).arg(&x)`).
     ///
-    /// In a capture it is captured: [`Stream::adopt`](crate::Stream::adopt) refuses it, and what a graph is to
-    /// use is an operand of its closure.
+    /// In a capture, launches are captured. [`Stream::adopt`](crate::Stream::adopt) refuses this
+    /// stream then; memory that a graph uses has to be an operand of its closure.
     pub fn to_cudarc(&self) -> Arc<cudarc::driver::CudaStream> {
         self.stream.to_cudarc()
     }
@@ -92,13 +92,13 @@ impl fmt::Debug for RawStream<'_> {
     }
 }
 
-// SAFETY: the closure runs at the call: what it enqueues is after everything enqueued before on the
-// stream and before what is enqueued later.
+// SAFETY: the closure runs during the call: its work is enqueued after all earlier work on the
+// stream and before all later work.
 unsafe impl Launches for CudaBackend {
     type View<'v, T: Element> = DeviceView<'v, T>;
     type ViewMut<'v, T: Element> = DeviceViewMut<'v, T>;
     type Raw<'v> = RawStream<'v>;
-    /// The device touches the memory, not the host: there is nothing to guard.
+    /// The device touches the memory, not the host, so there is nothing to guard.
     type Guard<'v> = ();
 
     fn guard(_: &[Seen<'_, Self>], _: Site) {}

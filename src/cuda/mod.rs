@@ -1,11 +1,12 @@
 //! The NCCL backend: GPUs through CUDA's driver, communication through NCCL.
 //!
-//! CUDA's half is here: devices, memory, streams, copies, launches. NCCL's is in [`nccl`](crate::nccl).
+//! This is CUDA's half: devices, memory, streams, copies, launches. NCCL's is in
+//! [`nccl`](crate::nccl).
 //!
-//! Dropping buffers, streams, marks and pinned memory calls neither the driver nor NCCL: they go to
-//! lists of their device, and are looked at when something is opened or allocated again. (A
-//! communicator that is dropped while it is poisoned, or by a panic, is aborted there and then.) Host
-//! waits poll events, so that each has a deadline.
+//! Dropping buffers, streams, marks and pinned memory calls neither the driver nor NCCL. They go to
+//! lists of their device, which are revisited when something is opened or allocated again. The
+//! exception is a communicator that is dropped while poisoned or by a panic: it is aborted at once.
+//! Host waits poll events, so that each has a deadline.
 
 mod aside;
 mod block;

@@ -1,7 +1,7 @@
-//! Memory that nobody names: given out again once the streams that used it have passed.
+//! Unused memory, reused once the streams that used it have passed.
 //!
-//! The driver's own free waits for the device, and so for the peers of whatever runs there. It is
-//! called only by `trim`, and when memory runs out.
+//! The driver's own free waits for the device, and so for the peers of whatever runs there. Only
+//! `trim` calls it, and an allocation that runs out of memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,11 +33,11 @@ struct Waiting {
 
 enum Kept {
     Ours(Raw),
-    /// Who owns memory that was adopted.
+    /// The owner of adopted memory.
     Theirs(Owner),
 }
 
-/// What is dropped when nothing is locked.
+/// Values to drop once nothing is locked.
 #[expect(dead_code, reason = "kept to be dropped")]
 enum Over {
     After(After),
@@ -45,22 +45,23 @@ enum Over {
 }
 
 enum After {
-    /// What was enqueued on these streams, whose points nobody has taken yet.
+    /// Work on these streams, for which no event is recorded yet.
     Streams(Vec<Arc<CudaStream>>),
-    /// Everything that the device does. These streams are let go with it.
+    /// All work on the device. These streams are released with it.
     Device(#[expect(dead_code, reason = "kept to be dropped")] Vec<Arc<CudaStream>>),
     Events(Vec<Event>),
 }
 
 impl BlockPool {
-    /// Takes a block back. Calls nothing.
+    /// Takes a block back. Calls neither the driver nor NCCL.
     pub(super) fn retire(&self, block: Raw, streams: Vec<Arc<CudaStream>>) {
         let after = After::Streams(streams);
         let mut state = self.0.lock();
         state.waiting.push(Waiting { block: Kept::Ours(block), after });
     }
 
-    /// Takes back a block that other libraries' streams may use, or who owns it. Calls nothing.
+    /// Takes back a block that other libraries' streams may use, or its owner. Calls neither the
+    /// driver nor NCCL.
     pub(super) fn retire_exported(
         &self,
         block: Raw,
@@ -73,15 +74,15 @@ impl BlockPool {
         state.waiting.push(Waiting { block, after });
     }
 
-    /// Drops the owner of adopted memory when these streams are past what was enqueued: now, if they are,
-    /// else when memory is adopted, allocated or given back again.
+    /// Drops the owner of adopted memory once these streams have passed their present work: now if
+    /// they have, else when memory is next adopted, allocated or returned.
     pub(super) fn release(&self, gpu: &'static Gpu, owner: Owner, streams: Vec<Arc<CudaStream>>) {
         let (block, after) = (Kept::Theirs(owner), After::Streams(streams));
         self.0.lock().waiting.push(Waiting { block, after });
         self.look(gpu);
     }
 
-    /// Drops what is over.
+    /// Drops everything that is no longer in use.
     pub(super) fn look(&self, gpu: &'static Gpu) {
         if gpu.bind().is_ok() {
             let done = self.0.lock().collect(gpu);
@@ -89,7 +90,7 @@ impl BlockPool {
         }
     }
 
-    /// A block of this size that is free, if there is one.
+    /// A free block of this size, if there is one.
     pub(super) fn take(&self, gpu: &'static Gpu, kind: AllocKind, bytes: usize) -> Option<Raw> {
         let mut state = self.0.lock();
         let done = state.collect(gpu);
@@ -99,7 +100,7 @@ impl BlockPool {
         block
     }
 
-    /// How many bytes are free, and how many enqueued work may still use.
+    /// The number of free bytes, and of bytes that enqueued work may still use.
     pub(super) fn bytes(&self, gpu: &'static Gpu) -> (usize, usize) {
         let mut state = self.0.lock();
         let done = state.collect(gpu);
@@ -114,7 +115,7 @@ impl BlockPool {
         (free, in_use)
     }
 
-    /// Waits for the device where nothing else tells when other libraries are past a block.
+    /// Waits for the device if nothing else shows when other libraries are done with a block.
     fn settle(&self, gpu: &'static Gpu) -> Result<()> {
         let unknown = |waiting: &mut Waiting| matches!(waiting.after, After::Device(_));
         let mut state = self.0.lock();
@@ -133,7 +134,7 @@ impl BlockPool {
         waited
     }
 
-    /// Gives every block that is free back to its allocator.
+    /// Returns every free block to its allocator.
     pub(super) fn trim(&self, gpu: &'static Gpu) -> Result<()> {
         self.settle(gpu)?;
         let mut state = self.0.lock();
@@ -161,7 +162,7 @@ impl BlockPool {
 }
 
 impl State {
-    /// Moves what is over to the free list; hands back what that used up, to be dropped unlocked.
+    /// Moves finished blocks to the free list; returns everything to drop once unlocked.
     fn collect(&mut self, gpu: &'static Gpu) -> Vec<Over> {
         let mut done = Vec::new();
         let mut still = Vec::with_capacity(self.waiting.len());
@@ -206,7 +207,7 @@ impl State {
 }
 
 impl After {
-    /// Events for what has none yet; none where it has, and where there can be none at present.
+    /// Records the missing events; `None` if they exist, or cannot be recorded at present.
     fn events(&self, gpu: &'static Gpu) -> Result<Option<Vec<Event>>> {
         match self {
             Self::Streams(streams) => {
@@ -219,7 +220,7 @@ impl After {
     }
 }
 
-/// Nobody can tell any more when its uses are over.
+/// Leaks a block, since the end of its uses can no longer be known.
 fn lose(block: Kept) {
     std::mem::forget(block);
 }

@@ -19,13 +19,13 @@ use crate::nccl::{Captured, Traffic};
 /// The streams of one GPU.
 #[derive(Default)]
 pub(super) struct StreamPool {
-    /// All that there are.
+    /// All of them.
     all: Mutex<Vec<Raw>>,
-    /// Those that nobody names. What was enqueued on them still runs.
+    /// Streams out of use. Work enqueued on them may still run.
     free: Mutex<Vec<Raw>>,
-    /// Those that capture, now and then: nobody asks whether they are busy.
+    /// Streams that capture from time to time: never asked whether they are busy.
     capture: Mutex<Vec<Raw>>,
-    /// All that there are of these.
+    /// All streams that capture.
     captures: Mutex<Vec<Raw>>,
 }
 
@@ -41,7 +41,7 @@ impl StreamPool {
 struct Raw(sys::CUstream);
 
 impl Raw {
-    /// A new one; the GPU's context is current.
+    /// A new stream; the GPU's context is current.
     fn new(gpu: &Gpu) -> Result<Self> {
         let made = result::stream::create(result::stream::StreamKind::NonBlocking);
         made.map(Self).map_err(|error| driver::failed("opening a stream", gpu.ordinal(), error))
@@ -53,26 +53,26 @@ unsafe impl Send for Raw {}
 // SAFETY: as above; the driver locks it.
 unsafe impl Sync for Raw {}
 
-/// A queue of work on a GPU. One of ours does not wait for CUDA's default stream, nor that for it.
+/// A queue of work on a GPU. Streams of ours and CUDA's default stream do not wait for each other.
 pub struct CudaStream {
     raw: Raw,
     gpu: &'static Gpu,
     origin: Origin,
-    /// It waits for what never comes, as far as is known.
+    /// Set if it is known to wait for something that never comes.
     lost: AtomicBool,
-    /// Which communicators used it, for reports.
+    /// The communicators that used it, for reports.
     pub(crate) traffic: Traffic,
-    /// What it captures, if it does.
+    /// The capture, if there is one.
     captured: Option<Arc<Mutex<Captured>>>,
 }
 
 enum Origin {
     Ours,
-    /// Ours, and it captures.
+    /// Ours, for captures.
     Captures,
-    /// Somebody else made it; what keeps it, where cudarc did.
+    /// Made by others; holds the guard if cudarc made it.
     Theirs(Option<Arc<theirs::CudaStream>>),
-    /// Somebody else made it, who keeps it while this is there.
+    /// Made by others, who keep it alive as long as this exists.
     #[cfg(any(feature = "torch", feature = "cupy"))]
     Kept(Arc<dyn std::any::Any + Send + Sync>),
 }
@@ -96,7 +96,7 @@ impl CudaStream {
         Ok(Self::of(gpu, raw, Origin::Ours, None))
     }
 
-    /// A stream that captures, once it is told to.
+    /// A stream for captures.
     pub(super) fn capturing(
         gpu: &'static Gpu,
         captured: Arc<Mutex<Captured>>,
@@ -114,10 +114,10 @@ impl CudaStream {
         Ok(Self::of(gpu, raw, Origin::Captures, Some(captured)))
     }
 
-    /// A stream that somebody else made.
+    /// Adopts a stream that others made.
     ///
     /// # Safety
-    /// It is of the GPU's primary context, and there for as long as `keeps` is.
+    /// It belongs to the GPU's primary context, and lives as long as `keeps`.
     pub(crate) unsafe fn adopt(
         gpu: &'static Gpu,
         handle: *mut c_void,
@@ -126,7 +126,7 @@ impl CudaStream {
         Self::of(gpu, Raw(handle.cast()), Origin::Theirs(keeps), None)
     }
 
-    /// A stream that somebody else made.
+    /// Adopts a stream that others made.
     ///
     /// # Safety
     /// As [`adopt`](Self::adopt).
@@ -149,12 +149,12 @@ impl CudaStream {
         Arc::new(Self { raw, gpu, origin, lost, traffic, captured })
     }
 
-    /// Whether it captures.
+    /// Whether it is capturing.
     pub(crate) fn is_capturing(&self) -> bool {
         self.captured.is_some()
     }
 
-    /// Notes what it captures.
+    /// Updates the capture's record.
     pub(crate) fn captures(&self, note: impl FnOnce(&mut Captured)) {
         if let Some(captured) = &self.captured {
             note(&mut captured.lock());
@@ -166,33 +166,33 @@ impl CudaStream {
         self.raw.0
     }
 
-    /// For NCCL.
+    /// The handle for NCCL.
     #[inline]
     pub(crate) fn handle(&self) -> *mut c_void {
         self.raw.0.cast()
     }
 
-    /// As cudarc knows it.
+    /// The stream for cudarc.
     pub(super) fn to_cudarc(&self) -> Arc<theirs::CudaStream> {
         match &self.origin {
             Origin::Theirs(Some(theirs)) => return theirs.clone(),
-            // What cudarc is given can outlive this one: the stream is kept for ever.
+            // cudarc's stream can outlive this one, so the handle is kept for ever.
             #[cfg(any(feature = "torch", feature = "cupy"))]
             Origin::Kept(keeps) => std::mem::forget(keeps.clone()),
             _ => {}
         }
-        // SAFETY: streams of ours are never destroyed, one that was kept neither from now on, and who passed
-        // another one promised it.
+        // SAFETY: streams of ours are never destroyed, a kept stream is not destroyed from now on,
+        // and for any other the caller of `adopt` promised it.
         unsafe { self.gpu.context().wrap_borrowed_stream(self.raw.0) }
     }
 
-    /// What is enqueued here later comes after what is on `other`, of this GPU, now.
+    /// Orders later work here after the present work on `other`, a stream of this GPU.
     pub(crate) fn after(&self, other: sys::CUstream) -> Result<()> {
         self.gpu.bind()?;
         self.wait(self.raw.0, &Event::recorded(self.gpu, other)?)
     }
 
-    /// What is enqueued on `other`, of this GPU, later comes after what is here now.
+    /// Orders later work on `other`, a stream of this GPU, after the present work here.
     pub(crate) fn before(&self, other: sys::CUstream) -> Result<()> {
         self.gpu.bind()?;
         self.wait(other, &Event::recorded(self.gpu, self.raw.0)?)
@@ -215,11 +215,11 @@ impl CudaStream {
 
     /// Whether everything enqueued so far is over.
     pub(crate) fn is_idle(&self) -> bool {
-        // After a fault nothing runs any more; whoever waits is told by its events.
+        // After a fault nothing runs any more; the events report it to waiters.
         self.gpu.bind().is_err() || is_idle(self.raw).unwrap_or(true)
     }
 
-    /// It waits for what never comes: nobody is to wait for it.
+    /// Marks a stream that waits for something that never comes, so that nobody waits for it.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Relaxed);
     }
@@ -230,7 +230,7 @@ impl CudaStream {
 }
 
 impl Gpu {
-    /// Whether a stream captures a graph, or is one of those that do, now and then.
+    /// Whether a stream is capturing a graph, or is one that captures from time to time.
     pub(crate) fn is_captured(&'static self, stream: sys::CUstream) -> Result<bool> {
         let captures = self.streams.captures.lock();
         if captures.iter().any(|raw| raw.0 == stream) {
@@ -238,7 +238,7 @@ impl Gpu {
         }
         drop(captures);
         self.bind()?;
-        // SAFETY: the stream is there, as who named it promised.
+        // SAFETY: the stream is alive, as the caller who named it promised.
         match unsafe { result::stream::is_capturing(stream) } {
             Ok(status) => Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE),
             Err(error) => Err(driver::failed("looking at a stream", self.ordinal(), error)),
@@ -267,7 +267,8 @@ impl Drop for CudaStream {
 }
 
 // SAFETY: an event is reached when all work enqueued before it is over, and the driver makes the
-// device's writes visible to who asks; a stream that waits for an event runs later work after it.
+// device's writes visible to the thread that queries it; a stream that waits for an event runs
+// later work after it.
 unsafe impl Streams for CudaBackend {
     const ENDS_REACH_POINTS: bool = true;
 
@@ -346,8 +347,8 @@ unsafe impl Timing for CudaBackend {
     }
 }
 
-/// How long a wait looks again and again before it sleeps.
+/// How long a wait spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(100);
 
-/// How long it sleeps then.
+/// How long each sleep is.
 const NAP: Duration = Duration::from_micros(50);

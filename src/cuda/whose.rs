@@ -1,11 +1,11 @@
-//! Which GPU an address is of.
+//! Finds the GPU of an address.
 
 use cudarc::driver::sys;
 
 use super::driver;
 use crate::Result;
 
-/// The GPU whose memory this is, of whatever allocator.
+/// The GPU whose memory this is, from any allocator.
 pub(crate) fn ordinal_of(address: usize) -> Result<u32> {
     driver::ready()?;
     let mut ordinal = 0_i32;

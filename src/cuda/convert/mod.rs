@@ -1,4 +1,4 @@
-//! Conversions between element types: a kernel for each pair, loaded when it is first asked for.
+//! Conversions between element types: one kernel per pair, loaded on first use.
 
 mod ptx;
 
@@ -12,7 +12,7 @@ use super::{CudaStream, Gpu, driver};
 use crate::lock::Mutex;
 use crate::{DType, Result};
 
-/// The kernels of a GPU, by their types; never unloaded.
+/// A GPU's conversion kernels by their types; never unloaded.
 #[derive(Default)]
 pub(super) struct Conversions(Mutex<HashMap<(DType, DType), Kernel>>);
 
@@ -22,10 +22,10 @@ struct Kernel(sys::CUfunction);
 // SAFETY: a kernel's handle may be used from any thread.
 unsafe impl Send for Kernel {}
 
-/// Threads of a block.
+/// Threads per block.
 const WIDTH: u32 = 256;
 
-/// Blocks of a grid: as many as fill any GPU.
+/// Blocks of the grid: enough to fill any GPU.
 const BLOCKS: usize = 4096;
 
 impl Conversions {
@@ -37,14 +37,15 @@ impl Conversions {
         }
         gpu.bind()?;
         let failed = |error| driver::failed("loading a conversion", gpu.ordinal(), error);
-        // The text has no zero in it.
+        // The text contains no zero byte.
         let text = CString::new(ptx::text(from, to)).unwrap_or_default();
         let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: `module` is a place for a handle; the image is PTX and ends with a zero.
+        // SAFETY: `module` is valid for the write; the image is PTX and ends with a zero.
         let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
         loaded.result().map_err(failed)?;
         let name = c"convert".as_ptr();
-        // SAFETY: `function` is a place for a handle; the module is loaded, and the name ends with a zero.
+        // SAFETY: `function` is valid for the write; the module is loaded, and the name ends with a
+        // zero.
         let found = unsafe { sys::cuModuleGetFunction(&raw mut function, module, name) };
         found.result().map_err(failed)?;
         kernels.insert((from, to), Kernel(function));
@@ -58,11 +59,11 @@ pub(super) fn load(stream: &CudaStream, from: DType, to: DType) -> Result<()> {
     gpu.conversions.kernel(gpu, from, to).map(drop)
 }
 
-/// Enqueues converting so many elements of different types.
+/// Enqueues a conversion of this many elements between different types.
 ///
 /// # Safety
-/// So many elements of the types lie at these addresses of the stream's GPU, those that are written apart
-/// from the others; other uses are ordered before and after.
+/// This many elements of the types lie at these addresses of the stream's GPU, without overlap;
+/// other uses are ordered before and after.
 pub(super) unsafe fn enqueue(
     stream: &CudaStream,
     (mut from, dtype): (sys::CUdeviceptr, DType),
@@ -80,8 +81,8 @@ pub(super) unsafe fn enqueue(
         [(&raw mut from).cast(), (&raw mut to).cast(), (&raw mut number).cast()];
     let blocks = count.div_ceil(WIDTH as usize).min(BLOCKS) as u32;
     let (arguments, extra) = (arguments.as_mut_ptr(), ptr::null_mut());
-    // SAFETY: the kernel's three arguments, which outlive the call; it reads and writes so many elements,
-    // as the caller promised.
+    // SAFETY: these are the kernel's three arguments, which outlive the call; it reads and writes
+    // this many elements, as the caller promised.
     let launched = unsafe {
         sys::cuLaunchKernel(kernel, blocks, 1, 1, WIDTH, 1, 1, 0, stream.raw(), arguments, extra)
     };

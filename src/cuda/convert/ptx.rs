@@ -1,17 +1,17 @@
-//! The texts of the kernels, for every GPU since 2014: what newer ones have instructions for is arithmetic
-//! here, and the same everywhere.
+//! The PTX of the kernels, for every GPU since 2014. Conversions for which newer GPUs have
+//! instructions are plain arithmetic here, so results are the same everywhere.
 //!
-//! An element is read into a register as wide as it takes (`%w` for integers, `%f` for floats of up to 32
-//! bits, `%d` for `f64`), and from there written as what is asked for. A small float is rounded from an `f32`
-//! whose last bit is odd where it is not exact: nothing is rounded towards such a one, so it is rounded
-//! once.
+//! An element is read into a register wide enough for it (`%w` for integers, `%f` for floats of up
+//! to 32 bits, `%d` for `f64`) and converted from there. A small float is rounded from an `f32`
+//! whose last bit is set if it is inexact. Rounding to odd this way never produces a tie, so the
+//! value is rounded only once.
 
 use crate::DType;
 
-/// What an `i64` can be.
+/// The range of `i64`.
 const ALL: (i64, i64) = (i64::MIN, i64::MAX);
 
-/// What the value is in.
+/// The register that holds the value.
 #[derive(Clone, Copy, PartialEq)]
 enum In {
     Signed,
@@ -86,7 +86,8 @@ fn read(from: DType) -> (String, In) {
             let upper = ["ld.global.u8 %u, [%x]", "shl.b32 %u, %u, 8", "cvt.u16.u32 %h, %u"];
             (lines(&upper) + &lines(&["cvt.f32.f16 %f, %h"]), In::Single)
         }
-        // As an f32 of another bias, which the product mends: exact, for subnormal ones too.
+        // As an f32 with another bias, which the multiplication corrects: exact, also for
+        // subnormals.
         DType::F8E4M3 => {
             let f32 = [
                 "ld.global.u8 %u, [%x]",
@@ -150,8 +151,8 @@ fn write(value: In, to: DType) -> String {
     }
 }
 
-/// An integer: the low bits of one, what is nearest to a float in this range. CUDA's own conversion keeps
-/// to the range of the 64 bits, and makes what it likes of NaN.
+/// Converts to an integer: the low bits of an integer, or the integer in this range that is nearest
+/// to a float. CUDA's own conversion saturates at 64 bits only, and does not define NaN.
 fn integer(value: In, width: &str, range: Option<(i64, i64)>) -> String {
     let store = format!("    st.global.{width} [%y], %w;\n");
     let (bits, register) = match value {
@@ -173,7 +174,7 @@ fn integer(value: In, width: &str, range: Option<(i64, i64)>) -> String {
     is_nan + &convert + &lines(&["@%p mov.u64 %w, 0"]) + &store
 }
 
-/// The value as an f32, whose last bit is odd if it is not exact.
+/// The value as an f32, whose last bit is set if it is inexact.
 fn odd(value: In) -> String {
     let (cut, back, differs) = match value {
         In::Single => return String::new(),
@@ -186,11 +187,12 @@ fn odd(value: In) -> String {
     lines(&[cut, back, differs, "@%p or.b32 %f, %f, 1"])
 }
 
-/// An 8-bit float of such a mantissa and bias, from an f32; the codes of the largest and of NaN.
+/// An 8-bit float with this mantissa and bias, from an f32; `top` and `nan` are the codes of the
+/// largest value and of NaN.
 fn eight_bits(mantissa: u32, bias: u32, [top, nan]: [u32; 2]) -> String {
     let shift = 23 - mantissa;
     let (half, rebias) = ((1 << (shift - 1)) - 1, (127 - bias) << mantissa);
-    // So large that its last place is that of the subnormal numbers.
+    // So large that its last place is that of the subnormals.
     let large = (151 - bias - mantissa) << 23;
     let least = (128 - bias) << 23;
     format!(

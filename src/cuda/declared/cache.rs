@@ -1,9 +1,10 @@
-//! Compiled kernels, kept in files from one process to the next.
+//! Compiled kernels, cached in files across processes.
 //!
-//! `TYPED_NCCL_CACHE` names the folder, else it is `typed-nccl` in the user's folder for caches; empty, it
-//! turns this off. A file is named by all that went into it and begins with a digest of its contents, so
-//! that one which was cut or changed is compiled anew. It is written under another name and renamed: a
-//! process sees a whole file or none. What fails here costs time, nothing else.
+//! `TYPED_NCCL_CACHE` names the folder; by default it is `typed-nccl` in the user's cache folder,
+//! and an empty value disables the cache. A file's name covers all inputs, and the file begins with
+//! a digest of its contents, so a truncated or modified file is compiled anew. Files are written
+//! under another name and renamed, so a process never sees a partial one. A failure here costs time
+//! and nothing else.
 
 use std::env;
 use std::fs;
@@ -15,10 +16,10 @@ use sha2::{Digest, Sha256};
 
 const ENVIRONMENT: &str = "TYPED_NCCL_CACHE";
 
-/// What the first bytes say, and the form of what follows.
+/// Magic bytes, with the version of the format.
 const MAGIC: &[u8; 8] = b"tnccl\0\x01\n";
 
-/// All that makes a difference to the code, as a name.
+/// A name that covers everything that affects the code.
 pub(super) struct Key(String);
 
 impl Key {
@@ -35,7 +36,7 @@ impl Key {
         Some(folder()?.join(&self.0))
     }
 
-    /// What was kept under it.
+    /// The code that is cached under this key.
     pub(super) fn read(&self) -> Option<Vec<u8>> {
         let file = fs::read(self.file()?).ok()?;
         let rest = file.strip_prefix(MAGIC)?;
@@ -50,7 +51,7 @@ impl Key {
         is_whole.then(|| code.to_vec())
     }
 
-    /// Keeps what was compiled.
+    /// Caches the code.
     pub(super) fn write(&self, code: &[u8]) {
         let Some(path) = self.file() else { return };
         let new =
@@ -70,7 +71,7 @@ fn make_folder(path: &std::path::Path) -> io::Result<()> {
     let Some(folder) = path.parent() else { return Ok(()) };
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    // Who may write there chooses what GPUs run.
+    // Whoever can write there chooses what GPUs run.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)

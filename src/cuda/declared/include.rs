@@ -1,4 +1,4 @@
-//! Where the headers lie that a kernel's source includes.
+//! Finds the headers that a kernel's source includes.
 
 use std::env;
 use std::ffi::CString;
@@ -9,11 +9,12 @@ use super::nvrtc::{Header, Nvrtc};
 use crate::error::KernelFault;
 use crate::nccl::library;
 
-/// The folders with CUDA's own headers.
+/// The folders of CUDA's own headers.
 pub(super) fn cuda(nvrtc: &Nvrtc) -> Vec<PathBuf> {
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     let beside = nvrtc.path().canonicalize().ok();
-    // `lib64/libnvrtc.so` of a toolkit, `targets/x86_64-linux/lib/libnvrtc.so`, `nvidia/cu13/lib/libnvrtc.so`.
+    // `lib64/libnvrtc.so` of a toolkit, `targets/x86_64-linux/lib/libnvrtc.so`,
+    // `nvidia/cu13/lib/libnvrtc.so`.
     let beside = beside.and_then(|path| Some(path.parent()?.parent()?.to_owned()));
     let roots = homes.chain(beside).chain(["/usr/local/cuda".into()]);
     let wheels = nccl_sys::site_packages().into_iter().flat_map(|packages| {
@@ -22,7 +23,7 @@ pub(super) fn cuda(nvrtc: &Nvrtc) -> Vec<PathBuf> {
     });
     let mut found: Vec<PathBuf> = Vec::new();
     let folders = roots.map(|root| root.join("include")).chain(wheels);
-    // CUDA 13 has C++'s own headers in a folder of theirs.
+    // CUDA 13 keeps C++'s own headers in a folder of their own.
     for folder in folders.flat_map(|folder| [folder.join("cccl"), folder]) {
         if folder.is_dir() && !found.contains(&folder) {
             found.push(folder);
@@ -31,10 +32,10 @@ pub(super) fn cuda(nvrtc: &Nvrtc) -> Vec<PathBuf> {
     found
 }
 
-/// The folder with the headers of the loaded NCCL, whose version is added to what `compiler` says.
+/// The folder with the headers of the loaded NCCL, whose version is appended to `compiler`.
 ///
 /// # Errors
-/// It is not there, or has those of another release, whose layouts may be others.
+/// There is none, or its headers are of another release, whose layouts may differ.
 pub(super) fn nccl(compiler: &mut String) -> Result<PathBuf, KernelFault> {
     let what = |version: &str| format!("the headers of NCCL{version} (`nccl_device.h`)");
     let loaded = library::version()
@@ -56,7 +57,8 @@ pub(super) fn nccl(compiler: &mut String) -> Result<PathBuf, KernelFault> {
     Err(KernelFault::NoHeaders { what: what(&format!(" {loaded}")), tried })
 }
 
-/// The folders in which NCCL's headers may be: named, beside the library, where systems and pip put them.
+/// Candidate folders for NCCL's headers: the configured one, beside the library, and where systems
+/// and pip install them.
 pub(super) fn nccls(beside: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
     let homes = ["NCCL_HOME", "NCCL_ROOT"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     let wheels = nccl_sys::site_packages().into_iter().map(|at| at.join("nvidia/nccl"));
@@ -65,7 +67,7 @@ pub(super) fn nccls(beside: Option<PathBuf>) -> impl Iterator<Item = PathBuf> {
     homes.chain(beside).chain(roots.map(|root| root.join("include")))
 }
 
-/// The release whose headers these are, if NCCL's device API is among them.
+/// The release of these headers, if they include NCCL's device API.
 pub(super) fn version_of(folder: &Path) -> Option<String> {
     if !folder.join("nccl_device").is_dir() {
         return None;
@@ -80,7 +82,7 @@ pub(super) fn version_of(folder: &Path) -> Option<String> {
     Some(format!("{}.{}.{}", major?, minor?, patch?))
 }
 
-/// Headers of C and C++ that NCCL's ask for, and of which NVRTC needs nothing that CUDA's do not have.
+/// C and C++ headers that NCCL's include, and from which NVRTC needs nothing beyond CUDA's own.
 pub(super) fn stand_ins() -> Vec<Header> {
     const NAMES: [&str; 22] = [
         "assert.h",

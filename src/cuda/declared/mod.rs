@@ -1,4 +1,4 @@
-//! Kernels that programs declare: compiled when they first run, loaded once for each GPU.
+//! Kernels that programs declare: compiled on first use, loaded once per GPU.
 
 mod cache;
 mod include;
@@ -24,19 +24,18 @@ use crate::lock::Mutex;
 use cache::Key;
 use nvrtc::Nvrtc;
 
-/// The kernels that a GPU has loaded, by their declarations; never unloaded. One that is there is found
-/// without a lock.
+/// The kernels that a GPU has loaded, by declaration; never unloaded. Lookup takes no lock.
 #[derive(Default)]
 pub(super) struct DeclaredKernels {
     lists: [Place; LISTS],
-    /// One is loaded at a time.
+    /// Serialises loading.
     loading: Mutex<()>,
 }
 
-/// So many lists, that most have one kernel at most.
+/// Enough lists that most hold at most one kernel.
 const LISTS: usize = 32;
 
-/// What stands at one place of a list.
+/// A slot of a list.
 type Place = OnceLock<Box<Entry>>;
 
 struct Entry {
@@ -46,7 +45,7 @@ struct Entry {
 }
 
 impl DeclaredKernels {
-    /// A kernel, or the place where it will stand.
+    /// A kernel, or the slot for it.
     #[inline]
     fn find(&self, kernel: &'static Kernel) -> Result<Loaded, &Place> {
         let mut place = &self.lists[ptr::from_ref(kernel).addr() / size_of::<Kernel>() % LISTS];
@@ -90,7 +89,7 @@ fn load_first(gpu: &Gpu, kernel: &'static Kernel, site: Site) -> Result<Loaded> 
     Ok(loaded)
 }
 
-/// What the driver loads: machine code or PTX, with a zero at its end.
+/// The image for the driver: machine code or PTX, ending with a zero.
 fn code(gpu: &Gpu, kernel: &Kernel) -> Result<Arc<Vec<u8>>, KernelFault> {
     let found = gpu.architecture();
     if kernel.needs > found {
@@ -100,14 +99,15 @@ fn code(gpu: &Gpu, kernel: &Kernel) -> Result<Arc<Vec<u8>>, KernelFault> {
     match &kernel.cuda {
         Some(source) if source.kind == SourceKind::Ptx => Ok(Arc::new(ended(source.text.into()))),
         Some(source) => compiled(found, kernel, &text::whole(kernel, source)),
-        // A kernel without one does not compile where it is run, but where a program says that it has one.
+        // A kernel without a body for GPUs does not compile where it is run, unless the program
+        // claims that it has one.
         None => Ok(Arc::new(ended(Vec::new()))),
     }
 }
 
-/// Code that was compiled now, by this process, or by another one before.
+/// The compiled code: compiled now, earlier in this process, or by an earlier process.
 fn compiled(found: u32, kernel: &Kernel, text: &str) -> Result<Arc<Vec<u8>>, KernelFault> {
-    /// By text and architecture: GPUs of a process that are alike have one compilation.
+    /// By text and architecture: identical GPUs of a process share one compilation.
     static COMPILED: LazyLock<Mutex<HashMap<(String, u32), Arc<Vec<u8>>>>> =
         LazyLock::new(Mutex::default);
 
@@ -125,7 +125,7 @@ fn compiled(found: u32, kernel: &Kernel, text: &str) -> Result<Arc<Vec<u8>>, Ker
     if text::communicates(kernel) {
         folders.push(include::nccl(&mut compiler)?);
         headers = include::stand_ins();
-        // Functions of headers that say nothing are the device's.
+        // Functions in headers without an annotation are the device's.
         options.push("--device-as-default-execution-space".to_owned());
     }
     options.extend(folders.iter().map(|folder| format!("--include-path={}", folder.display())));
@@ -145,7 +145,8 @@ fn compiled(found: u32, kernel: &Kernel, text: &str) -> Result<Arc<Vec<u8>>, Ker
     Ok(all.entry(known).or_insert_with(|| Arc::new(ended(code))).clone())
 }
 
-/// The architecture to compile for: the GPU's own, else the newest before it, whose PTX the driver compiles.
+/// The architecture to compile for: the GPU's own, else the newest older one, whose PTX the driver
+/// compiles.
 fn architecture(nvrtc: &Nvrtc, found: u32) -> Result<String, KernelFault> {
     let known = &nvrtc.architectures;
     if known.is_empty() || known.contains(&found) {
@@ -172,30 +173,32 @@ fn module(gpu: &Gpu, kernel: &Kernel, code: &[u8]) -> Result<Loaded, KernelFault
     };
     gpu.context().bind_to_thread().map_err(failed)?;
     let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: `module` is a place for a handle; the image is machine code or PTX, and ends with a zero.
+    // SAFETY: `module` is valid for the write; the image is machine code or PTX, and ends with a
+    // zero.
     let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, code.as_ptr().cast()) };
     loaded.result().map_err(failed)?;
-    // A name in Rust has no zero in it.
+    // A Rust name contains no zero byte.
     let name = CString::new(kernel.name).unwrap_or_default();
-    // SAFETY: `function` is a place for a handle; the module is loaded, and the name ends with a zero.
+    // SAFETY: `function` is valid for the write; the module is loaded, and the name ends with a
+    // zero.
     let found = unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) };
     found.result().map_err(failed)?;
     Ok(Loaded(function))
 }
 
-/// Three for each argument that a kernel can have.
+/// Three for each possible argument.
 const PLACES: usize = 3 * ARGUMENTS;
 
-/// What a launch passes to a kernel: where each parameter lies.
+/// The parameters that a launch passes, as pointers to each.
 struct Parameters<'v> {
     places: [MaybeUninit<*mut c_void>; PLACES],
-    /// Parameters that are numbers lie here.
+    /// Storage for parameters that are numbers.
     numbers: &'v [Number; PLACES],
     count: usize,
     longest: usize,
 }
 
-/// Written only if it is a parameter, as are places: most kernels have few.
+/// Uninitialised, as are the pointers, since most kernels have few parameters.
 type Number = Cell<MaybeUninit<u64>>;
 
 impl<'v> Parameters<'v> {
@@ -257,7 +260,7 @@ pub(super) unsafe fn run(
     let (blocks, threads) = match (grid.size, kernel.blocks) {
         (Some((blocks, threads)), _) => (blocks as usize, threads),
         (None, Some(blocks)) => (blocks(extents(arguments)), kernel.threads),
-        // Enough for the longest slice, one element for each thread.
+        // Enough for the longest slice, with one thread per element.
         (None, None) => {
             (parameters.longest.div_ceil(kernel.threads as usize).max(1), kernel.threads)
         }
@@ -274,9 +277,9 @@ pub(super) unsafe fn run(
         })?;
     }
     let (places, extra) = (parameters.places.as_mut_ptr().cast(), ptr::null_mut());
-    // SAFETY: the parameters are those that the kernel declares, so as many places are written; they lie in
-    // `numbers` and in the arguments, which outlive the call. The rest is the caller's promise, and that of who
-    // wrote the kernel.
+    // SAFETY: the parameters are those that the kernel declares, so all of their pointers are
+    // written; they point into `numbers` and the arguments, which outlive the call. The rest is the
+    // promise of the caller and of the kernel's author.
     let launched = unsafe {
         sys::cuLaunchKernel(
             function,
@@ -295,7 +298,7 @@ pub(super) unsafe fn run(
     launched.result().map_err(|error| driver::failed("running a kernel", gpu.ordinal(), error))
 }
 
-/// The most blocks of a grid.
+/// The most blocks that a grid can have.
 const MOST: u32 = i32::MAX.unsigned_abs();
 
 /// The arguments, as a kernel's `blocks` sees them.

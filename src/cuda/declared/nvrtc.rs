@@ -1,4 +1,4 @@
-//! NVRTC: CUDA's compiler as a library, looked for when a kernel is first compiled.
+//! NVRTC: CUDA's compiler as a library, located when a kernel is first compiled.
 
 use std::env;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -10,10 +10,10 @@ use libloading::Library;
 
 use crate::cuda::driver;
 
-/// Names the library: a file, or a folder that holds one.
+/// Names the library, or a folder that contains it.
 const ENVIRONMENT: &str = "TYPED_NCCL_NVRTC";
 
-/// What it is called, the newest first.
+/// The library's file names, newest first.
 const NAMES: &[&str] = if cfg!(windows) {
     &["nvrtc64_130_0.dll", "nvrtc64_120_0.dll"]
 } else {
@@ -41,11 +41,11 @@ pub(super) struct Nvrtc {
     log: (Size, Give),
     cubin: (Size, Give),
     ptx: (Size, Give),
-    /// The architectures that it compiles for, as 90.
+    /// The architectures that it compiles for, such as 90.
     pub(super) architectures: Vec<u32>,
 }
 
-/// A header that a source includes by its name.
+/// A header that a source includes by name.
 pub(super) struct Header {
     pub(super) name: CString,
     pub(super) text: CString,
@@ -73,12 +73,12 @@ impl Nvrtc {
             let source = std::error::Error::source(&error).map(ToString::to_string);
             source.unwrap_or_else(|| error.to_string())
         };
-        // SAFETY: what goes by NVRTC's name on this machine, or is named by the variable, is NVRTC: that is
-        // what a user of this crate vouches for, as for every library of the machine.
+        // SAFETY: the library that this machine, or the variable, names as NVRTC is NVRTC: a user
+        // of this crate vouches for it, as for every library of the machine.
         let library = unsafe { Library::new(path) }.map_err(why)?;
         let nvrtc =
             Self::of(&library, path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // Its functions are called for the life of the process.
+        // Its functions are used for the life of the process.
         std::mem::forget(library);
         let (major, minor) = nvrtc.version;
         match driver::version() {
@@ -96,7 +96,8 @@ impl Nvrtc {
         macro_rules! function {
             ($name:literal) => {{
                 let name = concat!($name, "\0").as_bytes();
-                // SAFETY: the library is NVRTC, whose function of that name has the type that it is used as.
+                // SAFETY: the library is NVRTC, whose function of this name has the type at which
+                // it is used.
                 let found = unsafe { library.get(name) };
                 *found.map_err(|_| concat!("it has no ", $name).to_owned())?
             }};
@@ -104,16 +105,16 @@ impl Nvrtc {
         let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
             function!("nvrtcVersion");
         let (mut major, mut minor) = (0, 0);
-        // SAFETY: two places for numbers.
+        // SAFETY: both are valid for the write.
         let _ = unsafe { version(&raw mut major, &raw mut minor) };
         let count: unsafe extern "C" fn(*mut c_int) -> c_int =
             function!("nvrtcGetNumSupportedArchs");
         let known: unsafe extern "C" fn(*mut c_int) -> c_int = function!("nvrtcGetSupportedArchs");
         let mut number = 0;
-        // SAFETY: a place for a number.
+        // SAFETY: valid for the write.
         let _ = unsafe { count(&raw mut number) };
         let mut architectures = vec![0; usize::try_from(number).unwrap_or(0)];
-        // SAFETY: as many places as it says that there are architectures.
+        // SAFETY: the buffer holds as many numbers as NVRTC reports architectures.
         let _ = unsafe { known(architectures.as_mut_ptr()) };
         Ok(Self {
             version: (major, minor),
@@ -139,7 +140,7 @@ impl Nvrtc {
         &self.path
     }
 
-    /// Compiles a text: machine code of a GPU where the options ask for `sm_..`, else PTX.
+    /// Compiles a text: to machine code if the options ask for `sm_..`, else to PTX.
     ///
     /// # Errors
     /// The compiler's log.
@@ -155,8 +156,8 @@ impl Nvrtc {
         let names: Vec<_> = headers.iter().map(|header| header.name.as_ptr()).collect();
         let texts: Vec<_> = headers.iter().map(|header| header.text.as_ptr()).collect();
         let mut program = ptr::null_mut();
-        // SAFETY: a place for a handle, and texts that end with a zero and outlive the call, as many as it is
-        // told.
+        // SAFETY: the handle is valid for the write; the texts end with a zero, outlive the call,
+        // and are as many as it says.
         let created = unsafe {
             (self.create)(
                 &raw mut program,
@@ -174,7 +175,7 @@ impl Nvrtc {
             options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
         let pointers: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let count = c_int::try_from(pointers.len()).unwrap_or(0);
-        // SAFETY: the program was created above; so many texts that end with a zero.
+        // SAFETY: the program was created above; this many texts that end with a zero.
         let compiled = unsafe { (self.compile)(program, count, pointers.as_ptr()) };
         let outcome = match compiled {
             // SAFETY: the program was compiled.
@@ -192,16 +193,16 @@ impl Nvrtc {
     }
 }
 
-/// What two functions of NVRTC give: a length, and so many bytes.
+/// Calls one of NVRTC's pairs of functions, which return a length and then that many bytes.
 ///
 /// # Safety
-/// The program is one of theirs, and has such a thing.
+/// The functions belong to NVRTC; the program is valid and has such an output.
 unsafe fn give(program: Program, (size, give): (Size, Give)) -> Result<Vec<u8>, String> {
     let mut len = 0;
-    // SAFETY: the caller's promise; a place for a number.
+    // SAFETY: the caller's promise; valid for the write.
     let sized = unsafe { size(program, &raw mut len) };
     let mut bytes = vec![0_u8; len];
-    // SAFETY: the caller's promise; as many places as it says.
+    // SAFETY: the caller's promise; the buffer has the length that NVRTC reported.
     let given = unsafe { give(program, bytes.as_mut_ptr().cast()) };
     match (sized, given, len) {
         (0, 0, 1..) => Ok(bytes),
@@ -209,7 +210,7 @@ unsafe fn give(program: Program, (size, give): (Size, Give)) -> Result<Vec<u8>, 
     }
 }
 
-/// Where it may be, the likeliest first.
+/// Candidate files, the likeliest first.
 fn places() -> Vec<PathBuf> {
     let in_folder = |folder: PathBuf| NAMES.iter().map(move |name| folder.join(name));
     if let Some(path) = env::var_os(ENVIRONMENT).map(PathBuf::from) {
@@ -217,12 +218,12 @@ fn places() -> Vec<PathBuf> {
     }
     let mut places: Vec<PathBuf> = NAMES.iter().map(PathBuf::from).collect();
     let folders = folders().into_iter().flat_map(in_folder);
-    // Those that are not there need not be told one by one.
+    // Missing ones need no entry each in the error.
     places.extend(folders.filter(|path| path.exists()));
     places
 }
 
-/// The folders in which CUDA's libraries lie: a toolkit's, and those of Python's wheels.
+/// The folders of CUDA's libraries: a toolkit's, and those of Python wheels.
 fn folders() -> Vec<PathBuf> {
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     let toolkits = homes.chain(["/usr/local/cuda".into()]);

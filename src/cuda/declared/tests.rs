@@ -1,11 +1,11 @@
-//! Sources as the released compiler takes them: where the machine has NVRTC.
+//! Compiles sources with the installed NVRTC, if there is one.
 
 use super::{include, nvrtc::Nvrtc, text};
 use crate::kernel::Declared;
 use crate::{Element, Float, bf16, f16, kernel};
 
 kernel! {
-    /// All that has a type of its own.
+    /// A parameter of every kind.
     fn everything<T: Float>(by: T, is: bool, n: usize, a: i8, b: u64, x: &[T], y: &mut [F8E5M2]);
     // SAFETY: it is compiled and not run.
     unsafe cuda r#"
@@ -45,7 +45,7 @@ kernel! {
     "#;
 }
 
-/// The compiler, where there is one; the test says that it was skipped where there is none.
+/// The compiler; without one the test reports that it was skipped.
 fn nvrtc() -> Option<&'static Nvrtc> {
     Nvrtc::load().inspect_err(|tried| println!("SKIPPED: no NVRTC: {tried}")).ok()
 }

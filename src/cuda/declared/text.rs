@@ -1,11 +1,11 @@
-//! The text that is compiled: a kernel's body in its function.
+//! The text that is compiled: a kernel's body inside its function.
 
 use std::fmt::Write;
 
 use crate::DType;
 use crate::kernel::{Kernel, Source, SourceKind, Type, cuda_name};
 
-/// The whole source of a kernel, and what the compiler calls it.
+/// The whole source of a kernel, and its name for the compiler.
 pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -18,7 +18,7 @@ pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {
     text
 }
 
-/// The elements that C++ does not have by itself, and the types that the kernel is for.
+/// Adds the element types that C++ lacks, and the kernel's type parameters.
 fn types(kernel: &Kernel, text: &mut String) -> std::fmt::Result {
     let dtypes = || {
         let parameters = kernel.parameters.iter().filter_map(|parameter| match parameter.ty {
@@ -62,17 +62,18 @@ fn body(kernel: &Kernel, source: &Source, text: &mut String) -> std::fmt::Result
             }
         }
     }
-    // Errors have the lines of the user's file.
+    // Errors refer to the lines of the user's file.
     writeln!(text, ")\n{{\n#line {} {:?}\n{}\n}}", source.line, source.file, source.text)
 }
 
-/// Whether a kernel is given what NCCL's headers define.
+/// Whether the kernel's parameters include types from NCCL's headers.
 pub(super) fn communicates(kernel: &Kernel) -> bool {
-    // Windows and barriers come with one.
+    // Windows and barriers require one.
     kernel.parameters.iter().any(|parameter| matches!(parameter.ty, Type::Comm))
 }
 
-/// NCCL's device API, as far as NVRTC compiles it: all but GIN, whose packed bit fields it lays out otherwise.
+/// NCCL's device API as far as NVRTC compiles it: without GIN, whose packed bit fields it lays out
+/// differently.
 const DEVICE_API: &str = "\
 #include <cuda/std/cstdint>
 #include <cuda/std/climits>
@@ -87,7 +88,7 @@ const DEVICE_API: &str = "\
 #include <nccl_device/impl/ll_a2a__funcs.h>
 ";
 
-/// CUDA's headers that define elements which C++ does not have.
+/// CUDA's headers for element types that C++ lacks.
 const HEADERS: [(&str, &[DType]); 3] = [
     ("cuda_fp16.h", &[DType::F16]),
     ("cuda_bf16.h", &[DType::Bf16]),

@@ -1,7 +1,8 @@
-//! This library's own kernels: their PTX, what the host says to them, and launches.
+//! This library's own kernels: their PTX, their arguments, and launches.
 //!
-//! The source is `kernels.cu`; the structures and numbers here are its. All kernels of a GPU are loaded at
-//! once, before any of them runs: loading can wait for what runs, which may wait for a rank that loads.
+//! The source is `kernels.cu`, which defines the same structures and numbers. All kernels of a GPU
+//! are loaded at once, before any of them runs: loading can wait for running work, which may wait
+//! for a rank that loads.
 
 mod stop;
 
@@ -22,34 +23,35 @@ use crate::{DType, Result};
 /// The most ranks.
 pub(crate) const RANKS: usize = 32;
 
-/// Threads of a block.
+/// Threads per block.
 pub(crate) const THREADS: usize = 512;
 
 /// The most blocks that send lines.
 pub(crate) const BLOCKS: usize = 32;
 
-/// The most blocks that send them without flags.
+/// The most blocks that send lines without flags.
 pub(crate) const PUSHES: usize = 64;
 
-/// Lines of a thread at a time.
+/// Lines that a thread handles at a time.
 const BATCH: usize = 4;
 
-/// The oldest driver that takes the PTX: CUDA 12.4.
+/// The oldest driver that accepts the PTX: CUDA 12.4.
 pub(crate) const DRIVER: i32 = 12040;
 
-/// How much memory a rank has for what the others send.
+/// The memory that a rank provides for data from the others.
 pub(crate) const fn staging(ranks: usize) -> usize {
     let slots = (BLOCKS * 6 + PUSHES * 2) * BATCH * THREADS * 16;
     (slots + (BLOCKS + PUSHES) * 8) * ranks
 }
 
-/// Where among the counts a kernel that begins looks whether the communicator is over.
+/// Index of the count that a starting kernel checks for the end of the communicator.
 const OVER: usize = 2 * BLOCKS + PUSHES;
 
-/// Where among them blocks say that they run: after how many rows were normed together, and their sums.
+/// Index of the first count by which blocks report that they run: after the counts of rows normed
+/// together, and their sums.
 const RUNNING: usize = OVER + 2 + 5 * PUSHES;
 
-/// How much memory the counts take.
+/// The size of the counts in bytes.
 pub(crate) const COUNTS: usize = (RUNNING + PUSHES) * 8;
 
 /// An operation.
@@ -63,24 +65,24 @@ pub(crate) struct Op {
     pub(crate) from: u16,
 }
 
-/// What a launch is given.
+/// The argument of a launch.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Arguments {
-    /// Each rank's, as this one addresses it.
+    /// Each rank's staging memory, as addressed by this rank.
     pub(crate) staging: [u64; RANKS],
     pub(crate) batches: u64,
-    /// A word of the host's.
+    /// The address of a host word.
     pub(crate) stop: u64,
     pub(crate) rank: u32,
     pub(crate) ranks: u32,
-    /// Of operations.
+    /// Number of operations.
     pub(crate) count: u32,
-    /// Of 32 lines, of all operations.
+    /// Number of groups of 32 lines over all operations.
     pub(crate) groups: u32,
-    /// 0 sum, 1 product, 2 least, 3 greatest.
+    /// 0 sum, 1 product, 2 minimum, 3 maximum.
     pub(crate) reduction: u32,
-    /// Of the result.
+    /// Divides the result.
     pub(crate) divisor: u32,
     /// The first group of each operation.
     pub(crate) starts: [u32; MOST_PIECES],
@@ -90,10 +92,10 @@ pub(crate) struct Arguments {
 const _: () = assert!(size_of::<Op>() == 24 && size_of::<Arguments>() == 2984);
 
 impl Gpu {
-    /// Kernels with these counts that begin later touch nothing.
+    /// Makes kernels with these counts that begin later touch nothing.
     ///
     /// # Safety
-    /// The counts are there.
+    /// The counts are alive.
     pub(crate) unsafe fn end_kernels(&'static self, counts: u64) -> Result<()> {
         let over = 1_u64;
         self.now("ending kernels", |stream| {
@@ -103,10 +105,10 @@ impl Gpu {
         })
     }
 
-    /// Whether a block of a kernel with these counts runs.
+    /// Whether a block of a kernel with these counts is running.
     ///
     /// # Safety
-    /// The counts are there.
+    /// The counts are alive.
     pub(crate) unsafe fn kernels_run(&'static self, counts: u64) -> Result<bool> {
         let mut running = [0_u64; PUSHES];
         self.now("looking for kernels that run", |stream| {
@@ -120,14 +122,14 @@ impl Gpu {
     }
 }
 
-/// What a launch that norms rows is given beside.
+/// The second argument of a launch that norms rows.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Norm {
     pub(crate) weight: u64,
     pub(crate) width: u32,
     pub(crate) rows: u32,
-    /// How many blocks have a row together.
+    /// Blocks that share a row.
     pub(crate) parts: u32,
     pub(crate) epsilon: f32,
 }
@@ -143,7 +145,6 @@ pub(crate) enum Function {
     PushRmsNorm,
 }
 
-/// How many functions there are.
 const FUNCTIONS: usize = Function::ALL.len();
 
 impl Function {
@@ -172,7 +173,7 @@ impl Function {
     }
 }
 
-/// The PTX of each element type, by its number.
+/// The PTX for each element type, by its number.
 const PTX: [(DType, &str); 10] = [
     (DType::I8, include_str!("ptx/i8.ptx")),
     (DType::U8, include_str!("ptx/u8.ptx")),
@@ -186,7 +187,7 @@ const PTX: [(DType, &str); 10] = [
     (DType::Bf16, include_str!("ptx/bf16.ptx")),
 ];
 
-/// A type of the same size, which there are kernels for.
+/// A type of the same size that has kernels.
 pub(crate) fn moves(dtype: DType) -> DType {
     match dtype.size() {
         1 => DType::U8,
@@ -215,7 +216,7 @@ unsafe impl Send for Handle {}
 unsafe impl Sync for Handle {}
 
 impl Gpu {
-    /// This library's kernels, loaded.
+    /// This library's kernels, loaded on first use.
     pub(crate) fn kernels(&'static self) -> Result<&'static Loaded> {
         let Kernels { all, loading } = &self.kernels;
         if let Some(loaded) = all.get() {
@@ -225,7 +226,7 @@ impl Gpu {
         if let Some(loaded) = all.get() {
             return Ok(loaded);
         }
-        // The driver compiles them, which takes it a while: each on a thread of its own.
+        // The driver takes a while to compile them: use a thread for each.
         let modules = thread::scope(|threads| {
             let load = |(dtype, text)| threads.spawn(move || load(self, dtype, text));
             let loading: Vec<_> = PTX.map(load).into();
@@ -245,17 +246,17 @@ impl Gpu {
         self.context().attribute(number).ok().and_then(|n| n.try_into().ok()).unwrap_or(0)
     }
 
-    /// Its compute capability's first number.
+    /// The major number of its compute capability.
     pub(crate) fn generation(&self) -> i32 {
         let major = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR;
         self.context().attribute(major).unwrap_or(0)
     }
 }
 
-/// The newest CUDA that the driver knows: 12040 is 12.4.
+/// The newest CUDA that the driver supports: 12040 is 12.4.
 pub(crate) fn driver_version() -> i32 {
     let mut version = 0;
-    // SAFETY: `version` is a place for a number.
+    // SAFETY: `version` is valid for the write.
     let told = unsafe { sys::cuDriverGetVersion(&raw mut version) };
     if told == sys::CUresult::CUDA_SUCCESS { version } else { 0 }
 }
@@ -263,10 +264,10 @@ pub(crate) fn driver_version() -> i32 {
 fn load(gpu: &'static Gpu, dtype: DType, text: &str) -> Result<[Option<Handle>; FUNCTIONS]> {
     gpu.bind()?;
     let failed = |error| driver::failed("loading kernels", gpu.ordinal(), error);
-    // The text has no zero in it.
+    // The text contains no zero byte.
     let text = CString::new(text).unwrap_or_default();
     let mut module = ptr::null_mut();
-    // SAFETY: `module` is a place for a handle; the image is PTX and ends with a zero.
+    // SAFETY: `module` is valid for the write; the image is PTX and ends with a zero.
     let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
     loaded.result().map_err(failed)?;
     let mut functions = [None; FUNCTIONS];
@@ -276,13 +277,14 @@ fn load(gpu: &'static Gpu, dtype: DType, text: &str) -> Result<[Option<Handle>; 
         }
         let mut handle = ptr::null_mut();
         let name = function.name().as_ptr();
-        // SAFETY: `handle` is a place for one; the module is loaded, and the name ends with a zero.
+        // SAFETY: `handle` is valid for the write; the module is loaded, and the name ends with a
+        // zero.
         let found = unsafe { sys::cuModuleGetFunction(&raw mut handle, module, name) };
         found.result().map_err(failed)?;
         let registers = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
         let mut used = 0;
-        // A driver that loads late loads it now.
-        // SAFETY: `used` is a place for a number; the kernel is there.
+        // A driver that loads lazily loads it now. SAFETY: `used` is valid for the write; the
+        // kernel exists.
         let asked = unsafe { sys::cuFuncGetAttribute(&raw mut used, registers, handle) };
         asked.result().map_err(failed)?;
         *place = Some(Handle(handle));
@@ -297,11 +299,11 @@ impl Loaded {
     }
 }
 
-/// Enqueues a launch of so many blocks.
+/// Enqueues a launch of this many blocks.
 ///
 /// # Safety
-/// The arguments are the kernel's: their memory is there until the launch is over, other uses are ordered
-/// before and after, and the other ranks make the same launch.
+/// The arguments are the kernel's: their memory lives until the launch is over, other uses are
+/// ordered before and after, and the other ranks make the same launch.
 pub(crate) unsafe fn launch(
     stream: &Arc<CudaStream>,
     (function, dtype): (Function, DType),
@@ -315,11 +317,11 @@ pub(crate) unsafe fn launch(
     let Some(Handle(kernel)) = gpu.kernels()?.handle(function, dtype) else {
         return Err(failed(DriverError(sys::CUresult::CUDA_ERROR_NOT_FOUND)));
     };
-    // The second is of those only that norm: the others do not look at it.
+    // Only kernels that norm have a second argument; the driver ignores it for the others.
     let mut all: [*mut c_void; 2] =
         [ptr::from_ref(arguments).cast_mut().cast(), ptr::from_ref(&norm).cast_mut().cast()];
     let (grid, block) = ((blocks, 1, 1), (THREADS as u32, 1, 1));
-    // SAFETY: the driver reads as many arguments as the kernel has, which outlive the call; the rest is the
-    // caller's promise.
+    // SAFETY: the driver reads as many arguments as the kernel has, which outlive the call; the
+    // rest is the caller's promise.
     unsafe { result::launch_kernel(kernel, grid, block, 0, stream.raw(), &mut all) }.map_err(failed)
 }
