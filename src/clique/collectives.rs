@@ -1,4 +1,4 @@
-//! Collectives of a clique: every rank's call, as one group. What is not here is recorded lane by lane
+//! Collectives of a clique: every rank's call, as one group. Record other operations lane by lane
 //! ([`Clique::group`]).
 
 use super::{Clique, PerRank};
@@ -8,8 +8,8 @@ use crate::memory::SameDtype;
 use crate::{AsRank, CallConfig, Readable, ReduceOp, Result, World, Writable};
 
 impl<W: World> Clique<W> {
-    /// The clique with its collectives configured for one call, or for some. In a [`group`](Self::group) each
-    /// lane has [`with`](Group::with) of its own.
+    /// Configures collectives of the clique for one or several calls. In a [`group`](Self::group),
+    /// use each lane's own [`with`](Group::with).
     ///
     /// ```
     /// # use typed_nccl::{CallConfig, Clique, Ctas, Host, Result, Sum};
@@ -25,14 +25,14 @@ impl<W: World> Clique<W> {
         ConfiguredClique { clique: self, config }
     }
 
-    /// A group for each rank, by rank.
+    /// One group per rank.
     fn all(&self, cliques: &[u64], site: Site) -> Result<Vec<Group<'_, W>>> {
         cliques.iter().try_for_each(|&clique| self.same_clique(Some(clique), site))?;
         Ok(self.members.iter().map(|member| Group::new(member.here())).collect())
     }
 }
 
-/// A clique whose collectives are configured for the call: [`Clique::with`] gives it.
+/// A clique whose collectives are configured per call, returned by [`Clique::with`].
 #[must_use = "the configuration is that of the collectives that are called through this"]
 #[derive(Clone, Copy, Debug)]
 pub struct ConfiguredClique<'q, W: World> {
@@ -45,8 +45,8 @@ fn issue<W: World>(all: Vec<Group<'_, W>>) -> Result<()> {
     issue_all(parts, Refuse::EveryRank)
 }
 
-/// Collectives of every rank, as the communicators are configured or for the call. Their loops are no
-/// closures, which would be where a refusal says that the call was.
+/// Collectives of every rank, with the communicators' configuration or one for the call. Loops
+/// instead of closures, since a closure would become the call site that a refusal reports.
 macro_rules! collectives {
     ($(
         $(#[$doc:meta])*
@@ -75,7 +75,7 @@ macro_rules! collectives {
             #[doc = concat!("See [`Clique::", stringify!($name), "`].")]
             ///
             /// # Errors
-            /// As there; a configuration that NCCL would not take.
+            /// As there; a configuration that NCCL would reject.
             #[track_caller]
             pub fn $name<$($generic)+>(
                 &self,
@@ -100,7 +100,7 @@ collectives! {
     /// [`Communicator::all_reduce`](crate::Communicator::all_reduce) on every rank.
     ///
     /// # Errors
-    /// As there, from whatever rank; a [`PerRank`] of another clique. Nothing is sent then.
+    /// As there, from any rank; a [`PerRank`] of another clique. Nothing is sent then.
     all_reduce[A: Readable<W::Device, Elem = E>, B: Writable<W::Device, Elem: SameDtype<E>>, E](
         &send: A,
         mut recv: B,

@@ -1,5 +1,5 @@
-//! Whether what the lanes recorded comes to its end by itself: the one thread that could call what is
-//! missing waits in the group, where a first operation of NCCL's blocks.
+//! Checks that what the lanes recorded can complete. Only this thread could make a missing call,
+//! but it waits in the group, where NCCL blocks on the first operation.
 
 use crate::Result;
 use crate::backend::{Backend, Half, Op};

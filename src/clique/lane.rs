@@ -1,12 +1,12 @@
-//! Lanes: one rank of a clique, while its part is handed out.
+//! Lanes: one rank of a clique each, while its part is handed out.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use crate::{AsRank, Device, DeviceFamily, Rank, Result, World};
 
-/// One rank of a clique inside [`each`](super::Clique::each), where nothing is recorded. Its device type
-/// `'id` is its own: the views of another rank do not fit.
+/// One rank of a clique inside [`each`](super::Clique::each), where nothing is recorded. Its device
+/// type `'id` is unique, so views of another rank do not fit.
 pub struct Lane<'id, W: World>
 where
     W::Device: DeviceFamily,
@@ -16,8 +16,8 @@ where
     device: <W::Device as DeviceFamily>::Scoped<'id>,
 }
 
-/// The world of one rank of a clique, in one call of one closure: never written by hand. The views and
-/// windows that were handed out for that rank belong to it, and no others.
+/// The world of one rank of a clique in one call of one closure; never written by hand. Only the
+/// views and windows that were handed out for that rank belong to it.
 pub struct OfLane<'id, W>(PhantomData<(fn(&'id ()) -> &'id (), fn() -> W)>);
 
 impl<'id, W: World> World for OfLane<'id, W>
@@ -28,7 +28,7 @@ where
     const NAME: &'static str = W::NAME;
 }
 
-/// A rank that has a thread to itself. No lane has.
+/// A rank that has a thread to itself. No lane implements it.
 #[diagnostic::on_unimplemented(
     message = "a lane of `clique.each` records nothing",
     label = "this thread drives every rank: a call of one of them alone would wait for the others for ever",
@@ -68,12 +68,12 @@ where
         &self.device
     }
 
-    /// The rank `offset` places further on the ring of ranks.
+    /// The rank `offset` places ahead on the ring of ranks.
     pub fn ring(&self, offset: isize) -> Rank {
         self.rank.ring(offset, self.size)
     }
 
-    /// Does not exist here: record it in [`Clique::group`](super::Clique::group).
+    /// Not available here: record it in [`Clique::group`](super::Clique::group).
     ///
     /// # Errors
     /// It cannot be called.
@@ -84,7 +84,7 @@ where
         self.never()
     }
 
-    /// Does not exist here: record it in [`Clique::group`](super::Clique::group).
+    /// Not available here: record it in [`Clique::group`](super::Clique::group).
     ///
     /// # Errors
     /// It cannot be called.
@@ -95,7 +95,7 @@ where
         self.never()
     }
 
-    /// Does not exist here: use [`Clique::all_reduce`](super::Clique::all_reduce).
+    /// Not available here: use [`Clique::all_reduce`](super::Clique::all_reduce).
     ///
     /// # Errors
     /// It cannot be called.
@@ -106,8 +106,7 @@ where
         self.never()
     }
 
-    /// Does not exist here: use
-    /// [`Clique::all_reduce_in_place`](super::Clique::all_reduce_in_place).
+    /// Not available here: use [`Clique::all_reduce_in_place`](super::Clique::all_reduce_in_place).
     ///
     /// # Errors
     /// It cannot be called.

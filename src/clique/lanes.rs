@@ -1,4 +1,4 @@
-//! Lanes: per-rank values handed out rank by rank, under that rank's device type.
+//! Per-rank values, handed out rank by rank under that rank's device type.
 
 use std::slice;
 
@@ -16,14 +16,14 @@ use crate::{
     note = "a `PerRank` comes from `clique.alloc(len)` or `clique.per_rank(..)`"
 )]
 pub trait Lanes<'e, D: DeviceFamily> {
-    /// What one rank gets.
+    /// One rank's part.
     type At<'id>;
 
     /// The parts not handed out yet.
     #[doc(hidden)]
     type Parts;
 
-    /// Which clique they belong to.
+    /// The clique that they belong to.
     #[doc(hidden)]
     fn clique(&self) -> Option<u64>;
 
@@ -34,19 +34,19 @@ pub trait Lanes<'e, D: DeviceFamily> {
     fn next<'id>(parts: &mut Self::Parts) -> Option<Self::At<'id>>;
 }
 
-/// A rank's value that a lane takes: a buffer, a window, an operator, a signal, declared lengths, or a
-/// vector of the program's own.
+/// A rank's value that a lane accepts: a buffer, a window, an operator, a signal, declared lengths,
+/// or a vector of the program's own.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` is nothing that one rank of a clique is handed",
     label = "expected a buffer, a window, an operator, a signal, declared lengths or a vector"
 )]
 pub trait OfRank<D: DeviceFamily>: Sized {
-    /// What `&PerRank` gives to one rank.
+    /// One rank's part of `&PerRank`.
     type Shared<'e, 'id>
     where
         Self: 'e;
 
-    /// What `&mut PerRank` gives to one rank.
+    /// One rank's part of `&mut PerRank`.
     type Exclusive<'e, 'id>
     where
         Self: 'e;
@@ -191,7 +191,7 @@ macro_rules! tuples {
             fn clique(&self) -> Option<u64> {
                 let ids = [$(self.$index.clique()),+];
                 let first = ids[0];
-                // 0 is no clique's: parts of two cliques belong to none.
+                // No clique has the id 0, so parts of two different cliques match none.
                 if ids.iter().all(|id| *id == first) { first } else { Some(0) }
             }
 

@@ -1,5 +1,5 @@
-//! Management of a clique: what every rank calls, and waits for the others in. Each rank makes its call on
-//! a thread of its own, which ends with the call; what is local is done one rank after the other.
+//! Management calls of a clique, in which every rank waits for the others. Each rank makes its call
+//! on a temporary thread; local calls run one rank after the other.
 
 use std::collections::BTreeMap;
 use std::panic::resume_unwind;
@@ -14,8 +14,8 @@ use crate::{
 };
 
 impl<W: World> Clique<W> {
-    /// A zeroed symmetric window of `len` elements on every rank; see
-    /// [`Communicator::window`]. The host waits.
+    /// A zeroed symmetric window of `len` elements on every rank; see [`Communicator::window`]. The
+    /// host waits.
     ///
     /// # Errors
     /// As there.
@@ -32,8 +32,8 @@ impl<W: World> Clique<W> {
         Ok(self.of_ranks(windows?))
     }
 
-    /// Registers every rank's buffer of NCCL memory as a window of `kind`, with lengths that may differ by
-    /// rank; see [`Communicator::register_window_as`]. The host waits.
+    /// Registers every rank's buffer of NCCL memory as a window of `kind`; lengths may differ by
+    /// rank. See [`Communicator::register_window_as`]. The host waits.
     ///
     /// # Errors
     /// As there, with the buffers; a [`PerRank`] of another clique.
@@ -60,8 +60,8 @@ impl<W: World> Clique<W> {
         }
     }
 
-    /// Deregisters every rank's window and gives the memory back; see [`Communicator::close`]. The host
-    /// waits.
+    /// Deregisters every rank's window and gives the memory back; see [`Communicator::close`]. The
+    /// host waits.
     ///
     /// # Errors
     /// As there, with the windows; a [`PerRank`] of another clique.
@@ -115,7 +115,7 @@ impl<W: World> Clique<W> {
         Ok(())
     }
 
-    /// A reduction on every rank that multiplies its elements by its scalar and adds; see
+    /// An operator on every rank that multiplies elements by that rank's scalar and sums them; see
     /// [`Communicator::pre_mul_sum`]. Local.
     ///
     /// # Errors
@@ -158,7 +158,7 @@ impl<W: World> Clique<W> {
         Ok(self.of_ranks(splits?))
     }
 
-    /// Declares how long each rank's block is; see [`Communicator::blocks`].
+    /// Declares the length of each rank's block; see [`Communicator::blocks`].
     ///
     /// # Errors
     /// As there.
@@ -170,9 +170,9 @@ impl<W: World> Clique<W> {
         Ok(self.of_ranks(blocks?))
     }
 
-    /// Divides the ranks: those of one colour become one clique named `L`, ordered by key, then by their
-    /// rank here; `ask` gives each rank's colour and key. The cliques come by colour. The host waits. See
-    /// [`Communicator::split`].
+    /// Divides the ranks by colour into cliques named `L`, returned in the order of colours. `ask`
+    /// gives each rank's colour and key; ranks are ordered by key, then by their present rank. The
+    /// host waits. See [`Communicator::split`].
     ///
     /// ```
     /// # use typed_nccl::{Clique, Host, Result, tag};
@@ -210,10 +210,10 @@ impl<W: World> Clique<W> {
         Ok(cliques.into_values().map(clique).collect())
     }
 
-    /// Returns at once: every rank is this thread's. For code that is written for threads too.
+    /// Returns at once, since this thread drives every rank. For code that also supports threads.
     ///
     /// # Errors
-    /// What one of the ranks is poisoned by.
+    /// The error that poisoned one of the ranks.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         self.members.iter().try_for_each(|member| member.health().map(drop))
@@ -227,7 +227,7 @@ impl<W: World> Clique<W> {
         PerRank::new(items, self.id)
     }
 
-    /// Has every rank make a call that waits for the others, with its own value.
+    /// Makes a call on every rank that waits for the others, each with its own value.
     fn at_once<X: Send, R: Send>(
         &mut self,
         operation: &'static str,
@@ -244,7 +244,7 @@ impl<W: World> Clique<W> {
     }
 }
 
-/// Has every rank make a call that waits for the others, with what it is given.
+/// Makes a call on every rank that waits for the others, each with its own value.
 pub(super) fn at_once<X: Send, R: Send>(
     operation: &'static str,
     site: Site,
@@ -257,7 +257,7 @@ pub(super) fn at_once<X: Send, R: Send>(
         let calls = members.into_iter().map(|(rank, stop, value)| {
             let thread = Builder::new().name(format!("rank {rank}: {operation}"));
             thread.spawn_scoped(scope, move || call(value)).map_err(|error| {
-                // The others wait for it.
+                // The other ranks wait for it.
                 let why = format!("{operation}: there was no thread ({error})");
                 stop.abort(&why);
                 Error::from(Abort { why, by: rank, at: site })

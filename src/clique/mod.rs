@@ -1,10 +1,10 @@
-//! Cliques: one thread that drives several devices, their number known at run time.
+//! Cliques: one thread that drives several devices, whose number is known at run time.
 //!
-//! Every operation of a [`Clique`] takes every rank: there is no member to call alone, because a
-//! thread that waits inside one rank's call never gets to the next rank's. What differs by rank is
-//! recorded rank by rank ([`group`](Clique::group)) and issued together.
+//! Every operation of a [`Clique`] involves every rank. No single member can be called: a thread
+//! that waits inside one rank's call would never reach the next rank's. Operations that differ by
+//! rank are recorded rank by rank ([`group`](Clique::group)) and issued together.
 //!
-//! Not in the types: which clique a [`PerRank`] belongs to. It is compared on use.
+//! Not in the types: the clique of a [`PerRank`]. It is compared on use.
 
 mod collectives;
 mod complete;
@@ -43,11 +43,11 @@ pub struct Clique<W: World> {
 }
 
 impl<D: Device> Clique<D> {
-    /// One rank on each device, in their order. The host waits for the set-up of all of them. NCCL:
-    /// a group of `ncclCommInitRankConfig`.
+    /// One rank on each device, in their order. The host waits until all are set up. NCCL: a group
+    /// of `ncclCommInitRankConfig`.
     ///
     /// # Errors
-    /// [`Error::InitFailed`]: one device twice.
+    /// [`Error::InitFailed`]: the same device twice.
     #[track_caller]
     pub fn init(devices: Vec<D>) -> Result<Self> {
         Self::connect(devices, CommConfig::default(), |seat, device, config| {
@@ -55,7 +55,7 @@ impl<D: Device> Clique<D> {
         })
     }
 
-    /// [`init`](Self::init) under a name, with options:
+    /// [`init`](Self::init) with a name and options:
     /// `Clique::init_as::<TensorParallel>(devices, config)`.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl<W: World> Clique<W> {
         let until = std::time::Instant::now().checked_add(config.deadline);
         let limit = Limit { time: config.deadline, of: Deadline::Configured };
         let seats = Seat::local(devices.len());
-        // All of them start before any of them is waited for.
+        // Start all of them before waiting for any.
         let mut starting: Vec<_> = seats
             .into_iter()
             .zip(devices)
@@ -94,13 +94,13 @@ impl<W: World> Clique<W> {
         Ok(Self::of(members))
     }
 
-    /// All ranks of a communicator, in their order.
+    /// All ranks of a communicator, in order.
     fn of(members: Vec<Communicator<W>>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self { members, id: NEXT.fetch_add(1, Relaxed) }
     }
 
-    /// How many ranks.
+    /// How many ranks there are.
     pub fn size(&self) -> usize {
         self.members.len()
     }
@@ -108,21 +108,21 @@ impl<W: World> Clique<W> {
     /// A zeroed buffer of `len` elements for each rank, each on its rank's device.
     ///
     /// # Errors
-    /// The memory cannot be had.
+    /// The allocation fails.
     #[track_caller]
     pub fn alloc<T: Element>(&self, len: usize) -> Result<PerRank<Buffer<T, W::Device>>> {
         let mut items = Vec::with_capacity(self.size());
         for member in &self.members {
-            // Not in a closure, which would be where an error says that it was.
+            // Not in a closure, which would become the call site that an error reports.
             items.push(member.device().zeros(len)?);
         }
         Ok(PerRank::new(items, self.id))
     }
 
-    /// A value for each rank, made with its device.
+    /// One value per rank, made from its device.
     ///
     /// # Errors
-    /// The closure's first.
+    /// The first error of the closure.
     pub fn per_rank<X>(
         &self,
         mut make: impl FnMut(Rank, &W::Device) -> Result<X>,
@@ -132,12 +132,12 @@ impl<W: World> Clique<W> {
     }
 
     /// Runs `step` for every rank, in rank order, with its part of `args`: `&per_rank` gives a
-    /// shared view, `&mut per_rank` an exclusive one, tuples several. The lane's device is a type of
-    /// its own, so the views of one rank cannot reach another. Nothing is recorded here; see
+    /// shared view, `&mut per_rank` an exclusive one, a tuple several. The lane's device has a
+    /// unique type, so views of one rank cannot reach another. Nothing is recorded here; see
     /// [`group`](Self::group).
     ///
     /// # Errors
-    /// The closure's first; a [`PerRank`] of another clique.
+    /// The first error of the closure; a [`PerRank`] of another clique.
     #[track_caller]
     pub fn each<'e, A: Lanes<'e, W::Device>>(
         &'e mut self,
@@ -156,12 +156,14 @@ impl<W: World> Clique<W> {
         Ok(())
     }
 
-    /// Records for every rank, in rank order, then issues all of it as one group. A lane is a [`Group`] in
-    /// a world of its own ([`OfLane`]): all that a group records, it records, of its own rank's memory. If any closure fails, or any operation is refused, nothing is
+    /// Records operations for every rank, in rank order, then issues all of them as one group. A
+    /// lane is a [`Group`] in a world of its own ([`OfLane`]) and records everything that a group
+    /// does, on its own rank's memory. If a closure fails or an operation is refused, nothing is
     /// issued on any rank.
     ///
-    /// One thread drives all ranks, so what they record has to come to its end by itself: every rank
-    /// records the same collectives, and both halves of every transfer. What is short of it is refused.
+    /// Since one thread drives all ranks, their operations have to complete by themselves: every
+    /// rank records the same collectives, and both halves of every transfer. Anything less is
+    /// refused.
     ///
     /// ```
     /// # use typed_nccl::{Clique, Host, Result};
@@ -180,7 +182,8 @@ impl<W: World> Clique<W> {
     /// ```
     ///
     /// # Errors
-    /// The closure's first; the first refusal; [`Error::LanesDiffer`]; a [`PerRank`] of another clique.
+    /// The first error of the closure; the first refusal; [`Error::LanesDiffer`]; a [`PerRank`] of
+    /// another clique.
     #[track_caller]
     pub fn group<'e, A: Lanes<'e, W::Device>>(
         &'e mut self,
@@ -218,11 +221,11 @@ impl<W: World> Clique<W> {
         issue_all(recorded(&self.members, streams, args, record, site)?, Refuse::EveryRank)
     }
 
-    /// How long a [`group`](Self::group) of collectives would take; see [`Communicator::estimate`]. Nothing of
-    /// it is issued. NCCL: `ncclGroupSimulateEnd`, 2.22.3.
+    /// Estimates the time that a [`group`](Self::group) of collectives would take; see
+    /// [`Communicator::estimate`]. Nothing is issued. NCCL: `ncclGroupSimulateEnd`, 2.22.3.
     ///
     /// # Errors
-    /// As there; as of [`group`](Self::group).
+    /// As there, and those of [`group`](Self::group).
     #[track_caller]
     pub fn estimate<'e, A: Lanes<'e, W::Device>>(
         &'e mut self,
@@ -238,16 +241,16 @@ impl<W: World> Clique<W> {
         estimate_all(recorded(&self.members, streams, args, record, site)?)
     }
 
-    /// Waits on the host for everything enqueued on every rank, within the deadline.
+    /// Waits on the host for all work enqueued on every rank, within the deadline.
     ///
     /// # Errors
-    /// What went wrong, once; an abort; a passed deadline.
+    /// A failure of an operation, reported once; an abort; a passed deadline.
     #[track_caller]
     pub fn wait(&self) -> Result<()> {
         self.members.iter().try_for_each(|member| member.sync(member.stream()))
     }
 
-    /// Every rank's elements, by rank: of buffers or windows.
+    /// Every rank's elements of buffers or windows, by rank.
     ///
     /// # Errors
     /// As [`wait`](Self::wait); a [`PerRank`] of another clique.
@@ -264,7 +267,7 @@ impl<W: World> Clique<W> {
         Ok(all)
     }
 
-    /// The normal end of all ranks.
+    /// Finishes all ranks.
     ///
     /// # Errors
     /// As [`Communicator::finish`].
@@ -296,7 +299,7 @@ impl<W: World> fmt::Debug for Clique<W> {
     }
 }
 
-/// Has every rank's lane record its part of what comes to its end by itself.
+/// Has every rank's lane record its part, and checks that the whole can complete.
 fn recorded<'e, W: World<Device: DeviceFamily>, A: Lanes<'e, W::Device>>(
     members: &'e [Communicator<W>],
     streams: impl Iterator<Item = &'e Stream<W::Device>>,
@@ -310,7 +313,7 @@ fn recorded<'e, W: World<Device: DeviceFamily>, A: Lanes<'e, W::Device>>(
         let Some(part) = A::next(&mut lanes) else { break };
         let on = member.on(stream);
         let mut group = Group::new(On::new(on.core, on.stream));
-        // If it fails, no rank has called anything, so they are in step.
+        // On a failure no rank has called anything, so the ranks stay in step.
         record(&mut group, part)?;
         parts.push(group.into_part());
     }

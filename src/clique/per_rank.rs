@@ -1,9 +1,9 @@
-//! A value for each rank of a clique.
+//! One value per rank of a clique.
 
 use std::fmt;
 use std::ops::Index;
 
-/// One value per rank of a clique, each on its rank's device. There is no indexing by number:
+/// One value per rank of a clique, each on its rank's device. It cannot be indexed by number, so
 /// position i always meets rank i.
 pub struct PerRank<X> {
     items: Vec<X>,
@@ -15,7 +15,7 @@ impl<X> PerRank<X> {
         Self { items, clique }
     }
 
-    /// How many ranks.
+    /// How many ranks there are.
     pub fn len(&self) -> usize {
         self.items.len()
     }
@@ -25,7 +25,7 @@ impl<X> PerRank<X> {
         self.items.is_empty()
     }
 
-    /// The values, by rank; they are not a clique's any more.
+    /// The values, by rank; they no longer belong to a clique.
     pub fn into_vec(self) -> Vec<X> {
         self.items
     }
@@ -43,7 +43,7 @@ impl<X> PerRank<X> {
     }
 }
 
-/// A value that is looked up by a rank's number. Nothing of a clique's is.
+/// A value that can be indexed by a rank's number. Nothing of a clique implements it.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` is not indexed by number",
     label = "each rank's value goes to its own rank only",
@@ -54,7 +54,7 @@ pub trait IndexedByNumber {
     fn never(&self) -> !;
 }
 
-/// Does not exist: position i always meets rank i.
+/// Not available: position i always meets rank i.
 impl<X> Index<usize> for PerRank<X>
 where
     Self: IndexedByNumber,

@@ -1,4 +1,4 @@
-//! Cliques that gave their devices' memory back for a while.
+//! Cliques that have released device memory temporarily.
 
 use super::management::at_once;
 use super::{Clique, PerRank};
@@ -6,7 +6,8 @@ use crate::communicator::{HasAbortHandle, HasMemory, Suspended, given_up};
 use crate::error::Site;
 use crate::{AbortHandle, Communicator, MemoryStats, Rank, Result, State, World};
 
-/// A clique that gave device memory back: [`Clique::suspend`] gives it, [`resume`](Self::resume) takes it.
+/// A clique that has released device memory, returned by [`Clique::suspend`];
+/// [`resume`](Self::resume) takes the memory again.
 #[must_use = "dropping it ends all of its ranks: `resume()` gives the clique back"]
 #[derive(Debug)]
 pub struct SuspendedClique<W: World> {
@@ -15,8 +16,8 @@ pub struct SuspendedClique<W: World> {
 }
 
 impl<W: World> Clique<W> {
-    /// Gives back the device memory that every rank need not keep; see [`Communicator::suspend`]. The host
-    /// waits for all work of the ranks.
+    /// Releases the device memory that the ranks can do without; see [`Communicator::suspend`]. The
+    /// host waits for all work of the ranks.
     ///
     /// # Errors
     /// As there. The clique has ended then; what it would say first is
@@ -30,7 +31,7 @@ impl<W: World> Clique<W> {
         Ok(SuspendedClique { members, id })
     }
 
-    /// What every rank has of its device's memory; see [`Communicator::memory_stats`]. Local.
+    /// Every rank's use of its device's memory; see [`Communicator::memory_stats`]. Local.
     ///
     /// # Errors
     /// As there.
@@ -40,8 +41,8 @@ impl<W: World> Clique<W> {
 }
 
 impl<W: World> SuspendedClique<W> {
-    /// Takes the memory again on every rank; see [`Communicator::resume`]. What belongs to the clique is
-    /// used again.
+    /// Takes the memory again on every rank; see [`Communicator::resume`]. Everything that belongs
+    /// to the clique is usable again.
     ///
     /// # Errors
     /// As there. The clique has ended then.

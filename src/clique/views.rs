@@ -1,4 +1,4 @@
-//! What a lane is handed of a window or an operator: the same, in the lane's own world.
+//! A window or an operator as a lane receives it, in the lane's own world.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use crate::{
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// One rank's window, as its lane is handed it: what `&PerRank<Window<..>>` gives.
+/// One rank's window in its lane, from `&PerRank<Window<..>>`.
 pub struct LaneWindow<'e, 'id, T, W: World, K> {
     window: &'e Window<T, W, K>,
     lane: PhantomData<OfLane<'id, W>>,
@@ -49,7 +49,7 @@ where
         self.window.slice(range).named()
     }
 
-    /// The place `offset` elements into the window: where a put goes; see [`Window::at`].
+    /// The place `offset` elements into the window, the target of a put; see [`Window::at`].
     pub fn at(&self, offset: usize) -> WindowPlace<'e, T, OfLane<'id, W>, K> {
         self.window.at(offset).named()
     }
@@ -74,7 +74,7 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for LaneWindow<'_, '_, T, W
     }
 }
 
-/// One rank's operator, as its lane is handed it: what `&PerRank<PreMulSum<..>>` gives.
+/// One rank's operator in its lane, from `&PerRank<PreMulSum<..>>`.
 pub struct LaneOp<'e, 'id, T, W: World> {
     op: &'e PreMulSum<T, W>,
     lane: PhantomData<OfLane<'id, W>>,

@@ -1,7 +1,7 @@
-//! Connections of kernels over the network: NCCL's GIN.
+//! Network connections for kernels: NCCL's GIN.
 //!
-//! What takes a connection is asked for here alone, and what takes one to every rank on a `Gin` of that
-//! kind alone: NCCL refuses the rest.
+//! Options that require a connection exist only on `Gin`, and options that require a connection to
+//! every rank only on a `Gin` of that kind: NCCL refuses the other combinations.
 
 use std::marker::PhantomData;
 
@@ -9,19 +9,20 @@ use super::requirements::{Fault, Listed};
 use crate::communicator::Value;
 use crate::{GinType, Properties, Team};
 
-/// A kernel reaches every rank over the network. NCCL: `NCCL_GIN_CONNECTION_FULL`.
+/// Kernels reach every rank over the network. NCCL: `NCCL_GIN_CONNECTION_FULL`.
 #[derive(Clone, Copy, Debug)]
 pub struct EveryRank;
 
-/// A kernel reaches the ranks of its own rail. NCCL: `NCCL_GIN_CONNECTION_RAIL`.
+/// Kernels reach the ranks of their own rail. NCCL: `NCCL_GIN_CONNECTION_RAIL`.
 #[derive(Clone, Copy, Debug)]
 pub struct SameRail;
 
-/// A kernel reaches the ranks at multiples of a distance. NCCL: `NCCL_GIN_CONNECTION_CUSTOM_STRIDE`, 2.31.
+/// Kernels reach the ranks at multiples of a stride. NCCL: `NCCL_GIN_CONNECTION_CUSTOM_STRIDE`,
+/// 2.31.
 #[derive(Clone, Copy, Debug)]
 pub struct EveryNth;
 
-/// Which ranks a kernel reaches over the network. Sealed.
+/// Which ranks kernels reach over the network. Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which ranks kernels reach over the network",
     note = "they are `EveryRank`, `SameRail` and `EveryNth`: `Gin::every_rank()`, `Gin::same_rail()`, `Gin::every_nth(stride)`"
@@ -43,7 +44,8 @@ pub trait ReachesAll: Connection {}
 
 impl ReachesAll for EveryRank {}
 
-/// Connections of kernels over the network, to the ranks that `C` says, and what kernels need of them.
+/// Network connections for kernels to the ranks that `C` selects, and the resources that kernels
+/// use with them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use = "it is part of `Requirements`: `Requirements::new().gin(gin)`"]
 pub struct Gin<C = EveryRank> {
@@ -91,8 +93,8 @@ impl Gin<SameRail> {
 }
 
 impl Gin<EveryNth> {
-    /// To the ranks at multiples of a distance, which is a multiple of [`Properties::gin_min_stride`].
-    /// NCCL: `ginCustomStride`, 2.31.
+    /// To the ranks at multiples of `stride`, which is a multiple of
+    /// [`Properties::gin_min_stride`]. NCCL: `ginCustomStride`, 2.31.
     pub fn every_nth(stride: u32) -> Self {
         Self::of(Reach::Nth(stride))
     }
@@ -123,13 +125,14 @@ impl<C: Connection> Gin<C> {
         self
     }
 
-    /// This way to the network, instead of the best one. NCCL: `ginType`, 2.31.
+    /// Uses this kind of network access instead of the best one. NCCL: `ginType`, 2.31.
     pub fn over(self, way: GinType) -> Self {
         self.set(|parts| parts.way = Some(way))
     }
 
-    /// About so many contexts: [`DevComm::gin_contexts`](crate::DevComm::gin_contexts) tells how many there
-    /// are. 4 unless set. NCCL: `ginContextCount`.
+    /// Requests this many contexts; the default is 4.
+    /// [`DevComm::gin_contexts`](crate::DevComm::gin_contexts) returns the actual number. NCCL:
+    /// `ginContextCount`.
     pub fn contexts(self, count: u32) -> Self {
         self.set(|parts| parts.contexts = Some(count))
     }
@@ -144,16 +147,16 @@ impl<C: Connection> Gin<C> {
         self.set(|parts| parts.counters = count)
     }
 
-    /// Signals and counters of one's own, beside those from number 0, in this order
-    /// ([`DevComm::range`](crate::DevComm::range)). NCCL: `ncclDevResourceRequirements_t`, 2.31: older ones
-    /// lose them without a word.
+    /// Signals and counters of this request's own, in addition to those from number 0. Look them up
+    /// by the order of requests with [`DevComm::range`](crate::DevComm::range). NCCL:
+    /// `ncclDevResourceRequirements_t`, 2.31: earlier releases drop them silently.
     pub fn range(mut self, signals: u32, counters: u32) -> Self {
         self.listed.push(Listed::Range { signals, counters });
         self
     }
 
-    /// Barriers of all ranks, by memory where they share it and over the network elsewhere. NCCL:
-    /// `barrierCount`.
+    /// Barriers of all ranks: through memory where ranks share it, over the network elsewhere.
+    /// NCCL: `barrierCount`.
     pub fn barriers(self, count: u32) -> Self {
         self.set(|parts| parts.barriers = count)
     }
@@ -163,14 +166,15 @@ impl<C: Connection> Gin<C> {
         self.set(|parts| parts.rail_barriers = count)
     }
 
-    /// Barriers of the ranks of a team ([`DevComm::gin_barriers_of`](crate::DevComm::gin_barriers_of)).
-    /// NCCL: `ncclGinBarrierCreateRequirement`, 2.31: older ones lose their signals without a word.
+    /// Barriers of the ranks of a team
+    /// ([`DevComm::gin_barriers_of`](crate::DevComm::gin_barriers_of)). NCCL:
+    /// `ncclGinBarrierCreateRequirement`, 2.31: earlier releases drop their signals silently.
     pub fn barriers_of(mut self, team: Team, count: u32) -> Self {
         self.listed.push(Listed::GinBarriers(team, count));
         self
     }
 
-    /// Barriers of all ranks, over the network alone. NCCL: `worldGinBarrierCount`, 2.30.
+    /// Barriers of all ranks, only over the network. NCCL: `worldGinBarrierCount`, 2.30.
     pub fn world_barriers(self, count: u32) -> Self
     where
         C: ReachesAll,
@@ -188,24 +192,26 @@ impl<C: Connection> Gin<C> {
         self.set(|parts| parts.queue_depth = Some(depth))
     }
 
-    /// The class of its packets. NCCL: `ginTrafficClass`, 2.30.
+    /// The traffic class of its packets. NCCL: `ginTrafficClass`, 2.30.
     pub fn traffic_class(self, class: u32) -> Self {
         self.set(|parts| parts.traffic_class = Some(class))
     }
 
-    /// Kernels use no strong signals: some networks have none. NCCL: `ginStrongSignalsRequired`, 2.30.7.
+    /// Declares that kernels use no strong signals, which some networks lack. NCCL:
+    /// `ginStrongSignalsRequired`, 2.30.7.
     pub fn without_strong_signals(self) -> Self {
         self.set(|parts| parts.no_strong_signals = true)
     }
 
-    /// Kernels use no signals by address: some networks have none. NCCL: `ginVaSignalsRequired`, 2.30.7.
+    /// Declares that kernels use no signals by address, which some networks lack. NCCL:
+    /// `ginVaSignalsRequired`, 2.30.7.
     pub fn without_address_signals(self) -> Self {
         self.set(|parts| parts.no_address_signals = true)
     }
 }
 
 impl GinParts {
-    /// What is set, by our names and NCCL's.
+    /// The options that are set, by our names and NCCL's.
     pub(super) fn settings(&self, put: &mut impl FnMut(&'static str, &'static str, Value)) {
         let (reach, option) = match self.reach {
             Reach::All => (Value::Named(1, "every rank"), "Gin::every_rank"),

@@ -1,4 +1,4 @@
-//! What a device communicator was made with, as kernels name it: numbers and places.
+//! The resources of a device communicator as kernels name them: by index and by handle.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::{Result, Team, World};
 #[derive(Clone, Copy, Debug)]
 pub struct Lsa;
 
-/// Barriers of all ranks, by memory and over the network.
+/// Barriers of all ranks, through memory and over the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Hybrid;
 
@@ -22,11 +22,11 @@ pub struct Hybrid;
 #[derive(Clone, Copy, Debug)]
 pub struct OfRail;
 
-/// Barriers of all ranks, over the network alone.
+/// Barriers of all ranks, only over the network.
 #[derive(Clone, Copy, Debug)]
 pub struct OfWorld;
 
-/// A barrier that a device communicator was made with: among which ranks `K` says.
+/// A barrier of a device communicator, among the ranks that `K` selects.
 #[must_use = "it is what a kernel waits at"]
 pub struct Barrier<'d, W: World, K = Lsa> {
     dev: &'d DevComm<W>,
@@ -39,7 +39,7 @@ impl<'d, W: World, K> Barrier<'d, W, K> {
         self.dev
     }
 
-    /// Its number, which the kernel's barrier session takes.
+    /// Its index, which the kernel's barrier session takes.
     pub fn index(&self) -> u32 {
         self.index
     }
@@ -59,20 +59,20 @@ impl<W: World, K> fmt::Debug for Barrier<'_, W, K> {
     }
 }
 
-/// A multicast mapping: a store there reaches all ranks of its team. NCCL: `ncclMultimemHandle_t`.
+/// A multicast mapping: a store to it reaches all ranks of its team. NCCL: `ncclMultimemHandle_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Multimem {
-    /// Where it begins: [`Communicator::multimem_ptr_in`](crate::Communicator::multimem_ptr_in) gives the
-    /// address of a window there.
+    /// Where it begins. [`Communicator::multimem_ptr_in`](crate::Communicator::multimem_ptr_in)
+    /// gives the address of a window inside it.
     pub base: NonNull<c_void>,
 }
 
 /// Barriers of a team. NCCL: `ncclLsaBarrierHandle_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LsaBarriers {
-    /// The place of their memory (`bufHandle`).
+    /// The handle of their memory (`bufHandle`).
     pub buffer: u32,
-    /// How many.
+    /// How many barriers.
     pub count: u32,
 }
 
@@ -83,16 +83,16 @@ pub struct GinBarriers {
     pub signal: u32,
 }
 
-/// An exchange of small messages. NCCL: `ncclLLA2AHandle_t`.
+/// Slots for exchanges of small messages. NCCL: `ncclLLA2AHandle_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AllToAll {
-    /// The place of its memory (`bufHandle`).
+    /// The handle of its memory (`bufHandle`).
     pub buffer: u32,
     /// How many slots (`nSlots`).
     pub slots: u32,
 }
 
-/// Signals and counters of one's own.
+/// Signals and counters of one request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DeviceRange {
     /// The first signal.
@@ -105,7 +105,7 @@ impl<W: World> DevComm<W> {
     /// Barrier `index` of the ranks that reach each other's memory.
     ///
     /// # Errors
-    /// [`Error::NotRequired`]: it was not made with so many.
+    /// [`Error::NotRequired`]: it was made with fewer.
     #[track_caller]
     pub fn lsa_barrier(&self, index: u32) -> Result<Barrier<'_, W>> {
         let index = self.shared.lsa_barrier(index, Site::caller())?;
@@ -132,7 +132,7 @@ impl<W: World> DevComm<W> {
         self.barrier_of("rail barrier", "Gin::rail_barriers", index, has, Site::caller())
     }
 
-    /// Barrier `index` of all ranks over the network alone.
+    /// Barrier `index` of all ranks, only over the network.
     ///
     /// # Errors
     /// As [`lsa_barrier`](Self::lsa_barrier).
@@ -142,7 +142,7 @@ impl<W: World> DevComm<W> {
         self.barrier_of("world barrier", "Gin::world_barriers", index, has, Site::caller())
     }
 
-    /// Signal `index` of those from number 0, checked.
+    /// Checks that signal `index`, counted from number 0, was required, and returns its number.
     ///
     /// # Errors
     /// As [`lsa_barrier`](Self::lsa_barrier).
@@ -152,7 +152,7 @@ impl<W: World> DevComm<W> {
         numbered("signal", "Gin::signals", index, has, Site::caller())
     }
 
-    /// Counter `index` of those from number 0, checked.
+    /// Checks that counter `index`, counted from number 0, was required, and returns its number.
     ///
     /// # Errors
     /// As [`lsa_barrier`](Self::lsa_barrier).
@@ -165,7 +165,7 @@ impl<W: World> DevComm<W> {
     /// Multicast among the ranks that reach each other's memory.
     ///
     /// # Errors
-    /// [`Error::NotRequired`]: it was made without.
+    /// [`Error::NotRequired`]: it was made without it.
     #[track_caller]
     pub fn multimem(&self) -> Result<Multimem> {
         let found = self.shared.bytes.lsa_multimem.filter(|_| self.requirements().lsa_multimem);
@@ -187,7 +187,7 @@ impl<W: World> DevComm<W> {
         }
     }
 
-    /// Barriers of the ranks of a team, who reach each other's memory.
+    /// Barriers of the ranks of a team that reach each other's memory.
     ///
     /// # Errors
     /// As [`multimem`](Self::multimem).
@@ -219,7 +219,7 @@ impl<W: World> DevComm<W> {
         }
     }
 
-    /// The `index`-th exchange of small messages that was asked for with
+    /// The slots of the `index`-th call of
     /// [`Requirements::all_to_all_of`](crate::Requirements::all_to_all_of).
     ///
     /// # Errors
@@ -233,7 +233,7 @@ impl<W: World> DevComm<W> {
         }
     }
 
-    /// The place (`ncclDevResourceHandle_t`) of the `index`-th memory that was asked for with
+    /// The handle (`ncclDevResourceHandle_t`) of the memory from the `index`-th call of
     /// [`Requirements::buffer`](crate::Requirements::buffer).
     ///
     /// # Errors
@@ -247,7 +247,7 @@ impl<W: World> DevComm<W> {
         }
     }
 
-    /// The `index`-th signals and counters that were asked for with [`Gin::range`](crate::Gin::range).
+    /// The signals and counters from the `index`-th call of [`Gin::range`](crate::Gin::range).
     ///
     /// # Errors
     /// As [`multimem`](Self::multimem).

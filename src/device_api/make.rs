@@ -1,4 +1,4 @@
-//! Making device communicators, and ending them: all ranks do both together, in one order.
+//! Creation and destruction of device communicators. All ranks do both together, in one order.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,8 +15,8 @@ use crate::{Communicator, Device, Properties, Result, Team, World, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// Proof that a communicator of world `W` can have device communicators: what
-/// [`Communicator::device_api`] gives.
+/// Proof that a communicator of world `W` supports device communicators, returned by
+/// [`Communicator::device_api`].
 pub struct DeviceApi<W: World> {
     maker: Maker,
     has: Properties,
@@ -24,7 +24,7 @@ pub struct DeviceApi<W: World> {
 }
 
 impl<W: World> DeviceApi<W> {
-    /// What the communicator can do.
+    /// The communicator's properties.
     pub fn properties(&self) -> &Properties {
         &self.has
     }
@@ -37,7 +37,7 @@ impl<W: World> fmt::Debug for DeviceApi<W> {
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Whether kernels can communicate themselves. Local; never waits. On the host closures can.
+    /// Checks that kernels can communicate directly; on the host, closures can. Local; never waits.
     ///
     /// ```
     /// use typed_nccl::{Communicator, DevComm, Device, Requirements, Result, launch};
@@ -55,12 +55,12 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
-    /// NCCL: `ncclCommQueryProperties`, 2.29.2. Releases before it have device communicators and no way to
-    /// ask for them.
+    /// NCCL: `ncclCommQueryProperties`, 2.29.2. Earlier releases have device communicators, but no
+    /// way to query the support.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: an older NCCL; a machine whose GPUs do not reach each other's memory. A
-    /// failure of NCCL's; a poisoned communicator.
+    /// [`Error::Unsupported`]: an older NCCL; a machine whose GPUs do not reach each other's
+    /// memory. A failure of NCCL's; a poisoned communicator.
     pub fn device_api(&self) -> Result<DeviceApi<W>>
     where
         S: CanEnqueue,
@@ -77,15 +77,16 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(DeviceApi { maker, has, world: PhantomData })
     }
 
-    /// Makes a device communicator. All ranks call it with the same requirements; the host waits for this
-    /// rank's work and for the others. The first one with connections over the network takes its time, as
-    /// all windows are registered with it. NCCL: `ncclDevCommCreate`.
+    /// Makes a device communicator. All ranks call it with the same requirements; the host waits
+    /// for this rank's work and for the other ranks. The first one with network connections is
+    /// slow, since all windows are registered with it. NCCL: `ncclDevCommCreate`.
     ///
     /// # Errors
-    /// Nothing is made then. [`Error::Unsupported`]: what this communicator has not, found before NCCL is
-    /// called. [`Error::DevCommsDiffer`]: the ranks ask for what differs, or another one refuses. A proof of
-    /// another communicator; a team of another one; a failure of NCCL's, which ends the communicator; a lost
-    /// peer; a passed deadline.
+    /// On an error nothing is made. [`Error::Unsupported`]: a requirement that this communicator
+    /// does not meet, found before NCCL is called. [`Error::DevCommsDiffer`]: the ranks'
+    /// requirements differ, or another rank refuses. A proof of another communicator; a team of
+    /// another one; a failure of NCCL's, which ends the communicator; a lost peer; a passed
+    /// deadline.
     #[track_caller]
     pub fn dev_comm(
         &mut self,
@@ -99,16 +100,16 @@ impl<W: World, S: State> Communicator<W, S> {
         make(S::live_mut(&mut self.body), api, requirements, world, Site::caller())
     }
 
-    /// Ends a device communicator. All ranks end the same ones in the same order; the host waits for this
-    /// rank's kernels that take it, and for the others. Graphs that name it on any rank are stale then. NCCL:
-    /// `ncclDevCommDestroy`.
+    /// Destroys a device communicator. All ranks destroy the same ones in the same order; the host
+    /// waits for this rank's kernels that take it, and for the other ranks. Graphs that use it on
+    /// any rank become stale. NCCL: `ncclDevCommDestroy`.
     ///
-    /// One that is stale, because the communicator went on without it, is this rank's alone: the others
-    /// need not call.
+    /// If it is stale because the communicator continued without it, only this rank's value ends:
+    /// the others need not call.
     ///
     /// # Errors
-    /// A device communicator of another communicator; ranks that end different ones; what went wrong in
-    /// this rank's operations; a lost peer; a passed deadline.
+    /// A device communicator of another communicator; ranks that destroy different ones; a failure
+    /// of this rank's operations; a lost peer; a passed deadline.
     /// [`try_close_dev_comm`](Self::try_close_dev_comm) gives it back.
     #[track_caller]
     pub fn close_dev_comm(&mut self, dev: DevComm<W>) -> Result<()>
@@ -118,7 +119,7 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(self.try_close_dev_comm(dev)?)
     }
 
-    /// [`close_dev_comm`](Self::close_dev_comm) that gives it back when it fails.
+    /// [`close_dev_comm`](Self::close_dev_comm) that gives the value back on failure.
     ///
     /// # Errors
     /// As there.
@@ -144,7 +145,7 @@ fn make<W: World>(
     let core = &mut live.core;
     core.health.check()?;
     core.may_wait(TOPIC, site)?;
-    // NCCL must not make one beside an operation of the communicator.
+    // NCCL must not make one concurrently with an operation of the communicator.
     let ready = may_be_made(core, api, requirements, site).and_then(|()| {
         live.stream.core.idle(core.within(), TOPIC, site)?;
         core.drained(TOPIC, site)?;
@@ -168,7 +169,7 @@ fn make<W: World>(
     Ok(DevComm { key, shared, world: PhantomData })
 }
 
-/// Whether this rank's communicator has what is asked for.
+/// Checks that this rank's communicator meets the requirements.
 fn may_be_made<W: World>(
     core: &Core<Back<W>>,
     api: &DeviceApi<W>,
@@ -195,7 +196,7 @@ fn close<W: World>(core: &mut Core<Back<W>>, dev: &DevComm<W>, site: Site) -> Re
 
     let known = core.resources.device_comm(&dev.key).map(|found| found.is_some());
     if let Ok(false) = known {
-        // Its communicator ended it on every rank.
+        // Its communicator ended it on every rank already.
         wait::allowed(TOPIC, site)?;
         return wait::until(&dev.shared.points()?, Some(core.within()), TOPIC, site);
     }

@@ -1,12 +1,12 @@
-//! Device communicators: what kernels are given to communicate with their peers themselves.
+//! Device communicators, with which kernels communicate with their peers directly.
 //!
-//! [`DeviceApi`] is proof that a communicator can have them, [`Requirements`] say what one shall have, and
-//! a [`DevComm`] is one: an owned value that borrows nothing, works with the communicator that made it, and
-//! knows what it has. NCCL checks none of what a kernel does with it, so a number that was not required is
-//! refused here.
+//! [`DeviceApi`] is proof that a communicator supports them, [`Requirements`] list the resources to
+//! create, and a [`DevComm`] holds them: an owned value that borrows nothing and belongs to the
+//! communicator that made it. NCCL does not check what a kernel uses, so a resource that was not
+//! required is refused here.
 //!
-//! Not in the types: whether the machine has what is asked for, which `comm.properties()` tells and
-//! [`Communicator::dev_comm`] checks before NCCL is called; and what a kernel does.
+//! Not in the types: whether the machine meets the requirements, which `comm.properties()` reports
+//! and [`Communicator::dev_comm`] checks before it calls NCCL; and what a kernel does.
 
 mod gin;
 mod handles;
@@ -42,16 +42,17 @@ use crate::{Device, Rank, World};
 #[cfg(doc)]
 use crate::Communicator;
 
-/// A device communicator of world `W`: what kernels communicate with.
+/// A device communicator of world `W`, with which kernels communicate.
 ///
-/// Made by [`Communicator::dev_comm`]; [`close_dev_comm`](Communicator::close_dev_comm) ends it. One that
-/// is dropped stays until its communicator ends, because its end is everybody's. A kernel that takes one is
-/// a use of it in stream order, and its end waits for all of them. From `finish` on none is launched with it.
-/// `Send` and `Sync`.
+/// Made by [`Communicator::dev_comm`] and destroyed by
+/// [`close_dev_comm`](Communicator::close_dev_comm). A dropped one stays until its communicator
+/// ends, since all ranks have to destroy it together. A kernel that takes one uses it in stream
+/// order, and destruction waits for all such kernels. After `finish` no kernel can be launched with
+/// it. `Send` and `Sync`.
 ///
-/// An abort ends nothing that a kernel of the program's does: it returns after three seconds at most, and NCCL
-/// takes its memory away once the kernels that were given one are over. A kernel that waits for a rank that is
-/// gone never is, and keeps the GPU: give such waits an end.
+/// An abort does not end kernels of the program: it returns after at most three seconds, and NCCL
+/// frees its memory once the kernels that use it are over. A kernel that waits for a lost rank
+/// never ends and keeps the GPU, so give such waits a limit.
 pub struct DevComm<W: World> {
     pub(crate) key: Key,
     pub(crate) shared: Arc<Shared<<W::Device as Device>::Backend>>,
@@ -74,31 +75,32 @@ impl<W: World> DevComm<W> {
         self.shared.lsa_size
     }
 
-    /// What it was made for.
+    /// The requirements that it was made for.
     pub fn requirements(&self) -> &Requirements {
         &self.shared.requirements
     }
 
-    /// How many contexts for the network it has, which need not be as many as were asked for: a kernel
-    /// that uses another one is undefined behaviour. None where that is not known: on the host, and where
-    /// the loaded NCCL is newer than the newest that is known here.
+    /// The number of its network contexts, which can differ from the requested number; a kernel
+    /// that uses any other context is undefined behaviour. `None` if unknown: on the host, and if
+    /// the loaded NCCL is newer than every release that this crate knows.
     pub fn gin_contexts(&self) -> Option<u32> {
         self.shared.bytes.gin_contexts
     }
 
-    /// How many bytes a kernel's `ncclDevComm` has; 0 on the host.
+    /// The size in bytes of a kernel's `ncclDevComm`; 0 on the host.
     pub fn size_in_bytes(&self) -> usize {
         self.shared.bytes.len
     }
 
-    /// The release of NCCL whose headers a kernel that takes it is compiled with: layouts differ. None on
-    /// the host.
+    /// The release of NCCL whose headers a kernel that takes it has to be compiled with, since
+    /// layouts differ. `None` on the host.
     pub fn layout(&self) -> Option<NcclVersion> {
         self.shared.bytes.layout
     }
 
-    /// Its bytes, as a kernel takes it by value: `ncclDevComm`, of [`layout`](Self::layout)'s headers. They
-    /// are good until it ends, and who hands them to a kernel by hand has to keep that from happening.
+    /// Its bytes, as a kernel takes it by value: `ncclDevComm` of the headers of
+    /// [`layout`](Self::layout). They are valid until it is destroyed; code that passes them to a
+    /// kernel by hand has to keep it alive.
     pub fn bytes(&self) -> &[u8] {
         self.shared.bytes()
     }

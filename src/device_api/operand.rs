@@ -1,4 +1,4 @@
-//! A device communicator as an operand of a launch: the launch is a use of it, in stream order.
+//! A device communicator as an operand of a launch, which uses it in stream order.
 
 #[cfg(feature = "cuda")]
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::{Device, Operand, OperandOn, Operands, OperandsOn, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// A device communicator, as a closure on a GPU has it, to hand it to a kernel by hand.
+/// A device communicator in a closure on a GPU, for passing it to a kernel by hand.
 #[cfg(feature = "cuda")]
 #[derive(Clone, Copy)]
 pub struct DevCommView<'v> {

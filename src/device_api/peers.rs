@@ -13,8 +13,8 @@ use crate::stream::StreamAccess;
 use crate::window::WindowKind;
 use crate::{Device, Element, Host, LsaPointers, Operand, OperandOn, Result, Window, World};
 
-/// Every rank's part of a window, as [`DevComm::peers`] gives it to a closure on the host: what a kernel has
-/// of an `ncclWindow_t`. The launch is a use of this rank's part, in stream order.
+/// Every rank's part of a window, as [`DevComm::peers`] passes it to a closure on the host; a
+/// kernel has an `ncclWindow_t` instead. The launch uses this rank's part in stream order.
 #[must_use = "it is an operand of `stream.launch`"]
 pub struct Peers<'d, T, W: World, K> {
     dev: &'d DevComm<W>,
@@ -36,9 +36,9 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for Peers<'_, T, W, K> {
 }
 
 impl<Tag, W: World<Device = Host<Tag>>> DevComm<W> {
-    /// Every rank's part of a window, for a closure on the host; the closure is given the device
-    /// communicator too: `stream.launch((&dev, dev.peers(&window)), |(dev, window), ()| ..)`. A launch with a
-    /// window of another communicator is refused.
+    /// Every rank's part of a window, for a closure on the host that also takes the device
+    /// communicator: `stream.launch((&dev, dev.peers(&window)), |(dev, window), ()| ..)`. A launch
+    /// with a window of another communicator is refused.
     pub fn peers<'d, T: Element, K: LsaPointers>(
         &'d self,
         window: &'d Window<T, W, K>,
@@ -47,7 +47,7 @@ impl<Tag, W: World<Device = Host<Tag>>> DevComm<W> {
     }
 }
 
-/// What a queue holds of it.
+/// The form that a queue holds.
 #[doc(hidden)]
 pub struct HeldPeers<T> {
     shared: Arc<Shared<HostBackend>>,

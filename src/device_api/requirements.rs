@@ -1,10 +1,10 @@
-//! What a device communicator shall have.
+//! The resources that a device communicator is made with.
 
 use super::gin::{Connection, Gin, GinParts};
 use crate::communicator::{Setting, Value};
 use crate::{Properties, Team};
 
-/// What a [`DevComm`](crate::DevComm) shall have: the same on all ranks. Nothing unless it is asked for.
+/// The resources of a [`DevComm`](crate::DevComm): the same on all ranks, and none by default.
 ///
 /// ```
 /// use typed_nccl::{Gin, Requirements};
@@ -25,7 +25,7 @@ pub struct Requirements {
     pub(crate) listed: Vec<Listed>,
 }
 
-/// A requirement that NCCL gives a handle for.
+/// A requirement for which NCCL returns a handle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Listed {
     Multimem(Team),
@@ -36,7 +36,7 @@ pub(crate) enum Listed {
     Range { signals: u32, counters: u32 },
 }
 
-/// Counted transfers of kernels. NCCL: `ncclCftCap_t`, 2.31.
+/// Counted transfers by kernels. NCCL: `ncclCftCap_t`, 2.31.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Counted {
@@ -48,7 +48,7 @@ pub enum Counted {
     Both,
 }
 
-/// Says why there are no signals and counters without a network. Never applies. Sealed.
+/// Carries the message that signals and counters need a network. Never implemented. Sealed.
 #[diagnostic::on_unimplemented(
     message = "signals and counters of kernels are the network's, and this asks for none",
     label = "NCCL has them for kernels that put over the network",
@@ -61,66 +61,71 @@ mod sealed {
 }
 
 impl Requirements {
-    /// Not here: signals are asked for with the network, [`Gin::signals`].
+    /// Not available here: signals belong to the network, [`Gin::signals`].
     pub fn signals<N: AsksForTheNetwork>(self, count: N) -> Self {
         let _ = count;
         self
     }
 
-    /// Not here: counters are asked for with the network, [`Gin::counters`].
+    /// Not available here: counters belong to the network, [`Gin::counters`].
     pub fn counters<N: AsksForTheNetwork>(self, count: N) -> Self {
         let _ = count;
         self
     }
 
-    /// Nothing but what every device communicator has: the ranks, and the windows.
+    /// No resources beyond what every device communicator has: the ranks and the windows.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Barriers of the ranks that reach each other's memory ([`lsa_team`](crate::Communicator::lsa_team)),
-    /// from number 0: a kernel uses one for each of its thread blocks. NCCL: `lsaBarrierCount`.
+    /// Barriers of the ranks that reach each other's memory
+    /// ([`lsa_team`](crate::Communicator::lsa_team)), from number 0. A kernel uses one for each of
+    /// its thread blocks. NCCL: `lsaBarrierCount`.
     pub fn lsa_barriers(self, count: u32) -> Self {
         Self { lsa_barriers: count, ..self }
     }
 
-    /// The same of the ranks of a team among them: [`DevComm::lsa_barriers_of`](crate::DevComm::lsa_barriers_of)
-    /// has their handle. NCCL: `ncclLsaBarrierCreateRequirement`.
+    /// Barriers of a team among the ranks that reach each other's memory;
+    /// [`DevComm::lsa_barriers_of`](crate::DevComm::lsa_barriers_of) returns their handle. NCCL:
+    /// `ncclLsaBarrierCreateRequirement`.
     pub fn lsa_barriers_of(self, team: Team, count: u32) -> Self {
         self.with(Listed::LsaBarriers(team, count))
     }
 
-    /// Multicast among the ranks that reach each other's memory. Refused where the machine has none
-    /// ([`Properties::multimem`]). NCCL: `lsaMultimem`.
+    /// Multicast among the ranks that reach each other's memory. Refused if the machine does not
+    /// support it ([`Properties::multimem`]). NCCL: `lsaMultimem`.
     pub fn lsa_multimem(self) -> Self {
         Self { lsa_multimem: true, ..self }
     }
 
-    /// Multicast among the ranks of a team: [`DevComm::multimem_of`](crate::DevComm::multimem_of) has its
-    /// handle. NCCL: `ncclTeamRequirements_t`.
+    /// Multicast among the ranks of a team; [`DevComm::multimem_of`](crate::DevComm::multimem_of)
+    /// returns its handle. NCCL: `ncclTeamRequirements_t`.
     pub fn multimem_of(self, team: Team) -> Self {
         self.with(Listed::Multimem(team))
     }
 
-    /// Slots for so many thread blocks that exchange small messages among the ranks that reach each other's
-    /// memory. NCCL: `lsaLLA2ABlockCount`, `lsaLLA2ASlotCount`; `ncclLLA2ACalcSlots` tells how many slots.
+    /// Slots for this many thread blocks that exchange small messages among the ranks that reach
+    /// each other's memory. NCCL: `lsaLLA2ABlockCount`, `lsaLLA2ASlotCount`; `ncclLLA2ACalcSlots`
+    /// computes the number of slots.
     pub fn all_to_all(self, blocks: u32, slots: u32) -> Self {
         Self { all_to_all: Some((blocks, slots)), ..self }
     }
 
-    /// The same for so many elements of so many bytes, with a handle of their own, in this order
-    /// ([`DevComm::all_to_all_of`](crate::DevComm::all_to_all_of)). NCCL: `ncclLLA2ACreateRequirement`.
+    /// Slots for exchanges of this many elements of this size in bytes, with a handle of their own.
+    /// Look it up by the order of calls with
+    /// [`DevComm::all_to_all_of`](crate::DevComm::all_to_all_of). NCCL:
+    /// `ncclLLA2ACreateRequirement`.
     pub fn all_to_all_of(self, blocks: u32, elements: u32, size: u32) -> Self {
         self.with(Listed::AllToAll { blocks, elements, size })
     }
 
-    /// Memory of one's own in every rank, which peers reach, in this order
-    /// ([`DevComm::buffer`](crate::DevComm::buffer)). NCCL: `ncclDevResourceRequirements_t`.
+    /// Memory in every rank that peers can reach. Look up its handle by the order of calls with
+    /// [`DevComm::buffer`](crate::DevComm::buffer). NCCL: `ncclDevResourceRequirements_t`.
     pub fn buffer(self, bytes: usize, align: usize) -> Self {
         self.with(Listed::Buffer { bytes, align })
     }
 
-    /// Connections of kernels over the network, and what they take. NCCL 2.29.7.
+    /// Network connections of kernels, and their resources. NCCL 2.29.7.
     pub fn gin<C: Connection>(self, gin: Gin<C>) -> Self {
         let Gin { parts, listed, .. } = gin;
         let mut made = Self { gin: Some(parts), ..self };
@@ -128,7 +133,7 @@ impl Requirements {
         made
     }
 
-    /// Counted transfers, and so many barriers of them. NCCL: `cftCaps`, `cftBarrierCount`, 2.31.
+    /// Counted transfers, with this many barriers. NCCL: `cftCaps`, `cftBarrierCount`, 2.31.
     pub fn counted(self, counted: Counted, barriers: u32) -> Self {
         Self { counted: Some((counted, barriers)), ..self }
     }
@@ -138,7 +143,7 @@ impl Requirements {
         self
     }
 
-    /// What is set, by our names and NCCL's.
+    /// The options that are set, by our names and NCCL's.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut all = Vec::new();
         let mut put = |option, field, value| all.push(Setting::alike(option, field, value));
@@ -163,7 +168,7 @@ impl Requirements {
         all
     }
 
-    /// What is asked for, in words that are the same on all ranks that ask for the same.
+    /// A canonical description, equal on all ranks with the same requirements.
     pub(super) fn essence(&self) -> String {
         let settings = self.settings();
         let settings = settings.iter().map(|set| match set.field {
@@ -174,13 +179,13 @@ impl Requirements {
         if all.is_empty() { "nothing beside the ranks".to_owned() } else { all.join(", ") }
     }
 
-    /// The first of what has no meaning but to NCCL's device code.
+    /// The first requirement that only NCCL's device code can use.
     pub(crate) fn for_kernels(&self) -> Option<&'static str> {
         let listed = self.listed.first().map(Listed::option);
         self.all_to_all.map(|_| "Requirements::all_to_all").or(listed)
     }
 
-    /// What no communicator has, or this one has not; none if it can be had.
+    /// The first requirement that no communicator, or not this one, can meet.
     pub(super) fn fault(&self, has: &Properties) -> Option<Fault> {
         let number = |set: &Setting| match set.value {
             Value::Number(count) => count < 0,
@@ -215,7 +220,7 @@ impl Requirements {
     }
 }
 
-/// Why requirements cannot be met.
+/// A requirement that cannot be met.
 pub(super) struct Fault {
     pub(super) what: String,
     pub(super) needs: String,
@@ -270,7 +275,7 @@ impl Listed {
         }
     }
 
-    /// The team that it is about.
+    /// The team that it concerns.
     pub(super) fn team(&self) -> Option<&Team> {
         match self {
             Self::Multimem(team) | Self::LsaBarriers(team, _) | Self::GinBarriers(team, _) => {

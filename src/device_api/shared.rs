@@ -1,4 +1,5 @@
-//! A device communicator without its world's type: what its value, its communicator and its backend have.
+//! A device communicator without its world's type, shared by its value, its communicator and its
+//! backend.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use crate::memory::Allocation;
 use crate::stream::{Awaited, StreamAccess, Takers, Taking};
 use crate::{Device, Rank, Result};
 
-/// A device communicator. Its kernels are noted here, by whatever thread; its graphs are booked.
+/// A device communicator. Any thread may record kernels here; graphs are recorded as uses of its
+/// memory.
 pub struct Shared<B: Backend> {
     pub(crate) id: WindowId,
     pub(super) bytes: DeviceBytes,
@@ -23,15 +25,15 @@ pub struct Shared<B: Backend> {
     pub(crate) size: usize,
     pub(super) lsa_size: usize,
     maker: Maker,
-    /// Memory that stands for it where graphs name it.
+    /// Stand-in memory by which graphs refer to it.
     pub(crate) allocation: Arc<Allocation<B>>,
     health: Arc<Health>,
     deadline: Duration,
     takers: Takers<B>,
 }
 
-/// The device communicators that a launch brings: one, as a rule. They do not end as long as this lives, and
-/// the launch is a use of them.
+/// The device communicators of a launch, usually one. They stay alive as long as this value, and
+/// the launch is recorded as a use of each.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
 pub struct Entered<'d, B: Backend> {
     first: Option<Alive<'d, B>>,
@@ -62,18 +64,18 @@ impl<'d, B: Backend> Entered<'d, B> {
         all.filter_map(|entered| entered.first.as_ref()).map(|alive| alive.shared)
     }
 
-    /// Whose they are.
+    /// The communicators that made them.
     pub(crate) fn makers(&self) -> impl Iterator<Item = Maker> {
         self.all().map(|shared| shared.maker)
     }
 
-    /// What stands for them in a graph.
+    /// The stand-in memory for a graph.
     pub(crate) fn named(&self) -> impl Iterator<Item = (Arc<Allocation<B>>, bool)> {
         self.all().map(|shared| (shared.allocation.clone(), false))
     }
 }
 
-/// Of whom and where it is.
+/// Its rank, sizes and maker.
 pub(super) struct Place {
     pub(super) rank: Rank,
     pub(super) size: usize,
@@ -109,19 +111,19 @@ impl<B: Backend> Shared<B> {
     /// Its bytes, as kernels take it.
     pub(crate) fn bytes(&self) -> &[u8] {
         let words = &self.bytes.words;
-        // SAFETY: a word is eight bytes, all of them initialised; there are so many words.
+        // SAFETY: a word is eight initialised bytes; there are this many words.
         let bytes = unsafe {
             std::slice::from_raw_parts(words.as_ptr().cast::<u8>(), size_of_val(&**words))
         };
         &bytes[..self.bytes.len.min(bytes.len())]
     }
 
-    /// What closures of the host have of it.
+    /// The form that closures on the host use.
     pub(crate) fn mirror(&self) -> Option<&Mirror> {
         self.bytes.mirror.as_ref()
     }
 
-    /// Refuses a launch on another device than its own.
+    /// Refuses a launch on another device.
     pub(crate) fn is_on<D: Device<Backend = B>>(&self, stream: &StreamAccess<'_, D>) -> Result<()> {
         let (found, needed) = (self.allocation.ordinal(), stream.core.ordinal());
         if found == needed {
@@ -131,30 +133,30 @@ impl<B: Backend> Shared<B> {
         Err(OtherDevice { operation, what, kind: D::KIND, found, needed, site }.into())
     }
 
-    /// The next launch of this thread is given it: called right before it is enqueued.
+    /// Passes it to this thread's next launch; call right before enqueueing.
     pub(crate) fn announce(&self) {
         B::announce(&self.bytes);
     }
 
-    /// The barrier of this number, if it was required.
+    /// The barrier with this index, if it was required.
     pub(crate) fn lsa_barrier(&self, index: u32, site: Site) -> Result<u32> {
         let has = self.requirements.lsa_barriers;
         numbered("LSA barrier", "Requirements::lsa_barriers", index, has, site)
     }
 
-    /// Its communicator is over.
+    /// The error if its communicator has ended.
     pub(crate) fn ended(&self) -> Error {
         self.health.check().err().unwrap_or_else(|| ended(&self.health))
     }
 
-    /// Notes that `stream` is about to carry a kernel that takes it, which waits for other ranks.
+    /// Records that `stream` is about to run a kernel that takes it and waits for other ranks.
     #[inline]
     pub(crate) fn enter<'d, D: Device<Backend = B>>(
         &'d self,
         &StreamAccess { core: stream, site }: &StreamAccess<'d, D>,
         entered: &mut Entered<'d, B>,
     ) -> Result<()> {
-        // A launch has it once.
+        // Counted once per launch.
         if entered.all().any(|known| std::ptr::eq(known, self)) {
             return Ok(());
         }
@@ -174,14 +176,14 @@ impl<B: Backend> Shared<B> {
         Stale { what: "device communicator", name, why }.into()
     }
 
-    /// The points after which no kernel and no graph has it.
+    /// The points after which no kernel and no graph uses it.
     pub(super) fn points(&self) -> Result<Vec<Awaited<B>>> {
         let mut points = self.takers.points()?;
         points.extend(self.allocation.order.points(true)?);
         Ok(points)
     }
 
-    /// The streams whose work may still have it.
+    /// The streams whose work may still use it.
     #[cfg(feature = "cuda")]
     pub(crate) fn carriers(&self) -> Vec<B::Stream> {
         let mut carriers = self.takers.carriers();
@@ -189,12 +191,12 @@ impl<B: Backend> Shared<B> {
         carriers
     }
 
-    /// What kernels are given of a window of its communicator, as long as it has it.
+    /// The kernels' handle of a window of its communicator, while it is registered.
     pub(crate) fn window(&self, id: WindowId) -> Option<u64> {
         self.bytes.windows.get(id)
     }
 
-    /// No kernel takes it any more; those that do are on their streams.
+    /// Prevents further launches; kernels that take it already are on their streams.
     pub(crate) fn end(&self, why: &str) {
         self.takers.end(why);
     }
