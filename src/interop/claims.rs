@@ -1,8 +1,8 @@
-//! Which elements of other libraries are in use.
+//! Tracks which elements of other libraries are in use.
 //!
-//! A program can have any number of handles to one tensor, and Rust sees none of them. So every loan and
-//! every buffer of a tensor claims its elements, for the process. What the other library does with them
-//! meanwhile is its program's business.
+//! A program can have any number of handles to one tensor, invisible to Rust. So every loan and
+//! every buffer of a tensor claims its elements, process-wide. Uses by the other library are its
+//! program's responsibility.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::error::{AdoptFault, Site};
 use crate::lock::Mutex;
 
-/// Elements that are in use, until it is dropped.
+/// Elements in use, until it is dropped.
 pub(crate) struct Claim {
     id: u64,
 }
@@ -23,7 +23,7 @@ struct Claimed {
     by: By,
 }
 
-/// Who has a claim.
+/// The holder of a claim.
 pub(super) struct By {
     pub(super) library: &'static str,
     pub(super) operation: &'static str,
@@ -33,7 +33,8 @@ pub(super) struct By {
 static CLAIMED: Mutex<Vec<Claimed>> = Mutex::new(Vec::new());
 
 impl Claim {
-    /// Claims these bytes, to read them beside others or to write them alone.
+    /// Claims these bytes, either for reading, which can be shared, or for writing, which is
+    /// exclusive.
     pub(super) fn new(bytes: Range<usize>, write: bool, by: By) -> Result<Self, AdoptFault> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let overlaps = |other: &&Claimed| {

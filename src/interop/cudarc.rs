@@ -1,8 +1,9 @@
 //! cudarc's memory and streams.
 //!
-//! cudarc orders the uses of a slice by the slice's stream and, once a context has a second stream, by two
-//! events that each of its uses waits for and records. We do both: a slice's stream waits for what cudarc
-//! did with the slice, our first use waits for that stream, and it waits for our uses of what was lent.
+//! cudarc orders the uses of a slice by the slice's stream and, once a context has a second stream,
+//! by two events that each use waits for and records. We do both: a slice's stream waits for
+//! cudarc's uses, our first use waits for that stream, and that stream waits for our uses of a lent
+//! slice.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ fn number(context: &theirs::CudaContext) -> u32 {
     u32::try_from(context.ordinal()).unwrap_or(u32::MAX)
 }
 
-/// Something of this context can be used with our streams.
+/// Checks that this context's objects can be used with our streams.
 fn check<Tag>(
     device: &Cuda<Tag>,
     context: &theirs::CudaContext,
@@ -43,7 +44,7 @@ fn check<Tag>(
     Ok(gpu)
 }
 
-/// The stream of a slice, here. On CUDA's per-thread stream all that is done with it is done now.
+/// Our handle of a slice's stream. For CUDA's per-thread stream, its ordering is done now.
 fn of_slice<Tag>(
     device: &Cuda<Tag>,
     stream: &Arc<theirs::CudaStream>,
@@ -57,7 +58,7 @@ fn of_slice<Tag>(
     Stream::adopted(device, raw, operation, site)
 }
 
-/// The GPU of a stream that is known by CUDA's handle.
+/// The GPU of a stream that is given by CUDA's handle.
 fn of_handle<Tag>(
     device: &Cuda<Tag>,
     handle: *mut c_void,
@@ -71,14 +72,15 @@ fn of_handle<Tag>(
 }
 
 impl<Tag> Stream<Cuda<Tag>> {
-    /// A stream that cudarc made, the legacy default stream too (`context.default_stream()`). What is
-    /// enqueued here is in that stream, in one order with what cudarc enqueues on it, and it stays until
-    /// nothing of ours needs it. Local.
+    /// Wraps a stream that cudarc made, including the legacy default stream
+    /// (`context.default_stream()`). Work enqueued here is on that stream, in one order with
+    /// cudarc's, and the stream stays until nothing of ours needs it. Local.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`]; [`Error::NotAdoptable`]: a context of its own, CUDA's per-thread default
-    /// stream, or a stream on which a graph is captured, such as that of a closure in a capture. What is
-    /// enqueued on it would be in the graph, which keeps and orders what it was recorded with alone.
+    /// [`Error::OtherDevice`]; [`Error::NotAdoptable`]: a non-primary context, CUDA's per-thread
+    /// default stream, or a stream that captures a graph, such as that of a closure in a capture.
+    /// Work enqueued on it would be in the graph, which keeps and orders only what it was recorded
+    /// with.
     #[track_caller]
     pub fn adopt(device: &Cuda<Tag>, theirs: Arc<theirs::CudaStream>) -> Result<Self> {
         let (operation, site) = ("Stream::adopt", Site::caller());
@@ -89,16 +91,17 @@ impl<Tag> Stream<Cuda<Tag>> {
         of_slice(device, &theirs, operation, site)
     }
 
-    /// A stream by CUDA's handle (`CUstream`, `cudaStream_t`): as [`adopt`](Self::adopt). Null is the
-    /// legacy default stream.
+    /// Wraps a stream by CUDA's handle (`CUstream`, `cudaStream_t`), as [`adopt`](Self::adopt).
+    /// Null is the legacy default stream.
     ///
     /// # Errors
-    /// [`Error::NotAdoptable`] for CUDA's per-thread default stream, and for one on which a graph is captured.
+    /// [`Error::NotAdoptable`] for CUDA's per-thread default stream, and for a stream that captures
+    /// a graph.
     ///
     /// # Safety
-    /// It is a stream of the primary context of `device`. It is destroyed when nothing names it any more:
-    /// this value, buffers that were used on it, marks, and what [`RawStream`](crate::RawStream) gave; or
-    /// never.
+    /// It is a stream of the primary context of `device`. It is destroyed, if ever, only after
+    /// everything that refers to it is gone: this value, buffers that were used on it, marks, and
+    /// the results of [`RawStream`](crate::RawStream).
     #[track_caller]
     pub unsafe fn from_raw(device: &Cuda<Tag>, handle: *mut c_void) -> Result<Self> {
         let (operation, site) = ("Stream::from_raw", Site::caller());
@@ -108,10 +111,10 @@ impl<Tag> Stream<Cuda<Tag>> {
         Self::adopted(device, raw, operation, site)
     }
 
-    /// The current stream of a library, kept by `keeps`.
+    /// The current stream of a library, kept alive by `keeps`.
     ///
     /// # Safety
-    /// It is a stream of the primary context of `device`, and there for as long as `keeps` is.
+    /// It is a stream of the primary context of `device`, and lives at least as long as `keeps`.
     #[cfg(any(feature = "torch", feature = "cupy"))]
     #[track_caller]
     pub(super) unsafe fn current(
@@ -127,12 +130,12 @@ impl<Tag> Stream<Cuda<Tag>> {
         Self::adopted(device, raw, operation, site)
     }
 
-    /// What is enqueued here later runs after everything that is on `theirs` now. The host does not wait.
-    /// Works with CUDA's per-thread default stream too, on the thread whose stream is meant.
+    /// Orders later work here after all present work on `theirs`. The host does not wait. Also
+    /// works with CUDA's per-thread default stream, on the thread whose stream is meant.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`], [`Error::NotAdoptable`]; [`Error::NotCapturable`] in a step of a captured plan;
-    /// CUDA reports one.
+    /// [`Error::OtherDevice`], [`Error::NotAdoptable`]; [`Error::NotCapturable`] in a step of a
+    /// captured plan; an error that CUDA reports.
     #[track_caller]
     pub fn after(&self, theirs: &theirs::CudaStream) -> Result<()> {
         self.beside(theirs, "Stream::after", Site::caller())?;
@@ -141,7 +144,7 @@ impl<Tag> Stream<Cuda<Tag>> {
         Ok(())
     }
 
-    /// What is enqueued on `theirs` later runs after everything that is here now. The host does not wait.
+    /// Orders later work on `theirs` after all present work here. The host does not wait.
     ///
     /// # Errors
     /// As [`after`](Self::after).
@@ -151,7 +154,7 @@ impl<Tag> Stream<Cuda<Tag>> {
         self.core.raw().before(theirs.cu_stream())
     }
 
-    /// Refuses an order with a stream that is elsewhere, or with or of one that is captured.
+    /// Refuses an order between streams of different devices, or if either is being captured.
     fn beside(
         &self,
         theirs: &theirs::CudaStream,
@@ -171,9 +174,10 @@ fn pointer<T>(address: sys::CUdeviceptr) -> *mut T {
     std::ptr::with_exposed_provenance_mut(address as usize)
 }
 
-// SAFETY: a slice owns its elements, on its context's device, and frees them when it is dropped. Its
-// stream waits, in `start`, for the events of cudarc's uses; what was done without events was done on
-// that stream, or by a program that promised cudarc to order it. Uninitialised ones take `unsafe` to make.
+// SAFETY: a slice owns its elements, on its context's device, and frees them when it is dropped.
+// Its stream waits, in `start`, for the events of cudarc's uses; uses without events were on that
+// stream, or ordered by a program that promised cudarc so. Making an uninitialised slice takes
+// `unsafe`.
 unsafe impl<T: Element, Tag> ForeignMemory<Cuda<Tag>> for CudaSlice<T> {
     type Elem = T;
 
@@ -203,7 +207,7 @@ pub struct Borrowed<Tag, M> {
     stream: Stream<Cuda<Tag>>,
     theirs: Arc<theirs::CudaStream>,
     memory: M,
-    /// Has the stream wait for what cudarc did with the memory, and notes a use there.
+    /// Makes the stream wait for cudarc's uses of the memory, and records a use there.
     touch: fn(&mut M, &theirs::CudaStream) -> sys::CUdeviceptr,
 }
 
@@ -213,7 +217,7 @@ impl<Tag, M> Ending<Cuda<Tag>> for Borrowed<Tag, M> {
     }
 
     fn ended(&mut self) {
-        // That stream waits for our uses: the one that is noted now is the last of them.
+        // That stream waits for our uses: the use recorded now is the last of them.
         (self.touch)(&mut self.memory, &self.theirs);
     }
 }
@@ -231,8 +235,8 @@ unsafe fn lent<T: Element, Tag, M>(
     let start = pointer::<T>(touch(&mut memory, &theirs));
     let place = Place::of(start, len, device.ordinal(), Some(stream.mark()?));
     let ending = Borrowed { stream, theirs, memory, touch };
-    // SAFETY: the caller's promise; cudarc's uses before the loan are before the mark, and later ones, its
-    // free included, are on the stream that waits, or wait for the event there.
+    // SAFETY: the caller's promise; cudarc's uses before the loan precede the mark, and later ones,
+    // including its free, are on the stream that waits, or wait for the event there.
     unsafe { Lent::new(device, place, ending, site) }
 }
 

@@ -12,7 +12,7 @@ use crate::{Cuda, DType, Result, Stream};
 
 const LIBRARY: &str = "cupy";
 
-/// CuPy's names of NCCL's data types.
+/// CuPy's names for NCCL's data types.
 const DTYPES: [(&str, DType); 10] = [
     ("float32", DType::F32),
     ("float64", DType::F64),
@@ -26,11 +26,11 @@ const DTYPES: [(&str, DType); 10] = [
     ("bfloat16", DType::Bf16),
 ];
 
-/// What is looked up once.
+/// Objects that are looked up once.
 struct Cupy {
     array: Py<PyType>,
     dtypes: Vec<(Py<PyAny>, DType)>,
-    /// From a GPU's ordinal to its current stream.
+    /// Maps a GPU's ordinal to its current stream.
     current_stream: Py<PyAny>,
 }
 
@@ -42,7 +42,7 @@ impl Cupy {
 
     fn look_up(py: Python<'_>) -> PyResult<Self> {
         let cupy = py.import("cupy")?;
-        // One object for each type that NumPy has itself.
+        // NumPy's own types are one object each.
         let named = cupy.getattr("dtype")?;
         let dtypes = DTYPES.iter().filter_map(|(name, dtype)| {
             let object = named.call1((*name,)).ok()?;
@@ -55,7 +55,7 @@ impl Cupy {
         })
     }
 
-    /// The element type of that `cupy.dtype`: most are one object each, the others are equal.
+    /// The element type of a `cupy.dtype`: usually a known object, else one that is equal.
     fn dtype(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
         if let Some((_, dtype)) = self.dtypes.iter().find(|(known, _)| known.is(object)) {
             return Ok(Some(*dtype));
@@ -97,14 +97,14 @@ impl Cupy {
     }
 }
 
-/// A `cupy.ndarray`, without a copy. The tensor keeps the object and notes CuPy's current stream of this
-/// thread: our first use comes after what is on it, and what is enqueued there after a loan comes after our
-/// last use. That stream must be there as long as the tensor is lent. Local; the host does not wait.
+/// Takes a `cupy.ndarray`, without a copy. The tensor keeps the object and records CuPy's current
+/// stream of this thread: our first use comes after all work on it, and later work on it after our
+/// last use. That stream must live as long as the tensor is lent. Local; the host does not wait.
 ///
 /// # Errors
-/// [`Error::NotAdoptable`], with the words of CuPy that mend it: no array; a data type that NCCL does not
-/// have; no elements; elements that are not one piece of memory. [`Error::Other`]: CuPy cannot be imported,
-/// or raised an exception.
+/// [`Error::NotAdoptable`], with the CuPy expression that fixes it: no array; a data type that NCCL
+/// lacks; no elements; elements that are not one contiguous block. [`Error::Other`]: CuPy cannot be
+/// imported, or raised an exception.
 #[track_caller]
 pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
     let site = Site::caller();
@@ -112,14 +112,15 @@ pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
     python::tensor(x, LIBRARY, described.map_err(Error::other)?, site)
 }
 
-/// A `cupy.ndarray` of that shape in memory of NCCL's. Without a data type it has CuPy's default one,
-/// `float64`. The memory goes back when the array, its views, and the windows and buffers over it are gone.
-/// Its elements are zero.
+/// Allocates a `cupy.ndarray` of this shape in NCCL's memory. The data type defaults to CuPy's,
+/// `float64`; elements are zero. The memory is freed once the array, its views, and the windows and
+/// buffers over it are gone.
 ///
-/// [`resolve`] and [`Tensor::nccl_on`] make of it, in C order, a buffer that can back a window.
+/// With [`resolve`] and [`Tensor::nccl_on`], an array in C order becomes a buffer that can back a
+/// window.
 ///
 /// # Errors
-/// The memory cannot be had; a data type that this CuPy does not have.
+/// The allocation fails; a data type that this CuPy lacks.
 #[track_caller]
 pub fn empty<'py, Tag: 'static>(
     py: Python<'py>,
@@ -133,10 +134,10 @@ pub fn empty<'py, Tag: 'static>(
     py.import(intern!(py, "cupy"))?.call_method1(intern!(py, "from_dlpack"), (memory,))
 }
 
-/// The data type that a `cupy.dtype` names.
+/// The data type of a `cupy.dtype`.
 ///
 /// # Errors
-/// [`Error::NotAdoptable`]: NCCL does not have it.
+/// [`Error::NotAdoptable`]: NCCL lacks it.
 #[track_caller]
 pub fn dtype(object: &Bound<'_, PyAny>) -> Result<DType> {
     let found = Cupy::get(object.py()).and_then(|cupy| cupy.dtype(object));
@@ -146,8 +147,8 @@ pub fn dtype(object: &Bound<'_, PyAny>) -> Result<DType> {
     })
 }
 
-/// CuPy's current stream of this thread on that GPU (`cupy.cuda.get_current_stream`), whose object is
-/// kept: what is enqueued on it is in one order with what CuPy enqueues.
+/// CuPy's current stream of this thread on that GPU (`cupy.cuda.get_current_stream`), whose object
+/// is kept. Work enqueued on it is in one order with CuPy's.
 ///
 /// # Errors
 /// [`Error::NotAdoptable`] for CUDA's per-thread default stream.
@@ -158,6 +159,6 @@ pub fn current_stream<Tag>(py: Python<'_>, device: &Cuda<Tag>) -> Result<Stream<
         Ok((stream.getattr(intern!(py, "ptr"))?.extract()?, stream.unbind()))
     });
     let (handle, object): (usize, Py<PyAny>) = found.map_err(Error::other)?;
-    // SAFETY: CuPy uses primary contexts, and a stream of its own is there as long as its object.
+    // SAFETY: CuPy uses primary contexts, and a stream of its own lives as long as its object.
     unsafe { Stream::current(device, handle, Box::new(object)) }
 }

@@ -1,8 +1,8 @@
-//! Memory of ours that another library's object names.
+//! Memory of ours that another library's object refers to.
 //!
-//! It stays while the object does, or a buffer or a window that was made of the object again
-//! ([`Tensor::nccl_on`]). Then another library's streams may still use it: it is given out again only
-//! when everything is over that its device was doing then.
+//! It lives as long as the object, or a buffer or window made from the object
+//! ([`Tensor::nccl_on`]). Streams of the other library may still use it after that, so it is reused
+//! only once all of the device's work at that time is over.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -16,19 +16,19 @@ use crate::lock::{Mutex, MutexGuard};
 use crate::memory::Allocation;
 use crate::{Device, DynBuffer, Result, wait};
 
-/// What keeps memory of this library that another library names: the owner of an exported [`Tensor`].
-/// Another library's object keeps it, and drops it with itself.
+/// Keeps memory of this library that another library refers to: the owner of an exported
+/// [`Tensor`]. The other library's object holds it, and drops it with itself.
 pub struct Exported {
     memory: Arc<dyn Any + Send + Sync>,
-    /// Where it is found again, if it is NCCL's.
+    /// Its entry in the list, if it is NCCL's memory.
     listed: Option<usize>,
 }
 
-/// What the objects that start at an address name.
+/// The memory that objects at an address refer to.
 struct Listed {
     memory: Weak<dyn Any + Send + Sync>,
     bytes: usize,
-    /// How many there are.
+    /// How many objects there are.
     names: usize,
 }
 
@@ -37,23 +37,23 @@ fn listed() -> MutexGuard<'static, Option<HashMap<usize, Listed>>> {
     LISTED.lock()
 }
 
-/// NCCL's memory that was exported, by where it starts, if it is so long.
+/// Exported NCCL memory that starts at this address and has this length.
 pub(super) fn find<B: Backend>(address: usize, bytes: usize) -> Option<Arc<Allocation<B>>> {
     let long_enough = |found: &&Listed| bytes <= found.bytes;
     let memory =
         listed().as_ref()?.get(&address).filter(long_enough).map(|found| found.memory.clone());
-    // Without the lock: another backend's may be dropped here.
+    // Unlock first: this may drop another backend's memory.
     memory?.upgrade()?.downcast().ok()
 }
 
 impl Tensor<Exported> {
-    /// A buffer's memory as a tensor, for another library: it names [`address`](Tensor::address), and keeps
-    /// the owner ([`into_inner`](Tensor::into_inner)) until it names it no more. Nothing is copied. Local.
-    /// **The host waits** for what was enqueued to use the buffer.
+    /// A buffer's memory as a tensor for another library, which uses [`address`](Tensor::address)
+    /// and keeps the owner ([`into_inner`](Tensor::into_inner)) as long as it does. Nothing is
+    /// copied. Local. **The host waits** for all enqueued uses of the buffer.
     ///
     /// # Errors
-    /// With the buffer: [`Error::BadLength`], the shape is of more or fewer elements;
-    /// [`Error::NotAdoptable`], there are none, the strides are not of one piece of memory, or a graph has
+    /// With the buffer: [`Error::BadLength`], the shape has more or fewer elements;
+    /// [`Error::NotAdoptable`], there are none, the strides are not contiguous, or a graph has
     /// captured it; as [`to_vec`](crate::Buffer::to_vec).
     #[track_caller]
     pub fn export<D: Device, M>(
@@ -65,15 +65,15 @@ impl Tensor<Exported> {
         unsafe { export(buffer, (shape, strides), None, Site::caller()) }
     }
 
-    /// [`export`](Self::export) for a stream of the other library's: what is enqueued there later comes
-    /// after what was enqueued to use the buffer, and the host does not wait.
+    /// [`export`](Self::export) for a stream of the other library: later work on it comes after all
+    /// enqueued uses of the buffer, and the host does not wait.
     ///
     /// # Errors
-    /// As there; the device reports one.
+    /// As there; an error that the device reports.
     ///
     /// # Safety
-    /// The handle (`CUstream`) is of a stream of the device's primary context, and stays for as long as the
-    /// owner.
+    /// The handle (`CUstream`) is of a stream of the device's primary context, and lives at least
+    /// as long as the owner.
     #[track_caller]
     pub unsafe fn export_on<D: Device, M>(
         buffer: DynBuffer<D, M>,
@@ -87,7 +87,7 @@ impl Tensor<Exported> {
 }
 
 /// # Safety
-/// As [`Tensor::export_on`], where a stream is named.
+/// As [`Tensor::export_on`], if a stream is given.
 unsafe fn export<D: Device, M>(
     buffer: DynBuffer<D, M>,
     (shape, strides): (&[usize], Option<&[isize]>),
@@ -141,16 +141,16 @@ fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
     }))
 }
 
-/// What the other library does comes after what was enqueued here.
+/// Orders the other library's uses after the work enqueued here.
 ///
 /// # Safety
-/// A stream that is named is one of the allocation's device.
+/// A given stream belongs to the allocation's device.
 pub(super) unsafe fn hand_over<B: Backend>(
     allocation: &Allocation<B>,
     stream: Option<usize>,
     site: Site,
 ) -> Result<()> {
-    // Its launches would be in no order with what the other library does.
+    // A graph's launches would not be ordered with the other library's uses.
     if allocation.order.is_in_a_graph() {
         let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
         return Err(NotAdoptable::new("export", fault, site).into());
@@ -166,7 +166,7 @@ pub(super) unsafe fn hand_over<B: Backend>(
 }
 
 impl Exported {
-    /// Memory of so many bytes.
+    /// Memory of this many bytes.
     pub(super) fn new<B: Backend>(allocation: Arc<Allocation<B>>, bytes: usize) -> Self {
         let address = allocation.address().addr();
         let is_listed = allocation.is_nccls();
@@ -175,7 +175,7 @@ impl Exported {
         if is_listed {
             let mut listed = listed();
             let all = listed.get_or_insert_with(HashMap::new);
-            // What was made of an object of ours, and is exported again, is that object's memory.
+            // Memory made from an object of ours and exported again is still that object's memory.
             let new = || Listed { memory: Arc::downgrade(&memory), bytes, names: 0 };
             all.entry(address).or_insert_with(new).names += 1;
         }

@@ -1,7 +1,8 @@
 //! Other libraries' memory, streams and tensors.
 //!
-//! What the compiler knows the type of is adopted and lent as it is: [`Device::adopt`](crate::Device::adopt),
-//! [`Device::lend`](crate::Device::lend). A [`Tensor`] is what is known at run time only.
+//! Types that the compiler knows are adopted and lent directly:
+//! [`Device::adopt`](crate::Device::adopt), [`Device::lend`](crate::Device::lend). A [`Tensor`] has
+//! its type, shape and place at run time.
 
 #[cfg(feature = "candle")]
 pub mod candle;

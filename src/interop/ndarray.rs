@@ -1,5 +1,5 @@
-//! ndarray's arrays, on the host: an owned one is adopted, any one is lent. The elements have to be one
-//! piece of memory in C order: no rank knows in which order the others have theirs.
+//! ndarray's arrays, on the host: an owned one can be adopted, any one lent. The elements have to
+//! be one contiguous block in C order, since ranks do not know each other's order.
 
 use ndarray::{ArrayBase, ArrayViewMut, Data, DataMut, Dimension, OwnedRepr};
 
@@ -7,14 +7,14 @@ use crate::error::{AdoptFault, NotAdoptable, Site};
 use crate::memory::{HostWaits, Lent, Place};
 use crate::{Element, ForeignMemory, Host, Lend, Mark, Result, Slice, SliceMut};
 
-/// The elements of an array are not one piece in C order.
+/// The error for elements that are not contiguous in C order.
 fn refused<S: Data, I: Dimension>(
     array: &ArrayBase<S, I>,
     operation: &'static str,
     site: Site,
 ) -> crate::Error {
     let (shape, strides) = (array.shape().to_vec(), array.strides().to_vec());
-    // It asks for one piece only.
+    // `as_slice_memory_order` accepts any contiguous order.
     let fault = match array.as_slice_memory_order() {
         Some(_) => AdoptFault::OtherOrder { shape, strides },
         None => AdoptFault::Strided { shape, strides },
@@ -22,8 +22,9 @@ fn refused<S: Data, I: Dimension>(
     NotAdoptable::new(operation, fault, site).of("ndarray").into()
 }
 
-// SAFETY: an array owns its elements, initialised, in a vector, and they stay where they are while it is
-// moved. Where they are one piece in C order, the slice starts at the first; else `ready` refuses them.
+// SAFETY: an array owns its elements, initialised, in a vector, and they stay in place while it is
+// moved. If they are contiguous in C order, the slice starts at the first; else `ready` refuses
+// them.
 unsafe impl<T: Element, I: Dimension + 'static, Tag> ForeignMemory<Host<Tag>>
     for ArrayBase<OwnedRepr<T>, I>
 {
@@ -53,7 +54,7 @@ unsafe fn lent<T: Element, Tag>(
     site: Site,
 ) -> Result<Lent<Host<Tag>, HostWaits>> {
     let place = Place::of(start, len, device.ordinal(), None);
-    // SAFETY: the caller's promise; only shared views are made of what is borrowed shared.
+    // SAFETY: the caller's promise; only shared views are made of a shared borrow.
     unsafe { Lent::new(device, place, HostWaits, site) }
 }
 
@@ -105,7 +106,7 @@ impl<T: Element, I: Dimension, Tag> Lend<Host<Tag>> for ArrayViewMut<'_, T, I> {
     type Loan = Lent<Host<Tag>, HostWaits>;
 
     unsafe fn lend(mut self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
-        // SAFETY: the caller's promise: what the view borrows stays borrowed without it.
+        // SAFETY: the caller's promise: the view's elements stay borrowed without it.
         unsafe { Lend::lend(&mut self, device, site) }
     }
 

@@ -1,6 +1,6 @@
 //! NumPy's arrays, through Python, for host devices.
 //!
-//! [`resolve`] reads one attribute, `__array_struct__`, which has all that there is to know.
+//! [`resolve`] reads one attribute, `__array_struct__`, which describes the whole array.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -35,14 +35,16 @@ const C_ORDER: c_int = 0x1;
 const NATIVE: c_int = 0x200;
 const WRITEABLE: c_int = 0x400;
 
-/// A `numpy.ndarray`, without a copy. The tensor keeps the object. Local; the host does not wait.
+/// Takes a `numpy.ndarray`, without a copy. The tensor keeps the object. Local; the host does not
+/// wait.
 ///
-/// The object must keep its memory meanwhile: Python can take it away (`x.resize(.., refcheck=False)`).
+/// The object must keep its memory meanwhile: Python can take it away
+/// (`x.resize(.., refcheck=False)`).
 ///
 /// # Errors
-/// [`Error::NotAdoptable`], with the words of NumPy that mend it: no array; a data type that NCCL does not
-/// have (`bool`, `int16`, complex ones) or of the other byte order; no elements; elements that are not one
-/// piece of memory. [`Error::Other`]: NumPy cannot be imported.
+/// [`Error::NotAdoptable`], with the NumPy expression that fixes it: no array; a data type that
+/// NCCL lacks (`bool`, `int16`, complex ones) or of the other byte order; no elements; elements
+/// that are not one contiguous block. [`Error::Other`]: NumPy cannot be imported.
 #[track_caller]
 pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
     let site = Site::caller();
@@ -57,11 +59,12 @@ fn describe(x: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
     }
     let capsule = x.getattr(intern!(py, "__array_struct__"))?.cast_into::<PyCapsule>()?;
     let pointer = capsule.pointer_checked(None)?.cast::<ArrayStruct>();
-    // SAFETY: NumPy's own array has a structure of this kind in this capsule, which is kept meanwhile.
+    // SAFETY: NumPy's own array has a structure of this kind in this capsule, which is kept
+    // meanwhile.
     let array = unsafe { pointer.as_ref() };
     // The number of axes and the size are not negative.
     let (axes, size) = (array.axes as usize, array.size as usize);
-    // SAFETY: there are so many.
+    // SAFETY: there is one per axis.
     let shape = unsafe { axis(array.shape, axes) }.iter().map(|&n| n as usize).collect::<Vec<_>>();
     let known = dtype_of(array.kind as u8 as char, size).filter(|_| array.flags & NATIVE != 0);
     let dtype = match known {
@@ -74,7 +77,7 @@ fn describe(x: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
     let strides = if array.flags & C_ORDER != 0 {
         None
     } else {
-        // SAFETY: there are so many.
+        // SAFETY: there is one per axis.
         match elements(&shape, unsafe { axis(array.strides, axes) }, dtype) {
             Ok(strides) => Some(strides),
             Err(fault) => return Ok(Err(fault)),
@@ -86,7 +89,7 @@ fn describe(x: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
 }
 
 /// # Safety
-/// There are so many numbers, and they stay.
+/// There is one number per axis, for as long as the slice.
 unsafe fn axis<'n>(start: *const isize, axes: usize) -> &'n [isize] {
     if axes == 0 {
         return &[];
@@ -99,7 +102,7 @@ unsafe fn axis<'n>(start: *const isize, axes: usize) -> &'n [isize] {
 const EXTENSIONS: [(&str, DType); 3] =
     [("bfloat16", DType::Bf16), ("float8_e4m3fn", DType::F8E4M3), ("float8_e5m2", DType::F8E5M2)];
 
-/// The data type of an array whose kind does not say it.
+/// The data type of an array whose kind does not determine it.
 fn of_extension(x: &Bound<'_, PyAny>) -> PyResult<Result<DType, AdoptFault>> {
     let found = x.getattr(intern!(x.py(), "dtype"))?;
     let name = found.getattr(intern!(x.py(), "name"))?.to_string();
@@ -108,14 +111,16 @@ fn of_extension(x: &Bound<'_, PyAny>) -> PyResult<Result<DType, AdoptFault>> {
     Ok(known.map(|(_, dtype)| *dtype).ok_or_else(fault))
 }
 
-/// A `numpy.ndarray` of that shape in memory of NCCL's, for a host device. Without a data type it has NumPy's
-/// default one, `float64`; those that NumPy does not have itself take Python's `ml_dtypes`. The memory goes
-/// back when the array, its views, and the windows and buffers over it are gone. Its elements are zero.
+/// Allocates a `numpy.ndarray` of this shape in NCCL's memory, for a host device. The data type
+/// defaults to NumPy's, `float64`; types that NumPy lacks need Python's `ml_dtypes`. Elements are
+/// zero. The memory is freed once the array, its views, and the windows and buffers over it are
+/// gone.
 ///
-/// [`resolve`] and [`Tensor::nccl_on`] make of it, in C order, a buffer that can back a window.
+/// With [`resolve`] and [`Tensor::nccl_on`], an array in C order becomes a buffer that can back a
+/// window.
 ///
 /// # Errors
-/// The memory cannot be had, or is a GPU's; `ml_dtypes` is not there.
+/// The allocation fails, or is on a GPU; `ml_dtypes` is missing.
 #[track_caller]
 pub fn empty<'py, D: Device + 'static>(
     py: Python<'py>,

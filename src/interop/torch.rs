@@ -1,7 +1,7 @@
 //! PyTorch's tensors, through Python.
 //!
-//! [`resolve`] reads a handful of attributes that torch answers from C, by names and data types that are
-//! looked up once.
+//! [`resolve`] reads a handful of attributes that torch implements in C, with names and data types
+//! that are looked up once.
 
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -15,7 +15,7 @@ use crate::{DType, Device, Result};
 
 const LIBRARY: &str = "torch";
 
-/// torch's names of NCCL's data types. An old torch lacks the last ones.
+/// torch's names for NCCL's data types. An old torch lacks the last ones.
 const DTYPES: [(&str, DType); 12] = [
     ("float32", DType::F32),
     ("bfloat16", DType::Bf16),
@@ -31,12 +31,12 @@ const DTYPES: [(&str, DType); 12] = [
     ("uint64", DType::U64),
 ];
 
-/// What is looked up once.
+/// Objects that are looked up once.
 struct Torch {
     tensor: Py<PyType>,
     strided: Py<PyAny>,
     dtypes: Vec<(Py<PyAny>, DType)>,
-    /// From a GPU's ordinal to the handle of its current stream; a torch without CUDA has none.
+    /// Maps a GPU's ordinal to the handle of its current stream; a torch without CUDA has none.
     current_stream: Option<Py<PyAny>>,
 }
 
@@ -63,7 +63,7 @@ impl Torch {
         })
     }
 
-    /// The element type of that `torch.dtype`.
+    /// The element type of a `torch.dtype`.
     fn dtype(&self, object: &Bound<'_, PyAny>) -> Option<DType> {
         self.dtypes.iter().find(|(known, _)| known.is(object)).map(|(_, dtype)| *dtype)
     }
@@ -116,19 +116,19 @@ impl Torch {
     }
 }
 
-/// A `torch.Tensor`, on the host or on a GPU, without a copy. The tensor keeps the object, and on a GPU
-/// notes torch's current stream of this thread: our first use comes after what is on it, and what is
-/// enqueued there after a loan comes after our last use. Local; the host does not wait.
+/// Takes a `torch.Tensor`, on the host or on a GPU, without a copy. The tensor keeps the object,
+/// and on a GPU records torch's current stream of this thread: our first use comes after all work
+/// on it, and later work on it after our last use. Local; the host does not wait.
 ///
 /// The object must keep its memory meanwhile. Python can take it away (`x.data = y`, `x.set_(y)`,
 /// `storage.resize_(0)`), as it can from every extension.
 ///
 /// # Errors
-/// [`Error::NotAdoptable`], with the words of torch that mend it: no tensor; sparse; a data type that NCCL
-/// does not have, complex ones, `bool` and `int16` among them; a negative that is still to be taken; a
-/// tensor that requires a gradient, a leaf too; a device that is neither a GPU nor the host (`meta`); no
-/// elements; elements that are not one piece of memory. [`Error::Other`]: torch cannot be imported, or
-/// raised an exception.
+/// [`Error::NotAdoptable`], with the torch expression that fixes it: no tensor; sparse; a data type
+/// that NCCL lacks, including complex ones, `bool` and `int16`; a pending negation; a tensor that
+/// requires a gradient, even a leaf; a device that is neither a GPU nor the host (`meta`); no
+/// elements; elements that are not one contiguous block. [`Error::Other`]: torch cannot be
+/// imported, or raised an exception.
 #[track_caller]
 pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
     let site = Site::caller();
@@ -136,14 +136,15 @@ pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
     python::tensor(x, LIBRARY, described.map_err(Error::other)?, site)
 }
 
-/// A `torch.Tensor` of that shape in memory of NCCL's, on a GPU or on the host. Without a
-/// data type it has torch's default one (`torch.get_default_dtype()`). The memory goes back when the
-/// tensor, its views, and the windows and buffers over it are gone. Its elements are zero.
+/// Allocates a `torch.Tensor` of this shape in NCCL's memory, on a GPU or on the host. The data
+/// type defaults to torch's (`torch.get_default_dtype()`); elements are zero. The memory is freed
+/// once the tensor, its views, and the windows and buffers over it are gone.
 ///
-/// [`resolve`] and [`Tensor::nccl_on`] make of it, in C order, a buffer that can back a window.
+/// With [`resolve`] and [`Tensor::nccl_on`], a tensor in C order becomes a buffer that can back a
+/// window.
 ///
 /// # Errors
-/// The memory cannot be had; a data type that this torch does not have.
+/// The allocation fails; a data type that this torch lacks.
 #[track_caller]
 pub fn empty<'py, D: Device + 'static>(
     py: Python<'py>,
@@ -165,17 +166,17 @@ pub fn empty<'py, D: Device + 'static>(
             Error::from(NotAdoptable::new("empty", fault, Site::caller()).of(LIBRARY)).into()
         );
     };
-    // DLPack came to 8-bit floats late.
+    // DLPack gained 8-bit floats late.
     let carried = if dtype.size() == 1 { DType::U8 } else { dtype };
     let memory = python::allocate(py, device, shape.into(), carried, order)?;
     let x = module.call_method1("from_dlpack", (memory,))?;
     if carried == dtype { Ok(x) } else { x.call_method1("view", (object,)) }
 }
 
-/// The data type that a `torch.dtype` names.
+/// The data type of a `torch.dtype`.
 ///
 /// # Errors
-/// [`Error::NotAdoptable`]: NCCL does not have it.
+/// [`Error::NotAdoptable`]: NCCL lacks it.
 #[track_caller]
 pub fn dtype(object: &Bound<'_, PyAny>) -> Result<DType> {
     let torch = Torch::get(object.py()).map_err(Error::other)?;
@@ -185,8 +186,8 @@ pub fn dtype(object: &Bound<'_, PyAny>) -> Result<DType> {
     })
 }
 
-/// torch's current stream of this thread on that GPU (`torch.cuda.current_stream`): what is enqueued on it
-/// is in one order with what torch enqueues.
+/// torch's current stream of this thread on that GPU (`torch.cuda.current_stream`). Work enqueued
+/// on it is in one order with torch's.
 ///
 /// # Errors
 /// A torch without CUDA; [`Error::NotAdoptable`] for CUDA's per-thread default stream.
@@ -197,6 +198,7 @@ pub fn current_stream<Tag>(
     device: &crate::Cuda<Tag>,
 ) -> Result<crate::Stream<crate::Cuda<Tag>>> {
     let handle = Torch::get(py).and_then(|torch| torch.stream(py, device.ordinal()));
-    // SAFETY: it is a stream of torch's, which uses primary contexts and keeps its streams for ever.
+    // SAFETY: it is a stream of torch's, which uses primary contexts and never destroys its
+    // streams.
     unsafe { crate::Stream::current(device, handle.map_err(Error::other)?, Box::new(())) }
 }

@@ -1,4 +1,4 @@
-//! Tensors that are written.
+//! Loans of tensors for writing.
 
 use candle_core::Tensor;
 
@@ -8,18 +8,19 @@ use crate::error::Site;
 use crate::memory::lend;
 use crate::{Device, DynSlice, DynSliceMut, Result};
 
-/// Lends `tensor` to `work`, to be read and written. Else as [`Device::lend`]. For a tensor whose gradients
-/// are recorded: what is written is not.
+/// Lends `tensor` to `work` for reading and writing; otherwise as [`Device::lend`]. Not for tensors
+/// whose gradients are recorded, since these writes are not.
 ///
-/// **The elements are out of the tensor until this returns.** candle's own methods on it, on its clones and
-/// on its views (`x.to_vec1()`, `x.sum_all()`, `var.set(..)`) return candle's error, of a type `f6e2m3` that
-/// it does not compute with, in the closure and on other threads; a copy between two such tensors panics in
-/// candle. The closure uses the view instead. What candle's `storage_and_layout` gives is a lock: one that
-/// outlives the closure is waited for, for ever if it is this thread's.
+/// **The elements are out of the tensor until this returns.** In the closure and on other threads,
+/// candle's own methods on it, its clones and its views (`x.to_vec1()`, `x.sum_all()`,
+/// `var.set(..)`) return candle's error about type `f6e2m3`, which it does not compute with; a copy
+/// between two such tensors panics in candle. Use the view in the closure instead. The result of
+/// candle's `storage_and_layout` is a lock guard: a guard that outlives the closure is waited for,
+/// and for ever if this thread holds it.
 ///
 /// # Errors
-/// As [`Device::lend`]; [`Error::NotAdoptable`](crate::Error::NotAdoptable): elements that are not one piece
-/// of memory in C order, of a type that NCCL does not have, or in use by another loan.
+/// As [`Device::lend`]; [`Error::NotAdoptable`](crate::Error::NotAdoptable): elements that are not
+/// one contiguous block in C order, of a type that NCCL lacks, or in use by another loan.
 #[track_caller]
 pub fn in_place<D: Device, R>(
     device: &D,
@@ -31,11 +32,11 @@ pub fn in_place<D: Device, R>(
     lend(device, taken.locked()?, |view| work(view), site)
 }
 
-/// Lends several tensors to `work`, each to be read and written, in the order given: the gradients of a
-/// model. As [`in_place`].
+/// Lends several tensors to `work` for reading and writing, in the order given, such as the
+/// gradients of a model. As [`in_place`].
 ///
 /// # Errors
-/// As [`in_place`]; two of them that are over one memory are in use by each other.
+/// As [`in_place`]; two of them share memory.
 #[track_caller]
 pub fn in_place_each<D: Device, R>(
     device: &D,
@@ -49,10 +50,11 @@ pub fn in_place_each<D: Device, R>(
     lend(device, locked?, |views| work(views), site)
 }
 
-/// Lends `source` to `work` to be read, and `target` to be written, which is as in [`in_place`].
+/// Lends `source` to `work` for reading and `target` for writing. `target` is lent as in
+/// [`in_place`].
 ///
 /// # Errors
-/// As [`in_place`]; where both are over one memory, it is in use.
+/// As [`in_place`]; the two share memory.
 #[track_caller]
 pub fn between<D: Device, R>(
     device: &D,

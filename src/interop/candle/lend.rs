@@ -9,7 +9,7 @@ use crate::error::{NotAdoptable, Site};
 use crate::memory::{Ending, Lent};
 use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 
-/// What is held of a lent tensor, and the stream that orders its uses.
+/// The storage of a lent tensor, and the stream that orders its uses.
 #[doc(hidden)]
 pub struct Borrowed<'a, D: Device> {
     stream: Option<Stream<D>>,
@@ -31,21 +31,21 @@ impl<D: Device> Ending<D> for Borrowed<'_, D> {
 pub(crate) struct Locked<'a> {
     held: Held<'a>,
     layout: &'a Layout,
-    /// Of what is shared; who took the elements has claimed them.
+    /// The claim on shared elements; `Taken` claims the elements that it takes.
     claim: Option<Claim>,
 }
 
-/// Claims all that is over that storage, of whatever tensor.
+/// Claims everything over that storage, of any tensor.
 pub(super) fn claim(storage: &Storage, write: bool, site: Site) -> Result<Claim> {
-    // A storage stays where it is while one of its tensors is borrowed. Its address stands for its elements,
-    // which are not in it while they are lent to be written.
+    // A storage stays in place while one of its tensors is borrowed. Its address identifies its
+    // elements, which are outside it while they are lent for writing.
     let at = std::ptr::from_ref(storage).addr();
     let claim = Claim::new(at..at + 1, write, By { library: "candle", operation: "lend", site });
     Ok(claim.map_err(|fault| NotAdoptable::new("lend", fault, site).of("candle"))?)
 }
 
 impl<'a> Locked<'a> {
-    /// The view of it is to be read only.
+    /// Its view is read-only.
     pub(super) fn shared(tensor: &'a Tensor, site: Site) -> Result<Self> {
         let (storage, layout) = tensor.storage_and_layout();
         let claim = Some(claim(&storage, false, site)?);
@@ -64,16 +64,16 @@ fn lent<'a, D: Device>(
 ) -> Result<Lent<D, Borrowed<'a, D>>> {
     let refused = |fault| NotAdoptable::new("lend", fault, site).of("candle");
     let described = held.describe(layout).map_err(refused)?;
-    // SAFETY: the elements are the storage's, initialised, and stay while it is held; its stream is one of
-    // the primary context, as all of candle's are.
+    // SAFETY: the elements are the storage's, initialised, and stay while it is held; its stream
+    // belongs to the primary context, as all of candle's do.
     let tensor = unsafe { Described::new(described, ()) }?;
     let (place, stream) = tensor.used_by(device, true, "lend", site)?;
     #[cfg(feature = "candle-cuda")]
     let kept = held.stream();
-    // SAFETY: what holds the storage is in the loan: candle's lock, or the only reference. What candle
-    // enqueued before is on that stream, which our uses come after, or that stream waits for it; what it
-    // enqueues later is on that stream, or waits for the use that is noted there. Only shared views are
-    // made of what is locked shared.
+    // SAFETY: the loan holds the storage: candle's lock, or the only reference. candle's earlier
+    // work is on that stream, which our uses come after, or that stream waits for it; its later
+    // work is on that stream, or waits for the use recorded there. Only shared views are made of
+    // shared storage.
     let loan = unsafe { Lent::new(device, place, Borrowed { stream, held, _claim: claim }, site) }?;
     #[cfg(feature = "candle-cuda")]
     kept.into_iter().for_each(|stream| loan.keep(stream));

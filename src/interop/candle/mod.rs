@@ -1,8 +1,8 @@
-//! candle's tensors, feature `candle`; those on GPUs, feature `candle-cuda`, which builds candle's kernels
-//! with `nvcc`.
+//! candle's tensors: feature `candle`, or `candle-cuda` for those on GPUs, which builds candle's
+//! kernels with `nvcc`.
 //!
-//! A tensor is lent where it is, and nothing is copied. What reads it takes a reference, as
-//! [`Device::lend`] does for a slice; what writes it takes one of these functions:
+//! A tensor is lent in place, without a copy. To read one, pass a reference to [`Device::lend`], as
+//! for a slice; to write one, use one of these functions:
 //!
 //! | | reads | writes |
 //! |---|---|---|
@@ -12,26 +12,26 @@
 //! | [`in_place_each(&device, &[&x, &y], \|xs\| ..)`](in_place_each) | all of them | all of them |
 //! | [`between(&device, &x, &y, \|x, y\| ..)`](between) | `x` | `y` |
 //!
-//! The closure uses the views, and no method of candle's on these tensors or on others over the same
-//! memory. What is lent to be written is out of its tensor until the call returns, and such a method is an
-//! error of candle's, on other threads too ([`in_place`]). What is lent to be read stays, under candle's
-//! lock: it can be read meanwhile, and what writes it (`var.set(..)`, an operation in place) waits for the
-//! end of the loan: **in the closure itself, for ever**. A loan of ours that would write what another one
-//! has, or read what another one writes, is [`Error::NotAdoptable`]; so ranks that are threads have a tensor
-//! each to write.
+//! The closure uses the views, and none of candle's methods on these tensors or on others over the
+//! same memory. A tensor that is lent for writing loses its elements until the call returns, and
+//! such a method returns an error of candle's, on other threads too ([`in_place`]). A tensor that
+//! is lent for reading stays readable, under candle's lock; a method that writes it (`var.set(..)`,
+//! an operation in place) waits for the end of the loan, and **in the closure itself, for ever**. A
+//! loan that would write what another loan uses, or read what another writes, is
+//! [`Error::NotAdoptable`]; so ranks that are threads each need a tensor of their own to write.
 //!
-//! The elements are one piece of memory in C order: a tensor, or a part of one from the middle (`narrow`
-//! along the first dimension). Another order is refused, since no rank knows in which one the others have
-//! theirs; of a transposed tensor, its `t()?` is the same memory in C order.
+//! The elements have to be one contiguous block in C order: a tensor, or a range of one (`narrow`
+//! along the first dimension). Other orders are refused, since ranks do not know each other's. For
+//! a transposed tensor, lend its `t()?`, which is the same memory in C order.
 //!
 //! Gradients are not recorded. A [`Var`](candle_core::Var) is lent as its tensor.
 //!
-//! On a GPU our first use comes after what is on the tensor's stream, and that stream waits for our last
-//! one; the host does not wait. candle's `Device::new_cuda` uses CUDA's per-thread stream: lend on the
-//! thread that computes. The device that [`device`] gives has a stream of its own.
+//! On a GPU our first use comes after all work on the tensor's stream, and that stream waits for
+//! our last one; the host does not wait. candle's `Device::new_cuda` uses CUDA's per-thread stream,
+//! so lend on the thread that computes. The device from [`device`] has a stream of its own.
 //!
-//! candle takes no memory that is not its own, so there is no tensor in memory of NCCL's, which a window
-//! needs: fill the window with [`Stream::copy`](crate::Stream::copy) from a lent tensor.
+//! candle cannot adopt memory, so no tensor can be in NCCL's memory, which a window needs. Fill the
+//! window with [`Stream::copy`](crate::Stream::copy) from a lent tensor instead.
 //!
 //! ```
 //! use candle_core::Tensor;
@@ -62,11 +62,11 @@ pub use in_place::{between, in_place, in_place_each};
 use crate::error::Error;
 use crate::{Device, Result};
 
-/// candle's device for `device`: the CPU, or the same GPU with a stream of its own. Local. Make it once:
-/// each one of a GPU has a stream, a generator of random numbers and a handle of cuBLAS.
+/// candle's device for `device`: the CPU, or the same GPU with a stream of its own. Local. Make it
+/// once: each device of a GPU has a stream, a random number generator and a cuBLAS handle.
 ///
 /// # Errors
-/// candle reports one: it was built without CUDA (feature `candle-cuda`).
+/// candle reports an error: it was built without CUDA (feature `candle-cuda`).
 pub fn device<D: Device>(device: &D) -> Result<candle_core::Device> {
     match D::KIND {
         "cuda" => Ok(candle_core::Device::new_cuda_with_stream(device.ordinal() as usize)?),
@@ -74,7 +74,7 @@ pub fn device<D: Device>(device: &D) -> Result<candle_core::Device> {
     }
 }
 
-/// [`Error::Other`], for a program that calls both.
+/// [`Error::Other`], for programs that call both.
 impl From<candle_core::Error> for Error {
     fn from(theirs: candle_core::Error) -> Self {
         Self::other(theirs)

@@ -1,4 +1,4 @@
-//! Where candle has the elements of a tensor.
+//! Finds the elements of a tensor in candle's storage.
 
 use std::ops::Deref;
 
@@ -15,16 +15,16 @@ use super::super::{Described, TensorPlace};
 use crate::DType;
 use crate::error::AdoptFault;
 
-/// Memory of a tensor, which nobody else writes. It stays where it is.
+/// A tensor's storage, which nobody else writes. It stays in place.
 pub(super) enum Held<'a> {
-    /// Under candle's lock, whose type is another one from 0.11.1 on. Others may read it too.
+    /// Under candle's lock, whose type changed in 0.11.1. Others may read it too.
     Shared(Box<dyn Deref<Target = Storage> + 'a>),
     Cpu(&'a mut CpuStorage),
     #[cfg(feature = "candle-cuda")]
     Cuda(&'a mut CudaStorage),
 }
 
-/// All that a storage has.
+/// The whole of a storage.
 struct Whole {
     dtype: DType,
     address: usize,
@@ -34,8 +34,8 @@ struct Whole {
     stream: Option<Arc<CudaStream>>,
 }
 
-/// What `$piece` gives for the elements `$x` of a storage, and their type. The storages of the other types
-/// come last: NCCL has none of these.
+/// Evaluates `$piece` for the elements `$x` of a storage and their type. Storages of the last types
+/// are refused: NCCL lacks them.
 macro_rules! elements {
     ($storage:expr, $kind:ident, $x:ident => $piece:expr) => {
         match $storage {
@@ -66,7 +66,7 @@ impl<'a> Held<'a> {
         Self::Shared(Box::new(storage))
     }
 
-    /// The elements that `layout` names, which are there, and all within the storage.
+    /// The elements of `layout`, checked to be within the storage.
     pub(super) fn describe(&mut self, layout: &Layout) -> Result<Described, AdoptFault> {
         let Whole { dtype, address, len, place, .. } = self.whole()?;
         let strides = layout.stride().iter().map(|&n| isize::try_from(n).unwrap_or(isize::MAX));
@@ -89,8 +89,8 @@ impl<'a> Held<'a> {
         Ok(described)
     }
 
-    /// On a GPU: cudarc's stream of the memory waits for what cudarc did with it elsewhere, and a use there
-    /// is noted.
+    /// On a GPU, cudarc's stream of the memory waits for cudarc's uses on other streams, and a use
+    /// there is recorded.
     fn whole(&mut self) -> Result<Whole, AdoptFault> {
         match self {
             Self::Shared(storage) => match &***storage {
@@ -106,7 +106,7 @@ impl<'a> Held<'a> {
                         (address, x.len(), stream.clone())
                     })))
                 }
-                // Metal's, and, without CUDA in candle, nothing that there is.
+                // Metal's; and, if candle lacks CUDA, none at all.
                 _ => Err(AdoptFault::DeviceMemory { ordinal: 0 }),
             },
             Self::Cpu(storage) => {
@@ -124,14 +124,14 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The stream by which candle orders the uses, on a GPU.
+    /// The stream by which candle orders uses on a GPU.
     #[cfg(feature = "candle-cuda")]
     pub(super) fn stream(&mut self) -> Option<Arc<CudaStream>> {
         self.whole().ok()?.stream
     }
 
-    /// Our uses are before what cudarc's stream of the memory does next: it is a use there that others wait
-    /// for.
+    /// Orders our uses before later work on cudarc's stream of the memory, as a use there that
+    /// others wait for.
     pub(super) fn used(&mut self) {
         #[cfg(feature = "candle-cuda")]
         let _ = self.whole();

@@ -1,9 +1,9 @@
-//! A tensor's elements while they are lent to be written: out of the tensor.
+//! A tensor's elements while they are lent for writing: outside the tensor.
 //!
-//! candle gives them to be changed only to an operation that it runs under the tensor's lock. A closure
-//! that ran there could call the tensor's own methods, which would wait for that lock for ever. So ours
-//! only takes the elements out, and puts them back when the loan is over; what candle finds meanwhile is
-//! of a type that it does not compute with.
+//! candle permits writes only in an operation that runs under the tensor's lock. A closure that ran
+//! there and called the tensor's own methods would wait for that lock for ever. So our operation
+//! only takes the elements out, and another puts them back after the loan. In between, candle finds
+//! elements of a type that it does not compute with.
 
 use std::cell::Cell;
 use std::mem;
@@ -18,16 +18,17 @@ use crate::error::{Error, NotAdoptable, Site};
 use crate::interop::Claim;
 use crate::{Result, unwind};
 
-/// A tensor that is lent to be written.
+/// A tensor that is lent for writing.
 pub(super) struct Taken<'a> {
     tensor: &'a Tensor,
     swap: Swap,
-    /// Ends when the elements are back.
+    /// Ends once the elements are back.
     _claim: Claim,
 }
 
 impl<'a> Taken<'a> {
-    /// Takes what can be lent, and is in no other loan: candle has other words for what is wrong with it.
+    /// Takes elements that can be lent and are in no other loan; candle would report those faults
+    /// in other words.
     pub(super) fn new(tensor: &'a Tensor, site: Site) -> Result<Self> {
         let (storage, layout) = tensor.storage_and_layout();
         let claim = claim(&storage, true, site)?;
@@ -51,7 +52,7 @@ impl<'a> Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        // The lock of 0.11.0 panics once an operation of the program's has panicked under it.
+        // The lock of 0.11.0 panics once an operation of the program has panicked under it.
         let lost = match unwind::catch(|| self.tensor.inplace_op1(&self.swap)) {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
@@ -71,8 +72,8 @@ enum Elements {
     Cuda(CudaStorage),
 }
 
-/// Changes what a tensor has for what this has. Without anything, a tensor gets a stand-in, of one of the
-/// types that candle only loads and stores.
+/// Swaps the elements of a tensor with these. If there are none, the tensor gets a stand-in, of a
+/// type that candle only loads and stores.
 struct Swap {
     elements: Cell<Option<Elements>>,
 }
@@ -96,7 +97,7 @@ impl InplaceOp1 for Swap {
         let elements = match self.elements.take() {
             Some(Elements::Cuda(elements)) => elements,
             _ => CudaStorage {
-                // One byte: CUDA allocates no less.
+                // One byte, CUDA's smallest allocation.
                 slice: CudaStorageSlice::F6E2M3(storage.device.alloc_zeros(1)?),
                 device: storage.device.clone(),
             },

@@ -9,27 +9,27 @@ use dlpack_rs::ffi::{
 };
 use static_assertions::const_assert;
 
-/// What this library writes. The youngest thing that it may hold, 8-bit floats, came with 1.1; a rule of
-/// 1.2 is kept too: there are always strides.
+/// The version that this library writes. Its newest feature, 8-bit floats, came with 1.1; a rule of
+/// 1.2 is kept too: strides are always present.
 const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 1 };
 
-/// A managed tensor of DLPack: [`DLManagedTensorVersioned`], or [`DLManagedTensor`], its form before 1.0.
-/// Sealed.
+/// A managed tensor of DLPack: [`DLManagedTensorVersioned`], or [`DLManagedTensor`], its form
+/// before 1.0. Sealed.
 pub trait ManagedTensor: form::Form {}
 
 impl ManagedTensor for DLManagedTensor {}
 impl ManagedTensor for DLManagedTensorVersioned {}
 
-/// What a form begins with in all its versions.
+/// The common beginning of all versions of a form.
 pub struct Head<F> {
-    /// None where it has none.
+    /// `None` for a form without one.
     version: Option<DLPackVersion>,
     pub(super) flags: u64,
     pub(super) deleter: Option<unsafe extern "C" fn(*mut F)>,
 }
 
 impl<F> Head<F> {
-    /// The version, if what follows the head is laid out in another way.
+    /// The version, if the layout after the head is not known.
     pub(super) fn unknown_version(&self) -> Option<DLPackVersion> {
         self.version.filter(|version| version.major != VERSION.major)
     }
@@ -39,15 +39,15 @@ mod form {
     use super::{DLTensor, Head, NonNull};
 
     pub trait Form: Sized + 'static {
-        /// One of ours.
+        /// Makes one of ours.
         fn new(tensor: DLTensor, deleter: unsafe extern "C" fn(*mut Self)) -> Self;
 
         /// # Safety
-        /// The tensor is there, of whatever version.
+        /// The tensor is valid, of any version.
         unsafe fn head(this: NonNull<Self>) -> Head<Self>;
 
         /// # Safety
-        /// The tensor is there, of a known version.
+        /// The tensor is valid, of a known version.
         unsafe fn read(this: NonNull<Self>) -> Self;
 
         fn tensor(&self) -> &DLTensor;
@@ -82,7 +82,7 @@ impl form::Form for DLManagedTensorVersioned {
     }
 
     unsafe fn head(this: NonNull<Self>) -> Head<Self> {
-        // Not a reference to all of it: a version of tomorrow may be shorter.
+        // No reference to the whole: a future version may be shorter.
         let this = this.cast::<Start>();
         // SAFETY: the caller's promise; every version begins like this.
         let Start { version, deleter, flags, .. } = unsafe { this.read() };
@@ -115,7 +115,7 @@ macro_rules! offsets {
     )+ )+ };
 }
 
-// dlpack.h, on a machine with addresses of 64 bits.
+// As in dlpack.h, on a machine with 64-bit addresses.
 offsets! {
     Start { version: 0, context: 8, deleter: 16, flags: 24 }
     DLManagedTensorVersioned { version: 0, manager_ctx: 8, deleter: 16, flags: 24, dl_tensor: 32 }

@@ -11,14 +11,14 @@ pub(super) const fn to_dlpack(dtype: DType) -> DLDataType {
         DType::U8 | DType::U32 | DType::U64 => Code::kDLUInt,
         DType::F16 | DType::F32 | DType::F64 => Code::kDLFloat,
         DType::Bf16 => Code::kDLBfloat,
-        // NCCL's has no infinities, as OCP's.
+        // NCCL's type has no infinities, like OCP's.
         DType::F8E4M3 => Code::kDLFloat8_e4m3fn,
         DType::F8E5M2 => Code::kDLFloat8_e5m2,
     };
     DLDataType { code: code as u8, bits: 8 * dtype.size() as u8, lanes: 1 }
 }
 
-/// The data type of that name, if NCCL has it.
+/// The data type for a DLPack name, if NCCL has it.
 pub(super) fn from_dlpack(found: DLDataType) -> Option<DType> {
     DType::ALL.into_iter().find(|&dtype| {
         let known = to_dlpack(dtype);

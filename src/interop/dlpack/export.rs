@@ -14,17 +14,17 @@ use crate::interop::export::hand_over;
 use crate::memory::Allocation;
 use crate::{Buffer, DType, Device, DynBuffer, Element, Readable, Result};
 
-/// What can be exported: a [`Buffer`], or a [`DynBuffer`], of whatever kind of memory. Sealed.
+/// A buffer that can be exported: [`Buffer`] or [`DynBuffer`], of any kind of memory. Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be exported",
     label = "no buffer that owns its memory",
     note = "a `Buffer` or a `DynBuffer` is exported as a whole; the tensor keeps its memory"
 )]
 pub trait Exportable: sealed::Sealed {
-    /// Where its elements are.
+    /// The device of its elements.
     type Device: Device;
 
-    /// Its memory, and what it holds.
+    /// Its memory, element type and length.
     #[doc(hidden)]
     fn whole(&self) -> (&Arc<Allocation<BackendOf<Self>>>, usize, DType);
 }
@@ -56,15 +56,15 @@ mod sealed {
     impl<D: Device, M> Sealed for DynBuffer<D, M> {}
 }
 
-/// A buffer as a tensor for another library, made by [`export`]; to be handed over by
-/// [`to_raw`](Self::to_raw), to as many consumers as there are.
+/// A buffer as a tensor for other libraries, made by [`export`]. [`to_raw`](Self::to_raw) hands it
+/// to any number of consumers.
 pub struct Export<B> {
     buffer: B,
     shape: Vec<i64>,
     strides: Vec<i64>,
 }
 
-/// Gives a buffer a shape, for another library. Nothing is copied.
+/// Gives a buffer a shape, for other libraries. Nothing is copied.
 ///
 /// ```
 /// # use typed_nccl::{Host, Result};
@@ -82,8 +82,8 @@ pub struct Export<B> {
 /// ```
 ///
 /// # Errors
-/// With the buffer: [`Error::BadLength`], where the tensor does not have all of its elements (C and
-/// Fortran order), or elements that are not there, or one twice (strides).
+/// With the buffer: [`Error::BadLength`] if the tensor does not have all of its elements (C and
+/// Fortran order), or has elements outside the buffer or one twice (strides).
 #[track_caller]
 pub fn export<B: Exportable>(
     buffer: B,
@@ -116,12 +116,12 @@ fn signed(numbers: &[usize]) -> Option<Vec<i64>> {
 }
 
 impl<B: Exportable> Export<B> {
-    /// A managed tensor of either form: the consumer's, who calls its deleter, on whatever thread. The
-    /// memory goes back when nothing names it any more: this, its tensors, what was made of them here.
-    /// **The host waits** until what was enqueued on the buffer is over.
+    /// A managed tensor of either form. The consumer owns it, and calls its deleter on any thread.
+    /// The memory is freed once nothing refers to it: this value, its tensors, and everything made
+    /// from them here. **The host waits** for all work enqueued on the buffer.
     ///
     /// # Errors
-    /// What went wrong in what was enqueued, once; a passed deadline; an abort.
+    /// A failure of the enqueued work, reported once; a passed deadline; an abort.
     #[track_caller]
     pub fn to_raw<F: ManagedTensor>(&self) -> Result<NonNull<F>> {
         self.wait()?;
@@ -129,11 +129,11 @@ impl<B: Exportable> Export<B> {
     }
 
     /// [`to_raw`](Self::to_raw) for a consumer that uses the tensor on a stream of the buffer's GPU
-    /// (`__dlpack__(stream=..)`): that stream waits for what was enqueued on the buffer, and the host does
-    /// not.
+    /// (`__dlpack__(stream=..)`): that stream waits for the work enqueued on the buffer, and the
+    /// host does not.
     ///
     /// # Errors
-    /// CUDA reports one; a stream, and memory of the host.
+    /// An error that CUDA reports; a stream together with host memory.
     ///
     /// # Safety
     /// It is a stream of the primary context of the buffer's GPU.
@@ -144,14 +144,14 @@ impl<B: Exportable> Export<B> {
         self.share()
     }
 
-    /// The host waits until what was enqueued on the buffer is over.
+    /// Blocks the host until all work enqueued on the buffer is over.
     #[track_caller]
     pub(in crate::interop) fn wait(&self) -> Result<()> {
         // SAFETY: no stream is named.
         unsafe { hand_over(self.buffer.whole().0, None, Site::caller()) }
     }
 
-    /// A consumer's stream waits for what was enqueued on the buffer.
+    /// Makes a consumer's stream wait for the work enqueued on the buffer.
     ///
     /// # Safety
     /// It is a stream of the primary context of the buffer's GPU.
@@ -161,7 +161,7 @@ impl<B: Exportable> Export<B> {
         unsafe { hand_over(self.buffer.whole().0, Some(handle), Site::caller()) }
     }
 
-    /// One more managed tensor over the buffer.
+    /// Makes another managed tensor over the buffer.
     pub(in crate::interop) fn share<F: ManagedTensor>(&self) -> Result<NonNull<F>> {
         let Outside { address, device, dtype, mut shape, mut strides } = self.outside()?;
         let (allocation, len, _) = self.buffer.whole();
@@ -169,7 +169,7 @@ impl<B: Exportable> Export<B> {
         let tensor = DLTensor {
             data: std::ptr::with_exposed_provenance_mut(address),
             device,
-            // A shape is a slice of numbers that fit in memory.
+            // A shape is a slice of numbers that fits in memory.
             ndim: shape.len() as i32,
             dtype: dtype::to_dlpack(dtype),
             shape: shape.as_mut_ptr(),
@@ -186,7 +186,7 @@ impl<B: Exportable> Export<B> {
         .cast())
     }
 
-    /// How the buffer looks from outside.
+    /// The buffer as other libraries see it.
     pub(in crate::interop) fn outside(&self) -> Result<Outside> {
         let (allocation, len, dtype) = self.buffer.whole();
         let device = device::<B::Device>(allocation.ordinal())?;
@@ -199,7 +199,7 @@ impl<B: Exportable> Export<B> {
     }
 }
 
-/// What another library is told of a buffer.
+/// The description of a buffer for another library.
 pub(in crate::interop) struct Outside {
     pub(in crate::interop) address: usize,
     pub(in crate::interop) device: DLDevice,
@@ -209,7 +209,7 @@ pub(in crate::interop) struct Outside {
     pub(in crate::interop) strides: Vec<i64>,
 }
 
-/// A managed tensor, and what it points to.
+/// A managed tensor, and the arrays that it points to.
 #[repr(C)]
 struct Ours<F> {
     tensor: F,
@@ -221,7 +221,7 @@ struct Ours<F> {
 /// The deleter. A panic would end the process.
 ///
 /// # Safety
-/// The tensor is one of `share`'s, or null, and it is not deleted again.
+/// The tensor was made by `share`, or is null, and is not deleted again.
 unsafe extern "C" fn delete<F>(tensor: *mut F) {
     if !tensor.is_null() {
         // SAFETY: the caller's promise: it is the beginning of a box that was leaked.

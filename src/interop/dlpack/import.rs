@@ -14,26 +14,26 @@ use crate::interop::{Described, Tensor, TensorPlace};
 
 const READ_ONLY: u64 = dlpack_rs::ffi::DLPACK_FLAG_BITMASK_READ_ONLY;
 
-/// Somebody's managed tensor. Calls its deleter when it is dropped, on whatever thread that is.
+/// Another library's managed tensor. Calls its deleter on drop, on whatever thread.
 pub struct Managed {
     tensor: NonNull<c_void>,
     delete: unsafe fn(NonNull<c_void>),
 }
 
-// SAFETY: who imported it promised that the deleter may be called on any thread; nothing else is done with
-// the tensor.
+// SAFETY: the caller of `import` promised that any thread may call the deleter; nothing else is
+// done with the tensor.
 unsafe impl Send for Managed {}
 
 impl Managed {
     /// # Safety
-    /// The tensor is there, and its deleter has not been called, which nobody else does.
+    /// The tensor is valid; its deleter was not called, and nobody else calls it.
     pub(in crate::interop) unsafe fn new<F: ManagedTensor>(tensor: NonNull<F>) -> Self {
         Self { tensor: tensor.cast(), delete: delete::<F> }
     }
 }
 
 /// # Safety
-/// A managed tensor of this form is there, and its deleter has not been called.
+/// A valid managed tensor of this form, whose deleter has not been called.
 unsafe fn delete<F: ManagedTensor>(tensor: NonNull<c_void>) {
     let tensor = tensor.cast::<F>();
     // SAFETY: the caller's promise.
@@ -46,7 +46,8 @@ unsafe fn delete<F: ManagedTensor>(tensor: NonNull<c_void>) {
 
 impl Drop for Managed {
     fn drop(&mut self) {
-        // SAFETY: `new` was promised that the tensor is there, and only this calls its deleter.
+        // SAFETY: the caller of `new` promised that the tensor is valid, and only this calls its
+        // deleter.
         unsafe { (self.delete)(self.tensor) }
     }
 }
@@ -57,40 +58,41 @@ impl fmt::Debug for Managed {
     }
 }
 
-/// Takes a managed tensor of another library. Its deleter is called once: when the tensor, and the buffer
-/// that was made of it, have been let go and nothing uses the elements any more; at once if there is an
-/// error. A deleter that is null is not called.
+/// Takes a managed tensor of another library. Its deleter is called once: after the tensor and the
+/// buffer made from it are dropped and nothing uses the elements any more, or at once on an error.
+/// A null deleter is not called.
 ///
-/// Memory of the CPU and page-locked memory are host memory, that of CUDA's is its GPU's, managed memory
-/// too. Strides of null are those of C order, in which the elements are lent and adopted.
+/// CPU and page-locked memory are host memory; CUDA memory, including managed memory, belongs to
+/// its GPU. Null strides mean C order, which lending and adopting require.
 ///
 /// # Errors
-/// [`Error::NotAdoptable`](crate::Error::NotAdoptable): a major version other than 1; a data type or a
-/// device that NCCL has not; elements that are not dense; none; an address that is null or misaligned.
+/// [`Error::NotAdoptable`](crate::Error::NotAdoptable): a major version other than 1; a data type
+/// or a device that NCCL does not support; elements that are not dense; no elements; a null or
+/// misaligned address.
 ///
 /// # Safety
-/// * It is a managed tensor as dlpack.h has it, and the caller's own: its deleter was not called, and
-///   nobody else calls it. A Python capsule has been renamed.
+/// * It is a managed tensor as defined by dlpack.h, owned by the caller: its deleter was not
+///   called, and nobody else calls it. A Python capsule has been renamed.
 /// * Its deleter may be called on any thread, and does not unwind.
-/// * Until that is called the elements are there, initialised. While they are lent, or a buffer is made of
-///   them, nobody else reads what is written here, or writes.
-/// * Nothing that is enqueued on a GPU uses them; [`import_on`] has a stream for that.
+/// * Until that is called the elements are present and initialised. While they are lent, or a
+///   buffer is made of them, nobody else writes them, or reads elements that are written here.
+/// * No enqueued work on a GPU uses them; [`import_on`] takes a stream for that.
 #[track_caller]
 pub unsafe fn import<F: ManagedTensor>(tensor: NonNull<F>) -> Result<Tensor<Managed>> {
     // SAFETY: the caller's promise.
     unsafe { import_on(tensor, ConsumerStream::Unordered) }
 }
 
-/// [`import`] for a tensor of a GPU that is used on a stream: the one that `__dlpack__(stream=..)` was given.
-/// What is enqueued there before comes before the first use here; what is enqueued there after a loan comes
-/// after its last one.
+/// [`import`] for a tensor of a GPU that is used on a stream: the stream that was passed to
+/// `__dlpack__(stream=..)`. Its earlier work comes before the first use here; after a loan, its
+/// later work comes after the last one.
 ///
 /// # Errors
-/// As [`import`]; a stream and memory of the host.
+/// As [`import`]; a stream together with host memory.
 ///
 /// # Safety
-/// As [`import`], but that what is enqueued on that stream may use the elements. It is a stream of the
-/// primary context of the tensor's GPU, and there until the deleter is called.
+/// As [`import`], except that work enqueued on that stream may use the elements. The stream belongs
+/// to the primary context of the tensor's GPU, and lives until the deleter is called.
 #[track_caller]
 pub unsafe fn import_on<F: ManagedTensor>(
     tensor: NonNull<F>,
@@ -119,7 +121,7 @@ pub unsafe fn import_on<F: ManagedTensor>(
 }
 
 /// # Safety
-/// The shape and the strides are null or have as many numbers as there are axes.
+/// The shape and the strides are null, or have one number per axis.
 unsafe fn describe(
     tensor: &DLTensor,
     stream: ConsumerStream,
@@ -144,7 +146,7 @@ unsafe fn describe(
     let strides = strides.map(|all| all.iter().map(|&stride| stride as isize).collect());
     let offset = usize::try_from(byte_offset).ok();
     let address = offset.and_then(|offset| data.expose_provenance().checked_add(offset));
-    // Null stays null: what is so many bytes after it is no address either.
+    // Null stays null: an offset from null is no address either.
     let address = if data.is_null() { 0 } else { address.ok_or(AdoptFault::TooLong)? };
     Ok(Described { library: "DLPack", address, dtype, shape, strides, place, writable })
 }

@@ -1,19 +1,20 @@
-//! Where the elements of an exported tensor are in its buffer.
+//! The placement of an exported tensor's elements in its buffer.
 
-/// In what order a buffer holds the elements of an exported tensor.
+/// The order of an exported tensor's elements in its buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout<'s> {
-    /// The last index is the fastest: C, NumPy and PyTorch.
+    /// The last index varies fastest: C, NumPy and PyTorch.
     C,
-    /// The first index is the fastest: Fortran.
+    /// The first index varies fastest: Fortran.
     F,
-    /// By strides, in elements. The tensor may leave elements of the buffer out (rows with padding), and
-    /// has none twice.
+    /// By strides, in elements. The tensor may skip elements of the buffer (rows with padding), but
+    /// cannot contain one twice.
     Strides(&'s [usize]),
 }
 
 impl Layout<'_> {
-    /// The strides of a tensor of that shape, in elements, over `len` elements; none if it does not fit.
+    /// The strides of a tensor of that shape, in elements, over `len` elements; `None` if it does
+    /// not fit.
     pub(super) fn strides(self, shape: &[usize], len: usize) -> Option<Vec<usize>> {
         let count = shape.iter().try_fold(1_usize, |count, &n| count.checked_mul(n))?;
         let strides = match self {
@@ -30,7 +31,7 @@ impl Layout<'_> {
     }
 }
 
-/// Strides of which the first is 1.
+/// Contiguous strides, beginning with 1.
 fn dense<'n>(shape: impl Iterator<Item = &'n usize>) -> Option<Vec<usize>> {
     let mut next = 1_usize;
     shape
@@ -42,7 +43,7 @@ fn dense<'n>(shape: impl Iterator<Item = &'n usize>) -> Option<Vec<usize>> {
         .collect()
 }
 
-/// Each element is one of `len`, and none is there twice.
+/// Whether every index is one of `len` elements, and no element occurs twice.
 fn fits(shape: &[usize], strides: &[usize], len: usize) -> bool {
     if shape.len() != strides.len() {
         return false;

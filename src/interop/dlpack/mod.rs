@@ -1,11 +1,12 @@
-//! DLPack: tensors from and for every library that speaks it, without a copy.
+//! DLPack: tensors from and for every library that supports it, without a copy.
 //!
-//! [`import`] takes a managed tensor of either form and gives a [`Tensor`](super::Tensor) that calls its
-//! deleter once, when it is let go. [`export`] makes managed tensors of a buffer; the memory goes back
-//! when the last of them is deleted. Both are pointers of C: a Python capsule is one with a name.
+//! [`import`] takes a managed tensor of either form and returns a [`Tensor`](super::Tensor) that
+//! calls its deleter once, when the tensor is no longer used. [`export`] makes managed tensors of a
+//! buffer, whose memory is freed once the last of them is deleted. Both are C pointers: a Python
+//! capsule wraps one with a name.
 //!
-//! Not in the types: who else reads and writes the elements, and when. DLPack has no word for it, but for
-//! the streams of [`ConsumerStream`] and for a tensor that is only to be read.
+//! Not in the types: who else reads and writes the elements, and when. DLPack says nothing about it
+//! except through the streams of [`ConsumerStream`] and the read-only flag.
 
 mod abi;
 mod dtype;

@@ -5,12 +5,12 @@ use std::num::NonZeroUsize;
 use crate::Result;
 use crate::error::Error;
 
-/// The stream of `__dlpack__(stream=..)`: where the consumer uses a tensor of a GPU.
+/// The stream of `__dlpack__(stream=..)`, on which the consumer uses a tensor of a GPU.
 ///
-/// Who produces the tensor has that stream wait for what it enqueued itself.
+/// The producer makes that stream wait for its own work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConsumerStream {
-    /// Nobody waits: the consumer orders its uses by itself.
+    /// No waiting: the consumer orders its uses by itself.
     Unordered,
     /// CUDA's handle of a stream (`CUstream`, `cudaStream_t`).
     Handle(NonZeroUsize),
@@ -20,14 +20,14 @@ impl ConsumerStream {
     /// CUDA's legacy default stream.
     pub const LEGACY: Self = Self::Handle(NonZeroUsize::MIN);
 
-    /// CUDA's per-thread default stream, of the thread that calls.
+    /// CUDA's per-thread default stream, of the calling thread.
     pub const PER_THREAD: Self = Self::Handle(NonZeroUsize::new(2).unwrap());
 
-    /// The stream that a number of the Python protocol stands for: -1 for none, 1 and `None` for the legacy
+    /// The stream for a number of the Python protocol: -1 for none, 1 and `None` for the legacy
     /// default stream, 2 for the per-thread one, else the stream's handle.
     ///
     /// # Errors
-    /// 0, which could be either default stream, and what is less than -1.
+    /// 0, which could be either default stream, and numbers below -1.
     pub fn from_protocol(number: Option<i64>) -> Result<Self> {
         let number = match number {
             None => return Ok(Self::LEGACY),

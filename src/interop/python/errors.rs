@@ -5,9 +5,9 @@ use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError}
 
 use crate::error::{AdoptFault, Error, Failed};
 
-/// A refusal is a `ValueError` (what is no tensor a `TypeError`), memory that cannot be had a `MemoryError`,
-/// everything else a `RuntimeError`, each with the error's sentence. An exception that Python raised
-/// ([`Error::other`]) is itself.
+/// A refusal is a `ValueError` (an object that is no tensor, a `TypeError`), a failed allocation a
+/// `MemoryError`, anything else a `RuntimeError`, each with the error's sentence. An exception that
+/// Python raised ([`Error::other`]) is passed on.
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         let says = error.to_string();

@@ -1,4 +1,4 @@
-//! Our memory as an object of Python's.
+//! Our memory as a Python object.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -19,12 +19,12 @@ use crate::{DType, Device, DynBuffer, Result};
 const VERSIONED: &CStr = c"dltensor_versioned";
 const UNVERSIONED: &CStr = c"dltensor";
 
-/// A buffer as an object that Python's libraries take without a copy: it has `__dlpack__` and, by where it
-/// is, `__cuda_array_interface__` version 3 or `__array_interface__`. The memory goes back when the object
-/// and what was made of it are gone.
+/// A buffer as an object that Python's libraries take without a copy: it has `__dlpack__` and,
+/// depending on its device, `__cuda_array_interface__` version 3 or `__array_interface__`. The
+/// memory is freed once the object and everything made from it are gone.
 ///
-/// What a library is given comes after what was enqueued on the buffer: on a GPU the consumer's stream
-/// waits, on the host the consumer does, without the interpreter.
+/// A consumer's uses come after the work enqueued on the buffer: on a GPU its stream waits, on the
+/// host its thread does, with the interpreter released.
 ///
 /// # Errors
 /// The shape does not have all of the buffer's elements.
@@ -40,15 +40,15 @@ pub fn export<B: Exportable + Send + 'static>(
         Order::F => Layout::F,
     };
     let shared = dlpack::export(buffer, &shape.into().0, layout)?;
-    // SAFETY: the tensor is nobody else's. While the object is there its memory is known for NCCL's, also
-    // where a library came to it by an array interface.
+    // SAFETY: nobody else has the tensor. While the object lives, its memory is known as NCCL's,
+    // also to a library that got it through an array interface.
     let listed = unsafe { Managed::new(shared.share::<DLManagedTensor>()?) };
     let memory =
         Memory { outside: shared.outside()?, shared: Mutex::new((Box::new(shared), listed)) };
     Ok(Bound::new(py, memory)?.into_any())
 }
 
-/// Memory of NCCL's, as an object to make a library's own of.
+/// NCCL memory as an object from which a library makes its own.
 #[allow(dead_code, reason = "unused without a library's module")]
 #[track_caller]
 pub(in crate::interop) fn allocate<'py, D: Device + 'static>(
@@ -58,7 +58,7 @@ pub(in crate::interop) fn allocate<'py, D: Device + 'static>(
     dtype: DType,
     order: Order,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // One that does not fit into memory is refused where it is allocated.
+    // A shape that does not fit into memory is refused by the allocation.
     let len = shape.0.iter().fold(1_usize, |len, &n| len.saturating_mul(n));
     let buffer = py.detach(|| DynBuffer::nccl_zeros(device, dtype, len))?;
     export(py, buffer, shape, order)
@@ -66,7 +66,7 @@ pub(in crate::interop) fn allocate<'py, D: Device + 'static>(
 
 /// A buffer that can be exported more than once.
 trait Shared: Send {
-    /// The host waits until nothing that was enqueued uses it, or the stream does.
+    /// Blocks the host, or makes the stream wait, until all enqueued uses are over.
     fn order(&self, stream: Option<ConsumerStream>) -> Result<()>;
 
     fn versioned(&self) -> Result<NonNull<DLManagedTensorVersioned>>;
@@ -78,7 +78,7 @@ impl<B: Exportable + Send> Shared for Export<B> {
     fn order(&self, stream: Option<ConsumerStream>) -> Result<()> {
         match stream {
             None => self.wait(),
-            // SAFETY: the consumer names a stream of the tensor's GPU, by the protocol.
+            // SAFETY: by the protocol, the consumer names a stream of the tensor's GPU.
             Some(stream) => unsafe { self.order_before(stream) },
         }
     }
@@ -108,7 +108,7 @@ impl Memory {
         self.outside.device.device_type != 1
     }
 
-    /// What both array interfaces say.
+    /// The fields that both array interfaces share.
     fn interface<'py>(&self, py: Python<'py>, typestr: &str) -> PyResult<Bound<'py, PyDict>> {
         let Outside { address, dtype, shape, strides, .. } = &self.outside;
         let bytes = strides.iter().map(|stride| stride * dtype.size() as i64);
@@ -196,7 +196,7 @@ fn no(interface: &str) -> PyErr {
     ))
 }
 
-/// An array interface's name of the type; none for those that NumPy itself lacks.
+/// An array interface's name of the type; `None` for those that NumPy lacks.
 fn typestr(dtype: DType) -> Option<&'static str> {
     Some(match dtype {
         DType::I8 => "|i1",
@@ -212,14 +212,14 @@ fn typestr(dtype: DType) -> Option<&'static str> {
     })
 }
 
-/// A capsule of a managed tensor, which deletes it if nobody takes it.
+/// A capsule of a managed tensor, which deletes the tensor if nobody takes it.
 fn capsule<'py, F: ManagedTensor>(
     py: Python<'py>,
     tensor: NonNull<F>,
     name: &'static CStr,
     let_go: unsafe extern "C" fn(*mut ffi::PyObject),
 ) -> PyResult<Bound<'py, PyCapsule>> {
-    // SAFETY: the pointer is valid until the destructor has run, which fits it; any thread may run that.
+    // SAFETY: the pointer is valid until the matching destructor has run, on any thread.
     let made = unsafe {
         PyCapsule::new_with_pointer_and_destructor(py, tensor.cast(), name, Some(let_go))
     };
@@ -231,7 +231,7 @@ fn capsule<'py, F: ManagedTensor>(
 }
 
 unsafe extern "C" fn let_go_versioned(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python gives a destructor its capsule, whose pointer goes with that name.
+    // SAFETY: Python passes a destructor its capsule, whose pointer has that name.
     unsafe { let_go::<DLManagedTensorVersioned>(capsule, VERSIONED) };
 }
 
@@ -240,10 +240,10 @@ unsafe extern "C" fn let_go_unversioned(capsule: *mut ffi::PyObject) {
     unsafe { let_go::<DLManagedTensor>(capsule, UNVERSIONED) };
 }
 
-/// Deletes what a capsule has, if nobody took it: who takes it renames the capsule.
+/// Deletes a capsule's tensor unless a consumer took it and renamed the capsule.
 ///
 /// # Safety
-/// It is a capsule, which under that name has a managed tensor of that form.
+/// It is a capsule that under that name has a managed tensor of that form.
 unsafe fn let_go<F: ManagedTensor>(capsule: *mut ffi::PyObject, name: &'static CStr) {
     // SAFETY: the caller's promise.
     if unsafe { ffi::PyCapsule_IsValid(capsule, name.as_ptr()) } == 0 {

@@ -1,10 +1,12 @@
 //! Tensors of Python's libraries.
 //!
-//! [`torch`](super::torch), [`cupy`](super::cupy) and [`numpy`](super::numpy) know their library; [`resolve`]
-//! takes what speaks DLPack or has a `__cuda_array_interface__`, and [`export`] makes such an object.
+//! [`torch`](super::torch), [`cupy`](super::cupy) and [`numpy`](super::numpy) are specific to their
+//! library. [`resolve`] takes any object that supports DLPack or has a `__cuda_array_interface__`,
+//! and [`export`] makes such an object.
 //!
-//! An extension resolves its arguments while it holds the interpreter, and communicates without it: a rank
-//! that waits for another one in the same interpreter would keep it from running.
+//! An extension resolves its arguments while it holds the interpreter, and releases it to
+//! communicate: a rank that waits for another one in the same interpreter would keep that one from
+//! running.
 //!
 //! ```ignore
 //! #[pyclass(frozen)]
@@ -23,8 +25,9 @@
 //! }
 //! ```
 //!
-//! `abi3` and `extension-module` of pyo3 are for the extension to choose. What a tensor keeps is let go
-//! without the interpreter where a thread of ours does it: then the object dies when pyo3 runs next.
+//! Features `abi3` and `extension-module` of pyo3 are the extension's choice. A tensor that is
+//! dropped on a thread of ours is dropped without the interpreter: its object then dies when pyo3
+//! runs next.
 
 mod errors;
 mod export;

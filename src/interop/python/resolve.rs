@@ -15,24 +15,25 @@ use crate::interop::dlpack::{
 use crate::interop::{Described, Tensor, TensorPlace};
 use crate::{DType, Result};
 
-/// What keeps the memory of an object's.
+/// Keeps the memory of an object.
 #[derive(Debug)]
 pub enum Foreign {
     /// The object, which has a `__cuda_array_interface__`.
     Object(Py<PyAny>),
-    /// What its `__dlpack__` gave.
+    /// The result of its `__dlpack__`.
     Managed(Managed),
 }
 
-/// An object with `__dlpack__`, or with `__cuda_array_interface__` version 3, as a tensor; nothing is copied.
-/// Local; the host does not wait.
+/// An object with `__dlpack__`, or with `__cuda_array_interface__` version 3, as a tensor; nothing
+/// is copied. Local; the host does not wait.
 ///
-/// By DLPack the memory of a GPU is ordered by CUDA's legacy default stream: its library has that stream
-/// wait for what it enqueued itself, our first use comes after that, and what is enqueued there after a
-/// loan comes after our last use. By `__cuda_array_interface__` it is the stream that the object names.
+/// With DLPack, GPU memory is ordered by CUDA's legacy default stream: its library makes that
+/// stream wait for its own work, our first use comes after that, and after a loan, later work on it
+/// comes after our last use. With `__cuda_array_interface__` it is ordered by the stream that the
+/// object names.
 ///
 /// # Errors
-/// [`Error::NotAdoptable`], where it is neither or cannot be used; what its methods raise.
+/// [`Error::NotAdoptable`] if it has neither or cannot be used; exceptions that its methods raise.
 #[track_caller]
 pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Foreign>> {
     let site = Site::caller();
@@ -53,9 +54,9 @@ pub(in crate::interop) fn tensor(
 ) -> Result<Tensor<Py<PyAny>>> {
     let refused = |fault| Error::from(NotAdoptable::new("resolve", fault, site).of(library));
     let described = described.map_err(refused)?;
-    // SAFETY: the library says of its own object what is true while that lives; `resolve` tells the program
-    // that Python must not give the object other memory meanwhile, and who else uses it is Python's
-    // business. The stream is the library's current one.
+    // SAFETY: a library describes its own object truthfully while that lives. `resolve` requires
+    // that Python does not give the object other memory meanwhile, and other uses are Python's
+    // responsibility. The stream is the library's current one.
     let tensor = unsafe { Tensor::new(described, x.clone().unbind()) };
     tensor.map_err(|error| match error {
         Error::NotAdoptable(it) => refused(it.fault),
@@ -75,7 +76,7 @@ fn by_dlpack(x: &Bound<'_, PyAny>, method: &Bound<'_, PyAny>) -> Result<Tensor<F
         }
         options.set_item("max_version", (1, 1))?;
         let capsule = match method.call((), Some(&options)) {
-            // From before 1.0.
+            // A producer from before 1.0.
             Err(error) if error.is_instance_of::<PyTypeError>(x.py()) => {
                 options.del_item("max_version")?;
                 method.call((), Some(&options))
@@ -106,13 +107,14 @@ fn take<F: ManagedTensor>(
     stream: ConsumerStream,
 ) -> Option<Result<Tensor<Foreign>>> {
     let tensor: NonNull<F> = capsule.pointer_checked(Some(name)).ok()?.cast();
-    // SAFETY: a capsule, and a name that stays.
+    // SAFETY: a capsule, and a static name.
     let renamed = unsafe { pyo3::ffi::PyCapsule_SetName(capsule.as_ptr(), used.as_ptr()) };
     if renamed != 0 {
         return Some(Err(Error::other(PyErr::fetch(capsule.py()))));
     }
-    // SAFETY: by the protocol it is a managed tensor, and ours since the capsule was renamed; its producer
-    // was asked for that stream, which stays. Deleters of Python's libraries may be called on any thread.
+    // SAFETY: by the protocol it is a managed tensor, and ours since the capsule was renamed. Its
+    // producer was asked for that stream, which is never destroyed. Any thread may call deleters of
+    // Python's libraries.
     let tensor = unsafe { dlpack::import_on(tensor, stream) };
     Some(tensor.map(|tensor| tensor.map_owner(Foreign::Managed)))
 }
@@ -170,7 +172,7 @@ fn place(_: usize, _: Option<usize>) -> Result<TensorPlace> {
     Err(Error::other("memory of a GPU takes the feature `cuda`"))
 }
 
-/// Strides in elements; none where one is not a multiple of an element.
+/// Strides in elements; `None` if one is not a multiple of the element size.
 pub(in crate::interop) fn elements(
     shape: &[usize],
     bytes: &[isize],
@@ -183,7 +185,7 @@ pub(in crate::interop) fn elements(
     if fits { Ok(strides) } else { Err(AdoptFault::Strided { shape: shape.to_vec(), strides }) }
 }
 
-/// The data type of an array interface's type string, in this machine's byte order.
+/// The data type for an array interface's type string, in this machine's byte order.
 fn of_typestr(typestr: &str) -> Option<DType> {
     let native = if cfg!(target_endian = "little") { '<' } else { '>' };
     let mut rest = typestr.chars();
@@ -192,7 +194,7 @@ fn of_typestr(typestr: &str) -> Option<DType> {
     (order == native || dtype.size() == 1).then_some(dtype)
 }
 
-/// By NumPy's kind and size in bytes.
+/// The data type for NumPy's kind and size in bytes.
 pub(in crate::interop) fn dtype_of(kind: char, size: usize) -> Option<DType> {
     Some(match (kind, size) {
         ('f', 2) => DType::F16,
@@ -208,7 +210,7 @@ pub(in crate::interop) fn dtype_of(kind: char, size: usize) -> Option<DType> {
     })
 }
 
-/// What is in a tuple of numbers.
+/// The elements of a tuple of numbers.
 pub(in crate::interop) fn numbers<N: TryFrom<i64>>(tuple: &Bound<'_, PyAny>) -> PyResult<Vec<N>> {
     let number = |number: Borrowed<'_, '_, PyAny>| {
         let number: i64 = number.extract()?;

@@ -1,20 +1,21 @@
-//! Shapes and orders, as Python gives them too.
+//! Shapes and orders, also converted from Python.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-/// In what order the elements lie in memory. From Python: `"C"` or `"F"`.
+/// The order of the elements in memory. From Python: `"C"` or `"F"`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// The last index is the fastest.
+    /// The last index varies fastest.
     #[default]
     C,
-    /// The first index is the fastest (Fortran). What is lent or adopted is in C order: of such an array,
-    /// its view with the dimensions the other way round.
+    /// The first index varies fastest (Fortran). Lending and adopting require C order: pass such an
+    /// array's transposed view.
     F,
 }
 
-/// How many elements there are along each dimension. From Python: an integer, or a tuple or list of them.
+/// The number of elements along each dimension. From Python: an integer, or a tuple or list of
+/// them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape(pub(super) Vec<usize>);
 

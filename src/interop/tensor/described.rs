@@ -1,9 +1,9 @@
-//! What is known of a tensor of another library.
+//! The description of another library's tensor.
 
 use crate::DType;
 use crate::error::AdoptFault;
 
-/// What a library says of a tensor of its own.
+/// A tensor as its library describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Described {
     /// The library's name, for messages: `torch`.
@@ -12,10 +12,9 @@ pub struct Described {
     pub address: usize,
     /// The element type.
     pub dtype: DType,
-    /// How many elements there are along each dimension.
+    /// The number of elements along each dimension.
     pub shape: Vec<usize>,
-    /// How far apart the elements are along each dimension, in elements. None: the last dimension is
-    /// contiguous, and so on (C order).
+    /// The distance between neighbours along each dimension, in elements. `None` means C order.
     pub strides: Option<Vec<isize>>,
     /// Where the elements are.
     pub place: TensorPlace,
@@ -26,7 +25,7 @@ pub struct Described {
 /// Where the elements of a tensor are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TensorPlace {
-    /// In the host's memory.
+    /// In host memory.
     OnHost {
         /// Whether that is page-locked.
         pinned: bool,
@@ -35,14 +34,15 @@ pub enum TensorPlace {
     OnGpu {
         /// Which GPU, as CUDA numbers them in this process.
         ordinal: u32,
-        /// The stream by which the library orders its uses (`CUstream`; 0 is the legacy default stream).
-        /// None: nothing that is enqueued uses the elements.
+        /// The stream by which the library orders its uses (`CUstream`; 0 is the legacy default
+        /// stream). `None`: no enqueued work uses the elements.
         stream: Option<usize>,
     },
 }
 
 impl Described {
-    /// How many elements, if they are one piece of memory that an element type can be laid over.
+    /// The number of elements, if they are one contiguous block that an element type can be laid
+    /// over.
     pub(in crate::interop) fn checked(&self) -> Result<usize, AdoptFault> {
         let Self { address, dtype, shape, strides, .. } = self;
         if shape.contains(&0) {
@@ -65,8 +65,8 @@ impl Described {
 }
 
 impl Described {
-    /// Fails unless they are in the order of C, of what is one piece. Ranks of which one has another order
-    /// would reduce different elements with each other, and nothing compares that.
+    /// Fails unless the contiguous elements are in C order. Ranks with different orders would
+    /// reduce different elements with each other, which nothing else detects.
     pub(in crate::interop) fn in_c_order(&self) -> Result<(), AdoptFault> {
         let Self { shape, strides: Some(strides), .. } = self else { return Ok(()) };
         let mut next = 1_usize;
@@ -83,7 +83,7 @@ impl Described {
     }
 }
 
-/// Whether the elements are one piece, in whatever order of the dimensions. None of them is 0.
+/// Whether the elements are contiguous, in any order of dimensions. No dimension is 0.
 fn is_dense(shape: &[usize], strides: &[isize]) -> bool {
     if shape.len() != strides.len() {
         return false;

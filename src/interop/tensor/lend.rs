@@ -1,4 +1,4 @@
-//! Tensors for the time of a closure.
+//! Loans of tensors for the time of a closure.
 
 use std::convert::Infallible;
 
@@ -8,11 +8,11 @@ use crate::interop::Claim;
 use crate::memory::{Ending, Lent};
 use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 
-/// What orders the uses of a lent tensor.
+/// Orders the uses of a lent tensor.
 #[doc(hidden)]
 pub struct Theirs<D: Device> {
     stream: Option<Stream<D>>,
-    /// Ends when that stream, or the host, has waited.
+    /// Ends once that stream, or the host, has waited.
     _claim: Claim,
 }
 
@@ -35,8 +35,8 @@ impl<O> Tensor<O> {
     ) -> Result<Lent<D, Theirs<D>>> {
         let Used { place, stream, claim } = self.claimed_by(device, write, "lend", site)?;
         let ending = Theirs { stream, _claim: claim };
-        // SAFETY: the caller's promise, and the tensor has its owner; the rest is what `new` was promised.
-        // Only shared views are made of what is borrowed shared.
+        // SAFETY: the caller's promise, and the tensor has its owner; the caller of `new` promised
+        // the rest. Only shared views are made of a shared borrow.
         unsafe { Lent::new(device, place, ending, site) }
     }
 }
@@ -71,14 +71,15 @@ impl<D: Device, O> Lend<D> for &mut Tensor<O> {
     }
 }
 
-/// What a tensor is not, so that it is lent by reference: its owner frees it when it is dropped.
+/// Not implemented for tensors, so that they are lent by reference: dropping one drops its owner,
+/// which frees the elements.
 #[doc(hidden)]
 pub trait LentByValue {
-    /// There is none.
+    /// Uninhabited.
     const NEVER: Infallible;
 }
 
-// For the words of compilers alone: with it a tensor by value is one error, and not two.
+// Only for diagnostics: with it, passing a tensor by value is one error instead of two.
 #[doc(hidden)]
 #[diagnostic::do_not_recommend]
 impl<D: Device, O> Lend<D> for Tensor<O>

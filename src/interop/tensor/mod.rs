@@ -15,23 +15,23 @@ use crate::error::{AdoptFault, Error, NotAdoptable, Site};
 use crate::memory::{Allocation, Owner, Place};
 use crate::{Adopted, DType, Device, DynBuffer, Failed, NcclMem, Result, Stream};
 
-/// A tensor of another library: where its elements are, of what type, on which device, and what keeps
-/// them there. Nothing is copied.
+/// A tensor of another library: where its elements are, their type, their device, and the owner
+/// that keeps them. Nothing is copied.
 ///
-/// It is lent ([`Device::lend`]: `&x` to be read, `&mut x` to be written), or becomes a buffer
-/// ([`on`](Self::on), [`nccl_on`](Self::nccl_on)); its elements have to be in C order then, since no rank
-/// knows in which order the others have theirs. They are in use by one of these at a time: an
-/// overlap is [`Error::NotAdoptable`], through whatever handles; only loans to be read may overlap.
+/// It can be lent ([`Device::lend`]: `&x` for reading, `&mut x` for writing), or become a buffer
+/// ([`on`](Self::on), [`nccl_on`](Self::nccl_on)). Its elements have to be in C order for that,
+/// since ranks do not know each other's order. Only one of these can use the elements at a time: an
+/// overlap, through any handles, is [`Error::NotAdoptable`]; only loans for reading may overlap.
 pub struct Tensor<O = ()> {
     pub(super) described: Box<Described>,
     pub(super) len: usize,
     pub(super) owner: O,
 }
 
-/// A tensor's elements for one of our devices.
+/// A tensor's elements, for one of our devices.
 struct Used<D: Device> {
     place: Place<D>,
-    /// What orders their other uses.
+    /// The stream that orders their other uses.
     stream: Option<Stream<D>>,
     claim: Claim,
 }
@@ -40,19 +40,19 @@ struct Used<D: Device> {
 const PER_THREAD: usize = 2;
 
 impl<O> Tensor<O> {
-    /// A tensor that a library described. The modules of the libraries do this.
+    /// A tensor that a library has described. The modules of the libraries call this.
     ///
     /// # Errors
-    /// [`Error::NotAdoptable`]: there are no elements, or too many, the address is null or not one of an
-    /// element, or the elements are not one piece of memory. The owner is dropped.
+    /// [`Error::NotAdoptable`]: there are no elements, or too many; the address is null or
+    /// misaligned; or the elements are not one contiguous block. The owner is dropped.
     ///
     /// # Safety
     /// While `owner` lives, wherever it is moved:
-    /// * the elements are there, initialised, and, if the description says so, may be written;
-    /// * a stream that is named is one of the GPU's primary context, and stays.
+    /// * the elements are present, initialised, and, if the description says so, may be written;
+    /// * a stream that is given belongs to the GPU's primary context, and lives.
     ///
-    /// While a loan or a buffer of this library uses the elements, nobody else writes them, or reads what
-    /// is written, but for what is ordered by that stream before and after.
+    /// While a loan or a buffer of this library uses the elements, nobody else writes them, or
+    /// reads elements that are written, except uses that the stream orders before or after.
     #[track_caller]
     pub unsafe fn new(described: Described, owner: O) -> Result<Self> {
         match described.checked() {
@@ -69,7 +69,7 @@ impl<O> Tensor<O> {
         self.described.address
     }
 
-    /// How many elements; one at least.
+    /// The number of elements, at least one.
     #[expect(clippy::len_without_is_empty, reason = "there is no empty one")]
     pub fn len(&self) -> usize {
         self.len
@@ -80,12 +80,12 @@ impl<O> Tensor<O> {
         self.described.dtype
     }
 
-    /// How many elements there are along each dimension.
+    /// The number of elements along each dimension.
     pub fn shape(&self) -> &[usize] {
         &self.described.shape
     }
 
-    /// How far apart they are along each dimension, in elements; none in C order.
+    /// The distance between neighbours along each dimension, in elements; `None` in C order.
     pub fn strides(&self) -> Option<&[isize]> {
         self.described.strides.as_deref()
     }
@@ -95,26 +95,26 @@ impl<O> Tensor<O> {
         self.described.place
     }
 
-    /// What keeps the elements there.
+    /// The owner that keeps the elements.
     pub fn into_inner(self) -> O {
         self.owner
     }
 
-    /// The same, kept by what holds the owner.
+    /// The same tensor, with an owner that contains this one.
     #[cfg(feature = "python")]
     pub(in crate::interop) fn map_owner<P>(self, hold: impl FnOnce(O) -> P) -> Tensor<P> {
         let Self { described, len, owner } = self;
         Tensor { described, len, owner: hold(owner) }
     }
 
-    /// A buffer of the elements, in C order; nothing is copied. Local; the
-    /// host does not wait: what is on the tensor's stream now comes before what the buffer is used for, and
-    /// what is enqueued there when the buffer is dropped comes after.
+    /// A buffer over the elements, which are in C order; nothing is copied. Local; the host does
+    /// not wait: present work on the tensor's stream comes before the buffer's uses, and work
+    /// enqueued there after the buffer is dropped comes after them.
     /// [`into_inner`](DynBuffer::into_inner) gives the owner back.
     ///
     /// # Errors
-    /// With the tensor: [`Error::NotAdoptable`] (not in C order; the other kind of device; read-only; in use),
-    /// [`Error::OtherDevice`].
+    /// With the tensor: [`Error::NotAdoptable`] (not in C order; the other kind of device;
+    /// read-only; in use), [`Error::OtherDevice`].
     #[track_caller]
     pub fn on<D: Device>(self, device: &D) -> Result<DynBuffer<D, Adopted<O>>, Failed<Self>>
     where
@@ -122,7 +122,7 @@ impl<O> Tensor<O> {
     {
         let (operation, site) = ("on", Site::caller());
         let claimed = self.claimed_by(device, true, operation, site).and_then(|used| {
-            // SAFETY: what `new` was promised; the owner goes into the allocation.
+            // SAFETY: the promise to `new`; the owner goes into the allocation.
             let allocation = unsafe { used.place.claim(device, operation, site) }?;
             Ok((allocation, used.claim))
         });
@@ -135,9 +135,9 @@ impl<O> Tensor<O> {
         }
     }
 
-    /// A buffer of elements that are in memory of NCCL's which this library gave out (`empty` of a
-    /// library's module, [`Tensor::export`]), from its start: it can back a window. Local; the host does
-    /// not wait, as in [`on`](Self::on). The memory and the owner stay for as long as the buffer, or a
+    /// A buffer over elements at the start of NCCL memory that this library allocated (`empty` of a
+    /// library's module, [`Tensor::export`]), which can back a window. Local; the host does not
+    /// wait, as in [`on`](Self::on). The memory and the owner live as long as the buffer, or a
     /// window of it.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ impl<O> Tensor<O> {
         }
     }
 
-    /// An allocation over one of ours, that one, and the claim.
+    /// An allocation over the exported one, that one, and the claim.
     fn alias<D: Device>(
         &self,
         device: &D,
@@ -169,8 +169,8 @@ impl<O> Tensor<O> {
         let bytes = self.len * self.dtype().size();
         let ours = export::find::<D::Backend>(self.address(), bytes)
             .ok_or_else(|| self.refused(operation, AdoptFault::NotNccls, site))?;
-        // SAFETY: it is so long; it goes into the owner; no buffer of ours has it, and the claim keeps
-        // other handles away.
+        // SAFETY: it is long enough; it goes into the owner; no buffer of ours has it, and the
+        // claim keeps other handles away.
         let block = unsafe { <D::Backend as Memory>::alias(ours.block(), bytes) }?;
         let allocation = Allocation::alias(place.ordinal, block, place.theirs);
         if let Some(mark) = place.after {
@@ -195,7 +195,7 @@ impl<O> Tensor<O> {
         Ok(Used { place, stream, claim })
     }
 
-    /// Where the elements are for `device`, and the stream that orders their other uses.
+    /// The elements' location for `device`, and the stream that orders their other uses.
     pub(in crate::interop) fn used_by<D: Device>(
         &self,
         device: &D,
@@ -221,14 +221,14 @@ impl<O> Tensor<O> {
         };
         let stream = match handle {
             Some(handle) if ordinal == device.ordinal() => {
-                // SAFETY: what `new` was promised.
+                // SAFETY: the promise to `new`.
                 let raw = unsafe { <D::Backend as Streams>::theirs(ordinal, handle) }?;
                 Some(Stream::adopted(device, raw, operation, site)?)
             }
             _ => None,
         };
         let after = stream.as_ref().map(Stream::mark).transpose()?;
-        // The per-thread stream is another one where the buffer may be dropped.
+        // On the thread that drops the buffer, the per-thread stream may be another one.
         let theirs = stream.as_ref().filter(|_| handle != Some(PER_THREAD));
         let theirs = theirs.map(|stream| stream.core.raw().clone());
         let start = std::ptr::with_exposed_provenance_mut(address);
