@@ -1,4 +1,4 @@
-//! all_reduce: every rank gets the reduction of all ranks' elements.
+//! `all_reduce`: every rank gets the reduction of all ranks' elements.
 
 use super::Draft;
 use crate::backend::Refusal;

@@ -1,4 +1,4 @@
-//! broadcast: every rank gets the root's elements.
+//! `broadcast`: every rank gets the root's elements.
 
 use super::Draft;
 use crate::backend::Refusal;

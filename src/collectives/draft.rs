@@ -1,6 +1,6 @@
-//! Drafts: validation that turns a call into an operation, or into the reason why not.
+//! Drafts: validation that turns a call into an operation, or into the reason for refusing it.
 //!
-//! Nothing here sends, books or waits: `On` issues a draft at once, a group records it.
+//! Nothing here sends, records or waits: `On` issues a draft at once, a group records it.
 
 use typed_nccl_plan::ir::Side;
 
@@ -12,14 +12,14 @@ use crate::error::{
 };
 use crate::{AsRank, DType, Rank, ReductionName, Result};
 
-/// A view's place, or why it has none.
+/// The location of a view, or why it has none.
 pub(crate) type View<'a, B> = Result<Span<'a, B>, BadRange>;
 
-/// What all drafts are made from.
+/// The inputs of every draft.
 pub(crate) struct Draft<'c, B: Backend> {
     core: &'c Core<B>,
     dtype: DType,
-    /// The other side's data type, where it is known at run time only.
+    /// The other side's data type, if it is known at run time only.
     other: DType,
     site: Site,
 }
@@ -38,7 +38,7 @@ impl<'c, B: Backend> Draft<'c, B> {
         Self { core, dtype, other: dtype, site }
     }
 
-    /// With the other side's data type, which must be the same.
+    /// Adds the other side's data type, which must be the same.
     #[inline]
     pub(crate) fn against(self, other: Option<DType>) -> Self {
         Self { other: other.unwrap_or(self.dtype), ..self }
@@ -145,7 +145,7 @@ impl<'c, B: Backend> Draft<'c, B> {
     }
 }
 
-/// The checks.
+/// Checks.
 impl<B: Backend> Draft<'_, B> {
     #[inline]
     pub(crate) fn call(&self, operation: impl Into<Operation>, count: usize) -> Call {
@@ -194,7 +194,7 @@ impl<B: Backend> Draft<'_, B> {
         }
     }
 
-    /// The block length of a buffer that holds one block for each rank.
+    /// The block length of a buffer that holds one block per rank.
     #[inline]
     fn block(&self, name: CollectiveName, len: usize) -> Result<usize> {
         let size = self.core.size.max(1);
@@ -220,7 +220,7 @@ impl<B: Backend> Draft<'_, B> {
         Ok(call)
     }
 
-    /// A rank that the communicator has.
+    /// Checks that a rank belongs to the communicator.
     #[inline]
     pub(crate) fn rank(&self, operation: impl Into<Operation>, rank: impl AsRank) -> Result<Rank> {
         match self.core.number(rank) {
@@ -233,7 +233,7 @@ impl<B: Backend> Draft<'_, B> {
         call.root == Some(self.core.rank)
     }
 
-    /// The buffer that only the root gives.
+    /// The buffer that only the root passes.
     fn on_root<'a>(&self, call: &Call, view: Option<View<'a, B>>) -> Result<Option<Span<'a, B>>> {
         match view {
             Some(view) => self.view(view).map(Some),

@@ -1,4 +1,4 @@
-//! gather: the root gets every rank's elements, by rank.
+//! `gather`: the root gets every rank's elements, by rank.
 
 use super::Root;
 use crate::communicator::{CanEnqueue, On, PerCall, State};

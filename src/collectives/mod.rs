@@ -7,9 +7,9 @@
 //! ([`Error::Mismatch`](crate::Error::Mismatch)) on the host backend; NCCL itself hangs or gives
 //! wrong data.
 //!
-//! Each method stands on [`Communicator`](crate::Communicator), using its own stream, on
-//! [`On`](crate::On), which is `comm.on(&stream)`, and, all but those that make a buffer, on
-//! [`Group`](crate::Group).
+//! Each method exists on [`Communicator`](crate::Communicator), for its own stream; on
+//! [`On`](crate::On), from `comm.on(&stream)`; and on [`Group`](crate::Group), except for methods
+//! that allocate a buffer.
 
 mod all_reduce;
 mod broadcast;

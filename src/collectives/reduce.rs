@@ -1,4 +1,4 @@
-//! reduce: the root gets the reduction of all ranks' elements.
+//! `reduce`: the root gets the reduction of all ranks' elements.
 
 use super::Root;
 use crate::communicator::{CanEnqueue, On, PerCall, State};

@@ -2,7 +2,7 @@
 
 use crate::{AsRank, Rank};
 
-/// What only the root gives: its buffer on the root, the root's rank elsewhere.
+/// The buffer on the root, and the root's rank elsewhere.
 ///
 /// ```
 /// # use typed_nccl::{Communicator, Device, Result, Root};
@@ -30,7 +30,7 @@ impl<X> Root<X> {
         Self::There(Rank::kept(root))
     }
 
-    /// The buffer, on the root; and the root.
+    /// The root's buffer, if this rank is the root, and the root's rank.
     pub(crate) fn split(self, own: Rank) -> (Option<X>, Rank) {
         match self {
             Self::Here(buffer) => (Some(buffer), own),
@@ -38,7 +38,7 @@ impl<X> Root<X> {
         }
     }
 
-    /// This rank, if it has the buffer, else rank `root`: for code that all ranks share.
+    /// This rank if it has the buffer, else rank `root`: for code that all ranks share.
     pub fn here_or_at(buffer: Option<X>, root: impl AsRank) -> Self {
         buffer.map_or_else(|| Self::at(root), Self::Here)
     }

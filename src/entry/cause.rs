@@ -1,26 +1,27 @@
-//! Where a rank's failure comes from: from the rank itself, or from what another one did.
+//! Attributes a rank's failure to the rank itself or to another one.
 //!
-//! Ranks fail together, and in any order: one that waits for another may have ended before that one has
-//! returned its error. So the first cause is not who ended first, but who was not told of anybody else.
+//! Ranks fail together and in any order: a rank that waits for another may end before that one has
+//! returned its error. So the first cause is not the rank that ended first, but the one that had
+//! not been told of another's failure.
 
 use std::any::Any;
 
 use crate::error::{Error, Heard};
 use crate::unwind;
 
-/// Where a rank's failure comes from. The least tells most.
+/// The origin of a rank's failure. Lesser values are better evidence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Origin {
-    /// From the rank itself.
+    /// The rank itself.
     Own,
-    /// From the rank itself or from another one.
+    /// The rank itself or another one.
     Unsure,
-    /// From another rank.
+    /// Another rank.
     Others,
 }
 
 impl Origin {
-    /// Of an error that `rank` returned which had been told so much.
+    /// The origin of an error that `rank` returned after it had been told this much.
     pub(super) fn of_error<E: 'static>(error: &E, rank: usize, heard: Heard) -> Self {
         match (error as &dyn Any).downcast_ref::<Error>() {
             Some(error) => Self::of(error, rank, heard),
@@ -30,14 +31,14 @@ impl Origin {
 
     fn of(error: &Error, rank: usize, heard: Heard) -> Self {
         match error {
-            // It may stand for one of ours.
+            // A foreign error may stand for one of ours.
             Error::Other(other) => {
                 let ours = other.source.downcast_ref();
                 ours.map_or_else(|| Self::after(heard), |ours| Self::of(ours, rank, heard))
             }
-            // Whatever its reason, somebody wanted it.
+            // Whatever the reason, it was deliberate.
             Error::Abort(_) => Self::after(heard),
-            // NCCL may have seen that a peer is gone before we were told.
+            // NCCL may have noticed a lost peer before we were told.
             Error::NcclFailed(_) => Self::Unsure.max(Self::after(heard)),
             Error::InitFailed(failed) => {
                 let is_one = failed.ranks.iter().any(|named| named.index() == rank);
@@ -47,7 +48,7 @@ impl Origin {
         }
     }
 
-    /// Of whatever comes from who was told so much.
+    /// The origin of any failure after this much was told.
     pub(super) fn after(heard: Heard) -> Self {
         match heard {
             Heard::Nothing => Self::Own,
@@ -56,8 +57,9 @@ impl Origin {
         }
     }
 
-    /// Of a panic on a thread that was told this. One that says no more than that (`unwrap`, `expect`)
-    /// comes from there; any other, a failed assertion say, is a bug of its own.
+    /// The origin of a panic on a thread that was told this. A panic that only repeats it
+    /// (`unwrap`, `expect`) comes from there; any other, such as a failed assertion, is a bug of
+    /// its own.
     pub(super) fn of_panic(panic: &(dyn Any + Send), told: Option<&Error>) -> Self {
         let of = |told: &Error| unwind::message(panic).ends_with(&format!(": {told}"));
         told.filter(|told| of(told)).map_or(Self::Own, |told| Self::after(told.heard()))

@@ -1,4 +1,4 @@
-//! The seat that a launcher gives this process.
+//! Seats from a launcher.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,18 +8,18 @@ use crate::launcher::{self, Found, Place, Variables};
 use crate::{Result, Seat};
 
 impl Seat {
-    /// The seat that a launcher gives this process: torchrun, Slurm's srun, the mpirun of Open MPI, MPICH,
-    /// Intel MPI or MVAPICH, Flux, PALS, or our own (`TYPED_NCCL=cuda`, with [`launch!`](crate::launch)).
-    /// What was recognised is logged. Asked again, it gives a seat of the next communicator of the same
-    /// ranks, so all ask equally often.
+    /// The seat that a launcher gives this process: torchrun, Slurm's srun, the mpirun of Open MPI,
+    /// MPICH, Intel MPI or MVAPICH, Flux, PALS, or our own (`TYPED_NCCL=cuda`, with
+    /// [`launch!`](crate::launch)). The recognised launcher is logged. Each further call gives a
+    /// seat of the next communicator of the same ranks, so all ranks must call it equally often.
     ///
-    /// `TYPED_NCCL_ADDRESS=host:port` says where rank 0 listens if the launcher does not; the error asks for
-    /// it. docs/cluster.md has a complete command line for each launcher.
+    /// `TYPED_NCCL_ADDRESS=host:port` is the address where rank 0 listens, if the launcher sets
+    /// none; the error asks for it. docs/cluster.md has a complete command line for each launcher.
     ///
     /// # Errors
-    /// [`Error::BadLaunch`](crate::Error::BadLaunch): no launcher, half of one's variables, two that
-    /// disagree, numbers that are none, a rank that is not below the size, or no address;
-    /// [`Error::InitFailed`](crate::Error::InitFailed) as for [`tcp`](Self::tcp).
+    /// [`Error::BadLaunch`](crate::Error::BadLaunch): no launcher, an incomplete set of variables,
+    /// two launchers that disagree, values that are not numbers, a rank that is not below the size,
+    /// or no address; [`Error::InitFailed`](crate::Error::InitFailed) as for [`tcp`](Self::tcp).
     pub fn from_env() -> Result<Self> {
         let variables = Variables::here();
         match launcher::find(&variables)? {
@@ -28,9 +28,9 @@ impl Seat {
         }
     }
 
-    /// The seat that was found.
+    /// The seat for a recognised launcher.
     pub(super) fn of(found: &Found, variables: &Variables) -> Result<Self> {
-        /// How many seats this process has had.
+        /// How many seats this process has taken.
         static BEFORE: AtomicU64 = AtomicU64::new(0);
         let launched = &found.launched;
         let (rank, size) = (launched.rank as usize, launched.size);

@@ -1,4 +1,4 @@
-//! One program, wherever it finds itself.
+//! Runs one program in whatever environment it is started.
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
@@ -20,28 +20,29 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// | `program` | 4 host ranks, threads of this process |
 /// | `TYPED_NCCL=host:8 program` | 8 of them |
 /// | `TYPED_NCCL=cuda program` | one process for each GPU of this machine; `cuda:2` for GPUs 0 and 1 |
-/// | `TYPED_NCCL=cuda:2,survive program` | the same, and one that fails does not end the others; `host:8,survive` and `cuda-threads:2,survive` too |
+/// | `TYPED_NCCL=cuda:2,survive program` | the same, and a rank that fails does not end the others; `host:8,survive` and `cuda-threads:2,survive` too |
 /// | `TYPED_NCCL=cuda-threads:2 program` | GPUs 0 and 1, threads of this process |
 /// | `torchrun --no-python .. program`, `srun .. program`, `mpirun .. program` | this process is one rank, on its own GPU |
 ///
-/// The body is generic over its device, since it is compiled for the host and for GPUs. One for host
-/// devices alone runs by [`Host::spmd`].
-/// `launch!(body, config)` gives the communicator a [`CommConfig`](crate::CommConfig), a deadline
-/// for instance. The body's error is ours or one that ours converts into, such as anyhow's. For tests use
-/// [`spmd`](crate::spmd), whose number of ranks is its argument.
+/// The body is generic over its device, since it is compiled for the host and for GPUs; for host
+/// devices alone, use [`Host::spmd`]. `launch!(body, config)` configures the communicator with a
+/// [`CommConfig`](crate::CommConfig), such as a deadline. The body's error is ours or one that ours
+/// converts into, such as anyhow's. In tests use [`spmd`](crate::spmd), which takes the number of
+/// ranks as an argument.
 ///
-/// With `TYPED_NCCL=cuda` this process starts the ranks: the same program with the same arguments, once
-/// for each GPU. It puts each rank before the lines that it prints, passes signals on, ends the other
-/// ranks when one fails, names the one that failed first, and ends with its exit code: that is the one
-/// whose failure no other rank caused, whichever ended first. What stands after `launch!` runs in the ranks
-/// alone. They read nothing from standard input.
+/// With `TYPED_NCCL=cuda` this process starts the ranks: the same program with the same arguments,
+/// once for each GPU. It prefixes each line that they print with the rank, passes signals on, and
+/// ends the other ranks when one fails. It names the rank whose failure no other rank caused,
+/// whichever ended first, and ends with that rank's exit code. Code after `launch!` runs only in
+/// the ranks. Ranks have no standard input.
 ///
-/// With `,survive` the others go on when a rank fails, for programs that
-/// [recover](crate::Communicator::recover): standard error says which rank has failed, and the program ends
-/// well if one of the others did. Threads go on without it too; there it is `launch!` that gives `Ok`.
+/// With `,survive` the other ranks continue when one fails, for programs that
+/// [recover](crate::Communicator::recover): standard error names the failed rank, and the program
+/// succeeds if one of the others did. Threads always continue; for them the option makes `launch!`
+/// return `Ok`.
 ///
-/// Which GPU is a process's own: the one that its local rank numbers, or the only one that it sees.
-/// docs/cluster.md has a complete command line for each launcher.
+/// A process uses the GPU at its local rank, or the only one that it sees. docs/cluster.md has a
+/// complete command line for each launcher.
 ///
 /// ```
 /// use typed_nccl::{Communicator, Result, World, launch};
@@ -72,10 +73,11 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// ```
 ///
 /// # Errors
-/// The first cause of the body's: a rank that fails because another one did is not it; [`Error::SizeVariable`](crate::Error::SizeVariable) and
-/// [`Error::BadLaunch`](crate::Error::BadLaunch) for what the environment says,
-/// [`Error::NoDriver`](crate::Error::NoDriver) and [`Error::NoSuchDevice`](crate::Error::NoSuchDevice) for GPUs
-/// that are not there.
+/// The first cause among the bodies' errors, not one that another rank's failure caused;
+/// [`Error::SizeVariable`](crate::Error::SizeVariable) and
+/// [`Error::BadLaunch`](crate::Error::BadLaunch) for the environment,
+/// [`Error::NoDriver`](crate::Error::NoDriver) and
+/// [`Error::NoSuchDevice`](crate::Error::NoSuchDevice) for missing GPUs.
 #[macro_export]
 macro_rules! launch {
     ($body:expr $(,)?) => {
@@ -86,14 +88,14 @@ macro_rules! launch {
     };
 }
 
-/// Where the ranks are that have GPUs; the host's own device in builds without them, to compile the body
-/// once more for nothing.
+/// The device of ranks with GPUs. Builds without GPUs use the host device, so the body is not
+/// compiled a second time.
 #[cfg(feature = "cuda")]
 pub(super) type OnGpu = crate::Cuda<AnyDevice>;
 #[cfg(not(feature = "cuda"))]
 pub(super) type OnGpu = Host<AnyDevice>;
 
-/// What `launch!` expands to.
+/// The expansion of `launch!`.
 pub fn launch<E: From<Error> + Display + Send + 'static>(
     config: CommConfig,
     host: impl Fn(Communicator<Host<AnyDevice>>) -> Result<(), E> + Sync,
@@ -121,16 +123,17 @@ pub fn launch<E: From<Error> + Display + Send + 'static>(
     }
 }
 
-/// Says which rank has failed, where the others go on and nobody else would. A panic says so itself.
+/// Reports which rank failed if the others continue, since nothing else would. A panic reports
+/// itself.
 fn told<E: Display>(rank: Rank, others: Others, outcome: Result<(), E>) -> Result<(), E> {
     if let (Err(error), Others::GoOn) = (&outcome, others) {
-        // Who reads it may be gone.
+        // The reader may be gone.
         let _ = writeln!(io::stderr(), "typed-nccl: rank {rank} failed: {error}; the others go on");
     }
     outcome
 }
 
-/// What the ranks of this process come to.
+/// The result of this process's ranks.
 fn ended<E>(outcome: Outcome<(), E>, others: Others) -> Result<(), E> {
     match others {
         Others::End => outcome.all(),
@@ -139,15 +142,15 @@ fn ended<E>(outcome: Outcome<(), E>, others: Others) -> Result<(), E> {
     .map(drop)
 }
 
-/// Which ranks there are to be.
+/// The requested ranks.
 #[derive(Debug)]
 enum Ranks {
-    /// Threads, on the host.
+    /// Threads on the host.
     Host(usize, Others),
     /// Threads, each with a GPU.
     #[cfg(feature = "cuda")]
     CudaThreads(usize, Others),
-    /// Processes that this one starts, on so many GPUs or on all.
+    /// Processes to start, on this many GPUs or on all.
     #[cfg(feature = "cuda")]
     Cuda(Option<usize>, Others),
     /// This process.
@@ -155,7 +158,7 @@ enum Ranks {
     This(launcher::Found),
 }
 
-/// How many ranks without being told.
+/// The number of ranks by default.
 const DEFAULT: usize = 4;
 
 fn asked(variables: &Variables) -> Result<Ranks> {
@@ -165,7 +168,7 @@ fn asked(variables: &Variables) -> Result<Ranks> {
     };
     let ranks = parse(value)?;
     match found {
-        // What is asked for counts, even if a launcher's variables make no sense.
+        // An explicit request counts, even if a launcher's variables make no sense.
         Ok(Some(found)) if found.launched.size > 1 => {
             let asked = format!("TYPED_NCCL={value}");
             Err(LaunchFault::Copies { launched: found.launched, asked }.into())
@@ -284,7 +287,7 @@ mod tests {
         for word in ["RANK", "rank 1 of 2", "TYPED_NCCL=host:8", "`launch!`"] {
             assert!(error.contains(word), "{error}");
         }
-        // A shell of one task, and a variable that is there for another reason.
+        // A shell with one task, and a variable that is set for another reason.
         let shell = rank.replace("RANK=1", "RANK=0").replace("SIZE=2", "SIZE=1");
         for lines in [shell.as_str(), "RANK=1"] {
             assert!(matches!(

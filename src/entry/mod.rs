@@ -1,4 +1,4 @@
-//! How a program gets its ranks.
+//! The ways in which a program gets its ranks.
 
 mod cause;
 mod from_env;

@@ -1,4 +1,4 @@
-//! The seats of an MPI communicator's ranks.
+//! Seats from an MPI communicator.
 
 use mpi::traits::{Communicator, Root as _};
 
@@ -6,9 +6,9 @@ use crate::error::{Error, InitFailed};
 use crate::{Rank, Result, Seat, UniqueId};
 
 impl Seat {
-    /// This process's seat among those of an MPI communicator, `MPI_COMM_WORLD` or a part of it: the same
-    /// rank, and the same size. All of its processes must call it; the host waits for them in
-    /// `MPI_Bcast`, and not for longer. MPI is not used afterwards.
+    /// This process's seat, with its rank and size in an MPI communicator: `MPI_COMM_WORLD` or a
+    /// part of it. All of its processes must call it; the host waits for them only in `MPI_Bcast`.
+    /// MPI is not used afterwards.
     ///
     /// ```no_run
     /// use typed_nccl::{Cuda, Result, Seat};
@@ -21,11 +21,11 @@ impl Seat {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InitFailed`]: rank 0 cannot listen, told on every rank; else as
+    /// [`Error::InitFailed`]: rank 0 cannot listen, reported on every rank; else as
     /// [`with_id`](Self::with_id).
     pub fn mpi<C: Communicator>(world: &C) -> Result<Self> {
         let (rank, size) = (index(world.rank()), index(world.size()));
-        // All zero if rank 0 has no id: the others must not wait for one.
+        // All zeros if rank 0 has no id, since the others must not wait for one.
         let mut bytes = [0; 128];
         let own = (rank == 0).then(UniqueId::new);
         if let Some(Ok(id)) = &own {

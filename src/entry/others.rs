@@ -1,10 +1,10 @@
-//! What becomes of the other ranks when one fails.
+//! What happens to the other ranks when one fails.
 
-/// What becomes of them.
+/// What happens to the other ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Others {
     /// They end too.
     End,
-    /// They know how to go on without it.
+    /// They continue without it.
     GoOn,
 }

@@ -1,4 +1,4 @@
-//! What each rank of `spmd` starts from.
+//! The starting point of each rank of `spmd`.
 
 use crate::{CommConfig, Communicator, Device, Rank, Result, Seat};
 
@@ -29,7 +29,7 @@ impl<D: Device> Place<D> {
         &self.device
     }
 
-    /// Connects to the other ranks, all of which must; see [`Seat::init`].
+    /// Connects to the other ranks, all of which must call it; see [`Seat::init`].
     ///
     /// # Errors
     /// As there.
@@ -38,7 +38,7 @@ impl<D: Device> Place<D> {
         self.seat.init(self.device)
     }
 
-    /// The same with a configuration, alike on all ranks: a deadline, more signals.
+    /// [`init`](Self::init) with a configuration, the same on all ranks: a deadline, more signals.
     ///
     /// ```
     /// use typed_nccl::{CommConfig, Host, Result, spmd};

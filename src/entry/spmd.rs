@@ -15,10 +15,11 @@ use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
 ///
-/// Each rank's device has a type of its own, so a buffer cannot wander from one rank to another.
-/// The first cause is returned: a rank that fails because another one did is not it, whichever of them ends
-/// first. A panic in a rank is resumed here, unless it only unwraps what another rank caused. The other ranks are told of the error that a rank returns, or of its panic.
-/// [`Host::spmd`] is the same with a value from each rank.
+/// Each rank's device has a unique type, so a buffer cannot move from one rank to another. Returns
+/// the first cause of a failure, not an error that another rank's failure caused, whichever rank
+/// ends first. A panic in a rank is resumed here, unless it only unwraps an error that another rank
+/// caused. The other ranks are told of a rank's error or panic. [`Host::spmd`] also returns a value
+/// from each rank.
 ///
 /// ```
 /// use typed_nccl::{Host, Result, Sum, spmd};
@@ -35,8 +36,8 @@ use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
 /// ```
 ///
 /// # Errors
-/// The first cause; [`Error::BadLaunch`] in a process that a launcher started as one rank of several:
-/// there, use [`launch!`](crate::launch) or [`Seat::from_env`].
+/// The first cause; [`Error::BadLaunch`] in a process that a launcher started as one rank of
+/// several: use [`launch!`](crate::launch) or [`Seat::from_env`] there.
 pub fn spmd<F: DeviceFamily>(
     n: usize,
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()> + Sync,
@@ -75,9 +76,9 @@ impl Host {
 
 #[cfg(feature = "cuda")]
 impl crate::Cuda {
-    /// [`spmd`] on GPUs 0 to `n` - 1, with a value from each rank, by rank, and an error type of your
-    /// own. Where `NCCL_MULTI_RANK_GPU_ENABLE=1` is set (NCCL 2.30.3 and later) there may be more ranks than
-    /// GPUs: they take them in turn.
+    /// [`spmd`] on GPUs 0 to `n` - 1, with a value from each rank, by rank, and an error type of
+    /// your own. If `NCCL_MULTI_RANK_GPU_ENABLE=1` is set (NCCL 2.30.3 and later) there may be more
+    /// ranks than GPUs, which are then assigned in turn.
     ///
     /// # Errors
     /// The first cause; [`Error::NoDriver`], [`Error::NoSuchDevice`].
@@ -111,10 +112,10 @@ impl Host<AnyDevice> {
     }
 }
 
-/// Refuses to run all ranks in a process that a launcher started as one rank of several: each of those
-/// would run all of them.
+/// Refuses to run all ranks in a process that a launcher started as one rank of several, since each
+/// process would run all of them.
 fn alone(what: &str) -> Result<()> {
-    // Variables that do not read are for who asks for a rank.
+    // Unreadable variables matter only to code that asks for a rank.
     match launcher::find(&Variables::here()) {
         Ok(Some(found)) if found.launched.size > 1 => {
             let asked = format!("`{what}`");
@@ -124,18 +125,19 @@ fn alone(what: &str) -> Result<()> {
     }
 }
 
-/// Why a rank did not succeed.
+/// The failure of a rank.
 enum Cause<E> {
     Panic(Box<dyn Any + Send>),
     Error(E),
 }
 
-/// Which of several failures tells most: the least. A panic is a bug, which an error may not hide.
+/// Orders several failures: the least is the best evidence. A panic is a bug that an error must not
+/// hide.
 type Weight = (Origin, bool, usize);
 
-/// The failures of ranks.
+/// The failures of the ranks.
 struct Failures<E> {
-    /// The one that tells most.
+    /// The best evidence so far.
     first: Mutex<Option<(Weight, Cause<E>)>>,
     /// How many there are.
     count: AtomicUsize,
@@ -146,7 +148,7 @@ impl<E> Failures<E> {
         Self { first: Mutex::new(None), count: AtomicUsize::new(0) }
     }
 
-    /// How much a failure tells that there is now: before other ranks can fail because of it.
+    /// Weighs a failure now, before other ranks can fail because of it.
     fn weigh(&self, origin: Origin, is_error: bool) -> Weight {
         (origin, is_error, self.count.fetch_add(1, Relaxed))
     }
@@ -158,7 +160,7 @@ impl<E> Failures<E> {
             false => Some((weight, cause)),
         };
         drop(first);
-        // The program's own error, or what it panicked with: its drop may do anything.
+        // Dropping the program's error or panic payload may run any code.
         drop(other);
     }
 
@@ -167,9 +169,9 @@ impl<E> Failures<E> {
     }
 }
 
-/// What became of the ranks of one process.
+/// The results of the ranks of one process.
 pub(super) struct Outcome<R, E> {
-    /// Of those that ended well, by rank.
+    /// Values of the ranks that succeeded, by rank.
     values: Vec<R>,
     first: Option<Cause<E>>,
 }
@@ -184,7 +186,7 @@ impl<R, E> Outcome<R, E> {
         }
     }
 
-    /// The values of those that ended well, or, if none did, the first cause.
+    /// The values of the ranks that succeeded, or, if none did, the first cause.
     pub(super) fn any(self) -> Result<Vec<R>, E> {
         if self.values.is_empty() { self.all() } else { Ok(self.values) }
     }
@@ -225,7 +227,7 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
     Ok(Outcome { values: values.into_iter().flatten().collect(), first: failures.first() })
 }
 
-/// How much the failure of a rank tells, on its thread.
+/// Weighs the failure of a rank, on its thread.
 fn weighed<E: 'static>(failures: &Failures<E>, failure: &Failure<'_, E>, rank: Rank) -> Weight {
     let told = was_told();
     let heard = told.as_ref().map_or(Heard::Nothing, Error::heard);

@@ -1,4 +1,4 @@
-//! Ranks in processes of their own: starting them, and being one of them.
+//! Ranks as separate processes: starting them, and being one.
 
 use std::fmt::Display;
 use std::panic::resume_unwind;
@@ -40,7 +40,7 @@ pub(super) fn this_rank<E: From<Error> + Display + 'static>(
     communicator::body(run, tell).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Starts a process for each GPU, this program again, and ends with them. Returns if it cannot.
+/// Starts this program again as one process per GPU, and exits with them. Returns if it cannot.
 #[cfg(unix)]
 pub(super) fn ranks(asked: Option<usize>, others: Others) -> Error {
     match unix::commands(asked) {
@@ -118,7 +118,7 @@ mod unix {
         }
     }
 
-    /// What nobody else knows: 32 bytes.
+    /// A secret of 32 random bytes.
     fn secret() -> io::Result<String> {
         let mut bytes = [0; 32];
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -1,5 +1,5 @@
-//! What this process tells the launcher that started it: where its failure comes from, as soon as it is
-//! known. How it ends is the system's to tell.
+//! Reports to the launcher that started this process where its failure comes from, as soon as that
+//! is known. The system reports how it ends.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ struct Tells {
 
 static OWN: Mutex<Option<Tells>> = Mutex::new(None);
 
-/// A rank's body begins: what this process is told counts from here on.
+/// A rank's body begins: failures that this process is told of count from here on.
 pub(super) fn begin() {
     let mut own = OWN.lock();
     if own.is_none() {
@@ -34,7 +34,8 @@ pub(super) fn begin() {
     }
 }
 
-/// The body of this rank fails. The process is one rank: what any thread of it was told counts.
+/// The body of this rank fails. The process is one rank, so whatever any of its threads was told
+/// counts.
 pub(super) fn fail<E: 'static>(failure: &Failure<'_, E>, rank: usize) {
     let mut own = OWN.lock();
     let Some(tells) = &mut *own else { return };
@@ -46,11 +47,11 @@ pub(super) fn fail<E: 'static>(failure: &Failure<'_, E>, rank: usize) {
     tells.say(Word { origin, code: Some(code) });
 }
 
-/// What Rust's `main` ends with that returns an error, or panics.
+/// The exit codes of a Rust `main` that returns an error or panics.
 const ERROR: u8 = 1;
 const PANIC: u8 = 101;
 
-/// A thread was told this, or goes on.
+/// A thread was told this, or continues.
 fn hear(heard: Heard) {
     let mut own = OWN.lock();
     let Some(tells) = own.as_mut().filter(|tells| tells.last.code.is_none()) else { return };
@@ -65,25 +66,25 @@ impl Tells {
     fn say(&mut self, word: Word) {
         if word != self.last {
             self.last = word;
-            // A launcher that is gone has nobody to tell.
+            // The launcher may be gone.
             let _ = self.pipe.write_all(word.to_string().as_bytes());
         }
     }
 }
 
-/// The pipe with which this process was started, if it was. It is not passed on to what this process
-/// starts, which may have the variable: so the pipe's number is compared.
+/// The pipe that this process was started with, if any. Children do not inherit it, but may inherit
+/// the variable, so the pipe's number is compared.
 fn pipe() -> Option<File> {
     let given = std::env::var(TELLS).ok()?;
     let (given, number) = given.split_once(':')?;
     let given: RawFd = given.parse().ok()?;
-    // SAFETY: a system call on numbers. If the number is no file's, or another's, the copy is none, or is
-    // looked at and closed.
+    // SAFETY: a system call on numbers. If the number is not an open file, the copy fails; if it is
+    // another file, the copy is inspected and closed.
     let copy = unsafe { libc::fcntl(given, libc::F_DUPFD_CLOEXEC, 3) };
     if copy < 0 {
         return None;
     }
-    // SAFETY: it was made here and is nobody else's.
+    // SAFETY: it was made here, and nobody else has it.
     let pipe = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
     let number: u64 = number.parse().ok()?;
     if pipe.metadata().ok()?.ino() != number {

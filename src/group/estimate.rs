@@ -1,4 +1,4 @@
-//! Estimates: how long a group would take.
+//! Estimates the duration of a group.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::{Communicator, Device, Result, World, unwind};
 const OPERATION: &str = "estimate";
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// How long a group of collectives would take, as NCCL's own tuning sees it; nothing of the group is
-    /// issued, and no memory is touched. All ranks call it with the same collectives; the host waits for
-    /// them. NCCL: `ncclGroupSimulateEnd`, 2.22.3, which connects the ranks as a first use of the
-    /// collectives would. On one rank nothing takes time.
+    /// Estimates how long a group of collectives would take, according to NCCL's tuning. Nothing of
+    /// the group is issued, and no memory is touched. All ranks call it with the same collectives;
+    /// the host waits for them. NCCL: `ncclGroupSimulateEnd`, 2.22.3, which connects the ranks as a
+    /// first use of the collectives would. With one rank the result is zero.
     ///
     /// ```no_run
     /// # use typed_nccl::{Buffer, Communicator, Result, Sum, World};
@@ -26,11 +26,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// ```
     ///
     /// # Errors
-    /// The closure's own; a refusal of an operation in it. [`Error::ValueMismatch`] on the other ranks then,
-    /// and where they record other collectives; the communicator is unharmed. [`Error::Unsupported`]: the
-    /// host backend, which knows no times; an older NCCL, or one that gives no time; a communicator that
-    /// another library made; transfers and one-sided operations, of which NCCL estimates nothing. A lost
-    /// peer; a passed deadline.
+    /// The closure's own; a refusal of an operation in it. [`Error::ValueMismatch`] on the other
+    /// ranks in that case, and if ranks record different collectives; the communicator is unharmed.
+    /// [`Error::Unsupported`]: the host backend, which has no model of time; an older NCCL, or one
+    /// that returns no time; a communicator that another library made; transfers and one-sided
+    /// operations, which NCCL does not estimate. A lost peer; a passed deadline.
     #[track_caller]
     pub fn estimate<'e>(
         &'e mut self,
@@ -70,7 +70,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-/// The same of all ranks, whose calls were compared.
+/// Estimates for all ranks, whose calls were compared.
 pub(crate) fn estimate_all<B: Backend>(mut parts: Vec<Part<'_, B>>) -> Result<Duration> {
     for part in &mut parts {
         part.check()?;
@@ -93,14 +93,14 @@ fn mismatch(rank: crate::Rank, found: String) -> Error {
 }
 
 impl<W: World> Group<'_, W> {
-    /// What was recorded, in words that are the same on all ranks: collectives, and nothing else.
+    /// The recorded collectives in canonical words, equal on all ranks; refuses other operations.
     fn collectives(&mut self) -> Result<Vec<String>> {
         self.check()?;
         self.lists.ops.iter().map(essence).collect()
     }
 }
 
-/// A collective in words; what is none is refused.
+/// A collective in words; refuses other operations.
 fn essence<B: Backend>(op: &Op<'_, B>) -> Result<String> {
     match op {
         Op::Collective(collective) => {

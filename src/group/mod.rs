@@ -1,14 +1,14 @@
 //! Groups: record, then issue.
 //!
-//! The closure records operations; nothing is sent while it runs. When it has returned, all of them
-//! are validated, and then they are issued in one stretch in which no code of the program runs. One
-//! bad argument refuses the whole group. A closure that returns an error or panics issues nothing, and
-//! nobody knows what it would have recorded: the ranks cannot stay in step, so it poisons the
-//! communicator too.
+//! The closure records operations; nothing is sent while it runs. After it returns, all of them are
+//! validated and then issued in one stretch without running code of the program. One bad argument
+//! refuses the whole group. A closure that returns an error or panics issues nothing, and also
+//! poisons the communicator: what it would have recorded is unknown, so the ranks cannot stay in
+//! step.
 //!
-//! A group is a bag, not a sequence: one-sided operations come first, in program order, then the
+//! A group is a bag, not a sequence. One-sided operations come first, in program order, then the
 //! collectives, then the transfers, which all proceed together. An operation must not depend on
-//! another of its own group; the borrows see to it for buffers.
+//! another of its own group; for buffers the borrows ensure it.
 
 mod estimate;
 mod several;
@@ -25,14 +25,14 @@ use crate::communicator::{AsConfigured, CallConfig, CanEnqueue, Health, On, PerC
 use crate::error::{Abort, Error, Site};
 use crate::{Communicator, Device, Rank, Result, Stream, World, unwind};
 
-/// Records the operations of a group; `comm.group(|g| ..)` hands it out, and helpers take
-/// `&mut Group<'_, W>`.
+/// Records the operations of a group. `comm.group(|g| ..)` passes it to the closure; helper
+/// functions take `&mut Group<'_, W>`.
 ///
 /// Operands are `&buffer` and `&mut buffer`, or views by value ([`RecordRead`](crate::RecordRead),
-/// [`RecordWrite`](crate::RecordWrite)), and stay borrowed until the group is issued: one buffer cannot
-/// be sent and received in one group.
+/// [`RecordWrite`](crate::RecordWrite)). They stay borrowed until the group is issued, so one
+/// buffer cannot be both sent and received in one group.
 ///
-/// `C` says whether its collectives are [configured](Self::with) for the call.
+/// `C` says whether its collectives are [configured](Self::with) per call.
 pub struct Group<'e, W: World, C = AsConfigured> {
     pub(crate) on: On<'e, W>,
     lists: Lists<'e, <W::Device as Device>::Backend>,
@@ -40,7 +40,7 @@ pub struct Group<'e, W: World, C = AsConfigured> {
     config: C,
 }
 
-/// A group's operations, and the same as refusals.
+/// A group's operations, and the refusals to send instead.
 pub(crate) struct Lists<'e, B: Backend> {
     pub(crate) ops: Vec<Op<'e, B>>,
     pub(crate) refusals: Vec<Refusal>,
@@ -55,7 +55,7 @@ impl<B: Backend> Lists<'_, B> {
     pub(crate) fn recycle<'f>(mut self) -> Lists<'f, B> {
         self.ops.clear();
         self.refusals.clear();
-        // Nothing is left to map; the standard library reuses the allocation.
+        // Nothing is left to map, so the standard library reuses the allocation.
         let ops = self.ops.into_iter().map_while(|_| None).collect();
         Lists { ops, refusals: self.refusals }
     }
@@ -77,12 +77,12 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
         self.on.core.size
     }
 
-    /// The rank `offset` places further on the ring of ranks.
+    /// The rank `offset` places ahead on the ring of ranks.
     pub fn ring(&self, offset: isize) -> Rank {
         self.rank().ring(offset, self.size())
     }
 
-    /// Records a draft. Every operation is recorded, good or bad: the others count on all of them.
+    /// Records a draft, valid or not: the other ranks expect every operation.
     pub(crate) fn record(
         &mut self,
         refusal: impl Into<Option<Refusal>>,
@@ -102,7 +102,7 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
         Ok(())
     }
 
-    /// Records that operations are refused, all of them for one reason.
+    /// Records that operations are refused, all for one reason.
     pub(crate) fn refuses(
         &mut self,
         refusals: impl IntoIterator<Item = Refusal>,
@@ -120,7 +120,7 @@ impl<'e, W: World> Group<'e, W> {
         Self { on, lists, error: None, config: AsConfigured }
     }
 
-    /// Records collectives that are configured for the call: see [`Communicator::with`].
+    /// Configures collectives of the group: see [`Communicator::with`].
     ///
     /// ```
     /// # use typed_nccl::{Buffer, CallConfig, Communicator, Ctas, Result, Sum, World};
@@ -142,12 +142,12 @@ impl<'e, W: World> Group<'e, W> {
         WithConfig { group: self, configured }
     }
 
-    /// Why it cannot be issued, if it cannot.
+    /// Fails if it cannot be issued.
     fn check(&mut self) -> Result<()> {
         self.error.take().map_or_else(|| self.on.core.can_be_one(&self.lists.ops), Err)
     }
 
-    /// Books all of it as refused.
+    /// Records all of it as refused.
     fn refuse(self, error: Error) -> Error {
         let Self { on, lists, .. } = self;
         let error = on.core.refuse(&lists.refusals, error);
@@ -155,7 +155,7 @@ impl<'e, W: World> Group<'e, W> {
         error
     }
 
-    /// Issues what has been checked.
+    /// Issues operations that were checked.
     fn issue_checked(self) -> Result<()> {
         let Self { on, mut lists, .. } = self;
         let issued = match lists.ops.is_empty() {
@@ -174,18 +174,18 @@ impl<'e, W: World> Group<'e, W> {
         }
     }
 
-    /// The same without its world.
+    /// Erases the world's type.
     pub(crate) fn into_part(self) -> Part<'e, <W::Device as Device>::Backend> {
         let Self { on, lists, error, config: AsConfigured } = self;
         Part { core: on.core, stream: on.stream, lists, error }
     }
 }
 
-/// Records the collectives of a group that are configured for the call: [`Group::with`] gives it.
+/// Records configured collectives of a group, from [`Group::with`].
 #[must_use = "the configuration is that of the calls that are recorded through this"]
 pub struct WithConfig<'g, 'e, W: World> {
     group: &'g mut Group<'e, W>,
-    /// Has the group's lists meanwhile.
+    /// Holds the group's lists in the meantime.
     configured: Group<'e, W, &'e CallConfig>,
 }
 
@@ -229,12 +229,12 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
-    /// A closure that returns an error or panics poisons the communicator: nobody knows what it would have
-    /// recorded. What can fail is best done before. An operation with bad arguments is no such error: it
-    /// is recorded, and refused when the closure has returned.
+    /// A closure that returns an error or panics poisons the communicator, since what it would have
+    /// recorded is unknown; do fallible work before. An operation with bad arguments is not such an
+    /// error: it is recorded, and refused after the closure returns.
     ///
     /// # Errors
-    /// The closure's own; the first refusal of an operation in it, in which case none is issued.
+    /// The closure's own; the first refusal of an operation in it, in which case nothing is issued.
     #[track_caller]
     pub fn group<'e, R, E: From<Error>>(
         &'e mut self,
@@ -272,15 +272,15 @@ pub(crate) fn run<'e, W: World, R, E: From<Error>>(
     let value = match records {
         // Nothing is called yet: the capture fails, and the communicator is unharmed.
         true => record(&mut group).inspect_err(|_| core.fail_capture(site)),
-        // A group that another one was swapped for takes that one's communicator along.
+        // If the closure swapped groups, each keeps its own communicator.
         false => recorded(&mut group, record, site, |group| [&*core.health, &group.on.core.health]),
     }?;
     group.issue()?;
     Ok(value)
 }
 
-/// Has the closure record. What one that fails would have recorded is not known: the ranks cannot stay
-/// in step, and its communicators are given up.
+/// Runs the closure. If it fails, what it would have recorded is unknown and the ranks cannot stay
+/// in step, so its communicators are poisoned.
 fn recorded<'e, G, R, E, C: IntoIterator<Item = &'e Health>>(
     groups: &mut G,
     record: impl FnOnce(&mut G) -> Result<R, E>,

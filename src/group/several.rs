@@ -1,4 +1,4 @@
-//! Groups of several communicators: recorded together, issued as one, or refused as one.
+//! Groups of several communicators: recorded together, and issued or refused as one.
 
 use super::{Group, Lists, recorded};
 use crate::backend::{Backend, Op};
@@ -8,13 +8,13 @@ use crate::stream::StreamCore;
 use crate::{Communicator, Device, Health, Result, Stream, World};
 
 /// Issues operations of several communicators as one: they proceed together, and cost one launch.
-/// Every rank of each communicator records the same for it, in one group. The host does not wait.
-/// NCCL: `ncclGroupStart` and `ncclGroupEnd`, 2.3.
+/// For each communicator, every rank records the same operations in one group. The host does not
+/// wait. NCCL: `ncclGroupStart` and `ncclGroupEnd`, 2.3.
 ///
-/// The communicators are on one device or on several, and each uses its own stream, or another one:
-/// `(&mut comm, &stream)` in the place of `&mut comm`. In which order the communicators' operations
-/// run that are on one stream is not said, but it is the same on all ranks, so no circle of waits comes
-/// of it; the order in which they are named here does not matter.
+/// The communicators can be on one device or on several. Each uses its own stream, or another one
+/// with `(&mut comm, &stream)` in place of `&mut comm`. The order of operations of communicators
+/// that share a stream is unspecified, but the same on all ranks, so they cannot deadlock; the
+/// order of the arguments does not matter.
 ///
 /// ```
 /// # use typed_nccl::{Buffer, Communicator, Result, Sum, World, group};
@@ -31,13 +31,14 @@ use crate::{Communicator, Device, Health, Result, Stream, World};
 /// }
 /// ```
 ///
-/// A closure that returns an error or panics poisons all of the communicators: nobody knows what it would
-/// have recorded.
+/// A closure that returns an error or panics poisons all of the communicators, since what it would
+/// have recorded is unknown.
 ///
 /// # Errors
-/// The closure's own; the first refusal of an operation in it, or what one of the communicators was
-/// poisoned by. Then nothing is issued on any of them, and the other ranks of all of them are told.
-/// [`Error::Unsupported`]: communicators that another library made are not grouped with others.
+/// The closure's own; the first refusal of an operation in it, or the error that poisoned one of
+/// the communicators. In these cases nothing is issued on any of them, and the other ranks of all
+/// of them are told. [`Error::Unsupported`]: communicators that another library made cannot be
+/// grouped with others.
 #[track_caller]
 pub fn group<'e, C: Grouped<'e, Groups = G>, G, R, E: From<Error>>(
     comms: C,
@@ -57,15 +58,15 @@ pub fn group<'e, C: Grouped<'e, Groups = G>, G, R, E: From<Error>>(
     Ok(value)
 }
 
-/// What [`group`] takes: `&mut comm`, `(&mut comm, &stream)`, tuples of up to four of these, and vectors.
-/// Sealed.
+/// An argument of [`group`]: `&mut comm`, `(&mut comm, &stream)`, tuples of up to four of these,
+/// and vectors. Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be grouped",
     label = "expected `&mut` borrows of communicators, all on GPUs or all on the host",
     note = "name them by `&mut comm`, or `(&mut comm, &stream)` for another stream than its own, in a tuple of up to four or in a vector: `group((&mut tp, &mut dp), |(tp, dp)| ..)`"
 )]
 pub trait Grouped<'e>: sealed::Sealed {
-    /// What records: a [`Group`] for each communicator, in the same places.
+    /// The recorders: a [`Group`] for each communicator, in the same places.
     type Groups;
 
     #[doc(hidden)]
@@ -81,7 +82,7 @@ pub trait Grouped<'e>: sealed::Sealed {
     fn parts(groups: Self::Groups, parts: &mut Vec<Part<'e, Self::Backend>>);
 }
 
-/// One communicator's part of what is issued together.
+/// One communicator's part of a joint group.
 #[doc(hidden)]
 pub struct Part<'e, B: Backend> {
     pub(super) core: &'e Core<B>,
@@ -90,18 +91,18 @@ pub struct Part<'e, B: Backend> {
     pub(super) error: Option<Error>,
 }
 
-/// Who counts on operations that are refused.
+/// Who depends on refused operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refuse {
-    /// Ranks of other threads, who are told.
+    /// Ranks on other threads, which are told.
     ThisRankAlone,
-    /// Nobody: all ranks are this thread's.
+    /// Nobody: this thread drives all ranks.
     EveryRank,
 }
 
 /// Issues all parts as one, or refuses all of them.
 pub(crate) fn issue_all<B: Backend>(mut parts: Vec<Part<'_, B>>, refuse: Refuse) -> Result<()> {
-    // One order on all ranks, whatever the program named first.
+    // One order on all ranks, regardless of the program's.
     parts.sort_by_key(|part| part.core.order());
     let wrong = parts.iter_mut().enumerate().find_map(|(at, part)| Some((at, part.check().err()?)));
     let outcome = match wrong {
@@ -119,7 +120,7 @@ pub(crate) fn issue_all<B: Backend>(mut parts: Vec<Part<'_, B>>, refuse: Refuse)
     outcome
 }
 
-/// Books everything as refused for what is wrong with one of the parts.
+/// Records everything as refused because of an error in one of the parts.
 #[cold]
 fn refuse_all<B: Backend>(parts: &[Part<'_, B>], wrong: usize, error: Error) -> Error {
     let refuse = |part: &Part<'_, B>| part.core.refuse(&part.lists.refusals, error.clone());
@@ -128,7 +129,7 @@ fn refuse_all<B: Backend>(parts: &[Part<'_, B>], wrong: usize, error: Error) -> 
 }
 
 impl<'e, B: Backend> Part<'e, B> {
-    /// Why it cannot be issued, if it cannot.
+    /// Fails if it cannot be issued.
     pub(super) fn check(&mut self) -> Result<()> {
         match self.error.take() {
             Some(error) => Err(error),
@@ -137,12 +138,12 @@ impl<'e, B: Backend> Part<'e, B> {
         }
     }
 
-    /// Whether something of it is wrong already.
+    /// Whether an error was found already.
     pub(crate) fn is_refused(&self) -> bool {
         self.error.is_some()
     }
 
-    /// What it issues.
+    /// The operations to issue.
     pub(crate) fn ops(&self) -> &[Op<'e, B>] {
         &self.lists.ops
     }

@@ -18,11 +18,11 @@ pub struct Sum;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prod;
 
-/// Takes the smallest. A NaN loses to a number.
+/// Takes the minimum. A NaN loses to a number.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Min;
 
-/// Takes the largest. A NaN loses to a number.
+/// Takes the maximum. A NaN loses to a number.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Max;
 
@@ -65,7 +65,7 @@ macro_rules! built_in {
             }
         }
 
-        // At run time `Avg` of integers is refused at the call.
+        // For run-time types, the call itself refuses `Avg` of integers.
         #[diagnostic::do_not_recommend]
         impl<W: World> ReduceOp<DynElem, W> for $op {
             #[inline]
@@ -87,7 +87,7 @@ built_in! {
     Avg: Float is Mean,
 }
 
-/// A reduction as a value, for reports to compare and print. Its variants are named apart from the
+/// A reduction as a value, which reports compare and print. Its variants have other names than the
 /// operators, so that the compiler prints those without a path.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]

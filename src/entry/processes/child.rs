@@ -10,11 +10,11 @@ use std::sync::mpsc::Sender;
 use super::output::{Printing, Sink};
 use super::word::{self, News};
 
-/// A process, and what it prints.
+/// A process and its output.
 pub(super) struct Child {
     rank: usize,
     process: process::Child,
-    /// It has ended, and its number may be another's by now.
+    /// It has ended, and its number may be reused by now.
     ended: bool,
     printing: Vec<Printing>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Child {
 pub(super) struct Status {
     pub(super) rank: usize,
     process: u32,
-    /// As a shell has it: 128 and the signal, for one that a signal ended.
+    /// As in a shell: 128 plus the signal, if a signal ended it.
     pub(super) code: i32,
     pub(super) signal: Option<i32>,
 }
@@ -62,19 +62,19 @@ impl Child {
         Ok(())
     }
 
-    /// How it ended, once.
+    /// How it ended, returned once.
     pub(super) fn look(&mut self) -> Option<Status> {
         if self.ended || self.runs() {
             return None;
         }
         self.send(libc::SIGKILL);
         self.ended = true;
-        // Its status is lost where this program ignores the end of what it starts (SIGCHLD).
+        // The status is lost if this program ignores the end of its children (SIGCHLD).
         let status = self.process.try_wait().ok().flatten();
         Some(self.status(status.unwrap_or_else(|| ExitStatus::from_raw(0))))
     }
 
-    /// The process, before it has ended.
+    /// The name of a process that is still running.
     pub(super) fn name(&self) -> String {
         name(self.rank, self.process.id())
     }
@@ -83,7 +83,7 @@ impl Child {
         self.ended
     }
 
-    /// Looks without waiting for it in the system's sense: until somebody does, its number stays its own.
+    /// Checks without reaping: until it is reaped, its number is not reused.
     fn runs(&self) -> bool {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -101,21 +101,21 @@ impl Child {
         Status { rank: self.rank, process: self.process.id(), code, signal }
     }
 
-    /// To the process and what it has started.
+    /// Signals the process and its children.
     pub(super) fn signal(&self, signal: i32) {
         if !self.ended {
             self.send(signal);
         }
     }
 
-    /// To its group, whose number is the process's. Until it is waited for nobody else has that.
+    /// Signals its group, whose number is the process's and is not reused until it is reaped.
     fn send(&self, signal: i32) {
         let Ok(group) = libc::pid_t::try_from(self.process.id()) else { return };
         // SAFETY: a system call on numbers.
         unsafe { libc::kill(-group, signal) };
     }
 
-    /// Ends the process, if it has not ended, and what it has left behind.
+    /// Ends the process, if it has not ended, and the children that it left behind.
     pub(super) fn kill(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
             self.send(libc::SIGKILL);
@@ -123,7 +123,7 @@ impl Child {
         }
     }
 
-    /// Waits for what it printed, but not for ever: something that left its group may hold its output.
+    /// Waits for its output, but not for ever: a process that left its group may hold the pipe.
     pub(super) fn drain(&mut self) {
         self.printing.drain(..).for_each(Printing::end);
     }
@@ -144,7 +144,7 @@ fn name(rank: usize, process: u32) -> String {
     format!("rank {rank} (process {process})")
 }
 
-/// However this process ends.
+/// Ends it with this process, however this one ends.
 #[cfg(target_os = "linux")]
 fn die_with_this_process(command: &mut Command) {
     let parent = process::id();
@@ -153,7 +153,7 @@ fn die_with_this_process(command: &mut Command) {
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
             return Err(io::Error::last_os_error());
         }
-        // It may have ended before.
+        // The parent may have ended before.
         if std::os::unix::process::parent_id() != parent {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }

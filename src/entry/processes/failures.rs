@@ -1,12 +1,13 @@
-//! Which process failed first: not the one that ended first, but the one that no other one made fail.
+//! Finds the process that failed first: not the one that ended first, but the one whose failure no
+//! other caused.
 
 use super::child::Status;
 use super::word::{News, Word};
 
-/// What is known of each process, by rank.
+/// The reports about each process, by rank.
 pub(super) struct Failures {
     known: Vec<Known>,
-    /// How much has come.
+    /// The number of reports so far.
     news: u64,
 }
 
@@ -15,9 +16,9 @@ struct Known {
     status: Option<Status>,
     /// It was asked to end before it did.
     was_asked: bool,
-    /// When the first of it came.
+    /// When its first report came.
     since: Option<u64>,
-    /// It tells nothing any more.
+    /// It sends no further reports.
     closed: bool,
 }
 
@@ -38,7 +39,7 @@ impl Failures {
         Some((self.known.get_mut(rank)?, self.news))
     }
 
-    /// A process said something, or will say no more.
+    /// Takes a report of a process, or the end of its reports.
     pub(super) fn hear(&mut self, rank: usize, news: &News) {
         let Some((known, now)) = self.news(rank) else { return };
         match *news {
@@ -54,14 +55,14 @@ impl Failures {
         }
     }
 
-    /// A process has ended.
+    /// Takes the end of a process.
     pub(super) fn ended(&mut self, status: Status, was_asked: bool) {
         let Some((known, now)) = self.news(status.rank) else { return };
         (known.status, known.was_asked) = (Some(status), was_asked);
         known.since.get_or_insert(now);
     }
 
-    /// Whether all that has ended has said all that it had to say.
+    /// Whether every process that ended has also ended its reports.
     pub(super) fn is_heard(&self) -> bool {
         self.known.iter().all(|known| known.closed || known.status.is_none())
     }
@@ -81,7 +82,7 @@ impl Failures {
         self.known.get(rank)?.status.as_ref()
     }
 
-    /// The exit code of a rank that failed: the one that it said, where it was ended on its way out.
+    /// The exit code of a failed rank: the one that it reported, if it was killed on its way out.
     pub(super) fn code(&self, rank: usize) -> i32 {
         let Some(Known { status, word, was_asked, .. }) = self.known.get(rank) else { return 1 };
         let said = word.code.map(i32::from);

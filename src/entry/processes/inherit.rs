@@ -1,11 +1,12 @@
-//! Files that a process is started with.
+//! Files that a process inherits.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-/// Gives a process a file by its number here; the file is nobody else's when the process has ended.
+/// Passes a file to a process under its number here; no other process has it once that one has
+/// ended.
 pub(in crate::entry) fn inherit(command: &mut Command, file: OwnedFd) {
     let keep = move || {
         // SAFETY: a system call on numbers.

@@ -1,17 +1,18 @@
 //! Processes that are ranks: started together, told apart by what they print, ended together.
 //!
-//! A caller may rely on these:
+//! Guarantees:
 //!
-//! * A line that one process prints is one line here, with its rank before it. What a process prints
-//!   without a newline comes when its output ends.
-//! * When one fails, the others are asked to end, and then made to; or they go on, if that is asked for.
-//!   When this process is killed, so are they (on Linux).
-//! * The one that failed first is named, and its exit code is this process's. That is by cause: each tells
-//!   whether its failure comes from another one ([`Word`]), and one that tells nothing is a cause.
-//! * Each is the leader of a group of its own, so that what it starts ends with it, and so that a signal
+//! * A line that a process prints is one line here, prefixed with its rank. Output without a
+//!   newline is printed when the process's output ends.
+//! * When one fails, the others are asked to end, then killed; or they continue, if requested. When
+//!   this process is killed, so are they (on Linux).
+//! * The process that failed first is named, and its exit code is this process's. The order is that
+//!   of causes: each process reports whether another caused its failure ([`Word`]); one that
+//!   reports nothing is a cause.
+//! * Each process leads a group of its own, so that its children end with it, and so that a signal
 //!   reaches it once: through [`Watch::watch`].
 //!
-//! Nothing of this knows what a rank is for.
+//! Nothing here depends on the purpose of a rank.
 
 mod child;
 mod failures;
@@ -39,20 +40,20 @@ use child::Child;
 use failures::Failures;
 use word::News;
 
-/// How long others may take to end by themselves when one has failed: they have heard of it, and say so.
+/// The time for the others to end by themselves after a failure: they learn of it and report it.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How long they may take when they are asked to.
+/// The time for them to end after they are asked to.
 const KILL: Duration = Duration::from_secs(5);
 
-/// How long what one has said may take to come when it has ended: something that left its group may hold
-/// the pipe.
+/// The time for the last output of an ended process: a process that left its group may hold the
+/// pipe.
 const LAST: Duration = Duration::from_secs(1);
 
-/// How often is looked.
+/// The polling interval.
 const REST: Duration = Duration::from_millis(10);
 
-/// What was done to the processes last.
+/// The last step taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     /// Nothing: they run.
@@ -73,19 +74,19 @@ pub(super) struct Watch {
     /// When the next step is due.
     due: Instant,
     failures: Failures,
-    /// What they tell.
+    /// Their reports.
     news: Receiver<(usize, News)>,
-    /// The one that failed first, once it is said.
+    /// The process that failed first, once it is reported.
     first: Option<usize>,
     others: Others,
-    /// Whether one has ended well.
+    /// Whether one has succeeded.
     well: bool,
-    /// Whether a signal that ends programs has been passed on.
+    /// Whether a terminating signal has been passed on.
     told: bool,
 }
 
 impl Watch {
-    /// Starts them. If one cannot be started, those before it are killed.
+    /// Starts them. If one cannot be started, the ones before it are killed.
     pub(super) fn start(commands: Vec<Command>, sink: Sink, others: Others) -> io::Result<Self> {
         let children = Vec::with_capacity(commands.len());
         let (tell, news) = channel();
@@ -113,8 +114,8 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Waits for all of them; passes on the signals that come. The exit code: that of the one that failed
-    /// first; 0 if others went on and one of them ended well.
+    /// Waits for all of them and passes on incoming signals. Returns the exit code: that of the
+    /// process that failed first, or 0 if others continued and one of them succeeded.
     pub(super) fn watch(mut self, mut signals: impl FnMut() -> Vec<i32>) -> i32 {
         while !self.look() {
             for signal in signals() {
@@ -132,7 +133,7 @@ impl Watch {
         self.first.map_or(0, |first| self.failures.code(first))
     }
 
-    /// Hears what has come, or comes in time.
+    /// Takes the reports that have come, or come in time.
     fn hear(&mut self, time: Duration) {
         let first = self.news.recv_timeout(time).ok();
         for (rank, news) in first.into_iter().chain(self.news.try_iter()) {
@@ -158,7 +159,7 @@ impl Watch {
         is_over
     }
 
-    /// Says once which one failed first, if one has.
+    /// Reports once which process failed first, if one has.
     fn name_the_first(&mut self) {
         let until = Instant::now() + LAST;
         while !self.failures.is_heard() && Instant::now() < until {
@@ -196,7 +197,7 @@ impl Watch {
         (self.step, self.due) = (step, Instant::now() + KILL);
     }
 
-    /// The second signal that ends programs ends these, whatever they make of it.
+    /// A second terminating signal ends the processes, however they handle it.
     fn pass_on(&mut self, signal: i32) {
         let ends = matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT);
         if ends && std::mem::replace(&mut self.told, true) {
@@ -210,7 +211,7 @@ impl Watch {
         self.children.iter().for_each(|child| child.signal(signal));
     }
 
-    /// Kills what is left of their groups, and waits for what they printed.
+    /// Kills the rest of their groups, and waits for their output.
     fn end_all(&mut self) {
         self.children.iter_mut().for_each(Child::kill);
         self.children.iter_mut().for_each(Child::drain);

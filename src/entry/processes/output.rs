@@ -1,4 +1,4 @@
-//! What processes print, line by line, each with the rank that printed it.
+//! The output of processes, line by line, each line with its rank.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::lock::Mutex;
 /// Where lines go: each is written at once.
 pub(super) type Lines = Arc<Mutex<dyn Write + Send>>;
 
-/// Where the processes' output goes.
+/// Destinations of the processes' output.
 #[derive(Clone)]
 pub(in crate::entry) struct Sink {
     pub(super) out: Lines,
@@ -19,13 +19,13 @@ pub(in crate::entry) struct Sink {
 }
 
 impl Sink {
-    /// To this process's own.
+    /// This process's own output.
     pub(in crate::entry) fn own() -> Self {
         let (out, error) = (Arc::new(Mutex::new(io::stdout())), Arc::new(Mutex::new(io::stderr())));
         Self { out, error }
     }
 
-    /// A line of this process's own.
+    /// Prints a line of this process's own.
     pub(super) fn say(&self, line: &str) {
         let mut error = self.error.lock();
         // Who reads it may be gone.
@@ -33,13 +33,13 @@ impl Sink {
     }
 }
 
-/// A longer line is passed on in pieces, so that no line takes all memory.
+/// Longer lines are passed on in pieces, which bounds memory.
 const LONGEST: usize = 64 << 10;
 
-/// How long output may last that a process has left to somebody else.
+/// How long to wait for output that a process has left to another.
 const LAST: Duration = Duration::from_secs(1);
 
-/// A thread that passes on what one process prints.
+/// A thread that passes on the output of one process.
 pub(super) struct Printing {
     over: Receiver<()>,
 }
@@ -52,7 +52,7 @@ impl Printing {
     ) -> io::Result<Self> {
         let (told, over) = channel();
         let run = move || {
-            // When nobody reads it any more the pipe closes, and the process is told when it prints.
+            // If nobody reads it any more, the pipe closes and the process notices when it prints.
             let _ = pass_on(&format!("[{rank}] "), from, &to);
             drop(told);
         };

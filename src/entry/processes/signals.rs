@@ -1,14 +1,14 @@
-//! The signals that this process gets, for those that it has started.
+//! Signals to this process, to be passed on to its children.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Signals that are passed on.
+/// The signals that are passed on.
 const PASSED_ON: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
-/// The signals that have come. From when it is made on they do not end this process.
+/// The received signals. As long as it exists they do not end this process.
 pub(in crate::entry) struct Signals(Vec<(i32, Arc<AtomicBool>)>);
 
 impl Signals {
@@ -21,7 +21,7 @@ impl Signals {
         PASSED_ON.into_iter().map(listen).collect::<io::Result<_>>().map(Self)
     }
 
-    /// Those that have come since this was asked last.
+    /// The signals received since the last call.
     pub(in crate::entry) fn take(&self) -> Vec<i32> {
         let came = self.0.iter().filter(|(_, came)| came.swap(false, Relaxed));
         came.map(|(signal, _)| *signal).collect()

@@ -1,4 +1,4 @@
-//! Small programs of the shell's.
+//! Ranks that are small shell scripts.
 
 use std::io::Write;
 use std::process::Command;
@@ -49,7 +49,7 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Runs one script for each rank; `signals` gives what comes.
+/// Runs one script per rank; `signals` supplies the incoming signals.
 fn run_with(
     scripts: &[&str],
     others: Others,
@@ -61,7 +61,7 @@ fn run_with(
     let commands: Vec<_> = scripts.iter().map(|script| shell(script)).collect();
     let (told, over) = mpsc::channel();
     let (mut signals, seen) = (signals, out.clone());
-    // The thread that starts them lives as long as they may.
+    // The starting thread must live as long as they may.
     thread::spawn(move || {
         let watch = Watch::start(commands, sink, others).expect("the shell starts");
         let _ = told.send(watch.watch(|| signals(&seen)));
@@ -128,12 +128,12 @@ fn the_others_go_on_if_that_is_asked_for() {
     for words in ["rank 0 (process ", "signal 9; the others go on", "rank 2 (process ", "code 7"] {
         assert!(text.contains(words), "{text}");
     }
-    // Nobody is left who ended well.
+    // No process is left that succeeded.
     let Outcome { code, error, .. } = run(&["exit 7", "sleep 0.3; exit 3"]);
     assert_eq!((code, error.text().contains("exit code 3\n")), (7, true), "{}", error.text());
 }
 
-/// Has a script say a word.
+/// Makes a script report a word.
 fn word(word: &str) -> String {
     format!("echo {word} > /proc/self/fd/${{TYPED_NCCL_TELLS%:*}}")
 }
@@ -146,7 +146,7 @@ fn the_first_is_the_one_that_no_other_made_fail() {
         assert!(text.starts_with(&format!("typed-nccl: rank {rank} (process ")), "{text}");
         assert_eq!((text.lines().count(), found), (1, code), "{text}");
     };
-    // One that was told of another ends first, in whatever way.
+    // A process that was told of another's failure ends first, in any way.
     let (told, told_and_ends) = (word("others runs"), word("others 1"));
     let (exits, killed) = (format!("{told}; exit 4"), format!("{told}; kill -KILL $$"));
     let returns = format!("{told_and_ends}; exit 1");
@@ -154,18 +154,18 @@ fn the_first_is_the_one_that_no_other_made_fail() {
         named(&[other, "sleep 0.2; exit 7"], 1, 7);
         named(&["sleep 0.2; kill -SEGV $$", other], 0, 139);
     }
-    // Of two with reasons of their own, the one that says so first; one that is not sure is less.
+    // Of two with reasons of their own, the first to report counts; an uncertain one counts less.
     let (own, unsure) = (word("own 1"), word("unsure 1"));
     let slow = format!("{own}; sleep 0.3; exit 1");
     named(&["sleep 0.1; exit 7", &slow], 1, 1);
     named(&[&format!("{unsure}; exit 3"), "sleep 0.2; exit 7"], 1, 7);
-    // What it was told is past.
+    // An earlier failure that it was told of.
     let goes_on = format!("{told}; {}; exit 5", word("own runs"));
     named(&["sleep 0.2; exit 7", &goes_on], 1, 5);
-    // It is ended on its way out.
+    // It is killed on its way out.
     let stays = format!("{own}; sleep 600");
     named(&[&exits, &stays], 1, 1);
-    // It has made up its mind.
+    // It has reported its cause.
     let mended = format!("{own}; exit 0");
     named(&[&mended, &exits], 1, 4);
 }
@@ -193,7 +193,7 @@ fn a_signal_that_kills_has_the_shells_code() {
 
 #[test]
 fn what_a_rank_has_started_ends_with_it() {
-    // The inner one holds the output, and would keep it open for ten minutes.
+    // The inner process holds the output, and would keep it open for ten minutes.
     let Outcome { code, out, .. } = run(&["sleep 600 & echo $!"]);
     assert_eq!(code, 0);
     let started = out.text().trim_start_matches("[0] ").trim().to_owned();

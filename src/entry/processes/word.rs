@@ -1,4 +1,4 @@
-//! What a process says of its failure: a line in a pipe that only it and its launcher have.
+//! A process's report of its failure: a line in a pipe between it and its launcher.
 
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, PipeReader};
@@ -12,12 +12,12 @@ use super::super::cause::Origin;
 use super::inherit::inherit;
 use crate::launcher::TELLS;
 
-/// What a process says of itself. The last one counts.
+/// A process's report. The last one counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::entry) struct Word {
-    /// Where its failure comes from, or would come from if it ended now without another word.
+    /// The origin of its failure, or of the failure if it ended now without another report.
     pub(in crate::entry) origin: Origin,
-    /// The exit code that it is to end with; none while it runs.
+    /// The exit code that it is about to end with; `None` while it runs.
     pub(in crate::entry) code: Option<u8>,
 }
 
@@ -53,14 +53,14 @@ impl fmt::Display for Word {
     }
 }
 
-/// What is heard of a process.
+/// News of a process.
 pub(super) enum News {
     Word(Word),
     /// It has ended, or has closed the pipe.
     Closed,
 }
 
-/// Gives a process a pipe to tell what ended it.
+/// Gives a process a pipe for its reports.
 pub(super) fn give(command: &mut Command) -> io::Result<PipeReader> {
     let (reader, writer) = io::pipe()?;
     let writer = fs::File::from(OwnedFd::from(writer));
@@ -69,12 +69,12 @@ pub(super) fn give(command: &mut Command) -> io::Result<PipeReader> {
     Ok(reader)
 }
 
-/// Passes on what rank `rank` tells, on a thread of its own.
+/// Passes on the reports of rank `rank`, on a separate thread.
 pub(super) fn hear(rank: usize, from: PipeReader, to: Sender<(usize, News)>) -> io::Result<()> {
     let run = move || {
         let lines = BufReader::new(from).lines().map_while(Result::ok);
         for word in lines.filter_map(|line| Word::read(&line)) {
-            // When nobody listens any more, all is over.
+            // Once the receiver is gone, everything is over.
             let _ = to.send((rank, News::Word(word)));
         }
         let _ = to.send((rank, News::Closed));
