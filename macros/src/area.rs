@@ -1,10 +1,10 @@
-//! Places in the user's source: from one token to another.
+//! Source areas: from one token of the user's to another.
 
 use proc_macro2::Span;
 use typed_nccl_plan::ir::Location;
 
-/// From the first to the last token of something. Tokens are not joined into one span before an error
-/// needs it, since that costs.
+/// An area from its first to its last token. Tokens are joined into one span only for an error,
+/// since joining is expensive.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     pub(crate) first: Span,

@@ -1,17 +1,17 @@
-//! What is wrong with a plan, as the user reads it.
+//! Errors in a plan, as the user reads them.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 
 use crate::area::Area;
 
-/// One thing that is wrong, and the tokens that it is about.
+/// One error, and its tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) area: Area,
     pub(crate) message: String,
 }
 
-/// What a function gives whose failure was told already.
+/// The result of a function whose failure was already reported.
 pub(crate) type Parsed<T> = Result<T, Fault>;
 
 impl Fault {
@@ -19,14 +19,14 @@ impl Fault {
         Self { area: area.into(), message: title.into() }
     }
 
-    /// What would be right.
+    /// Adds a remedy.
     pub(crate) fn help(mut self, help: impl AsRef<str>) -> Self {
         self.message.push_str("\nhelp: ");
         self.message.push_str(help.as_ref());
         self
     }
 
-    /// What would be right, if that is known.
+    /// Adds a remedy, if one is known.
     pub(crate) fn maybe_help(self, help: Option<String>) -> Self {
         match help {
             Some(help) => self.help(help),
@@ -34,13 +34,13 @@ impl Fault {
         }
     }
 
-    /// Whether this says the same of the same place.
+    /// Whether both say the same about the same place.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.area.start() == other.area.start() && self.message == other.message
     }
 
-    /// The error for the compiler: its first token has the span of the area's first one, its last that of the
-    /// last, and the compiler joins them.
+    /// The error for the compiler. Its first token has the span of the area's first one and its
+    /// last that of the last, and the compiler joins them.
     pub(crate) fn tokens(&self) -> TokenStream {
         let Area { first, last } = self.area;
         let punct = |char, spacing| {
@@ -48,7 +48,8 @@ impl Fault {
             punct.set_span(first);
             TokenTree::Punct(punct)
         };
-        // Words that the user could have written: of others the compiler would say that a macro made them.
+        // Tokens that the user could have written; for others the compiler would say that a macro
+        // generated them.
         let word = |name| TokenTree::Ident(Ident::new(name, first));
         let mut message = Literal::string(&self.message);
         message.set_span(last);

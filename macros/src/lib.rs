@@ -1,9 +1,9 @@
-//! The macros of `typed-nccl`. Use them through that crate, which passes on its own name.
+//! The macros of `typed-nccl`. Use them through that crate, which passes its own path.
 //!
-//! `plan!` goes through stages, each of which knows only what it needs: `parse` turns tokens into an
-//! `ast`, `valid` looks names up and makes the plan that the checker knows, `tell` says what the checker
-//! found, and `expand` writes the module. No rule about plans is written here twice: what can be decided
-//! about a plan as data is decided by `typed_nccl_plan::check`.
+//! `plan!` works in stages that each know only what they need: `parse` turns tokens into an `ast`,
+//! `valid` looks up names and makes the plan that the checker knows, `tell` turns the checker's
+//! problems into errors, and `expand` generates the module. No rule about plans is duplicated here:
+//! `typed_nccl_plan::check` decides everything that can be decided about a plan as data.
 
 mod area;
 mod ast;
@@ -18,13 +18,14 @@ mod valid;
 #[cfg(test)]
 mod tests;
 
-/// Declares a kernel: see `typed_nccl::kernel!`, which is this with the name of its crate.
+/// Declares a kernel. Use `typed_nccl::kernel!`, which calls this with the path of its crate.
 #[proc_macro]
 pub fn kernel(tokens: proc_macro::TokenStream) -> proc_macro::TokenStream {
     kernel::kernel(tokens.into()).into()
 }
 
-/// Declares a communication plan: see `typed_nccl::plan!`, which is this with the name of its crate.
+/// Declares a communication plan. Use `typed_nccl::plan!`, which calls this with the path of its
+/// crate.
 #[proc_macro]
 pub fn plan(tokens: proc_macro::TokenStream) -> proc_macro::TokenStream {
     expand::plan(tokens.into()).into()

@@ -1,6 +1,6 @@
-//! The name that was probably meant.
+//! Finds the name that was probably meant.
 
-/// The nearest of the names, if one is near enough to be a slip of the hand.
+/// The nearest of the names, if it is near enough to be a typo.
 pub(crate) fn nearest<'a>(name: &str, among: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // One letter is near to every other.
     let letters = name.chars().count();
@@ -13,7 +13,7 @@ pub(crate) fn nearest<'a>(name: &str, among: impl Iterator<Item = &'a str>) -> O
         .map(|(.., other)| other)
 }
 
-/// How many letters must be changed, added, taken away or swapped with their neighbour.
+/// The number of letters to change, insert, delete or swap with their neighbour.
 fn distance(left: &str, right: &str) -> usize {
     let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
     let mut before: Vec<usize> = Vec::new();

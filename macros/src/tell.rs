@@ -1,4 +1,4 @@
-//! What the checker found, as errors at the user's tokens.
+//! The checker's problems as errors at the user's tokens.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -10,14 +10,14 @@ use typed_nccl_plan::verdict::{Problem, ProblemKind, Rejected};
 use crate::area::Area;
 use crate::fault::Fault;
 
-/// The problems, each at the tokens that it is about.
+/// The problems, each at its tokens.
 pub(crate) fn faults(
     rejected: &Rejected,
     areas: &HashMap<Location, Area>,
 ) -> impl Iterator<Item = Fault> {
     let problems = &rejected.problems;
     let told = problems.iter().enumerate().filter(|(nth, problem)| {
-        // One help is given once at one place: in place, what is sent is what is received.
+        // Give each help once per place: in place, the memory is both sent and received.
         let same = |before: &Problem| before.at == problem.at && before.help == problem.help;
         problem.kind != ProblemKind::Malformed || !problems[..*nth].iter().rev().take(2).any(same)
     });
@@ -28,7 +28,7 @@ pub(crate) fn faults(
     })
 }
 
-/// The sentence, with the smallest sizes; then who does what in which line; then what would be right.
+/// The sentence, with the smallest sizes; then which rank does what in which line; then the remedy.
 fn message(problem: &Problem, files: &[String]) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -45,7 +45,7 @@ fn write(problem: &Problem, files: &[String], text: &mut String) -> std::fmt::Re
     for line in &problem.story {
         let Location { file, line: number, .. } = line.at;
         text.write_str("\n  ")?;
-        // Lines of the file that the compiler names anyway need no file.
+        // Lines of the file that the compiler names anyway need no file name.
         match files.get(usize::from(file)) {
             Some(other) if file != problem.at.file => write!(text, "{other}:{number}: ")?,
             _ => write!(text, "line {number:>0$}: ", widest as usize + 1)?,

@@ -1,4 +1,4 @@
-//! Numbers, conditions, regions and peers, which look alike before names are looked up.
+//! Numbers, conditions, regions and peers: one syntax until names are looked up.
 
 use proc_macro2::Ident;
 use typed_nccl_plan::ir::Comparison;
@@ -9,7 +9,7 @@ use crate::area::Area;
 pub(crate) struct Expr {
     pub(crate) kind: ExprKind,
     pub(crate) area: Area,
-    /// How deep its parts stand inside each other.
+    /// Depth of nesting.
     pub(crate) height: usize,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum ExprKind {
     Binary(Box<Expr>, Operator, Box<Expr>),
     /// `[(rank.rows + 1) % rows, rank.cols - 1]`
     List(Vec<Expr>),
-    /// `rank(2 * k)`: the rank of that number.
+    /// `rank(2 * k)`: a rank by its number.
     Ranked(Box<Expr>),
     /// `if rank % 2 == 0 { rank + 1 } else { rank - 1 }`
     Cases(Box<[Expr; 3]>),
@@ -52,7 +52,7 @@ pub(crate) enum Operator {
 }
 
 impl Expr {
-    /// What the expression is a part of: `u` of `u.next[a..b]`.
+    /// The base of the expression: `u` of `u.next[a..b]`.
     pub(crate) fn root(&self) -> Option<&Ident> {
         let mut expr = self;
         loop {
@@ -67,7 +67,7 @@ impl Expr {
         }
     }
 
-    /// Whether this name is anywhere in it.
+    /// Whether the name occurs anywhere in it.
     pub(crate) fn mentions(&self, name: &str) -> bool {
         match &self.kind {
             ExprKind::Int(_) => false,

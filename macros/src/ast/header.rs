@@ -1,4 +1,4 @@
-//! What stands before a plan's body.
+//! The part of a plan before its body.
 
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir;
@@ -8,22 +8,22 @@ use crate::area::Area;
 
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Attributes that are not the plan's, its documentation among them.
+    /// Attributes to pass on, including documentation.
     pub(crate) attributes: TokenStream,
-    /// Those of them that say when there is a plan at all.
+    /// The `cfg` attributes among them.
     pub(crate) conditions: TokenStream,
     pub(crate) settings: Settings,
     pub(crate) visibility: TokenStream,
     pub(crate) name: Ident,
     pub(crate) types: Vec<TypeParam>,
     pub(crate) params: Vec<Param>,
-    /// Parameters that were not understood.
+    /// Parameters that could not be parsed.
     pub(crate) lost: Lost,
     pub(crate) promises: Vec<Expr>,
     pub(crate) body: Block,
 }
 
-/// What the attributes of a plan say.
+/// The settings from a plan's attributes.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) captured: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) checks: Vec<Check>,
 }
 
-/// Sizes that are to be checked.
+/// Sizes to check.
 #[derive(Debug)]
 pub(crate) struct Check {
     pub(crate) area: Area,
@@ -44,7 +44,7 @@ pub(crate) struct Check {
 #[derive(Debug)]
 pub(crate) struct TypeParam {
     pub(crate) name: Ident,
-    /// `Element`, `Numeric` or `Float`; nothing where what stands there is none of them, which was told.
+    /// `Element`, `Numeric` or `Float`; `None` if the bound is another one, which was reported.
     pub(crate) bound: Option<Ident>,
 }
 
@@ -61,10 +61,10 @@ pub(crate) enum ParamKind {
     /// An axis of the plan's ranks.
     Ranks,
     Number,
-    /// A number that is a constant of the program, of that name.
+    /// A number that is a constant of the program, by its name.
     Constant,
-    /// A list of that many numbers.
+    /// A list of this many numbers.
     List(Expr),
-    /// What was not understood, and told.
+    /// Could not be parsed, and was reported.
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! A plan as it is written: names are not looked up yet.
+//! A plan as written, before names are looked up.
 
 mod expr;
 mod header;
@@ -14,7 +14,7 @@ pub(crate) use statement::{
 
 use proc_macro2::Ident;
 
-/// A name without what makes a keyword of Rust a name.
+/// A name without the `r#` of a raw identifier.
 pub(crate) fn text(name: &Ident) -> String {
     let mut text = name.to_string();
     if text.starts_with("r#") {

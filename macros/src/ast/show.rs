@@ -1,4 +1,4 @@
-//! Expressions and messages as they are written, for the help in messages.
+//! Expressions and messages as source text, for the help in messages.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -6,7 +6,7 @@ use typed_nccl_plan::ir::Comparison;
 
 use super::{Awaited, Collective, Expr, ExprKind, Operator, StatementKind, text};
 
-/// How tightly an expression binds; a part that binds less stands in parentheses.
+/// How tightly an expression binds; parts that bind less tightly need parentheses.
 fn binds(expr: &Expr) -> u8 {
     match &expr.kind {
         ExprKind::Binary(_, operator, _) => match operator {
@@ -122,7 +122,7 @@ impl Display for Collective {
 }
 
 impl StatementKind {
-    /// A message or a collective without its communicator, if it is one that is written on one line.
+    /// A message or a collective without its communicator, if it is one that fits on a line.
     pub(crate) fn message(&self) -> Option<String> {
         Some(match self {
             Self::Send { from, peer, into, .. } => match into {

@@ -1,4 +1,4 @@
-//! What stands in a plan's body.
+//! Statements of a plan's body.
 
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir::{CollectiveName, Role};
@@ -13,7 +13,7 @@ pub(crate) struct Statement {
     pub(crate) docs: TokenStream,
     pub(crate) kind: StatementKind,
     pub(crate) place: Place,
-    /// The whole of it; of a block, what stands before its brace.
+    /// The whole statement; for a block, the part before its brace.
     pub(crate) area: Area,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Statement {
 pub(crate) struct Place {
     pub(crate) on: Option<Ident>,
     pub(crate) after: Vec<Ident>,
-    /// There was more, which was not understood.
+    /// More followed that could not be parsed.
     pub(crate) unknown: bool,
 }
 
@@ -72,7 +72,7 @@ pub(crate) enum StatementKind {
     Run {
         name: Ident,
         arguments: Vec<Argument>,
-        /// Whether these are all of them.
+        /// Whether the list is complete.
         known: bool,
         computes: Vec<Equation>,
     },
@@ -97,18 +97,18 @@ pub(crate) enum StatementKind {
         then: Block,
         otherwise: Option<Block>,
     },
-    /// What was not understood, and told.
+    /// Could not be parsed, and was reported.
     Broken {
         lost: Lost,
         bodies: Vec<Block>,
     },
 }
 
-/// What may have been declared where something was not understood.
+/// Declarations that may be in code that could not be parsed.
 #[derive(Debug, Default)]
 pub(crate) struct Lost {
     pub(crate) names: Vec<String>,
-    /// Something was declared without its name.
+    /// A declaration without a name.
     pub(crate) nameless: bool,
 }
 
@@ -119,9 +119,9 @@ pub(crate) struct Memory {
     pub(crate) swapped: bool,
     pub(crate) window: bool,
     pub(crate) names: Vec<MemoryName>,
-    /// One of the names was missing, which was told.
+    /// One of the names was missing, which was reported.
     pub(crate) nameless: bool,
-    /// Both are there unless something was wrong with them, which was told.
+    /// Both are present unless an error in them was reported.
     pub(crate) element: Option<Ident>,
     pub(crate) len: Option<Expr>,
 }
@@ -140,9 +140,9 @@ pub(crate) struct Collective {
     pub(crate) name: Ident,
     pub(crate) which: CollectiveName,
     pub(crate) send: Expr,
-    /// Without one it runs in place.
+    /// Without it the collective runs in place.
     pub(crate) recv: Option<Expr>,
-    /// What stands between commas besides the root: the reduction, or something in its place.
+    /// The arguments besides the root: the reduction, or something in its place.
     pub(crate) others: Vec<Expr>,
     pub(crate) root: Option<Expr>,
     pub(crate) area: Area,
@@ -160,7 +160,7 @@ pub(crate) struct Awaited {
 pub(crate) struct Argument {
     pub(crate) kind: ArgumentKind,
     pub(crate) value: Expr,
-    /// Whether nothing was wrong with it; else it is what could be guessed.
+    /// Whether it was parsed without errors; otherwise it is a guess.
     pub(crate) known: bool,
 }
 
@@ -168,7 +168,7 @@ pub(crate) struct Argument {
 #[derive(Debug)]
 pub(crate) struct Equation {
     pub(crate) to: Expr,
-    /// The operator of `+=` and the like.
+    /// The operator of an update such as `+=`.
     pub(crate) update: Option<Operator>,
     pub(crate) value: Expr,
 }

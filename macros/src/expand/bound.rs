@@ -27,39 +27,39 @@ pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
 
             #steps
 
-            /// What the plan does at these sizes, on this rank and on the others, as text.
+            /// Describes the plan at these sizes, on this rank and on the others, as text.
             pub fn describe(&self) -> ::std::string::String {
                 self.bound.describe()
             }
 
-            /// The same as a picture.
+            /// Describes it as an SVG picture.
             pub fn to_svg(&self) -> ::std::string::String {
                 self.bound.to_svg()
             }
 
-            /// The same as a Mermaid diagram.
+            /// Describes it as a Mermaid diagram.
             pub fn to_mermaid(&self) -> ::std::string::String {
                 self.bound.to_mermaid()
             }
 
-            /// How long a run takes on machines of that shape.
+            /// Estimates how long a run takes on machines of this topology.
             pub fn estimate(&self, topology: &#krate::plan::cost::Topology) -> #krate::plan::cost::Estimate {
                 self.bound.estimate(topology)
             }
 
-            /// The numbers that it is bound for.
+            /// The sizes and parameters that it is bound to.
             pub fn sizes(&self) -> &#krate::plan::Sizes {
                 self.bound.sizes()
             }
 
-            /// When the operations of later runs start, as far as that is open: for tests, on the host
-            /// backend.
+            /// Sets when the operations of later runs start, as far as the plan leaves that open:
+            /// for tests, on the host backend.
             pub fn set_timing(&mut self, timing: #krate::plan::Timing) {
                 self.bound.set_timing(timing);
             }
         }
 
-        /// What every bound plan has, such as its schedule.
+        /// The interface that every bound plan has, such as its schedule.
         impl<#(#bounded,)* W: #krate::World> ::core::convert::AsRef<#krate::plan::Bound<W>>
             for Bound<#(#names,)* W>
         {
@@ -68,7 +68,7 @@ pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
             }
         }
 
-        /// The same, to be changed.
+        /// The same interface, mutably.
         impl<#(#bounded,)* W: #krate::World> ::core::convert::AsMut<#krate::plan::Bound<W>>
             for Bound<#(#names,)* W>
         {
@@ -104,14 +104,15 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
     let plan = &valid.plan.name;
     let lifetime = params::has_list(valid).then(|| quote!(<'_>));
     let params = (!given.is_empty()).then(|| quote!(, params: Params #lifetime));
-    // Where the compiler points at it, it points at the plan's name.
+    // The compiler's errors about it point to the plan's name.
     let name = Ident::new("bind", types.plan.span());
     quote! {
-        /// Makes the plan ready on a communicator. Every rank calls it, with the same numbers.
+        /// Binds the plan to a communicator. Every rank calls it, with the same parameters.
         ///
         /// # Errors
         ///
-        /// The communicator or the numbers are not what the plan was declared for, or differ between ranks.
+        /// The plan was not declared for this communicator or these parameters, or they differ
+        /// between ranks.
         #[track_caller]
         pub fn #name<#(#bounded,)* W: #krate::World>(
             comm: &mut #krate::Communicator<W, impl #krate::CanEnqueue>
@@ -134,7 +135,7 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         })
         .collect();
     let memory = buffers::of_run(types).map(|memory| quote!(, buffers: #memory));
-    // One identifier: those of two spans may be two variables.
+    // One identifier: two with different spans may be two variables.
     let given = Ident::new("steps", types.plan.span());
     let (steps, runner) = if valid.computed.is_empty() {
         (None, quote!(&mut ()))
@@ -145,8 +146,8 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         )
     };
     let name = Ident::new("run", types.plan.span());
-    // Nothing was checked of a run after one that is the only one: it takes the plan.
-    // Where the compiler points at its receiver, it points at the plan's name.
+    // A plan that runs once was not checked against a second run, so this takes it by value. Errors
+    // about the receiver point to the plan's name.
     let this = Ident::new("self", types.plan.span());
     let (receiver, once) = match valid.plan.replayed {
         true => (quote!(&mut #this), None),

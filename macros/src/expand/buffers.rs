@@ -1,4 +1,4 @@
-//! The caller's memory of one run.
+//! The caller's memory for one run.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,8 @@ use super::types::Types;
 use crate::ast::text;
 use crate::valid::{Declared, Valid};
 
-/// The memory that the caller gives: all but the plan's own. Of two with one name, which was told, the first.
+/// The caller's memory, without the plan's own. Of two buffers with one name, which was reported,
+/// only the first.
 pub(super) fn given(valid: &Valid) -> impl Iterator<Item = (&Declared, &Buffer)> {
     let all = valid.memory.iter().zip(&valid.plan.buffers);
     let mut known = HashSet::new();
@@ -40,12 +41,12 @@ pub(super) fn buffers(types: &Types<'_>, valid: &Valid) -> TokenStream {
     }
 }
 
-/// Whether the plan only reads it. Two copies swap, which changes them even then.
+/// Whether the plan only reads it. The swap of two copies changes them even then.
 pub(super) fn is_read(buffer: &Buffer) -> bool {
     buffer.role == Role::In && buffer.copies == 1
 }
 
-/// The type of the memory, in a signature, if there is any.
+/// The type of the memory in a signature, if there is any.
 pub(super) fn of_run(types: &Types<'_>) -> Option<TokenStream> {
     let names = types.given();
     types.any_given.then(|| quote!(Buffers<'_, #(#names,)* W>))

@@ -1,11 +1,11 @@
-//! For which numbers of ranks a plan is, as a constant function: so that a program whose number of ranks is a
-//! constant can ask while it compiles.
+//! The numbers of ranks that a plan accepts, as a `const fn`: a program with a constant number of
+//! ranks can check it at compile time.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 use typed_nccl_plan::ir::{AxisId, Comparison, Condition, Expr, Plan, Values};
 
-/// The function, for a plan of one axis.
+/// The function, for a plan with one axis.
 pub(super) fn claims(plan: &Plan) -> TokenStream {
     let [axis] = &plan.axes[..] else { return TokenStream::new() };
     let values = values(&axis.extent);
@@ -19,8 +19,8 @@ pub(super) fn claims(plan: &Plan) -> TokenStream {
     quote! {
         #[doc = #docs]
         ///
-        /// A program whose number of ranks is a constant asks while it compiles:
-        /// `const { assert!(claims(RANKS)) }`.
+        /// Whether the plan accepts this number of ranks. If the number is a constant, check it at
+        /// compile time: `const { assert!(claims(RANKS)) }`.
         #[allow(clippy::all)]
         pub const fn claims(ranks: usize) -> bool {
             let n = ranks as i128;
@@ -55,7 +55,7 @@ fn values(values: &Values) -> TokenStream {
     }
 }
 
-/// A condition on the number of ranks alone.
+/// A condition that only involves the number of ranks.
 fn condition(this: &Condition) -> Option<TokenStream> {
     let all = |list: &[Condition]| list.iter().map(condition).collect::<Option<Vec<_>>>();
     Some(match this {
@@ -85,7 +85,8 @@ fn condition(this: &Condition) -> Option<TokenStream> {
     })
 }
 
-/// A number of the number of ranks alone, which 128 bits hold: the factors are small, or it is left to `bind`.
+/// An expression of the number of ranks that fits in 128 bits: factors are small; otherwise `bind`
+/// checks it.
 fn expr(this: &Expr) -> Option<TokenStream> {
     Some(match this {
         Expr::Int(value) => number(*value),
@@ -98,7 +99,7 @@ fn expr(this: &Expr) -> Option<TokenStream> {
             let (a, b) = (expr(a)?, expr(b)?);
             quote!((#a - #b))
         }
-        // One factor alone that may be large.
+        // Only one factor may be large.
         Expr::Mul(a, b) => match (&**a, &**b) {
             (Expr::Int(factor), other) | (other, Expr::Int(factor)) if !is_product(other) => {
                 let (factor, other) = (number(*factor), expr(other)?);

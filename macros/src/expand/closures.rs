@@ -1,4 +1,5 @@
-//! The steps as closures: a builder with a method for each, which computes the plan's steps once it has all.
+//! The steps as closures: a builder with a method for each step, which implements the plan's steps
+//! once it has all of them.
 
 use proc_macro2::{Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::quote;
@@ -44,7 +45,8 @@ pub(super) fn closures(types: &Types<'_>, valid: &Valid) -> TokenStream {
         },
     );
     quote! {
-        /// The plan's steps as closures, one for each: they are [`Steps`]. `Bound::steps` begins them.
+        /// The plan's steps as closures, one each. Once complete, they implement [`Steps`].
+        /// `Bound::steps` begins them.
         #[must_use = "closures are steps for `run`"]
         pub struct Closures<#(#names,)* W, #(#slots),*> {
             steps: (#(#slots,)*),
@@ -78,7 +80,7 @@ pub(super) fn begin(types: &Types<'_>, valid: &Valid) -> Option<TokenStream> {
     })
 }
 
-/// The type of a step's closure.
+/// The type parameter of a step's closure.
 fn slot(nth: usize) -> Ident {
     ident(&format!("Step{nth}"))
 }
@@ -87,7 +89,7 @@ fn trait_name(computed: &Computed) -> Ident {
     quote::format_ident!("closure_for_{}", computed.name)
 }
 
-/// What a step's closure fulfils, and what stands for one that is missing does not.
+/// The trait of a step's closure, which the placeholder of a missing one does not implement.
 fn closure(types: &Types<'_>, computed: &Computed) -> TokenStream {
     let (krate, plan, name) = (types.krate, types.plan, &computed.name);
     let bounded = types.bounded();
@@ -130,7 +132,7 @@ fn signature(types: &Types<'_>, computed: &Computed) -> TokenStream {
     quote!(FnMut(#(#gets,)* &#krate::Stream<W::Device>) -> #krate::Result<()>)
 }
 
-/// The method that takes a step's closure, where there is none yet.
+/// The method that takes a step's closure while there is none.
 fn given(types: &Types<'_>, slots: &[Ident], nth: usize, computed: &Computed) -> TokenStream {
     let krate = types.krate;
     let (names, bounded) = (types.names(), types.bounded());
@@ -160,7 +162,7 @@ fn given(types: &Types<'_>, slots: &[Ident], nth: usize, computed: &Computed) ->
     }
 }
 
-/// Tokens that the compiler points at as that place, with the crate's path left as it is.
+/// Tokens with this span for errors, except the path of the crate.
 fn pointing_at(place: Span, tokens: TokenStream) -> TokenStream {
     let pointing = tokens.into_iter().map(|token| match token {
         TokenTree::Group(group) => {

@@ -1,11 +1,12 @@
-//! Documentation of the module and of what is in it.
+//! Documentation of the module and its items.
 
 use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::ir::{Buffer, Role};
 
 use crate::valid::{Computed, Valid};
 
-/// What follows the user's own words: at which sizes it was checked, and how it is used.
+/// Follows the user's own documentation: the sizes at which the plan was checked, and how to use
+/// it.
 pub(super) fn module(valid: &Valid, accepted: Option<&Accepted>) -> Vec<String> {
     let plan = &valid.plan;
     let mut lines = vec![
@@ -21,7 +22,7 @@ pub(super) fn module(valid: &Valid, accepted: Option<&Accepted>) -> Vec<String> 
     lines
 }
 
-/// What a buffer is to the caller.
+/// The role of a buffer for the caller.
 pub(super) fn buffer(valid: &Valid, buffer: &Buffer) -> String {
     let len = valid.plan.show(&buffer.len);
     let role = match buffer.role {
@@ -42,7 +43,7 @@ pub(super) fn buffer(valid: &Valid, buffer: &Buffer) -> String {
     format!("`{}`: {several}`{len}` elements{traits}; {role}.", buffer.name)
 }
 
-/// What a compute step gets, and where it runs.
+/// The arguments of a compute step, and the stream that it runs on.
 pub(super) fn method(computed: &Computed) -> Vec<String> {
     let mut says = computed.says.clone();
     says.push("`stream`, on which it has to enqueue its work".to_owned());

@@ -1,5 +1,5 @@
-//! The module of a plan. After an error it is written all the same, as far as it is known, so that no second
-//! error follows where it is used.
+//! The module of a plan. After an error as much of it as possible is generated, so that its uses do
+//! not cause further errors.
 
 mod bound;
 mod buffers;
@@ -21,8 +21,8 @@ use crate::valid::{Valid, valid};
 use crate::{parse, tell};
 use types::Types;
 
-/// The module of the plan that the tokens declare, and what is wrong with it. The first token is a group
-/// with the path of the crate.
+/// The module of the declared plan, and its errors. The first token is a group with the path of the
+/// crate.
 pub(crate) fn plan(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter();
     let krate = match tokens.next() {
@@ -46,7 +46,7 @@ pub(crate) fn plan(tokens: TokenStream) -> TokenStream {
     quote!(#told #module)
 }
 
-/// The errors, by place. What is not compiled has none.
+/// The errors, by place. A plan that `cfg` disables has none.
 fn told(mut faults: Vec<Fault>, conditions: Option<&TokenStream>) -> TokenStream {
     faults.sort_by_key(|fault| fault.area.start());
     faults
@@ -90,14 +90,16 @@ fn module(
     }
 }
 
-/// The plan as data with what it was checked at, and the places of its statements for errors of a running program.
+/// The plan as data, the sizes it was checked at, and the places of its statements for run-time
+/// errors.
 fn declaration(krate: &TokenStream, valid: &Valid, accepted: Option<&Accepted>) -> TokenStream {
-    // Nothing runs what was refused: then there is no data.
+    // A refused plan never runs, so it needs no data.
     let statements: &[Area] = accepted.map_or(&[], |_| &valid.statements);
-    // Numbers and strings always become bytes.
+    // Numbers and strings always encode.
     let data = accepted.map(|accepted| postcard::to_stdvec(&(&valid.plan, accepted)));
     let data = Literal::byte_string(&data.and_then(Result::ok).unwrap_or_default());
-    // Imported, since a call has the place of its first token, and the crate's is not in the plan.
+    // Imported, since a call has the place of its first token, and the crate's path is not in the
+    // plan.
     let import = (!statements.is_empty()).then(|| quote!(use #krate::plan::here;));
     let sites = statements.iter().map(|area| quote_spanned!(area.first=> here()));
     let count = statements.len();

@@ -1,4 +1,4 @@
-//! What is known when a plan is bound.
+//! The parameters that a plan is bound with.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,9 @@ use quote::quote;
 use crate::ast::text;
 use crate::valid::{Kind, Known, Valid};
 
-/// The numbers that the caller gives: not the program's constants. Of a single axis the communicator knows the extent; of two with one
-/// name, which was told, the first is given.
+/// The parameters that the caller passes, without constants of the program. The extent of a single
+/// axis is the communicator's size; of two parameters with one name, which was reported, only the
+/// first is passed.
 pub(super) fn given(valid: &Valid) -> impl Iterator<Item = &Known> {
     let mesh = valid.plan.axes.len() > 1;
     let mut names = HashSet::new();
@@ -38,7 +39,7 @@ pub(super) fn params(valid: &Valid) -> TokenStream {
         return TokenStream::new();
     }
     quote! {
-        /// The numbers that the plan is bound with, the same on every rank.
+        /// The parameters that the plan is bound with, the same on every rank.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub struct Params #lifetime {
             #(#fields,)*
@@ -50,7 +51,7 @@ fn lifetime(valid: &Valid) -> Option<TokenStream> {
     has_list(valid).then(|| quote!(<'a>))
 }
 
-/// Whether the numbers borrow a list.
+/// Whether the parameters borrow a list.
 pub(super) fn has_list(valid: &Valid) -> bool {
     given(valid).any(|known| known.kind == Kind::List)
 }

@@ -1,4 +1,4 @@
-//! The user's own work in a plan: a trait, and what calls its methods.
+//! The user's compute steps: a trait, and the code that calls its methods.
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
@@ -21,7 +21,7 @@ pub(super) fn steps(types: &Types<'_>, valid: &Valid) -> TokenStream {
     let calls = valid.computed.iter().map(|computed| call(types, computed));
     let message = format!("`{{Self}}` does not compute the steps of the plan `{plan}`");
     let note = note(types, valid);
-    // Where the compiler points at the trait, it points at the plan's name.
+    // Errors about the trait point to the plan's name.
     let definition = quote_spanned! {plan.span()=>
         pub trait Steps<#(#bounded,)* W: #krate::World> {
             #(#methods)*
@@ -36,7 +36,7 @@ pub(super) fn steps(types: &Types<'_>, valid: &Valid) -> TokenStream {
         )]
         #definition
 
-        /// Gives each step its memory, with its type.
+        /// Passes each step its memory, with its type.
         struct Runner<'s, S, #(#names,)* W>(
             &'s mut S,
             ::core::marker::PhantomData<fn() -> (#(#names,)* W,)>,
@@ -57,7 +57,7 @@ pub(super) fn steps(types: &Types<'_>, valid: &Valid) -> TokenStream {
     }
 }
 
-/// What the user has to write: the whole of it, with the types of this call.
+/// The code that the user has to write, with the types of this call.
 fn note(types: &Types<'_>, valid: &Valid) -> String {
     let plan = types.plan;
     let generic = |name: &Ident| format!("{{{name}}}");
@@ -99,7 +99,7 @@ fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
     let Computed { name, docs, area, .. } = computed;
     let (arguments, _) = arguments(types, computed);
     let says = docs::method(computed);
-    // Where the compiler points at the method, it points at the step.
+    // Errors about the method point to the step.
     let Area { first, last } = area;
     let begin = quote_spanned!(*first=> fn #name);
     let definition = quote_spanned! {*last=>
@@ -111,12 +111,12 @@ fn method(types: &Types<'_>, computed: &Computed) -> TokenStream {
         ///
         /// # Errors
         ///
-        /// Whatever went wrong: the run ends with it.
+        /// Any failure; it ends the run.
         #definition
     }
 }
 
-/// A step's arguments with their types, and their names alone.
+/// A step's arguments: with types, and by name only.
 pub(super) fn arguments(types: &Types<'_>, computed: &Computed) -> (Vec<TokenStream>, Vec<Ident>) {
     let names: Vec<Ident> = computed.arguments.iter().map(|(name, _)| ident(name)).collect();
     let typed = computed.arguments.iter().zip(&names).map(|((_, shape), name)| {
@@ -140,8 +140,8 @@ pub(super) fn argument(types: &Types<'_>, shape: &Shape) -> TokenStream {
     }
 }
 
-/// The arm that calls a method. Numbers, reads and writes are counted apart; what is updated is both, and
-/// taken as it is written.
+/// The match arm that calls a method. Numbers, reads and writes are counted separately; updated
+/// memory counts as both, and is passed as written.
 fn call(types: &Types<'_>, computed: &Computed) -> TokenStream {
     let name = &computed.name;
     let called = text(name);

@@ -14,9 +14,9 @@ pub(super) struct Types<'a> {
     pub(super) plan: &'a Ident,
     /// The plan's type parameters with their bounds.
     pub(super) params: Vec<(Ident, TokenStream)>,
-    /// Those of them that the caller's memory has.
+    /// The parameters that occur in the caller's memory.
     given: Vec<bool>,
-    /// Whether the caller gives any memory.
+    /// Whether the caller passes any memory.
     pub(super) any_given: bool,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Types<'a> {
         given.map(|((name, _), _)| name).collect()
     }
 
-    /// The type of elements, as `T` or `f32`.
+    /// The type of elements, such as `T` or `f32`.
     pub(super) fn element(&self, element: &ElementType) -> TokenStream {
         let krate = self.krate;
         match element {
@@ -86,7 +86,7 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// What the caller gives for a buffer.
+    /// The type of the caller's argument for a buffer.
     pub(super) fn memory(&self, buffer: &Buffer) -> TokenStream {
         let (krate, element) = (self.krate, self.element(&buffer.element));
         let mut memory = match buffer.window {

@@ -1,11 +1,11 @@
-//! The function of a kernel, and the kernel as data.
+//! A kernel's function, and the kernel as data.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
 use super::{Argument, Kernel, Reach, Source, SourceKind, Type, TypeParam, words};
 
-/// A device that only the stream tells, as the compiler calls it where there is none.
+/// The name in compiler messages for a device that only the stream determines.
 const DEVICE: &str = "StreamThatRunsIt";
 
 pub(super) fn expand(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
@@ -13,7 +13,7 @@ pub(super) fn expand(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let function = function(krate, kernel);
     let declared = declared(krate, kernel);
     let here = Span::mixed_site().located_at(name.span());
-    // Without bounds: what does not meet them is told where it is given, and not again of the whole call.
+    // Without bounds: an unmet one is reported at the argument, not again for the whole call.
     let names = types.iter().map(|param| &param.name).collect::<Vec<_>>();
     let marker = match types.is_empty() {
         true => quote_spanned!(here=> struct #name {}),
@@ -37,7 +37,8 @@ pub(super) fn expand(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// `T: ::typed_nccl::Float,` and `T`. What the compiler would add to a bound, it adds where that is written.
+/// `T: ::typed_nccl::Float,` and `T`. Bounds have spans at their place in the source, where the
+/// compiler then points.
 fn generics(krate: &TokenStream, kernel: &Kernel) -> (TokenStream, Vec<Ident>) {
     let params = kernel.types.iter().map(|TypeParam { name, bound, more }| {
         let its = located(krate, bound.span());
@@ -49,7 +50,7 @@ fn generics(krate: &TokenStream, kernel: &Kernel) -> (TokenStream, Vec<Ident>) {
     (params.collect(), kernel.types.iter().map(|param| param.name.clone()).collect())
 }
 
-/// The kernel with its types: `axpy<T>`.
+/// The kernel with its type arguments: `axpy<T>`.
 fn itself(kernel: &Kernel) -> TokenStream {
     let (name, names) = (&kernel.name, kernel.types.iter().map(|param| &param.name));
     match kernel.types.is_empty() {
@@ -58,14 +59,14 @@ fn itself(kernel: &Kernel) -> TokenStream {
     }
 }
 
-/// The path of the crate as if it stood at a place in the source.
+/// The path of the crate with the span of a place in the source.
 fn located(krate: &TokenStream, place: Span) -> TokenStream {
     let mut moved = krate.clone().into_iter().collect::<Vec<_>>();
     moved.iter_mut().for_each(|token| token.set_span(token.span().located_at(place)));
     moved.into_iter().collect()
 }
 
-/// An element type as the program's paths have it.
+/// An element type as the program's paths name it.
 fn element(krate: &TokenStream, ty: &TokenStream) -> TokenStream {
     let mut tokens = ty.clone().into_iter();
     match (tokens.next(), tokens.next()) {
@@ -90,7 +91,7 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let mut memories = vec![];
     let [mut params, mut held, mut made, mut bounds] = [const { vec![] }; 4];
     for Argument { name, ty } in arguments {
-        // What is wrong with an argument is told where it is declared, not where the kernel begins.
+        // Errors about an argument point to its declaration, not to the start of the kernel.
         let here = Span::mixed_site().located_at(name.span());
         let memory = Ident::new(&given(name), here);
         let its = located(krate, name.span());
@@ -178,7 +179,7 @@ fn launch(krate: &TokenStream, kernel: &Kernel, arguments: &Ident) -> TokenStrea
     quote!(#word #block)
 }
 
-/// The type of what is given for an argument, as the compiler calls it: `GivenForX` of `x`.
+/// The type parameter of an argument as it appears in compiler messages: `GivenForX` for `x`.
 fn given(name: &Ident) -> String {
     let name = name.to_string();
     let words = name.trim_start_matches("r#").split('_').map(|word| {
@@ -188,7 +189,7 @@ fn given(name: &Ident) -> String {
     format!("GivenFor{}", words.collect::<String>())
 }
 
-/// How an argument borrows a window, what takes it, and what its type has to be.
+/// How an argument borrows a window, the function that takes it, and the bound on its type.
 fn of_window(reach: &Reach) -> (TokenStream, TokenStream, TokenStream) {
     match reach {
         Reach::Whole => (quote!(), quote!(window), quote!(WindowOf)),
@@ -300,8 +301,8 @@ fn source(krate: &TokenStream, source: &Source) -> TokenStream {
     }
 }
 
-/// A function that takes the arguments one by one, and does what the body says. It stands where the kernel
-/// does, for what the compiler says of it.
+/// A function that takes the arguments one by one and runs the body. It has the kernel's span, for
+/// compiler messages about it.
 fn shim(
     krate: &TokenStream,
     kernel: &Kernel,
@@ -350,7 +351,7 @@ fn shim(
     }
 }
 
-/// Which devices it runs on.
+/// The devices that it runs on.
 fn runs(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let names = kernel.types.iter().map(|param| &param.name);
     let itself = itself(kernel);
@@ -358,7 +359,7 @@ fn runs(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let on = match (&kernel.cuda, &kernel.host) {
         (Some(_), None) => quote!(#krate::kernel::Gpu<#device>),
         (None, Some(_)) => quote!(#krate::Host<#device>),
-        // After a mistake, too: it is told already.
+        // Also after an error, which is reported already.
         _ => quote!(#device),
     };
     let here = Span::mixed_site().located_at(kernel.name.span());

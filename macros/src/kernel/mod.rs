@@ -8,7 +8,7 @@ mod words;
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
 
-/// What was understood of a kernel.
+/// A parsed kernel.
 struct Kernel {
     attributes: TokenStream,
     launch: Launch,
@@ -28,7 +28,7 @@ struct Launch {
     needs: Option<u32>,
 }
 
-/// `T: Float`, and what the body in Rust needs of it: `T: Float + std::ops::AddAssign`.
+/// `T: Float`, and further bounds of the Rust body: `T: Float + std::ops::AddAssign`.
 struct TypeParam {
     name: Ident,
     bound: Ident,
@@ -40,19 +40,19 @@ struct Argument {
     ty: Type,
 }
 
-/// What an argument is, with the tokens of its element type.
+/// The type of an argument, with the tokens of its element type.
 enum Type {
     Scalar(TokenStream),
     Read(TokenStream),
     Write(TokenStream),
     DevComm,
-    /// What is wrong with it is told.
+    /// Invalid, and reported.
     Unknown,
     Window(TokenStream, Reach),
     Barrier,
 }
 
-/// What a kernel takes of a window.
+/// How a kernel accesses a window.
 #[derive(Clone, Copy, PartialEq)]
 enum Reach {
     Whole,
@@ -63,7 +63,7 @@ enum Reach {
 /// `unsafe cuda r#".."#`, `unsafe cuda file ".."`, `unsafe ptx ..`
 struct Source {
     kind: SourceKind,
-    /// Of the word `unsafe`.
+    /// The span of the word `unsafe`.
     word: Span,
     /// An expression: the text, or the name of its file.
     text: TokenStream,
@@ -78,7 +78,7 @@ enum SourceKind {
     PtxFile,
 }
 
-/// What is wrong with the kernel that the tokens declare.
+/// The errors of the declared kernel.
 #[cfg(test)]
 pub(crate) fn faults(tokens: TokenStream) -> Vec<crate::fault::Fault> {
     let mut faults = Vec::new();
@@ -87,8 +87,8 @@ pub(crate) fn faults(tokens: TokenStream) -> Vec<crate::fault::Fault> {
     faults
 }
 
-/// The function of the kernel that the tokens declare, and what is wrong with it. The first token is a group
-/// with the path of the crate.
+/// The function of the declared kernel, and its errors. The first token is a group with the path of
+/// the crate.
 pub(crate) fn kernel(tokens: TokenStream) -> TokenStream {
     let mut tokens = tokens.into_iter();
     let krate = match tokens.next() {
@@ -100,12 +100,12 @@ pub(crate) fn kernel(tokens: TokenStream) -> TokenStream {
     let mut faults = Vec::new();
     let mut kernel = parse::kernel(tokens.collect(), &mut faults);
     if let Some(kernel) = kernel.as_mut().filter(|_| !faults.is_empty()) {
-        // What is wrong in the head would be told again of the bodies.
+        // Errors in the head would be reported again for the bodies.
         (kernel.cuda, kernel.host, kernel.launch.blocks) = (None, None, None);
     }
     faults.sort_by_key(|fault| fault.area.start());
     let told: TokenStream = faults.iter().map(crate::fault::Fault::tokens).collect();
-    // After a mistake the function is there all the same, so that no second error follows where it is called.
+    // Generate the function even after an error, so that its calls do not cause further ones.
     let function = kernel.map(|kernel| expand::expand(&krate, &kernel));
     quote!(#told #function)
 }

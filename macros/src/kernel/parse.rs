@@ -1,4 +1,4 @@
-//! From tokens to a kernel. A mistake in one part does not hide those in others.
+//! Parses a kernel. An error in one part does not hide errors in others.
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
@@ -130,7 +130,7 @@ fn launch(cursor: &mut Cursor, launch: &mut Launch) -> Parsed<()> {
     Ok(())
 }
 
-/// A number that is known here is checked here; of others the compiler says what is wrong.
+/// Checks a literal here; the compiler checks other expressions.
 fn threads(value: TokenStream, span: Span) -> Parsed<TokenStream> {
     let mut tokens = value.clone().into_iter();
     if let (Some(TokenTree::Literal(literal)), None) = (tokens.next(), tokens.next()) {
@@ -171,7 +171,7 @@ fn types(cursor: &mut Cursor, has_where: bool, faults: &mut Vec<Fault>) -> Parse
         let from = cursor.clone();
         let bound = match bound(cursor, &name) {
             Ok(bound) => bound,
-            // Told of the `where`.
+            // Reported at the `where`.
             Err(_) if has_where && from.is_punct(0, ">") => any(),
             Err(fault) => {
                 faults.push(fault);
@@ -182,7 +182,7 @@ fn types(cursor: &mut Cursor, has_where: bool, faults: &mut Vec<Fault>) -> Parse
         if is_cut {
             faults.push(cursor.expected("`+` between bounds, or `,` after them"));
         }
-        // What else the body in Rust needs, such as `+ std::ops::AddAssign`.
+        // Further bounds of the Rust body, such as `+ std::ops::AddAssign`.
         let from = cursor.clone();
         let mut depth = 0;
         while !cursor.is_empty()
@@ -230,7 +230,7 @@ fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Ident> {
     Err(fault)
 }
 
-/// A lifetime, or a number.
+/// A lifetime, or a constant.
 fn no_type(cursor: &Cursor) -> Option<Fault> {
     if cursor.is_punct(0, "'") {
         let fault = Fault::new(cursor.span(), "a kernel's arguments are written without lifetimes");
@@ -272,7 +272,7 @@ fn arguments(inside: &mut Cursor, types: &[TypeParam], faults: &mut Vec<Fault>) 
     arguments
 }
 
-/// Windows and barriers come with the device communicator that knows them.
+/// Windows and barriers need a device communicator among the arguments.
 fn without_dev(arguments: &mut [Argument], faults: &mut Vec<Fault>) {
     let is_window = |argument: &&Argument| matches!(argument.ty, Type::Window(..));
     let is_barrier = |argument: &&Argument| matches!(argument.ty, Type::Barrier);
@@ -292,7 +292,7 @@ fn without_dev(arguments: &mut [Argument], faults: &mut Vec<Fault>) {
     }
 }
 
-/// What is wrong with a name in C++.
+/// A name that C++ or another argument takes.
 fn clash(before: &[Argument], argument: &Argument) -> Option<Fault> {
     let name = &argument.name;
     let text = name.to_string();
@@ -313,7 +313,7 @@ fn clash(before: &[Argument], argument: &Argument) -> Option<Fault> {
     None
 }
 
-/// What a body in CUDA has of an argument beside its name.
+/// The names that a CUDA body has for an argument besides its own.
 fn added(argument: &Argument) -> impl Iterator<Item = String> {
     let ends: &[&str] = match argument.ty {
         Type::Window(_, Reach::Part) => &["start", "len"],
@@ -421,7 +421,7 @@ fn body(cursor: &mut Cursor, kernel: &mut Kernel) -> Parsed<()> {
     }
 }
 
-/// A string that stands next.
+/// The string that comes next.
 fn string(cursor: &mut Cursor, is_ptx: bool) -> Parsed<()> {
     let language = if is_ptx { "PTX" } else { "CUDA C++" };
     let is_string = matches!(cursor.peek(0), Some(TokenTree::Literal(literal))

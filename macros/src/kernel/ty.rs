@@ -20,7 +20,7 @@ pub(super) fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
         return by_value(inside, types);
     }
     if inside.is_punct(0, "'") {
-        // Told where it is declared.
+        // Reported where it is declared.
         inside.next();
         inside.next();
     }
@@ -64,7 +64,7 @@ pub(super) fn ty(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
     Ok(if is_written { Type::Write(of) } else { Type::Read(of) })
 }
 
-/// What is no reference.
+/// A type that is not a reference.
 fn by_value(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
     if let Some(word @ ("DevComm" | "Window" | "WindowSlice")) = word(inside).as_deref() {
         let right = if word == "DevComm" { word.to_owned() } else { format!("{word}<f32>") };
@@ -81,7 +81,7 @@ fn by_value(inside: &mut Cursor, types: &[TypeParam]) -> Parsed<Type> {
     element(inside, types, true).map(Type::Scalar)
 }
 
-/// What follows the name of a window, or of a part of one.
+/// The part after the word for a window, or for part of one.
 fn window(
     inside: &mut Cursor,
     types: &[TypeParam],
@@ -112,7 +112,7 @@ fn window(
     Ok(Type::Window(of, reach))
 }
 
-/// The word that stands next.
+/// The next word.
 pub(super) fn word(cursor: &Cursor) -> Option<String> {
     match cursor.peek(0) {
         Some(TokenTree::Ident(word)) => Some(word.to_string()),
@@ -120,7 +120,7 @@ pub(super) fn word(cursor: &Cursor) -> Option<String> {
     }
 }
 
-/// What programs have, and kernels are given in another form.
+/// Types of the host program, which kernels take in another form.
 fn no_argument(place: Span, word: &str) -> Option<Fault> {
     let help = match word {
         "Buffer" | "Slice" | "SliceMut" | "Vec" | "Box" => {
@@ -149,7 +149,7 @@ fn element(cursor: &mut Cursor, types: &[TypeParam], by_value: bool) -> Parsed<T
     if types.iter().any(|known| name == known.name) || is_path {
         return Ok(path);
     }
-    // The macro's crate has no name yet: `expand` gives it one.
+    // The macro's crate has no path yet: `expand` adds it.
     let known = words::element(&TokenStream::new(), &name).is_some();
     if known || by_value && words::is_value(&name) {
         return Ok(path);

@@ -1,4 +1,4 @@
-//! Words that a kernel may use, and words that it may not.
+//! Words that a kernel may or may not use.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
@@ -6,24 +6,24 @@ use quote::quote;
 /// The bounds of a type parameter.
 pub(super) const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
 
-/// Element types that every program has.
+/// Element types that are Rust's own.
 const PLAIN: [&str; 8] = ["f32", "f64", "i8", "u8", "i32", "u32", "i64", "u64"];
 
 /// Element types of the crate.
 const OURS: [&str; 4] = ["f16", "bf16", "F8E4M3", "F8E5M2"];
 
-/// Values that are no elements.
+/// Values that are not elements.
 const VALUES: [&str; 2] = ["usize", "bool"];
 
-/// The element types, as they are told.
+/// The element types, as messages list them.
 pub(super) const LIST: &str = "i8, u8, i32, u32, i64, u64, f16, bf16, f32, f64, F8E4M3 and F8E5M2";
 
-/// Whether it is a number of Rust's that NCCL does not know.
+/// Whether it is a numeric type of Rust that NCCL lacks.
 pub(super) fn is_no_element(name: &str) -> bool {
     ["i16", "u16", "i128", "u128", "isize", "char", "str", "String"].contains(&name)
 }
 
-/// What Rust calls a type of C++ and CUDA.
+/// The Rust type for a type of C++ or CUDA.
 pub(super) fn in_rust(name: &str) -> Option<&'static str> {
     Some(match name {
         "float" => "f32",
@@ -38,7 +38,7 @@ pub(super) fn in_rust(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Every type that an argument can be or hold.
+/// Every type that an argument can be or contain.
 pub(super) fn types() -> impl Iterator<Item = &'static str> {
     PLAIN.into_iter().chain(OURS).chain(VALUES)
 }
@@ -51,12 +51,12 @@ pub(super) fn element(krate: &TokenStream, name: &Ident) -> Option<TokenStream> 
     OURS.iter().any(|known| name == known).then(|| quote!(#krate::#name))
 }
 
-/// Whether it is taken by value only.
+/// Whether it can only be passed by value.
 pub(super) fn is_value(name: &Ident) -> bool {
     VALUES.iter().any(|known| name == known)
 }
 
-/// Words of C++ that Rust takes for names.
+/// Keywords of C++ that are names in Rust.
 const TAKEN: [&str; 62] = [
     "alignas",
     "alignof",
@@ -122,7 +122,7 @@ const TAKEN: [&str; 62] = [
     "size_t",
 ];
 
-/// Whether C++ or CUDA means something by it.
+/// Whether the name has a meaning in C++ or CUDA.
 pub(super) fn is_taken(name: &str) -> bool {
     TAKEN.contains(&name)
 }

@@ -1,4 +1,4 @@
-//! Attributes: ours are read, others are passed on.
+//! Attributes: ours are parsed, others are passed on.
 
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use typed_nccl_plan::ir::{Values, Version};
@@ -71,7 +71,7 @@ pub(super) fn docs(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> TokenStream 
     docs
 }
 
-/// The next attribute: its name, what follows that inside, and all of its tokens.
+/// The next attribute: its name, the rest of its contents, and all of its tokens.
 fn next(cursor: &mut Cursor) -> Option<(Option<Ident>, Cursor, TokenStream)> {
     if !cursor.is_punct(0, "#") || !cursor.is_group(1, Delimiter::Bracket) {
         return None;

@@ -9,10 +9,10 @@ use super::{attr, collective, declare, expr, message, run, words};
 use crate::ast::{Block, Place, Statement, StatementKind};
 use crate::fault::{Fault, Parsed};
 
-/// What is parsed of one statement: what it does, and where.
+/// A parsed statement: what it does, and where.
 pub(super) type Said = (StatementKind, Place);
 
-/// The statements up to the end. What is wrong with one is told, and the next one is read.
+/// All statements up to the end. After an error in one, continues with the next.
 pub(super) fn block(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Block {
     let mut block = Vec::new();
     while !cursor.is_empty() {
@@ -39,7 +39,7 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     let begins = "a statement: memory (`in`, `out`, `inout`, `local`), a message (`send`, `recv`, `put`), a \
                   collective (`all_reduce`), `run`, `for`, `if`";
     let word = cursor.name(begins)?;
-    // What has a block says itself where it ends.
+    // A statement with a block reports its own end.
     let block_kind = match &*word.to_string() {
         "group" => Some(
             body(cursor, "`group`", faults)
@@ -63,7 +63,7 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     let area = cursor.since(first);
     if !cursor.take_punct(";") {
         let fault = unfinished(cursor, &kind, &place);
-        // What begins like a statement is read as one.
+        // Tokens that begin like a statement are parsed as one.
         let next = cursor.peek(0).map(ToString::to_string);
         let begins = |next: String| !goes_on(cursor) && words::all().any(|word| word == next);
         if cursor.is_empty() || next.is_some_and(begins) {
@@ -79,7 +79,7 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     Ok(Statement { docs, kind, place, area })
 }
 
-/// Whether what a statement declares is part of the plan's module, or known before it: then it is kept,
+/// Whether a declaration is part of the plan's module, or was known before it: then it is kept,
 /// whatever follows it.
 fn is_seen(kind: &StatementKind) -> bool {
     matches!(
@@ -92,12 +92,12 @@ fn is_seen(kind: &StatementKind) -> bool {
     )
 }
 
-/// Whether what stands here belongs to the statement before: a word in the wrong order.
+/// Whether the next token continues the statement before: a word in the wrong order.
 fn goes_on(cursor: &Cursor) -> bool {
     ["on", "signal", "computes"].iter().any(|word| cursor.is_word(0, word)) && on_this_line(cursor)
 }
 
-/// A statement without a block, which begins with this word.
+/// A statement without a block that begins with this word.
 fn simple(
     cursor: &mut Cursor,
     word: Ident,
@@ -185,7 +185,7 @@ fn unknown(what: &Ident, name: &str, through: Option<&Ident>) -> Fault {
     }
 }
 
-/// `on net after cmp, aux`, both of which may be missing.
+/// `on net after cmp, aux`, each part optional.
 pub(super) fn place(cursor: &mut Cursor) -> Parsed<Place> {
     let mut place = Place::default();
     if cursor.take_word("on") {
@@ -200,7 +200,7 @@ pub(super) fn place(cursor: &mut Cursor) -> Parsed<Place> {
     Ok(place)
 }
 
-/// `group { .. } on net;`, unless a block of a stream follows.
+/// `group { .. } on net;`, unless a stream's block follows.
 fn place_after(cursor: &mut Cursor) -> Place {
     let mut ahead = cursor.clone();
     match place(&mut ahead) {
@@ -212,7 +212,7 @@ fn place_after(cursor: &mut Cursor) -> Place {
     }
 }
 
-/// A statement with a block: what it does, where, and where the part before the block ends.
+/// A statement with a block: what it does, where, and the end of the part before the block.
 type WithBlock = (StatementKind, Place, Span);
 
 fn plain(kind: StatementKind, last: Span) -> WithBlock {
@@ -223,7 +223,7 @@ fn plain_said(kind: StatementKind) -> Said {
     (kind, Place::default())
 }
 
-/// The statements of the block that stands next, and the span of the token before it.
+/// The statements of the next block, and the span of the token before it.
 fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Span, Block)> {
     let last = cursor.last();
     let inside = cursor.group(Delimiter::Brace, &format!("`{{` after {after}"));
@@ -295,7 +295,7 @@ fn each(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> Parsed<Wit
     Ok(plain(StatementKind::Each { name, values, body }, last))
 }
 
-/// Whether `(..).rev()` stands next.
+/// Whether `(..).rev()` comes next.
 fn is_reversed(cursor: &Cursor) -> bool {
     cursor.is_group(0, Delimiter::Parenthesis)
         && cursor.is_punct(1, ".")
@@ -320,7 +320,7 @@ fn guarded(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
     Ok(plain(StatementKind::If { condition, then, otherwise }, last))
 }
 
-/// What follows `else`. Before it fails it has read no block.
+/// The part after `else`. An error occurs before any block is parsed.
 fn otherwise(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Block> {
     let first = cursor.span();
     if !cursor.take_word("if") {

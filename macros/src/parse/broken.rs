@@ -1,5 +1,5 @@
-//! What was not understood: names that it may declare, and the blocks in it. Nothing is told of the use of
-//! such names, and the steps of the blocks are there.
+//! Recovery from statements that could not be parsed: collects the names that they may declare, and
+//! their blocks. Uses of such names are not reported, and the steps of the blocks are kept.
 
 use proc_macro2::{Delimiter, TokenTree};
 
@@ -9,12 +9,12 @@ use crate::area::Area;
 use crate::ast::{Lost, Place, Statement, StatementKind, text};
 use crate::fault::Fault;
 
-/// To after the statement that was not understood: its `;`, or its braces.
+/// Skips the statement that could not be parsed: past its `;`, or its braces.
 pub(super) fn skip(cursor: &mut Cursor) {
     while let Some(token) = cursor.next() {
         match token {
             TokenTree::Punct(punct) if punct.as_char() == ';' => return,
-            // What follows an `if` belongs to it, and so does what follows a peer by cases.
+            // Tokens after an `if` belong to it, as do tokens after a peer by cases.
             TokenTree::Group(group)
                 if group.delimiter() == Delimiter::Brace
                     && !["else", "into"].iter().any(|word| cursor.is_word(0, word)) =>
@@ -26,16 +26,16 @@ pub(super) fn skip(cursor: &mut Cursor) {
     }
 }
 
-/// To the end of the statement, which is left.
+/// Skips to the end of the statement, without taking it.
 pub(super) fn to_end(cursor: &mut Cursor) {
     cursor.skip_to(|cursor| cursor.is_punct(0, ";") || cursor.is_group(0, Delimiter::Brace));
 }
 
-/// What can be said of the statement from there to here, no block of which was read.
+/// Describes the statement from there to here, none of whose blocks were parsed.
 pub(super) fn broken(from: &Cursor, cursor: &Cursor, faults: &mut Vec<Fault>) -> Statement {
     let tokens = cursor.after(from);
     let mut bodies = Vec::new();
-    // What declares something has no block, nor has a message: braces are cases of its peer.
+    // A declaration has no block, nor has a message: braces are cases of its peer.
     let declares = starts_with(tokens, &words::DECLARATIONS)
         || starts_with(tokens, &["send", "recv", "put", "wait"]);
     for token in tokens.iter().filter(|_| !declares) {
@@ -69,7 +69,7 @@ fn lost(tokens: &[TokenTree]) -> Lost {
     });
     let declares = starts_with(tokens, &words::DECLARATIONS)
         || starts_with(tokens, &["for"])
-        // The block of something that was not understood.
+        // The block of a construct that could not be parsed.
         || matches!(tokens.first(), Some(TokenTree::Group(_)));
     let is_name =
         |token: Option<&TokenTree>| matches!(token, Some(TokenTree::Ident(name)) if name != "in");

@@ -1,4 +1,4 @@
-//! Tokens, one after another.
+//! A cursor over tokens.
 
 use std::rc::Rc;
 
@@ -7,14 +7,14 @@ use proc_macro2::{Delimiter, Group, Ident, Literal, Spacing, Span, TokenStream, 
 use crate::area::Area;
 use crate::fault::{Fault, Parsed};
 
-/// The tokens of one group, and where among them the parser is.
+/// The tokens of one group, and the current position.
 #[derive(Clone)]
 pub(crate) struct Cursor {
     tokens: Rc<[TokenTree]>,
     at: usize,
-    /// Where the group ends.
+    /// The span of the group's end.
     close: Span,
-    /// The token before this place.
+    /// The token before this position.
     last: Span,
 }
 
@@ -45,7 +45,7 @@ impl Cursor {
         self.last
     }
 
-    /// From the token of that span to the one before this place.
+    /// The area from the token with that span to the one before this position.
     pub(crate) fn since(&self, first: Span) -> Area {
         Area { first, last: self.last }
     }
@@ -57,7 +57,7 @@ impl Cursor {
         Some(token)
     }
 
-    /// The tokens from there, which was before, to here.
+    /// The tokens from an earlier position to here.
     pub(crate) fn after(&self, there: &Self) -> &[TokenTree] {
         self.tokens.get(there.at..self.at).unwrap_or_default()
     }
@@ -79,7 +79,7 @@ impl Cursor {
         if self.take_word(word) { Ok(()) } else { Err(self.expected(&format!("`{word}` {then}"))) }
     }
 
-    /// Whether this punctuation stands at `nth`, and is not the beginning of a longer one.
+    /// Whether the punctuation at `nth` is this, and not the start of a longer one.
     pub(crate) fn is_punct(&self, nth: usize, punct: &str) -> bool {
         let mut chars = punct.chars().enumerate().peekable();
         while let Some((offset, char)) = chars.next() {
@@ -88,7 +88,7 @@ impl Cursor {
             if found.as_char() != char || (chars.peek().is_some() && !joint) {
                 return false;
             }
-            // `.` of `..`, `-` of `->`, `<` of `<=` are other signs.
+            // `.` of `..`, `-` of `->`, `<` of `<=` are different signs.
             if chars.peek().is_none()
                 && joint
                 && let Some(TokenTree::Punct(after)) = self.peek(nth + offset + 1)
@@ -149,7 +149,7 @@ impl Cursor {
         }
     }
 
-    /// The whole number that stands next.
+    /// The whole number that comes next.
     pub(crate) fn int(&mut self, what: &str) -> Parsed<i64> {
         match self.peek(0) {
             Some(TokenTree::Literal(literal)) => {
@@ -161,19 +161,19 @@ impl Cursor {
         }
     }
 
-    /// Nothing is left.
+    /// Requires that nothing is left.
     pub(crate) fn end(&self, what: &str) -> Parsed<()> {
         if self.is_empty() { Ok(()) } else { Err(self.expected(what)) }
     }
 
-    /// To the next place where this is so, or the end.
+    /// Skips to the next position where this holds, or the end.
     pub(crate) fn skip_to(&mut self, ends: impl Fn(&Self) -> bool) {
         while !self.is_empty() && !ends(self) {
             self.next();
         }
     }
 
-    /// Ends the tokens at the next place where this is so.
+    /// Cuts the tokens off at the next position where this holds.
     pub(crate) fn cut_at(&mut self, ends: impl Fn(&Self) -> bool) {
         let mut end = self.clone();
         end.skip_to(ends);
@@ -181,7 +181,7 @@ impl Cursor {
         self.tokens = self.tokens.get(..end.at).unwrap_or_default().into();
     }
 
-    /// That something else stands here than what is expected.
+    /// The error that something else was expected here.
     pub(crate) fn expected(&self, what: &str) -> Fault {
         Fault::new(self.span(), format!("expected {what}, found {}", self.found()))
     }
@@ -208,8 +208,8 @@ impl Cursor {
     }
 }
 
-/// What a macro of the user's passes on as one thing, as what it is where that is a single token; else as
-/// if it stood in parentheses.
+/// Unwraps an invisible group from a user's macro: to its token if it is a single one, else as if
+/// in parentheses.
 fn plain(token: TokenTree) -> TokenTree {
     match token {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => {

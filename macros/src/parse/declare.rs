@@ -11,8 +11,8 @@ use crate::ast::{Expr, ExprKind, Memory, MemoryName, Place, StatementKind, text}
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
-/// `inout swapped window u, v: [T; m]`. Whatever is wrong with it, the names in it are declared. Without a
-/// role, which was forgotten, it is taken for `inout`.
+/// `inout swapped window u, v: [T; m]`. Its names are declared even after an error. If the role is
+/// missing, it is taken to be `inout`.
 pub(super) fn memory(
     cursor: &mut Cursor,
     role: Option<&Ident>,
@@ -29,7 +29,7 @@ pub(super) fn memory(
         _ => Role::InOut,
     };
     let (mut swapped, mut window) = (false, false);
-    // The words are names where a name's colon, comma or bracket follows.
+    // The words are names if a name's colon, comma or bracket follows.
     while cursor.is_name(1) {
         let said = [(swapped, "swapped"), (window, "window"), (true, &*role_word)];
         if let Some((_, word)) = said.iter().find(|(said, word)| *said && cursor.is_word(0, word)) {
@@ -59,7 +59,7 @@ pub(super) fn memory(
         let element = element.as_ref().map_or_else(|| "T".to_owned(), text);
         let len = len.as_ref().map_or_else(|| "len".to_owned(), ToString::to_string);
         let all = all.join(", ");
-        // With an array among them the names alone are not all there is to write.
+        // With an array among them, the names alone do not make up the line.
         let help = format!("write `{role_word} {all}: [{element}; {len}];`");
         let plain = names.iter().all(|one| one.array.is_none());
         faults.push(fault.maybe_help(plain.then_some(help)));
@@ -68,7 +68,7 @@ pub(super) fn memory(
     Ok((StatementKind::Memory(memory), Place::default()))
 }
 
-/// Whether memory is declared here, without a role.
+/// Whether this is a declaration of memory without a role.
 pub(super) fn is_memory(cursor: &Cursor) -> bool {
     let mut ahead = cursor.clone();
     while ahead.is_name(0) || ahead.is_punct(0, ",") || ahead.is_group(0, Delimiter::Bracket) {
@@ -91,9 +91,9 @@ fn no_role(cursor: &Cursor) -> Fault {
 #[derive(Default)]
 struct Names {
     names: Vec<MemoryName>,
-    /// One is missing, which was told.
+    /// One is missing, which was reported.
     nameless: bool,
-    /// Where the first one begins that is not separated from the one before.
+    /// The start of the first name that is not separated from the one before.
     apart: Option<Span>,
 }
 
@@ -111,7 +111,7 @@ impl Names {
                 }
                 return read;
             };
-            // The same name right after itself is declared once.
+            // A name repeated right after itself is declared once.
             if read.apart.is_some() && read.names.last().is_some_and(|last| last.name == name) {
                 read.names.pop();
             }
@@ -130,7 +130,7 @@ impl Names {
     }
 }
 
-/// That the word that stands here is none of those before a name, where it was meant as one.
+/// The error for a word that was meant as a modifier and is not one.
 fn no_word(cursor: &Cursor) -> Option<Fault> {
     const FOREIGN: [&str; 7] =
         ["symmetric", "registered", "shared", "mut", "const", "double", "static"];
@@ -146,7 +146,7 @@ fn no_word(cursor: &Cursor) -> Option<Fault> {
     }
 }
 
-/// The type and the number of the elements, as far as they are understood.
+/// The type and the number of elements, as far as they can be parsed.
 fn holds(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> (Option<Ident>, Option<Expr>) {
     let form = "and what the memory holds, as in `a: [T; len]`";
     let told = faults.len();
@@ -174,7 +174,7 @@ fn holds(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> (Option<Ident>, Option
         Ok(())
     });
     if let Err(fault) = parsed {
-        // One thing is told of what is missing altogether.
+        // One error is enough if the type is missing entirely.
         if faults.len() == told {
             faults.push(fault);
         }
@@ -183,7 +183,7 @@ fn holds(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> (Option<Ident>, Option
     (element, len)
 }
 
-/// A name, and the array that it may be.
+/// A name, and its array if it has one.
 fn name(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> MemoryName {
     cursor.next();
     // `a [T; len]`, where a colon is missing.
@@ -193,13 +193,13 @@ fn name(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> MemoryName
     let array = array(cursor, &name).unwrap_or_else(|fault| {
         let area = fault.area;
         faults.push(fault);
-        // An array it is, of however many buffers.
+        // It is an array, of however many buffers.
         (name.clone(), Expr { kind: ExprKind::Int(1), area, height: 1 })
     });
     MemoryName { name, array: Some(array) }
 }
 
-/// Whether what stands in brackets is a type and a number.
+/// Whether the brackets contain a type and a length.
 fn is_holds(cursor: &Cursor) -> bool {
     let Some(TokenTree::Group(group)) = cursor.peek(0) else { return false };
     let mut inside = Cursor::of(group);
@@ -250,7 +250,7 @@ pub(super) fn names(
             break;
         }
         faults.push(Fault::new(cursor.span(), "names are separated by `,`"));
-        // The same name again is declared once.
+        // A name repeated right after itself is declared once.
         if names.last().is_some_and(|last| cursor.is_word(0, &last.to_string())) {
             cursor.next();
             if !cursor.take_punct(",") {

@@ -8,7 +8,7 @@ use crate::area::Area;
 use crate::ast::{Expr, ExprKind, Operator};
 use crate::fault::{Fault, Parsed};
 
-/// The operators, the longer before those that they begin with, and how tightly they bind.
+/// The operators and their precedence; longer ones before their prefixes.
 const OPERATORS: [(&str, Operator, u8); 13] = [
     ("||", Operator::Or, 1),
     ("&&", Operator::And, 2),
@@ -31,13 +31,13 @@ pub(crate) fn expr(cursor: &mut Cursor) -> Parsed<Expr> {
     binary(cursor, 0)
 }
 
-/// Memory alone, as before the sign of `b += a`.
+/// Memory only, as before the sign of `b += a`.
 pub(super) fn memory(cursor: &mut Cursor) -> Parsed<Expr> {
     let operand = operand(cursor)?;
     postfix(cursor, operand)
 }
 
-/// A range as in brackets and loops: both ends may be missing.
+/// A range in brackets or of a loop; both ends are optional.
 pub(crate) fn range(cursor: &mut Cursor) -> Parsed<Range> {
     let from = if cursor.is_punct(0, "..") { None } else { Some(expr(cursor)?) };
     if cursor.is_punct(0, "..=") {
@@ -52,17 +52,17 @@ pub(crate) fn range(cursor: &mut Cursor) -> Parsed<Range> {
     Ok(Range { from, to, is_range: true })
 }
 
-/// A range, or the one number that stood where one might.
+/// A range, or a single number in place of one.
 pub(crate) struct Range {
     pub(crate) from: Option<Expr>,
     pub(crate) to: Option<Expr>,
     pub(crate) is_range: bool,
 }
 
-/// Signs that numbers have elsewhere.
+/// Signs that have a meaning for numbers in other languages.
 const FOREIGN: [&str; 5] = ["^", "&", "|", "<<", ">>"];
 
-/// That an operator of other languages stands here.
+/// The error for an operator of another language.
 fn foreign(cursor: &Cursor) -> Option<Fault> {
     let ours = cursor.is_punct(0, "&&") || cursor.is_punct(0, "||");
     let sign = FOREIGN.iter().filter(|_| !ours).find(|sign| cursor.is_punct(0, sign));
@@ -282,8 +282,8 @@ fn list(inside: &mut Cursor) -> Parsed<Vec<Expr>> {
     Ok(list)
 }
 
-/// An expression around others of that height. What is too deep is refused here, where a place can be
-/// named, and before anything walks it by recursion.
+/// An expression around others of that height. Excessive depth is refused here, where its place is
+/// known, and before anything recurses into it.
 fn node(area: Area, height: usize, kind: ExprKind) -> Parsed<Expr> {
     let height = height + 1;
     if height > MOST_NESTING {

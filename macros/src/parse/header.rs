@@ -10,14 +10,14 @@ use crate::nearest::nearest;
 
 const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
 
-/// The plan, if its name and its body are there.
+/// The plan, if it has a name and a body.
 pub(super) fn plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Plan> {
     let attributes = attr::of_plan(cursor, faults);
     let what = "the plan's name, as in `pub ring(n: Ranks) { .. }`";
     if !cursor.is_name(0) {
         faults.push(cursor.expected(what));
         cursor.skip_to(|cursor| cursor.is_name(0));
-        // What else could be told of nothing?
+        // An empty plan has one error only.
         if cursor.is_empty() {
             return faults.pop().map_or_else(|| Err(cursor.expected(what)), Err);
         }
@@ -40,7 +40,7 @@ pub(super) fn plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Plan>
             cursor.is_group(0, Delimiter::Parenthesis) || cursor.is_group(0, Delimiter::Brace)
         });
     }
-    // That there are none is told.
+    // A missing name is reported.
     if let Ok(mut inside) = cursor.group(Delimiter::Parenthesis, what) {
         params = self::params(&mut inside, &mut lost, faults);
     }
@@ -126,7 +126,8 @@ fn types(cursor: &mut Cursor, lost: &mut Lost, faults: &mut Vec<Fault>) -> Vec<T
     types
 }
 
-/// One type parameter. Whatever is wrong after its name, it is one: its name is used below.
+/// One type parameter. Even with errors after its name it counts as one, since the name is used
+/// below.
 fn type_param(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<TypeParam> {
     let name = cursor.name("a type parameter, as in `T: Float`")?;
     let bound = bound(cursor, &name).unwrap_or_else(|fault| {
@@ -175,7 +176,7 @@ fn params(inside: &mut Cursor, lost: &mut Lost, faults: &mut Vec<Fault>) -> Vec<
         if inside.is_empty() || inside.take_punct(",") {
             continue;
         }
-        // What is left of a parameter with a mistake is not told of.
+        // The rest of a parameter with an error is not reported.
         if faults.len() == told {
             faults.push(inside.expected("`,` between parameters"));
             // `n: Ranks len: usize`
@@ -190,7 +191,7 @@ fn params(inside: &mut Cursor, lost: &mut Lost, faults: &mut Vec<Fault>) -> Vec<
     params
 }
 
-/// One parameter. Whatever is wrong after its name, it is one: its name is used below.
+/// One parameter. Even with errors after its name it counts as one, since the name is used below.
 fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
     let docs = attr::docs(inside, faults);
     let constant = inside.is_word(0, "const").then(|| inside.span());
@@ -213,7 +214,7 @@ fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
                 *inside = ahead;
                 kind
             }
-            // A list it is, of however many numbers.
+            // It is a list, of however many numbers.
             (None, Err(_)) if list => {
                 ParamKind::List(Expr { kind: ExprKind::Int(1), area, height: 1 })
             }
@@ -295,7 +296,7 @@ fn promises(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Expr> {
         if !cursor.is_empty() && !cursor.is_group(0, Delimiter::Brace) {
             let mut ahead = cursor.clone();
             ahead.skip_to(|ahead| ahead.is_group(0, Delimiter::Brace));
-            // That there is no body at all is told below.
+            // A missing body is reported below.
             if !ahead.is_empty() {
                 faults.push(cursor.expected("`where` or `{` and the plan's statements"));
                 *cursor = ahead;

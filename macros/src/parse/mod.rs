@@ -1,4 +1,4 @@
-//! From tokens to what is written. A mistake in one statement does not hide those in others.
+//! Parses tokens into an AST. An error in one statement does not hide errors in others.
 
 mod attr;
 mod block;
@@ -20,7 +20,7 @@ use crate::ast::Plan;
 use crate::fault::Fault;
 use cursor::Cursor;
 
-/// What was understood of the tokens, and what was not.
+/// The parsed plan, and the errors.
 pub(crate) fn plan(tokens: TokenStream, faults: &mut Vec<Fault>) -> Option<Plan> {
     if let Some(fault) = nesting::too_deep(&tokens) {
         faults.push(fault);

@@ -1,4 +1,4 @@
-//! How deep groups stand in one another: seen before anything is read, which reads what is in a group by recursion.
+//! Checks the nesting of groups before parsing, which recurses into them.
 
 use proc_macro2::token_stream::IntoIter;
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
@@ -6,16 +6,16 @@ use typed_nccl_plan::ir::MOST_NESTING;
 
 use crate::fault::Fault;
 
-/// Statements in one another, and in the innermost one a number.
+/// Nested statements, and in the innermost one a nested number.
 const MOST: usize = 2 * MOST_NESTING + 2;
 
 /// Tokens of one group.
 struct Inside {
     tokens: IntoIter,
     level: usize,
-    /// How many `else` led here: each case stands in the one before it.
+    /// The number of `else` before this: each case is nested in the one before it.
     chain: usize,
-    /// Whether a block ended just now, which an `else` may follow.
+    /// Whether a block has just ended, which an `else` may follow.
     after_block: bool,
 }
 
@@ -25,7 +25,7 @@ impl Inside {
     }
 }
 
-/// The first group that stands too deep. No recursion.
+/// The first group that is nested too deeply. Without recursion.
 pub(super) fn too_deep(tokens: &TokenStream) -> Option<Fault> {
     let mut open = vec![Inside::new(tokens.clone(), 0)];
     while let Some(inside) = open.last_mut() {

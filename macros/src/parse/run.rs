@@ -1,7 +1,7 @@
-//! The user's own work: `run name(i, read a, write b, update c)`.
+//! Compute steps: `run name(i, read a, write b, update c)`.
 //!
-//! The user writes a method for it, so whatever is wrong with it, its name and as many arguments as can be
-//! seen are kept.
+//! The user writes a method for each, so even after an error the name is kept, and as many
+//! arguments as can be recognised.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenTree};
 
@@ -22,7 +22,7 @@ const KINDS: [(&str, ArgumentKind); 3] = [
     ("update", ArgumentKind::Update),
 ];
 
-/// Words of other languages, and what is ours for them.
+/// Words of other languages, and ours for them.
 const FOREIGN: [(&str, &str); 9] = [
     ("in", "read"),
     ("reads", "read"),
@@ -45,7 +45,7 @@ pub(super) fn run(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Said> 
     Ok(named(cursor, name, faults))
 }
 
-/// What comes after the name.
+/// The part after the name.
 pub(super) fn named(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> Said {
     let what = "what the computation gets, as in `(i, read u, write v)`";
     let mut written = cursor.clone();
@@ -74,7 +74,7 @@ pub(super) fn named(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -
     (StatementKind::Run { name, arguments, known, computes }, place)
 }
 
-/// Whether a group stands here that could be what a computation gets.
+/// Whether this group could be the arguments of a compute step.
 pub(super) fn is_run(cursor: &Cursor) -> bool {
     let Some(TokenTree::Group(group)) = cursor.peek(0) else { return false };
     let inside = Cursor::of(group);
@@ -89,7 +89,8 @@ fn ends(cursor: &Cursor) -> bool {
     cursor.is_punct(0, ";") || words.iter().any(word) || words::STATEMENTS.iter().any(word)
 }
 
-/// `computes b += a, c = min(a, b)`, if it is there. What was not understood is told and left out.
+/// `computes b += a, c = min(a, b)`, if present. Equations that cannot be parsed are reported and
+/// left out.
 fn equations(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Equation> {
     let mut equations = Vec::new();
     if !cursor.take_word("computes") {
@@ -111,7 +112,7 @@ fn equations(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Equation> {
     }
 }
 
-/// The words that say where a statement runs.
+/// The words that introduce a statement's place.
 const PLACES: [&str; 2] = ["on", "after"];
 
 /// `b += a`
@@ -134,7 +135,7 @@ fn equation(cursor: &mut Cursor) -> Parsed<Equation> {
 const SIGNS: [(&str, Option<Operator>); 3] =
     [("+=", Some(Operator::Add)), ("*=", Some(Operator::Mul)), ("=", None)];
 
-/// The arguments, and whether these are all.
+/// The arguments, and whether they are complete.
 fn arguments(inside: &mut Cursor, faults: &mut Vec<Fault>) -> (Vec<Argument>, bool) {
     let (mut arguments, mut known) = (Vec::new(), true);
     while !inside.is_empty() {
@@ -151,7 +152,7 @@ fn arguments(inside: &mut Cursor, faults: &mut Vec<Fault>) -> (Vec<Argument>, bo
         if faults.len() == told {
             faults.push(inside.expected("`,` or `)`"));
         }
-        // It goes on with something that was not understood.
+        // The rest could not be parsed.
         known = false;
         if let Some(last) = arguments.last_mut() {
             last.known = false;
@@ -169,7 +170,7 @@ fn argument(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Argument {
     let from = inside.clone();
     match expr::expr(inside) {
         Ok(value) => {
-            // `x read` was told, and its word comes after it.
+            // `x read` was reported, and its word follows it.
             if faults.len() > told && KINDS.iter().any(|(word, _)| inside.is_word(0, word)) {
                 inside.next();
             }
@@ -183,7 +184,7 @@ fn argument(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Argument {
     }
 }
 
-/// What an argument is about that was not understood.
+/// A guess at the value of an argument that could not be parsed.
 fn guessed(from: &Cursor) -> Expr {
     let area = Area::from(from.span());
     let node = |kind| Expr { kind, area, height: 1 };
@@ -197,7 +198,7 @@ fn guessed(from: &Cursor) -> Expr {
     }
 }
 
-/// Whether `[..]` holds no range.
+/// Whether `[..]` contains no range.
 fn is_index(group: &Group) -> bool {
     let inside = Cursor::of(group);
     group.delimiter() == Delimiter::Bracket
@@ -207,7 +208,7 @@ fn is_index(group: &Group) -> bool {
 }
 
 fn kind(inside: &mut Cursor, faults: &mut Vec<Fault>) -> ArgumentKind {
-    // A number may have the name of a kind; then nothing that is a region follows.
+    // A number may have the name of a kind; then no region follows.
     let Some(TokenTree::Ident(second)) = inside.peek(1) else { return ArgumentKind::Number };
     let Some(TokenTree::Ident(first)) = inside.peek(0) else { return ArgumentKind::Number };
     let (first, second) = (first.to_string(), second.to_string());
@@ -222,7 +223,7 @@ fn kind(inside: &mut Cursor, faults: &mut Vec<Fault>) -> ArgumentKind {
         }
         return kind;
     }
-    // `(i write u)`, `(i i, write u)`: the number is one, and what follows it is told.
+    // `(i write u)`, `(i i, write u)`: the first is a number, and what follows it is reported.
     if first == second || ours(&second).is_some() && inside.is_name(2) {
         return ArgumentKind::Number;
     }

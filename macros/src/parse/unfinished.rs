@@ -1,4 +1,4 @@
-//! What stands where a statement could end, and is not its `;`.
+//! Errors for tokens in place of a statement's `;`.
 
 use proc_macro2::TokenTree;
 
@@ -8,10 +8,10 @@ use crate::ast::{Place, StatementKind, text};
 use crate::fault::Fault;
 use crate::nearest::nearest;
 
-/// Words with which other languages say among which ranks something is.
+/// Words that introduce a set of ranks in other languages.
 const AMONG: [&str; 7] = ["among", "over", "through", "via", "within", "comm", "along"];
 
-/// That a statement, of which this much was understood, does not end here.
+/// The error that a statement, parsed up to here, does not end here.
 pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &Place) -> Fault {
     let next = cursor.peek(0).map(ToString::to_string).unwrap_or_default();
     if let Some(fault) = among(cursor, kind, &next) {
@@ -35,7 +35,7 @@ pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &Place) -
         _ => {}
     }
     let clauses = clauses(kind, place);
-    // What begins a statement is no slip of the hand.
+    // A word that begins a statement is not a typo.
     let begins = words::all().any(|word| word == next);
     let near = nearest(&next, clauses.iter().copied()).filter(|_| !begins);
     let arrow = cursor.is_punct(0, "->") && clauses.contains(&"into");
@@ -58,7 +58,7 @@ pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &Place) -
     fault.maybe_help(help.or_else(|| list.then(|| "names are separated by `,`".to_owned())))
 }
 
-/// Whether what stands here is in the line of what is before it.
+/// Whether the next token is on the line of the one before.
 pub(super) fn on_this_line(cursor: &Cursor) -> bool {
     cursor.span().start().line == cursor.last().end().line
 }
@@ -67,7 +67,7 @@ fn is_placed(kind: &StatementKind) -> bool {
     kind.message().is_some() || matches!(kind, StatementKind::Run { .. })
 }
 
-/// What this statement may still say.
+/// The clauses that this statement may still have.
 fn clauses(kind: &StatementKind, place: &Place) -> Vec<&'static str> {
     let mut clauses = Vec::new();
     if !is_placed(kind) {
@@ -91,7 +91,7 @@ fn clauses(kind: &StatementKind, place: &Place) -> Vec<&'static str> {
     clauses
 }
 
-/// `send a to p -> b`, as it is written.
+/// `send a to p -> b`, as written.
 fn into(cursor: &Cursor, kind: &StatementKind) -> Option<String> {
     let mut ahead = cursor.clone();
     ahead.take_punct("->");

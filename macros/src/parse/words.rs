@@ -1,12 +1,12 @@
-//! The words that statements begin with.
+//! The words that begin statements.
 
 use typed_nccl_plan::ir::CollectiveName;
 
-/// What declares something.
+/// Declarations.
 pub(crate) const DECLARATIONS: [&str; 10] =
     ["in", "out", "inout", "local", "stream", "signal", "comm", "let", "covers", "computes"];
 
-/// What does something.
+/// Actions.
 pub(crate) const STATEMENTS: [&str; 10] =
     ["send", "recv", "put", "wait", "run", "group", "sequence", "on", "for", "if"];
 

@@ -1,10 +1,11 @@
-//! Plans that are nested deeper, or become larger, than plans are: an error at one place, and no overflow.
+//! Plans that are nested more deeply, or grow larger, than allowed: one error at one place, and no
+//! stack overflow.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 
 use crate::expand;
 
-/// What the macro says of a plan of four ranks with these statements.
+/// The macro's errors for a plan of four ranks with these statements.
 fn told(body: TokenStream) -> String {
     let mut plan: Vec<TokenTree> = "(crate) deep(n: Ranks in [4], len: usize)"
         .parse::<TokenStream>()
@@ -23,7 +24,7 @@ fn text(body: &str) -> String {
     told(body.parse().expect("tokens"))
 }
 
-/// `((((1))))`, without a lexer, which has limits of its own.
+/// `((((1))))`, built without a lexer, which has limits of its own.
 fn nested(delimiter: Delimiter, before: &str, end: &str, after: &str, depth: usize) -> TokenStream {
     let tokens = |text: &str| text.parse::<TokenStream>().expect("tokens");
     let (before, after) = (tokens(before), tokens(after));
@@ -87,7 +88,7 @@ fn signs_and_sums() {
     assert!(answer.contains("too many parts in one another"), "{answer}");
 }
 
-/// Each name is twice the one before it: written out, 2^28 parts.
+/// Each name doubles the one before it: expanded, 2^28 parts.
 #[test]
 fn names_that_double() {
     let double = |name: &str, first: &str, make: &dyn Fn(String) -> String| -> String {
@@ -124,7 +125,7 @@ fn names_of_names() {
     assert!(answer.contains("cases more than 64 deep"), "{answer}");
 }
 
-/// Written out, the innermost block would stand there 10^16 times, and says nothing.
+/// Expanded, the innermost block would occur 10^16 times without a statement.
 #[test]
 fn blocks_for_each_of_a_list() {
     let list = vec!["1"; 100].join(", ");

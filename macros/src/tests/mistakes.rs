@@ -1,6 +1,6 @@
-//! Every way to write a plan wrongly that we have met, and how it reads.
+//! Every mistake in writing a plan that we have met, and its message.
 //!
-//! What is told is kept in files, so that it can be read as a user would; with `BLESS=1` they are written.
+//! The messages are kept in files, so that they can be read as a user would; `BLESS=1` writes them.
 
 use std::path::Path;
 use std::{env, fs};
@@ -28,13 +28,13 @@ fn told_by(file: &str, of: &str, messages: impl Fn(proc_macro2::TokenStream) -> 
     compare(&folder.join(format!("{file}.txt")), &all);
 }
 
-/// Plans to which was done what a help says, to the letter.
+/// Plans with the change that a help names, to the letter.
 #[test]
 fn mended_as_told() {
     accepted("mended");
 }
 
-/// Every `where` that a help names makes its plan right.
+/// Every `where` that a help names makes its plan correct.
 #[test]
 fn with_the_condition_as_told() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/mistakes");
@@ -63,7 +63,7 @@ fn with_the_condition_as_told() {
     assert!(found >= 10, "only {found} conditions are named");
 }
 
-/// Plans that are right, and that were refused before.
+/// Correct plans that were refused before.
 #[test]
 fn nothing_is_wrong() {
     accepted("accepted");
@@ -79,7 +79,7 @@ fn accepted(file: &str) {
     }
 }
 
-/// Compares with what is kept, or keeps it.
+/// Compares with the file, or writes it.
 pub(super) fn compare(kept: &Path, now: &str) {
     if env::var_os("BLESS").is_some() {
         return fs::write(kept, now).expect("written");
@@ -108,7 +108,7 @@ macro_rules! files {
 
 files! { conditions unread equations mends slips sizes hazards header messages parts statements names peers regions collectives compute checked checks }
 
-/// The table of the documentation quotes what is said, for every check.
+/// The table of the documentation quotes the messages of every check.
 #[test]
 fn the_documentation_quotes_them() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -121,7 +121,7 @@ fn the_documentation_quotes_them() {
         .collect();
     for row in &rows {
         let quoted = row[2].trim_matches('`').trim();
-        // Of code that ends with a name in backticks, the last one was taken away too.
+        // If code ends with a name in backticks, the last one was stripped too.
         assert!(said.contains(&format!("error: {quoted}")), "nothing says: {quoted}");
     }
     for check in 1..=15 {
@@ -129,7 +129,7 @@ fn the_documentation_quotes_them() {
     }
 }
 
-/// Kernels that are written wrongly.
+/// Kernels with mistakes.
 #[test]
 fn kernels() {
     told_by("kernels", "kernel", |tokens| {

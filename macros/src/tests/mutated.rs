@@ -1,5 +1,5 @@
-//! Plans with tokens lost, doubled, exchanged and put in: whatever is written, the macro says what is wrong
-//! or makes a module, and panics never. `MUTATIONS=100000 cargo test -p typed-nccl-macros mutated` tries more.
+//! Plans with tokens lost, doubled, swapped and inserted: the macro reports an error or generates a
+//! module, and never panics. `MUTATIONS=100000 cargo test -p typed-nccl-macros mutated` tries more.
 
 use std::env;
 
@@ -27,7 +27,7 @@ const FILES: [&str; 13] = [
     "ring",
 ];
 
-/// What is put in: words of the language, names, numbers, signs, groups.
+/// Insertions: words of the language, names, numbers, signs, groups.
 const WORDS: &str = "in out inout local window swapped signal stream comm along let send recv put wait to from \
     into on after run read write update all_reduce broadcast sum root rank n r i len group sequence for if where \
     computes covers capture once Ranks usize f32 T Element pub impl 0 1 2 7 4294967296 18446744073709551615 \
@@ -62,14 +62,14 @@ fn whatever_is_written_is_answered() {
     assert!(refused > right && right > 0, "{refused} were refused, {right} right");
 }
 
-/// One change, somewhere.
+/// One change, at a random place.
 fn mutated(tokens: TokenStream, words: &[TokenTree], random: &mut Random) -> TokenStream {
     let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
     let groups: Vec<usize> = (0..tokens.len())
         .filter(|&at| matches!(&tokens[at], TokenTree::Group(group) if !group.stream().is_empty()))
         .collect();
     if !groups.is_empty() && random.chance(3, 4) {
-        // The body is where most tokens are.
+        // The body has most of the tokens.
         let at = if random.chance(1, 2) { groups.len() - 1 } else { random.below(groups.len()) };
         if let TokenTree::Group(group) = &tokens[groups[at]] {
             let inside = mutated(group.stream(), words, random);

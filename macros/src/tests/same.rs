@@ -1,11 +1,11 @@
-//! Plans written in the language are those that the builder makes.
+//! Plans in the language equal those from the builder.
 
 use serde_json::Value;
 use typed_nccl_plan::ir::Plan;
 
 use super::{plans, source};
 
-/// Everything but places, and names that the language takes from elsewhere.
+/// Everything except places, and names that the language derives differently.
 fn stripped(plan: &Plan) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -40,7 +40,7 @@ fn same(name: &str, builder: &Plan) {
     }
 }
 
-/// A loop over a list is its block, written out.
+/// A loop over a list equals its block, repeated.
 #[test]
 fn a_block_for_each_of_a_list() {
     let ir = |text: &str| {

@@ -1,5 +1,5 @@
-//! Fourteen schedules that people write: each is accepted at the sizes that are checked while it compiles, and at
-//! larger ones.
+//! Fourteen common schedules: each is accepted at the sizes that are checked at compile time, and
+//! at larger ones.
 
 use typed_nccl_plan::check;
 

@@ -9,7 +9,7 @@ use crate::{parse, tell};
 
 macro_rules! sources {
     ($($file:ident)+) => {
-        /// The plans of a file, which are those of the file of that name that the checker is tested with.
+        /// The plans of a file, the same as in the checker's test file of that name.
         pub(super) fn file(name: &str) -> &'static str {
             match name {
                 $(stringify!($file) => include_str!(concat!("plans/", stringify!($file), ".plan")),)+
@@ -47,7 +47,7 @@ pub(super) fn plans(file: &str) -> Vec<TokenStream> {
     plans
 }
 
-/// The bytes of a literal of bytes.
+/// The bytes of a byte string literal.
 pub(super) fn bytes(literal: &str) -> Vec<u8> {
     let text = literal.trim().strip_prefix("b\"").and_then(|text| text.strip_suffix('"'));
     let (mut chars, mut bytes) = (text.expect("a literal of bytes").bytes(), Vec::new());
@@ -73,7 +73,7 @@ fn is_group(token: &TokenTree, delimiter: Delimiter) -> bool {
     matches!(token, TokenTree::Group(group) if group.delimiter() == delimiter)
 }
 
-/// What is read from the tokens, and what is wrong with them, without asking the checker.
+/// The parsed plan and its errors, without the checker's.
 pub(super) fn read(tokens: TokenStream) -> (Option<Valid>, Vec<Fault>) {
     let mut faults = Vec::new();
     let plan = parse::plan(tokens, &mut faults);
@@ -81,7 +81,7 @@ pub(super) fn read(tokens: TokenStream) -> (Option<Valid>, Vec<Fault>) {
     (valid, faults)
 }
 
-/// The plan; panics if something is wrong with how it is written.
+/// The plan; panics if it has an error.
 pub(super) fn ir(name: &str) -> Plan {
     let (valid, faults) = read(plan(name));
     let told: Vec<String> = faults.iter().map(shown).collect();
@@ -89,7 +89,7 @@ pub(super) fn ir(name: &str) -> Plan {
     valid.expect("a plan").plan
 }
 
-/// Everything that is wrong, the checker's part with it, as it would be shown.
+/// All errors, including the checker's, as they would be shown.
 pub(super) fn messages(tokens: TokenStream) -> Vec<String> {
     let (valid, mut faults) = read(tokens);
     if faults.is_empty()

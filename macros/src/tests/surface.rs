@@ -1,5 +1,5 @@
-//! After a mistake in one statement the module has the same fields and methods as without it: what the user
-//! writes beside the plan stays right, and is told nothing.
+//! After an error in one statement, the module has the same fields and methods as without it, so
+//! the user's code around the plan gets no further errors.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use super::source;
 use crate::ast::text;
 use crate::valid::{Kind, Valid};
 
-/// What a user's program sees of a plan's module.
+/// The parts of a plan's module that a program sees.
 #[derive(Debug, PartialEq)]
 struct Surface {
     params: Vec<String>,
@@ -43,7 +43,7 @@ impl Surface {
     }
 }
 
-/// Every plan that one lost or doubled token makes of this one, and that token.
+/// Every variant of this plan with one token lost or doubled, and that token.
 fn slips(tokens: &TokenStream) -> Vec<(TokenTree, TokenStream)> {
     let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let mut slips = Vec::new();
@@ -63,7 +63,7 @@ fn slips(tokens: &TokenStream) -> Vec<(TokenTree, TokenStream)> {
     slips
 }
 
-/// The names of what the user sees, and of what it is made of.
+/// The names that the user sees, and the names that they are made of.
 fn names(valid: &Valid) -> HashSet<String> {
     let plan = &valid.plan;
     let params = valid.params.iter().map(|known| text(&known.name));
@@ -74,7 +74,8 @@ fn names(valid: &Valid) -> HashSet<String> {
     all.chain([plan.name.clone()]).collect()
 }
 
-/// Whether a lost or doubled token may change what the user sees: it is a name of it, or says what it is.
+/// Whether losing or doubling a token may change what the user sees, because it is one of those
+/// names or determines one.
 fn says_what_is_seen(slip: &TokenTree, names: &HashSet<String>) -> bool {
     const WORDS: [&str; 10] =
         ["in", "out", "inout", "local", "run", "read", "write", "update", "usize", "Ranks"];

@@ -19,7 +19,7 @@ pub(super) struct Meant {
     pub(super) among: CommunicatorId,
 }
 
-/// What a collective needs besides its memory, and how it is written.
+/// A collective's parameters besides its memory, and its syntax.
 struct Form {
     reduction: bool,
     root: bool,
@@ -63,8 +63,8 @@ impl Resolver<'_> {
         Ok(Meant { kind, send, recv, among })
     }
 
-    /// Where a collective sends and receives of which one region is written: the part that is one rank's
-    /// is this rank's part of it.
+    /// The two regions of an in-place collective from the one that is written: the side that is one
+    /// rank's part is this rank's part of it.
     fn in_place(
         &mut self,
         kind: &CollectiveKind,
@@ -108,13 +108,13 @@ impl Resolver<'_> {
         own
     }
 
-    /// The reduction; anything, where the collective has none.
+    /// The reduction; arbitrary for a collective without one.
     fn reduction(&mut self, written: &ast::Collective, form: &Form) -> Looked<Reduction> {
         let (name, example) = (&written.name, form.example);
         let mut others = written.others.iter();
         if !form.reduction {
             return match others.find(|other| reduction(other).is_some()) {
-                // It was meant as the root, which is told.
+                // It was meant as the root, which is reported.
                 Some(_) if form.root && written.root.is_none() => Err(Told),
                 Some(by) => {
                     let fault = Fault::new(by.area, format!("`{name}` has no reduction"));
@@ -155,7 +155,7 @@ impl Resolver<'_> {
         }))
     }
 
-    /// The root; anything, where the collective has none.
+    /// The root; arbitrary for a collective without one.
     fn root(&mut self, written: &ast::Collective, form: &Form) -> Looked<Expr> {
         let (name, example) = (&written.name, form.example);
         let after = written.others.get(usize::from(form.reduction)..).unwrap_or_default();
@@ -163,7 +163,7 @@ impl Resolver<'_> {
         let Some(root) = &written.root else {
             return match spare {
                 None if !form.root => Ok(Expr::Int(0)),
-                // A reduction is told of where reductions are.
+                // A reduction is reported with the reductions.
                 Some(spare) if !form.root && reduction(spare).is_some() => Ok(Expr::Int(0)),
                 Some(spare) if !form.root => {
                     let fault = Fault::new(spare.area, format!("`{name}` does not take `{spare}`"));
@@ -183,7 +183,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// That the root is missing; `spare` was perhaps meant to be it.
+    /// The error for a missing root; `spare` was perhaps meant to be it.
     fn no_root(
         &mut self,
         written: &ast::Collective,
@@ -202,7 +202,7 @@ impl Resolver<'_> {
         self.tell(Fault::new(area, title).help(help))
     }
 
-    /// That memory stands where the reduction or the root does: what is received was meant.
+    /// The error for memory in place of the reduction or the root: it was meant to be received.
     fn memory_behind(&self, written: &ast::Collective, form: &Form) -> Option<Fault> {
         let is_memory = |one: &ast::Expr| one.root().is_some_and(|root| self.is_memory(root));
         let mut others = written.others.iter();
@@ -221,7 +221,7 @@ impl Resolver<'_> {
         if form.root && meant.root.is_none() {
             meant.root = Some(ast::Expr { kind: ExprKind::Int(0), ..memory.clone() });
         }
-        // `all_reduce(sum, x)`, of a `sum` that is not declared
+        // `all_reduce(sum, x)`, where `sum` is not declared
         let swapped = reduction(&written.send).is_some() && !is_memory(&written.send);
         let same = written.send.to_string() == memory.to_string();
         let help = match written.recv {

@@ -15,25 +15,25 @@ pub(crate) struct Computed {
     pub(crate) name: Ident,
     pub(crate) docs: TokenStream,
     pub(crate) at: Location,
-    /// The first statement that runs it, from its first token to its last.
+    /// The first statement that runs it.
     pub(crate) area: Area,
-    /// Its arguments' names, each once, and what they are.
+    /// Its arguments by unique name, and their kinds.
     pub(crate) arguments: Vec<(String, Shape)>,
-    /// Whether all of them were understood; else they are what could be guessed.
+    /// Whether all of them are known; otherwise some are guesses.
     known: bool,
-    /// What it gets, as its first statement says it.
+    /// The arguments as its first statement gives them.
     pub(crate) says: Vec<String>,
-    /// What it computes, as its first statement says it.
+    /// The equations as its first statement gives them.
     pub(crate) computes: Vec<String>,
 }
 
-/// What an argument of a method is.
+/// The kind of a method's argument.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Shape {
     Number,
     Read(Holds),
     Write(Holds),
-    /// Read and written: it counts among both.
+    /// Read and written: counts as both.
     Update(Holds),
 }
 
@@ -66,7 +66,8 @@ impl Resolver<'_> {
         place: Looked<Place>,
     ) -> Looked<Compute> {
         let given: Vec<_> = arguments.iter().map(|argument| self.given(argument)).collect();
-        // The method is there even if its arguments are not all known: the user has written it.
+        // The method exists even if not all of its arguments are known, since the user has written
+        // it.
         self.declare_method(name, (arguments, known), &given, docs, at);
         let names = names(arguments, &given);
         let given: Vec<Given> = given.into_iter().collect::<Looked<_>>()?;
@@ -110,7 +111,7 @@ impl Resolver<'_> {
         Ok(Given { kind: *kind, value })
     }
 
-    /// A number; memory gets told what is missing before it.
+    /// A number; for memory, reports the missing `read`, `write` or `update`.
     fn numeric(&mut self, value: &ast::Expr) -> Looked<Expr> {
         if let Some(root) = value.root()
             && self.is_memory(root)
@@ -124,7 +125,7 @@ impl Resolver<'_> {
         self.number(value)
     }
 
-    /// Adds the method, or compares it with what the first statement of its name says.
+    /// Adds the method, or compares it with the first statement of its name.
     fn declare_method(
         &mut self,
         name: &Ident,
@@ -167,7 +168,7 @@ impl Resolver<'_> {
         let computed =
             Computed { name, docs, at, area, arguments, known, says, computes: Vec::new() };
         match first {
-            // What was guessed of it is known now.
+            // Earlier guesses are known now.
             Some(nth) => self.valid.computed[nth] = computed,
             None => self.valid.computed.push(computed),
         }
@@ -179,7 +180,7 @@ impl Resolver<'_> {
             Ok(Given { value: Value::Region(region), .. }) => {
                 Some((region.buffer, region.index.is_some()))
             }
-            // Whatever is wrong with it, it is this memory.
+            // Even with errors, it refers to this memory.
             _ => value.root().and_then(|root| self.memory_of(root)),
         };
         let holds = match memory.map(|(buffer, indexed)| (self.buffer(buffer), indexed)) {
@@ -213,7 +214,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Whether it names one buffer of an array, as `g[i]`, `g[i].next` and `g[i][a..b]` do.
+/// Whether it refers to one buffer of an array, as `g[i]`, `g[i].next` and `g[i][a..b]` do.
 fn indexes(value: &ast::Expr) -> bool {
     match &value.kind {
         ExprKind::Index(base, _) if matches!(base.kind, ExprKind::Name(_)) => true,
@@ -225,7 +226,7 @@ fn indexes(value: &ast::Expr) -> bool {
     }
 }
 
-/// That a region is read and written by one step, and the step does not say `update`.
+/// The error for a region that one step reads and writes without `update`.
 fn twice(arguments: &[Argument], given: &[Looked<Given>]) -> Option<Fault> {
     let region = |one: &Looked<Given>| match one {
         Ok(Given { kind, value: Value::Region(region) }) => Some((*kind, region.clone())),
@@ -254,7 +255,7 @@ fn twice(arguments: &[Argument], given: &[Looked<Given>]) -> Option<Fault> {
     None
 }
 
-/// Names for a method's arguments: those of what they are, each once.
+/// Unique names for a method's arguments, derived from their values.
 fn names(arguments: &[Argument], given: &[Looked<Given>]) -> Vec<String> {
     let mut taken: HashMap<String, usize> = HashMap::from([("stream".to_owned(), 1)]);
     let mut names = Vec::new();

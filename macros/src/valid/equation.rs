@@ -1,6 +1,6 @@
-//! What a compute step says that it computes: `run add(read a, update b) computes b += a`.
+//! The equations of a compute step: `run add(read a, update b) computes b += a`.
 //!
-//! Memory is named as the method's arguments are, or as it is written among them.
+//! Memory is named by the method's argument, or as it is written among them.
 
 use proc_macro2::Ident;
 use typed_nccl_plan::ir::{Equation, Reduction};
@@ -10,7 +10,7 @@ use super::{Looked, Resolver};
 use crate::ast::{self, ArgumentKind, ExprKind, Operator, text};
 use crate::fault::Fault;
 
-/// What a step gets, with what it is called.
+/// A step's arguments and their names.
 struct Gets<'a> {
     step: &'a Ident,
     names: &'a [String],
@@ -18,7 +18,7 @@ struct Gets<'a> {
 }
 
 impl Gets<'_> {
-    /// The place of an argument among those that are read, or among those that are written.
+    /// The index of an argument among those that are read, or those that are written.
     fn nth(&self, argument: usize, counts: impl Fn(ArgumentKind) -> bool) -> u32 {
         let before = self.given[..argument].iter();
         before.filter(|one| matches!(one.value, Value::Region(_)) && counts(one.kind)).count()
@@ -87,7 +87,7 @@ impl Resolver<'_> {
         Ok(Equation { to: gets.written(into), by, of })
     }
 
-    /// The memory that is reduced, all of it by one operator.
+    /// The memory that is reduced, all by one operator.
     fn parts<'e>(
         &mut self,
         value: &'e ast::Expr,
@@ -116,7 +116,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Which argument is meant.
+    /// The argument that an expression refers to.
     fn argument(&mut self, written: &ast::Expr, gets: &Gets<'_>) -> Looked<usize> {
         let is_region = |at: &usize| matches!(gets.given[*at].value, Value::Region(_));
         if let ExprKind::Name(name) = &written.kind

@@ -45,7 +45,7 @@ pub(super) fn empty(plan: &Plan) -> Valid {
 impl Resolver<'_> {
     pub(super) fn header(&mut self, plan: &Plan) {
         let at = self.at(plan.name.span());
-        // Where nothing else is said of a place, it is the plan's name.
+        // The plan's name stands for anything without a place of its own.
         self.valid.areas.insert(Location::default(), plan.name.span().into());
         for param in &plan.types {
             let name = text(&param.name);
@@ -75,7 +75,7 @@ impl Resolver<'_> {
         plan.settings.checks.iter().for_each(|check| self.check(check));
     }
 
-    /// Sizes that are to be checked.
+    /// Sizes to check.
     fn check(&mut self, check: &Check) {
         let mut asked = ir::Asked { at: self.at(check.area), ..ir::Asked::default() };
         for (name, values) in &check.sizes {
@@ -97,14 +97,14 @@ impl Resolver<'_> {
         self.valid.plan.checks.push(asked);
     }
 
-    /// That no parameter is ranks. The name of the one that was meant so, if one is, which is then taken for
-    /// them, so that nothing else is told of it.
+    /// Reports that no parameter is of type `Ranks`. Returns the name of the one that was meant to
+    /// be, if any, which is then treated as such to avoid further errors.
     fn ranks(&mut self, plan: &Plan) -> Option<String> {
         if plan.params.iter().any(|param| matches!(param.kind, ParamKind::Ranks)) {
             return None;
         }
         let fault = |area| Fault::new(area, "the plan has no ranks");
-        // What was not understood may be them.
+        // The part that could not be parsed may declare them.
         let unknown = |param: &&Param| matches!(param.kind, ParamKind::Unknown);
         let unknown = plan.params.iter().find(unknown).map(|param| text(&param.name));
         if unknown.is_some() || plan.lost.nameless {
@@ -163,8 +163,8 @@ impl Resolver<'_> {
         (Kind::Axis, Meaning::Axis(ir::AxisId(last(&self.valid.plan.axes))))
     }
 
-    /// Streams are known before the first statement: whether one may be left out depends on how many
-    /// there are.
+    /// Streams are known before the first statement, since their number decides whether one may be
+    /// left out.
     fn streams(&mut self, plan: &Plan, at: Location) {
         for statement in &plan.body {
             let StatementKind::Streams(names) = &statement.kind else { continue };
@@ -180,7 +180,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether a promise only says where an axis or a parameter begins, which is then said of that itself.
+    /// Whether a promise only sets the lower bound of an axis or a parameter, which then records it
+    /// itself.
     fn narrows(&mut self, promise: &Condition) -> bool {
         let Condition::Compare(left, comparison, ir::Expr::Int(first)) = promise else {
             return false;

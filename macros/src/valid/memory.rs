@@ -10,7 +10,7 @@ use crate::ast::{self, text};
 use crate::fault::Fault;
 use crate::nearest::nearest;
 
-/// A buffer's name as it is written, and its documentation.
+/// A buffer's name as written, and its documentation.
 pub(crate) struct Declared {
     pub(crate) name: Ident,
     pub(crate) docs: TokenStream,
@@ -32,7 +32,7 @@ const TYPES: [(&str, ElementType); 12] = [
 ];
 
 impl Resolver<'_> {
-    /// Declares memory. What is not understood of it is taken for something, since its name is known.
+    /// Declares memory. Unknown parts are filled in, since the name is known.
     pub(super) fn memory(&mut self, memory: &ast::Memory, docs: &TokenStream) {
         let element = memory.element.as_ref().map(|element| self.element(element));
         let element = match element {
@@ -68,7 +68,7 @@ impl Resolver<'_> {
         self.scope.same = false;
     }
 
-    /// A type for elements of which nothing is known.
+    /// A placeholder for an unknown element type.
     pub(super) fn some_element(&self) -> ElementType {
         match &*self.types {
             [(only, _)] => ElementType::Generic(only.clone()),
@@ -76,13 +76,13 @@ impl Resolver<'_> {
         }
     }
 
-    /// The bound of a type parameter, if it is one; one that was not understood may be anything.
+    /// The bound of a type parameter; an unknown bound may be anything.
     fn bound(&self, name: &str) -> Option<&str> {
         let (_, bound) = self.types.iter().find(|(known, _)| known == name)?;
         Some(bound.as_deref().unwrap_or("Float"))
     }
 
-    /// A counter, which may be used until its block is left.
+    /// A counter, in scope until its block ends.
     pub(super) fn counter(&mut self, name: &Ident) -> LoopId {
         let at = self.at(name.span());
         self.valid.plan.counters.push(Named { name: text(name), at });
@@ -118,7 +118,7 @@ impl Resolver<'_> {
         self.tell(fault.help(help))
     }
 
-    /// That elements of that type can be reduced so.
+    /// Checks that elements of that type support the reduction.
     pub(super) fn reduces(&mut self, element: &ElementType, average: bool, by: Area) -> Looked<()> {
         let name = element.to_string();
         let (bound, float) = match element {

@@ -1,4 +1,4 @@
-//! From what is written to the plan that the checker knows: names are looked up, forms are recognised.
+//! Turns the AST into the plan that the checker knows: looks up names and recognises forms.
 //!
 //! Nothing is decided here that can be decided about a plan as data.
 
@@ -29,16 +29,16 @@ pub(crate) use memory::Declared;
 use place::Around;
 use scope::Scope;
 
-/// A plan whose names are looked up, and what its module needs that is not in it.
+/// A plan with its names looked up, and the data that its module needs in addition.
 pub(crate) struct Valid {
     pub(crate) plan: ir::Plan,
-    /// What stands at the places of the plan.
+    /// The areas of the plan's places.
     pub(crate) areas: HashMap<Location, Area>,
-    /// The statements in the order in which they are written, each before what is inside it.
+    /// The statements in source order, outer before inner.
     pub(crate) statements: Vec<Area>,
     /// The buffers, in the plan's order.
     pub(crate) memory: Vec<Declared>,
-    /// The compute steps, each name once.
+    /// The compute steps, by unique name.
     pub(crate) computed: Vec<Computed>,
     pub(crate) params: Vec<Known>,
 }
@@ -48,7 +48,7 @@ pub(crate) struct Known {
     pub(crate) name: Ident,
     pub(crate) docs: TokenStream,
     pub(crate) kind: Kind,
-    /// What it may be, for people.
+    /// Its possible values, in words.
     pub(crate) what: String,
 }
 
@@ -56,12 +56,12 @@ pub(crate) struct Known {
 pub(crate) enum Kind {
     Axis,
     Number,
-    /// A number that is a constant of the program.
+    /// A constant of the program.
     Constant,
     List,
 }
 
-/// Looks up the names of a plan. What cannot be is told, and left out.
+/// Looks up the names of a plan. Unknown ones are reported and left out.
 pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
     let mut resolver = Resolver {
         valid: header::empty(plan),
@@ -83,7 +83,7 @@ pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
     resolver.valid
 }
 
-/// What failed was told; there is nothing to go on with.
+/// An error was reported, and there is no value to continue with.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told;
 
@@ -94,17 +94,17 @@ struct Resolver<'f> {
     faults: &'f mut Vec<Fault>,
     scope: Scope,
     files: Vec<String>,
-    /// The type parameters, and their bounds where they are known.
+    /// The type parameters, and their bounds if known.
     types: Vec<(String, Option<String>)>,
-    /// Names that something which was not understood may declare: nothing is told of them.
+    /// Names that may be declared in code that could not be parsed: never reported.
     lost: HashSet<String>,
-    /// Names of which it was told that nothing declares them: one declaration is enough for every use.
+    /// Names reported as undeclared: one report covers every use.
     undeclared: HashSet<String>,
-    /// How often blocks were written out for a value.
+    /// How often blocks were repeated for a value.
     written_out: usize,
-    /// Memory of which it was told that it is no array.
+    /// Memory that was reported not to be an array.
     indexed: HashSet<ir::BufferId>,
-    /// Something was declared without its name: no name is told not to be declared.
+    /// A declaration had no name: undeclared names are not reported.
     nameless: bool,
 }
 
@@ -114,13 +114,13 @@ impl Resolver<'_> {
         Err(Told)
     }
 
-    /// Of names that were lost, nothing more is told.
+    /// Suppresses further reports about lost names.
     fn lose(&mut self, lost: &ast::Lost) {
         self.lost.extend(lost.names.iter().cloned());
         self.nameless |= lost.nameless;
     }
 
-    /// The place of something, which is remembered.
+    /// The place of something, which is recorded.
     fn at(&mut self, area: impl Into<Area>) -> Location {
         let area = area.into();
         let file = area.first.file();

@@ -47,7 +47,7 @@ impl Resolver<'_> {
                     let fault = Fault::new(expr.area, "expected a number, found a condition");
                     return self.tell(fault.help("conditions go in `if` and in `where`"));
                 }
-                // Both sides are looked at before one of them ends this.
+                // Check both sides before returning an error.
                 let (left, right) = (self.number(left), self.number(right));
                 Ok(binary(*operator, left?, right?))
             }
@@ -109,7 +109,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The condition that holds where this one does not.
+/// The negation of a condition.
 pub(super) fn not(condition: Condition) -> Condition {
     match condition {
         Condition::Compare(left, comparison, right) => {
@@ -133,7 +133,7 @@ fn no_number(area: Area) -> Fault {
         .help("numbers are made of digits, names, `rank`, `xs[i]`, `+ - * / %`, `min` and `max`")
 }
 
-/// Two numbers made one; numbers that are written out are computed.
+/// Combines two numbers; literals are folded.
 pub(super) fn binary(operator: Operator, left: Expr, right: Expr) -> Expr {
     if let (Expr::Int(left), Expr::Int(right)) = (&left, &right) {
         let value = match operator {

@@ -1,4 +1,4 @@
-//! Other ranks, recognised by their form.
+//! Peers, recognised by their form.
 
 use typed_nccl_plan::ir::{AxisId, Cases, Expr, Hop, MOST_NESTING, MOST_OF_ONE, Peer};
 
@@ -9,13 +9,13 @@ use crate::area::Area;
 use crate::ast::{self, ExprKind, Operator, text};
 use crate::fault::Fault;
 
-/// Why a number is no peer.
+/// Why a number is not a peer.
 enum Strange {
-    /// It is made of the rank in another way.
+    /// It is computed from the rank in another way.
     Form,
-    /// On a mesh it must be said along which axis.
+    /// On a mesh the axis must be named.
     WhichAxis,
-    /// It goes along one axis, and around another.
+    /// It moves along one axis and wraps around another.
     OtherAxis(AxisId, AxisId),
     /// `rank + 1 % n`: the operator, and the step with its parentheses.
     Precedence(char, String),
@@ -54,7 +54,7 @@ impl Resolver<'_> {
             return match self.recognise(&number) {
                 Ok(peer) => Ok(peer),
                 Err(strange) => {
-                    // What binds otherwise than it seems does so where a `let` gives it its name.
+                    // Report a precedence mistake inside a `let` where the `let` is written.
                     let binds = matches!(strange, Strange::Precedence(..));
                     let written = match &expr.kind {
                         ExprKind::Name(name) if binds => self.scope.written(&text(name)),
@@ -122,7 +122,7 @@ impl Resolver<'_> {
         {
             return Err(Strange::OtherAxis(axis, around));
         }
-        // This rank itself exists, so that it does not matter whether its axis is open.
+        // This rank always exists, so it does not matter whether its axis is open.
         let wrap = around.is_some() || by.is_none();
         Ok(Peer::Shift(vec![Hop { axis, by: by.unwrap_or(Expr::Int(0)), wrap }]))
     }
@@ -146,7 +146,7 @@ impl Resolver<'_> {
 
     fn strange<T>(&mut self, strange: Strange, area: Area) -> Looked<T> {
         let axes = &self.valid.plan.axes;
-        // That there are no ranks is told.
+        // Missing ranks are reported already.
         if axes.is_empty() {
             return Err(Told);
         }
@@ -181,11 +181,11 @@ impl Resolver<'_> {
                     .help(format!("put the step in parentheses: `{step}`"))
             }
         };
-        // What a `let` stands for is told once, however often it is used.
+        // The value of a `let` is reported once, however often it is used.
         if self.faults.iter().any(|told| told.is(&fault)) { Err(Told) } else { self.tell(fault) }
     }
 
-    /// What a `let` gives a name to.
+    /// The value that a `let` names.
     pub(super) fn named(&mut self, value: &ast::Expr) -> Looked<Meaning> {
         if matches!(value.kind, ExprKind::List(_) | ExprKind::Ranked(_) | ExprKind::Cases(_)) {
             return self.peer(value).map(Meaning::Peer);
@@ -207,7 +207,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The terms of a sum, and whether they are added.
+/// The terms of a sum, and whether each is added.
 fn flatten<'a>(expr: &'a Expr, plus: bool, terms: &mut Vec<(bool, &'a Expr)>) {
     match expr {
         Expr::Add(left, right) => {

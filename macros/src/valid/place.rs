@@ -1,4 +1,4 @@
-//! On which stream a statement runs, and after which others.
+//! The stream of a statement, and the streams that it runs after.
 
 use typed_nccl_plan::ir::{self, StreamId};
 
@@ -7,12 +7,12 @@ use crate::area::Area;
 use crate::ast;
 use crate::fault::Fault;
 
-/// What the blocks around a statement say of its place.
+/// The place that enclosing blocks give a statement.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Around {
     on: Option<StreamId>,
     after: Vec<StreamId>,
-    /// What they say was not understood, and told.
+    /// Their place could not be parsed, which was reported.
     unknown: bool,
 }
 
@@ -44,7 +44,7 @@ impl Resolver<'_> {
         inner
     }
 
-    /// Where a statement runs: as it says, else as the blocks around it do.
+    /// The place of a statement: its own, else that of the enclosing blocks.
     pub(super) fn place(
         &mut self,
         place: &ast::Place,

@@ -62,7 +62,7 @@ impl Resolver<'_> {
             region.index = Some(index);
             return Ok(region);
         }
-        // If it was meant to be an array, that is told once.
+        // A buffer that was meant to be an array is reported once.
         if array.is_none() && !self.indexed.insert(region.buffer) {
             return Err(Told);
         }
@@ -74,7 +74,7 @@ impl Resolver<'_> {
         self.tell(Fault::new(area, title).help(help))
     }
 
-    /// That this is one buffer, or part of one.
+    /// Checks that this is one buffer, or part of one.
     fn single(&mut self, region: &Region, base: &ast::Expr) -> Looked<()> {
         let buffer = &self.valid.plan.buffers[region.buffer.index()];
         if buffer.array.is_none() || region.index.is_some() {
@@ -120,7 +120,7 @@ impl Resolver<'_> {
         Ok(region)
     }
 
-    /// Leaves one of so many equal parts.
+    /// Narrows a region to one of this many equal parts.
     pub(super) fn divide(&self, region: &mut Region, parts: Expr, index: Expr) {
         let len = match &region.range {
             Some((start, end)) => binary(Operator::Sub, end.clone(), start.clone()),
@@ -133,7 +133,7 @@ impl Resolver<'_> {
         self.slice(region, Some(from), Some(to));
     }
 
-    /// The length of the buffer that a region is in.
+    /// The length of the buffer that contains a region.
     fn len(&self, region: &Region) -> Expr {
         let buffer = &self.valid.plan.buffers[region.buffer.index()];
         match (&buffer.array, &region.index) {
@@ -155,7 +155,7 @@ fn moved(inside: Option<&(Expr, Expr)>, by: Expr) -> Expr {
     }
 }
 
-/// The number with another in the place of a counter.
+/// The number with another in place of a counter.
 fn replace(expr: &Expr, counter: LoopId, by: &Expr) -> Expr {
     let both = |operator, left: &Expr, right: &Expr| {
         binary(operator, replace(left, counter, by), replace(right, counter, by))

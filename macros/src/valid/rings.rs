@@ -1,4 +1,4 @@
-//! Names around which a plan goes, as `n` in `(rank + 1) % n`: they are meant to be ranks.
+//! Names that a plan wraps around, such as `n` in `(rank + 1) % n`: they are meant to be ranks.
 
 use crate::ast::{Block, Expr, ExprKind, Operator, StatementKind, text};
 

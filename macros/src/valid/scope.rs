@@ -1,4 +1,4 @@
-//! Names, and what they mean.
+//! Scopes and the meaning of names.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::ast::text;
 use crate::fault::Fault;
 use crate::nearest::nearest;
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Clone, Debug)]
 pub(super) enum Meaning {
     Axis(AxisId),
@@ -27,11 +27,11 @@ pub(super) enum Meaning {
     Number(ir::Expr),
     Region(Box<ir::Region>),
     Peer(ir::Peer),
-    /// It was declared, and what was wrong there is told already.
+    /// Declared with an error, which was reported.
     Broken,
 }
 
-/// What a name has to be where it stands.
+/// The kind that a name must have in its context.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Want {
     Number,
@@ -40,30 +40,31 @@ pub(super) enum Want {
     Signal,
     Communicator,
     Axis,
-    /// A peer, or the number of one.
+    /// A peer, or a rank number.
     Peer,
     /// A region, a number or a peer, for a `let`.
     Any,
 }
 
-/// The names that may be used at some place.
+/// The names in scope.
 #[derive(Default)]
 pub(super) struct Scope {
     plan: HashMap<String, (Meaning, Span)>,
     /// Counters and names of blocks, the innermost last.
     blocks: Vec<(String, Meaning)>,
-    /// Declared names in their order, for suggestions.
+    /// Declared names in order, for suggestions.
     order: Vec<String>,
-    /// What a `let` stands for, where it is written.
+    /// The source of each `let`'s value.
     written: HashMap<String, Area>,
-    /// Whether what is read now is the same on all ranks: it does not mention the rank.
+    /// Whether the present expression must be the same on all ranks, and so cannot mention the
+    /// rank.
     pub(super) same: bool,
 }
 
-/// Names that mean something of their own.
+/// Names with a meaning of their own.
 const RESERVED: [&str; 3] = ["rank", "size", "world"];
 
-/// Names that the fields and arguments of the plan's module cannot have.
+/// Names that the module's fields and arguments cannot have.
 const KEYWORDS: [&str; 51] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -85,7 +86,7 @@ impl Scope {
         self.written.insert(name, area);
     }
 
-    /// Where that stands which a `let` calls so.
+    /// The source of the value that a `let` of this name has.
     pub(super) fn written(&self, name: &str) -> Option<Area> {
         self.written.get(name).copied()
     }
@@ -97,14 +98,14 @@ impl Scope {
             .or_else(|| self.plan.get(name).map(|(meaning, _)| meaning))
     }
 
-    /// Those of the declared names that could stand where this is wanted.
+    /// The declared names that would fit this context.
     pub(super) fn fitting(&self, want: Want) -> impl Iterator<Item = &str> {
         let outer = self.order.iter().filter_map(|name| Some((name, &self.plan.get(name)?.0)));
         let inner = self.blocks.iter().map(|(name, meaning)| (name, meaning));
         outer.chain(inner).filter(move |(_, meaning)| meaning.fits(want)).map(|(name, _)| &**name)
     }
 
-    /// The names of other ranks.
+    /// The names of peers.
     pub(super) fn peers(&self) -> impl Iterator<Item = &str> {
         let peers = self.blocks.iter().filter(|(_, meaning)| match meaning {
             Meaning::Peer(_) => true,
@@ -126,7 +127,7 @@ impl Meaning {
             Self::Stream(_) => want == Want::Stream,
             Self::Signal(_) => want == Want::Signal,
             Self::Communicator(_) => want == Want::Communicator,
-            // A peer stands where a number that is a rank does.
+            // A peer fits where a rank number does.
             Self::Peer(_) => matches!(want, Want::Peer | Want::Any),
             Self::Broken => false,
         }
@@ -179,7 +180,7 @@ impl Want {
 }
 
 impl Resolver<'_> {
-    /// Gives a name to something of the whole plan.
+    /// Declares a name for the whole plan.
     pub(super) fn declare(&mut self, name: &Ident, meaning: Meaning) {
         let called = text(name);
         if self.may_be_called(name, &called) {
@@ -188,7 +189,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Gives a name to something of the block.
+    /// Declares a name for the block.
     pub(super) fn declare_here(&mut self, name: &Ident, meaning: Meaning) {
         let called = text(name);
         if self.may_be_called(name, &called) {
@@ -224,8 +225,8 @@ impl Resolver<'_> {
         false
     }
 
-    /// What a name means where that is wanted. A name that is not declared is told, and taken for the one
-    /// that was probably meant, so that nothing else is told of it.
+    /// Looks up a name for a context. An undeclared name is reported, and the most similar one is
+    /// used instead to avoid further errors.
     pub(super) fn look(&mut self, name: &Ident, want: Want) -> Looked<Meaning> {
         let called = text(name);
         match self.scope.look(&called) {
@@ -282,7 +283,7 @@ impl Resolver<'_> {
                     return self.tell(fault.help(help));
                 };
                 let fault = fault.help(format!("did you mean `{near}`?"));
-                // A name alone may be another rank or a number, and is looked up as both.
+                // A bare name may be a peer or a number, and is looked up as both.
                 if !self.faults.iter().rev().take(2).any(|told| told.is(&fault)) {
                     self.faults.push(fault);
                 }
@@ -299,7 +300,8 @@ impl Resolver<'_> {
         matches!(self.scope.look(&text(name)), Some(Meaning::Buffer(_) | Meaning::Region(_)))
     }
 
-    /// The memory that a name means, and whether it means one buffer of an array already.
+    /// The memory that a name refers to, and whether it refers to a single buffer of an array
+    /// already.
     pub(super) fn memory_of(&self, name: &Ident) -> Option<(BufferId, bool)> {
         match self.scope.look(&text(name)) {
             Some(Meaning::Buffer(buffer)) => Some((*buffer, false)),
@@ -329,7 +331,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The communicator before a dot; the one of all ranks if there is none.
+    /// The communicator before a dot; by default, that of all ranks.
     pub(super) fn among(&mut self, through: Option<&Ident>) -> Looked<CommunicatorId> {
         let Some(name) = through else { return Ok(CommunicatorId(0)) };
         if name == "world" {
@@ -342,7 +344,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The number of the last one in a list.
+/// The index of the last item of a list.
 pub(super) fn last<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX).saturating_sub(1)
 }

@@ -14,16 +14,16 @@ use crate::area::Area;
 use crate::ast::{self, Block, Statement, StatementKind, text};
 use crate::fault::Fault;
 
-/// Statements that lists of values write out, at most.
+/// The most statements from repetitions over lists of values.
 const MOST_STATEMENTS: usize = 10_000;
 
 impl Resolver<'_> {
-    /// The statements of a block. What is declared in it is known in it alone.
+    /// The statements of a block, whose declarations are local to it.
     pub(super) fn block(&mut self, block: &Block, around: &Around, top: bool) -> Vec<Step> {
         let depth = self.scope.depth();
         let mut steps = Vec::with_capacity(block.len());
         for statement in block {
-            // What could not be looked up is told.
+            // Failed look-ups are reported already.
             let _: Looked<()> = self.statement(statement, around, top, &mut steps);
         }
         self.scope.leave(depth);
@@ -95,7 +95,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A block once for each value, written out.
+    /// Repeats a block for each value.
     fn each(
         &mut self,
         name: &Ident,
@@ -112,11 +112,11 @@ impl Resolver<'_> {
             self.declare_here(name, value.map_or(Meaning::Broken, Meaning::Number));
             steps.extend(self.block(body, around, false));
             self.scope.leave(depth);
-            // What is wrong with the block is told once.
+            // Errors in the block are reported once.
             if self.faults.len() > told {
                 return Err(Told);
             }
-            // A block may be written out that has no statement.
+            // A block may be repeated without containing a statement.
             self.written_out += 1;
             if self.written_out.max(self.valid.statements.len()) > MOST_STATEMENTS {
                 let title = format!("written out, this is more than {MOST_STATEMENTS} statements");
@@ -214,7 +214,7 @@ impl Resolver<'_> {
                 let super::collective::Meant { kind, send, recv, among } = meant;
                 Ok(StepKind::Collective(Collective { kind, send, recv, among, place: place? }))
             }
-            // The others are declarations and blocks.
+            // All others are declarations and blocks.
             _ => Err(Told),
         }
     }
@@ -253,7 +253,7 @@ impl Resolver<'_> {
                 let super::collective::Meant { kind, send, recv, .. } = meant;
                 self.valid.plan.computes.push(Postcondition { kind, send, recv, at });
             }
-            // Streams are declared before the first statement, all of them.
+            // Streams are all declared before the first statement.
             _ => {}
         }
         Ok(())

@@ -1,10 +1,10 @@
-//! What could have been meant where a name is not known, or means something else.
+//! Suggestions for names that are undeclared or of the wrong kind.
 
 use super::Resolver;
 use super::scope::Want;
 
 impl Resolver<'_> {
-    /// Names that are not declared, and that are such.
+    /// Built-in names of this kind.
     pub(super) fn own_words(&self, want: Want) -> &'static [&'static str] {
         match want {
             Want::Number | Want::Peer if self.scope.same => &["size"],
@@ -13,7 +13,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A step to another rank, as it is written in this plan.
+    /// A step to another rank, in the syntax for this plan.
     pub(super) fn a_step(&self) -> String {
         match &*self.valid.plan.axes {
             [] => "(rank + 1) % n".to_owned(),
@@ -22,11 +22,11 @@ impl Resolver<'_> {
         }
     }
 
-    /// The declared names that are such.
+    /// The declared names of this kind.
     pub(super) fn these(&self, want: Want) -> Option<String> {
         let own = (want == Want::Number && !self.scope.same).then_some("rank");
         let names: Vec<&str> = match want {
-            // Of numbers, those that were declared as a rank are meant.
+            // Among numbers, prefer those that were declared as a rank.
             Want::Peer => self.scope.peers().collect(),
             _ => own.into_iter().chain(self.scope.fitting(want)).collect(),
         };
