@@ -1,4 +1,4 @@
-//! What a group takes: one launch, the latency of its farthest operation, and its bytes.
+//! The time of a group: one launch, the latency of its farthest operation, and its bytes.
 
 use std::collections::HashMap;
 
@@ -9,14 +9,14 @@ use crate::draw::Links;
 use crate::ir::{CommunicatorId, Launch, Plan};
 use crate::lower::{Elements, Leg, Operation};
 
-/// Bytes that leave and reach a rank by messages and puts, in seconds, for each class of links.
+/// Seconds for the bytes that leave and reach a rank by messages and puts, for each class of links.
 #[derive(Default)]
 struct Traffic {
     out: [f64; 2],
     into: [f64; 2],
 }
 
-/// What groups take, with how the communicators lie on nodes.
+/// Computes times of groups from the placement of communicators on nodes.
 pub(crate) struct Groups<'a> {
     plan: &'a Plan,
     topology: &'a Topology,
@@ -29,7 +29,7 @@ impl<'a> Groups<'a> {
         Self { plan, topology, links, shapes: HashMap::new() }
     }
 
-    /// Seconds of a group of a rank, once the other ranks are there.
+    /// Seconds of a rank's group, once the other ranks have arrived.
     pub(crate) fn takes(&mut self, rank: u32, operations: &[Operation]) -> f64 {
         let Self { plan, topology, links, shapes } = self;
         let (mut latency, mut collective) = (0.0_f64, 0.0_f64);
@@ -71,7 +71,7 @@ impl<'a> Groups<'a> {
                 }
             }
         }
-        // Links carry both directions at once, and the classes are links of their own.
+        // Links carry both directions at once, and the two classes use separate links.
         let all = traffic.out.into_iter().chain(traffic.into);
         let messages = all.fold(0.0_f64, f64::max);
         let members = topology.member * operations.len() as f64;
@@ -84,7 +84,8 @@ impl Groups<'_> {
         &self.topology.kernels
     }
 
-    /// Seconds of a kernel of this library's own; none if kernels do no such thing.
+    /// Seconds of one of this library's own kernels; `None` if kernels do not support the
+    /// operations.
     pub(crate) fn kernel(&self, rank: u32, operations: &[Operation], legs: &[Leg]) -> Option<f64> {
         match operations.first()? {
             Operation::Collective { kind, among, .. } => {
@@ -105,7 +106,7 @@ impl Groups<'_> {
     }
 }
 
-/// Bytes of a part; elements of a buffer that the plan does not have count as four.
+/// Bytes of a part; elements of a buffer that the plan lacks count as four.
 fn bytes(plan: &Plan, part: &Elements) -> f64 {
     let element = plan.buffers.get(part.buffer as usize).map_or(4, |buffer| buffer.element.bytes());
     part.end.saturating_sub(part.start) as f64 * element as f64

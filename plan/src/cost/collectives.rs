@@ -1,20 +1,21 @@
-//! What a collective takes: a latency, which collectives of one group have together, and a time for its
-//! bytes, which add up.
+//! The time of a collective: a latency, which collectives of one group share, and a time for its
+//! bytes, which adds up.
 //!
-//! With n ranks, S bytes on each rank of the larger of its two sides, and b seconds per byte:
+//! With n ranks, S bytes on each rank on the larger of its two sides, and b seconds per byte:
 //!
 //! | collective | hops | bytes |
 //! |---|---|---|
 //! | all-reduce, ring | 2 (n - 1) | 2 (n - 1) / n S b |
 //! | all-reduce, tree | 2 log2 n | 2 S b |
-//! | broadcast, reduce: a ring as a pipeline | n - 1 | S b |
+//! | broadcast, reduce: a pipelined ring | n - 1 | S b |
 //! | all-gather, reduce-scatter: ring | n - 1 | (n - 1) / n S b |
 //! | all-to-all, gather, scatter: messages to all at once | 1 | (n - 1) / n S b |
 //!
-//! An all-reduce takes the better of both. The hops are those within a node, but for one from each node to
-//! the next. Between nodes, the rings of a communicator use the network cards of all its ranks of a node, so
-//! their b is the larger of the link's within a node and of the network's over the ranks of a node; of an
-//! all-to-all, each rank's messages to other nodes go through its own card.
+//! An all-reduce takes the better of both. Hops are within a node, except one from each node to the
+//! next. Between nodes, the rings of a communicator use the network cards of all its ranks on a
+//! node. So their b is the larger of that of the link within a node, and that of the network
+//! divided by the ranks per node. In an all-to-all, each rank's messages to other nodes use its own
+//! card.
 
 use super::topology::Topology;
 use crate::ir::CollectiveKind;
@@ -26,7 +27,7 @@ pub(super) struct Seconds {
     pub(super) bytes: f64,
 }
 
-/// What a collective takes among ranks that lie so, with that many bytes on the larger side.
+/// The time of a collective with this placement of ranks and this many bytes on the larger side.
 pub(super) fn takes(
     topology: &Topology,
     kind: &CollectiveKind<u32>,
@@ -59,11 +60,11 @@ pub(super) fn takes(
     }
 }
 
-/// How the ranks of a communicator lie on nodes.
+/// The placement of a communicator's ranks on nodes.
 pub(super) struct Shape {
     ranks: f64,
     nodes: f64,
-    /// The ranks on the node that has the most.
+    /// The most ranks on one node.
     on_node: f64,
 }
 
@@ -89,7 +90,7 @@ impl Shape {
     }
 
     fn beta(&self, topology: &Topology) -> f64 {
-        // One rank on each node uses no link within one.
+        // With one rank per node, no link within a node is used.
         let within = if self.on_node > 1.0 { topology.within.beta } else { 0.0 };
         let network = if self.nodes > 1.0 { topology.between.beta / self.on_node } else { 0.0 };
         within.max(network)

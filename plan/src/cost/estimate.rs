@@ -1,4 +1,4 @@
-//! From a schedule to seconds.
+//! Estimates the time of a schedule.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,30 +9,30 @@ use crate::draw::{Clock, Links, Pace};
 use crate::ir::{Location, Plan, StreamId};
 use crate::lower::{Schedule, Work};
 
-/// What a schedule takes, in seconds.
+/// The estimated time of a schedule, in seconds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     /// Until the last call ends.
     pub total: f64,
     /// Until each rank's last call ends.
     pub ranks: Vec<f64>,
-    /// What each stream of each rank does meanwhile.
+    /// The use of each stream of each rank.
     pub streams: Vec<Busy>,
-    /// The chain of calls that the end waits for, in order: their parts sum to the total.
+    /// The chain of calls that determines the end, in order: their parts sum to the total.
     pub critical: Vec<CriticalCall>,
-    /// Whether calls wait for one another in a circle. Then the schedule never ends, the times mean nothing,
-    /// and no chain is given. No schedule of a checked plan does.
+    /// Whether calls wait for one another in a cycle. Then the schedule never ends, the times are
+    /// meaningless, and there is no chain. Schedules of checked plans never do.
     pub hangs: bool,
 }
 
 /// A stream of a rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Busy {
-    /// Whose it is.
+    /// Its rank.
     pub rank: u32,
-    /// Which.
+    /// The stream.
     pub stream: StreamId,
-    /// Seconds in which its calls do something.
+    /// Seconds in which its calls do work.
     pub busy: f64,
     /// Seconds in which a call is launched and waits for other ranks.
     pub waits: f64,
@@ -41,26 +41,26 @@ pub struct Busy {
 /// A call of the critical path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CriticalCall {
-    /// Whose it is.
+    /// Its rank.
     pub rank: u32,
-    /// Its place among the rank's calls.
+    /// Its index among the rank's calls.
     pub call: u32,
-    /// The plan's statements that it comes from.
+    /// The statements that it comes from.
     pub from: Vec<Location>,
-    /// Seconds of the total that are its own.
+    /// Seconds of the total that it accounts for.
     pub seconds: f64,
-    /// Which share of the total that is, from 0 to 1.
+    /// Its share of the total, from 0 to 1.
     pub share: f64,
 }
 
-/// A compute step whose cost is asked for.
+/// A compute step whose cost is requested.
 #[derive(Clone, Copy, Debug)]
 pub struct Computes<'a> {
-    /// On which rank it runs.
+    /// The rank that runs it.
     pub rank: u32,
-    /// What it is called.
+    /// Its name.
     pub name: &'a str,
-    /// The numbers that it gets.
+    /// Its numeric arguments.
     pub arguments: &'a [i64],
 }
 
@@ -69,7 +69,7 @@ pub fn estimate(plan: &Plan, schedule: &Schedule, topology: &Topology) -> Estima
     estimate_with(plan, schedule, topology, |_| Duration::ZERO)
 }
 
-/// Estimates a schedule; `computes` says what a compute step takes, its launch included.
+/// Estimates a schedule; `computes` returns the time of a compute step, including its launch.
 pub fn estimate_with(
     plan: &Plan,
     schedule: &Schedule,
@@ -120,7 +120,7 @@ pub fn estimate_with(
     Estimate { total, ranks, streams, critical, hangs: clock.hangs }
 }
 
-/// What every call takes.
+/// The time of every call.
 struct Seconds(Vec<f64>);
 
 impl Pace for Seconds {
@@ -128,7 +128,7 @@ impl Pace for Seconds {
         self.0[call as usize]
     }
 
-    /// A signal is there when the call that raises it ends, if that one waits for nothing.
+    /// A signal arrives when the call that raises it ends, if that call waits for nothing.
     fn raises(&self, call: u32) -> f64 {
         self.0[call as usize]
     }

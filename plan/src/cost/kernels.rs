@@ -1,7 +1,8 @@
-//! What this library's own kernels take, and which of their ways is best: the one place of these numbers.
+//! The times of this library's own kernels, and the choice of algorithm: the only place with these
+//! numbers.
 //!
-//! A kernel sends words to the other GPUs' memory and waits for theirs, without NCCL. With n ranks and S bytes
-//! of each rank, so many bytes leave a GPU:
+//! A kernel writes to the other GPUs' memory and waits for their writes, without NCCL. With n ranks
+//! and S bytes per rank, this many bytes leave a GPU:
 //!
 //! | way | bytes | operations |
 //! |---|---|---|
@@ -10,16 +11,17 @@
 //! | two shots, a flag beside each word | 4 (n - 1) / n S | one |
 //! | messages, a flag beside each word | 2 S | any number |
 //!
-//! Measured on two H200s, launches in a row of f32 sums (docs/measurements.md): words 3.4 us for 1 KiB, 4.0 for
-//! 64 KiB, 5.3 to 5.9 for 256 KiB, 14.3 for 1 MiB; 64 of 1 KiB 4.3; blocks 4.7, 5.1, 5.9, 8.7, and 21.4 us for
-//! 4 MiB; two shots 4.1 for 4 KiB, 4.8, 5.9, 13.7. For more ranks nothing is measured: it is derived, by the
-//! bytes that leave a GPU. So are messages, S of them together, which go as words do.
+//! Measured on two H200s, consecutive launches of f32 sums (docs/measurements.md): words 3.4 us for
+//! 1 KiB, 4.0 for 64 KiB, 5.3 to 5.9 for 256 KiB, 14.3 for 1 MiB; 64 of 1 KiB 4.3; blocks 4.7, 5.1,
+//! 5.9, 8.7, and 21.4 us for 4 MiB; two shots 4.1 for 4 KiB, 4.8, 5.9, 13.7. Times for more ranks
+//! are not measured but derived from the bytes that leave a GPU. So are those of messages, S bytes
+//! in total, which are sent like words.
 
 use super::topology::Link;
 use crate::ir::CollectiveKind;
 
-/// What an all_reduce by a kernel takes, each way: `alpha` with its launch, `beta` for each byte that leaves a
-/// GPU.
+/// Times of an all_reduce kernel for each algorithm: `alpha` includes the launch, `beta` is per
+/// byte that leaves a GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KernelTimes {
     /// A flag beside each word.
@@ -32,10 +34,10 @@ pub struct KernelTimes {
     pub member: f64,
 }
 
-/// How a kernel reduces.
+/// The algorithm of a reducing kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllReduceBy {
-    /// Everything to everybody, with a flag beside each word.
+    /// Every rank sends everything to every other, with a flag beside each word.
     Words,
     /// The same with a flag for each block of words. One operation.
     Blocks,
@@ -43,8 +45,8 @@ pub enum AllReduceBy {
     TwoShots,
 }
 
-/// The most bytes that were measured, to all others together, of words and of the other ways: kernels take no
-/// more, whatever the model says.
+/// The most bytes that were measured, to all others together, for words and for the other
+/// algorithms. Kernels take no more, whatever the model says.
 const MOST: [f64; 2] = [(1 << 20) as f64, (4 << 20) as f64];
 
 /// The most bytes of a rank's messages.
@@ -57,7 +59,7 @@ impl KernelTimes {
         Self { words: link, blocks: link, two_shots: link, member: 0.0 }
     };
 
-    /// Lines through what was measured on two H200s.
+    /// Lines through the measurements on two H200s.
     pub(super) const H200: Self = Self {
         words: Link { alpha: 3.5e-6, beta: 1.0 / 208.0e9 },
         blocks: Link { alpha: 4.9e-6, beta: 1.0 / 270.0e9 },
@@ -65,8 +67,8 @@ impl KernelTimes {
         member: 0.005e-6,
     };
 
-    /// The best way for so many operations of one launch, of so many bytes together, and its seconds; none for
-    /// more than was measured.
+    /// The best algorithm for this many operations in one launch with this many bytes in total, and
+    /// its seconds; `None` for more than was measured.
     pub fn all_reduce(
         &self,
         ranks: usize,
@@ -87,15 +89,16 @@ impl KernelTimes {
         ways.map(takes).min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// Seconds of a launch of so many messages of a rank, of so many bytes together; none for more than kernels take.
+    /// Seconds of a launch of this many messages of a rank with this many bytes in total; `None`
+    /// for more than kernels take.
     pub fn messages(&self, messages: usize, bytes: f64) -> Option<f64> {
         let Link { alpha, beta } = self.words;
         let seconds = alpha + beta * 2.0 * bytes + self.member * messages as f64;
         (bytes <= MOST_OF_MESSAGES).then_some(seconds)
     }
 
-    /// Seconds of a launch of so many collectives; none if they are no all_reduces or all_to_alls, or of more bytes
-    /// than kernels take.
+    /// Seconds of a launch of this many collectives; `None` if they are not all_reduces or
+    /// all_to_alls, or have more bytes than kernels take.
     pub(crate) fn collectives(
         &self,
         kind: &CollectiveKind<u32>,

@@ -1,12 +1,12 @@
-//! What a schedule takes, estimated: arithmetic over a [`Topology`], no measurement.
+//! Estimates the time of a schedule by arithmetic over a [`Topology`], without measurement.
 //!
-//! A call takes its launch, the latency of the farthest of its operations, and the time its bytes need on the
-//! links that they share. Calls wait for each other as the [model](crate#what-waits-for-what) says, and the
-//! longest chain of them is the whole. Good for comparing two schedules of one plan; the numbers of a machine
-//! that nobody measured are as good as what was put in.
+//! A call takes its launch, the latency of its farthest operation, and the time of its bytes on the
+//! links that they share. Calls wait for each other as the [model](crate#what-waits-for-what) says,
+//! and the longest chain determines the total. Estimates serve to compare schedules of one plan;
+//! for a machine that was not measured, they are as good as the numbers in its topology.
 //!
-//! Not modelled: the host, which is taken to be ahead; that compute and communication slow each other down;
-//! switches that are shared by more than one rank's links; NCCL's choice of protocol for a size.
+//! Not modelled: the host, which is assumed to be ahead; compute and communication slowing each
+//! other down; switches shared by the links of several ranks; NCCL's choice of protocol by size.
 
 mod bytes;
 mod collectives;

@@ -4,10 +4,10 @@ use std::fmt;
 
 use super::estimate::Estimate;
 
-/// Calls of the critical path that are shown.
+/// The most calls of the critical path to show.
 const MOST: usize = 20;
 
-/// The total and the calls that make it, those that take most first.
+/// The total and the calls that account for it, the longest first.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.hangs {
@@ -37,7 +37,7 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// A time in the unit in which it reads best.
+/// A time in the most readable unit.
 struct Seconds(f64);
 
 impl fmt::Display for Seconds {

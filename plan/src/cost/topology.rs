@@ -1,4 +1,4 @@
-//! The machine: links, launches, and what NCCL adds.
+//! The machine: links, launches, and NCCL's overheads.
 
 use super::kernels::KernelTimes;
 use crate::ir::CollectiveKind;
@@ -6,31 +6,31 @@ use crate::ir::CollectiveKind;
 /// A link between two ranks, as alpha and beta.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// Seconds from one end to the other for the first byte.
+    /// Seconds until the first byte arrives at the other end.
     pub alpha: f64,
     /// Seconds per byte and direction.
     pub beta: f64,
 }
 
-/// A machine of equal nodes. Everything is settable; start from [`h200_node`](Self::h200_node) or from
-/// [`free`](Self::free).
+/// A machine of identical nodes. Every field can be set; start from [`h200_node`](Self::h200_node)
+/// or [`free`](Self::free).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
-    /// Ranks of a node; the plan's ranks fill one node after another. At least 1.
+    /// Ranks per node, at least 1; the plan's ranks fill one node after another.
     pub ranks_per_node: u32,
-    /// Between two ranks of a node.
+    /// The link between two ranks of a node.
     pub within: Link,
-    /// Between ranks of two nodes, for each rank: one network card for each GPU.
+    /// The link of each rank to other nodes: one network card per GPU.
     pub between: Link,
-    /// Seconds to launch a call, whatever is in it.
+    /// Seconds to launch a call, whatever it contains.
     pub launch: f64,
-    /// Seconds that each operation adds to its call, however small: what a group costs per member.
+    /// Seconds that each operation adds to its call, however small: the cost per member of a group.
     pub member: f64,
     /// Seconds of one hop of a collective within a node.
     pub hop_within: f64,
     /// Seconds of one hop of a collective between nodes.
     pub hop_between: f64,
-    /// Which share of a link's bandwidth an all-reduce, a broadcast and a reduce reach.
+    /// The share of a link's bandwidth that an all-reduce, a broadcast and a reduce achieve.
     pub all_reduce_share: f64,
     /// The same for an all-gather.
     pub all_gather_share: f64,
@@ -38,20 +38,21 @@ pub struct Topology {
     pub reduce_scatter_share: f64,
     /// The same for all-to-all, gather and scatter.
     pub all_to_all_share: f64,
-    /// Seconds of a put beside its launch and its bytes.
+    /// Seconds of a put in addition to its launch and its bytes.
     pub put: f64,
-    /// Seconds of a signal beside its launch.
+    /// Seconds of a signal in addition to its launch.
     pub signal: f64,
-    /// Seconds of a wait beside its launch, once its signals are there.
+    /// Seconds of a wait in addition to its launch, once its signals have arrived.
     pub wait: f64,
-    /// Seconds that a wait takes longer in a captured graph.
+    /// Seconds that a captured graph adds to a wait.
     pub captured_wait: f64,
-    /// What this library's own kernels take.
+    /// Times of this library's own kernels.
     pub kernels: KernelTimes,
 }
 
 impl Topology {
-    /// A machine on which nothing takes any time, to set what matters: one node of any number of ranks.
+    /// A machine on which nothing takes any time, as a base for settings: one node of any number of
+    /// ranks.
     pub const fn free() -> Self {
         let link = Link { alpha: 0.0, beta: 0.0 };
         Self {
@@ -76,24 +77,26 @@ impl Topology {
 
     /// Nodes of 8 H200 with NVLink between all pairs, NCCL 2.32.3, memory from `cudaMalloc`.
     ///
-    /// Measured on one node, by calls in a row:
+    /// Measured on one node with consecutive calls:
     ///
-    /// * `within.beta`: 359.5 GB/s of bus bandwidth, which an all-reduce and send with receive reach at 1 GiB.
-    ///   The shares are the others' bus bandwidth over it: all-gather 346.5, reduce-scatter 346.5, all-to-all
-    ///   330 GB/s.
-    /// * `launch`: 5.8 us, the host's time for a grouped send and receive: calls in a row cannot follow each
-    ///   other faster.
-    /// * `member`: 0.2625 us, from 64 all-reduces of 1 KiB: 1005 us one by one and 32.6 us in one group.
-    /// * `within.alpha`: 1.772 us, so that a send and a receive in one group take the measured 8.1 us.
+    /// * `within.beta`: 359.5 GB/s of bus bandwidth, which an all-reduce and send with receive
+    ///   reach at 1 GiB. The shares are the others' bus bandwidth divided by it: all-gather 346.5,
+    ///   reduce-scatter 346.5, all-to-all 330 GB/s.
+    /// * `launch`: 5.8 us, the host's time for a grouped send and receive, which bounds the rate of
+    ///   consecutive calls.
+    /// * `member`: 0.2625 us, from 64 all-reduces of 1 KiB: 1005 us one by one and 32.6 us in one
+    ///   group.
+    /// * `within.alpha`: 1.772 us, so that a send and a receive in one group take the measured 8.1
+    ///   us.
     /// * `hop_within`: 1.606 us, so that an all-reduce of 1 KiB, in 6 hops, takes 1005 us / 64.
-    /// * `put`, `signal`, `wait`: so that put and wait take the measured 17.5 us, signal and wait 13.5 us. How
-    ///   the time is divided between signal and wait was not measured: half and half.
+    /// * `put`, `signal`, `wait`: so that put and wait take the measured 17.5 us, signal and wait
+    ///   13.5 us. How the time is divided between signal and wait was not measured: half and half.
     /// * `captured_wait`: 23.7 us, so that a captured put and wait take the measured 41.2 us.
     ///
     /// * `kernels`: see [`KernelTimes`].
     ///
-    /// Not measured: the network. `between` is a nominal 400 Gb/s for each GPU and 5 us; `hop_between` is the
-    /// same 5 us.
+    /// Not measured: the network. `between` is a nominal 400 Gb/s per GPU and 5 us; `hop_between`
+    /// is the same 5 us.
     pub const fn h200_node() -> Self {
         Self {
             ranks_per_node: 8,
@@ -120,7 +123,7 @@ impl Topology {
         rank / self.ranks_per_node.max(1)
     }
 
-    /// The link between two ranks; none between a rank and itself.
+    /// The link between two ranks; `None` between a rank and itself.
     pub(super) fn link(&self, a: u32, b: u32) -> Option<&Link> {
         if a == b {
             None
@@ -131,7 +134,7 @@ impl Topology {
         }
     }
 
-    /// Which share of a link's bandwidth a collective reaches.
+    /// The share of a link's bandwidth that a collective achieves.
     pub(super) fn share(&self, kind: &CollectiveKind<u32>) -> f64 {
         match kind.spec().wholes() {
             _ if kind.name().is_messages() => self.all_to_all_share,

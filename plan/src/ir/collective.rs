@@ -166,7 +166,7 @@ impl CollectiveName {
         self.spec().has_root()
     }
 
-    /// Whether NCCL makes messages of it.
+    /// Whether NCCL implements it as messages.
     pub const fn is_messages(self) -> bool {
         self.spec().is_messages
     }

@@ -8,11 +8,13 @@ use super::part::Part;
 use super::shape::{self, Limit, Shape};
 use super::{AxisId, LoopId, ParamId};
 
-/// A whole number, known once the ranks, the parameters, the rank and the loops around it are.
+/// A whole number whose value depends on the ranks, the parameters, this rank and the enclosing
+/// loops.
 ///
-/// Division rounds down and `%` is never negative, as indices around a ring want it. Operators, [`min`](Self::min),
-/// [`max`](Self::max) and [`element`](Self::element) make one of others; what they would make too deep or too
-/// large is [`TooDeep`](Self::TooDeep) or [`TooLarge`](Self::TooLarge), which no plan may have.
+/// Division rounds down and `%` is never negative, as indices on a ring need it. Build expressions
+/// with operators, [`min`](Self::min), [`max`](Self::max) and [`element`](Self::element). A result
+/// that is too deep or too large is [`TooDeep`](Self::TooDeep) or [`TooLarge`](Self::TooLarge),
+/// which no valid plan contains.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expr {
@@ -22,7 +24,7 @@ pub enum Expr {
     Rank,
     /// How many ranks the plan has.
     Size,
-    /// This rank's place along an axis, from 0.
+    /// This rank's index along an axis, from 0.
     Coordinate(AxisId),
     /// How many ranks an axis has.
     Extent(AxisId),
@@ -30,7 +32,7 @@ pub enum Expr {
     Param(ParamId),
     /// An element of a parameter that is a list.
     Element(ParamId, Part),
-    /// The counter of a loop around this place; in the length of an array's buffers, its index.
+    /// The counter of an enclosing loop; in the length of an array's buffers, the index.
     Loop(LoopId),
     /// A sum.
     Add(Part, Part),
@@ -46,13 +48,13 @@ pub enum Expr {
     Min(Part, Part),
     /// The larger of two.
     Max(Part, Part),
-    /// One that was nested more than [`MOST_NESTING`](super::MOST_NESTING) deep.
+    /// An expression that was nested more than [`MOST_NESTING`](super::MOST_NESTING) deep.
     TooDeep,
-    /// One that had more than [`MOST_OF_ONE`](super::MOST_OF_ONE) parts.
+    /// An expression that had more than [`MOST_OF_ONE`](super::MOST_OF_ONE) parts.
     TooLarge,
 }
 
-/// How two numbers compare.
+/// A comparison operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Comparison {
@@ -70,17 +72,17 @@ pub enum Comparison {
     GreaterOrEqual,
 }
 
-/// Something that holds or does not.
+/// A condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Condition {
-    /// Two numbers, compared.
+    /// A comparison of two numbers.
     Compare(Expr, Comparison, Expr),
     /// All of these; holds if there are none.
     All(#[serde(deserialize_with = "shape::conditions")] Vec<Self>),
-    /// One of these at least.
+    /// At least one of these.
     Any(#[serde(deserialize_with = "shape::conditions")] Vec<Self>),
-    /// Not this.
+    /// The negation.
     Not(#[serde(deserialize_with = "shape::condition")] Box<Self>),
 }
 
@@ -134,7 +136,7 @@ impl From<Limit> for Expr {
 }
 
 impl Comparison {
-    /// Whether `left` and `right` compare so.
+    /// Whether it holds between `left` and `right`.
     pub fn holds(self, left: i64, right: i64) -> bool {
         match self {
             Self::Equal => left == right,
@@ -188,7 +190,7 @@ impl Expr {
         Self::of_two(Self::Max, self, other.into())
     }
 
-    /// The element of a list that has that index, from 0.
+    /// The element of a list at an index, from 0.
     pub fn element(list: ParamId, index: impl Into<Self>) -> Self {
         match Part::of([index.into()]) {
             Ok([index]) => Self::Element(list, index),
@@ -203,7 +205,7 @@ impl Expr {
         }
     }
 
-    /// How deep and how large it is, if it is not too much so.
+    /// Its depth and size, if within the limits.
     pub(super) fn shape(&self) -> Result<Shape, Limit> {
         match self {
             Self::TooDeep => Err(Limit::Depth),
@@ -212,7 +214,7 @@ impl Expr {
         }
     }
 
-    /// Whether some part of this is such.
+    /// Whether `is` holds for some part of this.
     pub fn any(&self, mut is: impl FnMut(&Self) -> bool) -> bool {
         let mut left = vec![self];
         while let Some(expr) = left.pop() {
@@ -224,7 +226,7 @@ impl Expr {
         false
     }
 
-    /// The numbers that this one is made of.
+    /// The operands of this number.
     pub(crate) fn children(&self) -> impl Iterator<Item = &Self> {
         self.parts().map(|part| &**part)
     }
@@ -251,7 +253,7 @@ impl Expr {
 }
 
 impl Condition {
-    /// Whether some expression in it has a part that is such.
+    /// Whether `is` holds for a part of some expression in it.
     pub fn any(&self, is: &mut dyn FnMut(&Expr) -> bool) -> bool {
         match self {
             Self::Compare(a, _, b) => a.any(&mut *is) || b.any(&mut *is),

@@ -1,4 +1,4 @@
-//! Where something stands in the source of a plan.
+//! Locations in the source of a plan.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,15 +13,15 @@ pub struct Location {
     /// Index into [`Plan::files`](crate::ir::Plan::files).
     #[serde(default)]
     pub file: u16,
-    /// Line, from 1; 0 where it is not known.
+    /// Line, from 1; 0 if unknown.
     pub line: u32,
-    /// Column, from 1; 0 where it is not known.
+    /// Column, from 1; 0 if unknown.
     #[serde(default)]
     pub column: u32,
 }
 
 impl Location {
-    /// A place in the plan's first file.
+    /// A location in the plan's first file.
     pub const fn new(line: u32, column: u32) -> Self {
         Self { file: 0, line, column }
     }

@@ -1,4 +1,4 @@
-//! What a plan moves: buffers, windows, and the parts of them that a step touches.
+//! The memory of a plan: buffers, windows, and the regions of them that a step touches.
 
 use std::fmt;
 
@@ -23,26 +23,26 @@ pub enum ElementType {
     F64,
     F8E4M3,
     F8E5M2,
-    /// A type parameter of the plan, by its name: equal to itself alone.
+    /// A type parameter of the plan, by name: equal only to itself.
     Generic(String),
 }
 
-/// What a buffer is to the caller.
+/// A buffer's role for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The caller fills it; the plan only reads.
+    /// The caller fills it; the plan only reads it.
     In,
     /// The plan fills it.
     Out,
-    /// The caller fills it, the plan reads and writes.
+    /// The caller fills it; the plan reads and writes it.
     InOut,
-    /// The plan's own: its content is unspecified when a run begins.
+    /// Internal to the plan: its content is unspecified at the start of a run.
     Local,
 }
 
 impl Role {
-    /// What the language calls it.
+    /// Its keyword in the language.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::In => "in",
@@ -57,21 +57,22 @@ impl Role {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buffer {
-    /// What the plan calls it.
+    /// Its name.
     pub name: String,
     /// The type of its elements.
     pub element: ElementType,
-    /// How many elements it has. Mentions no rank; in an array, [`Array::index`] may be mentioned.
+    /// Its length in elements, the same on every rank. In an array it may depend on
+    /// [`Array::index`].
     pub len: Expr,
-    /// For an array of buffers: how many.
+    /// The array, for an array of buffers.
     #[serde(default)]
     pub array: Option<Array>,
-    /// What it is to the caller.
+    /// Its role for the caller.
     pub role: Role,
-    /// Whether it is a symmetric window: the memory that puts read and write.
+    /// Whether it is a symmetric window, which puts require.
     #[serde(default)]
     pub window: bool,
-    /// 1, or 2 for a buffer whose two copies swap with every run of the plan.
+    /// 1, or 2 for a buffer whose two copies swap after every run of the plan.
     #[serde(default = "one")]
     pub copies: u8,
     /// Where it is declared.
@@ -79,13 +80,13 @@ pub struct Buffer {
     pub at: Location,
 }
 
-/// An array of buffers: allocations of their own, which may differ in length.
+/// An array of buffers: separate allocations, which may differ in length.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Array {
-    /// How many. Mentions no rank.
+    /// The number of buffers, the same on every rank.
     pub count: Expr,
-    /// What the length of its buffers calls the index, as [`Expr::Loop`].
+    /// The index in the length of its buffers, as [`Expr::Loop`].
     pub index: LoopId,
 }
 
@@ -95,13 +96,13 @@ pub struct Array {
 pub struct Region {
     /// Which buffer.
     pub buffer: BufferId,
-    /// Which one of an array; `None` for a single buffer, and for all of an array in a compute step.
+    /// The index in an array. `None` for a single buffer, and for a whole array in a compute step.
     #[serde(default)]
     pub index: Option<Expr>,
-    /// The other one of two copies: what the next run calls the current one.
+    /// Whether it is in the other one of two copies, which becomes current in the next run.
     #[serde(default)]
     pub next: bool,
-    /// From the first element to before the last; `None` for all of it.
+    /// The range of elements, its end excluded; `None` for the whole buffer.
     #[serde(default)]
     pub range: Option<(Expr, Expr)>,
 }
@@ -111,7 +112,7 @@ fn one() -> u8 {
 }
 
 impl ElementType {
-    /// Bytes of one element. A type parameter counts as four.
+    /// Bytes per element. A type parameter counts as four.
     pub fn bytes(&self) -> u64 {
         match self {
             Self::I8 | Self::U8 | Self::F8E4M3 | Self::F8E5M2 => 1,

@@ -1,4 +1,4 @@
-//! A plan as data: what was declared, with where it was written. Nothing here is checked.
+//! A plan as data: its declarations and statements, with their locations. Nothing here is checked.
 
 mod collective;
 mod expr;
@@ -38,17 +38,17 @@ use crate::releases::NEWEST;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// The files that [`Location::file`] counts.
+    /// The files that [`Location::file`] refers to.
     #[serde(default)]
     pub files: Vec<String>,
     /// The dimensions of its ranks; at least one.
     pub axes: Vec<Axis>,
-    /// What is known when the plan is bound.
+    /// The parameters that binding supplies.
     #[serde(default)]
     pub params: Vec<Param>,
-    /// What the extents and the parameters promise.
+    /// Conditions on extents and parameters that hold whenever it is bound.
     #[serde(default)]
     pub promises: Vec<Promise>,
     /// Its communicators.
@@ -63,35 +63,36 @@ pub struct Plan {
     /// The names of loop counters and array indices.
     #[serde(default)]
     pub counters: Vec<Named>,
-    /// What it does.
+    /// Its statements.
     pub steps: Vec<Step>,
     /// How it is launched.
     #[serde(default)]
     pub launch: Launch,
-    /// Whether kernels of this library may do what NCCL does slower.
+    /// Whether this library's own kernels may replace slower NCCL operations.
     #[serde(default = "yes")]
     pub kernels: bool,
-    /// Whether it is run again and again (then one run is also checked against the next).
+    /// Whether it runs repeatedly; then one run is also checked against the next.
     #[serde(default = "yes")]
     pub replayed: bool,
-    /// The oldest NCCL that it is for.
+    /// The oldest NCCL that it supports.
     #[serde(default)]
     pub target: Version,
-    /// Who orders operations of several communicators on one device.
+    /// What orders operations of several communicators on one device.
     #[serde(default)]
     pub order: Order,
-    /// Regions that the plan says it fills entirely, each element once.
+    /// Regions that the plan claims to fill entirely, each element once.
     #[serde(default)]
     pub covers: Vec<Coverage>,
-    /// What the plan says it computes.
+    /// Results that the plan claims to compute.
     #[serde(default)]
     pub computes: Vec<Postcondition>,
-    /// Sizes that are checked besides those that the checker chooses.
+    /// Sizes to check in addition to the checker's choice.
     #[serde(default)]
     pub checks: Vec<Asked>,
 }
 
-/// Sizes that a plan asks to be checked: each combination of these values, with the smallest of the others.
+/// Sizes that a plan asks to be checked: each combination of these values, with the smallest of the
+/// others.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
@@ -110,7 +111,7 @@ pub struct Asked {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
-    /// What the plan calls it.
+    /// Its name.
     pub name: String,
     /// Where it is declared.
     #[serde(default)]
@@ -124,18 +125,18 @@ pub enum Launch {
     /// Call by call.
     #[default]
     Eager,
-    /// Captured once as a CUDA graph, all of it, and replayed.
+    /// Captured as a whole into one CUDA graph, and replayed.
     Captured,
 }
 
-/// Who orders operations of several communicators that share a device.
+/// What orders operations of several communicators that share a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Order {
-    /// The plan, by streams and `after`; checked.
+    /// The plan, through streams and `after`; checked.
     #[default]
     Declared,
-    /// NCCL, by the order of the host's calls: `NCCL_LAUNCH_ORDER_IMPLICIT=1` (2.26 and later).
+    /// NCCL, in the order of the host's calls: `NCCL_LAUNCH_ORDER_IMPLICIT=1` (2.26 and later).
     Implicit,
 }
 
@@ -143,27 +144,27 @@ pub enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version(pub u16, pub u16, pub u16);
 
-/// A region that the plan says transfers and puts fill, each element once, on every rank.
+/// A claim that transfers and puts fill a region, each element once, on every rank.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coverage {
-    /// The region; may mention the rank.
+    /// The region, which may depend on the rank.
     pub region: Region,
     /// Where it is written.
     #[serde(default)]
     pub at: Location,
 }
 
-/// What a plan says it computes: what it leaves in `recv` is what a collective would, from what was in
-/// `send` when it began.
+/// A claim about the result: the plan leaves in `recv` what a collective would, given the content
+/// of `send` at the start.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Postcondition {
-    /// The collective that it amounts to, over all ranks of the plan.
+    /// The equivalent collective, over all ranks of the plan.
     pub kind: CollectiveKind,
-    /// What it would send.
+    /// The collective's send region.
     pub send: Region,
-    /// Where it would receive.
+    /// The collective's receive region.
     pub recv: Region,
     /// Where it is written.
     #[serde(default)]
@@ -178,7 +179,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The place in the plan's list.
+            /// The index in the plan's list.
             pub const fn index(self) -> usize {
                 self.0 as usize
             }
@@ -187,19 +188,19 @@ macro_rules! id {
 }
 
 id! {
-    /// An axis, by its place in [`Plan::axes`].
+    /// An axis, by its index in [`Plan::axes`].
     AxisId;
-    /// A parameter, by its place in [`Plan::params`].
+    /// A parameter, by its index in [`Plan::params`].
     ParamId;
-    /// A communicator, by its place in [`Plan::communicators`].
+    /// A communicator, by its index in [`Plan::communicators`].
     CommunicatorId;
-    /// A buffer, or an array of buffers, by its place in [`Plan::buffers`].
+    /// A buffer, or an array of buffers, by its index in [`Plan::buffers`].
     BufferId;
-    /// A signal, by its place in [`Plan::signals`].
+    /// A signal, by its index in [`Plan::signals`].
     SignalId;
-    /// A stream, by its place in [`Plan::streams`].
+    /// A stream, by its index in [`Plan::streams`].
     StreamId;
-    /// A counter, by its place in [`Plan::counters`].
+    /// A counter, by its index in [`Plan::counters`].
     LoopId;
 }
 

@@ -1,8 +1,8 @@
-//! What a statement names, for walks that treat all kinds alike.
+//! The operands of statements, for traversals that treat all kinds alike.
 
 use super::{CollectiveKind, Condition, Expr, Peer, Place, Region, Step, StepKind};
 
-/// What a statement or a declaration names.
+/// An operand of a statement or a declaration.
 pub(crate) enum Operand<'a> {
     /// A number.
     Number(&'a Expr),
@@ -10,9 +10,9 @@ pub(crate) enum Operand<'a> {
     Truth(&'a Condition),
     /// Memory.
     Region(&'a Region),
-    /// Another rank; of one by cases also each case, and what decides.
+    /// A peer; for a peer by cases, also each case and its condition.
     Peer(&'a Peer),
-    /// Entries that hold no numbers.
+    /// Entries without numbers.
     Entries(usize),
 }
 
@@ -42,7 +42,7 @@ impl Operand<'_> {
 }
 
 impl Condition {
-    /// How many numbers and operators this has.
+    /// The number of its numbers and operators.
     pub(crate) fn size(&self) -> usize {
         let number = |expr: &Expr| Operand::Number(expr).size();
         1 + match self {
@@ -64,7 +64,7 @@ impl Step {
         }
     }
 
-    /// All statements, in the order in which they are written, each before what is inside it.
+    /// All statements in source order, outer before inner.
     pub(crate) fn all(steps: &[Self]) -> impl Iterator<Item = &Self> {
         let mut left = vec![steps.iter()];
         std::iter::from_fn(move || {
@@ -79,12 +79,13 @@ impl Step {
         })
     }
 
-    /// The statement of that number, as [`all`](Self::all) counts them.
+    /// The statement with that number, in the order of [`all`](Self::all).
     pub(crate) fn nth(steps: &[Self], number: u32) -> Option<&Self> {
         Self::all(steps).nth(number as usize)
     }
 
-    /// How many numbers, operators and entries this statement has, without the statements inside it.
+    /// The size of this statement in numbers, operators and entries, without the statements inside
+    /// it.
     pub(crate) fn size(&self) -> usize {
         let mut size = 0;
         self.operands(&mut |part| size += part.size());
@@ -161,7 +162,7 @@ fn peer<'a>(peer: &'a Peer, each: &mut dyn FnMut(Operand<'a>)) {
     }
 }
 
-/// The root of a collective, where it has one.
+/// The root of a collective, if it has one.
 pub(super) fn collective<'a>(kind: &'a CollectiveKind, each: &mut dyn FnMut(Operand<'a>)) {
     if let Some(root) = kind.root() {
         each(Operand::Number(root));

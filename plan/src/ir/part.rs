@@ -1,4 +1,4 @@
-//! A number inside another one.
+//! Operands of numbers.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::Expr;
 use super::shape::{self, Limit, Shape};
 
-/// A number inside another one, which knows how deep and how large it is: operators make it, of numbers that are
-/// not too deep and not too large.
+/// An operand of a number, with its depth and size. Operators make it, from numbers within the
+/// limits.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Part {
     expr: Box<Expr>,
@@ -18,7 +18,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Those numbers as parts of one.
+    /// These numbers as operands of one number.
     pub(super) fn of<const N: usize>(numbers: [Expr; N]) -> Result<[Self; N], Limit> {
         let shapes = numbers.each_ref().map(Expr::shape);
         for shape in shapes {

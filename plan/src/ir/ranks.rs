@@ -1,18 +1,18 @@
-//! Which ranks and parameters a plan is for.
+//! The ranks and parameters that a plan supports.
 
 use serde::{Deserialize, Serialize};
 
 use super::{AxisId, Condition, Expr, Location};
 
-/// The numbers that an axis, or a parameter, may have.
+/// The permitted values of an axis or a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Values {
-    /// This one.
+    /// Only this one.
     Exactly(i64),
     /// One of these.
     OneOf(Vec<i64>),
-    /// From the first to the last, both among them.
+    /// From the first to the last, inclusive.
     Range(i64, i64),
     /// This one or any above.
     AtLeast(i64),
@@ -20,29 +20,29 @@ pub enum Values {
 
 /// One dimension of the plan's ranks.
 ///
-/// A plain plan has one axis, whose extent is the number of ranks. A mesh has several: the ranks count
-/// through the last one fastest.
+/// A plan without a mesh has one axis, whose extent is the number of ranks. A mesh has several;
+/// ranks are numbered with the last one fastest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What the plan calls it.
+    /// Its name.
     pub name: String,
-    /// How many ranks it may have; from 1.
+    /// The permitted numbers of ranks along it, at least 1.
     pub extent: Values,
     /// Where it is declared.
     #[serde(default)]
     pub at: Location,
 }
 
-/// A number, or a list of numbers, that is known when the plan is bound.
+/// A number, or a list of numbers, that binding supplies.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Param {
-    /// What the plan calls it.
+    /// Its name.
     pub name: String,
-    /// What it, or each of its elements, may be.
+    /// The permitted values of it, or of each of its elements.
     pub values: Values,
-    /// For a list, how many elements it has. Mentions parameters declared before it.
+    /// For a list, its length. May depend on parameters declared before it.
     #[serde(default)]
     pub count: Option<Expr>,
     /// Where it is declared.
@@ -50,25 +50,27 @@ pub struct Param {
     pub at: Location,
 }
 
-/// What the extents and the parameters promise: `where m >= 4 * h`. Mentions no rank.
+/// A condition on extents and parameters that holds whenever the plan is bound: `where m >= 4 * h`.
+/// The same on every rank.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
-    /// What holds.
+    /// The condition.
     pub condition: Condition,
     /// Where it is written.
     #[serde(default)]
     pub at: Location,
 }
 
-/// A communicator of the plan: ranks that agree in every axis that it does not have.
+/// A communicator of the plan: ranks that agree along every axis that it lacks.
 ///
-/// The one with all axes is the world. On a mesh `[nodes, local]`, the one with `local` alone is the ranks
-/// of a node. Its ranks count as the plan's do, through its last axis fastest.
+/// The one with all axes is the world. On a mesh `[nodes, local]`, the one with only `local`
+/// consists of the ranks of a node. Its ranks are numbered like the plan's, with its last axis
+/// fastest.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Communicator {
-    /// What the plan calls it.
+    /// Its name.
     pub name: String,
     /// The axes along which its ranks differ, in the order of the plan's axes.
     pub axes: Vec<AxisId>,

@@ -1,5 +1,5 @@
-//! How deep and how large things are that hold others of their kind: counted where they are made, and as they
-//! are read, so that no walk by recursion and no `Drop` comes upon one that is too deep.
+//! Depth and size of recursive data. Both are computed during construction and deserialization, so
+//! that no recursive traversal and no `Drop` ever meets excessive depth.
 
 use std::cell::Cell;
 
@@ -7,20 +7,20 @@ use serde::de::{Deserialize, Deserializer, Error};
 
 use super::{Cases, Condition, MOST_PARTS, Step};
 
-/// How deep steps stand inside each other at most; also how deep numbers do, and conditions.
+/// The maximal nesting depth of steps, and also of numbers and of conditions.
 pub const MOST_NESTING: usize = 64;
 
-/// The most parts of one number, of one condition and of one peer.
+/// The most parts of one number, one condition or one peer.
 pub const MOST_OF_ONE: usize = 4_096;
 
-/// How deep something is, from 1, and of how many parts.
+/// The depth of something, from 1, and the number of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shape {
     pub(crate) depth: usize,
     pub(crate) parts: usize,
 }
 
-/// Which of the two is too much.
+/// The limit that was exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Limit {
     Depth,
@@ -28,10 +28,10 @@ pub(crate) enum Limit {
 }
 
 impl Shape {
-    /// Of what holds nothing.
+    /// The shape of a leaf.
     pub(crate) const ONE: Self = Self { depth: 1, parts: 1 };
 
-    /// Of one thing around these.
+    /// The shape of one thing around these.
     pub(crate) fn around(inner: impl IntoIterator<Item = Self>) -> Self {
         inner.into_iter().fold(Self::ONE, |all, one| Self {
             depth: all.depth.max(one.depth.saturating_add(1)),
@@ -39,7 +39,7 @@ impl Shape {
         })
     }
 
-    /// The same with so many parts more.
+    /// The same with more parts.
     pub(crate) fn and(self, parts: usize) -> Self {
         Self { parts: self.parts.saturating_add(parts), ..self }
     }
@@ -64,10 +64,10 @@ pub(crate) const DEEP_STEP: &str = "this step is inside more than 63 others";
 pub(crate) const LARGE_PLAN: &str =
     "the plan's numbers, conditions and regions have more than 1000000 parts";
 
-// The sentences name them.
+// The messages contain these numbers.
 const _: () = assert!(MOST_NESTING == 64 && MOST_OF_ONE == 4_096 && MOST_PARTS == 1_000_000);
 
-/// What mends it, by what is told.
+/// The remedy for each message.
 pub(crate) fn help(title: &str) -> Option<&'static str> {
     Some(match title {
         DEEP_NUMBER | LARGE_NUMBER => "split it, or balance its sums",
@@ -80,7 +80,7 @@ pub(crate) fn help(title: &str) -> Option<&'static str> {
     })
 }
 
-/// What stands inside others of its kind.
+/// Recursive kinds of data.
 #[derive(Clone, Copy)]
 enum Kind {
     Number,
@@ -90,7 +90,8 @@ enum Kind {
 }
 
 thread_local! {
-    /// How deep in each kind this thread reads: deserializers keep no such thing between themselves and a type.
+    /// This thread's current reading depth in each kind, since deserializers keep no state per
+    /// type.
     static DEPTHS: [Cell<usize>; 4] = const { [const { Cell::new(0) }; 4] };
 }
 

@@ -1,4 +1,5 @@
-//! Numbers, conditions, regions and peers as text, as `plan!` writes them: `(rank + 1) % n`, `u[..h]`.
+//! Numbers, conditions, regions and peers as text in the syntax of `plan!`: `(rank + 1) % n`,
+//! `u[..h]`.
 
 use std::fmt::{self, Write};
 
@@ -7,7 +8,7 @@ use super::{
     Peer, Plan, Reduction, Region,
 };
 
-/// What [`Plan::show`] shows; references to these become one.
+/// Arguments of [`Plan::show`], converted from references.
 #[derive(Clone, Copy, Debug)]
 pub enum Shown<'a> {
     /// A number.
@@ -33,15 +34,18 @@ macro_rules! shown {
 shown! { Expr as Number, Condition as Condition, Region as Region, Peer as Peer }
 
 impl Plan {
-    /// A number, a condition, a region or a peer as text, with this plan's names, as it is written in `plan!`.
+    /// A number, a condition, a region or a peer as text in the syntax of `plan!`, with this plan's
+    /// names.
     ///
-    /// * Numbers and conditions: `(rank + 1) % n`, `sizes[i] * 2`, `rank < 2 && !(m == k)`. `rank.local` is the
-    ///   place along the axis `local`, `local` that axis' extent, `size` the number of all ranks.
-    /// * Peers: `(rank + 1) % n` around a ring, `rank + 1` along an open axis; on a mesh `(rank.nodes + 1) % nodes`.
+    /// * Numbers and conditions: `(rank + 1) % n`, `sizes[i] * 2`, `rank < 2 && !(m == k)`.
+    ///   `rank.local` is the index along the axis `local`, `local` that axis' extent, `size` the
+    ///   number of all ranks.
+    /// * Peers: `(rank + 1) % n` around a ring, `rank + 1` along an open axis; on a mesh
+    ///   `(rank.nodes + 1) % nodes`.
     /// * Regions: `u`, `u[h..2 * h]`, `g[i]`, `u.next[..h]`.
     ///
-    /// Takes any plan. An id that names nothing is shown as `axis#7`; what is nested deeper than in any
-    /// well-formed plan ends in dots.
+    /// Accepts any plan. An id that refers to nothing is shown as `axis#7`; nesting beyond the
+    /// limit of well-formed plans is elided with dots.
     pub fn show<'a>(&self, what: impl Into<Shown<'a>>) -> String {
         let mut text = String::new();
         let mut writer = Writer { to: &mut text, plan: self, depth: 0 };
@@ -55,7 +59,7 @@ impl Plan {
         text
     }
 
-    /// What a compute step leaves in a region, as it is written in `plan!`: `b += a`, `b = min(a, c)`.
+    /// An equation of a compute step in the syntax of `plan!`: `b += a`, `b = min(a, c)`.
     pub fn show_equation(&self, step: &Compute, equation: &Equation) -> String {
         let region = |region: Option<&Region>| region.map_or_else(String::new, |it| self.show(it));
         let written = step.writes.get(equation.to as usize);
@@ -78,7 +82,7 @@ impl Plan {
     }
 }
 
-/// How tightly the operators bind.
+/// Precedence of operators.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Binds {
     Sum,
@@ -86,7 +90,7 @@ enum Binds {
     Atom,
 }
 
-/// What is deeper than this is not shown.
+/// Deeper parts are not shown.
 const DEEPEST: usize = 2 * MOST_NESTING + 2;
 
 struct Writer<'a> {
@@ -96,7 +100,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// A name, or the number of one that is not there.
+    /// A name, or the id if it refers to nothing.
     fn name(&mut self, kind: &str, id: u32, name: Option<&String>) -> fmt::Result {
         match name {
             Some(name) => self.to.write_str(name),
@@ -195,7 +199,7 @@ impl Writer<'_> {
 
     fn peer(&mut self, peer: &Peer) -> fmt::Result {
         match peer {
-            // As it is written, a number that is made of the rank is not a step from it.
+            // Written out, a number computed from the rank would read as a step.
             Peer::Rank(expr) if expr.mentions_rank() => {
                 self.to.write_str("rank(")?;
                 self.number(expr, Binds::Sum)?;
@@ -230,13 +234,13 @@ impl Writer<'_> {
         self.axis(hop.axis)
     }
 
-    /// This rank's place along an axis: `rank.local`.
+    /// This rank's index along an axis: `rank.local`.
     fn coordinate(&mut self, axis: AxisId) -> fmt::Result {
         self.to.write_str("rank.")?;
         self.axis(axis)
     }
 
-    /// This rank's place, moved by some distance: `rank - 1`, `rank + n - k`.
+    /// This rank's index plus a distance: `rank - 1`, `rank + n - k`.
     fn moved(&mut self, axis: AxisId, by: &Expr, whole: bool) -> fmt::Result {
         let (before, sign, last) = match by {
             Expr::Int(0) if whole => return self.place(axis),
@@ -244,7 +248,7 @@ impl Writer<'_> {
                 self.place(axis)?;
                 return write!(self.to, " - {}", by.unsigned_abs());
             }
-            // A difference from 0, as `rank - k` is read.
+            // A difference from 0, as `rank - k` is parsed.
             Expr::Sub(a, b) if **a == Expr::Int(0) && !matches!(**b, Expr::Int(_)) => {
                 (None, '-', &**b)
             }
@@ -257,11 +261,11 @@ impl Writer<'_> {
             Some(before) => self.deeper(|writer| writer.moved(axis, before, false))?,
         }
         write!(self.to, " {sign} ")?;
-        // In parentheses, lest `rank + k % n` is taken for `(rank + k) % n`.
+        // In parentheses, so that `rank + k % n` is not mistaken for `(rank + k) % n`.
         self.deeper(|writer| writer.number(last, Binds::Atom))
     }
 
-    /// Where this rank is on an axis, which goes without saying where there is one alone.
+    /// This rank's position on an axis, omitted if there is only one.
     fn place(&mut self, axis: AxisId) -> fmt::Result {
         match axis {
             AxisId(0) if self.plan.axes.len() == 1 => self.to.write_str("rank"),
@@ -269,7 +273,7 @@ impl Writer<'_> {
         }
     }
 
-    /// `closed` puts parentheses around what others could bind into.
+    /// `closed` adds parentheses if operators outside could bind to a part.
     fn condition(&mut self, condition: &Condition, closed: bool) -> fmt::Result {
         let (list, between, alone, none) = match condition {
             Condition::Compare(a, comparison, b) => {

@@ -1,4 +1,4 @@
-//! What a plan does, statement by statement.
+//! The statements of a plan.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Step {
-    /// What it does.
+    /// Its kind and operands.
     #[serde(rename = "do")]
     pub kind: StepKind,
     /// Where it is written.
@@ -22,82 +22,83 @@ pub struct Step {
     pub at: Location,
 }
 
-/// What a statement does. Every rank runs it, unless a guard says otherwise.
+/// A statement's kind and operands. Every rank runs it, unless a guard says otherwise.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepKind {
-    /// Work of the user's on a stream.
+    /// The user's own work on a stream.
     Compute(Compute),
     /// A collective: every member of the communicator takes part.
     Collective(Collective),
-    /// A message in the global view: rank r sends, `to` receives. Both halves are in one group, unless
-    /// the step is inside a [`StepKind::Sequence`].
+    /// A message in the global view: rank r sends, `to` receives. Both halves are in one group,
+    /// unless the step is inside a [`StepKind::Sequence`].
     Transfer(Transfer),
-    /// A message's sending half, in the local view.
+    /// The sending half of a message, in the local view.
     Send(Send),
-    /// A message's receiving half, in the local view.
+    /// The receiving half of a message, in the local view.
     Receive(Receive),
-    /// Writes into a peer's window, and raises a signal there when it says so.
+    /// Writes into a peer's window, and optionally raises a signal there.
     Put(Put),
     /// Raises a signal at a peer.
     Signal(Signal),
-    /// Waits until signals of peers were raised, in stream order.
+    /// Waits in stream order until peers have raised signals.
     Wait(Wait),
     /// Communication that NCCL launches as one.
     Group(#[serde(deserialize_with = "shape::body")] Vec<Step>),
-    /// Statements again and again.
+    /// A loop.
     Loop(Loop),
-    /// Statements of the ranks for which a condition holds.
+    /// Statements for the ranks on which a condition holds.
     When(When),
-    /// Statements in the order of the ranks: rank r's come after those of rank r - 1, as far as messages
-    /// between them say so. Holds compute steps and transfers along open axes, which become halves: a
-    /// rank receives what lower ranks send it before its own statements, and what higher ranks send it
+    /// Statements in rank order: rank r's come after those of rank r - 1, as far as messages
+    /// between them require. Contains compute steps and transfers along open axes, which become
+    /// halves: a rank receives from lower ranks before its own statements, and from higher ranks
     /// after them.
     Sequence(#[serde(deserialize_with = "shape::body")] Vec<Step>),
 }
 
-/// On which stream a step runs, and after which others.
+/// The stream of a step, and the streams that it runs after.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
     /// The stream.
     pub on: StreamId,
-    /// Streams all of whose earlier steps must have ended.
+    /// Streams whose earlier steps must all have ended.
     #[serde(default)]
     pub after: Vec<StreamId>,
 }
 
-/// Work of the user's: a method of the plan's steps.
+/// The user's own work: a method of the plan's steps.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compute {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// Numbers that it gets.
+    /// Its numeric arguments.
     #[serde(default)]
     pub arguments: Vec<Expr>,
-    /// What it reads.
+    /// The regions that it reads.
     #[serde(default)]
     pub reads: Vec<Region>,
-    /// What it writes.
+    /// The regions that it writes.
     #[serde(default)]
     pub writes: Vec<Region>,
-    /// What it leaves in what it writes, as far as the plan says.
+    /// Its results, as far as the plan declares them.
     #[serde(default)]
     pub computes: Vec<Equation>,
     /// Where it runs.
     pub place: Place,
 }
 
-/// What a compute step leaves in a region, element by element: `b += a`, `b = min(a, c)`.
+/// The declared result of a compute step in a region, element by element: `b += a`,
+/// `b = min(a, c)`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Equation {
-    /// Which of the regions that the step writes.
+    /// The index of the written region.
     pub to: u32,
-    /// How the elements of several regions become one.
+    /// The reduction that combines the regions.
     pub by: Reduction,
-    /// Which of the regions that the step reads, as they are when it begins. One alone is copied.
+    /// The indices of the read regions, with their content at the start. A single one is copied.
     pub of: Vec<u32>,
 }
 
@@ -117,28 +118,28 @@ pub enum Reduction {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Collective {
-    /// Which one.
+    /// The collective.
     pub kind: CollectiveKind,
-    /// What it sends; on a rank that sends nothing, unused.
+    /// The region to send; unused on a rank that sends nothing.
     pub send: Region,
-    /// Where it receives; on a rank that receives nothing, unused. The same region as `send` where the
+    /// The region to receive into; unused on a rank that receives nothing. Equal to `send` if the
     /// collective runs in place.
     pub recv: Region,
-    /// Among whom.
+    /// The communicator.
     pub among: CommunicatorId,
     /// Where it runs.
     pub place: Place,
 }
 
-/// Another rank, seen from rank r.
+/// Another rank, as seen from rank r.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Peer {
-    /// The rank that many places further along these axes. Each axis stands here once at most.
+    /// The rank at these distances along axes, each of which occurs at most once.
     Shift(Vec<Hop>),
-    /// The rank of that number in the whole plan.
+    /// The rank with that number in the whole plan.
     Rank(Expr),
-    /// One rank or another, as a condition says.
+    /// One of two ranks, depending on a condition.
     Cases(#[serde(deserialize_with = "shape::cases")] Box<Cases>),
 }
 
@@ -146,11 +147,11 @@ pub enum Peer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cases {
-    /// What decides.
+    /// The condition.
     pub condition: Condition,
-    /// The rank where it holds.
+    /// The peer if it holds.
     pub then: Peer,
-    /// The rank where it does not.
+    /// The peer if it does not.
     pub otherwise: Peer,
 }
 
@@ -160,25 +161,26 @@ pub struct Cases {
 pub struct Hop {
     /// The axis.
     pub axis: AxisId,
-    /// How far; negative to come from the other side. The same on every rank.
+    /// The distance, negative towards lower ranks. The same on every rank.
     pub by: Expr,
-    /// Whether the axis is a ring. On an open one, a step towards a rank that is not there does nothing.
+    /// Whether the axis is a ring. On an open one, a step towards a rank that does not exist does
+    /// nothing.
     pub wrap: bool,
 }
 
-/// A message in the global view. Its expressions are seen from the sender, r.
+/// A message in the global view. Its expressions are evaluated on the sender, r.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Transfer {
-    /// What r sends.
+    /// The region that r sends.
     pub from: Region,
-    /// Whom r sends it.
+    /// The receiver.
     pub peer: Peer,
-    /// Where that rank puts it: a region of the receiver's memory, computed with the sender's r.
+    /// The destination: a region of the receiver's memory, computed with the sender's r.
     pub to: Region,
-    /// Through which communicator.
+    /// The communicator.
     pub among: CommunicatorId,
-    /// Where both halves run.
+    /// The place of both halves.
     pub place: Place,
 }
 
@@ -186,11 +188,11 @@ pub struct Transfer {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Send {
-    /// What is sent.
+    /// The region to send.
     pub from: Region,
-    /// To whom.
+    /// The receiver.
     pub peer: Peer,
-    /// Through which communicator.
+    /// The communicator.
     pub among: CommunicatorId,
     /// Where it runs.
     pub place: Place,
@@ -200,11 +202,11 @@ pub struct Send {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receive {
-    /// Where it goes.
+    /// The region to receive into.
     pub to: Region,
-    /// From whom.
+    /// The sender.
     pub peer: Peer,
-    /// Through which communicator.
+    /// The communicator.
     pub among: CommunicatorId,
     /// Where it runs.
     pub place: Place,
@@ -214,30 +216,30 @@ pub struct Receive {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Put {
-    /// What is read here: part of a window.
+    /// The local source: part of a window.
     pub from: Region,
-    /// Whose window is written.
+    /// The peer whose window is written.
     pub peer: Peer,
-    /// Which part of it, computed with this rank's r. `next` is the same copy on both ranks.
+    /// The destination there, computed with this rank's r. `next` is the same copy on both ranks.
     pub to: Region,
-    /// The signal to raise there when the data has arrived.
+    /// The signal to raise there once the data has arrived.
     #[serde(default)]
     pub signal: Option<SignalId>,
-    /// Through which communicator.
+    /// The communicator.
     pub among: CommunicatorId,
     /// Where it runs.
     pub place: Place,
 }
 
-/// Raises a signal at a peer: it says that everything this rank put there before has arrived.
+/// Raises a signal at a peer, after all earlier puts of this rank there have arrived.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signal {
-    /// Which signal.
+    /// The signal.
     pub signal: SignalId,
-    /// At whom.
+    /// The peer.
     pub peer: Peer,
-    /// Through which communicator.
+    /// The communicator.
     pub among: CommunicatorId,
     /// Where it runs.
     pub place: Place,
@@ -247,27 +249,27 @@ pub struct Signal {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wait {
-    /// Which signals.
+    /// The signals.
     pub signals: Vec<Awaited>,
-    /// Through which communicator.
+    /// The communicator.
     pub among: CommunicatorId,
     /// Where it runs.
     pub place: Place,
 }
 
-/// A signal of a peer, awaited.
+/// A signal to wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Awaited {
-    /// Which signal.
+    /// The signal.
     pub signal: SignalId,
-    /// Raised by whom.
+    /// The peer that raises it.
     pub peer: Peer,
     /// How many times.
     pub times: Expr,
 }
 
-/// A counter from `from` to before `to`, and what is done for each of its values.
+/// Statements repeated for each value of a counter, from `from` to before `to`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loop {
@@ -275,12 +277,12 @@ pub struct Loop {
     pub counter: LoopId,
     /// Its first value.
     pub from: Expr,
-    /// The value before which it ends.
+    /// The end, excluded.
     pub to: Expr,
     /// Whether it counts down, from `to - 1` to `from`.
     #[serde(default)]
     pub reverse: bool,
-    /// What is done.
+    /// The statements.
     #[serde(deserialize_with = "shape::body")]
     pub body: Vec<Step>,
 }
@@ -289,15 +291,16 @@ pub struct Loop {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
-    /// Who takes part.
+    /// The ranks that take part.
     pub condition: Condition,
-    /// What they do.
+    /// Their statements.
     #[serde(deserialize_with = "shape::body")]
     pub body: Vec<Step>,
 }
 
 impl Peer {
-    /// One rank or another, unless that is more than [`MOST_NESTING`] deep or has more than [`MOST_OF_ONE`] parts.
+    /// A peer by cases, unless it is more than [`MOST_NESTING`] deep or has more than
+    /// [`MOST_OF_ONE`] parts.
     pub fn of_cases(cases: Cases) -> Option<Self> {
         let peer = Self::Cases(Box::new(cases));
         let mut parts = 0_usize;
@@ -315,7 +318,8 @@ impl Peer {
         Some(peer)
     }
 
-    /// This peer and those of its cases, each with its depth, from 1. No recursion: plans from files may be deep.
+    /// This peer and those of its cases, each with its depth, from 1. Without recursion, since
+    /// plans from files may be deep.
     pub(crate) fn all(&self) -> impl Iterator<Item = (&Self, usize)> {
         let mut left = vec![(self, 1)];
         std::iter::from_fn(move || {

@@ -1,17 +1,18 @@
-//! Which sizes a plan is checked at while it compiles, and in which order.
+//! Chooses the sizes at which a plan is checked at compile time, and their order.
 //!
-//! The plan alone decides it, so it is the same on every machine:
+//! The choice depends only on the plan, so it is the same on every machine:
 //!
-//! * **Ranks.** The first nine numbers that the plan allows come first. Then all up to 16, every number that it
-//!   lists, and those that it makes special: where a distance wraps or meets another one, multiples of distances
-//!   and of periods (`i % 8`), what it compares with. Then a spread up to 64 (powers of two and their neighbours,
-//!   primes), then the rest up to 64. Nothing above 1,024. On a mesh the same holds for each axis, up to 16, and
-//!   up to 64 ranks together.
-//! * **Parameters.** The smallest values that fulfil the plan's conditions come first; then, one parameter at a
-//!   time, the next value, the bounds, and what a condition names. A parameter that decides what runs is also tried
-//!   beside the number of ranks, and two past each period, so that every index expression repeats.
+//! * **Ranks.** The first nine numbers that the plan allows come first. Then all up to 16, every
+//!   number that it lists, and numbers that it makes special: where a distance wraps or meets
+//!   another one, multiples of distances and of periods (`i % 8`), numbers in comparisons. Then a
+//!   spread up to 64 (powers of two and their neighbours, primes), then the rest up to 64. Nothing
+//!   above 1,024. On a mesh the same holds for each axis, up to 16, and up to 64 ranks in total.
+//! * **Parameters.** The smallest values that satisfy the plan's conditions come first; then, one
+//!   parameter at a time, the next value, the bounds, and numbers in conditions. A parameter that
+//!   decides what runs is also tried near the number of ranks, and two past each period, so that
+//!   every index expression repeats.
 //!
-//! What `#[check(..)]` asks for is looked at besides.
+//! Sizes from `#[check(..)]` are checked in addition.
 
 use std::collections::BTreeSet;
 
@@ -21,38 +22,39 @@ use crate::ir::{Expr, Param, Plan, Values};
 use crate::program::Env;
 use crate::verdict::Sizes;
 
-/// Ranks that are looked at, at most.
+/// The most ranks that are checked.
 const MOST_RANKS: i64 = 1024;
-/// Ranks up to which every number is looked at in time.
+/// Up to this number of ranks every number is checked, time permitting.
 const SMALL: i64 = 64;
-/// What is looked at before other numbers up to 64.
+/// Numbers to check before others up to 64.
 const SPREAD: [i64; 19] =
     [17, 19, 23, 24, 29, 31, 32, 33, 37, 41, 43, 47, 48, 53, 59, 61, 62, 63, 64];
 /// How many of the smallest numbers of ranks come before everything else.
 const FIRST: usize = 9;
-/// Values of a parameter that are looked at, at most.
+/// The most values of a parameter that are checked.
 const MOST_VALUES: usize = 24;
-/// Values that are tried until the conditions hold.
+/// The most values to try until the conditions hold.
 const TRIED: u32 = 4_000;
-/// Instances that are chosen, at most.
+/// The most instances.
 const MOST: usize = 600;
 
-/// A value, and how soon it is looked at: 0 is first. [`FILLER`] is for finding values that fulfil conditions.
+/// A value and its priority: 0 is first. [`FILLER`] marks values that only serve to satisfy
+/// conditions.
 type Leveled = (i64, u8);
 
 const FILLER: u8 = 9;
 
-/// What a plan is checked at: in the order in which it is looked at.
+/// The sizes at which a plan is checked, in order.
 pub(crate) enum Chosen {
     /// These.
     Sizes(Vec<Sizes>),
-    /// The plan is for more ranks than are looked at.
+    /// The plan requires more ranks than are checked.
     TooMany,
-    /// None of the values that were tried fulfils the plan's conditions.
+    /// None of the values that were tried satisfies the plan's conditions.
     Unfulfilled,
 }
 
-/// The sizes that a plan is checked at.
+/// The sizes at which a plan is checked.
 pub(crate) fn chosen(plan: &Plan) -> Chosen {
     let chooser = Chooser::new(plan);
     let mut meshes: Vec<(u8, Vec<i64>)> = vec![(0, Vec::new())];
@@ -65,7 +67,7 @@ pub(crate) fn chosen(plan: &Plan) -> Chosen {
             values.iter().map(longer)
         });
         let least: Vec<i64> = plan.axes.iter().filter_map(|axis| axis.extent.first()).collect();
-        // One axis at a time goes further.
+        // Extend one axis at a time.
         let most = |extents: &[i64]| {
             let longer = extents.iter().zip(&least).filter(|(extent, least)| extent > least);
             if longer.count() > 1 { SMALL.max(4 * size(&least)) } else { MOST_RANKS }
@@ -100,8 +102,8 @@ pub(crate) fn chosen(plan: &Plan) -> Chosen {
     )
 }
 
-/// What the plan asks to be looked at besides; what it asks for and does not claim, by its place in
-/// [`Plan::checks`].
+/// Additional sizes that the plan requests; or an error for a request that it does not claim, by
+/// its index in [`Plan::checks`].
 pub(crate) fn asked(plan: &Plan) -> Result<Vec<Sizes>, usize> {
     let mut all = Vec::new();
     for (at, asked) in plan.checks.iter().enumerate() {
@@ -123,7 +125,7 @@ pub(crate) fn asked(plan: &Plan) -> Result<Vec<Sizes>, usize> {
     Ok(all)
 }
 
-/// For each of these values, the plans for it alone.
+/// For each of these values, the plan restricted to it.
 fn narrowed(
     plans: &[Plan],
     values: &[i64],
@@ -152,7 +154,7 @@ fn size(extents: &[i64]) -> i64 {
 struct Chooser<'a> {
     plan: &'a Plan,
     written: Written,
-    /// For each promise, how many parameters must be known to decide it.
+    /// For each promise, the number of parameters that must be known to decide it.
     known: Vec<usize>,
 }
 
@@ -171,7 +173,7 @@ impl<'a> Chooser<'a> {
         Self { plan, written: Written::new(plan), known: known.collect() }
     }
 
-    /// The numbers of ranks that are looked at along an axis.
+    /// The numbers of ranks to check along an axis.
     fn extents(&self, axis: usize) -> Vec<Leveled> {
         let allowed = &self.plan.axes[axis].extent;
         let alone = self.plan.axes.len() == 1;
@@ -193,8 +195,8 @@ impl<'a> Chooser<'a> {
         earliest(values)
     }
 
-    /// Numbers of ranks that the plan itself makes special: what it writes, and the one above, come before the one
-    /// below.
+    /// Numbers of ranks that the plan itself makes special. A number that it contains, and the one
+    /// above, come before the one below.
     fn special(&self, axis: usize) -> impl Iterator<Item = Leveled> {
         let distances = &self.written.distances[axis];
         let mut numbers = BTreeSet::new();
@@ -212,7 +214,8 @@ impl<'a> Chooser<'a> {
             .flat_map(|number| [(number, 1), (number + 1, 1), (number - 1, 2)])
     }
 
-    /// Values of the parameters for these extents, the smallest first; none where the conditions do not hold.
+    /// Values of the parameters for these extents, the smallest first; none if the conditions do
+    /// not hold.
     fn params(&self, extents: &[i64]) -> Vec<(u8, Vec<Vec<i64>>)> {
         let params = &self.plan.params;
         let values: Vec<Vec<Leveled>> =
@@ -243,7 +246,7 @@ impl<'a> Chooser<'a> {
         all
     }
 
-    /// The values of a parameter that are looked at.
+    /// The values of a parameter to check.
     fn values(&self, at: usize, extents: &[i64]) -> Vec<Leveled> {
         let Param { values: allowed, .. } = &self.plan.params[at];
         let (ranks, decides) = (size(extents), self.written.decisive.contains(&at));
@@ -274,7 +277,7 @@ impl<'a> Chooser<'a> {
         let mut early = values.clone();
         early.sort_by_key(|&(value, level)| (level, value));
         early.truncate(MOST_VALUES);
-        // More to fulfil conditions with.
+        // More values, to satisfy conditions.
         let more = (0..17).map(|more| first.saturating_add(more));
         let more = more.chain([24, 32, 48, 64, 96, 128, 256, 512, 1024]);
         let more = more.chain([1, 2, 3, 4, 6, 8, 12, 16].map(|times| times * ranks));
@@ -283,7 +286,7 @@ impl<'a> Chooser<'a> {
         earliest(early)
     }
 
-    /// A parameter's value: of a list, elements that differ unless it is the first value.
+    /// A parameter's value; for a list, elements that differ unless it is the first value.
     fn value(
         &self,
         at: usize,
@@ -296,13 +299,13 @@ impl<'a> Chooser<'a> {
         let count = Env::new(extents, before).eval(count).ok()?;
         let count = usize::try_from(count).ok().filter(|count| *count <= 4096)?;
         let start = values.iter().position(|(known, _)| *known == value)?;
-        // One value for all elements, or three in turns.
+        // One value for all elements, or three in rotation.
         let turns = if start == 0 { 1 } else { 3.min(values.len() - start) };
         let element = |nth: usize| values[start + nth % turns].0;
         Some((0..count).map(element).collect())
     }
 
-    /// Whether lists are as long as they should be, and all conditions hold.
+    /// Whether lists have the right lengths, and all conditions hold.
     fn fits(&self, extents: &[i64], params: &[Vec<i64>]) -> bool {
         let env = Env::new(extents, params);
         let counts = self.plan.params.iter().map(|param| param.count.as_ref());
@@ -313,7 +316,7 @@ impl<'a> Chooser<'a> {
     }
 }
 
-/// The smallest values of the parameters that fulfil the conditions.
+/// Searches for the smallest values of the parameters that satisfy the conditions.
 struct Search<'a> {
     chooser: &'a Chooser<'a>,
     extents: &'a [i64],
@@ -354,7 +357,7 @@ impl Search<'_> {
     }
 }
 
-/// Each value once, with its smallest level; the values ascend.
+/// Each value once, with its smallest priority; ascending.
 fn earliest(mut values: Vec<Leveled>) -> Vec<Leveled> {
     values.sort_unstable();
     values.dedup_by_key(|(value, _)| *value);

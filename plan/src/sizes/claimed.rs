@@ -1,4 +1,5 @@
-//! The sizes of a plan that is about to run: whether it claims them, and what memory they take.
+//! The sizes of a plan that is about to run: whether the plan claims them, and the memory that they
+//! need.
 
 use std::fmt;
 
@@ -10,53 +11,55 @@ use crate::verdict::Sizes;
 /// The most allocations of one rank.
 const MOST_ALLOCATIONS: u64 = 1 << 20;
 
-/// Why a plan is not for these sizes. One sentence: what was given, and what the plan says.
+/// Why a plan does not support these sizes. Displayed as one sentence: the given value, and the
+/// plan's claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotClaimed {
-    /// It is no plan.
+    /// The plan is malformed.
     Malformed {
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The number of extents is not the number of axes.
     Axes {
         /// The plan's axes, by name.
         axes: Vec<String>,
-        /// How many extents are given.
+        /// How many extents were given.
         found: usize,
     },
     /// A parameter has no value, or more than one.
     Param {
-        /// Which.
+        /// The parameter.
         name: String,
-        /// How many values are given.
+        /// How many values were given.
         found: usize,
         /// How many it takes.
         needed: i64,
     },
-    /// A value is none of those that an axis or a parameter may have.
+    /// A value is not among those permitted for an axis or a parameter.
     Value {
-        /// Which.
+        /// Its name.
         name: String,
         /// Whether it is an axis: a number of ranks.
         is_axis: bool,
-        /// What is given.
+        /// The given value.
         found: i64,
-        /// What it may be.
+        /// The permitted values.
         values: Values,
     },
     /// A promise does not hold.
     Promise {
-        /// What the plan promises, as text.
+        /// The promise, as text.
         promise: String,
         /// The sizes.
         sizes: String,
     },
-    /// A length or a count cannot be computed, is below zero, or makes more allocations than one rank has.
+    /// A length or a count cannot be computed, is negative, or requires more allocations than one
+    /// rank may have.
     Memory {
-        /// Of which buffer.
+        /// The buffer.
         buffer: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
@@ -90,7 +93,7 @@ impl fmt::Display for NotClaimed {
 
 impl std::error::Error for NotClaimed {}
 
-/// Values as the plan says them.
+/// Values in the plan's syntax.
 struct Claimed<'a>(&'a Values);
 
 impl fmt::Display for Claimed<'_> {
@@ -113,8 +116,8 @@ impl fmt::Display for Claimed<'_> {
 }
 
 impl Plan {
-    /// The instance of these extents and parameters: one extent for each axis, one number for each
-    /// parameter, the elements for one that is a list.
+    /// The instance with these extents and parameters: one extent per axis, one number per
+    /// parameter, or all elements for a list.
     ///
     /// # Errors
     /// The plan does not claim it.
@@ -138,7 +141,7 @@ impl Plan {
                 None => 1,
                 Some(count) => {
                     let params = &params[..at.min(params.len())];
-                    // What has no value takes none.
+                    // An unknown length accepts no value.
                     Env::new(extents, params).eval(count).unwrap_or(-1)
                 }
             };
@@ -161,11 +164,11 @@ impl Plan {
         Ok(sizes)
     }
 
-    /// How many elements each buffer has, by its place in the plan: one number, or one for each buffer of
-    /// an array. Both copies of a buffer of two have that length.
+    /// The length of each buffer in elements, by its index in the plan: one number, or one for each
+    /// buffer of an array. Both copies of a swapped buffer have that length.
     ///
     /// # Errors
-    /// A length has no value, or is below zero.
+    /// A length has no value, or is negative.
     pub fn lengths(&self, sizes: &Sizes) -> Result<Vec<Vec<u64>>, NotClaimed> {
         let sizes = self.sizes(&sizes.extents, &sizes.params)?;
         if sizes.extents.iter().try_fold(1, |size: i64, &extent| size.checked_mul(extent)).is_none()

@@ -1,4 +1,4 @@
-//! Sizes of a plan: which it claims, and which it is checked at while it compiles.
+//! Sizes of a plan: those that it claims, and those at which it is checked at compile time.
 
 mod chosen;
 mod claimed;

@@ -1,4 +1,4 @@
-//! The numbers that a plan writes: near them its behaviour changes.
+//! The numbers in a plan, near which its behaviour changes.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,19 @@ use crate::ir::{Condition, Expr, Operand, Peer, Plan, Region, Step, StepKind};
 /// Numbers above this are lengths.
 const MOST: i64 = 1024;
 
-/// The numbers that a plan writes.
+/// The numbers in a plan.
 #[derive(Default)]
 pub(super) struct Written {
-    /// Distances to peers along each axis, with their signs.
+    /// Signed distances to peers along each axis.
     pub(super) distances: Vec<BTreeSet<i64>>,
-    /// Divisors, and how many buffers an array has.
+    /// Divisors, and lengths of arrays.
     pub(super) periods: BTreeSet<i64>,
-    /// What something is compared with, in a condition or a promise, or counted to; roots and peers by number.
+    /// Numbers in comparisons of conditions and promises, bounds of loops, and numbers of roots and
+    /// peers.
     pub(super) named: BTreeSet<i64>,
     /// Lengths.
     pub(super) lengths: BTreeSet<i64>,
-    /// Parameters that decide what runs: loops, conditions, counts, roots and peers mention them.
+    /// Parameters that decide what runs: those in loops, conditions, counts, roots and peers.
     pub(super) decisive: BTreeSet<usize>,
 }
 

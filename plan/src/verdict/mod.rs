@@ -1,4 +1,5 @@
-//! What a check says, as data: which rule, where, for which sizes, who waits for whom, and what would be right.
+//! The result of a check as data: the violated rule, its location, the sizes, who waits for whom,
+//! and the remedy.
 
 mod render;
 
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ir::Location;
 
-/// The checks. Their letters and numbers are those of the [model](crate#what-must-hold).
+/// The checks, with the numbers of the [model](crate#what-must-hold).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
@@ -20,27 +21,27 @@ pub enum Check {
     SelfMessages,
     /// A4: the members of a communicator run the same collectives in the same order.
     CollectiveOrder,
-    /// A5: nobody waits in a circle.
+    /// A5: ranks do not wait for each other in a cycle.
     Deadlock,
-    /// A6: nobody waits in a circle once the plan is captured.
+    /// A6: nor once the plan is captured.
     CapturedCredit,
     /// A7: operations of several communicators have one order on each device.
     CommunicatorOrder,
-    /// A8: what may stand in one group.
+    /// A8: groups contain only operations that may share one.
     Groups,
-    /// A9: nobody reads or writes what another is writing.
+    /// A9: no access races with a write.
     Hazards,
-    /// A10: nor does the next run.
+    /// A10: nor with one of the next run.
     ReplayHazards,
     /// A11: signals are raised as often as they are awaited.
     Signals,
     /// A12: everything lies inside its buffer, array and communicator.
     Bounds,
-    /// A13: regions that the plan says it fills are filled.
+    /// A13: regions that the plan claims to fill are filled.
     Coverage,
-    /// A14: the plan computes what it says.
+    /// A14: the plan computes what it claims to.
     Postcondition,
-    /// A15: what is read was written; outputs are written.
+    /// A15: memory is written before it is read; outputs are written.
     Initialised,
 }
 
@@ -48,65 +49,65 @@ pub enum Check {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
-    /// It breaks a rule, for the sizes that are named.
+    /// It violates a rule, at the given sizes.
     Broken(Check),
-    /// It is no plan: a name that is not declared, a condition that no size fulfils.
+    /// It is malformed: a name that is not declared, a condition that no size fulfils.
     Malformed,
-    /// It is larger than what is checked.
+    /// It is larger than the checker supports.
     TooLarge,
     /// It was not looked at to the end in the time that there was.
     OutOfTime,
 }
 
-/// One thing that is wrong with a plan, and its story.
+/// One error in a plan, and its story.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Which kind.
+    /// Its kind.
     pub kind: ProblemKind,
-    /// What is wrong, in one sentence without a final stop.
+    /// The error in one sentence without a final full stop.
     pub title: String,
-    /// The place in the plan that the sentence is about.
+    /// The location that the sentence is about.
     pub at: Location,
-    /// The smallest sizes at which it happens, where it depends on them: `n = 2`.
+    /// The smallest sizes at which it occurs, if it depends on them: `n = 2`.
     pub sizes: Option<Sizes>,
-    /// What happens, in order.
+    /// The events that lead to it, in order.
     pub story: Vec<Line>,
-    /// What would be right, the best first.
+    /// Remedies, the best first.
     pub help: Vec<String>,
 }
 
 /// One line of a story.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
-    /// The rank that it is about, if it is about one.
+    /// The rank that it is about, if any.
     pub rank: Option<usize>,
-    /// The rank that this one waits for, or whose message or memory it is about.
+    /// The rank that this one waits for, or whose message or memory it concerns.
     pub other: Option<usize>,
-    /// Where in the plan.
+    /// The location in the plan.
     pub at: Location,
-    /// What happens there.
+    /// The event in words.
     pub text: String,
 }
 
-/// Sizes and parameters: an instance of a plan.
+/// An instance of a plan: its extents and parameters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sizes {
     /// The extents, in the order of the plan's axes.
     pub extents: Vec<i64>,
-    /// The parameters, in their order: one number, or the elements of a list.
+    /// The parameters in order, each a number or the elements of a list.
     pub params: Vec<Vec<i64>>,
-    /// Both with their names, for people: `n = 2, len = 4`.
+    /// Both as text, with their names: `n = 2, len = 4`.
     pub text: String,
 }
 
-/// Everything that is wrong with a plan; at least one thing.
+/// All errors of a plan; at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rejected {
     /// The plan's name.
     pub plan: String,
     /// Its files.
     pub files: Vec<String>,
-    /// What is wrong, by place.
+    /// The problems, by location.
     pub problems: Vec<Problem>,
 }
 
@@ -137,7 +138,7 @@ impl Check {
 }
 
 impl Problem {
-    /// One without a story, whatever the sizes.
+    /// A problem without a story, regardless of sizes.
     pub(crate) fn new(kind: ProblemKind, title: String, at: Location, help: &str) -> Self {
         let help = vec![help.to_owned()];
         Self { kind, title, at, sizes: None, story: Vec::new(), help }
@@ -148,7 +149,7 @@ impl Problem {
         Self { sizes: Some(sizes.clone()), ..self }
     }
 
-    /// The check that found it, if it was one.
+    /// The check that found it, if any.
     pub fn check(&self) -> Option<Check> {
         match self.kind {
             ProblemKind::Broken(check) => Some(check),
@@ -156,14 +157,14 @@ impl Problem {
         }
     }
 
-    /// Whether it is a rule that is broken.
+    /// Whether a rule is violated.
     pub fn is_broken(&self) -> bool {
         matches!(self.kind, ProblemKind::Broken(_))
     }
 }
 
 impl Rejected {
-    /// Whether this rule is broken.
+    /// Whether this rule is violated.
     pub fn breaks(&self, check: Check) -> bool {
         self.problems.iter().any(|problem| problem.kind == ProblemKind::Broken(check))
     }

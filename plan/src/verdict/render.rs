@@ -1,4 +1,4 @@
-//! A story as text, in the shape that rustc's errors have.
+//! Renders a story as text, in the layout of rustc's errors.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Axes, parameters, communicators, memory: what is declared before the first statement.
+//! Validates declarations: axes, parameters, communicators, memory.
 
 use std::collections::HashSet;
 
@@ -36,7 +36,7 @@ impl Found<'_> {
         self.checks();
     }
 
-    /// Sizes that are to be checked: of something that is there, and not too many.
+    /// Sizes to check must refer to declared names and be few enough.
     fn checks(&mut self) {
         let plan = self.plan;
         for asked in &plan.checks {
@@ -93,7 +93,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether there are any; told if not.
+    /// Whether there are any; reported if not.
     fn values(&mut self, values: &Values, what: &str, at: Location) -> bool {
         match values {
             Values::OneOf(list) if list.is_empty() => {
@@ -154,7 +154,7 @@ impl Found<'_> {
         }
     }
 
-    /// The root of a collective, where it has one.
+    /// The root of a collective, if it has one.
     pub(super) fn root(&mut self, kind: &CollectiveKind, at: Location) {
         if let Some(root) = kind.root() {
             self.number(root, "the root", at);
@@ -170,7 +170,7 @@ impl Found<'_> {
         let mut seen = HashSet::new();
         for (name, at) in names {
             self.name(name, one, at);
-            // Loops beside each other may count with one name.
+            // Consecutive loops may share a counter's name.
             if many != "counters" && !name.is_empty() && !seen.insert(name) {
                 let title = format!("two {many} are called `{}`", short(name));
                 self.say(at, title, "give each a name of its own");

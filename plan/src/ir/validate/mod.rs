@@ -1,7 +1,7 @@
-//! Whether a plan is well formed: what every reader of a plan relies on, and no more.
+//! Checks that a plan is well formed: the minimum that every reader of a plan relies on.
 //!
-//! Nothing here knows sizes. That a region lies inside its buffer, that a peer exists, that messages
-//! match: the checker decides that, for plans that are well formed.
+//! Nothing here knows sizes. Whether a region lies inside its buffer, a peer exists or messages
+//! match is decided by the checker, for well-formed plans.
 
 mod declarations;
 mod numbers;
@@ -11,7 +11,7 @@ mod steps;
 use super::{Location, LoopId, Plan};
 use crate::verdict::{Problem, ProblemKind};
 
-/// The most steps of a plan, with those inside others.
+/// The most steps of a plan, including nested ones.
 pub const MOST_STEPS: usize = 100_000;
 
 /// The most parts of all expressions, conditions, regions and lists of a plan together.
@@ -29,22 +29,24 @@ const MOST_CHECKED: usize = 1024;
 /// The most bytes of a name.
 pub const MOST_NAME: usize = 200;
 
-/// The most problems that are told.
+/// The most problems that are reported.
 pub(crate) const MOST_PROBLEMS: usize = 100;
 
 impl Plan {
-    /// What keeps this from being a plan, by place; nothing if it is well formed.
+    /// The problems that prevent this from being a plan, by location; empty if it is well formed.
     ///
-    /// Every id names something, counters are used inside their loops, sizes are positive, and statements
-    /// stand where they may. A plan that is too large or too deep gets that one problem; else the first
-    /// hundred are told. The checker takes well-formed plans alone.
+    /// In a well-formed plan every id refers to something, counters are used inside their loops,
+    /// sizes are positive, and statements are where they are allowed. For a plan that is too large
+    /// or too deep, that is the only problem; otherwise the first hundred are reported. The checker
+    /// accepts only well-formed plans.
     ///
-    /// No nesting overflows the stack here. Numbers of any depth are refused where they are made, and so is
-    /// whatever a builder makes or a deserializer reads. Code that puts steps, conditions or peers into each
-    /// other by hand, a hundred thousand deep, overflows the stack where it drops them, as with any boxes.
+    /// No nesting overflows the stack here: expressions beyond the limit cannot be made, and
+    /// builders and deserializers refuse the rest. Code that nests steps, conditions or peers by
+    /// hand, a hundred thousand deep, overflows the stack when it drops them, as any nested boxes
+    /// do.
     pub fn validate(&self) -> Vec<Problem> {
         let mut found = Found { plan: self, problems: Vec::new(), scope: Vec::new() };
-        // Everything below walks by recursion, so this comes first.
+        // Everything below recurses, so this comes first.
         if let Err(problem) = size::check(self) {
             return vec![*problem];
         }
@@ -56,11 +58,11 @@ impl Plan {
     }
 }
 
-/// What was found so far.
+/// The problems so far.
 struct Found<'a> {
     plan: &'a Plan,
     problems: Vec<Problem>,
-    /// Counters that may be used here.
+    /// Counters in scope.
     scope: Vec<LoopId>,
 }
 

@@ -1,21 +1,21 @@
-//! Numbers, conditions, regions and peers: what they may name where they stand.
+//! Validates numbers, conditions, regions and peers: the names that are allowed in each context.
 
 use super::Found;
 use crate::ir::{Condition, Expr, Location, Peer, Region};
 
-/// What a number stands for, which decides what it may mention.
+/// The context of a number, which decides what it may depend on.
 #[derive(Clone, Copy)]
 pub(super) struct Use<'a> {
-    /// What it is, for people: "the length of buffer `u`".
+    /// The context in words: "the length of buffer `u`".
     pub(super) what: &'a str,
     /// Whether it may differ between ranks.
     pub(super) rank: bool,
-    /// How many parameters are declared before it.
+    /// The number of parameters declared before it.
     pub(super) params: usize,
 }
 
 impl Found<'_> {
-    /// A number of a statement, which may mention everything.
+    /// A number of a statement, which may depend on anything.
     pub(super) fn number(&mut self, expr: &Expr, what: &str, at: Location) {
         let params = self.plan.params.len();
         self.number_as(expr, Use { what, rank: true, params }, at);
@@ -99,7 +99,7 @@ impl Found<'_> {
         });
     }
 
-    /// A region of a statement. `whole` says whether it may be all of an array.
+    /// A region of a statement. `whole` says whether it may be a whole array.
     pub(super) fn region(&mut self, region: &Region, what: &str, whole: bool, at: Location) {
         let index = region.buffer.index();
         if self.in_range(index, self.plan.buffers.len(), what, "buffer", at) {
@@ -137,7 +137,7 @@ impl Found<'_> {
         }
     }
 
-    /// A peer through a communicator, which was looked at before.
+    /// A peer through a communicator that was validated before.
     pub(super) fn peer(&mut self, peer: &Peer, among: usize, at: Location) {
         let hops = match peer {
             Peer::Rank(expr) => return self.number(expr, "the peer", at),
@@ -155,7 +155,7 @@ impl Found<'_> {
                 continue;
             }
             let name = &self.plan.axes[index].name;
-            // The first that repeats another is told, which also bounds the search.
+            // Report only the first repetition, which also bounds the search.
             if hops[..nth.min(self.plan.axes.len())].iter().any(|before| before.axis == hop.axis) {
                 let title = format!("the peer goes along `{name}` twice");
                 return self.say(at, title, "add the two distances");
@@ -172,7 +172,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether an id names something; told if it does not.
+    /// Whether an id refers to something; reported if not.
     pub(super) fn in_range(
         &mut self,
         index: usize,

@@ -1,4 +1,4 @@
-//! Limits: what keeps a hostile plan from taking the stack, the memory or the time.
+//! Limits that keep a hostile plan from exhausting the stack, memory or time.
 
 use super::{MOST_DECLARED, MOST_PARTS, MOST_STEPS, malformed};
 use crate::ir::operands::{Operand, collective};
@@ -8,7 +8,7 @@ use crate::ir::shape::{
 use crate::ir::{Condition, Expr, Location, MOST_NESTING, Peer, Plan, Region};
 use crate::verdict::Problem;
 
-/// The first limit that the plan passes, if it passes one. No recursion.
+/// The first limit that the plan exceeds, if any. Without recursion.
 pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
     lists(plan)?;
     let mut measured = Measured { parts: 0, numbers: Vec::new(), truths: Vec::new() };
@@ -88,7 +88,7 @@ fn lists(plan: &Plan) -> Result<(), Box<Problem>> {
 
 struct Measured<'a> {
     parts: usize,
-    /// What is left of a number; empty between two.
+    /// The rest of a number; empty between two.
     numbers: Vec<&'a Expr>,
     truths: Vec<(&'a Condition, usize)>,
 }

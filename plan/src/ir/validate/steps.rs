@@ -1,16 +1,16 @@
-//! Statements: what they name, and where they may stand.
+//! Validates statements: their names, and where they are allowed.
 
 use std::collections::HashSet;
 
 use super::Found;
 use crate::ir::{Compute, Equation, Location, Loop, Peer, Place, Region, Step, StepKind};
 
-/// What a statement stands in.
+/// The context of a statement.
 #[derive(Clone, Copy, Default)]
 struct Inside {
     group: bool,
     sequence: bool,
-    /// A loop whose bounds mention the rank.
+    /// A loop whose bounds depend on the rank.
     uneven: bool,
 }
 
@@ -27,7 +27,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether a statement may stand where it does.
+    /// Checks that a statement is allowed in its context.
     fn stands(&mut self, step: &Step, inside: Inside) {
         let (at, what) = (step.at, describe(&step.kind));
         if inside.group
@@ -150,7 +150,8 @@ impl Found<'_> {
         }
     }
 
-    /// What a step says that it computes is of what it reads and writes, each region once, of one type.
+    /// Declared results refer to regions that the step reads and writes, each region once, all of
+    /// one type.
     fn equations(&mut self, step: &Compute, at: Location) {
         let element = |region: &Region| {
             self.plan.buffers.get(region.buffer.index()).map(|buffer| &buffer.element)
