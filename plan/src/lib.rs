@@ -1,9 +1,9 @@
 //! Communication plans for NCCL: a schedule for all ranks, declared once and checked.
 //!
 //! A [`Plan`](ir::Plan) is data: who sends what to whom, in which order, on which streams.
-//! [`check`](check::check) checks it exactly at many sizes and tells a [story](verdict::Problem) where it is
-//! wrong; [`check_at`](check::check_at) checks it at one. [`build`] declares one in Rust, nearly as it would be
-//! said.
+//! [`check`](check::check) checks it exactly at many sizes and reports errors as a
+//! [story](verdict::Problem); [`check_at`](check::check_at) checks it at one size. [`build`]
+//! declares one in Rust.
 //!
 #![doc = include_str!("model.md")]
 

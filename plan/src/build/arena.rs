@@ -1,8 +1,9 @@
-//! Where the expressions of open builders live, so that a [`Number`](super::Number) is a small `Copy` value.
+//! Storage for the expressions of open builders, so that a [`Number`](super::Number) is a small
+//! `Copy` value.
 //!
-//! A number that a builder made is a place in that builder's arena; the arena is given back with the
-//! builder. A number that outlives its builder, or one of two builders, cannot be looked up any more,
-//! which `check` says as any other fault.
+//! A builder's number is an index into that builder's arena, which is freed with the builder. A
+//! number that outlives its builder, or combines two builders, cannot be looked up any more;
+//! `check` reports it like any other fault.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,11 +17,11 @@ const IMPOSSIBLE: &str = "this number is too large, or divided by a number below
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static ARENAS: Mutex<BTreeMap<Stamp, Vec<(Node, Shape)>>> = Mutex::new(BTreeMap::new());
 
-/// Which builder a handle belongs to.
+/// The builder that a handle belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stamp(u64);
 
-/// The arena of one open builder, given back when this is dropped.
+/// The arena of one open builder, freed on drop.
 #[derive(Debug)]
 pub(crate) struct Arena(Stamp);
 
@@ -29,17 +30,17 @@ pub(crate) struct Arena(Stamp);
 pub(crate) enum Value {
     /// A number that needs no builder.
     Int(i64),
-    /// A place in an arena.
+    /// An index into an arena.
     At(Stamp, usize),
     /// Made of numbers of two builders, or of one that is gone.
     Foreign,
     /// Too large, or divided by a number below 1.
     Impossible,
-    /// Of too many parts, or too many in one another.
+    /// Too many parts, or nested too deeply.
     Beyond(Limit),
 }
 
-/// Two numbers' operator.
+/// A binary operator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operator {
     Add,
@@ -51,7 +52,7 @@ pub(crate) enum Operator {
     Max,
 }
 
-/// What stands at a place.
+/// The content of an arena entry.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Node {
     Rank,
@@ -83,7 +84,7 @@ impl Drop for Arena {
 }
 
 impl Stamp {
-    /// A new place with this in it, which is neither too deep nor too large.
+    /// Adds an entry, which is within the limits of depth and size.
     pub(crate) fn push(self, node: Node) -> Value {
         let shape = match node.shape() {
             Ok(shape) => shape,
@@ -112,7 +113,7 @@ impl Value {
         stamp.push(Node::Binary(operator, left, right))
     }
 
-    /// How deep and how large it is, if it is not too much so.
+    /// Its depth and size, if within the limits.
     pub(crate) fn shape(self) -> Result<Shape, Limit> {
         match self {
             Self::At(stamp, at) => Ok(look(stamp, at).map_or(Shape::ONE, |(_, shape)| shape)),
@@ -121,7 +122,7 @@ impl Value {
         }
     }
 
-    /// This with `by` in the place of a counter.
+    /// This with `by` in place of a counter.
     pub(crate) fn replace(self, counter: LoopId, by: Self) -> Self {
         let Self::At(stamp, at) = self else { return self };
         let Some((node, _)) = look(stamp, at) else { return Self::Foreign };
@@ -137,7 +138,7 @@ impl Value {
         }
     }
 
-    /// What it says in a plan of the builder `of`, or why it says nothing there.
+    /// The expression in a plan of the builder `of`, or why there is none.
     pub(crate) fn expr(self, of: Stamp) -> Result<Expr, &'static str> {
         match self {
             Self::Int(value) => Ok(Expr::Int(value)),
@@ -190,7 +191,7 @@ impl Node {
 }
 
 impl Operator {
-    /// Rounds down, and divides by numbers from 1 alone, as plans do.
+    /// Rounds down, and only divides by numbers from 1, as plans do.
     fn of(self, left: i64, right: i64) -> Value {
         let value = match self {
             Self::Add => left.checked_add(right),
@@ -211,6 +212,6 @@ fn look(stamp: Stamp, at: usize) -> Option<(Node, Shape)> {
 }
 
 fn arenas() -> MutexGuard<'static, BTreeMap<Stamp, Vec<(Node, Shape)>>> {
-    // Nothing under this lock panics half way; the map is whole even if it is poisoned.
+    // Nothing under this lock panics half way, so the map is whole even if it is poisoned.
     ARENAS.lock().unwrap_or_else(PoisonError::into_inner)
 }

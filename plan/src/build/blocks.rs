@@ -1,4 +1,4 @@
-//! Statements that hold statements.
+//! Statements that contain statements.
 
 use super::arena::Node;
 use super::guard::Guard;
@@ -17,15 +17,15 @@ impl PlanBuilder<Open> {
         self.push(StepKind::Group(body));
     }
 
-    /// Statements in the order of the ranks: a rank receives what lower ranks send it before its own
-    /// statements, and what higher ranks send it after them. Holds compute steps and transfers along chains.
+    /// Statements in rank order: a rank receives from lower ranks before its own statements, and
+    /// from higher ranks after them. Contains compute steps and transfers along chains.
     #[track_caller]
     pub fn sequence(&mut self, body: impl FnOnce(&mut Self)) {
         let body = self.block(body);
         self.push(StepKind::Sequence(body));
     }
 
-    /// Statements of the ranks for which the condition holds.
+    /// Statements for the ranks on which the condition holds.
     #[track_caller]
     pub fn when(&mut self, condition: Guard, body: impl FnOnce(&mut Self)) {
         let (condition, body) = (self.condition(condition), self.block(body));
@@ -86,8 +86,8 @@ impl PlanBuilder<Open> {
         self.push(StepKind::Loop(Loop { counter, from, to, reverse, body }));
     }
 
-    /// A counter of that name, or of one like it: in a plan every counter has its own, and two loops of a
-    /// program may both count `i`.
+    /// A counter of that name, or a variant of it: counters in a plan have unique names, but two
+    /// loops of a program may both count `i`.
     #[track_caller]
     pub(crate) fn counter(&mut self, name: &str) -> LoopId {
         let at = self.here();
@@ -106,7 +106,8 @@ impl PlanBuilder<Open> {
         LoopId(id(&self.plan.counters))
     }
 
-    /// The statements that `body` appends, taken out of the plan again. What is too deep is not asked for.
+    /// The statements that `body` appends, removed from the plan again. Beyond the limit of depth
+    /// `body` is not called.
     #[track_caller]
     fn block(&mut self, body: impl FnOnce(&mut Self)) -> Vec<Step> {
         if self.state.depth + 1 == MOST_NESTING {
@@ -122,7 +123,7 @@ impl PlanBuilder<Open> {
 }
 
 impl On<'_> {
-    /// Communication that NCCL launches as one, all of it at this place:
+    /// Communication that NCCL launches as one, all on this stream:
     /// `plan.on(net).group(|net| { net.send(x, chain(1)); net.receive(y, chain(1)); })`.
     #[track_caller]
     pub fn group(&mut self, body: impl FnOnce(&mut On<'_>)) {
@@ -130,14 +131,14 @@ impl On<'_> {
         self.plan.group(|plan| body(&mut On { plan, place, among }));
     }
 
-    /// Statements of the ranks for which the condition holds, at this place.
+    /// Statements for the ranks on which the condition holds, on this stream.
     #[track_caller]
     pub fn when(&mut self, condition: Guard, body: impl FnOnce(&mut On<'_>)) {
         let (place, among) = (self.place.clone(), self.among);
         self.plan.when(condition, |plan| body(&mut On { plan, place, among }));
     }
 
-    /// Statements for every number of the range, at this place.
+    /// Statements for every number of the range, on this stream.
     #[track_caller]
     pub fn for_each(
         &mut self,

@@ -7,7 +7,7 @@ use super::on::On;
 use crate::ir::{Collective, CollectiveKind, Reduction, Region, StepKind};
 
 impl On<'_> {
-    /// Everyone's `send`, combined, is what everyone receives.
+    /// Combines every rank's `send`, and every rank receives the result.
     #[track_caller]
     pub fn all_reduce<A, B>(&mut self, send: A, recv: B, by: impl Into<Reduction>)
     where
@@ -18,13 +18,13 @@ impl On<'_> {
         self.collective(CollectiveKind::AllReduce(by.into()), send, recv);
     }
 
-    /// Everyone's `x`, combined, in its place.
+    /// Combines every rank's `x` in place.
     #[track_caller]
     pub fn all_reduce_in_place(&mut self, x: impl Part, by: impl Into<Reduction>) {
         self.all_reduce(x, x, by);
     }
 
-    /// The root's `send` is what everyone receives. The root is a rank of the communicator.
+    /// Every rank receives the root's `send`. The root is a rank of the communicator.
     #[track_caller]
     pub fn broadcast<A, B>(&mut self, send: A, recv: B, root: impl Into<Number>)
     where
@@ -36,13 +36,13 @@ impl On<'_> {
         self.collective(CollectiveKind::Broadcast(root), send, recv);
     }
 
-    /// The root's `x`, in everyone's.
+    /// Every rank receives the root's `x` in place.
     #[track_caller]
     pub fn broadcast_in_place(&mut self, x: impl Part, root: impl Into<Number>) {
         self.broadcast(x, x, root);
     }
 
-    /// Everyone's `send`, combined, is what the root receives.
+    /// Combines every rank's `send`, and the root receives the result.
     #[track_caller]
     pub fn reduce<A, B>(
         &mut self,
@@ -59,8 +59,8 @@ impl On<'_> {
         self.collective(CollectiveKind::Reduce(by.into(), root), send, recv);
     }
 
-    /// Everyone's `send`, one after another, is what everyone receives. In place, `send` is this rank's part
-    /// of `recv`.
+    /// Every rank receives all ranks' `send`, concatenated. In place, `send` is this rank's part of
+    /// `recv`.
     #[track_caller]
     pub fn all_gather<A, B>(&mut self, send: A, recv: B)
     where
@@ -71,8 +71,8 @@ impl On<'_> {
         self.collective(CollectiveKind::AllGather, send, recv);
     }
 
-    /// Everyone's `send`, combined, of which everyone receives its part. In place, `recv` is this rank's part
-    /// of `send`.
+    /// Combines every rank's `send`, and each rank receives its part of the result. In place,
+    /// `recv` is this rank's part of `send`.
     #[track_caller]
     pub fn reduce_scatter<A, B>(&mut self, send: A, recv: B, by: impl Into<Reduction>)
     where
@@ -83,7 +83,7 @@ impl On<'_> {
         self.collective(CollectiveKind::ReduceScatter(by.into()), send, recv);
     }
 
-    /// Part number q of rank p's `send` is part number p of rank q's `recv`.
+    /// Part q of rank p's `send` becomes part p of rank q's `recv`.
     #[track_caller]
     pub fn all_to_all<A, B>(&mut self, send: A, recv: B)
     where
@@ -94,7 +94,7 @@ impl On<'_> {
         self.collective(CollectiveKind::AllToAll, send, recv);
     }
 
-    /// Everyone's `send`, one after another, is what the root receives.
+    /// The root receives all ranks' `send`, concatenated.
     #[track_caller]
     pub fn gather<A, B>(&mut self, send: A, recv: B, root: impl Into<Number>)
     where
@@ -106,7 +106,7 @@ impl On<'_> {
         self.collective(CollectiveKind::Gather(root), send, recv);
     }
 
-    /// Of the root's `send`, everyone receives its part.
+    /// Each rank receives its part of the root's `send`.
     #[track_caller]
     pub fn scatter<A, B>(&mut self, send: A, recv: B, root: impl Into<Number>)
     where

@@ -1,4 +1,4 @@
-//! Compute steps: the user's own work, and what it touches.
+//! Compute steps: the user's own work, and the memory that it uses.
 
 use super::memory::Memory;
 use super::number::Number;
@@ -6,7 +6,7 @@ use super::on::On;
 use super::{Open, PlanBuilder};
 use crate::ir::{Compute, Equation, Reduction, StepKind};
 
-/// A compute step that stands in the plan: what it gets, reads and writes.
+/// A compute step in the plan, to which arguments, reads and writes can be added.
 ///
 /// `plan.on(cmp).run("edges").reads(u).writes(u.next().slice(..h))`
 #[derive(Debug)]
@@ -15,7 +15,7 @@ pub struct Run<'p> {
 }
 
 impl On<'_> {
-    /// Work of the user's, by its name.
+    /// Adds a step of the user's own work, by name.
     #[track_caller]
     pub fn run(&mut self, name: &str) -> Run<'_> {
         self.plan.push(StepKind::Compute(Compute {
@@ -31,29 +31,30 @@ impl On<'_> {
 }
 
 impl Run<'_> {
-    /// A number that it gets.
+    /// Adds a numeric argument.
     #[track_caller]
     pub fn argument(self, number: impl Into<Number>) -> Self {
         let number = self.plan.expr(number.into());
         self.edit(|step| step.arguments.push(number))
     }
 
-    /// Memory that it reads.
+    /// Adds memory that it reads.
     #[track_caller]
     pub fn reads(self, memory: impl Memory) -> Self {
         let region = self.plan.region(memory);
         self.edit(|step| step.reads.push(region))
     }
 
-    /// Memory that it writes.
+    /// Adds memory that it writes.
     #[track_caller]
     pub fn writes(self, memory: impl Memory) -> Self {
         let region = self.plan.region(memory);
         self.edit(|step| step.writes.push(region))
     }
 
-    /// What it leaves in region `to` of those that it writes: regions `of` of those that it reads, reduced
-    /// element by element; one alone is copied. `.reads(a).reads(b).writes(b).computes(0, Sum, [1, 0])` is `b += a`.
+    /// Declares its result in written region `to`: the read regions `of`, reduced element by
+    /// element, or a copy if there is only one.
+    /// `.reads(a).reads(b).writes(b).computes(0, Sum, [1, 0])` is `b += a`.
     #[track_caller]
     pub fn computes(
         self,
@@ -66,7 +67,7 @@ impl Run<'_> {
     }
 
     fn edit(self, edit: impl FnOnce(&mut Compute)) -> Self {
-        // The step is the last statement: this borrows the builder since it was appended.
+        // The step is the last statement: this has borrowed the builder since it was appended.
         if let Some(StepKind::Compute(step)) = self.plan.last() {
             edit(step);
         }

@@ -1,4 +1,4 @@
-//! Declaring memory: what it is, then its role.
+//! Declares memory: its properties, then its role.
 
 use std::marker::PhantomData;
 
@@ -9,7 +9,7 @@ use super::number::Number;
 use super::{Open, PlanBuilder, id};
 use crate::ir::{self, Array, BufferId, Role};
 
-/// Memory that is being declared: what it is stands before its role.
+/// A declaration of memory in progress: properties come before the role.
 #[must_use = "declares nothing before its role: `.in_out(..)`, `.local(..)`"]
 #[derive(Debug)]
 pub struct Declare<'p, K = Plain, C = Single> {
@@ -18,7 +18,7 @@ pub struct Declare<'p, K = Plain, C = Single> {
     kind: PhantomData<fn() -> (K, C)>,
 }
 
-/// An array that is being declared.
+/// A declaration of an array in progress.
 #[must_use = "declares nothing before its role: `.in_out(..)`, `.local(..)`"]
 #[derive(Debug)]
 pub struct DeclareArray<'p, K = Plain, C = Single> {
@@ -47,7 +47,7 @@ macro_rules! roles {
         impl<K, C> DeclareArray<'_, K, C> {
             $(
                 $(#[$doc])+
-                /// `len` says the length of the buffer of an index.
+                /// `len` gives the length of the buffer at an index.
                 #[track_caller]
                 pub fn $method<T: PlanElement>(
                     self,
@@ -68,7 +68,7 @@ roles! {
     output = Out;
     /// Memory that the caller fills and the plan reads and writes.
     in_out = InOut;
-    /// The plan's own memory: its content is unspecified when a run begins.
+    /// Internal memory of the plan: its content is unspecified at the start of a run.
     local = Local;
 }
 
@@ -91,13 +91,13 @@ impl PlanBuilder<Open> {
         self.buffer().in_out(name, len)
     }
 
-    /// The plan's own memory: its content is unspecified when a run begins.
+    /// Internal memory of the plan: its content is unspecified at the start of a run.
     #[track_caller]
     pub fn local<T: PlanElement>(&mut self, name: &str, len: impl Into<Number>) -> Buffer<T> {
         self.buffer().local(name, len)
     }
 
-    /// A symmetric window, which puts read and write: `plan.window().in_out::<f32>("u", m)`.
+    /// A symmetric window, which puts require: `plan.window().in_out::<f32>("u", m)`.
     pub fn window(&mut self) -> Declare<'_, Symmetric> {
         self.buffer().window()
     }
@@ -107,7 +107,7 @@ impl PlanBuilder<Open> {
         self.buffer().array(count)
     }
 
-    /// A buffer whose two copies swap with every run.
+    /// A buffer whose two copies swap after every run.
     pub fn swapped(&mut self) -> Declare<'_, Plain, Swapped> {
         self.buffer().swapped()
     }
@@ -125,7 +125,7 @@ impl<'p, K, C> Declare<'p, K, C> {
         Declare { plan: self.plan, traits, kind: PhantomData }
     }
 
-    /// Two copies, which swap with every run.
+    /// Two copies, which swap after every run.
     pub fn swapped(self) -> Declare<'p, K, Swapped> {
         let traits = Traits { copies: 2, ..self.traits };
         Declare { plan: self.plan, traits, kind: PhantomData }

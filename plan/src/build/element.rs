@@ -1,12 +1,12 @@
-//! Rust types that say which elements a buffer of a plan holds.
+//! Rust types that determine the elements of a plan's buffers.
 
 use crate::ir::ElementType;
 
-/// A type that stands for a type of elements.
+/// A type that represents an element type.
 ///
-/// The Rust types that NCCL moves stand for themselves; [`F16`], [`Bf16`], [`F8E4M3`] and [`F8E5M2`] for the
-/// types that Rust does not have. A plan that is generic has [`Generic`], or a type of its own for each of
-/// its type parameters:
+/// Rust types that NCCL supports represent themselves; [`F16`], [`Bf16`], [`F8E4M3`] and [`F8E5M2`]
+/// represent types that Rust lacks. A generic plan uses [`Generic`], or a type of its own for each
+/// of its type parameters:
 ///
 /// ```
 /// use typed_nccl_plan::build::PlanElement;
@@ -27,11 +27,11 @@ use crate::ir::ElementType;
     note = "these are: i8, u8, i32, u32, i64, u64, f32, f64, `F16`, `Bf16`, `F8E4M3`, `F8E5M2` and `Generic`"
 )]
 pub trait PlanElement: 'static {
-    /// What the plan calls it.
+    /// The element type in the plan.
     fn element() -> ElementType;
 }
 
-/// Two ends that hold the same elements: implemented for every type and itself.
+/// Requires equal element types on both ends: implemented for every type and itself.
 #[diagnostic::on_unimplemented(
     message = "this end holds `{Self}`, the other `{A}`",
     label = "both ends of an operation hold one type of elements",
@@ -41,7 +41,7 @@ pub trait SameElement<A: PlanElement>: PlanElement {}
 
 impl<T: PlanElement> SameElement<T> for T {}
 
-/// The type parameter `T` of a plan: equal to itself alone.
+/// The type parameter `T` of a plan: equal only to itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Generic;
 
@@ -53,11 +53,11 @@ pub struct F16;
 #[derive(Clone, Copy, Debug)]
 pub struct Bf16;
 
-/// Eight bits, four of them exponent.
+/// Eight bits, with an exponent of four.
 #[derive(Clone, Copy, Debug)]
 pub struct F8E4M3;
 
-/// Eight bits, five of them exponent.
+/// Eight bits, with an exponent of five.
 #[derive(Clone, Copy, Debug)]
 pub struct F8E5M2;
 

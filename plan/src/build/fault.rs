@@ -1,4 +1,4 @@
-//! What a builder could not put into its plan. It is told by `check`, with its place; nothing panics.
+//! Errors of a builder, which `check` reports with their location; nothing panics.
 
 use std::panic;
 
@@ -12,7 +12,7 @@ use crate::verdict::{Problem, ProblemKind};
 pub(crate) const FOREIGN: &str = "this belongs to another plan, or to a builder that is gone";
 
 impl PlanBuilder<Open> {
-    /// The caller's place, in the plan's files.
+    /// The caller's location, in the plan's files.
     #[track_caller]
     pub(crate) fn here(&mut self) -> Location {
         let caller = panic::Location::caller();
@@ -26,7 +26,7 @@ impl PlanBuilder<Open> {
         Location { file, line: caller.line(), column: caller.column() }
     }
 
-    /// Remembers that the caller's statement cannot be part of the plan.
+    /// Records that the caller's statement cannot be part of the plan.
     #[track_caller]
     pub(crate) fn fault(&mut self, title: &str) {
         let at = self.here();
@@ -42,7 +42,7 @@ impl PlanBuilder<Open> {
         }
     }
 
-    /// Notes a handle of another builder.
+    /// Records a handle of another builder.
     #[track_caller]
     pub(crate) fn belongs(&mut self, stamp: Stamp) {
         if stamp != self.stamp() {
@@ -50,7 +50,7 @@ impl PlanBuilder<Open> {
         }
     }
 
-    /// What a number says in this plan.
+    /// The expression of a number in this plan.
     #[track_caller]
     pub(crate) fn expr(&mut self, number: Number) -> Expr {
         // No closures on the way to `fault`: they would hide the caller.
@@ -68,7 +68,7 @@ impl PlanBuilder<Open> {
         }
     }
 
-    /// Counts parts that are about to be written down; whether that many may be.
+    /// Counts parts about to be added, and returns whether the limit allows them.
     pub(crate) fn has_room(&mut self, parts: usize) -> bool {
         self.state.parts = self.state.parts.saturating_add(parts);
         self.state.parts <= MOST_PARTS

@@ -1,4 +1,4 @@
-//! From declared to checked, and back.
+//! From open to checked builders, and back.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,7 @@ use crate::check::{self, Accepted};
 use crate::ir::Plan;
 use crate::verdict::Rejected;
 
-/// A plan that is wrong, and its builder as it was: nothing is lost.
+/// An incorrect plan with its builder, which is unchanged.
 pub struct Refused {
     rejected: Rejected,
     builder: Box<PlanBuilder<Open>>,
@@ -19,8 +19,8 @@ impl PlanBuilder<Open> {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with it, and the builder back. A statement with another builder's handles is
-    /// told alone, before anything else is looked at.
+    /// All errors of the plan, and the builder. A statement with another builder's handles is
+    /// reported alone, before anything else is checked.
     pub fn check(self) -> Result<PlanBuilder<Checked>, Refused> {
         let verdict = match self.faults() {
             Some(rejected) => Err(rejected),
@@ -32,11 +32,11 @@ impl PlanBuilder<Open> {
         }
     }
 
-    /// The plan as declared, which nobody has checked.
+    /// The plan as declared, without checking it.
     ///
     /// # Errors
     ///
-    /// Statements with another builder's handles, which no plan can hold.
+    /// Statements with another builder's handles, which no plan can contain.
     pub fn unchecked(self) -> Result<Plan, Refused> {
         match self.faults() {
             Some(rejected) => Err(Refused { rejected, builder: Box::new(self) }),
@@ -54,26 +54,26 @@ impl PlanBuilder<Open> {
 }
 
 impl PlanBuilder<Checked> {
-    /// The plan, and what it was checked at.
+    /// The plan, and the sizes at which it was checked.
     pub fn into_parts(self) -> (Plan, Accepted) {
         (self.plan, self.state.accepted)
     }
 }
 
 impl Refused {
-    /// What is wrong.
+    /// The errors.
     pub fn rejected(&self) -> &Rejected {
         &self.rejected
     }
 
-    /// The builder as it was, and what is wrong.
+    /// The unchanged builder, and the errors.
     pub fn into_parts(self) -> (PlanBuilder<Open>, Rejected) {
         (*self.builder, self.rejected)
     }
 }
 
 impl fmt::Debug for Refused {
-    /// The stories, as `unwrap` should show them.
+    /// The stories, for the output of `unwrap`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the plan `{}` is refused\n{}", self.rejected.plan, self.rejected)
     }

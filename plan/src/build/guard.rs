@@ -7,7 +7,7 @@ use super::number::Number;
 use crate::ir::shape::{DEEP_CONDITION, LARGE_CONDITION, Limit, Shape};
 use crate::ir::{Comparison, Condition};
 
-/// Something that holds or does not: `r.eq(0)`, `m.ge(4 * h)`, and what `and`, `or` and `!` make of them.
+/// A condition: `r.eq(0)`, `m.ge(4 * h)`, and combinations with `and`, `or` and `!`.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Guard {
@@ -21,13 +21,13 @@ enum Inner {
     All(Vec<Guard>),
     Any(Vec<Guard>),
     Not(Box<Guard>),
-    /// Too many in one another, or too many: nothing is left of it.
+    /// Nested too deeply, or too many parts: the content is discarded.
     Beyond,
 }
 
 impl Guard {
     pub(crate) fn compare(left: Number, comparison: Comparison, right: Number) -> Self {
-        // A number that is too much is told as a number.
+        // A number beyond the limits is reported as a number.
         let parts = [left, right].map(|number| number.0.shape().map_or(1, |shape| shape.parts));
         let shape = Shape::ONE.and(parts[0].saturating_add(parts[1])).fits();
         Self::new(Inner::Compare(left, comparison, right), shape)
@@ -38,7 +38,7 @@ impl Guard {
         Self::around(vec![self, other], Inner::All)
     }
 
-    /// One of them holds at least.
+    /// At least one holds.
     pub fn or(self, other: Self) -> Self {
         Self::around(vec![self, other], Inner::Any)
     }

@@ -1,4 +1,4 @@
-//! How a plan is launched, and what it says it fills and computes.
+//! How a plan is launched, and its claims about regions and results.
 
 use super::element::SameElement;
 use super::memory::Part;
@@ -6,42 +6,42 @@ use super::{Open, PlanBuilder};
 use crate::ir::{CollectiveKind, Coverage, Launch, Order, Postcondition, Version};
 
 impl PlanBuilder<Open> {
-    /// The plan is captured once as a CUDA graph, all of it, and replayed.
+    /// Captures the whole plan into one CUDA graph, which is replayed.
     pub fn captured(&mut self) {
         self.plan.launch = Launch::Captured;
     }
 
-    /// NCCL does everything: no kernel of this library's own, which would take less time for small operations
-    /// between GPUs that reach each other's memory.
+    /// Uses only NCCL, and none of this library's own kernels, which are faster for small
+    /// operations between GPUs that reach each other's memory.
     pub fn without_kernels(&mut self) {
         self.plan.kernels = false;
     }
 
-    /// The plan runs once: one run is not checked against the next.
+    /// Runs the plan only once, so that one run is not checked against the next.
     pub fn once(&mut self) {
         self.plan.replayed = false;
     }
 
-    /// The oldest NCCL that the plan is for.
+    /// The oldest NCCL that the plan supports.
     pub fn target(&mut self, major: u16, minor: u16, patch: u16) {
         self.plan.target = Version(major, minor, patch);
     }
 
-    /// NCCL orders operations of several communicators by the order of the host's calls, where
-    /// `NCCL_LAUNCH_ORDER_IMPLICIT=1` is set (2.26 and later): the plan need not.
+    /// Lets NCCL order operations of several communicators by the host's calls, with
+    /// `NCCL_LAUNCH_ORDER_IMPLICIT=1` (2.26 and later), so that the plan need not.
     pub fn launch_order_is_implicit(&mut self) {
         self.plan.order = Order::Implicit;
     }
 
-    /// The plan says that transfers and puts fill this region on every rank, each element once.
+    /// Claims that transfers and puts fill this region on every rank, each element once.
     #[track_caller]
     pub fn covers(&mut self, region: impl Part) {
         let (at, region) = (self.here(), self.region(region));
         self.plan.covers.push(Coverage { region, at });
     }
 
-    /// The plan says that what it leaves in `recv` is what this collective over all ranks would, from what was
-    /// in `send` when it began.
+    /// Claims that the plan leaves in `recv` what this collective over all ranks would, given the
+    /// content of `send` at the start.
     #[track_caller]
     pub fn computes<A, B>(&mut self, kind: CollectiveKind, send: A, recv: B)
     where

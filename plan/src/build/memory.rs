@@ -1,4 +1,4 @@
-//! Handles of a plan's memory, and the parts of it that statements name.
+//! Handles of a plan's memory, and of the parts that statements use.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -10,7 +10,7 @@ use super::span::Span;
 use super::{Open, PlanBuilder};
 use crate::ir::{self, BufferId, LoopId};
 
-/// Memory that puts neither read nor write.
+/// Memory that puts cannot use.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
@@ -18,23 +18,24 @@ pub struct Plain;
 #[derive(Clone, Copy, Debug)]
 pub struct Symmetric;
 
-/// A buffer as it is.
+/// A buffer with one copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Single;
 
-/// A buffer of two copies, which swap with every run.
+/// A buffer with two copies, which swap after every run.
 #[derive(Clone, Copy, Debug)]
 pub struct Swapped;
 
-/// A buffer of the plan. As an operand it is all of it; in a swapped one, the current copy.
+/// A buffer of the plan. As an operand it stands for the whole buffer, and for the current copy of
+/// a swapped one.
 pub struct Buffer<T, K = Plain, C = Single> {
     pub(crate) base: Base,
     pub(crate) len: Number,
     pub(crate) kind: PhantomData<fn() -> (T, K, C)>,
 }
 
-/// An array of buffers of the plan, which may differ in length. [`at`](Self::at) gives one; a compute step
-/// also takes all.
+/// An array of buffers of the plan, which may differ in length. [`at`](Self::at) selects one; a
+/// compute step also takes the whole array.
 pub struct Buffers<T, K = Plain, C = Single> {
     pub(crate) base: Base,
     pub(crate) index: LoopId,
@@ -49,13 +50,13 @@ pub struct Slice<T, K = Plain> {
     kind: PhantomData<fn() -> (T, K)>,
 }
 
-/// A symmetric window: what puts read and write.
+/// A symmetric window, which puts require.
 pub type Window<T> = Buffer<T, Symmetric>;
 
-/// A symmetric window of two copies, which swap with every run.
+/// A symmetric window with two copies, which swap after every run.
 pub type SwappedWindow<T> = Buffer<T, Symmetric, Swapped>;
 
-/// What a handle says of its memory.
+/// The fields that handles share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Base {
     pub(crate) of: Stamp,
@@ -64,20 +65,20 @@ pub(crate) struct Base {
     pub(crate) next: bool,
 }
 
-/// A part of memory before it is written into the plan.
+/// A part of memory before it is added to the plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft {
     base: Base,
     range: Option<(Number, Number)>,
 }
 
-/// Memory that a compute step touches: a buffer, part of one, or a whole array.
+/// Memory that a compute step uses: a buffer, part of one, or a whole array.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no memory of a plan",
     label = "not a buffer, a part of one, or an array of buffers"
 )]
 pub trait Memory: Copy + sealed::Sealed {
-    /// Its elements.
+    /// The element type.
     type Element: PlanElement;
 
     /// The part of memory.
@@ -85,7 +86,7 @@ pub trait Memory: Copy + sealed::Sealed {
     fn draft(self) -> Draft;
 }
 
-/// Memory that an operation of NCCL reads or writes: a buffer, or part of one.
+/// Memory that an NCCL operation uses: a buffer, or part of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not one buffer, nor part of one",
     label = "an operation reads and writes one buffer",
@@ -93,7 +94,7 @@ pub trait Memory: Copy + sealed::Sealed {
 )]
 pub trait Part: Memory {}
 
-/// Memory that a put reads or writes: a symmetric window, or part of one.
+/// Memory that a put uses: a symmetric window, or part of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no window: a put reads and writes symmetric windows alone",
     label = "this memory is no window",
@@ -101,7 +102,7 @@ pub trait Part: Memory {}
 )]
 pub trait WindowPart: Part {}
 
-/// Buffers of two copies, which swap with every run.
+/// Buffers with two copies, which swap after every run.
 #[diagnostic::on_unimplemented(
     message = "this buffer has one copy, and `next` names the other one of two",
     label = "there is no other copy",
@@ -117,25 +118,25 @@ mod sealed {
 }
 
 impl<T: PlanElement, K, C> Buffer<T, K, C> {
-    /// All of it.
+    /// The whole buffer.
     pub fn all(self) -> Slice<T, K> {
         Slice { base: self.base, range: None, kind: PhantomData }
     }
 
-    /// From the range's first element to before its last.
+    /// The range of elements, its end excluded.
     pub fn slice(self, range: impl Span) -> Slice<T, K> {
         let (from, to) = range.ends();
         let range = (from.unwrap_or_else(|| 0.into()), to.unwrap_or(self.len));
         Slice { range: Some(range), ..self.all() }
     }
 
-    /// The part number `index` of `count` equal ones.
+    /// Part `index` of `count` equal parts.
     pub fn chunk(self, count: impl Into<Number>, index: impl Into<Number>) -> Slice<T, K> {
         let (index, each) = (index.into(), self.len / count);
         self.slice(index * each..(index + 1) * each)
     }
 
-    /// The other copy: what the next run calls the current one.
+    /// The other copy, which becomes current in the next run.
     pub fn next(self) -> Self
     where
         C: TwoCopies,
@@ -150,7 +151,7 @@ impl<T: PlanElement, K, C> Buffer<T, K, C> {
 }
 
 impl<T, K, C> Buffers<T, K, C> {
-    /// The buffer of that index, from 0.
+    /// The buffer at that index, from 0.
     pub fn at(self, index: impl Into<Number>) -> Buffer<T, K, C> {
         let index = index.into();
         Buffer {

@@ -7,8 +7,8 @@ use super::peer::Peer;
 use crate::ir::{Receive, Send, StepKind, Transfer};
 
 impl On<'_> {
-    /// A message of every rank r: it sends `from`, and the peer receives it in `to`, a region computed with
-    /// the sender's r. Both halves are in one group, unless this is in a sequence.
+    /// A message of every rank r: it sends `from`, and the peer receives it in `to`, a region
+    /// computed with the sender's r. Both halves are in one group, unless this is in a sequence.
     #[track_caller]
     pub fn transfer<A, B>(&mut self, from: A, peer: Peer, to: B)
     where
@@ -21,7 +21,7 @@ impl On<'_> {
         self.plan.push(StepKind::Transfer(Transfer { from, peer, to, among, place }));
     }
 
-    /// The sending half of a message: the peer receives it where it says so itself.
+    /// The sending half of a message; the peer needs a receiving half.
     #[track_caller]
     pub fn send(&mut self, from: impl Part, to: Peer) {
         let (from, peer) = (self.plan.region(from), self.plan.peer(to));

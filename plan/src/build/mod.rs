@@ -1,4 +1,4 @@
-//! Plans made at run time: declared in Rust, then checked.
+//! Plans built at run time: declared in Rust, then checked.
 //!
 //! ```
 //! use typed_nccl_plan::build::{PlanBuilder, ring};
@@ -14,12 +14,12 @@
 //! # Ok::<(), typed_nccl_plan::build::Refused>(())
 //! ```
 //!
-//! Handles are small and `Copy`, and know their builder. What a type can say is said by types: a transfer
-//! from f32 into f64 does not compile, nor does a put into memory that is no window, nor asking an unchecked
-//! plan for what it was checked at. Everything else is the checker's, told with the line of the caller. Nothing panics: a
-//! handle of another builder, too, is told by [`PlanBuilder::check`].
+//! Handles are small and `Copy`, and know their builder. The types exclude what types can: a
+//! transfer from f32 into f64, a put into memory that is not a window, or asking an unchecked plan
+//! for its checked sizes does not compile. The checker reports everything else at the caller's
+//! line. Nothing panics: [`PlanBuilder::check`] also reports handles of another builder.
 //!
-//! Not in the types: lengths, bounds, who takes part, order. Those are what the checker is for.
+//! Not in the types: lengths, bounds, participants, order. The checker covers those.
 
 mod arena;
 mod blocks;
@@ -64,7 +64,7 @@ use crate::check::Accepted;
 use crate::ir::{self, Launch, Order, Plan, StepKind, Version};
 use crate::verdict::Problem;
 
-/// A plan that is being declared, or, once [checked](PlanBuilder::check), one that is right.
+/// A plan in progress or, once [checked](PlanBuilder::check), a correct one.
 #[derive(Debug)]
 pub struct PlanBuilder<S = Open> {
     plan: Plan,
@@ -76,35 +76,35 @@ pub struct PlanBuilder<S = Open> {
 pub struct Open {
     arena: Arena,
     faults: Vec<Problem>,
-    /// In how many statements the next one stands.
+    /// The nesting depth of the next statement.
     depth: usize,
-    /// How many parts the numbers and conditions have that are written down.
+    /// The number of parts in numbers and conditions so far.
     parts: usize,
     /// The names of counters, each with the last number that was put behind it.
     counters: HashMap<String, usize>,
 }
 
-/// A builder whose plan is checked, and changes no more.
+/// A builder whose plan is checked, and no longer changes.
 #[derive(Debug)]
 pub struct Checked {
     accepted: Accepted,
 }
 
-/// States in which a plan is checked.
+/// States of a checked plan.
 #[diagnostic::on_unimplemented(
     message = "this plan is not checked yet",
     label = "`check` comes first",
     note = "`plan.check()?` takes the builder and gives the checked plan, or says what is wrong"
 )]
 pub trait IsChecked {
-    /// What it was checked at.
+    /// The sizes at which it was checked.
     #[doc(hidden)]
     fn accepted(&self) -> &Accepted;
 }
 
 impl PlanBuilder<Open> {
-    /// A plan of that name, with nothing in it. It runs again and again, call by call; [`once`](Self::once)
-    /// and [`captured`](Self::captured) say otherwise.
+    /// An empty plan of that name. It runs repeatedly, call by call; see [`once`](Self::once) and
+    /// [`captured`](Self::captured).
     #[must_use]
     #[track_caller]
     pub fn new(name: &str) -> Self {
@@ -162,7 +162,7 @@ impl<S> PlanBuilder<S> {
         &self.plan
     }
 
-    /// At which sizes it was checked.
+    /// The sizes at which it was checked.
     pub fn accepted(&self) -> &Accepted
     where
         S: IsChecked,
@@ -177,7 +177,7 @@ impl IsChecked for Checked {
     }
 }
 
-/// The last one's place in its list.
+/// The index of the last item of a list.
 fn id<T>(list: &[T]) -> u32 {
     u32::try_from(list.len()).unwrap_or(u32::MAX).saturating_sub(1)
 }

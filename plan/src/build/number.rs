@@ -6,11 +6,11 @@ use super::arena::{Node, Operator, Stamp, Value};
 use super::guard::Guard;
 use crate::ir::{Comparison, ParamId};
 
-/// A whole number that the plan computes with: a rank, a size, a parameter, a loop counter, and what
-/// `+ - * / %`, `min` and `max` make of them.
+/// A whole number that the plan computes with: a rank, a size, a parameter, a loop counter, or the
+/// result of `+ - * / %`, `min` and `max`.
 ///
-/// It is `Copy`, so that `(r + 1) % n` and `h..2 * h` read as they should. Division rounds down and `%` is
-/// never negative.
+/// It is `Copy`, so that `(r + 1) % n` and `h..2 * h` work as written. Division rounds down and `%`
+/// is never negative.
 #[derive(Clone, Copy, Debug)]
 pub struct Number(pub(crate) Value);
 
@@ -64,7 +64,7 @@ impl Number {
 }
 
 impl List {
-    /// The element of that index, from 0.
+    /// The element at that index, from 0.
     pub fn at(self, index: impl Into<Number>) -> Number {
         Number(self.of.push(Node::Element(self.id, index.into().0)))
     }

@@ -1,4 +1,4 @@
-//! Statements: on which stream, after which others, among whom, then what.
+//! Statements: choose the stream, the streams to wait for and the communicator, then the operation.
 
 use super::arena::Stamp;
 use super::ranks::Communicator;
@@ -12,7 +12,7 @@ pub struct Stream {
     id: StreamId,
 }
 
-/// A place for statements: a stream, the streams they are after, and their communicator. Each of its methods
+/// The place of statements: a stream, the streams they run after, and a communicator. Each method
 /// appends one statement to the plan.
 #[derive(Debug)]
 #[must_use = "says where, but not yet what"]
@@ -23,7 +23,7 @@ pub struct On<'p> {
 }
 
 impl PlanBuilder<Open> {
-    /// A stream.
+    /// Declares a stream.
     #[track_caller]
     pub fn stream(&mut self, name: &str) -> Stream {
         let at = self.here();
@@ -31,7 +31,7 @@ impl PlanBuilder<Open> {
         Stream { of: self.stamp(), id: StreamId(id(&self.plan.streams)) }
     }
 
-    /// On that stream, among all ranks: `plan.on(net).transfer(a, ring(1), b)`.
+    /// Begins a statement on that stream, among all ranks: `plan.on(net).transfer(a, ring(1), b)`.
     #[track_caller]
     pub fn on(&mut self, stream: Stream) -> On<'_> {
         self.belongs(stream.of);
@@ -47,7 +47,7 @@ impl PlanBuilder<Open> {
 }
 
 impl On<'_> {
-    /// After all that stands on these streams so far.
+    /// After everything on these streams so far.
     #[track_caller]
     pub fn after(mut self, streams: impl IntoIterator<Item = Stream>) -> Self {
         for stream in streams {

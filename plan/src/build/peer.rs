@@ -1,4 +1,4 @@
-//! Other ranks, seen from rank r.
+//! Peers, as seen from rank r.
 
 use super::guard::Guard;
 use super::number::Number;
@@ -7,7 +7,7 @@ use super::{Open, PlanBuilder};
 use crate::ir::shape::{DEEP_PEER, LARGE_PEER, Limit, Shape};
 use crate::ir::{self, AxisId, Cases, Hop};
 
-/// Another rank: [`ring`], [`chain`], [`at`] and [`either`] say which.
+/// Another rank, made by [`ring`], [`chain`], [`at`] or [`either`].
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Peer {
@@ -20,7 +20,7 @@ enum Inner {
     Along(Vec<Step>),
     Rank(Number),
     Cases(Box<(Guard, Peer, Peer)>),
-    /// Too many cases in one another, or too many: nothing is left of it.
+    /// Cases nested too deeply, or too many: the content is discarded.
     Beyond,
 }
 
@@ -32,23 +32,24 @@ struct Step {
     wrap: bool,
 }
 
-/// The rank `by` places further around the ring of all ranks: `(r + by) % n`. For plans of one axis.
+/// The rank `by` places ahead on the ring of all ranks: `(r + by) % n`. For plans with one axis.
 pub fn ring(by: impl Into<Number>) -> Peer {
     along(None, by.into(), true)
 }
 
-/// The rank `by` places further along the open chain of all ranks: `r + by`, where it exists; elsewhere the
-/// operation is not issued. For plans of one axis.
+/// The rank `by` places ahead on the open chain of all ranks: `r + by`. Where it does not exist,
+/// the operation is not issued. For plans with one axis.
 pub fn chain(by: impl Into<Number>) -> Peer {
     along(None, by.into(), false)
 }
 
-/// The rank of that number in the whole plan.
+/// The rank with that number in the whole plan.
 pub fn at(rank: impl Into<Number>) -> Peer {
     Peer { inner: Inner::Rank(rank.into()), shape: Ok(Shape::ONE) }
 }
 
-/// One rank where a condition holds, another one elsewhere: `either((r % 2).eq(0), ring(1), ring(-1))`.
+/// One rank if a condition holds, another one otherwise:
+/// `either((r % 2).eq(0), ring(1), ring(-1))`.
 pub fn either(condition: Guard, then: Peer, otherwise: Peer) -> Peer {
     let decides = condition.shape.map_or(1, |shape| shape.parts);
     let shape = match (then.shape, otherwise.shape) {
@@ -64,19 +65,20 @@ fn along(axis: Option<Axis>, by: Number, wrap: bool) -> Peer {
 }
 
 impl Axis {
-    /// The rank `by` places further around this axis.
+    /// The rank `by` places ahead around this axis.
     pub fn ring(self, by: impl Into<Number>) -> Peer {
         along(Some(self), by.into(), true)
     }
 
-    /// The rank `by` places further along this axis, where it exists; elsewhere the operation is not issued.
+    /// The rank `by` places ahead along this axis. Where it does not exist, the operation is not
+    /// issued.
     pub fn chain(self, by: impl Into<Number>) -> Peer {
         along(Some(self), by.into(), false)
     }
 }
 
 impl Peer {
-    /// And from there along another axis: a diagonal of a mesh.
+    /// Continues from there along another axis: a diagonal of a mesh.
     pub fn and(mut self, other: Self) -> Self {
         match (&mut self.inner, other) {
             (Inner::Along(steps), Self { inner: Inner::Along(more), .. }) => {
@@ -89,7 +91,7 @@ impl Peer {
                 Self { inner: Inner::Beyond, shape }
             }
             (Inner::Beyond, _) => self,
-            // A rank's number leaves nothing to add, nor do cases.
+            // Nothing can be added to a rank's number, nor to cases.
             (_, absolute) => absolute,
         }
     }

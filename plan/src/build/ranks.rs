@@ -1,4 +1,4 @@
-//! Which ranks and parameters a plan is for: axes, sizes, promises, communicators.
+//! The ranks and parameters that a plan supports: axes, sizes, promises, communicators.
 
 use std::ops::{Range, RangeFrom, RangeInclusive};
 
@@ -28,21 +28,21 @@ impl Axis {
         Number(self.of.push(Node::Extent(self.id)))
     }
 
-    /// This rank's place along it, from 0.
+    /// This rank's index along it, from 0.
     pub fn rank(self) -> Number {
         Number(self.of.push(Node::Coordinate(self.id)))
     }
 }
 
 impl PlanBuilder<Open> {
-    /// The ranks of a plan of one axis, which is called `n`, and how many there may be: `1..`, `2..=64`,
-    /// `[2, 4, 8]` or `8`. The number is how many there are.
+    /// The ranks of a plan with one axis, which is called `n`, and the permitted number of ranks:
+    /// `1..`, `2..=64`, `[2, 4, 8]` or `8`. Returns the number of ranks.
     #[track_caller]
     pub fn ranks(&mut self, values: impl Into<Values>) -> Number {
         self.axis("n", values).size()
     }
 
-    /// One more dimension of the plan's ranks. They count through the last one fastest.
+    /// Adds a dimension of the plan's ranks, which are numbered with the last one fastest.
     #[track_caller]
     pub fn axis(&mut self, name: &str, extent: impl Into<Values>) -> Axis {
         let at = self.here();
@@ -55,7 +55,7 @@ impl PlanBuilder<Open> {
         Axis { of: self.stamp(), id }
     }
 
-    /// This rank's number, from 0: the r that expressions are seen from.
+    /// This rank's number, from 0: the r of expressions.
     pub fn rank(&self) -> Number {
         Number(self.stamp().push(Node::Rank))
     }
@@ -65,14 +65,14 @@ impl PlanBuilder<Open> {
         Number(self.stamp().push(Node::Size))
     }
 
-    /// A number that is known when the plan is bound.
+    /// Declares a number that binding supplies.
     #[track_caller]
     pub fn param(&mut self, name: &str, values: impl Into<Values>) -> Number {
         let id = self.parameter(name, values.into(), None);
         Number(self.stamp().push(Node::Param(id)))
     }
 
-    /// A list of `count` numbers that are known when the plan is bound.
+    /// Declares a list of `count` numbers that binding supplies.
     #[track_caller]
     pub fn list(
         &mut self,
@@ -84,20 +84,20 @@ impl PlanBuilder<Open> {
         List { of: self.stamp(), id }
     }
 
-    /// What the sizes and the parameters promise: `plan.promise(m.ge(4 * h))`.
+    /// Promises a condition on sizes and parameters: `plan.promise(m.ge(4 * h))`.
     #[track_caller]
     pub fn promise(&mut self, condition: Guard) {
         let (at, condition) = (self.here(), self.condition(condition));
         self.plan.promises.push(Promise { condition, at });
     }
 
-    /// The communicator of all ranks, which operations use unless they say `among` which other.
+    /// The communicator of all ranks, which operations use unless `among` selects another.
     pub fn world(&self) -> Communicator {
         Communicator { of: self.stamp(), id: CommunicatorId(0) }
     }
 
-    /// A communicator of the ranks that differ along these axes alone: on a mesh of `nodes` and `local`, the
-    /// one along `[local]` is the ranks of a node.
+    /// A communicator of ranks that differ only along these axes: on a mesh of `nodes` and `local`,
+    /// the one along `[local]` consists of the ranks of a node.
     #[track_caller]
     pub fn communicator(
         &mut self,

@@ -1,4 +1,4 @@
-//! From where to where: the ranges that slices and loops take.
+//! The ranges that slices and loops take.
 
 use std::ops::{Range, RangeFrom, RangeFull, RangeTo};
 
@@ -6,19 +6,19 @@ use super::number::Number;
 
 /// A range of numbers: `..h`, `h..2 * h`, and for a slice also `m - h..` and `..`.
 ///
-/// Both ends of a Rust range have one type: where one is a literal, write `Number::from(1)..n`.
+/// Both ends of a Rust range have one type: if one is a literal, write `Number::from(1)..n`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no range of numbers",
     label = "not a range of this plan's numbers",
     note = "write `..h` or `h..2 * h`; both ends have one type, so a literal start is `Number::from(1)..h`"
 )]
 pub trait Span {
-    /// Both ends; `None` where the range leaves one to the buffer.
+    /// Both ends; `None` for an end that the buffer determines.
     #[doc(hidden)]
     fn ends(self) -> (Option<Number>, Option<Number>);
 }
 
-/// A range that ends: what a loop counts through.
+/// A range with an end, for loops.
 #[diagnostic::on_unimplemented(
     message = "a loop does not count through `{Self}`",
     label = "not a range with an end",

@@ -16,7 +16,7 @@ pub struct Signal {
     id: SignalId,
 }
 
-/// A signal of a peer that is awaited: `hi.from(ring(1))`.
+/// A signal to wait for: `hi.from(ring(1))`.
 #[derive(Clone, Debug)]
 #[must_use = "awaited by `wait`"]
 pub struct Awaited {
@@ -25,7 +25,7 @@ pub struct Awaited {
     times: Number,
 }
 
-/// A put that stands in the plan: what can still be said of it.
+/// A put in the plan, to which a signal can be added.
 #[derive(Debug)]
 pub struct Put<'p> {
     plan: &'p mut PlanBuilder<Open>,
@@ -39,14 +39,14 @@ impl Signal {
 }
 
 impl Awaited {
-    /// Raised so many times.
+    /// Raised this many times.
     pub fn times(self, times: impl Into<Number>) -> Self {
         Self { times: times.into(), ..self }
     }
 }
 
 impl PlanBuilder<Open> {
-    /// A signal.
+    /// Declares a signal.
     #[track_caller]
     pub fn signal(&mut self, name: &str) -> Signal {
         let at = self.here();
@@ -62,8 +62,8 @@ impl PlanBuilder<Open> {
 }
 
 impl On<'_> {
-    /// A write into the peer's window: `to` is the region there, computed with this rank's r. In a swapped
-    /// window, `next` is the same copy on both.
+    /// Writes into the peer's window: `to` is the region there, computed with this rank's r. In a
+    /// swapped window, `next` is the same copy on both ranks.
     #[track_caller]
     pub fn put<A, B>(&mut self, from: A, peer: Peer, to: B) -> Put<'_>
     where
@@ -77,7 +77,7 @@ impl On<'_> {
         Put { plan: self.plan }
     }
 
-    /// Raises a signal at the peer, which says that all that this rank put there before has arrived.
+    /// Raises a signal at the peer, after all earlier puts of this rank there have arrived.
     #[track_caller]
     pub fn signal(&mut self, signal: Signal, peer: Peer) {
         let (signal, peer) = (self.plan.signal_id(signal), self.plan.peer(peer));
@@ -85,7 +85,8 @@ impl On<'_> {
         self.plan.push(StepKind::Signal(ir::Signal { signal, peer, among, place }));
     }
 
-    /// The stream waits until these signals were raised here: `wait([hi.from(ring(1)), lo.from(ring(-1))])`.
+    /// Makes the stream wait until these signals were raised here:
+    /// `wait([hi.from(ring(1)), lo.from(ring(-1))])`.
     #[track_caller]
     pub fn wait(&mut self, signals: impl IntoIterator<Item = Awaited>) {
         let mut awaited = Vec::new();
@@ -99,11 +100,11 @@ impl On<'_> {
 }
 
 impl Put<'_> {
-    /// Raises this signal at the peer when the data has arrived there.
+    /// Raises this signal at the peer once the data has arrived there.
     #[track_caller]
     pub fn signal(self, signal: Signal) {
         let signal = self.plan.signal_id(signal);
-        // The put is the last statement: this borrows the builder since it was appended.
+        // The put is the last statement: this has borrowed the builder since it was appended.
         if let Some(StepKind::Put(put)) = self.plan.last() {
             put.signal = Some(signal);
         }

@@ -1,4 +1,4 @@
-//! The value of an expression in an instance.
+//! Evaluates expressions in an instance.
 
 use std::fmt;
 
@@ -11,13 +11,13 @@ pub(crate) enum NoValue {
     Overflow,
     /// It divides by a number below 1.
     Divisor(i64),
-    /// It names an element that the list does not have.
+    /// It refers to an element that the list does not have.
     Element(i64),
-    /// It names a counter of no loop around it.
+    /// It refers to a counter outside its loop.
     Counter,
 }
 
-/// What the names in an expression stand for.
+/// The values of the names in an expression.
 #[derive(Clone, Copy)]
 pub(crate) struct Env<'a> {
     pub(crate) extents: &'a [i64],
@@ -28,7 +28,7 @@ pub(crate) struct Env<'a> {
 }
 
 impl<'a> Env<'a> {
-    /// Outside of all loops, on rank 0.
+    /// Outside all loops, on rank 0.
     pub(crate) fn new(extents: &'a [i64], params: &'a [Vec<i64>]) -> Self {
         let size = extents.iter().fold(1, |size: i64, extent| size.saturating_mul(*extent));
         Self { extents, size, params, counters: &[], rank: 0 }
@@ -77,7 +77,7 @@ impl<'a> Env<'a> {
             },
             Expr::Min(a, b) => two(a, b).map(|(a, b)| a.min(b)),
             Expr::Max(a, b) => two(a, b).map(|(a, b)| a.max(b)),
-            // No plan that is well formed has one.
+            // Well-formed plans contain none.
             Expr::TooDeep | Expr::TooLarge => Err(NoValue::Overflow),
         }
     }

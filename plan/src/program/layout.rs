@@ -1,4 +1,4 @@
-//! How the ranks of an instance lie on its axes and in its communicators.
+//! The placement of an instance's ranks on its axes and in its communicators.
 
 use crate::ir::{AxisId, Plan};
 
@@ -6,13 +6,13 @@ use crate::ir::{AxisId, Plan};
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) extents: Vec<i64>,
-    /// How far apart neighbours along an axis are.
+    /// The distance between neighbours along each axis.
     strides: Vec<i64>,
     pub(crate) size: usize,
     communicators: Vec<Members>,
 }
 
-/// One communicator's instances: the ranks of one of them differ along `axes`.
+/// The instances of one communicator: ranks of one of them differ along `axes`.
 #[derive(Clone, Debug)]
 struct Members {
     axes: Vec<usize>,
@@ -21,7 +21,7 @@ struct Members {
 }
 
 impl Layout {
-    /// The ranks; `None` where there are too many to count in 32 bits.
+    /// The ranks; `None` if their number exceeds 32 bits.
     pub(crate) fn new(plan: &Plan, extents: &[i64]) -> Option<Self> {
         let size = extents.iter().try_fold(1_i64, |size, extent| size.checked_mul(*extent))?;
         if !(1..=1 << 22).contains(&size) {
@@ -51,12 +51,12 @@ impl Layout {
         Some(Self { extents: extents.to_vec(), strides, size: size as usize, communicators })
     }
 
-    /// Where `rank` lies along an axis.
+    /// The index of `rank` along an axis.
     pub(crate) fn coordinate(&self, rank: usize, axis: AxisId) -> i64 {
         rank as i64 / self.strides[axis.index()] % self.extents[axis.index()]
     }
 
-    /// The rank that many places further along an axis, if there is one.
+    /// The rank at that distance along an axis, if it exists.
     pub(crate) fn shift(&self, rank: usize, axis: AxisId, by: i64, wrap: bool) -> Option<usize> {
         let (extent, stride) = (self.extents[axis.index()], self.strides[axis.index()]);
         let from = self.coordinate(rank, axis);
@@ -68,7 +68,7 @@ impl Layout {
         Some((rank as i64 + (to - from) * stride) as usize)
     }
 
-    /// The first rank of the communicator that `rank` is in: it names the instance.
+    /// The first rank of the communicator of `rank`, which identifies the instance.
     pub(crate) fn first(&self, communicator: usize, rank: usize) -> usize {
         self.communicators[communicator].axes.iter().fold(rank, |first, &axis| {
             let at = rank as i64 / self.strides[axis] % self.extents[axis];
@@ -81,12 +81,12 @@ impl Layout {
         self.communicators[communicator].offsets.len()
     }
 
-    /// The plan's rank of a communicator's rank, in the instance that begins with `first`.
+    /// The plan's rank for a communicator's rank, in the instance that begins with `first`.
     pub(crate) fn member(&self, communicator: usize, first: usize, index: usize) -> usize {
         first + self.communicators[communicator].offsets[index] as usize
     }
 
-    /// The communicator's rank of a rank of the plan.
+    /// The communicator's rank for a rank of the plan.
     pub(crate) fn index(&self, communicator: usize, rank: usize) -> usize {
         self.communicators[communicator].axes.iter().fold(0, |index, &axis| {
             let at = rank as i64 / self.strides[axis] % self.extents[axis];

@@ -1,4 +1,4 @@
-//! An instance of a plan, written out: what every rank issues, in order.
+//! An expanded instance of a plan: everything that every rank issues, in order.
 
 mod eval;
 mod expand;
@@ -18,47 +18,47 @@ use std::time::Instant;
 
 use crate::ir::{CollectiveKind, Location, Plan};
 
-/// What every rank issues, in order.
+/// Everything that every rank issues, in order.
 #[derive(Debug)]
 pub(crate) struct Program {
     pub(crate) layout: Layout,
     pub(crate) objects: Objects,
-    /// The statements' places, by number.
+    /// The statements' locations, by number.
     pub(crate) places: Vec<Location>,
     /// All units, rank by rank, each rank's in the order of issue.
     pub(crate) units: Vec<Unit>,
-    /// Where each rank's units are; one more than there are ranks.
+    /// The index of each rank's first unit, and one more for the end.
     pub(crate) begins: Vec<u32>,
     /// All operations, unit by unit.
     pub(crate) ops: Vec<Op>,
     pub(crate) streams: usize,
     pub(crate) communicators: usize,
-    /// The distances to peers that occur.
+    /// The distinct distances to peers.
     pub(crate) shifts: Vec<Shift>,
-    /// The loops' counters in a turn of a compute step that gets numbers.
+    /// The loops' counters in a turn of a compute step with numeric arguments.
     pub(crate) counters: HashMap<u32, Vec<Option<i64>>>,
-    /// Whether memory makes a unit wait for the very units that used it, not for all that was issued on their
-    /// streams: what a schedule does, where it may.
+    /// Whether memory orders a unit only after the units that used it, rather than after everything
+    /// on their streams: schedules do so where they may.
     pub(crate) exact: bool,
 }
 
-/// A distance to a peer, as it is written: a step back of one is -1, not one less than the extent.
+/// A distance to a peer as written: one step back is -1, not one less than the extent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shift {
-    /// Along each axis where there is any, in their order.
+    /// The distances along each axis with one, in order.
     pub(crate) hops: Vec<Stride>,
-    /// The way back, by its place in the list.
+    /// The index of the way back in the list.
     pub(crate) back: u32,
 }
 
-/// How far a peer is along one axis.
+/// The distance to a peer along one axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stride {
     pub(crate) axis: u32,
-    /// How many ranks.
+    /// In ranks.
     pub(crate) by: i64,
     pub(crate) wraps: bool,
-    /// How it is written, `rank + n / 2`, where how many that is depends on the sizes.
+    /// The source text, such as `rank + n / 2`, if the distance depends on the sizes.
     pub(crate) written: Option<String>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Unit {
     pub(crate) rank: u32,
     /// The statement that it comes from.
     pub(crate) statement: u32,
-    /// Which running of a statement it belongs to, counted through all ranks alike.
+    /// Which execution of a statement it belongs to, counted over all ranks alike.
     pub(crate) turn: u32,
     pub(crate) first_op: u32,
     pub(crate) ops: u32,
@@ -83,26 +83,26 @@ pub(crate) struct Unit {
 pub(crate) struct Op {
     pub(crate) kind: OpKind,
     pub(crate) statement: u32,
-    /// Of a compute step, which of its regions: its reads are counted first, then its writes.
+    /// For a compute step, the index of the region: first its reads, then its writes.
     pub(crate) part: u16,
-    /// Which communicator, by its place in the plan.
+    /// The communicator, by its index in the plan.
     pub(crate) communicator: u16,
     pub(crate) stream: u16,
-    /// The other rank; a collective's root, as a rank of the plan, or `u32::MAX`.
+    /// The peer, or a collective's root as a rank of the plan; otherwise `u32::MAX`.
     pub(crate) peer: u32,
-    /// How the peer is named, by its place in [`Program::shifts`], or `u32::MAX` where it is a number.
+    /// The peer's distance, by its index in [`Program::shifts`], or `u32::MAX` for a number.
     pub(crate) shift: u32,
-    /// A signal's number, or `u32::MAX`.
+    /// The signal's number, or `u32::MAX`.
     pub(crate) signal: u32,
     /// How many signals a wait consumes.
     pub(crate) times: u32,
-    /// What is sent or read; for a wait, a receive and a write: nothing.
+    /// The elements sent or read; empty for a wait, a receive and a write.
     pub(crate) source: Span,
-    /// What is received or written; a put's lies in the peer's memory.
+    /// The elements received or written; a put's are in the peer's memory.
     pub(crate) target: Span,
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum OpKind {
     Read,
@@ -132,13 +132,13 @@ pub(crate) fn in_its_place(kind: Kind, send: Span, recv: Span, index: u64) -> bo
 /// Elements of one object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Span {
-    /// Which object, in a run of even number; [`Objects::in_run`] has the others.
+    /// The object, in a run of even number; see [`Objects::in_run`] for the others.
     pub(crate) object: u32,
     pub(crate) start: u64,
     pub(crate) end: u64,
 }
 
-/// No other rank, no signal, no object.
+/// No rank, no signal, no object.
 pub(crate) const NONE: u32 = u32::MAX;
 
 impl Span {
@@ -152,7 +152,7 @@ impl Span {
         self.start == self.end
     }
 
-    /// Whether both lie in one object and have elements in common.
+    /// Whether both have elements of one object in common.
     pub(crate) fn overlaps(self, other: Self) -> bool {
         self.object == other.object && self.start.max(other.start) < self.end.min(other.end)
     }
@@ -181,7 +181,7 @@ impl Program {
         self.places[statement as usize]
     }
 
-    /// Where a unit is written.
+    /// The location of a unit.
     pub(crate) fn at(&self, unit: usize) -> Location {
         self.place(self.units[unit].statement)
     }
@@ -195,7 +195,8 @@ impl Program {
     }
 }
 
-/// How much work the check of one instance takes at most: about so many units are written out or compared.
+/// The most work for the check of one instance: roughly the number of units that are expanded or
+/// compared.
 pub(crate) const MOST_WORK: u64 = 8_000_000;
 
 /// When to give up, if ever. What is given up has no result, so it is no part of what machines decide alike.
@@ -246,7 +247,7 @@ impl Budget {
         true
     }
 
-    /// Takes that much, if it is there.
+    /// Takes that much, if available.
     pub(crate) fn take(&mut self, work: u64) -> bool {
         self.unasked = self.unasked.saturating_add(work).saturating_add(1);
         if self.unasked >= ASKS_EACH {
@@ -268,19 +269,19 @@ impl Budget {
     }
 }
 
-/// How many streams and communicators a plan may have: they are counted in the bits of a word.
+/// The most streams and communicators of a plan: they are bits of a word.
 pub(crate) const MOST_STREAMS: usize = 64;
 
-/// How many parameters a plan may have that is checked: their values are written into every instance.
+/// The most parameters of a plan that is checked: every instance stores their values.
 const MOST_PARAMS: usize = 1024;
 
-/// Whether a plan's streams, communicators and parameters are few enough for that.
+/// Whether a plan's streams, communicators and parameters are within these limits.
 pub(crate) fn fits(plan: &Plan) -> bool {
     plan.streams.len() <= MOST_STREAMS
         && plan.communicators.len() <= MOST_STREAMS
         && plan.params.len() <= MOST_PARAMS
 }
 
-/// What a plan that does not fit is told.
+/// The error for a plan that is not.
 pub(crate) const DOES_NOT_FIT: &str =
     "the plan has more than 64 streams or communicators, or more than 1,024 parameters";

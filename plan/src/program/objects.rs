@@ -7,7 +7,7 @@ use crate::ir::{BufferId, ElementType, Plan, Region, Role};
 #[derive(Clone, Debug)]
 pub(crate) struct Object {
     pub(crate) buffer: BufferId,
-    /// Which one of an array.
+    /// The index in an array.
     pub(crate) index: u32,
     pub(crate) len: u64,
     pub(crate) window: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Object {
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     pub(crate) all: Vec<Object>,
-    /// Per buffer: the first object, how many in the array, how many copies.
+    /// Per buffer: the first object, the length of the array, the number of copies.
     buffers: Vec<(u32, u32, u32)>,
     elements: Vec<ElementType>,
 }
@@ -29,21 +29,22 @@ pub(crate) struct Objects {
 pub(crate) enum NoMemory {
     /// A length or a count has no value.
     NoValue(BufferId, NoValue),
-    /// A length or a count is below 0.
+    /// A length or a count is negative.
     Negative(BufferId, i64),
     /// Too many allocations.
     TooMany,
 }
 
-/// Why a region is no elements of its buffer.
+/// Why a region has no elements in its buffer.
 pub(crate) enum NoSpan {
     /// One of its numbers has no value.
     NoValue(NoValue),
     /// The array has no buffers.
     NoBuffers,
-    /// The array has no buffer of that number.
+    /// The array has no buffer at that index.
     Index(i64),
-    /// Its range does not lie inside the buffer: start, end, the buffer's length and its place in the array.
+    /// Its range is not inside the buffer: start, end, the buffer's length and its index in the
+    /// array.
     Range(i64, i64, u64, u32),
 }
 
@@ -117,7 +118,7 @@ impl Objects {
         first + index * copies + u32::from(next)
     }
 
-    /// The elements that a region is; `which` names one of an array.
+    /// The elements of a region; `which` selects one of an array.
     pub(crate) fn span(
         &self,
         region: &Region,
@@ -151,7 +152,7 @@ impl Objects {
         self.buffers[buffer.index()].1
     }
 
-    /// What a run of this number calls the object that a run of even number calls `object`.
+    /// The object that a run of this number uses in place of `object` of an even run.
     pub(crate) fn in_run(&self, object: u32, run: usize) -> u32 {
         if run % 2 == 1 && object != super::NONE {
             self.all[object as usize].other_copy

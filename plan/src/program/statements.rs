@@ -1,8 +1,8 @@
-//! A plan's statements by number: in the order in which they are written, each before what is inside it.
+//! A plan's statements by number: in source order, outer before inner.
 
 use crate::ir::{Location, Plan, Step, StepKind};
 
-/// A plan's statements, numbered as they are written.
+/// A plan's statements, numbered in source order.
 pub(crate) struct Statements<'a> {
     pub(super) steps: Vec<Numbered<'a>>,
     pub(crate) places: Vec<Location>,
@@ -12,7 +12,7 @@ pub(crate) struct Statements<'a> {
 pub(super) struct Numbered<'a> {
     pub(super) number: u32,
     pub(super) step: &'a Step,
-    /// How much work it is for one rank: about the number of its parts.
+    /// Its work for one rank: roughly the number of its parts.
     pub(super) weight: u64,
     pub(super) body: Vec<Self>,
 }
@@ -34,7 +34,7 @@ impl<'a> Statements<'a> {
         Self { steps, places }
     }
 
-    /// The numbers of the statements that are such.
+    /// The numbers of the statements for which this holds.
     pub(crate) fn numbered(&self, is: impl Fn(&StepKind) -> bool) -> Vec<u32> {
         fn collect(steps: &[Numbered<'_>], is: &dyn Fn(&StepKind) -> bool, found: &mut Vec<u32>) {
             for step in steps {
@@ -50,7 +50,8 @@ impl<'a> Statements<'a> {
     }
 }
 
-/// One for every so many parts of a statement, those inside it aside: ordinary statements are of one.
+/// The weight grows with the parts of a statement, without those inside it; ordinary statements
+/// weigh one.
 fn weight(step: &Step) -> u64 {
     1 + step.size() as u64 / 32
 }

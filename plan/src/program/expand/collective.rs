@@ -1,4 +1,4 @@
-//! What a rank gives a collective, and what it takes.
+//! Expands collectives: the elements that a rank sends and receives.
 
 use super::Walk;
 use super::leaf::op;
@@ -45,7 +45,8 @@ impl Walk<'_> {
             return;
         };
         if source.is_empty() && target.is_empty() && (sends || receives) {
-            // A length of 0 is dropped; on a rank that only gives or only takes, that part counts.
+            // Zero lengths are dropped; on a rank that only sends or only receives, that side
+            // counts.
             return;
         }
         let op = op(OpKind::Collective(kind), number, this.among.0, &this.place);

@@ -1,26 +1,28 @@
-//! How far away a peer is, whatever the sizes: two distances that lead to one rank here may lead to two
-//! elsewhere.
+//! Distances to peers, independent of sizes: two distances that reach the same rank here may reach
+//! different ones at other sizes.
 
 use super::Walk;
 use crate::ir::{AxisId, Expr, Hop, Peer};
 use crate::program::{Env, NONE, Shift, Stride};
 
-/// A distance along one axis: two of them are the same if they are alike at the sizes at hand and at much larger
-/// ones.
+/// A distance along one axis. Two of them are equal if they are equal at the present sizes and at
+/// much larger ones.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Far {
     axis: u32,
     by: i64,
     wraps: bool,
-    /// What it is at larger sizes, and how many ranks there are along the axis, unless it is the same there.
+    /// Its value at larger sizes, and the number of ranks along the axis, unless those are the
+    /// same.
     there: Option<(i64, i64)>,
 }
 
-/// How much larger the axis of a distance is in the two other instances, and everything else. They are primes, so
-/// that what differs does not fall together there; an extent remains a multiple of what it is.
+/// The factors by which the two larger instances enlarge the axis of a distance, and everything
+/// else. They are primes, so that different distances do not coincide there; an extent remains a
+/// multiple of its present value.
 const TIMES: [(i64, i64); 2] = [(4099, 4127), (4111, 4129)];
 
-/// The parameters of larger instances: no two are alike.
+/// The parameters of larger instances, all different.
 pub(super) fn larger(params: &[Vec<i64>]) -> [Vec<Vec<i64>>; 2] {
     TIMES.map(|(_, times)| {
         let mut more = 0;
@@ -63,7 +65,7 @@ impl Far {
         let same =
             |by: i64| by == here || *wraps && by.rem_euclid(around) == here.rem_euclid(around);
         Some(match (one, other) {
-            // A step of n - 1 around a ring of n is one of -1, whatever n is.
+            // A step of n - 1 around a ring of n equals one of -1, for every n.
             (Some((one, _)), Some((other, _))) if one == other && same(one) => far(one, None),
             (Some(one), Some(_)) if *wraps => far(here.rem_euclid(around), Some(one)),
             (Some(one), Some(_)) => far(here, Some(one)),
@@ -97,11 +99,11 @@ fn nearest(by: i64, around: i64) -> i64 {
 }
 
 impl Walk<'_> {
-    /// How a peer is named, among the distances so far.
+    /// The index of a peer's distance among the distances so far.
     pub(super) fn shift(&mut self, rank: usize, peer: &Peer) -> u32 {
         let Peer::Shift(hops) = peer else { return NONE };
         let far = hops.iter().filter_map(|hop| Some((Far::new(self, rank, hop)?, &hop.by)));
-        // No distance along an axis is none at all.
+        // A distance along no axis is zero.
         let mut far: Vec<(Far, &Expr)> =
             far.filter(|(far, _)| far.by != 0 || far.there.is_some()).collect();
         far.sort_unstable_by(|a, b| a.0.cmp(&b.0));
@@ -109,7 +111,7 @@ impl Walk<'_> {
         if let Some(&at) = self.known_shifts.get(&key) {
             return at;
         }
-        // Remembering a distance takes as much as a few operations.
+        // Recording a distance costs as much as a few operations.
         self.spend(16);
         let back: Vec<Far> = key.iter().map(|far| far.back(self)).collect();
         let ways = |walk: &Self| -> (Vec<Stride>, Vec<Stride>) {
@@ -130,7 +132,7 @@ impl Walk<'_> {
     }
 }
 
-/// The way back, as it is written.
+/// The way back, as written in the source.
 fn negative(by: &Expr) -> Expr {
     match by {
         Expr::Sub(none, by) if **none == Expr::Int(0) => (**by).clone(),

@@ -1,4 +1,4 @@
-//! One statement without others in it, on every rank that runs it.
+//! Expands a statement without a body, on every rank that runs it.
 
 use super::{Active, Halves, Walk};
 use crate::ir::{Compute, Place, StepKind};

@@ -1,4 +1,5 @@
-//! From statements to units: all ranks walk the statements in order, each by its own bounds and guards.
+//! Expands statements to units: all ranks traverse the statements in order, each with its own
+//! bounds and guards.
 
 mod collective;
 mod distance;
@@ -21,13 +22,13 @@ use crate::verdict::{Check, Problem, ProblemKind, Sizes};
 use distance::Far;
 use units::by_rank;
 
-/// Operations of one instance at most, over all ranks: more is refused by name.
+/// The most operations of one instance, over all ranks; larger ones are refused with a message.
 const MOST_OPERATIONS: usize = 3_500_000;
 
-/// Buffers on a rank at most, each of an array and each copy counted.
+/// The most buffers on a rank, counting each of an array and each copy.
 const MOST_OBJECTS: u64 = 1 << 20;
 
-/// Writes an instance out.
+/// Expands an instance.
 pub(crate) fn expand(
     plan: &Plan,
     statements: &Statements<'_>,
@@ -84,7 +85,7 @@ pub(crate) fn expand(
     })
 }
 
-/// What is laid out for every instance, however little it does: its ranks, and the memory of each.
+/// Counts what every instance allocates, however little it does: its ranks, and the memory of each.
 fn laid_out(
     plan: &Plan,
     statements: &Statements<'_>,
@@ -123,21 +124,21 @@ fn laid_out(
     Ok((layout, objects))
 }
 
-/// That a check or a bind at these sizes is more than what is checked.
+/// The error for a check or a bind at sizes beyond the limits.
 pub(crate) fn too_large(title: &str, at: Location, sizes: &Sizes) -> Problem {
     let (title, help) = (title.to_owned(), "choose smaller sizes");
     Problem::new(ProblemKind::TooLarge, title, at, help).at_sizes(sizes)
 }
 
-/// Where a plan says what its ranks are: the place of what no statement alone is to blame for.
+/// The declaration of the plan's ranks: the location of errors that no single statement causes.
 pub(crate) fn declared(plan: &Plan) -> Location {
     plan.axes.first().map(|axis| axis.at).unwrap_or_default()
 }
 
-/// Help with a number without a value.
+/// Help for a number without a value.
 const NO_VALUE: &str = "say with `where` what holds of the parameters";
 
-/// Which ranks run a statement.
+/// The ranks that run a statement.
 enum Active {
     All,
     Some(Vec<bool>),
@@ -152,7 +153,7 @@ impl Active {
     }
 }
 
-/// Which half of a transfer is issued, and to whom.
+/// The half of a transfer that is issued, and its receiver.
 #[derive(Clone, Copy, PartialEq)]
 enum Halves {
     Both,
@@ -169,27 +170,27 @@ struct Walk<'a> {
     objects: &'a Objects,
     layout: &'a Layout,
     budget: &'a mut Budget,
-    /// Operations of the statement or group at hand, with their ranks.
+    /// Operations of the current statement or group, with their ranks.
     pending: Vec<(u32, Op, u64)>,
-    /// The group at hand.
+    /// The current group.
     grouped: Option<u32>,
     units: Vec<Unit>,
     ops: Vec<Op>,
     problems: Vec<Problem>,
-    /// Whether there is more than what is checked.
+    /// Whether the limits were exceeded.
     stopped: bool,
-    /// The statement at which there was.
+    /// The statement that exceeded them.
     stopped_at: Option<u32>,
     shifts: Vec<Shift>,
-    /// Their places in the list.
+    /// Their indices in the list.
     known_shifts: HashMap<Vec<Far>, u32>,
-    /// What the parameters are in two much larger instances.
+    /// The parameters in two much larger instances.
     larger: [Vec<Vec<i64>>; 2],
-    /// How often a statement was issued.
+    /// How often each statement was issued.
     turn: u32,
-    /// Statements of which a problem was told.
+    /// Statements for which a problem was reported.
     bounded: Vec<bool>,
-    /// The counters in turns of compute steps that get numbers.
+    /// The counters in the turns of compute steps with numeric arguments.
     counted: HashMap<u32, Vec<Option<i64>>>,
 }
 

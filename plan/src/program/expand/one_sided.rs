@@ -1,4 +1,4 @@
-//! Puts, and waits for signals.
+//! Expands puts, and waits for signals.
 
 use super::Walk;
 use super::leaf::op;

@@ -1,10 +1,10 @@
-//! Which rank an operation is towards.
+//! Resolves the peers of operations.
 
 use super::{Active, Walk};
 use crate::ir::{Hop, Peer, Transfer};
 use crate::program::NONE;
 
-/// Who sends to each rank, in the order of the senders.
+/// The senders to each rank, in order.
 pub(super) struct Senders {
     begins: Vec<u32>,
     senders: Vec<u32>,
@@ -17,7 +17,7 @@ impl Senders {
 }
 
 impl Walk<'_> {
-    /// Who sends to each rank.
+    /// The senders to each rank.
     pub(super) fn senders(&mut self, number: u32, this: &Transfer, active: &Active) -> Senders {
         let size = self.layout.size;
         let mut pairs = Vec::with_capacity(size);
@@ -37,7 +37,7 @@ impl Walk<'_> {
         Senders { begins, senders: pairs.into_iter().map(|(_, sender)| sender).collect() }
     }
 
-    /// The peer's number; `None` where there is none, which is told if it should not be.
+    /// The peer's number; `None` if it does not exist, which is reported if it should.
     pub(super) fn peer(
         &mut self,
         number: u32,
@@ -46,7 +46,7 @@ impl Walk<'_> {
         among: usize,
     ) -> Option<u32> {
         match self.case(number, rank, peer)? {
-            // Only what is no case is left.
+            // Cases were resolved above.
             Peer::Cases(_) => None,
             Peer::Shift(hops) => {
                 let mut at = rank;
@@ -88,7 +88,8 @@ impl Walk<'_> {
         }
     }
 
-    /// What a peer is on this rank, where cases decide; `None` where they have no value, which is told.
+    /// A peer by cases, resolved on this rank; `None` if its condition has no value, which is
+    /// reported.
     fn case<'p>(&mut self, number: u32, rank: usize, peer: &'p Peer) -> Option<&'p Peer> {
         let mut peer = peer;
         while let Peer::Cases(cases) = peer {
@@ -104,7 +105,7 @@ impl Walk<'_> {
         Some(peer)
     }
 
-    /// How a peer is named on this rank: as on every other one, unless there are cases.
+    /// The index of a peer's distance on this rank: the same on all ranks, unless there are cases.
     pub(super) fn shift_of(&mut self, number: u32, rank: usize, peer: &Peer, all: u32) -> u32 {
         match peer {
             Peer::Cases(_) => match self.case(number, rank, peer) {

@@ -1,4 +1,4 @@
-//! What has no value, or lies outside, in words.
+//! Errors for missing values and for accesses out of bounds.
 
 use super::{NO_VALUE, Walk};
 use crate::program::NoValue;
@@ -9,7 +9,7 @@ impl Walk<'_> {
         self.out_of_bounds(number, rank, why.to_string(), NO_VALUE);
     }
 
-    /// In which iteration of the loops around it a statement runs, for people.
+    /// The iteration of the enclosing loops in which a statement runs, in words.
     fn iteration(&self) -> String {
         let counters = self.plan.counters.iter().zip(&self.counters);
         let values = counters.filter_map(|(counter, value)| {
@@ -28,7 +28,7 @@ impl Walk<'_> {
         }
         let at = self.places[number as usize];
         let text = self.iteration();
-        // What the sentence says already is no story.
+        // The story does not repeat the title.
         let kind = ProblemKind::Broken(Check::Bounds);
         let mut problem = Problem::new(kind, title, at, help).at_sizes(self.sizes);
         problem.story.push(Line { rank: Some(rank), other: None, at, text });

@@ -1,4 +1,4 @@
-//! Which elements a region is, and whether it lies inside its buffer.
+//! The elements of a region, checked to be inside its buffer.
 
 use super::Walk;
 use crate::ir::Region;
@@ -9,7 +9,7 @@ impl Walk<'_> {
         self.span_of(number, rank, region, None)
     }
 
-    /// The elements that a region is, for this rank; `which` names one of an array.
+    /// The elements of a region on this rank; `which` selects one of an array.
     pub(super) fn span_of(
         &mut self,
         number: u32,

@@ -1,11 +1,11 @@
-//! Loops, conditions, groups and sequences: which ranks run a statement, and how often.
+//! Expands loops, conditions, groups and sequences: which ranks run a statement, and how often.
 
 use super::{Active, Halves, Walk};
 use crate::ir::{Condition, Expr, StepKind};
 use crate::program::MOST_WORK;
 use crate::program::statements::Numbered;
 
-/// How far a loop is followed that is more than what is checked.
+/// How many turns of a loop beyond the limits are expanded.
 const FIRST_TURNS: u32 = 1000;
 
 impl Walk<'_> {
@@ -48,7 +48,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The ranks among those for which a condition holds.
+    /// Those ranks on which a condition holds.
     fn guarded(
         &mut self,
         step: &Numbered<'_>,
@@ -69,8 +69,8 @@ impl Walk<'_> {
         ranks.map(|rank| active.is(rank) && holds(rank)).collect()
     }
 
-    /// A rank receives from lower ones first, then runs its own, then receives from higher ones. Each
-    /// statement is a unit.
+    /// A rank receives from lower ones first, then runs its own statements, then receives from
+    /// higher ones. Each statement is a unit.
     fn sequence(&mut self, body: &[Numbered<'_>], active: &Active) {
         for halves in [Halves::FromLower, Halves::Sends, Halves::FromHigher] {
             self.halves(body, active, halves);
@@ -135,7 +135,7 @@ impl Walk<'_> {
             if !(first..last).contains(&value) {
                 break;
             }
-            // What is wrong in a loop without end is seen at its beginning.
+            // Errors in an endless loop show up in its first turns.
             self.stopped |= is_long && turn == FIRST_TURNS;
             if self.stopped || !self.spend(each) {
                 break;

@@ -20,7 +20,7 @@ impl Walk<'_> {
         for rank in 0..self.layout.size {
             let sends = active.is(rank) && matches!(halves, Halves::Both | Halves::Sends);
             if sends && let Some(peer) = self.peer(number, rank, &this.peer, among) {
-                // Both halves or none: the receiver's bounds are told where the receiver is.
+                // Both halves or none: the receiver's bounds are reported on the receiver.
                 if let Some(source) = self.span(number, rank, &this.from) {
                     let shift = self.shift_of(number, rank, &this.peer, shift);
                     let op = op(OpKind::Send, number, this.among.0, &this.place);

@@ -1,11 +1,11 @@
-//! Operations become units, in the order of issue.
+//! Turns operations into units, in the order of issue.
 
 use super::{MOST_OPERATIONS, Walk};
 use crate::ir::Place;
 use crate::program::{Op, Unit};
 
 impl Walk<'_> {
-    /// Makes units of what is pending: one for each rank that has something.
+    /// Makes units of the pending operations: one for each rank that has any.
     pub(super) fn issue(&mut self, statement: u32) {
         let mut pending = std::mem::take(&mut self.pending);
         if pending.windows(2).any(|pair| pair[0].0 > pair[1].0) {
