@@ -1,31 +1,31 @@
-//! When every call starts and ends, for any idea of what a call takes: the longest way through all that it
-//! waits for.
+//! Computes when every call starts and ends under some model of time: the longest path through
+//! everything that it waits for.
 
 use super::links::Links;
 
-/// What the calls take.
+/// A model of the time that calls take.
 pub(crate) trait Pace {
-    /// A call, once all that it meets is there.
+    /// The time of a call, once everything that it meets has arrived.
     fn takes(&self, call: u32) -> f64;
 
-    /// From the start of a call that raises a signal until the signal is there.
+    /// The time from the start of a call until its signal has arrived.
     fn raises(&self, call: u32) -> f64;
 }
 
-/// One step for every call.
+/// One step per call.
 pub(crate) struct Steps;
 
-/// Starts and ends.
+/// The start and the end of each call.
 pub(crate) struct Clock {
     pub(crate) start: Vec<f64>,
     pub(crate) end: Vec<f64>,
-    /// Per node, two for each call and one for each collective: the node that it had to wait for.
+    /// For each node, two per call and one per collective: the node that it waited for.
     causes: Vec<u32>,
-    /// Whether some calls wait for one another in a circle; their times mean nothing then.
+    /// Whether some calls wait for one another in a cycle; their times are meaningless then.
     pub(crate) hangs: bool,
 }
 
-/// A stretch of a critical path: a call, and how much of the time is its own.
+/// Part of a critical path: a call, and its own share of the time.
 pub(crate) struct Stretch {
     pub(crate) call: u32,
     pub(crate) takes: f64,
@@ -79,7 +79,7 @@ impl Clock {
         walk(&edges, missing, calls)
     }
 
-    /// The chain of calls that the last end waited for, from the first to the last. Its parts sum to the
+    /// The chain of calls that determines the end, from the first to the last. Its parts sum to the
     /// whole.
     pub(crate) fn critical(&self, links: &Links<'_>, pace: &dyn Pace) -> Vec<Stretch> {
         let calls = links.len();
@@ -91,7 +91,7 @@ impl Clock {
         }
         let mut path = Vec::new();
         let mut node = last.map_or(NOBODY, end);
-        // A path visits no node twice; what hangs has no path.
+        // A path visits no node twice; a schedule that hangs has no path.
         for _ in 0..self.causes.len() {
             if node == NOBODY || self.hangs {
                 break;
@@ -155,7 +155,7 @@ fn walk(edges: &[Vec<(u32, f64)>], mut missing: Vec<u32>, calls: u32) -> Clock {
         if next == nodes {
             break;
         }
-        // A circle: it is cut here, so that there is something to look at.
+        // A cycle: cut it here, so that there is something to draw.
         hangs = true;
         ready.push(next as u32);
     }

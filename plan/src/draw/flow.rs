@@ -1,4 +1,4 @@
-//! A problem as a Mermaid flowchart: a frame for each rank, and who waits for whom.
+//! A problem as a Mermaid flowchart: a frame for each rank, and arrows for waits.
 
 use std::fmt::Write;
 

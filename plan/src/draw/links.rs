@@ -1,5 +1,5 @@
-//! What belongs together in a schedule: calls of one rank in their order, and calls of several ranks that
-//! meet. Nothing here trusts the schedule: what has no other half has none.
+//! Relations in a schedule: the order of each rank's calls, and the matching of calls of several
+//! ranks. The schedule is not trusted: unmatched halves are allowed.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,35 +7,35 @@ use crate::ir::{CommunicatorId, Plan};
 use crate::lower::{Call, Operation, Schedule, Work};
 use crate::program::Layout;
 
-/// A schedule's calls, numbered rank by rank, and what ties them together.
+/// A schedule's calls, numbered rank by rank, and the relations between them.
 pub(crate) struct Links<'a> {
     pub(crate) calls: Vec<Placed<'a>>,
-    /// Per call, earlier calls of its rank that must have ended.
+    /// For each call, earlier calls of its rank that must have ended.
     pub(crate) before: Vec<Vec<u32>>,
     /// Events that one stream records and another waits for.
     pub(crate) events: Vec<(u32, u32)>,
     pub(crate) messages: Vec<Pair>,
     /// Signals, with or without data, and the waits that consume them.
     pub(crate) signals: Vec<Pair>,
-    /// Puts that raise no signal: nobody waits for them.
+    /// Puts without a signal, for which nothing waits.
     pub(crate) silent: Vec<(Port, u32)>,
     /// Collectives: a port for every member.
     pub(crate) meetings: Vec<Vec<Port>>,
-    /// Kernels of messages, in which the members meet, too.
+    /// Kernels of messages, in which the members also meet.
     pub(crate) exchanges: Vec<Vec<Port>>,
     members: Members,
 }
 
-/// A call, and whose it is.
+/// A call and its rank.
 #[derive(Clone, Copy)]
 pub(crate) struct Placed<'a> {
     pub(crate) rank: u32,
-    /// Its place among the rank's calls.
+    /// Its index among the rank's calls.
     pub(crate) nth: u32,
     pub(crate) call: &'a Call,
 }
 
-/// An operation of a call; of a wait, one of its signals.
+/// An operation of a call; for a wait, one of its signals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Port {
     pub(crate) call: u32,
@@ -43,7 +43,7 @@ pub(crate) struct Port {
     pub(crate) entry: u32,
 }
 
-/// Something that goes from one call to another.
+/// A transfer from one call to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Pair {
     pub(crate) from: Port,
@@ -86,7 +86,7 @@ impl<'a> Links<'a> {
         (begin + nth) as u32
     }
 
-    /// The messages that a call sends and that are received, in their order.
+    /// The messages that a call sends and that are received, in order.
     pub(crate) fn messages_from(&self, call: u32) -> &[Pair] {
         let begin = self.messages.partition_point(|pair| pair.from.call < call);
         let own = self.messages[begin..].partition_point(|pair| pair.from.call == call);
@@ -98,12 +98,12 @@ impl<'a> Links<'a> {
         self.members.of(of, rank)
     }
 
-    /// The first of them: it names this one of the communicator's instances.
+    /// The first member, which identifies the communicator's instance.
     pub(crate) fn first(&self, of: CommunicatorId, rank: u32) -> u32 {
         self.members.first(of, rank)
     }
 
-    /// The order on each rank: streams, events, and one queue for each communicator.
+    /// The order on each rank: streams, events, and one queue per communicator.
     fn local(&mut self) {
         let mut rank = u32::MAX;
         let (mut streams, mut events) = (HashMap::new(), HashMap::new());
@@ -136,7 +136,7 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// What meets: messages in order for each pair, collectives by their place, signals oldest first.
+    /// Matches messages in order for each pair, collectives by index, signals oldest first.
     fn across(&mut self) {
         let mut sends: HashMap<_, VecDeque<Port>> = HashMap::new();
         let mut receives: Vec<(_, Port)> = Vec::new();
@@ -204,7 +204,7 @@ impl<'a> Links<'a> {
     }
 }
 
-/// Who is in which communicator; all ranks in each, where the schedule is not of the plan.
+/// The members of each communicator; all ranks, if the schedule does not belong to the plan.
 struct Members {
     layout: Option<Layout>,
     communicators: usize,

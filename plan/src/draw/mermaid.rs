@@ -1,13 +1,14 @@
-//! A timeline as a Mermaid sequence diagram: a participant for each rank, in the order of the steps.
+//! A timeline as a Mermaid sequence diagram: a participant for each rank, in the order of the
+//! steps.
 
 use std::fmt::Write;
 
 use super::names::Detail;
 use super::timeline::{ArrowKind, BarKind, Timeline};
 
-/// Ranks that take part.
+/// The most ranks to show.
 const RANKS: usize = 16;
-/// Lines of the diagram: renderers refuse text that is too long.
+/// The most lines: renderers refuse text that is too long.
 const LINES: usize = 400;
 
 pub(crate) fn draw(timeline: &Timeline<'_>) -> String {
@@ -42,7 +43,7 @@ pub(crate) fn draw(timeline: &Timeline<'_>) -> String {
     out
 }
 
-/// What comes first within a step.
+/// The order within a step.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Sort {
     Collective(u32),
@@ -60,7 +61,7 @@ fn calls(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort, St
         let sort = match bar.kind {
             BarKind::Compute => Sort::Compute,
             BarKind::Wait => Sort::Wait,
-            // Drawn by what they meet.
+            // Drawn with the calls that they meet.
             BarKind::Collective | BarKind::Message | BarKind::OneSided => continue,
         };
         let text: Vec<String> = timeline.names.call(placed.call, Detail::Full);
@@ -112,7 +113,7 @@ fn arrows(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort, S
     }
 }
 
-/// Collectives: a note over their ranks where these stand side by side, else one over each.
+/// Collectives: one note over adjacent ranks, otherwise one over each.
 fn meetings(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort, String)>) {
     for (at, meeting) in (0..).zip(&timeline.links.meetings) {
         let mut members: Vec<u32> =
@@ -142,7 +143,7 @@ fn meetings(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort,
     }
 }
 
-/// Text that Mermaid takes for text: entities for what means something to it.
+/// Escapes characters with a meaning in Mermaid.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {

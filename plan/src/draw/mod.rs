@@ -1,9 +1,10 @@
-//! Pictures of schedules and of problems: text, Mermaid and SVG.
+//! Pictures of schedules and problems: text, Mermaid and SVG.
 //!
-//! A schedule is drawn as a timeline: a lane for each rank and stream, and time in logical steps, as many as
-//! the longest chain of calls that wait for one another has. A call that has to wait for another rank lasts
-//! from the step at which its stream gets to it. How long a step takes is not known here: [`cost`](crate::cost)
-//! estimates it. A [`Problem`] is drawn as its story: who waits for whom, and where.
+//! A schedule is drawn as a timeline, with a lane for each rank and stream. Time is in logical
+//! steps, as many as the longest chain of calls that wait for one another. A call that waits for
+//! another rank lasts from the step at which its stream reaches it. The duration of a step is not
+//! known here: [`cost`](crate::cost) estimates it. A [`Problem`] is drawn as its story: who waits
+//! for whom, and where.
 //!
 //! ```
 //! # use typed_nccl_plan::build::{PlanBuilder, ring};
@@ -20,7 +21,7 @@
 //! # assert!(picture.contains("</svg>"));
 //! ```
 //!
-//! A picture stays one that can be looked at: what is left out of a large one is counted in it.
+//! Pictures stay small enough to read: parts that are left out of a large one are counted in it.
 
 mod clock;
 mod flow;
@@ -43,8 +44,8 @@ use story::Story;
 use timeline::Timeline;
 
 impl Schedule {
-    /// A timeline for a terminal of 100 columns: a line for each logical step and stream, a column for each of
-    /// the first 8 ranks.
+    /// A timeline for a terminal of 100 columns: a line for each logical step and stream, a column
+    /// for each of the first 8 ranks.
     pub fn to_text(&self, plan: &Plan) -> String {
         text::draw(&Timeline::new(plan, self))
     }
@@ -54,22 +55,22 @@ impl Schedule {
         mermaid::draw(&Timeline::new(plan, self))
     }
 
-    /// An SVG picture, which needs nothing else: lanes for the first 16 ranks, time to the right for the first
-    /// 64 steps. It brings its background, so that it can be read on a light page and on a dark one.
+    /// A self-contained SVG picture: lanes for the first 16 ranks, time to the right for the first
+    /// 64 steps. It has a background of its own, for light and dark pages.
     pub fn to_svg(&self, plan: &Plan) -> String {
         svg::timeline(&Timeline::new(plan, self))
     }
 }
 
 impl Problem {
-    /// A Mermaid flowchart: a frame for each rank, a box for each line of the story, and arrows between them.
-    /// [`render`](Self::render) tells the same as text.
+    /// A Mermaid flowchart: a frame for each rank, a box for each line of the story, and arrows
+    /// between them. [`render`](Self::render) gives the same as text.
     pub fn to_mermaid(&self) -> String {
         flow::draw(&Story::new(self))
     }
 
-    /// An SVG picture, which needs nothing else: a column for each rank, the story from top to bottom. Ranks
-    /// that wait for one another are a circle of red arrows.
+    /// A self-contained SVG picture: a column for each rank, the story from top to bottom. Ranks
+    /// that wait for one another form a cycle of red arrows.
     pub fn to_svg(&self) -> String {
         svg::story(&Story::new(self))
     }

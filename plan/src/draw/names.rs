@@ -1,4 +1,4 @@
-//! What calls, operations and memory are called in a picture.
+//! Names of calls, operations and memory in pictures.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ pub(crate) struct Names<'a> {
     objects: Option<Objects>,
 }
 
-/// How much is said.
+/// The level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Detail {
     /// `send out[3] -> 2`
@@ -23,7 +23,7 @@ pub(crate) enum Detail {
     Least,
 }
 
-/// Allocations of an instance whose lengths are looked up: of larger ones, all ranges are written.
+/// The most allocations whose lengths are looked up; for larger instances, all ranges are written.
 const MOST_OBJECTS: u64 = 1 << 16;
 
 impl<'a> Names<'a> {
@@ -45,7 +45,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// A line for a compute step, or for each operation and each awaited signal.
+    /// One line for a compute step, or for each operation and each awaited signal.
     pub(crate) fn call(&self, call: &Call, detail: Detail) -> Vec<String> {
         match &call.work {
             Work::Compute { name, arguments, .. } => {
@@ -61,7 +61,7 @@ impl<'a> Names<'a> {
                 let mut lines: Vec<String> = lines.collect();
                 if let Work::Kernel { legs, .. } = &call.work {
                     let mark = if detail == Detail::Least { "k:" } else { "kernel: " };
-                    // Where all is said, each message has an arrow of its own.
+                    // With full detail, each message has an arrow of its own.
                     let each = detail == Detail::Full && !legs.is_empty();
                     let marked = if each { lines.len() } else { 1 };
                     lines.iter_mut().take(marked).for_each(|line| line.insert_str(0, mark));
@@ -73,7 +73,7 @@ impl<'a> Names<'a> {
 
     fn operation(&self, operation: &Operation, detail: Detail) -> Vec<String> {
         let part = |part: &Elements| self.part(part);
-        // A verb where all is said, what it is about where something is, and whom always.
+        // The verb with full detail, the memory with medium detail, the peer always.
         let line = |verb: &str, what: &str, whom: String| {
             let verb = if detail == Detail::Full { verb } else { "" };
             let what = if detail == Detail::Least { "" } else { what };
@@ -143,7 +143,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// `u[4..8]`, `g[3]`, `u.next`: with its range unless it is all of it.
+    /// `u[4..8]`, `g[3]`, `u.next`: with its range unless it is the whole buffer.
     fn part(&self, part: &Elements) -> String {
         let Some(buffer) = self.plan.buffers.get(part.buffer as usize) else {
             return format!("buffer {}", part.buffer);
@@ -171,12 +171,13 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A name in one line: what would break the line, or write to the terminal, is a blank.
+/// A name on one line: characters that would break the line, or control the terminal, become
+/// blanks.
 pub(crate) fn clean(name: &str) -> String {
     name.chars().map(|char| if char.is_control() || is_format(char) { ' ' } else { char }).collect()
 }
 
-/// Marks that turn or hide the text after them.
+/// Characters that reverse or hide the text after them.
 fn is_format(char: char) -> bool {
     matches!(char, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }

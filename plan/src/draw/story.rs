@@ -1,9 +1,9 @@
-//! A problem's story as a picture sees it: boxes, one for each line, and arrows between them.
+//! A problem's story for pictures: boxes, one per line, and arrows between them.
 
 use super::names::clean;
 use crate::verdict::{Check, Line, Problem};
 
-/// Ranks that have a place of their own.
+/// The most ranks to show separately.
 const RANKS: usize = 16;
 
 /// A story, ready to be drawn.
@@ -11,16 +11,16 @@ pub(crate) struct Story<'a> {
     pub(crate) problem: &'a Problem,
     /// The ranks that it is about.
     pub(crate) ranks: Vec<usize>,
-    /// The lines about one of them.
+    /// The lines about these ranks.
     pub(crate) lines: Vec<&'a Line>,
     /// How many lines are left out.
     pub(crate) more: usize,
     pub(crate) arrows: Vec<Arrow>,
-    /// Whether the arrows are a circle: the last of them leads back to the first box.
+    /// Whether the arrows form a cycle: the last of them leads back to the first box.
     pub(crate) circle: bool,
 }
 
-/// From one line to another, by their places.
+/// From one line to another, by index.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrow {
     pub(crate) from: usize,
@@ -28,14 +28,14 @@ pub(crate) struct Arrow {
     pub(crate) kind: ArrowKind,
 }
 
-/// What an arrow says.
+/// The meaning of an arrow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ArrowKind {
     /// One rank waits for another.
     WaitsFor,
     /// A rank does one thing after another.
     After,
-    /// Both happen, in no order.
+    /// Both happen, unordered.
     NoOrder,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Story<'a> {
         story
     }
 
-    /// The story of a circle tells its boxes in order, each with what it waits for.
+    /// The story of a cycle lists its boxes in order, each with the one it waits for.
     fn waits(&mut self) {
         let many = self.lines.len();
         let leads = |from: usize, to: usize| {
@@ -106,14 +106,14 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// Where a line stands, and what it says.
+    /// The location of a line, and its text.
     pub(crate) fn said(&self, line: &Line) -> (String, String) {
         let place =
             if line.at.line == 0 { String::new() } else { format!("line {}", line.at.line) };
         (place, clean(&line.text))
     }
 
-    /// Which of the ranks' places is that of a line; a line about no rank stands with the first.
+    /// The column of a line's rank; a line about no rank is in the first.
     pub(crate) fn column(&self, line: &Line) -> usize {
         let found = |rank: Option<usize>| self.ranks.iter().position(|one| Some(*one) == rank);
         found(line.rank).or_else(|| found(line.other)).unwrap_or(0)

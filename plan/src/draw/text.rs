@@ -7,11 +7,11 @@ use super::names::{Detail, clean};
 use super::timeline::Timeline;
 use super::width::{columns, fit};
 
-/// Columns of a terminal that are used.
+/// The width in columns.
 const WIDTH: usize = 100;
-/// Ranks that have a column.
+/// The most ranks to show.
 const RANKS: usize = 8;
-/// Lines of steps.
+/// The most lines of steps.
 const LINES: usize = 200;
 
 pub(crate) fn draw(timeline: &Timeline<'_>) -> String {
@@ -37,7 +37,7 @@ pub(crate) fn draw(timeline: &Timeline<'_>) -> String {
     out
 }
 
-/// What a rank does on a stream at a step.
+/// A rank's work on a stream at a step.
 #[derive(Clone)]
 enum Cell {
     Nothing,
@@ -53,7 +53,7 @@ struct Line {
 
 struct Table {
     lines: Vec<Line>,
-    /// Columns of the step's number, the stream, and each rank.
+    /// The widths of the step's number, the stream, and each rank.
     step: usize,
     stream: usize,
     widths: Vec<usize>,
@@ -81,7 +81,7 @@ impl Table {
                 return table;
             }
         }
-        // Too much even so: wide columns are cut, all at one width.
+        // Still too wide: cut wide columns, all to one width.
         let mut most = room / ranks.max(1);
         while most > 6 && cut(&table.widths, most) + 2 * (ranks - 1) > room {
             most -= 1;
@@ -133,7 +133,7 @@ impl Table {
     }
 }
 
-/// All lines that are not empty. The streams of a step follow one another.
+/// All lines that are not empty. The streams of a step are adjacent.
 fn lines(timeline: &Timeline<'_>, ranks: usize, detail: Detail, names: &[String]) -> Vec<Line> {
     let streams = timeline.streams.len();
     let at: HashMap<_, usize> = timeline.streams.iter().zip(0..).collect();
@@ -161,7 +161,7 @@ fn lines(timeline: &Timeline<'_>, ranks: usize, detail: Detail, names: &[String]
     .collect()
 }
 
-/// A group in one line: all of a small one, the first of a large one and how many more.
+/// A group on one line: all of a small one; of a large one the first, and how many more.
 fn words(lines: &[String], detail: Detail) -> String {
     match lines {
         [] => "-".to_owned(),

@@ -1,4 +1,4 @@
-//! A schedule in logical steps: bars in lanes, and what goes from one to another.
+//! A schedule in logical steps: bars in lanes, and arrows between them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ pub(crate) struct Timeline<'a> {
     pub(crate) bars: Vec<Bar>,
     /// Streams that some rank uses, in the order of the plan.
     pub(crate) streams: Vec<StreamId>,
-    /// How many logical steps it takes.
+    /// The number of logical steps.
     pub(crate) steps: usize,
-    /// Whether it waits in a circle.
+    /// Whether it waits in a cycle.
     pub(crate) hangs: bool,
 }
 
@@ -30,12 +30,12 @@ pub(crate) struct Bar {
     pub(crate) stream: StreamId,
     /// The step at which it could start.
     pub(crate) start: usize,
-    /// The step at which all that it meets is there; until then it waits.
+    /// The step at which everything that it meets has arrived; it waits until then.
     pub(crate) active: usize,
     pub(crate) kind: BarKind,
 }
 
-/// What a bar is, for its colour.
+/// The kind of a bar, which determines its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum BarKind {
     Compute,
@@ -45,7 +45,7 @@ pub(crate) enum BarKind {
     Wait,
 }
 
-/// What goes from one bar to another.
+/// The kind of an arrow between bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ArrowKind {
     Message,
@@ -53,7 +53,7 @@ pub(crate) enum ArrowKind {
     Event,
 }
 
-/// An arrow between lines of two bars; of an event, from the end of one to the start of the other.
+/// An arrow between lines of two bars; for an event, from the end of one to the start of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrow {
     pub(crate) kind: ArrowKind,
@@ -89,7 +89,7 @@ impl<'a> Timeline<'a> {
         self.schedule.ranks.len()
     }
 
-    /// What it is about: the plan's name, the sizes, how many steps.
+    /// The plan's name, the sizes, and the number of steps.
     pub(crate) fn title(&self) -> String {
         let name = super::names::clean(&self.schedule.plan);
         let sizes = super::names::clean(&self.schedule.sizes.text);
@@ -98,7 +98,7 @@ impl<'a> Timeline<'a> {
         format!("{name}{between}{sizes}: {steps}")
     }
 
-    /// The line of a call's text that an operation, or an awaited signal, has.
+    /// The line of a call's text for an operation or an awaited signal.
     pub(crate) fn line(&self, port: Port) -> usize {
         let before = self.links.operations(port.call).iter().take(port.op as usize);
         before.map(lines).sum::<usize>() + port.entry as usize
@@ -123,7 +123,7 @@ impl<'a> Timeline<'a> {
         arrows.into_iter().collect()
     }
 
-    /// Collectives, with the line of each member; those that the same calls meet in are one.
+    /// Collectives, with the line of each member; those that the same calls meet in are merged.
     pub(crate) fn meetings(&self) -> Vec<Vec<(u32, usize)>> {
         let mut meetings: BTreeMap<Vec<u32>, Vec<(u32, usize)>> = BTreeMap::new();
         for meeting in self.links.meetings.iter().filter(|meeting| meeting.len() > 1) {
@@ -135,7 +135,7 @@ impl<'a> Timeline<'a> {
     }
 }
 
-/// How many lines an operation has.
+/// The number of lines of an operation.
 fn lines(operation: &Operation) -> usize {
     match operation {
         Operation::Wait { signals, .. } => signals.len(),

@@ -1,11 +1,11 @@
-//! How wide text is in a monospace font, in columns.
+//! The width of text in a monospace font, in columns.
 
-/// How many columns a text takes.
+/// The width of a text in columns.
 pub(crate) fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
-/// The text, or as much of it as fits with an ellipsis after it.
+/// The text, truncated with an ellipsis if it does not fit.
 pub(crate) fn fit(text: &str, most: usize) -> String {
     if columns(text) <= most {
         return text.to_owned();
@@ -28,7 +28,7 @@ pub(crate) fn fit(text: &str, most: usize) -> String {
     cut
 }
 
-/// The text in lines of at most that many columns, broken between words where it can be.
+/// Wraps the text to that many columns, between words if possible.
 pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
     let (most, mut lines, mut line) = (most.max(4), Vec::new(), String::new());
     for word in text.split_whitespace() {
@@ -67,9 +67,9 @@ pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
 
 fn width(char: char) -> usize {
     match char as u32 {
-        // Marks that stand on the letter before them.
+        // Combining marks.
         0x300..=0x36f | 0x1ab0..=0x1aff | 0x20d0..=0x20ff | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f => 0,
-        // Scripts of double width, and pictures.
+        // Double-width scripts, and emoji.
         0x1100..=0x115f
         | 0x2e80..=0xa4cf
         | 0xac00..=0xd7a3

@@ -1,4 +1,4 @@
-//! One rank's calls, from its units.
+//! Turns a rank's units into calls.
 
 use super::events::Waits;
 use super::joined::Joined;
@@ -8,7 +8,7 @@ use crate::ir::{CommunicatorId, Location, SignalId, StreamId};
 use crate::program::{Env, Kind, NONE, Op, OpKind, Program, Span, Unit, in_its_place};
 use crate::verdict::Sizes;
 
-/// The calls of a rank. `before` is the program as it was before units were joined, at these sizes.
+/// The calls of a rank. `before` is the program before units were joined, at these sizes.
 pub(super) fn calls(
     (before, sizes): (&Program, &Sizes),
     joined: &Joined,
@@ -50,7 +50,7 @@ pub(super) fn calls(
     RankSchedule { calls: calls.collect(), events }
 }
 
-/// Where units are written, each place once.
+/// The distinct locations of units.
 fn places(program: &Program, units: &[u32]) -> Vec<Location> {
     let mut places = Vec::new();
     for &unit in units {
@@ -64,7 +64,7 @@ fn places(program: &Program, units: &[u32]) -> Vec<Location> {
 
 fn compute(program: &Program, words: &Words<'_>, unit: &Unit, env: Env<'_>) -> Work {
     let step = words.step(unit.statement);
-    // Their values were computed when the program was written out.
+    // Their values were computed when the program was expanded.
     let env = Env { counters: program.counters.get(&unit.turn).map_or(&[], Vec::as_slice), ..env };
     let arguments = step.iter().flat_map(|step| &step.arguments);
     let arguments = arguments.map_while(|one| env.eval(one).ok()).collect();
@@ -107,7 +107,7 @@ fn operations(program: &Program, unit: &Unit) -> Vec<Operation> {
             (OpKind::Wait, ..) => {
                 let Some(signal) = signal else { continue };
                 let awaited = (signal, peer, op.times);
-                // One statement is one call, whatever it waits for.
+                // A single statement is one call, whatever it waits for.
                 if waiting == Some((op.statement, op.communicator))
                     && let Some(Operation::Wait { signals, .. }) = all.last_mut()
                 {
@@ -132,7 +132,7 @@ fn operations(program: &Program, unit: &Unit) -> Vec<Operation> {
     all
 }
 
-/// Whether a collective runs in place as NCCL defines it, on the communicator's rank of that number.
+/// Whether a collective is in place as NCCL defines it, for the communicator's rank of that number.
 fn in_place(kind: Kind, op: &Op, index: u64) -> bool {
     let (send, recv) = (op.source, op.target);
     if send.object == NONE || send.object != recv.object {

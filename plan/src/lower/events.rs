@@ -1,4 +1,4 @@
-//! Which stream waits for which other, with as few events as that takes.
+//! Chooses the waits between streams, with as few events as possible.
 
 use std::collections::HashMap;
 
@@ -10,33 +10,33 @@ use crate::verdict::Rejected;
 
 /// The waits of one rank's units.
 pub(super) struct Waits {
-    /// Of each unit, counted on its rank, what it waits for.
+    /// For each unit, by index on its rank, its waits.
     pub(super) of: Vec<Vec<Wait>>,
 }
 
 /// A wait for a unit's end.
 #[derive(Clone, Copy)]
 pub(super) struct Wait {
-    /// The unit, counted on its rank.
+    /// The unit, by index on its rank.
     pub(super) unit: u32,
-    /// Whether it is the run before's.
+    /// Whether it is a unit of the previous run.
     pub(super) carried: bool,
     pub(super) why: LocalReason,
 }
 
-/// How far each stream has surely come, as one knows it: its place in this run, from 1; the place in the run
-/// before less that run's length, so that its end is 0.
+/// The position that each stream is known to have reached: its index in this run, from 1, or its
+/// index in the previous run minus that run's length, so that the end of that run is 0.
 type Known = Vec<i64>;
 
 const NOTHING: i64 = i64::MIN / 2;
 
 /// One rank's units, in the order of issue.
 struct Steps {
-    /// Of each unit, its stream and its place there, from 1.
+    /// For each unit, its stream and its index there, from 1.
     at: Vec<(usize, i64)>,
-    /// Of each stream, how many units it has.
+    /// For each stream, its number of units.
     lens: Vec<i64>,
-    /// Of each unit, the units that must have ended, and whether those of the run before.
+    /// For each unit, the units that must have ended, and whether they belong to the previous run.
     wanted: Vec<Vec<(usize, bool)>>,
 }
 
@@ -95,15 +95,16 @@ impl Steps {
         local_reasons(program, rank, runs(plan), |unit, earlier, reason| {
             let (run, other_run) = (unit as usize / units, earlier as usize / units);
             let (unit, other) = (unit as usize % units - begin, earlier as usize % units - begin);
-            // One stream is in order by itself, one communicator by NCCL.
+            // A stream is in order by itself, and NCCL orders a communicator.
             if at[unit].0 == at[other].0 || matches!(reason, LocalReason::Communicator(_)) {
                 return;
             }
             let carried = match run - other_run {
                 0 => false,
-                // One graph launch follows another whole.
+                // Graph launches follow one another as a whole.
                 _ if plan.launch == Launch::Captured => return,
-                // This run has recorded the event again already. Its unit comes after the run before's.
+                // This run has recorded the event again already. Its unit comes after the previous
+                // run's.
                 _ => other >= unit,
             };
             why.entry((unit, other, carried)).or_insert(reason);
@@ -112,19 +113,20 @@ impl Steps {
             }
         });
         for wanted in &mut wanted {
-            // The latest first: what that has waited for need not be waited for again.
+            // The latest first: its own waits need not be repeated.
             wanted.sort_by_key(|&(other, carried)| (carried, std::cmp::Reverse(other)));
         }
         Self { at, lens, wanted }
     }
 
-    /// What was known in a run, as the next one counts.
+    /// A run's knowledge, in the numbering of the next one.
     fn earlier(&self, known: &[i64]) -> Known {
         known.iter().zip(&self.lens).map(|(known, len)| (known - len).max(NOTHING)).collect()
     }
 
-    /// Runs the units once: what each waits for that its stream does not know, what each knew when it had
-    /// ended, and what each stream knows at the end. `before` is what the units knew in the run before.
+    /// Walks through the units once. Returns the waits of each beyond the knowledge of its stream,
+    /// the knowledge of each at its end, and that of each stream at the end. `before` is the units'
+    /// knowledge in the previous run.
     fn walk(
         &self,
         begin: &[Known],

@@ -1,4 +1,4 @@
-//! A schedule's reasons, as text.
+//! A schedule's reasons as text.
 
 use std::fmt::Write;
 
@@ -6,8 +6,8 @@ use super::schedule::{Schedule, WarmUp};
 use crate::ir::{Location, Plan, StreamId};
 
 impl Schedule {
-    /// What was joined and what was not, which stream waits for which, and why: text for people, with the
-    /// places of `plan`, whose schedule this is.
+    /// Explains what was joined and what was not, and which stream waits for which, as text for
+    /// people. `plan` is the plan of this schedule and supplies the locations.
     pub fn explain(&self, plan: &Plan) -> String {
         let mut text = format!("`{}` for {}\n", self.plan, self.sizes.text);
         self.lines(plan, &mut text);

@@ -1,9 +1,10 @@
-//! Which neighbours share a group: decided pair by pair, in the order of the statements, for all ranks at
-//! once.
+//! Decides which neighbours share a group: pair by pair, in the order of the statements, for all
+//! ranks at once.
 //!
-//! Two neighbours are joined where that changes nothing but the number of launches: nothing starts later
-//! than it did, nothing that needs the first alone waits for the second, and what NCCL does not order within
-//! a group touches no memory of another. What only the whole can show is left to [`settle`](super::settle).
+//! Two neighbours are joined if that changes only the number of launches: nothing starts later,
+//! nothing that needs only the first waits for the second, and operations that NCCL does not order
+//! within a group touch different memory. [`settle`](super::settle) checks the rest on the whole
+//! plan.
 
 use std::collections::HashMap;
 
@@ -16,17 +17,17 @@ use crate::ir::{Order, Plan};
 use crate::program::{Op, OpKind, Program, Until};
 use crate::verdict::Rejected;
 
-/// NCCL takes 2048 operations in a group at most.
+/// NCCL's limit of operations in a group.
 const MOST: u64 = 2048;
 
-/// Neighbours, by turn, and whether they share a group: if not, why.
+/// Neighbours, by turn, and why they do not share a group, if they do not.
 pub(super) struct Pair {
     pub(super) first: u32,
     pub(super) second: u32,
     pub(super) apart: Option<String>,
 }
 
-/// What was decided.
+/// The decisions.
 pub(super) struct Groups {
     /// The turns of each group, in order.
     pub(super) turns: Vec<Vec<u32>>,
@@ -40,7 +41,7 @@ pub(super) struct Groups {
 struct Open {
     /// The first unit of each rank.
     first: HashMap<u32, u32>,
-    /// How many operations each rank has.
+    /// The number of operations of each rank.
     ops: HashMap<u32, u64>,
     uses: Uses,
 }
@@ -50,7 +51,7 @@ struct Greedy<'a> {
     program: &'a Program,
     turns: &'a Turns,
     words: &'a Words<'a>,
-    /// Where the last of the runs begins that were looked at: it waits for all that a run may wait for.
+    /// The beginning of the last of these runs, which has every wait that a run can have.
     run: u32,
     local: Local,
     clocks: Clocks,
@@ -85,7 +86,7 @@ pub(super) fn groups(
     Ok((turns, groups))
 }
 
-/// How many runs show everything that a run may wait for.
+/// How many runs show every wait that a run can have.
 pub(super) fn runs(plan: &Plan) -> usize {
     match plan.replayed {
         false => 1,
@@ -143,7 +144,7 @@ impl Greedy<'_> {
         self.groups.pairs.push(Pair { first, second: second as u32, apart });
     }
 
-    /// Puts a turn into a group, or into one of its own.
+    /// Adds a turn to a group, or to one of its own.
     fn issue(&mut self, turn: usize, group: Option<u32>) {
         let group = group.unwrap_or_else(|| {
             self.groups.turns.push(Vec::new());
@@ -166,7 +167,7 @@ impl Greedy<'_> {
         }
     }
 
-    /// The group that a turn joins, or why it joins none, and which it could have been.
+    /// The group that a turn joins; or why it joins none, and the candidate.
     fn judge(&self, turn: usize, spoken: &[Option<u32>]) -> Result<u32, (Option<u32>, String)> {
         let units = self.turns.units(turn);
         let unit = |at: u32| &self.program.units[at as usize];
@@ -194,7 +195,7 @@ impl Greedy<'_> {
         for &at in units {
             let rank = unit(at).rank;
             let Some(&first) = open.first.get(&rank) else { continue };
-            // What this rank issued last on the stream must be the group's.
+            // The last operation of this rank on the stream must be the group's.
             let own = self.last.before(unit(at));
             let Some(own) = own.filter(|&own| self.groups.of[unit(own).turn as usize] == group)
             else {
@@ -207,7 +208,7 @@ impl Greedy<'_> {
         Ok(group)
     }
 
-    /// Whether two turns may share a group as far as their kinds go.
+    /// Whether the kinds of two turns allow them to share a group.
     fn alike(&self, first: usize, second: usize) -> Result<(), String> {
         match (self.turns.kind(first), self.turns.kind(second)) {
             (Kind::Alone(why), _) => Err(format!("the first: {why}")),
@@ -282,7 +283,7 @@ impl Greedy<'_> {
     }
 }
 
-/// How many of NCCL's operations these are: an all-to-all is a send and a receive for each rank.
+/// The number of NCCL operations: an all-to-all is a send and a receive for each rank.
 fn weight(program: &Program, ops: &[Op]) -> u64 {
     let weight = |op: &Op| match op.kind {
         OpKind::Collective(kind) if kind.name().is_messages() => {

@@ -1,21 +1,21 @@
-//! A program whose units are groups of another one's.
+//! A program whose units are groups of another program's units.
 
 use std::collections::HashMap;
 
 use crate::check::Links;
 use crate::program::{Program, Unit};
 
-/// A program, and where its parts come from.
+/// A program, and the origin of its parts.
 pub(super) struct Joined {
     pub(super) program: Program,
-    /// Of each unit, the units that it was made of, in order.
+    /// For each unit, the original units in order.
     pub(super) units: Vec<Vec<u32>>,
-    /// Of each operation, which it was.
+    /// For each operation, the original one.
     ops: Vec<u32>,
 }
 
 impl Joined {
-    /// Joins the units of each rank whose turns have one group: at the place of the first.
+    /// Joins the units of each rank whose turns are in one group, at the place of the first.
     pub(super) fn new(program: &Program, group_of: &[u32]) -> Self {
         let mut units: Vec<Vec<u32>> = Vec::with_capacity(program.units.len());
         let mut begins = vec![0];
@@ -59,7 +59,7 @@ impl Joined {
         Self { program, units, ops }
     }
 
-    /// Whether the same operations belong together in both programs.
+    /// Whether the same operations match in both programs.
     pub(super) fn keeps(&self, before: &Links, after: &Links) -> bool {
         let op = |op: u32| self.ops[op as usize];
         let waits = |unit: u32| self.units[unit as usize].as_slice();

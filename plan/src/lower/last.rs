@@ -1,8 +1,8 @@
-//! What was issued last.
+//! The last unit issued.
 
 use crate::program::{NONE, Program, Unit};
 
-/// Of each rank and stream, the unit that was issued last.
+/// For each rank and stream, the unit that was issued last.
 pub(super) struct Last {
     streams: usize,
     units: Vec<u32>,

@@ -1,23 +1,25 @@
-//! From a checked plan to the calls that every rank makes.
+//! Lowers a checked plan to the calls of every rank.
 //!
-//! [`lower`] writes an instance out, joins neighbouring communication into one NCCL group where that changes
-//! nothing but the number of launches, and orders the streams of each rank with events.
+//! [`lower`] expands an instance, joins neighbouring communication into one NCCL group if that
+//! changes only the number of launches, and orders the streams of each rank with events.
 //!
-//! Two neighbours share a group if they run on one stream, with nothing between them there; are of one kind
-//! (messages, collectives, one-sided operations) and one communicator; touch different memory, or only read;
-//! if the second waits for nothing that the first need not wait for, and nothing in between waits for the
-//! first. What comes out is checked like a plan that was written so, and taken apart where it breaks a rule.
-//! Waits for signals stand alone, and so do collectives on windows, whose kernels NCCL does not fuse.
+//! Two neighbours share a group if they are adjacent on one stream; are of one kind (messages,
+//! collectives, one-sided operations) and one communicator; touch different memory, or only read;
+//! the second waits for nothing that the first does not wait for; and nothing in between waits for
+//! the first. The result is checked like a plan written that way, and groups that break a rule are
+//! split again. Waits for signals stand alone, and so do collectives on windows, whose kernels NCCL
+//! does not fuse.
 //!
-//! On a rank, a stream waits for another where a statement is `after` it, or where memory demands it. Of the
-//! [model](crate#what-waits-for-what)'s waits for memory, the checks take the whole: all that was issued on the
-//! other stream. A schedule waits for the very call that used the memory, if the plan passes the checks so as
-//! well: a backward step then runs beside the all-reduce of the bucket before it, in every run.
+//! On a rank, a stream waits for another if a statement is `after` it, or if memory requires it.
+//! For memory, the checks use the full wait of the [model](crate#what-waits-for-what): for
+//! everything issued on the other stream. A schedule waits only for the call that used the memory,
+//! if the plan passes the checks that way too: a backward step then overlaps with the all-reduce of
+//! the previous bucket, in every run.
 //!
-//! On ranks that reach each other's memory, [`Schedule::with_kernels`] then gives small collectives and messages to
-//! kernels of this library's own, which also join what NCCL does not fuse.
+//! On ranks that reach each other's memory, [`Schedule::with_kernels`] then moves small collectives
+//! and messages to this library's own kernels, which also join operations that NCCL does not fuse.
 //!
-//! All ranks make their calls in the order of the plan's statements; a group stands at the place of its
+//! All ranks make their calls in the order of the plan's statements; a group is at the place of its
 //! first one.
 
 mod calls;
@@ -52,13 +54,13 @@ use crate::program::{Program, Until};
 use crate::verdict::{Rejected, Sizes};
 use joined::Joined;
 
-/// The calls of every rank of an instance. The sizes need not be among those that the plan claims.
+/// The calls of every rank of an instance. The sizes may be ones that the plan does not claim.
 ///
-/// The same plan and sizes give the same schedule, on every machine: ranks that lower for themselves agree.
+/// The result depends only on the plan and the sizes, so ranks that lower independently agree.
 ///
 /// # Errors
 ///
-/// Everything that is wrong with the instance: it is [checked](crate::check::check_at) first.
+/// All errors of the instance, which is [checked](crate::check::check_at) first.
 pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
     let mut instance = Instance::new(plan, sizes, None)?;
     instance.check()?;
@@ -66,7 +68,7 @@ pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
     instance.lower(&decided)
 }
 
-/// An instance of a plan, written out: what ranks that bind it together share the work of.
+/// An expanded instance of a plan, which lets ranks that bind it together share the work.
 ///
 /// One of them [checks](Self::check) it and [decides](Self::decide); all of them [lower](Self::lower) it so. Their
 /// [hashes](Hash) tell whether it is one instance: of what is issued, not of names and places.
@@ -80,10 +82,10 @@ pub struct Instance<'a> {
     until: Until,
 }
 
-/// What takes checks to decide about an instance.
+/// The decisions about an instance that require checks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Decided {
-    /// Whether memory makes a stream wait for the very calls that used it.
+    /// Whether memory makes a stream wait only for the calls that used it.
     exact: bool,
     /// The group of each turn.
     groups: Vec<u32>,
@@ -116,7 +118,8 @@ impl<'a> Instance<'a> {
         if problems.is_empty() { Ok(()) } else { Err(rejected(self.plan, problems)) }
     }
 
-    /// Decides what shares a launch, and how closely streams wait for each other. The instance is right.
+    /// Decides which calls share a launch, and which waits streams need. The instance must be
+    /// correct.
     ///
     /// Where the plan is right without more, its streams wait for the very calls whose memory they touch, and not
     /// for all that was issued there. Puts may need more: only signals and such waits order them with the rest.

@@ -1,4 +1,4 @@
-//! What an executor runs: every rank's calls, in the order in which its host makes them.
+//! The input of an executor: every rank's calls, in the order in which its host makes them.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,38 +6,40 @@ use crate::ir::{CollectiveKind, CommunicatorId, Location, SignalId, StreamId};
 use crate::lower::Leg;
 use crate::verdict::Sizes;
 
-/// An instance of a plan, ready to run: the same units as the plan's, joined where nothing is lost.
+/// An instance of a plan, ready to run: the plan's units, joined where nothing is lost.
 ///
 /// # Runs
 ///
-/// A rank's host makes its calls in order, and never waits. Before a call, its stream waits for the events
-/// in [`waits`](Call::waits), which calls before it recorded in this run, and for those in
-/// [`carried`](Call::carried), which calls after it recorded in the run before. In CUDA both are one thing:
-/// `cuStreamWaitEvent` takes an event as it was recorded last, and does nothing before the first time. So
-/// runs follow one another without a barrier, and overlap as far as memory and `after` allow. The two copies
-/// of a buffer swap between runs, and [`Elements::next`] names the other one in either.
+/// A rank's host makes its calls in order, and never waits. Before a call, its stream waits for the
+/// events in [`waits`](Call::waits), which earlier calls of this run recorded, and for those in
+/// [`carried`](Call::carried), which later calls recorded in the previous run. In CUDA both are the
+/// same: `cuStreamWaitEvent` waits for the last record of an event, and does nothing before the
+/// first. So runs follow one another without a barrier, and overlap as far as memory and `after`
+/// allow. The two copies of a buffer swap between runs, and [`Elements::next`] refers to the other
+/// one in either.
 ///
-/// What NCCL orders itself has no events: operations of one communicator run in the order of the calls, on
-/// whatever stream. A captured plan carries nothing, as one graph launch follows another whole; whoever
-/// captures it forks all its streams from one and joins them again.
+/// NCCL's own order needs no events: operations of one communicator run in the order of the calls,
+/// on any streams. A captured plan carries nothing, since graph launches follow one another as a
+/// whole; the capture forks all its streams from one and joins them again.
 ///
-/// In serialized form, `carried`, `why_waits` and `why_kernels` may be missing: then they are empty.
+/// In serialized form, `carried`, `why_waits` and `why_kernels` may be missing, and are empty then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     /// The plan's name.
     pub plan: String,
-    /// The sizes that it is for.
+    /// Its sizes.
     pub sizes: Sizes,
     /// One for each rank.
     pub ranks: Vec<RankSchedule>,
-    /// What must run once before the first run, on all ranks, in this order: it is collective in secret.
+    /// Operations to run once before the first run, on all ranks, in this order, because their
+    /// first use is secretly collective.
     pub warm_ups: Vec<WarmUp>,
-    /// Why steps were joined, or not.
+    /// Why statements were joined, or not.
     pub reasons: Vec<Reason>,
     /// Why streams wait for each other.
     #[serde(default)]
     pub why_waits: Vec<WhyWait>,
-    /// Why operations are a kernel's, or NCCL's, where kernels were thought of.
+    /// Why operations use a kernel or NCCL, if kernels were considered.
     #[serde(default)]
     pub why_kernels: Vec<WhyKernel>,
 }
@@ -47,7 +49,7 @@ pub struct Schedule {
 pub struct RankSchedule {
     /// The calls.
     pub calls: Vec<Call>,
-    /// How many events it needs.
+    /// The number of events that it needs.
     pub events: u32,
 }
 
@@ -56,17 +58,17 @@ pub struct RankSchedule {
 pub struct Call {
     /// Its stream.
     pub stream: StreamId,
-    /// Events that the stream waits for first: recorded earlier in this run.
+    /// Events that the stream waits for first, recorded earlier in this run.
     pub waits: Vec<Event>,
-    /// Events of the run before that the stream waits for first: recorded by calls that stand later in this
+    /// Events of the previous run that the stream waits for first, recorded by later calls of this
     /// list. In the first run there is nothing to wait for.
     #[serde(default)]
     pub carried: Vec<Event>,
-    /// What runs.
+    /// The work.
     pub work: Work,
-    /// The event that is recorded after it, where somebody waits for it.
+    /// The event to record after it, if another call waits for it.
     pub records: Option<Event>,
-    /// The plan's statements that it comes from, by place.
+    /// The locations of the plan's statements that it comes from.
     pub from: Vec<Location>,
 }
 
@@ -75,39 +77,39 @@ pub struct Call {
 #[serde(transparent)]
 pub struct Event(pub u32);
 
-/// What a call does.
+/// The work of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A step of the user's.
+    /// The user's own work.
     Compute {
-        /// What it is called.
+        /// Its name.
         name: String,
-        /// The numbers that it gets.
+        /// Its numeric arguments.
         arguments: Vec<i64>,
-        /// What it reads.
+        /// The elements that it reads.
         reads: Vec<Elements>,
-        /// What it writes.
+        /// The elements that it writes.
         writes: Vec<Elements>,
-        /// How many parts each region has that the statement reads, and each that it writes: one, or the
-        /// length of an array whose buffers it takes all.
+        /// The number of parts of each region that the statement reads, then of each that it
+        /// writes: one, or the length of an array that it takes as a whole.
         #[serde(default)]
         regions: (Vec<u32>, Vec<u32>),
     },
     /// Operations that NCCL launches as one; one alone needs no group.
     Group(Vec<Operation>),
-    /// What one kernel of this library does, with all ranks of a communicator. Only [`Schedule::with_kernels`] makes
-    /// them.
+    /// One kernel of this library, with all ranks of a communicator. Only
+    /// [`Schedule::with_kernels`] makes these.
     Kernel {
         /// This rank's operations: collectives of one kind, or messages.
         operations: Vec<Operation>,
-        /// Of messages, how they meet; empty for collectives.
+        /// For messages, how they match; empty for collectives.
         legs: Vec<Leg>,
     },
 }
 
 impl Work {
-    /// Its operations; none of a compute step.
+    /// Its operations; empty for a compute step.
     pub fn operations(&self) -> &[Operation] {
         match self {
             Self::Group(operations) | Self::Kernel { operations, .. } => operations,
@@ -119,15 +121,15 @@ impl Work {
 /// Elements of one buffer of this rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Elements {
-    /// The buffer, by its place in the plan.
+    /// The buffer, by its index in the plan.
     pub buffer: u32,
-    /// Which one of an array; 0 for a single buffer.
+    /// The index in an array; 0 for a single buffer.
     pub index: u32,
-    /// The other one of two copies.
+    /// Whether it is the other one of two copies.
     pub next: bool,
     /// The first element.
     pub start: u64,
-    /// Before which it ends.
+    /// The end, excluded.
     pub end: u64,
 }
 
@@ -137,7 +139,7 @@ impl Elements {
         self.end.saturating_sub(self.start)
     }
 
-    /// The memory that they are of: a buffer, a place in an array, a copy.
+    /// The memory of these elements: buffer, index in an array, copy.
     pub(crate) fn object(&self) -> (u32, u32, bool) {
         (self.buffer, self.index, self.next)
     }
@@ -147,70 +149,70 @@ impl Elements {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// A collective. `in_place` says that it runs where `send` and `recv` overlap as NCCL wants it.
+    /// A collective. `in_place` says whether `send` and `recv` overlap as NCCL requires for that.
     Collective {
-        /// Which one; its root, if it has one, is a rank of the communicator.
+        /// The collective; its root, if it has one, is a rank of the communicator.
         kind: CollectiveKind<u32>,
-        /// Among whom.
+        /// The communicator.
         among: CommunicatorId,
-        /// What it sends; nothing on a rank that only receives.
+        /// The elements to send; none on a rank that only receives.
         send: Option<Elements>,
-        /// Where it receives; nothing on a rank that only sends.
+        /// The destination; none on a rank that only sends.
         recv: Option<Elements>,
         /// Whether it runs in place.
         in_place: bool,
     },
     /// Sends to a rank of the plan.
     Send {
-        /// What.
+        /// The elements.
         from: Elements,
-        /// To whom.
+        /// The receiver.
         peer: u32,
-        /// Through which communicator.
+        /// The communicator.
         among: CommunicatorId,
     },
     /// Receives from a rank of the plan.
     Receive {
-        /// Where it goes.
+        /// The destination.
         to: Elements,
-        /// From whom.
+        /// The sender.
         peer: u32,
-        /// Through which communicator.
+        /// The communicator.
         among: CommunicatorId,
     },
     /// Writes into the window of a rank of the plan.
     Put {
-        /// What.
+        /// The elements.
         from: Elements,
-        /// Whose window.
+        /// The rank whose window is written.
         peer: u32,
-        /// Where in it.
+        /// The destination in the window.
         to: Elements,
-        /// The signal that it raises.
+        /// The signal to raise.
         signal: Option<SignalId>,
-        /// Through which communicator.
+        /// The communicator.
         among: CommunicatorId,
     },
     /// Raises a signal at a rank of the plan.
     Signal {
-        /// Which.
+        /// The signal.
         signal: SignalId,
-        /// At whom.
+        /// The receiver.
         peer: u32,
-        /// Through which communicator.
+        /// The communicator.
         among: CommunicatorId,
     },
     /// Waits for signals of ranks of the plan.
     Wait {
-        /// Which, from whom, how often.
+        /// The signals, their senders and how often each is raised.
         signals: Vec<(SignalId, u32, u32)>,
-        /// Through which communicator.
+        /// The communicator.
         among: CommunicatorId,
     },
 }
 
 impl Operation {
-    /// The communicator that it goes through.
+    /// The communicator of the operation.
     pub fn among(&self) -> CommunicatorId {
         match self {
             Self::Collective { among, .. }
@@ -223,7 +225,7 @@ impl Operation {
     }
 }
 
-/// What every rank must do once before the first run, in the same order.
+/// An operation that every rank must do once before the first run, in the same order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WarmUp {
@@ -231,7 +233,7 @@ pub enum WarmUp {
     OneSided(CommunicatorId),
     /// The first messages between two ranks connect them: pairs of ranks of the plan.
     Connections {
-        /// Through which communicator.
+        /// The communicator.
         among: CommunicatorId,
         /// The pairs, each once, the smaller rank first.
         pairs: Vec<(u32, u32)>,
@@ -258,19 +260,19 @@ pub struct Reason {
 pub struct WhyWait {
     /// The call that waits.
     pub waiter: Location,
-    /// The call whose event it waits for.
+    /// The call that records the event.
     pub recorder: Location,
     /// The stream that waits.
     pub stream: StreamId,
     /// The stream that it waits for.
     pub other: StreamId,
-    /// Whether the event is the run before's.
+    /// Whether the event belongs to the previous run.
     pub carried: bool,
     /// Why, in one sentence.
     pub why: String,
 }
 
-/// Why operations are a kernel's of this library, or NCCL's.
+/// Why operations use a kernel of this library, or NCCL.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WhyKernel {
     /// The first of them.

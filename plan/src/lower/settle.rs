@@ -1,4 +1,4 @@
-//! Groups that the whole plan bears: joined, checked like any plan, and taken apart where that fails.
+//! Joins groups, checks the whole like any plan, and splits groups for which that fails.
 
 use std::collections::HashSet;
 
@@ -51,13 +51,13 @@ pub(super) fn settle(
     Ok((groups.of, reasons))
 }
 
-/// Every place that the problems are about.
+/// All locations in the problems.
 fn named(problems: &[Problem]) -> HashSet<Location> {
     let lines = problems.iter().flat_map(|problem| problem.story.iter().map(|line| line.at));
     problems.iter().map(|problem| problem.at).chain(lines).collect()
 }
 
-/// Takes the groups apart that have a statement at such a place. Whether there was one.
+/// Splits groups with a statement at such a location. Returns whether there was one.
 fn take_apart(
     program: &Program,
     turns: &Turns,

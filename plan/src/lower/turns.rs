@@ -1,11 +1,13 @@
-//! Which units of all ranks are one running of one statement, and whether it can share a group at all.
+//! Turns: the units of all ranks from one execution of a statement, and whether they can share a
+//! group at all.
 
 use std::ops::Range;
 
 use crate::check::Links;
 use crate::program::{NONE, Op, OpKind, Program};
 
-/// The units of a program by turn. A turn is a statement, run once by all ranks that take part.
+/// The units of a program by turn. A turn is a statement, executed once by all ranks that take
+/// part.
 pub(super) struct Turns {
     /// The units, turn by turn, by rank within a turn.
     units: Vec<u32>,
@@ -13,26 +15,26 @@ pub(super) struct Turns {
     kinds: Vec<Kind>,
 }
 
-/// What a turn is to its neighbours.
+/// How a turn relates to its neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A compute step.
     Compute,
-    /// Communication that may share a group with its like.
+    /// Communication that can share a group with its own class.
     Like(Class, u16),
-    /// Communication that shares its group with nothing.
+    /// Communication that cannot share a group.
     Alone(&'static str),
 }
 
-/// What shares a group with its like alone. NCCL launches a group class by class, so a group of several
-/// classes would turn their order round.
+/// Operations that can share a group. NCCL launches a group class by class, so several classes in
+/// one group would be reordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     /// Sends and receives.
     Messages,
-    /// Collectives that are kernels of their own.
+    /// Collectives with kernels of their own.
     Collectives,
-    /// Collectives of which NCCL makes messages.
+    /// Collectives that NCCL implements as messages.
     MessageCollectives,
     /// Puts and signals.
     OneSided,
@@ -115,7 +117,7 @@ impl Turns {
 pub(super) const ON_WINDOWS: &str = "collectives on windows run as symmetric kernels, which NCCL does not fuse: 64 of them take longer in one \
      group than 64 on plain buffers do (85.9 us, not 32.6 us)";
 
-/// Which class an operation has, or why it has none.
+/// The class of an operation, or why it has none.
 fn class(program: &Program, op: &Op) -> Result<Class, &'static str> {
     match op.kind {
         OpKind::Send | OpKind::Receive => Ok(Class::Messages),
@@ -139,7 +141,7 @@ fn class(program: &Program, op: &Op) -> Result<Class, &'static str> {
     }
 }
 
-/// Which units have a collective that other members run in another turn.
+/// The units with a collective that other members run in another turn.
 fn scattered(program: &Program, links: &Links) -> Vec<bool> {
     let mut scattered = vec![false; program.units.len()];
     let turn = |unit: u32| program.units[unit as usize].turn;

@@ -1,16 +1,16 @@
-//! What the operations of a group touch.
+//! The memory that a group's operations touch.
 
 use std::collections::HashMap;
 
 use crate::check::Ranges;
 use crate::program::{Op, OpKind};
 
-/// What a group touches: of each rank and object, the elements that are read and written.
+/// For each rank and object, the elements that a group reads and writes.
 #[derive(Default)]
 pub(super) struct Uses(HashMap<(u32, u32), (Ranges, Ranges)>);
 
 impl Uses {
-    /// Adds what these operations touch on their own rank.
+    /// Adds the memory of these operations on their own rank.
     pub(super) fn add(&mut self, rank: u32, ops: &[Op]) {
         for op in ops {
             if !op.source.is_empty() {
@@ -24,8 +24,8 @@ impl Uses {
         }
     }
 
-    /// An object that one of these operations and something before touch at the same place, one of them
-    /// writing.
+    /// An object with elements that both these operations and earlier ones touch, at least one of
+    /// them writing.
     pub(super) fn clash(&self, rank: u32, ops: &[Op]) -> Option<u32> {
         for op in ops {
             let (source, target) = (op.source, op.target);

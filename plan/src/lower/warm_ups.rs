@@ -1,4 +1,4 @@
-//! What is collective in secret: first connections, and what the first one-sided operation sets up.
+//! Secretly collective set-up: first connections, and the first one-sided operation.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,8 @@ use super::schedule::WarmUp;
 use crate::ir::CommunicatorId;
 use crate::program::{OpKind, Program};
 
-/// What all ranks do before the first run: communicator by communicator, in the order of the plan.
+/// The operations of all ranks before the first run: communicator by communicator, in the order of
+/// the plan.
 pub(super) fn warm_ups(program: &Program) -> Vec<WarmUp> {
     let count = program.communicators;
     let (mut collectives, mut one_sided) = (vec![false; count], vec![false; count]);

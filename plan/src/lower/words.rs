@@ -1,4 +1,4 @@
-//! What statements are called in a reason.
+//! Names of statements in reasons.
 
 use crate::ir::{Compute, Plan, Step, StepKind};
 use crate::program::{OpKind, Program};
@@ -19,7 +19,7 @@ impl<'a> Words<'a> {
         Self { plan, computes }
     }
 
-    /// A unit: its name or what it does, and its line.
+    /// A unit: its name or its operation, and its line.
     pub(super) fn unit(&self, program: &Program, unit: u32) -> String {
         let of = &program.units[unit as usize];
         let line = program.at(unit as usize).line;

@@ -1,24 +1,24 @@
-//! A picture that is being drawn, in whole pixels.
+//! A picture in progress, in whole pixels.
 
 use std::fmt::Write;
 
 use crate::draw::width::columns;
 
-/// A column of text. Of monospace fonts, the widest have 0.62 of the font's size.
+/// The width of a column of text. The widest monospace fonts take 0.62 of the font's size.
 pub(super) const CHAR: usize = 8;
-/// From one line of text to the next.
+/// The distance between lines of text.
 pub(super) const LINE: usize = 17;
-/// From the top of a line to where its letters stand.
+/// The distance from the top of a line to its baseline.
 const BASE: usize = 13;
 
-/// Text on the background, and where it matters less.
+/// Text on the background, and less important text.
 pub(super) const INK: &str = "#1f2328";
 pub(super) const FAINT: &str = "#59636e";
-/// What is wrong.
+/// Errors.
 pub(super) const ALARM: &str = "#cf222e";
 /// The background.
 pub(super) const PAPER: &str = "#ffffff";
-/// Lines that part.
+/// Separators.
 pub(super) const RULE: &str = "#d1d9e0";
 
 /// The elements so far.
@@ -56,7 +56,7 @@ impl Canvas {
         );
     }
 
-    /// A line of text whose top left corner is there.
+    /// A line of text with its top left corner at this point.
     pub(super) fn text(&mut self, x: usize, y: usize, text: &str, ink: &str) {
         self.styled(x, y, text, ink, "");
     }
@@ -70,7 +70,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<text x="{x}" y="{y}" fill="{ink}"{style}>{text}</text>"#);
     }
 
-    /// A line through these points. `halo` parts it from what it crosses.
+    /// A line through these points. `halo` separates it from lines that it crosses.
     pub(super) fn path(&mut self, points: &[(usize, usize)], ink: &str, style: &str, halo: bool) {
         let mut d = String::new();
         for (nth, (x, y)) in points.iter().enumerate() {
@@ -85,7 +85,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<path d="{d}" fill="none" stroke="{ink}"{style}/>"#);
     }
 
-    /// The head of an arrow whose point is there.
+    /// An arrowhead with its point here.
     pub(super) fn head(&mut self, (x, y): (usize, usize), towards: Towards, ink: &str) {
         let (x, y) = (x as i64, y as i64);
         let (a, b) = match towards {
@@ -104,7 +104,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<circle cx="{x}" cy="{y}" r="3" fill="{ink}"/>"#);
     }
 
-    /// What follows, until [`close`](Self::close), is explained by this text.
+    /// Gives the elements up to [`close`](Self::close) this tooltip.
     pub(super) fn open(&mut self, tip: &str) {
         let _ = writeln!(self.body, "<g><title>{}</title>", escape(tip));
     }
@@ -126,7 +126,7 @@ impl Canvas {
     }
 }
 
-/// Where an arrow points.
+/// The direction of an arrow.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Towards {
     Left,
@@ -134,12 +134,12 @@ pub(super) enum Towards {
     Down,
 }
 
-/// How wide a text is.
+/// The width of a text.
 pub(super) fn measure(text: &str) -> usize {
     columns(text) * CHAR
 }
 
-/// Text as XML takes it, without what XML cannot hold.
+/// Escapes text for XML, and drops characters that XML cannot contain.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {

@@ -1,4 +1,4 @@
-//! Where lanes and steps lie: as wide and as high as their text asks.
+//! The geometry of lanes and steps, sized by their text.
 
 use std::collections::HashMap;
 
@@ -8,30 +8,30 @@ use crate::draw::timeline::Timeline;
 use crate::draw::width::{columns, fit};
 use crate::ir::StreamId;
 
-/// Ranks with lanes of their own.
+/// The most ranks with lanes of their own.
 const RANKS: usize = 16;
-/// Steps that are drawn.
+/// The most steps to draw.
 const STEPS: usize = 64;
-/// Lines of a bar.
+/// The most lines of a bar.
 const LINES: usize = 6;
-/// Columns of a line of a bar, and of a stream's name.
+/// The most columns of a bar's line, and of a stream's name.
 const LABEL: usize = 44;
 const STREAM: usize = 20;
-/// Around text in a bar.
+/// Padding around text in a bar.
 const PAD: usize = 6;
-/// From one track of wires to the next, in a channel and in a gutter.
+/// The distance between tracks of wires, in a channel and in a gutter.
 const CHANNEL: usize = 6;
 const GUTTER: usize = 8;
-/// Room for the head of an arrow at either side of a gutter.
+/// Room for an arrowhead at either side of a gutter.
 const HEAD: usize = 13;
 
 /// A lane: a stream of a rank.
 pub(super) struct Lane {
     pub(super) rank: u32,
     pub(super) stream: Option<StreamId>,
-    /// Lines of its highest bar.
+    /// The number of lines of its highest bar.
     lines: usize,
-    /// Tracks above its bars.
+    /// The number of tracks above its bars.
     pub(super) tracks: usize,
     pub(super) y: usize,
 }
@@ -40,16 +40,16 @@ pub(super) struct Lane {
 pub(super) struct Grid {
     pub(super) lanes: Vec<Lane>,
     of: HashMap<(u32, StreamId), usize>,
-    /// Per call, what stands in its bar.
+    /// For each call, the text of its bar.
     pub(super) labels: Vec<Vec<String>>,
     pub(super) ranks: usize,
     pub(super) steps: usize,
-    /// Per step, the width of its bars, and where they begin.
+    /// For each step, the width of its bars, and their left edge.
     widths: Vec<usize>,
     lefts: Vec<usize>,
-    /// Where the lanes' names end.
+    /// The right edge of the lanes' names.
     pub(super) left: usize,
-    /// Where the lane of the ranks that are left out begins.
+    /// The top of the lane for the ranks that are left out.
     pub(super) rest: usize,
 }
 
@@ -102,7 +102,7 @@ impl Grid {
         self.of.get(&(bar.rank, bar.stream)).copied()
     }
 
-    /// What a lane is called beside its rank; nothing where there is one stream alone.
+    /// A lane's name beside its rank; empty if there is only one stream.
     pub(super) fn lane_name(&self, timeline: &Timeline<'_>, lane: &Lane) -> String {
         match lane.stream {
             Some(stream) if timeline.streams.len() > 1 => {
@@ -112,12 +112,12 @@ impl Grid {
         }
     }
 
-    /// The line of a bar that stands for a line of its call.
+    /// The line of a bar that shows a line of its call.
     pub(super) fn shown(&self, call: u32, line: usize) -> usize {
         line.min(self.labels[call as usize].len().saturating_sub(1))
     }
 
-    /// Places the lanes below each other, once their channels are known. Gives where they end.
+    /// Places the lanes below each other, once their channels are known. Returns their bottom.
     pub(super) fn place_lanes(&mut self, top: usize, more: bool) -> usize {
         let mut y = top;
         for lane in &mut self.lanes {
@@ -128,7 +128,8 @@ impl Grid {
         if more { y + LINE + 18 } else { y }
     }
 
-    /// Places the steps beside each other, once the tracks of the gutters are known. Gives where they end.
+    /// Places the steps beside each other, once the tracks of the gutters are known. Returns their
+    /// right edge.
     pub(super) fn place_steps(&mut self, tracks: &[usize]) -> usize {
         let mut x = self.left;
         for ((left, width), tracks) in self.lefts.iter_mut().zip(&self.widths).zip(tracks) {
@@ -138,7 +139,7 @@ impl Grid {
         x
     }
 
-    /// Where the bars of a step begin and end.
+    /// The left and right edges of the bars of a step.
     pub(super) fn begins(&self, step: usize) -> usize {
         self.lefts[step]
     }
@@ -157,14 +158,14 @@ impl Grid {
         self.lanes[lane].y + 6 + track * CHANNEL
     }
 
-    /// The bar of a call from one step to another, both drawn.
+    /// The bar of a call between two steps that are both drawn.
     pub(super) fn bar(&self, lane: usize, call: u32, from: usize, to: usize) -> Area {
         let (x, y) = (self.begins(from), self.top(lane));
         let height = self.labels[call as usize].len() * LINE + 2 * PAD;
         Area { x, y, width: self.ends(to) - x, height }
     }
 
-    /// Where a lane's bars begin.
+    /// The top of a lane's bars.
     fn top(&self, lane: usize) -> usize {
         self.lanes[lane].y + self.lanes[lane].above()
     }
@@ -174,12 +175,12 @@ impl Grid {
         self.top(lane) + PAD + line * LINE + LINE / 2
     }
 
-    /// Where the first line of a bar's text begins.
+    /// The top of the first line of a bar's text.
     pub(super) fn text(&self, lane: usize, step: usize) -> (usize, usize) {
         (self.begins(step) + PAD, self.top(lane) + PAD)
     }
 
-    /// Where an event reaches a bar, and where it leaves it: beside no line of its text.
+    /// The heights at which an event enters and leaves a bar, clear of its text.
     pub(super) fn enters(&self, lane: usize) -> usize {
         self.top(lane) + 4
     }
@@ -190,13 +191,13 @@ impl Grid {
 }
 
 impl Lane {
-    /// The channel above its bars.
+    /// The height of the channel above its bars.
     fn above(&self) -> usize {
         8 + self.tracks * CHANNEL
     }
 }
 
-/// What stands for the ranks that are left out.
+/// The label for the ranks that are left out.
 pub(super) fn rest(ranks: usize) -> String {
     format!("… {ranks} more ranks")
 }

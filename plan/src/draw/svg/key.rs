@@ -1,10 +1,10 @@
-//! What the colours and the lines mean.
+//! The legend: meanings of colours and lines.
 
 use super::canvas::{Area, CHAR, Canvas, FAINT, LINE, Towards, measure};
 use super::wires::WireKind;
 use crate::draw::timeline::{ArrowKind, BarKind};
 
-/// The colours of a bar: inside, and its edge.
+/// The fill and edge colours of a bar.
 pub(super) fn colours(kind: BarKind) -> (&'static str, &'static str) {
     match kind {
         BarKind::Compute => ("#fff3c4", "#bf8700"),
@@ -15,7 +15,7 @@ pub(super) fn colours(kind: BarKind) -> (&'static str, &'static str) {
     }
 }
 
-/// The colour of a wire, and how its line is drawn.
+/// The colour and the dash pattern of a wire.
 pub(super) fn line(kind: WireKind) -> (&'static str, &'static str) {
     match kind {
         WireKind::Arrow(ArrowKind::Message) => ("#0969da", r#" stroke-width="1.5""#),
@@ -25,10 +25,10 @@ pub(super) fn line(kind: WireKind) -> (&'static str, &'static str) {
     }
 }
 
-/// Inside and edge of the part of a bar that waits.
+/// The fill and edge colours of the waiting part of a bar.
 pub(super) const WAITING: (&str, &str) = ("#ffffff", "#9aa4ae");
 
-/// Something to be explained.
+/// An entry of the legend.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Entry {
     Bar(BarKind),
@@ -53,7 +53,7 @@ impl Entry {
     }
 }
 
-/// Draws the entries in lines of that width. Gives where they end.
+/// Draws the entries in lines of that width. Returns their bottom.
 pub(super) fn draw(
     canvas: &mut Canvas,
     entries: &[Entry],

@@ -1,4 +1,4 @@
-//! Pictures as SVG: one file that needs nothing else.
+//! Pictures as self-contained SVG files.
 
 mod canvas;
 mod grid;

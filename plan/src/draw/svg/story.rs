@@ -1,4 +1,4 @@
-//! A problem: ranks as columns, the story from top to bottom, and arrows that show who waits for whom.
+//! A problem: ranks as columns, the story from top to bottom, and arrows for waits.
 
 use super::canvas::{ALARM, Area, CHAR, Canvas, FAINT, INK, LINE, PAPER, RULE, Towards, measure};
 use crate::draw::story::{Arrow, ArrowKind, Story};
@@ -6,9 +6,9 @@ use crate::draw::width::{columns, wrap};
 use crate::verdict::Line;
 
 const MARGIN: usize = 14;
-/// Around a box's text.
+/// Padding around a box's text.
 const PAD: usize = 8;
-/// Between two columns, and between two boxes: room for an arrow and its words.
+/// The gaps between columns and between boxes: room for an arrow and its words.
 const BETWEEN: usize = 36;
 const DOWN: usize = 44;
 /// Columns of a box's text, for few ranks and for many.
@@ -19,7 +19,7 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
     let ranks = story.ranks.len().max(1);
     let text = if ranks > 4 { NARROW } else { WIDE };
     let column = text * CHAR + 2 * PAD;
-    // On either side, room for what leads back: a way and its words.
+    // Room on either side for the arrow that leads back, and its words.
     let side = if story.circle { measure(ArrowKind::WaitsFor.text()) + 36 } else { 0 };
     let right = MARGIN + ranks * column + (ranks - 1) * BETWEEN;
     let width = (right + side + MARGIN).max(520);
@@ -79,7 +79,8 @@ pub(crate) fn draw(story: &Story<'_>) -> String {
     canvas.finish(&story.title(), width, y + MARGIN)
 }
 
-/// The boxes with their text, below each other in the order of the story: where a line stands, and what it says.
+/// The boxes with their text, below each other in the order of the story: the location of a line,
+/// and its text.
 fn boxes(
     story: &Story<'_>,
     mut y: usize,
@@ -115,7 +116,7 @@ fn lifelines(
     }
 }
 
-/// From each box to the rank that it is about, too.
+/// Also from each box to the rank that it is about.
 fn about(canvas: &mut Canvas, story: &Story<'_>, boxes: &[Area], middle: &dyn Fn(usize) -> usize) {
     for (area, line) in boxes.iter().zip(&story.lines) {
         let other = story.ranks.iter().position(|rank| Some(*rank) == line.other);
@@ -130,7 +131,7 @@ fn about(canvas: &mut Canvas, story: &Story<'_>, boxes: &[Area], middle: &dyn Fn
     }
 }
 
-/// From a box to the next one below, with words beside the way.
+/// From a box to the next one below, with words beside the line.
 fn down(canvas: &mut Canvas, arrow: Arrow, from: Area, to: Area) {
     let middle = |area: Area| area.x + area.width / 2;
     let (start, end) = (from.y + from.height, to.y);
@@ -148,7 +149,7 @@ fn down(canvas: &mut Canvas, arrow: Arrow, from: Area, to: Area) {
         canvas.text(a + CHAR, turn - LINE / 2, words, ink);
     } else {
         canvas.path(&[(a, start), (a, turn), (b, turn), (b, end - 5)], ink, style, false);
-        // Above the level part, at its middle.
+        // Above the horizontal part, at its middle.
         let (width, y) = (measure(words), turn - LINE - 2);
         let x = (a + b) / 2 - width / 2;
         canvas.fill(Area { x: x - 2, y, width: width + 4, height: LINE }, 0, PAPER);
@@ -162,7 +163,7 @@ fn down(canvas: &mut Canvas, arrow: Arrow, from: Area, to: Area) {
     }
 }
 
-/// From the last box back to the first, around all others: the circle closes.
+/// From the last box back to the first, around all others, which closes the cycle.
 fn back(canvas: &mut Canvas, arrow: Arrow, from: Area, to: Area, x: usize) {
     let (start, end) = (from.y + from.height / 2, to.y + to.height / 2);
     let points = [(from.x + from.width, start), (x, start), (x, end), (to.x + to.width + 5, end)];

@@ -8,17 +8,17 @@ use crate::draw::names::Detail;
 use crate::draw::timeline::{BarKind, Timeline};
 use crate::draw::width::{fit, wrap};
 
-/// Around the picture.
+/// The margin of the picture.
 const MARGIN: usize = 12;
-/// The narrowest picture.
+/// The minimal width.
 const NARROW: usize = 480;
 
 pub(crate) fn draw(timeline: &Timeline<'_>) -> String {
     let mut grid = Grid::new(timeline);
     let mut wires = wires::collect(timeline, &grid);
     wires::channels(&mut wires, &mut grid);
-    // Tracks depend on heights, and heights on the title, whose lines depend on the width: a picture as wide
-    // as without tracks is wide enough for the title.
+    // Tracks depend on heights, and heights on the title, whose lines depend on the width. The
+    // width without tracks is enough for the title.
     let more_ranks = timeline.ranks() - grid.ranks;
     let more_steps = timeline.steps - grid.steps;
     grid.place_lanes(0, more_ranks > 0);
@@ -96,7 +96,7 @@ fn names(canvas: &mut Canvas, timeline: &Timeline<'_>, grid: &Grid, right: usize
     }
 }
 
-/// A call: what waits first, what it does in the last of its steps.
+/// A call: the waiting part first, the active part in the last of its steps.
 fn bar(canvas: &mut Canvas, timeline: &Timeline<'_>, grid: &Grid, call: u32, end: usize) {
     let Some(lane) = grid.lane(timeline, call) else { return };
     let bar = &timeline.bars[call as usize];
@@ -108,7 +108,7 @@ fn bar(canvas: &mut Canvas, timeline: &Timeline<'_>, grid: &Grid, call: u32, end
     if bar.start < bar.active {
         let last = bar.active.min(grid.steps) - 1;
         let mut area = grid.bar(lane, call, bar.start, last);
-        // Up to the part that is not waiting, or to the end of what is drawn.
+        // Up to the active part, or to the end of the drawn steps.
         let to = if bar.active < grid.steps { grid.begins(bar.active) } else { end };
         area.width = to - area.x;
         canvas.boxed(area, WAITING.0, WAITING.1, true);
@@ -132,7 +132,7 @@ fn bar(canvas: &mut Canvas, timeline: &Timeline<'_>, grid: &Grid, call: u32, end
     canvas.close();
 }
 
-/// All of a call's text, and where it is written.
+/// All of a call's text, and its location.
 fn tip(timeline: &Timeline<'_>, call: &crate::lower::Call) -> String {
     const MOST: usize = 64;
     let mut lines = timeline.names.call(call, Detail::Full);
@@ -179,14 +179,14 @@ fn draw_wire(canvas: &mut Canvas, grid: &Grid, wire: &Wire) {
         points.extend([(track, channel), (last, channel)]);
     }
     points.push((last, to));
-    // The line ends within the head, which would be blunt otherwise.
+    // The line ends inside the arrowhead, which would be blunt otherwise.
     let short = if towards == Towards::Left { end.0 + 5 } else { end.0 - 5 };
     points.push((short, to));
     canvas.path(&points, ink, style, true);
     canvas.head(end, towards, ink);
 }
 
-/// What occurs in the picture.
+/// The kinds that occur in the picture.
 fn entries(timeline: &Timeline<'_>, grid: &Grid, wires: &[Wire]) -> Vec<Entry> {
     let drawn = |call: usize| {
         let bar = &timeline.bars[call];

@@ -1,17 +1,18 @@
-//! Ways for arrows: between the bars of a lane and the next, and in the gutters between steps, where no text
-//! is.
+//! Routes of arrows: between the bars of neighbouring lanes, and in the gutters between steps,
+//! where there is no text.
 
 use super::grid::Grid;
 use crate::draw::timeline::{ArrowKind, Timeline};
 
-/// An arrow, or a collective, with its ways.
+/// An arrow, or a collective, with its route.
 pub(super) struct Wire {
     pub(super) kind: WireKind,
-    /// Ends at the right side of bars, in the gutter after this step.
+    /// It ends at the right side of bars, in the gutter after this step.
     pub(super) gutter: usize,
     pub(super) from: Vec<End>,
     pub(super) to: Vec<End>,
-    /// Where it goes on to the left side of a bar at a later step: that step, and the lane.
+    /// For a wire that continues to the left side of a bar at a later step: that step, and the
+    /// lane.
     pub(super) later: Option<(usize, usize)>,
     /// Its tracks: in its gutter, in the channel, in the last gutter.
     pub(super) track: usize,
@@ -25,7 +26,7 @@ pub(super) enum WireKind {
     Collective,
 }
 
-/// A height at which a wire ends.
+/// The height of a wire's end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum End {
     /// A line of a bar: lane, line.
@@ -49,10 +50,10 @@ impl End {
     }
 }
 
-/// Between two wires on one track of a gutter, lest they look like one.
+/// The gap between two wires on one track of a gutter, so that they do not look like one.
 const APART: usize = 8;
 
-/// All wires between what is drawn.
+/// All wires between drawn bars.
 pub(super) fn collect(timeline: &Timeline<'_>, grid: &Grid) -> Vec<Wire> {
     let mut wires = Vec::new();
     let end = |(call, line): (u32, usize)| {
@@ -123,8 +124,8 @@ impl Wire {
         Self { kind, gutter, from, to, later, track: 0, channel: 0, last: 0 }
     }
 
-    /// The heights at which it begins, and at which it ends. What goes on to the next step leaves a line a
-    /// little lower than it enters one, so that two wires do not look like one.
+    /// The heights at which it begins and ends. A wire to the next step leaves a line slightly
+    /// lower than one enters it, so that two wires do not look like one.
     pub(super) fn heights(&self, grid: &Grid) -> (Vec<usize>, Option<usize>) {
         let apart = |end: &End| match end {
             End::Line(..) if self.kind == WireKind::Arrow(ArrowKind::Signal) => 4,
@@ -141,7 +142,7 @@ impl Wire {
     }
 }
 
-/// Gives long wires their tracks above the lanes where they end.
+/// Assigns long wires tracks above the lanes in which they end.
 pub(super) fn channels(wires: &mut [Wire], grid: &mut Grid) {
     for lane in 0..grid.lanes.len() {
         let mine = |wire: &Wire| wire.is_long() && wire.later.is_some_and(|(_, to)| to == lane);
@@ -153,7 +154,7 @@ pub(super) fn channels(wires: &mut [Wire], grid: &mut Grid) {
     }
 }
 
-/// Gives all wires their tracks in gutters. Gives how many each gutter has.
+/// Assigns all wires tracks in gutters. Returns the number of tracks of each gutter.
 pub(super) fn gutters(wires: &mut [Wire], grid: &Grid) -> Vec<usize> {
     let mut asked: Vec<Vec<(usize, usize, usize)>> = vec![Vec::new(); grid.steps];
     for (at, wire) in wires.iter().enumerate() {
@@ -188,7 +189,8 @@ pub(super) fn gutters(wires: &mut [Wire], grid: &Grid) -> Vec<usize> {
     asked.into_iter().map(give).collect()
 }
 
-/// Gives each interval the first track where it comes near no other, short ones first. Gives how many there are.
+/// Assigns each interval the first track on which it is not close to another, short ones first.
+/// Returns the number of tracks.
 fn assign(
     mut asked: Vec<(usize, usize, usize)>,
     apart: usize,

@@ -1,4 +1,4 @@
-//! A schedule with its kernels.
+//! Puts kernels into a schedule.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use crate::lower::turns::ON_WINDOWS;
 use crate::lower::{Call, Event, Operation, RankSchedule, Reason, Schedule, Work};
 
 impl Schedule {
-    /// The chosen ones in the place of their calls.
+    /// Replaces calls by the chosen kernels.
     pub(super) fn apply(mut self, all: &[(Among, Stretch)]) -> Self {
         for (among, one) in all {
             // Rows of a mesh do the same, as do the turns of a loop.
@@ -34,7 +34,7 @@ impl Schedule {
 
 impl RankSchedule {
     fn apply(&mut self, chosen: &[(usize, &Stretch)]) {
-        // Calls that are not there any more, and events that another one stands for.
+        // Removes replaced calls, and renumbers events.
         let (mut gone, mut same) = (HashSet::<usize>::new(), HashMap::new());
         let mut made = BTreeMap::new();
         for (member, stretch) in chosen {
@@ -65,8 +65,8 @@ impl RankSchedule {
 }
 
 impl Stretch {
-    /// The kernels of a rank in the place of its calls: the first waits for what the first call waited for, the last
-    /// is what is waited for.
+    /// The kernels that replace a rank's calls: the first waits for whatever the first call waited
+    /// for, and others wait for the last.
     fn kernels(&self, member: usize, calls: &[&Call]) -> Vec<Call> {
         let operations = calls.iter().flat_map(|call| call.work.operations());
         let operations: Vec<&Operation> = operations.collect();
@@ -104,7 +104,8 @@ impl Stretch {
     }
 }
 
-/// Statements that NCCL does not fuse, and that share a kernel now, or do not for another reason.
+/// Reports statements that NCCL does not fuse: they share a kernel now, or do not for another
+/// reason.
 fn reasons(schedule: &Schedule, all: &[(Among, Stretch)]) -> Vec<Reason> {
     let mut now: HashMap<(Option<Location>, Option<Location>), Vec<Option<&str>>> = HashMap::new();
     let mut tell = |rank: u32, (first, second): (usize, usize), apart: Option<&'static str>| {

@@ -1,5 +1,6 @@
-//! Which calls can be one kernel that are no group of NCCL's: the rules of [`greedy`](super::super::greedy), of a
-//! schedule. Windows stand alone there, because NCCL does not fuse its kernels for them; ours do not care.
+//! Decides which calls can share one kernel although NCCL cannot group them: the rules of
+//! [`greedy`](super::super::greedy), applied to a schedule. There, collectives on windows stand
+//! alone, because NCCL does not fuse their kernels; ours have no such limit.
 
 use std::collections::HashMap;
 
@@ -8,10 +9,10 @@ use super::stretch::Stretch;
 use crate::check::Ranges;
 use crate::lower::{Call, Elements, Event, Operation, Schedule};
 
-/// A kernel of ours may come from so many operations, as a group of NCCL's may.
+/// The most operations behind one kernel, as in a group of NCCL's.
 const MOST: usize = 2048;
 
-/// What calls of a rank read and write, by buffer, place in an array, and copy.
+/// The memory that a rank's calls read and write, by buffer, index in an array, and copy.
 #[derive(Default)]
 pub(super) struct Touched {
     all: HashMap<(u32, u32, bool), (Ranges, Ranges)>,
@@ -41,7 +42,7 @@ impl Touched {
         more.parts.iter().for_each(|(part, write)| self.add(part, *write));
     }
 
-    /// Whether both touch the same elements, and one of them writes.
+    /// Whether both touch the same elements, at least one of them writing.
     fn clashes(&self, other: &Self) -> bool {
         other.parts.iter().any(|(part, write)| {
             self.all.get(&part.object()).is_some_and(|(reads, writes)| {
@@ -53,7 +54,7 @@ impl Touched {
 }
 
 impl Stretch {
-    /// Whether `next` could be part of it, on every rank; if not, why.
+    /// Whether `next` could join on every rank; if not, why.
     pub(super) fn fits(
         &self,
         schedule: &Schedule,

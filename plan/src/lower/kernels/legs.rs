@@ -1,4 +1,4 @@
-//! How the messages of several ranks are one kernel's.
+//! Arranges the messages of several ranks as one kernel's.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,20 +7,20 @@ use crate::draw::Links;
 use crate::ir::{ElementType, Plan};
 use crate::lower::{Elements, Operation};
 
-/// One message to and one from each rank at most, all of one length. A kernel has the same legs on all ranks, in
-/// one order: who sends something to a rank in a leg is whom that rank receives from in it.
+/// At most one message to and one from each rank, all of one length. A kernel has the same legs on
+/// all ranks, in one order: a rank that is sent something in a leg receives it in that leg.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
     /// Elements of each message.
     pub len: u64,
-    /// Which of the kernel's operations sends, on a rank that sends something.
+    /// The operation of the kernel that sends, on a rank that sends something.
     pub send: Option<u32>,
-    /// Which of them receives.
+    /// The operation that receives.
     pub receive: Option<u32>,
 }
 
-/// Of each rank, the legs of its call; none if the messages of these calls go elsewhere too, are not of one element
-/// type, or are too many.
+/// The legs of each rank's call; `None` if some messages of these calls go elsewhere, their element
+/// types differ, or there are too many.
 pub(super) fn legs(
     plan: &Plan,
     links: &Links<'_>,
@@ -68,7 +68,7 @@ pub(super) fn legs(
     (legs[0].len() <= MOST_IN_A_KERNEL).then_some((element?.clone(), legs))
 }
 
-/// What a message carries, or where it goes.
+/// The elements that a message carries, or its destination.
 fn part(operation: &Operation) -> Elements {
     match operation {
         Operation::Send { from, .. } => *from,

@@ -1,7 +1,7 @@
-//! Which launches become kernels of this library's own.
+//! Chooses launches to replace by this library's own kernels.
 //!
-//! Small all_reduces, all_to_alls and messages, where the cost model says that a kernel takes less time than
-//! NCCL. All ranks decide alike: from the calls of all of them.
+//! The candidates are small all_reduces, all_to_alls and messages for which the cost model predicts
+//! that a kernel is faster than NCCL. All ranks decide alike, from the calls of all of them.
 
 mod apply;
 mod joins;
@@ -17,13 +17,13 @@ use crate::draw::{Clock, Links, Steps};
 use crate::ir::{CommunicatorId, Order, Plan};
 use stretch::{Choice, Stretch, stretches};
 
-/// A kernel takes so many operations.
+/// The most operations of a kernel.
 pub const MOST_IN_A_KERNEL: usize = 96;
 
-/// So many ranks at most reach each other's memory.
+/// The most ranks that reach each other's memory.
 pub const MOST_RANKS_OF_A_KERNEL: usize = 32;
 
-/// A communicator, and its ranks.
+/// A communicator and its ranks.
 #[derive(Clone, PartialEq, Eq)]
 struct Among {
     id: CommunicatorId,
@@ -31,24 +31,24 @@ struct Among {
 }
 
 impl Schedule {
-    /// The same operations, with kernels of this library's own in place of NCCL's launches where `topology` says
-    /// that they take less time; unchanged if the plan does without. For ranks that reach each other's memory. The
-    /// elements of type parameters count as four bytes.
+    /// Replaces NCCL's launches by this library's own kernels if they are faster according to
+    /// `topology`; a plan without kernels is unchanged. For ranks that reach each other's memory.
+    /// Elements of type parameters count as four bytes.
     ///
-    /// All_reduces and all_to_alls that could share a group share a kernel, on windows too, where NCCL would not
-    /// fuse them. Messages are a kernel's where each rank of their communicator has a group of one statement, and
-    /// all of them go from one of those groups to another.
+    /// All_reduces and all_to_alls that could share a group share a kernel, also on windows, where
+    /// NCCL would not fuse them. Messages become a kernel if each rank of their communicator has a
+    /// group of one statement, and all of them go from one of those groups to another.
     ///
-    /// A kernel stands in the order of its stream, NCCL's operations in that of their communicator too. So
-    /// communicators are left as they are that a plan uses on several streams, and plans that leave the order of
-    /// several communicators to NCCL.
+    /// Kernels are ordered only by their stream, NCCL's operations also by their communicator. So
+    /// communicators that a plan uses on several streams are unchanged, and so are plans that leave
+    /// the order of several communicators to NCCL.
     #[must_use]
     pub fn with_kernels(self, plan: &Plan, topology: &Topology) -> Self {
         self.with_kernels_of(plan, topology, |_, _| true)
     }
 
-    /// [`with_kernels`](Self::with_kernels) for those communicators that have them, which are told by their place in
-    /// the plan and their first rank.
+    /// [`with_kernels`](Self::with_kernels) for communicators that have kernels, identified by
+    /// their index in the plan and their first rank.
     #[must_use]
     pub fn with_kernels_of(
         self,
@@ -73,7 +73,7 @@ impl Schedule {
         self.apply(&all)
     }
 
-    /// What could be kernels, and whether it is.
+    /// Candidates for kernels, with the decision.
     fn look(
         &self,
         plan: &Plan,

@@ -1,4 +1,4 @@
-//! What the ranks of a communicator could launch together: a call of each, or several that follow each other.
+//! Calls that the ranks of a communicator could launch together: one on each, or several in a row.
 
 use std::collections::HashMap;
 
@@ -12,12 +12,12 @@ use crate::lower::{Operation, RankSchedule, Schedule};
 
 /// Calls that kernels could do.
 pub(super) struct Stretch {
-    /// Of each rank of the communicator, its calls, in order.
+    /// For each rank of the communicator, its calls in order.
     pub(super) calls: Vec<Vec<usize>>,
     pub(super) what: What,
-    /// Of each rank, the memory.
+    /// For each rank, the memory.
     pub(super) touched: Vec<Touched>,
-    /// Seconds as kernels, if they take so many bytes.
+    /// Seconds as kernels, if they take this many bytes.
     pub(super) own: Option<f64>,
     pub(super) by_nccl: f64,
     pub(super) choice: Choice,
@@ -25,32 +25,32 @@ pub(super) struct Stretch {
     pub(super) apart: &'static str,
 }
 
-/// What does it.
+/// What does the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Choice {
     Kernel,
     Nccl,
-    /// NCCL: with a kernel, which waits for all ranks, ranks would wait for one another in a circle.
+    /// NCCL: a kernel waits for all ranks, which would make ranks wait for one another in a cycle.
     Circle,
 }
 
-/// A collective as all ranks see it: its elements, what it is, and how many of them.
+/// A collective as seen by all ranks: its element type, its kind, and its length.
 pub(super) type Collective = (ElementType, CollectiveKind<u32>, u64);
 
-/// What is done.
+/// The work.
 #[derive(Clone)]
 pub(super) enum What {
     Collectives(Vec<Collective>),
-    /// Of each rank, its legs.
+    /// The legs of each rank.
     Messages(ElementType, Vec<Vec<Leg>>),
 }
 
-/// What calls of several ranks that belong together have in common.
+/// Identifies calls of several ranks that belong together.
 #[derive(PartialEq, Eq, Hash)]
 enum Key {
     /// How many collectives the communicator had before.
     Collectives(usize),
-    /// Where it is written, and how often that was run before.
+    /// Its location, and how often that ran before.
     Messages(Location, usize),
 }
 
@@ -70,7 +70,7 @@ pub(super) fn stretches(
     for (key, call) in first {
         let calls = others.iter().map(|of| of.get(&key).copied());
         let calls: Option<Vec<usize>> = std::iter::once(Some(call)).chain(calls).collect();
-        // Ranks that have two of them in two orders would wait for each other.
+        // Ranks that have two of them in different orders would wait for each other.
         let is_next = |of: &Vec<usize>| of.iter().zip(&passed).all(|(&at, last)| Some(at) > *last);
         let one = calls.filter(is_next).and_then(|calls| {
             let what = What::of((schedule, plan), links, among, &calls)?;
@@ -121,7 +121,7 @@ fn keyed(of: &RankSchedule, among: &Among) -> Vec<(Key, usize)> {
 }
 
 impl What {
-    /// What calls of all ranks do together; none if no kernel does it.
+    /// The joint work of all ranks' calls; `None` if no kernel does it.
     fn of(
         (schedule, plan): (&Schedule, &Plan),
         links: &Links<'_>,
@@ -146,7 +146,8 @@ impl What {
         all.all(|call| is_same(call.work.operations())).then_some(Self::Collectives(first))
     }
 
-    /// Seconds of the kernels that do it among so many ranks; none if they take no so many bytes.
+    /// Seconds of the kernels for it among this many ranks; `None` if they do not take this many
+    /// bytes.
     fn takes(&self, ranks: usize, times: &KernelTimes) -> Option<f64> {
         match self {
             Self::Collectives(all) => {
@@ -165,7 +166,7 @@ impl What {
     }
 }
 
-/// Collectives that kernels do; none if they are others, too.
+/// The collectives, if kernels do all of them.
 fn collectives(plan: &Plan, operations: &[Operation]) -> Option<Vec<Collective>> {
     let one = |operation: &Operation| {
         let Operation::Collective { kind, send: Some(send), recv: Some(_), .. } = operation else {
@@ -184,7 +185,7 @@ fn collectives(plan: &Plan, operations: &[Operation]) -> Option<Vec<Collective>>
     operations.iter().map(one).collect()
 }
 
-/// Which of them each kernel does: those of one element type and one kind, in order.
+/// The collectives of each kernel: those of one element type and one kind, in order.
 pub(super) fn kernels(all: &[Collective], ranks: usize) -> Vec<Vec<usize>> {
     let (mut kernels, mut open): (Vec<Vec<usize>>, HashMap<_, usize>) = Default::default();
     for (at, (element, kind, _)) in all.iter().enumerate() {
@@ -202,7 +203,7 @@ pub(super) fn kernels(all: &[Collective], ranks: usize) -> Vec<Vec<usize>> {
 }
 
 impl Stretch {
-    /// A call of each rank.
+    /// One call of each rank.
     fn new(
         schedule: &Schedule,
         among: &Among,
@@ -225,7 +226,7 @@ impl Stretch {
         matches!(self.what, What::Messages(..))
     }
 
-    /// Takes in what follows it, if that takes no longer in the same kernels; if not, why.
+    /// Joins the next calls if that takes no longer in the same kernels; if not, why.
     fn join(&mut self, next: &Self, groups: &Groups<'_>) -> Result<(), &'static str> {
         let (What::Collectives(these), What::Collectives(those)) = (&self.what, &next.what) else {
             return Err("one of them is messages");

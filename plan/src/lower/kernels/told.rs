@@ -1,10 +1,10 @@
-//! Why operations are a kernel's, or NCCL's, as sentences.
+//! Sentences that explain why operations use a kernel or NCCL.
 
 use super::stretch::{Choice, Stretch, What, kernels};
 use crate::ir::CollectiveKind;
 use crate::lower::{Schedule, WhyKernel};
 
-/// Why statements that NCCL does not fuse share a kernel, or why they do not, either.
+/// Why statements that NCCL does not fuse share a kernel, or do not.
 pub(super) fn joined(apart: Option<&str>, by_nccl: &str) -> String {
     match apart {
         None => "one kernel of this library does both, which NCCL would not fuse: neither waits for anything that \
