@@ -3,12 +3,12 @@
 use crate::plan;
 
 plan! {
-    /// A barrier in stream order: what comes after it on a rank's stream starts when all that came
-    /// before it on the streams of all ranks has ended. No host waits, unlike in `comm.barrier()`.
+    /// A barrier in stream order: work after it on a rank's stream starts once all work before it
+    /// on the streams of all ranks has ended. Unlike with `comm.barrier()`, no host waits.
     ///
-    /// All ranks run it, 16 at most. In round `k` each rank signals the one `2^k` ahead and waits
-    /// for the one `2^k` behind; after the last round it has heard of everybody. On GPUs signals
-    /// take NCCL 2.29 or newer.
+    /// All ranks run it, at most 16. In round `k` each rank signals the rank `2^k` ahead and waits
+    /// for the rank `2^k` behind; after the last round it has a signal, directly or not, from every
+    /// rank. On GPUs signals need NCCL 2.29 or newer.
     ///
     /// ```
     /// use typed_nccl::plans::barrier;
@@ -34,7 +34,7 @@ plan! {
     #[doc = include_str!("timelines/barrier.txt")]
     /// ```
     pub barrier(n: Ranks in 1..=16) {
-        // Signals come with the first symmetric window of a communicator: the plan brings one.
+        // Signals need a symmetric window on their communicator: the plan brings one.
         local window ground: [u8; 1];
         signal round_1, round_2, round_4, round_8;
         stream net;

@@ -3,13 +3,13 @@
 use crate::plan;
 
 plan! {
-    /// Tokens to experts and back, as a mixture of experts needs it: each rank has an expert, and
-    /// sends each rank the tokens that are for the expert there.
+    /// Exchanges tokens with experts and back, for a mixture of experts: each rank has an expert,
+    /// and sends each rank the tokens for the expert there.
     ///
-    /// All ranks run it. `tokens` has `n * capacity` elements: those for rank `q` are its `q`-th
-    /// part of `capacity`. `result` has them where `tokens` had them, as the experts answered. A
-    /// token of several elements is `capacity` counted in elements. Routing and padding are the
-    /// caller's.
+    /// All ranks run it. `tokens` has `n * capacity` elements: its `q`-th part of `capacity`
+    /// elements goes to rank `q`. `result` has the experts' answers in the same places. For
+    /// tokens of several elements, `capacity` counts elements. Routing and padding are up to the
+    /// caller.
     ///
     /// ```
     /// use typed_nccl::plans::expert_exchange;
@@ -62,7 +62,7 @@ plan! {
         out result: [T; n * capacity];
         stream net, compute;
         all_to_all(tokens -> inbox) on net;
-        /// This rank's expert: from each rank in turn, `capacity` tokens, to answer in the same
+        /// This rank's expert: `capacity` tokens from each rank in turn, to be answered in the same
         /// places.
         run experts(read inbox, write outbox) on compute after net;
         all_to_all(outbox -> result) on net after compute;

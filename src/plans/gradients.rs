@@ -3,12 +3,12 @@
 use crate::plan;
 
 plan! {
-    /// Averages gradients over all ranks, bucket by bucket: while a bucket travels, backward makes
-    /// the next one.
+    /// Averages gradients over all ranks, bucket by bucket: while one bucket is reduced, backward
+    /// computes the next one.
     ///
-    /// All ranks run it. `g` is `k` buffers, of which number `i` has `sizes[i]` elements. Backward
-    /// makes the last bucket first, as it meets the layers. When all have been averaged, `apply`
-    /// reads them.
+    /// All ranks run it. `g` is `k` buffers; buffer `i` has `sizes[i]` elements. Backward computes
+    /// the last bucket first, in the order in which it reaches the layers. Once all are averaged,
+    /// `apply` reads them.
     ///
     /// ```
     /// use typed_nccl::plan::Slices;
@@ -68,11 +68,11 @@ plan! {
         inout g[i in 0..k]: [T; sizes[i]];
         stream compute, net;
         for i in (0..k).rev() {
-            /// Enqueues what makes the gradients of bucket `i`.
+            /// Enqueues the computation of the gradients of bucket `i`.
             run backward(i, write g[i]) on compute;
             all_reduce(g[i], avg) on net after compute;
         }
-        /// The averages of all buckets are there.
+        /// Uses the averages of all buckets.
         run apply(read g) on compute after net;
     }
 }

@@ -1,19 +1,19 @@
-//! Edges of neighbours, along a ring.
+//! Halos on a ring.
 
 use crate::plan;
 
 plan! {
-    /// A step of a stencil on a periodic line that is cut into one part a rank: neighbours put
+    /// A stencil step on a periodic line that is divided into one part per rank: neighbours put
     /// their edges into each other's halo, one-sided, while the interior is computed.
     ///
     /// All ranks run it. `u` has `m` elements: a halo of `h`, the rank's own `m - 2 * h`, a halo of
-    /// `h`. It is a pair of symmetric windows that swap with every run
-    /// ([`Swapped`](crate::plan::Swapped)): a run reads one and fills the other, and no neighbour
-    /// writes what is still read. Before the first run the caller fills the rank's own part of the
-    /// current one and waits until all ranks have: `comm.barrier()`.
+    /// `h`. It is a pair of symmetric windows that swap after every run
+    /// ([`Swapped`](crate::plan::Swapped)): a run reads one and fills the other, so no neighbour
+    /// overwrites memory that is still being read. Before the first run the caller fills the rank's
+    /// own part of the current one, then waits until all ranks have done so: `comm.barrier()`.
     ///
-    /// `interior` needs no halo and runs beside the puts; `edges` runs when both halos are there.
-    /// On GPUs the puts take NCCL 2.29 or newer.
+    /// `interior` needs no halo and overlaps with the puts; `edges` runs once both halos are there.
+    /// On GPUs the puts need NCCL 2.29 or newer.
     ///
     /// ```
     /// use typed_nccl::plan::Swapped;
@@ -84,15 +84,15 @@ plan! {
         stream net, compute;
         let left = (rank - 1) % n;
         let right = (rank + 1) % n;
-        /// What needs no halo: all of the rank's own part of the next `u` but `h` elements at
-        /// either end.
+        /// Computes the elements that need no halo: the rank's own part of the next `u`, without
+        /// `h` elements at either end.
         run interior(read u[h..m - h], write u.next[2 * h..m - 2 * h]) on compute;
         put u[h..2 * h] to left into u[m - h..] signal hi on net;
         put u[m - 2 * h..m - h] to right into u[..h] signal lo on net;
         wait hi from right, lo from left on net;
         let low = u.next[h..2 * h];
         let high = u.next[m - 2 * h..m - h];
-        /// The first and the last `h` elements of the rank's own part of the next `u`.
+        /// Computes the first and the last `h` elements of the rank's own part of the next `u`.
         run edges(read u, write low, write high) on compute after net;
     }
 }

@@ -1,4 +1,4 @@
-//! An all-reduce that keeps within the node what it can.
+//! An all-reduce that minimises traffic between nodes.
 
 use crate::plan;
 
@@ -7,10 +7,10 @@ plan! {
     /// node. Only a `local`-th of `x` crosses between nodes.
     ///
     /// All ranks run it; rank `r` is number `r % local` of node `r / local`. `x` has `len`
-    /// elements, of which each rank of a node takes an equal part: `local` divides `len`. The plan
-    /// makes the communicators of a node and of the ranks of one number when it is bound. On a
-    /// single machine, or where NCCL knows the network, a plain `comm.all_reduce` is likely as
-    /// good: measure.
+    /// elements, of which each rank of a node handles an equal part: `local` divides `len`. Binding
+    /// creates the communicators of each node, and of the ranks with the same number on all nodes.
+    /// On a single machine, or where NCCL knows the network, a plain `comm.all_reduce` is probably
+    /// as good: measure.
     ///
     /// ```
     /// use typed_nccl::plans::hierarchical_all_reduce;

@@ -1,26 +1,26 @@
-//! Plans that are ready to use, and to start from.
+//! Plans to use as they are, or to start from.
 //!
-//! Each is declared with [`plan!`](crate::plan!), was checked for all sizes that it names when this
-//! crate was compiled, and is used as a plan of your own: its `bind` makes it ready on a communicator,
-//! with all ranks together, and `Bound::run` runs it as often as you like. The host waits for no run,
-//! and nothing has to stand between two.
+//! Each is declared with [`plan!`](crate::plan!), was checked for the sizes that it lists when this
+//! crate was compiled, and is used like a plan of your own: all ranks call its `bind` to make it
+//! ready on a communicator, and `Bound::run` as often as needed. The host waits for no run, and no
+//! synchronisation is needed between runs.
 //!
 //! | | what | ranks | your steps |
 //! |---|---|---|---|
-//! | [`ring_exchange`] | to the next rank, from the one before | any | |
-//! | [`halo_1d`] | edges to both neighbours, one-sided, beside the interior | any | `interior`, `edges` |
+//! | [`ring_exchange`] | a shift to the next rank | any | |
+//! | [`halo_1d`] | edges to both neighbours, one-sided, overlapped with the interior | any | `interior`, `edges` |
 //! | [`halo_2d`] | the same on a torus | any `rows` by `cols` | `pack`, `interior`, `finish` |
 //! | [`hierarchical_all_reduce`] | within nodes, between them, within them | any `nodes` by `local` | |
-//! | [`grad_sync`] | averages buckets of gradients beside backward | any | `backward`, `apply` |
+//! | [`grad_sync`] | averages buckets of gradients, overlapped with backward | any | `backward`, `apply` |
 //! | [`pipeline_forward`] | micro-batches from stage to stage | 2 or more | `fwd` |
 //! | [`one_f1b`] | a pipeline's training step | 2 to 8, 16 | `fwd`, `bwd` |
 //! | [`expert_exchange`] | tokens to experts and back | any | `experts` |
-//! | [`tree_broadcast`] | rank 0's, along a tree | 1 to 16 | |
-//! | [`barrier`] | all streams meet | 1 to 16 | |
+//! | [`tree_broadcast`] | broadcasts from rank 0 along a tree | 1 to 16 | |
+//! | [`barrier`] | synchronises all streams | 1 to 16 | |
 //!
-//! The timeline in each one's documentation is what `Bound::describe` says at a small size.
+//! The timeline in the documentation of each is from `Bound::describe` at a small size.
 //!
-//! To change one, copy its declaration into your program: its text is the source of its module.
+//! To change one, copy its declaration into your program: the source of its module contains it.
 
 mod dissemination;
 mod experts;

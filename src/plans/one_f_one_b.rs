@@ -3,18 +3,18 @@
 use crate::plan;
 
 plan! {
-    /// A training step of a pipeline, one forward, one backward (1F1B): after a warm-up each rank
-    /// takes turns, so that it keeps the activations of at most as many micro-batches as there are
-    /// ranks behind it, not of all.
+    /// A pipeline's training step, one forward, one backward (1F1B): after a warm-up each rank
+    /// alternates, so that it keeps the activations of at most as many micro-batches as there are
+    /// ranks behind it, instead of all.
     ///
-    /// All ranks run it; for 2 to 8 or 16 ranks, and the numbers of micro-batches that are listed,
-    /// at least as many as ranks. Each of the four arrays is `mb` buffers of `k` elements. The
-    /// caller fills `act` on the first rank and `grad` on the last: there it is what the loss
-    /// needs, such as the labels. Elsewhere they are what the neighbours send. `out` goes to the
-    /// next rank, `gin`, the gradient of `act`, to the one before.
+    /// All ranks run it; for 2 to 8 or 16 ranks, and the listed numbers of micro-batches, at least
+    /// as many as ranks. Each of the four arrays is `mb` buffers of `k` elements. The caller fills
+    /// `act` on the first rank, and `grad` on the last with the loss's inputs, such as the labels.
+    /// On other ranks the neighbours send them. `out` goes to the next rank; `gin`, the gradient of
+    /// `act`, goes to the previous one.
     ///
     /// Receiving one micro-batch and sending another share a group at both ends: without it the
-    /// ranks would wait for each other in a circle, and the plan would not compile.
+    /// ranks would wait for each other in a cycle, and the plan would not compile.
     ///
     /// ```
     /// use typed_nccl::plans::one_f1b;
@@ -102,7 +102,7 @@ plan! {
         let w = n - 1 - rank;
         for i in 0..w {
             recv act[i] from rank - 1 on net;
-            /// This rank's stage, forward, on micro-batch `i`.
+            /// Runs this rank's stage forward on micro-batch `i`.
             run fwd(i, read act[i], write out[i]) on compute;
             send out[i] to rank + 1 on net;
         }
@@ -113,8 +113,8 @@ plan! {
                 send out[w + j] to rank + 1 on net;
                 recv grad[j] from rank + 1 on net;
             }
-            /// This rank's stage, backward, on micro-batch `j`: what it was given, what it made of
-            /// it, and the gradient of that, or on the last rank whatever `grad` holds there.
+            /// Runs this rank's stage backward on micro-batch `j`, given its input, its output, and
+            /// the gradient of the output, or on the last rank the content of `grad`.
             run bwd(j, read act[j], read out[j], read grad[j], write gin[j]) on compute;
             group {
                 send gin[j] to rank - 1 on net;

@@ -3,15 +3,15 @@
 use crate::plan;
 
 plan! {
-    /// The forward pass of a pipeline: micro-batches go from rank to rank, each a stage of the
+    /// A pipeline's forward pass: micro-batches move from rank to rank, each a stage of the
     /// model.
     ///
     /// All ranks run it, two or more. `inp` and `out` are `mb` buffers of `k` elements. The caller
-    /// fills `inp` on the first rank; on the others it is what the rank before sent. `out` of the
+    /// fills `inp` on the first rank; other ranks receive it from the previous one. `out` of the
     /// last rank is the result.
     ///
-    /// A stage computes a micro-batch while others travel. What a step reads, it waits for; nothing
-    /// else is said.
+    /// A stage computes one micro-batch while others are in transit. A step waits for the memory
+    /// that it reads, so no further order is declared.
     ///
     /// ```
     /// use typed_nccl::plans::pipeline_forward;
@@ -63,7 +63,7 @@ plan! {
         stream net, compute;
         for i in 0..mb {
             sequence {
-                /// This rank's stage on micro-batch `i`.
+                /// Runs this rank's stage on micro-batch `i`.
                 run fwd(i, read inp[i], write out[i]) on compute;
                 send out[i] to rank + 1 into inp[i] on net;
             }

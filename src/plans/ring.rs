@@ -1,13 +1,13 @@
-//! Everybody's right neighbour.
+//! A shift around a ring.
 
 use crate::plan;
 
 plan! {
-    /// Every rank sends `a` to the next rank around the ring, and receives `b` from the one before
-    /// it.
+    /// Every rank sends `a` to the next rank around the ring, and receives `b` from the previous
+    /// one.
     ///
-    /// One group of a send and a receive on each rank: nobody waits for the others in turn. A ring
-    /// of one rank sends to itself.
+    /// Each rank sends and receives in one group, so that ranks do not wait for each other in turn.
+    /// On one rank it sends to itself.
     ///
     /// All ranks run it. `a` and `b` have `len` elements.
     ///

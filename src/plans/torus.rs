@@ -1,19 +1,19 @@
-//! Edges of neighbours, on a torus.
+//! Halos on a torus.
 
 use crate::plan;
 
 plan! {
-    /// A step of a stencil on a periodic plane that is cut into one tile a rank: each rank puts its
-    /// four edges into its neighbours' halos, one-sided, while the interior is computed.
+    /// A stencil step on a periodic plane that is divided into one tile per rank: each rank puts
+    /// its four edges into its neighbours' halos, one-sided, while the interior is computed.
     ///
     /// All ranks run it; rank `r` has row `r / cols` and column `r % cols` of the grid. `u`, the
-    /// tile, has `m` elements in any layout: only the steps look into it. An edge has `h` elements;
-    /// what is shorter leaves the rest alone. Windows for the edges and the halos are the plan's
-    /// own, so that `u` is any buffer.
+    /// tile, has `m` elements in any layout, since only the steps access it. An edge has `h`
+    /// elements; a shorter one leaves the rest unused. The windows for edges and halos are the
+    /// plan's own, so `u` can be any buffer.
     ///
-    /// `interior` runs beside the puts, `finish` when all four halos are there. It gets them one by
-    /// one: from the rank above, below, before (on the left) and behind (on the right). On GPUs the
-    /// puts take NCCL 2.29 or newer.
+    /// `interior` overlaps with the puts; `finish` runs once all four halos are there. It gets them
+    /// separately: from the rank above, below, before (to the left) and behind (to the right). On
+    /// GPUs the puts need NCCL 2.29 or newer.
     ///
     /// ```
     /// use typed_nccl::plans::halo_2d;
@@ -94,14 +94,14 @@ plan! {
             put edges.chunk(4, 2) to before into halo.chunk(4, 3) signal right;
             put edges.chunk(4, 3) to behind into halo.chunk(4, 2) signal left;
         }
-        /// What needs no halo.
+        /// Computes the part that needs no halo.
         run interior(update u) on compute;
         wait bottom from below, top from above, right from behind, left from before on net;
         let from_above = halo.chunk(4, 0);
         let from_below = halo.chunk(4, 1);
         let from_before = halo.chunk(4, 2);
         let from_behind = halo.chunk(4, 3);
-        /// The rest of the tile, with what the neighbours sent.
+        /// Computes the rest of the tile from the neighbours' edges.
         run finish(
             update u, read from_above, read from_below, read from_before, read from_behind,
         ) on compute after net;

@@ -3,10 +3,10 @@
 use crate::plan;
 
 plan! {
-    /// Rank 0's `x` on all ranks, along a binomial tree: in each round all who have it send it on.
+    /// Broadcasts rank 0's `x` along a binomial tree: each round, every rank that has it sends it.
     ///
-    /// All ranks run it, 16 at most. `x` has `len` elements. `comm.broadcast` does the same with
-    /// NCCL's own algorithm; this is one to start from where the tree matters.
+    /// All ranks run it, at most 16. `x` has `len` elements. `comm.broadcast` does the same with
+    /// NCCL's own algorithm; start from this plan if the shape of the tree matters.
     ///
     /// ```
     /// use typed_nccl::plans::tree_broadcast;
