@@ -272,7 +272,7 @@ pub(crate) fn run<'e, W: World, R, E: From<Error>>(
     let value = match records {
         // Nothing is called yet: the capture fails, and the communicator is unharmed.
         true => record(&mut group).inspect_err(|_| core.fail_capture(site)),
-        // If the closure swapped groups, each keeps its own communicator.
+        // The closure may have swapped in another group, whose communicator is then poisoned too.
         false => recorded(&mut group, record, site, |group| [&*core.health, &group.on.core.health]),
     }?;
     group.issue()?;

@@ -1,4 +1,5 @@
-//! Every rank binds the same plan, or none does; the first one checks it for all.
+//! Agreement on binding: all ranks bind the same plan, or none does. The first rank checks it for
+//! all.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -13,7 +14,7 @@ use crate::communicator::State;
 use crate::error::{BadPlan, BindFault, Error, PlansDiffer, Site, Wrong};
 use crate::{Communicator, DType, Result, World};
 
-/// What a rank says of the plan that it binds.
+/// A rank's answer about the plan that it binds.
 #[derive(Serialize, Deserialize)]
 struct Answer {
     plan: String,
@@ -26,9 +27,9 @@ struct Answer {
 /// Why a rank cannot bind its plan.
 #[derive(Clone)]
 pub(super) enum Unbound {
-    /// It is the plan, or what it is asked for.
+    /// The plan, or its values.
     Fault(BindFault),
-    /// Memory, a stream.
+    /// A failure of memory or a stream.
     Error(Error),
 }
 
@@ -47,18 +48,18 @@ impl fmt::Display for Unbound {
     }
 }
 
-/// What a rank says that can bind its plan.
+/// The answer of a rank that can bind its plan.
 pub(super) struct Said {
-    /// For which sizes.
+    /// The sizes.
     pub(super) sizes: String,
-    /// What ranks that bind one plan have in common.
+    /// Equal for ranks that bind the same plan.
     pub(super) hash: u128,
-    /// Of the rank that checks for all: what it decided, or what is wrong.
+    /// From the rank that checks for all: its decisions, or the errors.
     pub(super) found: Option<Result<Decided, Wrong>>,
 }
 
 impl Answer {
-    /// What ranks that agree say alike.
+    /// The part that is equal on ranks that agree.
     fn essence(&self) -> String {
         match &self.refused {
             Some(why) => format!("cannot: {why}"),
@@ -70,7 +71,7 @@ impl Answer {
     }
 }
 
-/// Compares what the ranks bind; all of them learn of one that cannot, and of what one found for all.
+/// Compares the ranks' plans; all learn of a rank that cannot bind, and of the result of the check.
 pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     comm: &Communicator<W, S>,
     plan: &str,
@@ -135,7 +136,7 @@ pub(super) fn hash(
     hasher.finish128().as_u128()
 }
 
-/// The hash of an instance that the ranks are about to share the work of.
+/// The hash of an instance whose checks the ranks share.
 pub(super) fn hash_of(instance: &impl Hash) -> u128 {
     let mut hasher = SipHasher13::new();
     instance.hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Memory that a plan is given for a run.
+//! The memory that a run passes to a plan.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use crate::{Buffer, DType, Device, Element, Window, World};
 
 pub(super) type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// One allocation that a plan works with.
+/// One allocation for a plan.
 pub(super) struct Place<'a, W: World> {
     pub(super) allocation: &'a Arc<Allocation<Back<W>>>,
     /// In elements.
     pub(super) len: usize,
     pub(super) dtype: DType,
-    /// The window that it is.
+    /// Its id, if it is a window.
     pub(super) window: Option<WindowId>,
     /// Whether the ranks' parts of it differ in length.
     pub(super) is_uneven: bool,
@@ -32,7 +32,7 @@ impl<W: World> Clone for Place<'_, W> {
 
 impl<W: World> Copy for Place<'_, W> {}
 
-/// Takes in memory, allocation by allocation.
+/// Collects memory, allocation by allocation.
 #[doc(hidden)]
 pub struct Places<'p, 'a, W: World> {
     pub(super) core: &'p Core<Back<W>>,
@@ -41,8 +41,8 @@ pub struct Places<'p, 'a, W: World> {
     pub(super) error: &'p mut Option<Error>,
 }
 
-/// What a plan can be given: buffers and symmetric windows, slices and vectors of them where the plan has an
-/// array, and [`Swapped`] pairs of them where it has two copies.
+/// Memory for a plan: buffers and symmetric windows, slices and vectors of them for an array, and
+/// [`Swapped`] pairs of them for two copies.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no memory that a plan on `{W}` can be given",
     label = "this lives on another device, or is neither a buffer nor a window",
@@ -53,12 +53,12 @@ pub trait PlanMemory<W: World> {
     #[doc(hidden)]
     const SWAPPED: bool = false;
 
-    /// Its allocations, the current one of two first.
+    /// Its allocations; of two copies, the current one first.
     #[doc(hidden)]
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>);
 }
 
-/// One allocation: what can be half of a [`Swapped`] pair.
+/// One allocation, which can be half of a [`Swapped`] pair.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be half of a `Swapped` pair on `{W}`",
     label = "a pair is of two buffers, or of two symmetric windows",
@@ -93,7 +93,7 @@ impl<T: Element, W: World> PlanMemory<W> for Window<T, W> {
     }
 }
 
-// Not of lists: the plan's table has each pair's halves side by side.
+// Not implemented for lists: the plan's table has the halves of each pair side by side.
 impl<M: OneAllocation<W>, W: World> PlanMemory<W> for Swapped<M> {
     const SWAPPED: bool = true;
 

@@ -1,4 +1,4 @@
-//! What a rank is asked to bind, before the ranks have agreed.
+//! A rank's request to bind, before the ranks have agreed.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -17,7 +17,7 @@ pub(super) struct Asked {
     whole: Whole,
     pub(super) sizes: Sizes,
     accepted: Accepted,
-    /// How many signals the communicator has, and whether one of them stands for all of the plan's.
+    /// The communicator's number of signals, and whether one of them replaces all of the plan's.
     pub(super) signals: u32,
     pub(super) one_signal: bool,
 }
@@ -33,7 +33,7 @@ impl Asked {
         &self.whole.plan
     }
 
-    /// At which sizes it was checked, and when: sentences.
+    /// The sizes at which it was checked, and when, as sentences.
     pub(super) fn checked(&self) -> String {
         match self.was_checked() {
             true => self.accepted.to_string(),
@@ -67,7 +67,7 @@ impl Asked {
             None if self.was_checked() => {}
             None => instance.check()?,
             Some((before, through)) => {
-                // What is wrong with the plan itself comes first.
+                // Errors of the plan itself come first.
                 if !self.was_checked() {
                     Instance::new(before, sizes, until)?.check()?;
                 }

@@ -33,7 +33,7 @@ use crate::error::{BindFault, Error, Site};
 use crate::stream::StreamShared;
 use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, World};
 
-/// The communicators of some of a plan's ranks.
+/// The world of a communicator of some of a plan's ranks.
 pub(super) struct SomeRanks<D = Host>(PhantomData<fn() -> D>);
 
 impl<D: Device> World for SomeRanks<D> {
@@ -52,77 +52,78 @@ pub(super) type Children<W> = Vec<Child<W>>;
 pub(super) enum Child<W: World> {
     /// The one that the plan is bound to.
     Whole,
-    /// One of some of its ranks, the plan's own.
+    /// One of some of its ranks, created by the plan.
     Part(Communicator<SomeRanks<<W as World>::Device>>),
 }
 
 /// A plan that all ranks of a communicator have agreed on, ready to run.
 ///
-/// It owns what it needs: streams, communicators of some of the ranks, the plan's local memory. It borrows
-/// nothing, and works with the communicator that it was bound to only.
+/// It owns its streams, the communicators of subsets of the ranks, and the plan's local memory. It
+/// borrows nothing, and works only with the communicator that it was bound to.
 pub struct Bound<W: World> {
     pub(super) fixed: Fixed<W>,
     pub(super) moving: Moving<W>,
     pub(super) table: Table<W>,
 }
 
-/// What stays as it is.
+/// The constant part.
 pub(super) struct Fixed<W: World> {
     pub(super) plan: Arc<Plan>,
     pub(super) children: Children<W>,
     schedule: Schedule,
     sizes: Sizes,
-    /// At which sizes it was checked, and when.
+    /// The sizes at which it was checked, and when.
     checked: String,
     /// The communicator's number, name and size.
     pub(super) of: (u64, &'static str, usize),
     pub(super) steps: Vec<Step>,
     pub(super) objects: Vec<Object>,
-    /// The buffers that the caller gives, in the plan's order, which is that of their objects.
+    /// The caller's buffers, in the order of the plan and of their objects.
     pub(super) given: Vec<Given>,
     /// Memory of the objects after those, in runs of even number.
     pub(super) locals: Vec<Local<W>>,
     /// The most regions that a step writes.
     pub(super) most_written: usize,
-    /// What the ranks compare the windows that they give with, if there are any to give.
+    /// Compares the ranks' windows, if the caller passes any.
     pub(super) same: Option<Arc<Same>>,
 }
 
-/// What runs change.
+/// The part that runs change.
 pub(super) struct Moving<W: World> {
-    /// Of captured plans, where a device has graphs.
+    /// The graphs of a captured plan, on devices that support them.
     pub(super) graphs: Vec<Captured<W>>,
-    /// The plan's streams; the communicator's own for the first.
+    /// The plan's streams; `None` for the first, which is the communicator's own.
     pub(super) streams: Vec<Option<Stream<W::Device>>>,
-    /// Where each event was recorded last: on which stream, after which operation.
+    /// The last record of each event: its stream, and the operation that it follows.
     pub(super) events: Vec<Option<(Arc<StreamShared<Back<W>>>, u64)>>,
     /// Whether the second copies of local memory are current.
     pub(super) flipped: bool,
-    /// Memory of the last launch's lists.
+    /// Storage of the last launch's lists, for reuse.
     pub(super) pieces: Vec<Piece>,
     pub(super) uses: Vec<Use<'static, Back<W>>>,
-    /// How many runs there were, refused ones among them.
+    /// The number of runs, including refused ones.
     pub(super) runs: u64,
-    /// Memory of the last run's list of windows.
+    /// Storage of the last run's list of windows, for reuse.
     pub(super) windows: Vec<WindowId>,
-    /// Where the next buffer that is given is looked for first.
+    /// Where to look first for the next buffer.
     pub(super) next: usize,
-    /// Whether memory is given in another order than the plan declares it.
+    /// Whether memory is passed in a different order than declared.
     pub(super) is_shuffled: bool,
-    /// Then, of each buffer that is given, its first place.
+    /// In that case, the first place of each buffer.
     pub(super) begins: Vec<Option<usize>>,
-    /// Why no rank may make the run that is in the making.
+    /// Why every rank refuses the run being prepared.
     pub(super) refused: Option<Error>,
-    /// What is wrong with what this rank gives.
+    /// The error in this rank's arguments.
     pub(super) error: Option<Error>,
     pub(super) taken: Vec<bool>,
     pub(super) timing: Timing,
 }
 
-/// Binds a plan to a communicator. All ranks call it, with the same plan and the same values; the host waits
-/// for them. The first rank checks the plan exactly for these sizes, unless that was done while it compiled, and
-/// tells the others. Each rank [lowers](typed_nccl_plan::lower::lower) it; they compare what they are going to do,
-/// make communicators of some of the ranks where the plan has them, and run once what NCCL does at first use.
+/// Binds a plan to a communicator. All ranks call it with the same plan and the same values; the
+/// host waits for them. The first rank checks the plan exactly for these sizes, unless they were
+/// checked at compile time, and tells the others. Each rank [lowers](typed_nccl_plan::lower::lower)
+/// it. Then the ranks compare their operations, create the plan's communicators of subsets of the
+/// ranks, and run once everything that NCCL sets up at first use.
 ///
 /// ```
 /// use typed_nccl::plan::{self, Values, build::{PlanBuilder, ring}};
@@ -201,7 +202,7 @@ impl<W: World> Bound<W> {
         let own = asked.as_ref().map_err(|why| why.clone().into()).and_then(|asked| {
             let mut instance = asked.instance(until).map_err(BindFault::from)?;
             let (hash, sizes) = (hash_of(&instance), asked.sizes.text.clone());
-            // One checks for all.
+            // One rank checks for all.
             let is_first = comm.rank().index() == 0;
             let found = is_first.then(|| asked.decide(&mut instance, until));
             Ok(((asked, instance), Said { sizes, hash, found }))
@@ -227,23 +228,24 @@ impl<W: World> Bound<W> {
         draft.bind(comm, site)
     }
 
-    /// The plan as it runs: puts and signals go through the communicator that it is bound to, also those that
-    /// it sends through one of some of the ranks.
+    /// The plan as it runs: all puts and signals go through the communicator that it is bound to,
+    /// even if declared on one of a subset of the ranks.
     pub fn plan(&self) -> &Plan {
         &self.fixed.plan
     }
 
-    /// The sizes that it is bound for.
+    /// The sizes that it is bound to.
     pub fn sizes(&self) -> &Sizes {
         &self.fixed.sizes
     }
 
-    /// What every rank does, as lowered: groups, streams, events, and why.
+    /// The lowered operations of every rank: groups, streams, events, and the reasons for them.
     pub fn schedule(&self) -> &Schedule {
         &self.fixed.schedule
     }
 
-    /// Says when the operations of later runs start, as far as that is open: for tests, on the host backend.
+    /// Sets when the operations of later runs start, as far as the plan leaves that open: for
+    /// tests, on the host backend.
     pub fn set_timing(&mut self, timing: Timing) {
         self.moving.timing = match W::Device::KIND {
             Host::<AnyDevice>::KIND => timing,
@@ -251,8 +253,8 @@ impl<W: World> Bound<W> {
         };
     }
 
-    /// What it does, as text: a timeline of the ranks, why steps share a launch or do not, and at which sizes it was
-    /// checked.
+    /// Describes it as text: a timeline of the ranks, why statements share a launch or do not, and
+    /// the sizes at which it was checked.
     pub fn describe(&self) -> String {
         let Fixed { plan, schedule, checked, .. } = &self.fixed;
         format!("{}\n{}\n{checked}\n", schedule.to_text(plan), schedule.explain(plan))
@@ -268,18 +270,18 @@ impl<W: World> Bound<W> {
         self.fixed.schedule.to_mermaid(&self.fixed.plan)
     }
 
-    /// How long a run takes, estimated for a topology.
+    /// Estimates the time of a run on a topology.
     pub fn estimate(&self, topology: &Topology) -> Estimate {
         estimate(&self.fixed.plan, &self.fixed.schedule, topology)
     }
 }
 
-/// What a rank has before the ranks have agreed.
+/// A rank's state before the ranks have agreed.
 struct Draft<W: World> {
     plan: Arc<Plan>,
     sizes: Sizes,
     checked: String,
-    /// The plan's communicators, if they were made already.
+    /// The plan's communicators, if they exist already.
     children: Option<Children<W>>,
     schedule: Schedule,
     steps: Vec<Step>,
@@ -342,7 +344,7 @@ impl<W: World> Draft<W> {
         })
     }
 
-    /// The ranks have agreed: what only all of them can make.
+    /// After the ranks have agreed: creates everything that takes all ranks.
     fn bind<S: State + CanEnqueue>(
         self,
         comm: &mut Communicator<W, S>,
@@ -375,7 +377,7 @@ impl<W: World> Draft<W> {
             Prepared::Compute(compute) => compute.writes.len(),
             Prepared::Group { .. } | Prepared::Kernel(_) => 0,
         });
-        // Windows were made last; they have their places among the others.
+        // Windows were made last; put them in their places among the others.
         locals.sort_by_key(|local| local.object);
         let most_written = written.max().unwrap_or(0);
         let gives_windows = objects.iter().any(|object| object.is_window && !object.is_local);
@@ -422,7 +424,7 @@ impl<W: World> Draft<W> {
     }
 }
 
-/// What the caller gives: of each such buffer, by its first object.
+/// The caller's buffers, each by its first object.
 fn given(plan: &Plan, objects: &[Object], first: &[usize]) -> Vec<Given> {
     let buffers = plan.buffers.iter().enumerate();
     let given = buffers.filter(|(_, buffer)| buffer.role != Role::Local);
@@ -434,7 +436,7 @@ fn given(plan: &Plan, objects: &[Object], first: &[usize]) -> Vec<Given> {
         .collect()
 }
 
-/// What the ranks compare the windows with that they give.
+/// Sets up the comparison of the ranks' windows.
 fn share_windows<W: World, S: State + CanEnqueue>(
     comm: &Communicator<W, S>,
     plan: &Plan,
@@ -455,7 +457,7 @@ fn share_windows<W: World, S: State + CanEnqueue>(
     Ok(same)
 }
 
-/// The communicators of a plan, some of which are of some of the ranks only.
+/// The communicators of a plan, some with a subset of the ranks.
 pub(super) fn children<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,
     plan: &Plan,
@@ -469,7 +471,7 @@ pub(super) fn children<W: World, S: State + CanEnqueue>(
             continue;
         }
         let place = rank_in(communicator, extents, rank);
-        // Ranks that agree in all other axes: the number that they have in those names them.
+        // Identified by their common position along all other axes.
         let others = (0..).map(ir::AxisId).take(plan.axes.len());
         let others = others.filter(|axis| !communicator.axes.contains(axis)).collect();
         let others = ir::Communicator { axes: others, ..communicator.clone() };
@@ -481,7 +483,7 @@ pub(super) fn children<W: World, S: State + CanEnqueue>(
     Ok(children)
 }
 
-/// The instance that the values and the communicator's size give.
+/// The instance for these values and the communicator's size.
 fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, BindFault> {
     let axes: Vec<&String> = plan.axes.iter().map(|axis| &axis.name).collect();
     let params: Vec<&String> = plan.params.iter().map(|param| &param.name).collect();
@@ -567,7 +569,7 @@ mod tests {
     use super::Bound;
     use crate::Host;
 
-    // It goes with its communicator, from thread to thread, and serves one.
+    // It moves with its communicator from thread to thread, and serves one at a time.
     assert_impl_all!(Bound<Host>: Send);
     assert_not_impl_any!(Bound<Host>: Sync);
 }

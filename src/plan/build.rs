@@ -1,9 +1,9 @@
-//! Plans made at run time: declared in Rust, then checked.
+//! Plans built at run time: declared in Rust, then checked.
 //!
-//! These are the names that programs need, of the crate `typed-nccl-plan`. A program that names more of it,
-//! such as the types of handles in a function's arguments, or the plan as data, depends on that crate too.
-//! (Were all of it here, the compiler would know two things called `Buffer`, and name the crate in every
-//! message about one.)
+//! These are the names from the crate `typed-nccl-plan` that programs need. A program that needs
+//! others, such as the types of handles in a function's arguments or the plan as data, depends on
+//! that crate too. (If all of it were here, the compiler would know two things called `Buffer`, and
+//! print the crate's path in every message about one.)
 
 pub use typed_nccl_plan::build::{
     Bf16, Checked, F8E4M3, F8E5M2, F16, Generic, Number, Open, Peer, PlanBuilder, PlanElement,

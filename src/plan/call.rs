@@ -1,4 +1,4 @@
-//! Compute steps: what the program does between the communication.
+//! Compute steps: the program's work between the communication.
 
 use std::fmt;
 
@@ -8,8 +8,9 @@ use crate::error::{BadStep, Error};
 use crate::memory::Extent;
 use crate::{Device, Element, Result, Slice, SliceMut, Stream, World};
 
-/// The compute steps of a plan, for plans that are made at run time. A closure is one:
-/// `|call: &mut Call<'_, Host>| ..`, where the type of the device or the world is written out; `()` for a plan without compute steps.
+/// The compute steps of a plan that is made at run time. A closure `|call: &mut Call<'_, Host>| ..`
+/// implements it, with the type of the device or the world spelled out; `()` does for plans without
+/// compute steps.
 ///
 /// For a plan of [`plan!`](crate::plan!) implement the trait `Steps` of its module.
 #[diagnostic::on_unimplemented(
@@ -21,7 +22,8 @@ pub trait Steps<W: World> {
     /// Enqueues one step on the call's stream. The host must not wait in it.
     ///
     /// # Errors
-    /// Its own, such as [`Error::other`] of what your code returns. What is left of the run on this rank is refused then, and the other ranks are told.
+    /// Its own, such as [`Error::other`] of an error in your code. The rest of the run on this rank
+    /// is refused then, and the other ranks are told.
     fn step(&mut self, call: &mut Call<'_, W>) -> Result<()>;
 }
 
@@ -40,7 +42,7 @@ impl<W: World, F: FnMut(&mut Call<'_, W>) -> Result<()>> Steps<W> for F {
 /// A closure that is one of the steps of a plan of [`plan!`](crate::plan!).
 pub struct Closure<F>(#[doc(hidden)] pub F);
 
-/// In the place of one that was not given yet.
+/// Placeholder for a closure that was not given yet.
 #[derive(Debug)]
 pub struct NoClosure;
 
@@ -50,18 +52,18 @@ impl<F> fmt::Debug for Closure<F> {
     }
 }
 
-/// One compute step of a run, with the memory that the plan says it touches.
+/// One compute step of a run, with the memory that the plan declares for it.
 pub struct Call<'r, W: World> {
     pub(super) plan: &'r str,
     pub(super) this: &'r Computes,
     pub(super) places: &'r [Place<'r, W>],
     pub(super) stream: &'r Stream<W::Device>,
-    /// Of each region that is written, whether it was handed out.
+    /// For each region that is written, whether it was handed out.
     pub(super) taken: &'r mut [bool],
 }
 
 impl<'r, W: World> Call<'r, W> {
-    /// What the plan calls it.
+    /// Its name in the plan.
     pub fn name(&self) -> &'r str {
         &self.this.name
     }
@@ -71,10 +73,10 @@ impl<'r, W: World> Call<'r, W> {
         self.stream
     }
 
-    /// Number `index` of those that the plan gives it.
+    /// Its numeric argument `index`.
     ///
     /// # Errors
-    /// It has no such number, or it is below zero.
+    /// It has no such argument, or the argument is negative.
     pub fn number(&self, index: usize) -> Result<usize> {
         match self.this.arguments.get(index).map(|number| usize::try_from(*number)) {
             Some(Ok(number)) => Ok(number),
@@ -86,8 +88,8 @@ impl<'r, W: World> Call<'r, W> {
     /// Region `index` of those that it reads.
     ///
     /// # Errors
-    /// It reads no such region, or one of other elements; it also writes it: then take it with
-    /// [`write`](Self::write); it is an array: then [`reads`](Self::reads).
+    /// There is no such region, or it has another element type; the step also writes it: use
+    /// [`write`](Self::write); it is an array: use [`reads`](Self::reads).
     pub fn read<T: Element>(&self, index: usize) -> Result<Slice<'r, T, W::Device>> {
         let list = self.reads(index)?;
         match list.spots {
@@ -97,7 +99,7 @@ impl<'r, W: World> Call<'r, W> {
         .ok_or_else(|| self.bad(format!("region {index} of what it reads is an array")))
     }
 
-    /// Region `index` of those that it reads, buffer by buffer, where it is a whole array.
+    /// Region `index` of those that it reads, buffer by buffer, for a whole array.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -116,8 +118,8 @@ impl<'r, W: World> Call<'r, W> {
     /// Region `index` of those that it writes.
     ///
     /// # Errors
-    /// It writes no such region, or one of other elements; it was taken before; it is an array: then
-    /// [`writes`](Self::writes).
+    /// There is no such region, or it has another element type; it was taken before; it is an
+    /// array: use [`writes`](Self::writes).
     pub fn write<T: Element>(&mut self, index: usize) -> Result<SliceMut<'r, T, W::Device>> {
         let mut list = self.writes(index)?;
         match list.list.spots {
@@ -127,7 +129,7 @@ impl<'r, W: World> Call<'r, W> {
         .ok_or_else(|| self.bad(format!("region {index} of what it writes is an array")))
     }
 
-    /// Region `index` of those that it writes, buffer by buffer, where it is a whole array.
+    /// Region `index` of those that it writes, buffer by buffer, for a whole array.
     ///
     /// # Errors
     /// As [`write`](Self::write).
@@ -168,7 +170,7 @@ impl<W: World> fmt::Debug for Call<'_, W> {
     }
 }
 
-/// The buffers of an array, to be read.
+/// The buffers of an array, for reading.
 pub struct Slices<'r, T, W: World> {
     places: &'r [Place<'r, W>],
     spots: &'r [Spot],
@@ -192,12 +194,12 @@ impl<'r, T: Element, W: World> Slices<'r, T, W> {
         self.spots.is_empty()
     }
 
-    /// One of them.
+    /// The buffer at that index.
     pub fn get(&self, index: usize) -> Option<Slice<'r, T, W::Device>> {
         self.at(index)
     }
 
-    /// One after the other.
+    /// The buffers in order.
     pub fn iter(&self) -> impl Iterator<Item = Slice<'r, T, W::Device>> + use<'r, T, W> {
         let list = self.clone();
         (0..list.len()).filter_map(move |index| list.at(index))
@@ -219,7 +221,7 @@ impl<T: Element, W: World> fmt::Debug for Slices<'_, T, W> {
     }
 }
 
-/// The buffers of an array, to be written: an iterator, since each is handed out once.
+/// The buffers of an array, for writing: an iterator, since each is handed out once.
 pub struct SlicesMut<'r, T, W: World> {
     list: Slices<'r, T, W>,
     next: usize,
@@ -231,8 +233,8 @@ impl<'r, T: Element, W: World> Iterator for SlicesMut<'r, T, W> {
     fn next(&mut self) -> Option<Self::Item> {
         let spot = self.list.spots.get(self.next)?;
         self.next += 1;
-        // Nobody else has it: each spot of a step's writes is its own, no read shows it, and a region
-        // is handed out once, one spot after the other.
+        // Nobody else has it: spots of a step's writes are disjoint, no read returns them, and a
+        // region is handed out once, one spot after the other.
         let extent = self.list.extent(spot);
         Some(SliceMut::new(self.list.places[spot.object].allocation, extent))
     }

@@ -1,8 +1,8 @@
-//! Runs of captured plans: where a device has graphs, one launch.
+//! Runs of captured plans: one launch, on devices with graphs.
 //!
-//! The first run with given memory captures, on all ranks together; a later run with the same memory
-//! launches that graph. NCCL exchanges addresses of what is captured, so no rank captures alone: all give the
-//! memory of an earlier run, or all give other memory.
+//! The first run with given memory captures, on all ranks together; later runs with the same memory
+//! launch that graph. NCCL exchanges addresses of captured memory, so no rank captures alone:
+//! either all ranks pass the memory of an earlier run, or all pass new memory.
 
 use std::ptr;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::memory::Lessee;
 use crate::stream::Capturable;
 use crate::{Result, Stream, World, unwind};
 
-/// For how many sets of memory a plan keeps graphs.
+/// How many sets of memory a plan keeps graphs for.
 const KEPT: usize = 8;
 
 /// The graph of runs with the same memory.
 pub(super) struct Captured<W: World> {
-    /// The allocations by address, and the windows that they are. The graph keeps them, so no other
-    /// allocation is at their addresses.
+    /// The allocations by address, and their windows. The graph keeps them alive, so no other
+    /// allocation has these addresses.
     memory: Vec<(usize, Option<WindowId>)>,
     held: Held<Back<W>>,
 }
@@ -44,7 +44,7 @@ impl<'a, W: World> Run<'a, W> {
         Back::<W>::ARE_CAPTURED && self.fixed.plan.launch == Launch::Captured
     }
 
-    /// Launches the graph of this memory; captures it first if there is none.
+    /// Launches the graph for this memory; captures it first if there is none.
     pub(super) fn launch(&mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<()> {
         let is_it = |known: &Captured<W>| {
             let memory = known.memory.iter().copied();
@@ -75,7 +75,7 @@ impl<'a, W: World> Run<'a, W> {
         self.fixed.children.iter().any(|child| matches!(child, Child::Part(_)))
     }
 
-    /// The communicators of the plan, the whole one first.
+    /// The plan's communicators, the whole one first.
     fn cores(&self) -> Vec<&'a Core<Back<W>>> {
         let parts = self.fixed.children.iter().filter_map(|child| match child {
             Child::Whole => None,
@@ -116,14 +116,14 @@ impl<'a, W: World> Run<'a, W> {
         let mut names: Vec<_> =
             self.table.places().iter().filter_map(|place| place.window).collect();
         if self.fixed.steps.iter().any(|step| matches!(step.work, Prepared::Compute(_))) {
-            // Nobody knows which of them a step's kernels take.
+            // A step's kernels may use any of them.
             names.extend(cores.iter().flat_map(|core| core.resources.device_comms()));
         }
         let held = Held::new(&cores, (leases, self.waits()), names, Some(graph));
         Ok(Captured { memory: self.table.places().iter().map(memory_of).collect(), held })
     }
 
-    /// What memory a step was refused, at the run's place.
+    /// Gives the error about a step's memory the place of the run.
     fn placed(&self, error: Error) -> Error {
         match error {
             Error::NotCapturable(not) if not.fault == CaptureFault::NotThePlans => {
@@ -133,14 +133,15 @@ impl<'a, W: World> Run<'a, W> {
         }
     }
 
-    /// All of the plan's memory, if every rank's is of the same kind: NCCL chooses its way by it.
+    /// All of the plan's memory, if its kind is the same on every rank: NCCL chooses its protocols
+    /// by it.
     fn agreed(&self) -> Result<Leases<Back<W>>> {
         let (core, site) = (self.on.core, self.site);
-        // The ranks of each of them are told.
+        // Tells the ranks of each communicator.
         let may: Vec<_> = self.cores().iter().map(|core| core.may_wait("run", site)).collect();
         may.into_iter().collect::<Result<()>>()?;
         let mut leases = self.leases();
-        // The parts first: what one of them finds all ranks hear.
+        // The subsets first, so that all ranks learn of their errors.
         for (among, child) in self.fixed.children.iter().enumerate() {
             if let Child::Part(part) = child {
                 let core = part.here().core;
@@ -151,8 +152,8 @@ impl<'a, W: World> Run<'a, W> {
         all_ready(core, leases, self.said(core, is_whole)?, site)
     }
 
-    /// What the ranks of a communicator compare: what it transfers, and from where. How signals follow each
-    /// other was checked with the plan.
+    /// The transfers and their memory, which the ranks of a communicator compare. The order of
+    /// signals was checked with the plan.
     fn said(&self, core: &Core<Back<W>>, is_of: impl Fn(usize) -> bool) -> Result<Said> {
         let (mut said, comm) = (Said::default(), core.comm()?);
         for step in &self.fixed.steps {

@@ -1,4 +1,4 @@
-//! Plans that `plan!` has checked while it expanded.
+//! Plans that `plan!` has checked during expansion.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,7 +7,7 @@ use typed_nccl_plan::ir;
 
 use crate::error::{BindFault, Site};
 
-/// A plan in the program's text: what [`plan!`](crate::plan!) leaves of it.
+/// A plan in the program's source, from the expansion of [`plan!`](crate::plan!).
 #[doc(hidden)]
 pub struct Declaration {
     data: &'static [u8],
@@ -16,7 +16,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// A plan with the sizes that it was checked at, as bytes, and where its statements stand.
+    /// A plan with its checked sizes, as bytes, and the sites of its statements.
     pub const fn new(data: &'static [u8], sites: &'static [Site]) -> Self {
         Self { data, sites, plan: OnceLock::new() }
     }
@@ -25,7 +25,7 @@ impl Declaration {
         self.sites
     }
 
-    /// The plan, and what it was checked at while it compiled; read at the first call.
+    /// The plan, and the sizes at which it was checked at compile time; decoded at the first call.
     pub(super) fn read(&self) -> Result<&(Arc<ir::Plan>, Accepted), BindFault> {
         let read = || {
             let (plan, accepted): (ir::Plan, Accepted) = postcard::from_bytes(self.data)?;
@@ -36,13 +36,13 @@ impl Declaration {
         self.plan.get_or_init(read).as_ref().map_err(Clone::clone)
     }
 
-    /// The plan as data; none if it was refused while it expanded.
+    /// The plan as data; `None` if it was refused during expansion.
     pub fn plan(&self) -> Option<&ir::Plan> {
         self.read().ok().map(|(plan, _)| &**plan)
     }
 }
 
-/// The place of the call.
+/// The caller's location.
 #[doc(hidden)]
 #[track_caller]
 pub const fn here() -> Site {

@@ -1,7 +1,7 @@
-//! What a run is given: memory by its name in the plan.
+//! The arguments of a run: memory by its name in the plan.
 //!
-//! A plan may name many buffers, and every run gives all of them. So what is compared of each lies in one place,
-//! and memory that comes in the order of the plan's declarations is not looked up.
+//! A plan may have many buffers, and every run passes all of them. So the data to compare for each
+//! is in one place, and memory in the order of declaration needs no look-up.
 
 use typed_nccl_plan::ir::{Buffer, Role};
 
@@ -13,7 +13,7 @@ use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, RanAlready, Site};
 use crate::{Communicator, Stream, World};
 
-/// Memory that the caller gives.
+/// Memory that the caller passes.
 pub(super) struct Given {
     pub(super) name: Box<str>,
     /// Its first object and the one after its last.
@@ -24,7 +24,7 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// What a buffer of a plan needs, whose objects begin with this one.
+    /// The requirements of a plan's buffer whose objects begin with this one.
     pub(super) fn new(buffer: &Buffer, first: usize, count: usize) -> Self {
         let (name, end) = (buffer.name.as_str().into(), first + count);
         let (has_copies, is_only_read) = (buffer.copies == 2, buffer.role == Role::In);
@@ -32,8 +32,8 @@ impl Given {
     }
 }
 
-/// A run in the making: takes the plan's memory by name.
-// It is moved for each buffer: what can be kept elsewhere is in `Moving`.
+/// A run in preparation: takes the plan's memory by name.
+// It is moved for each buffer, so whatever can be elsewhere is in `Moving`.
 #[must_use = "runs nothing before `run`"]
 pub struct Run<'a, W: World> {
     pub(super) fixed: &'a Fixed<W>,
@@ -41,13 +41,13 @@ pub struct Run<'a, W: World> {
     pub(super) on: On<'a, W>,
     /// The communicator's own stream.
     pub(super) own: &'a Stream<W::Device>,
-    /// The memory that was given so far.
+    /// The memory so far.
     pub(super) table: Filled<'a, W>,
     pub(super) site: Site,
 }
 
 impl<W: World> Bound<W> {
-    /// Begins a run: give it the memory that the plan names, then [`run`](Run::run) it.
+    /// Begins a run. Pass the plan's memory, then [`run`](Run::run) it.
     #[track_caller]
     pub fn on<'a, S: State + CanEnqueue>(&'a mut self, comm: &'a Communicator<W, S>) -> Run<'a, W> {
         let Self { fixed, moving, table } = self;
@@ -63,7 +63,7 @@ impl<W: World> Bound<W> {
     }
 }
 
-/// Why no rank may run it so. The other ranks find that for themselves.
+/// Why every rank refuses such a run; the others find out by themselves.
 #[cold]
 fn refusal<W: World>(
     fixed: &Fixed<W>,
@@ -80,14 +80,14 @@ fn refusal<W: World>(
 }
 
 impl<'a, W: World> Run<'a, W> {
-    /// Gives memory that the plan only reads.
+    /// Passes memory that the plan only reads.
     #[inline(always)]
     pub fn read<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a M) -> Self {
         self.give(name, memory, false);
         self
     }
 
-    /// Gives memory that the plan reads and writes.
+    /// Passes memory that the plan reads and writes.
     #[inline(always)]
     pub fn write<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a mut M) -> Self {
         self.give(name, memory, true);
@@ -120,7 +120,7 @@ impl<'a, W: World> Run<'a, W> {
         }
     }
 
-    /// The plan's buffer of this name, in whatever order they are given.
+    /// Finds the plan's buffer of this name, in whatever order they are passed.
     #[cold]
     fn find(&mut self, name: &str) -> Result<&'a Given, ArgumentFault> {
         let given = &self.fixed.given;
@@ -156,7 +156,7 @@ impl<'a, W: World> Run<'a, W> {
         self.moving.error.get_or_insert_with(|| Error::from(bad));
     }
 
-    /// Notes what is missing.
+    /// Records missing memory as an error.
     pub(super) fn complete(&mut self) {
         let fixed = self.fixed;
         let missing = match self.moving.is_shuffled {
@@ -168,7 +168,7 @@ impl<'a, W: World> Run<'a, W> {
         }
     }
 
-    /// Brings the places into the order of the plan's objects: what was given, then local memory.
+    /// Sorts the places into the order of the plan's objects: the caller's, then local memory.
     pub(super) fn fill(&mut self) {
         let (given, locals) = (&self.fixed.given, &self.fixed.locals);
         if self.moving.is_shuffled {
@@ -199,7 +199,7 @@ impl<W: World> Place<'_, W> {
     }
 }
 
-/// What of memory is not as the plan says.
+/// How memory differs from the plan's declaration.
 #[cold]
 fn misfit<W: World>(
     (given, objects): (&Given, &[Object]),

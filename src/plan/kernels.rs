@@ -1,4 +1,4 @@
-//! Launches of a plan that are kernels of this library's own.
+//! Launches of a plan that use this library's own kernels.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ pub(super) type Use<'a, B> = (&'a Arc<Allocation<B>>, bool);
 
 /// A launch without its memory.
 pub(super) struct Kernel {
-    /// Its communicator's place in the plan.
+    /// Its communicator's index in the plan.
     pub(super) among: usize,
     call: Call,
     work: KernelWork,
     parts: Vec<Part>,
-    /// The objects among them, each once, and whether they are written.
+    /// Their objects, each once, and whether they are written.
     uses: Vec<(usize, bool)>,
-    /// What the others are told if it is refused.
+    /// The messages for the other ranks if it is refused.
     pub(super) refusals: Vec<Refusal>,
 }
 
-/// A piece of it: what it reads and writes.
+/// A piece of it: the memory that it reads and writes.
 struct Part {
     send: Option<Spot>,
     recv: Option<Spot>,
@@ -41,7 +41,7 @@ struct Part {
 }
 
 impl Preparing<'_> {
-    /// A kernel that does these operations; `legs` are those of messages.
+    /// A kernel for these operations; `legs` are those of messages.
     pub(super) fn kernel(
         &self,
         operations: &[Operation],
@@ -101,7 +101,7 @@ fn reduced(template: &Template) -> Option<Part> {
     Some(Part { send, recv, count: call.count, to: NOBODY, from: NOBODY })
 }
 
-/// The pieces of an all_to_all: every rank's k-th goes k places on.
+/// The pieces of an all_to_all: every rank's k-th piece travels k ranks ahead.
 fn to_all(template: &Template, rank: usize, size: usize) -> impl Iterator<Item = Part> {
     let (count, (send, recv)) = (template.call().count, template.sides());
     let block = move |spot: Option<&Spot>, of: usize| {
@@ -141,7 +141,7 @@ fn uses(parts: &[Part]) -> Vec<(usize, bool)> {
 }
 
 impl Kernel {
-    /// Fills it with memory and launches it; the lists are those of the last launch.
+    /// Fills in memory and launches it, reusing the lists of the last launch.
     pub(super) fn launch<W: World, V: World<Device = W::Device>>(
         &self,
         on: &On<'_, V>,
@@ -170,14 +170,14 @@ impl Kernel {
     }
 }
 
-/// Where a spot is; nowhere, of a side of a message that is nobody's.
+/// The address of a spot; null for a side of a message without a peer.
 fn at<W: World>(spot: Option<&Spot>, places: &[Place<'_, W>]) -> *mut u8 {
     let Some(spot) = spot else { return std::ptr::null_mut() };
     let place = &places[spot.object];
     place.allocation.address().wrapping_byte_add(spot.start * place.dtype.size())
 }
 
-/// An empty list with another one's memory.
+/// An empty list with the storage of another one.
 fn recycle<'a, B: Backend>(mut uses: Vec<Use<'_, B>>) -> Vec<Use<'a, B>> {
     uses.clear();
     uses.into_iter().map_while(|_| None).collect()

@@ -1,4 +1,4 @@
-//! Which of a plan's communicators have kernels of this library.
+//! Determines which of a plan's communicators have this library's kernels.
 
 use std::fmt::Write;
 
@@ -11,18 +11,19 @@ use crate::communicator::{CanEnqueue, State};
 use crate::error::{Error, Site};
 use crate::{AnyDevice, Communicator, DType, Device, Host, Result, World};
 
-/// What kernels need, on the communicators of a plan that have use for it.
+/// The kernels' resources, on those of a plan's communicators that can use them.
 pub(super) struct Kits<W: World> {
-    /// The plan's communicators, if they had to be made for it.
+    /// The plan's communicators, if they had to be created for this.
     pub(super) children: Option<Children<W>>,
-    /// Of each rank, which of its communicators have kernels, by their place in the plan.
+    /// For each rank, its communicators with kernels, by index in the plan.
     offered: Vec<Vec<bool>>,
-    /// What `describe` says of those of this rank that have none.
+    /// The text of `describe` about this rank's communicators without kernels.
     pub(super) told: String,
 }
 
 impl<W: World> Kits<W> {
-    /// Makes them, if the plan has use for them. All ranks call it, with one plan: the host waits for them.
+    /// Creates them, if the plan can use them. All ranks call it with the same plan: the host waits
+    /// for them.
     pub(super) fn new<S: State + CanEnqueue>(
         comm: &mut Communicator<W, S>,
         plan: &Plan,
@@ -70,7 +71,7 @@ impl<W: World> Kits<W> {
         let _ = write!(self.told, "\nNo kernels of this library{of}: {why}");
     }
 
-    /// Which launches they do.
+    /// Chooses the launches that use kernels.
     pub(super) fn choose(&self, plan: &Plan, dtypes: &[DType], lowered: Schedule) -> Schedule {
         if !self.offered.iter().flatten().any(|has| *has) {
             return lowered;
@@ -85,8 +86,8 @@ impl<W: World> Kits<W> {
     }
 }
 
-/// Of each rank, on which of the plan's communicators it could have kernels. The ranks have compared no element types
-/// yet, so they do not count here.
+/// For each rank, the plan's communicators on which it could use kernels. The ranks have not
+/// compared element types yet, so those do not count here.
 fn uses(plan: &Plan, lowered: &Schedule) -> Vec<Vec<bool>> {
     let with = lowered.clone().with_kernels(plan, &Topology::h200_node());
     let of = |rank: &typed_nccl_plan::lower::RankSchedule| {

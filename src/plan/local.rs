@@ -14,7 +14,7 @@ use crate::{Communicator, DType, Device, Result, World};
 
 /// One allocation of a plan's local memory.
 pub(super) struct Local<W: World> {
-    /// Its place in the table.
+    /// Its index in the table.
     pub(super) object: usize,
     /// Whether it is the second of two copies.
     pub(super) is_second: bool,
@@ -25,7 +25,7 @@ pub(super) struct Local<W: World> {
 }
 
 impl<W: World> Local<W> {
-    /// All of it, windows not registered yet.
+    /// Allocates all of it; windows are not registered yet.
     pub(super) fn buffers<S: State + CanEnqueue>(
         comm: &Communicator<W, S>,
         objects: &[Object],
@@ -40,7 +40,7 @@ impl<W: World> Local<W> {
         .collect()
     }
 
-    /// The windows among it: collective.
+    /// Registers its windows: collective.
     pub(super) fn register<S: State + CanEnqueue>(
         comm: &mut Communicator<W, S>,
         objects: &[Object],
@@ -66,8 +66,8 @@ impl<W: World> Local<W> {
 
 type Registered<W> = (Arc<Allocation<Back<W>>>, WindowId);
 
-/// A window of elements whose type is known at run time. It stays in the communicator's table, as every
-/// window does whose handle is gone.
+/// A window whose element type is known at run time. It stays in the communicator's table, like
+/// every window whose handle is dropped.
 fn window<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,
     dtype: DType,

@@ -1,8 +1,9 @@
-//! Plans: whole communication schedules, declared once, checked for all ranks, run through the types.
+//! Plans: whole communication schedules, declared once, checked for all ranks, and run through
+//! typed interfaces.
 //!
-//! [`plan!`](crate::plan!) declares a plan in the program's text and checks it while the program compiles.
-//! [`build`] makes one at run time; `serde` carries one from elsewhere. [`bind`] makes it ready on a communicator;
-//! the ranks agree there that they run the same one, and check it for their number.
+//! [`plan!`](crate::plan!) declares a plan in the program's source and checks it at compile time.
+//! [`build`] makes one at run time; `serde` loads one from elsewhere. [`bind`] makes it ready on a
+//! communicator: the ranks agree that they have the same plan, and check it for their number.
 
 mod agree;
 mod argument;
@@ -30,7 +31,7 @@ mod values;
 mod warm_up;
 mod whole;
 
-// Single names: what they would bring along is called as things of this crate are (see `build`).
+// Single names: whole modules would bring along names that this crate has too (see `build`).
 pub use typed_nccl_plan::check::{Accepted, check};
 pub use typed_nccl_plan::ir::Plan;
 pub use typed_nccl_plan::lower::{Schedule, lower};
@@ -47,11 +48,11 @@ pub use swapped::Swapped;
 pub use timing::Timing;
 pub use values::Values;
 
-/// Declares a communication plan, and checks it while the program compiles.
+/// Declares a communication plan, and checks it at compile time.
 ///
 #[doc = include_str!("language.md")]
 #[macro_export]
 macro_rules! plan {
-    // The crate's own name goes along, whatever the program calls it.
+    // Passes `$crate` on, since a program may rename this crate.
     ($($tokens:tt)*) => { $crate::__private::plan! { ($crate) $($tokens)* } };
 }

@@ -1,7 +1,7 @@
-//! From one rank's schedule to what a run hands to the backend.
+//! Turns one rank's schedule into calls for the backend.
 //!
-//! Everything that does not change between runs is computed here, once: ranks of communicators, counts,
-//! offsets, signals. A run adds the memory.
+//! Everything that does not change between runs is computed here once: ranks of communicators,
+//! counts, offsets, signals. A run adds the memory.
 
 use std::convert::Infallible;
 
@@ -15,7 +15,7 @@ use crate::backend::{Half, Refusal, Signal, Slot, Wait};
 use crate::error::{BindFault, Call, Operation, Site};
 use crate::{DType, Rank, ReductionName};
 
-/// Part of an allocation, by its place in the table of objects.
+/// Part of an allocation, by its index in the table of objects.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Spot {
     pub(super) object: usize,
@@ -27,7 +27,7 @@ pub(super) struct Spot {
 /// An allocation of a plan: a buffer, one of an array, one of two copies.
 pub(super) struct Object {
     pub(super) buffer: usize,
-    /// Its number in an array.
+    /// Its index in an array.
     pub(super) index: Option<usize>,
     pub(super) len: usize,
     pub(super) dtype: DType,
@@ -47,7 +47,7 @@ pub(super) struct Step {
     pub(super) work: Prepared,
 }
 
-/// What it does.
+/// Its work.
 pub(super) enum Prepared {
     Compute(Computes),
     Group { among: usize, operations: Vec<Template>, refusals: Vec<Refusal> },
@@ -65,31 +65,31 @@ pub(super) struct Computes {
 /// A region of a compute step: one spot, or one for each buffer of an array.
 pub(super) struct Region {
     pub(super) spots: Vec<Spot>,
-    /// Whether the step reads it and writes it.
+    /// Whether the step both reads and writes it.
     pub(super) is_updated: bool,
 }
 
 /// An operation without its memory. Puts go to a spot of the peer's memory.
 pub(super) type Template = form::Op<Spot, Infallible, Spot, Infallible>;
 
-/// What a plan is prepared for.
+/// The inputs of preparation.
 pub(super) struct Preparing<'a> {
     pub(super) plan: &'a ir::Plan,
     pub(super) extents: &'a [i64],
     pub(super) objects: &'a [Object],
-    /// Of each buffer, its first object.
+    /// For each buffer, its first object.
     pub(super) first: &'a [usize],
     pub(super) rank: usize,
     /// Whether all signals are one counter.
     pub(super) one_signal: bool,
-    /// How many signals the communicator has.
+    /// The communicator's number of signals.
     pub(super) signals: u32,
     pub(super) sites: &'a [Site],
     pub(super) site: Site,
     pub(super) pace: &'a Pace,
 }
 
-/// The table of objects, what the caller gives before what is local; and of each buffer the first one.
+/// The table of objects, the caller's before local ones; and the first object of each buffer.
 pub(super) fn objects(
     plan: &ir::Plan,
     lengths: &[Vec<u64>],
@@ -140,8 +140,8 @@ impl Preparing<'_> {
                     steps.push(Step { stream, waits, records, work });
                 }
                 Work::Group(operations) => {
-                    // NCCL's groups may span communicators, ours do not: one after the other, in the
-                    // plan's order of communicators, which is the same on all ranks.
+                    // NCCL's groups can span communicators, ours do not: issue one after the other,
+                    // in the plan's order of communicators, which is the same on all ranks.
                     let begin = steps.len();
                     for among in 0..self.plan.communicators.len() {
                         let own: Vec<&Lowered> =
@@ -162,7 +162,7 @@ impl Preparing<'_> {
         Ok(steps)
     }
 
-    /// Where a statement stands in the program, if it does.
+    /// The site of a statement in the program, if it has one.
     fn site_of(&self, at: ir::Location) -> Site {
         let here = |site: &&Site| (site.line(), site.column()) == (at.line, at.column);
         self.sites.iter().find(here).copied().unwrap_or(self.site)
@@ -172,7 +172,7 @@ impl Preparing<'_> {
         let first = self.first[part.buffer as usize];
         let copies = self.objects[first].copies;
         let object = first + part.index as usize * copies + usize::from(part.next);
-        // Parts lie inside their objects, whose length fits.
+        // Parts are inside their objects, whose length fits.
         let (start, len) = (part.start as usize, (part.end - part.start) as usize);
         Spot { object, start, len }
     }
@@ -193,7 +193,7 @@ impl Preparing<'_> {
         };
         let (mut reads, writes) = (split(reads, &regions.0), split(writes, &regions.1));
         for read in &mut reads {
-            // The checks saw to it that what is read is one region with what is written, or apart.
+            // The checks ensured that read regions equal written ones, or do not overlap them.
             read.is_updated = writes.iter().any(|write| write.spots == read.spots);
         }
         Computes { name: name.to_owned(), arguments: arguments.to_vec(), reads, writes }
@@ -287,7 +287,7 @@ impl Preparing<'_> {
         if call.reduction == Some(ReductionName::Mean) && !dtype.is_float() {
             return Err(BindFault::Averages { dtype });
         }
-        // The checks have seen that it is a rank of the communicator.
+        // The checks ensured that it is a rank of the communicator.
         call.root = kind.root().map(|&root| Rank::at(root as usize));
         let reduction = call.reduction.map(Reduction::BuiltIn);
         Ok(Template::Collective(Collective { name, call, reduction, send, recv, config: None }))
@@ -297,12 +297,12 @@ impl Preparing<'_> {
         self.in_graph(Slot::at(0, if self.one_signal { 0 } else { signal.0 }))
     }
 
-    /// The signals of captured plans are those of graphs.
+    /// Captured plans use the signals of graphs.
     fn in_graph(&self, slot: Slot) -> Slot {
         Slot { captured: self.plan.launch == ir::Launch::Captured, ..slot }
     }
 
-    /// A put without a signal, which NCCL does not have, raises one that nobody awaits.
+    /// NCCL has no put without a signal, so it raises one for which nothing waits.
     fn unheard(&self) -> Result<Slot, BindFault> {
         let index = u32::try_from(self.plan.signals.len()).unwrap_or(u32::MAX);
         if index < self.signals {
@@ -311,19 +311,19 @@ impl Preparing<'_> {
         Err(BindFault::NoSpareSignal { needed: index.saturating_add(1) })
     }
 
-    /// How many ranks a communicator of the plan has.
+    /// The size of a communicator of the plan.
     pub(super) fn size_of(&self, among: usize) -> usize {
         let axes = self.plan.communicators[among].axes.iter();
         axes.map(|axis| self.extents[axis.index()] as usize).product()
     }
 
-    /// The number that a rank of the plan has in a communicator.
+    /// The rank in a communicator for a rank of the plan.
     pub(super) fn rank_in(&self, among: usize, rank: usize) -> usize {
         rank_in(&self.plan.communicators[among], self.extents, rank)
     }
 }
 
-/// The number that a rank of a plan has in one of its communicators.
+/// The rank in a communicator for a rank of the plan.
 pub(super) fn rank_in(communicator: &ir::Communicator, extents: &[i64], rank: usize) -> usize {
     let mut left = rank;
     let mut place = vec![0; extents.len()];

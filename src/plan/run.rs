@@ -1,8 +1,8 @@
-//! One run of a bound plan: memory in, calls out.
+//! Runs of a bound plan.
 //!
-//! The host makes the calls of its rank in their order and never waits. Streams wait for each other where
-//! the schedule says so; beside that, memory is put in stream order as by every other operation, so that what
-//! the program does before and after a run is ordered with it.
+//! The host makes its rank's calls in order and never waits. Streams wait for each other as the
+//! schedule says. Memory is also ordered between streams as for every other operation, so the
+//! program's work before and after a run is ordered with it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,15 +19,15 @@ use crate::unwind::{self, Panic};
 use crate::{Result, Stream, World};
 
 impl<W: World> Run<'_, W> {
-    /// Enqueues this rank's part of the plan; the host does not wait. All ranks of the plan run it, the same
-    /// number of times. `steps` runs the compute steps in between; `&mut ()` where there are none.
+    /// Enqueues this rank's part of the plan; the host does not wait. All ranks of the plan run it,
+    /// equally often. `steps` provides the compute steps; pass `&mut ()` if there are none.
     ///
     /// # Errors
-    /// Refusals, which the other ranks are told of: memory that is missing or does not fit, windows that
-    /// are not those of the other ranks ([`Error::BadArgument`]), a compute step's own error. Another
-    /// communicator than the plan was bound to ([`Error::BoundElsewhere`]). A second run
-    /// of a plan that is [for one](typed_nccl_plan::build::PlanBuilder::once) ([`Error::RanAlready`]). A poisoned
-    /// communicator.
+    /// Refusals, of which the other ranks are told: missing or unsuitable memory, windows that
+    /// differ from the other ranks' ([`Error::BadArgument`]), a compute step's own error. A
+    /// communicator other than the one that the plan was bound to ([`Error::BoundElsewhere`]). A
+    /// second run of a plan that [runs once](typed_nccl_plan::build::PlanBuilder::once)
+    /// ([`Error::RanAlready`]). A poisoned communicator.
     pub fn run(mut self, steps: &mut (impl Steps<W> + ?Sized)) -> Result<()> {
         if let Some(error) = self.moving.refused.take() {
             return Err(error);
@@ -35,7 +35,7 @@ impl<W: World> Run<'_, W> {
         self.complete();
         self.moving.runs += 1;
         let fit = match self.moving.error.take() {
-            // A refused run differs from nobody's.
+            // A refused run matches any other.
             Some(error) => {
                 let _ = self.compare(None);
                 Err(error)
@@ -72,16 +72,16 @@ impl<W: World> Run<'_, W> {
         Ok(())
     }
 
-    /// The copies change places, also after a run that was refused: the other ranks made theirs.
+    /// Swaps the copies, even after a refused run, since the other ranks swap theirs.
     fn swap(&mut self) {
         for flip in self.table.flips() {
-            // Whoever has the pair has it alone: it is not `Sync`.
+            // The caller has exclusive access to the pair, which is not `Sync`.
             flip.store(!flip.load(Relaxed), Relaxed);
         }
         self.moving.flipped = !self.moving.flipped;
     }
 
-    /// Compares the windows that were given with the other ranks'.
+    /// Compares the windows with the other ranks'.
     fn same_windows(&mut self) -> Result<()> {
         if self.fixed.same.is_none() {
             return Ok(());
@@ -94,7 +94,7 @@ impl<W: World> Run<'_, W> {
         outcome
     }
 
-    /// With none, because this rank refuses the run.
+    /// `None` because this rank refuses the run.
     fn compare(&self, windows: Option<&[WindowId]>) -> Result<()> {
         match &self.fixed.same {
             Some(same) => same.begin(self.on.core.rank, self.moving.runs - 1, windows, self.site),
@@ -102,7 +102,7 @@ impl<W: World> Run<'_, W> {
         }
     }
 
-    /// Makes one call, on the plan's streams or on others in their place.
+    /// Makes one call, on the plan's streams or on replacements.
     pub(super) fn step(
         &mut self,
         at: usize,
@@ -168,7 +168,7 @@ impl<W: World> Run<'_, W> {
         Ok(())
     }
 
-    /// Books this call and all that follow as refused.
+    /// Records this call and all later ones as refused.
     #[cold]
     fn refuse(&self, from: usize, mut error: Error) -> Error {
         for step in &self.fixed.steps[from..] {
@@ -185,11 +185,11 @@ impl<W: World> Run<'_, W> {
     }
 }
 
-/// Why a run does not go on.
+/// Why a run stops.
 pub(super) enum Stop {
     /// The other ranks do not know.
     Failed(Error),
-    /// A group's, which told them.
+    /// A group failed, which told them.
     Told(Error),
     /// A compute step panicked; the other ranks do not know.
     Panicked(Error, Panic),
@@ -201,7 +201,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// Fills a group's templates with memory and issues it.
+/// Fills in memory and issues a group.
 fn issue<W: World, V: World<Device = W::Device>>(
     on: &On<'_, V>,
     templates: &[Template],
@@ -235,7 +235,7 @@ fn span<'a, W: World>(
     places: &[Place<'a, W>],
 ) -> Span<'a, <W::Device as crate::Device>::Backend> {
     let place = places[spot.object];
-    // SAFETY: a step's spots lie inside its objects' lengths, which the plan's preparation checked, and
-    // what stands for an object was compared with it.
+    // SAFETY: a step's spots are inside their objects' lengths, as the plan's preparation checked,
+    // and the memory was compared with its object.
     unsafe { Span::new(place.allocation, spot.start * place.dtype.size(), spot.len) }
 }

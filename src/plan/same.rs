@@ -1,10 +1,11 @@
-//! The windows that the ranks give to a plan: the same ones in the same run.
+//! Checks that the ranks pass the same windows to a plan in the same run.
 //!
-//! A put names a window by its number, so a rank that gives another window of that length would have its
-//! peers' data where it does not look. The ranks compare what they give without waiting: whoever comes
-//! later sees the difference, refuses its run, and the others are told.
+//! A put refers to a window by number, so a rank that passes a different window of the same length
+//! would miss its peers' data. The ranks compare their windows without waiting: the later one sees
+//! the difference and refuses its run, and the others are told.
 //!
-//! Ranks that share memory share what was given. Others tell each other, when it changes: see [`told`].
+//! Ranks that share memory share the record. Others send each other messages when their windows
+//! change: see [`told`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,37 +16,38 @@ use crate::error::{ArgumentFault, BadArgument, Error, Site};
 use crate::lock::Mutex;
 use crate::{Rank, Result};
 
-/// What the ranks compare.
+/// The state that the ranks compare.
 pub(super) struct Same {
     pub(super) names: Names,
     kind: Kind,
 }
 
 enum Kind {
-    /// What all ranks have given.
+    /// The record of all ranks.
     Shared(Mutex<State>),
     /// This rank's copy.
     Told(Told),
 }
 
-/// What things are called in messages.
+/// Names for messages.
 pub(super) struct Names {
     pub(super) plan: String,
-    /// The windows that are given, in the plan's order.
+    /// The caller's windows, in the plan's order.
     pub(super) windows: Vec<String>,
 }
 
 struct State {
-    /// What was given, from which run on, and by whom first; none by a rank that refused its run.
+    /// The windows, the run from which they apply, and the first rank that passed them; `None` for
+    /// a rank that refused its run.
     changes: VecDeque<(u64, Rank, Option<Vec<WindowId>>)>,
     /// How many runs the foremost rank has begun.
     foremost: u64,
-    /// How many each rank has.
+    /// How many runs each rank has begun.
     begun: Vec<u64>,
 }
 
 impl Names {
-    /// What is wrong where rank `by` gave other windows; none if they are the same.
+    /// The error if rank `by` passed other windows; `None` if they are the same.
     pub(super) fn differ(
         &self,
         own: &[WindowId],
@@ -70,7 +72,7 @@ impl Same {
         Self { names, kind: told.map_or_else(shared, Kind::Told) }
     }
 
-    /// Hears the other ranks' copies from here on.
+    /// Begins to receive the other ranks' messages.
     pub(super) fn listen(self: &Arc<Self>) {
         if let Kind::Told(told) = &self.kind {
             let listener: Arc<dyn Listener> = self.clone();
@@ -78,10 +80,10 @@ impl Same {
         }
     }
 
-    /// A rank begins a run, or refuses it, where it has none to give.
+    /// Begins a run of a rank, or refuses it, without windows.
     ///
     /// # Errors
-    /// Another rank gave another window.
+    /// Another rank passed another window.
     pub(super) fn begin(
         &self,
         rank: Rank,
@@ -105,7 +107,7 @@ impl Same {
 }
 
 impl State {
-    /// What another rank has given for this run before.
+    /// Returns the windows that another rank passed for this run before.
     fn begin(
         &mut self,
         rank: Rank,
@@ -126,7 +128,7 @@ impl State {
         Some((*by, theirs.as_deref()?))
     }
 
-    /// Forgets what every rank has passed.
+    /// Drops entries that every rank has passed.
     fn forget(&mut self) {
         let passed = self.begun.iter().min().copied().unwrap_or(0);
         while self.changes.get(1).is_some_and(|(from, ..)| *from <= passed) {
@@ -143,6 +145,6 @@ impl Listener for Same {
     }
 
     fn died(&self, _: Rank, _: &str) {
-        // It gives nothing any more.
+        // It passes nothing any more.
     }
 }

@@ -1,10 +1,10 @@
-//! Memory of two copies that swap with every run.
+//! Memory with two copies that swap after every run.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Two of one kind, buffers or windows, of which one is current: a plan reads the current one while its
-/// neighbours already fill the next. They change places when a run has been issued, on every rank at the
+/// Two buffers or windows of one kind, one of which is current: a plan reads the current one while
+/// its neighbours already fill the next. They swap once a run has been issued, on every rank in the
 /// same run.
 pub struct Swapped<M> {
     pair: [M; 2],
@@ -18,7 +18,7 @@ impl<M> Swapped<M> {
         Self { pair: [current, next], second: AtomicBool::new(false) }
     }
 
-    /// The one that the next run reads, and that the last run filled.
+    /// The one that the next run reads and the last run filled.
     pub fn current(&self) -> &M {
         &self.pair[usize::from(self.second.load(Relaxed))]
     }
@@ -45,7 +45,7 @@ impl<M> Swapped<M> {
         if is_second { (second, first) } else { (first, second) }
     }
 
-    /// What a run flips when it has been issued.
+    /// The flag that a run flips once it has been issued.
     pub(super) fn parity(&self) -> &AtomicBool {
         &self.second
     }

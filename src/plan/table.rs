@@ -1,4 +1,4 @@
-//! The memory of a run, in a list that is used again and again.
+//! The memory of a run, in a reusable list.
 
 use std::mem;
 use std::ops::Range;
@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use super::argument::Place;
 use crate::World;
 
-/// A list of memory, which is nobody's between runs.
+/// A list of memory without an owner between runs.
 pub(super) struct Table<W: World> {
-    /// Of the last run, which is over: not looked at.
+    /// Entries of the last run, never read.
     places: Vec<Place<'static, W>>,
-    /// What the copies that a run was given change places by.
+    /// The flags that swap the copies passed to a run.
     flips: Vec<&'static AtomicBool>,
 }
 
@@ -22,7 +22,7 @@ impl<W: World> Default for Table<W> {
 }
 
 impl<W: World> Table<W> {
-    /// An empty one for a run.
+    /// Empties it for a run.
     pub(super) fn begin(&mut self) -> Filled<'_, W> {
         self.places.clear();
         self.flips.clear();
@@ -30,14 +30,14 @@ impl<W: World> Table<W> {
     }
 }
 
-/// A run's list: what is in it was put there through this, and so lives for `'a`.
+/// A run's list: its entries were all added through this, and so live for `'a`.
 pub(super) struct Filled<'a, W: World>(&'a mut Table<W>);
 
 impl<'a, W: World> Filled<'a, W> {
     #[inline]
     pub(super) fn push(&mut self, place: Place<'a, W>) {
-        // SAFETY: a lifetime is all that changes. The list is emptied by `begin`, and read by `places` of this
-        // alone, which gives the lifetime back.
+        // SAFETY: only a lifetime changes. `begin` empties the list, and only `places` of this
+        // value reads it, which restores the lifetime.
         self.0.places.push(unsafe { mem::transmute::<Place<'a, W>, Place<'static, W>>(place) });
     }
 
@@ -56,11 +56,11 @@ impl<'a, W: World> Filled<'a, W> {
         &self.0.flips
     }
 
-    /// Puts ranges of it into another order.
+    /// Reorders it by ranges.
     pub(super) fn reorder(&mut self, ranges: impl Iterator<Item = Range<usize>>) {
         let places = &mut self.0.places;
         let count = places.len();
-        // Behind what there is, and then in its place.
+        // Append the new order, then move it to the front.
         ranges.for_each(|range| places.extend_from_within(range));
         places.drain(..count);
     }

@@ -1,4 +1,4 @@
-//! What can only be seen from inside: that shaking finds what rests on luck.
+//! Tests that need internals: shaken timing finds results that depend on luck.
 
 use typed_nccl_plan::build::{PlanBuilder, ring};
 
@@ -6,8 +6,8 @@ use super::prepare::{Prepared, Template};
 use super::{Swapped, Timing, Values, bind};
 use crate::{Communicator, Host, Result, World};
 
-/// Runs a put to the next rank, with its wait or without, and counts the runs that end with wrong numbers
-/// or an error.
+/// Runs a put to the next rank, with or without its wait, and counts the runs that end with wrong
+/// numbers or an error.
 fn wrong<W: World>(comm: &mut Communicator<W>, waits: bool, timing: Timing) -> Result<usize> {
     let mut plan = PlanBuilder::new("put");
     plan.ranks(2..);
@@ -37,7 +37,7 @@ fn wrong<W: World>(comm: &mut Communicator<W>, waits: bool, timing: Timing) -> R
         let mine = (comm.rank().index() * 100 + run) as f32;
         a.copy_from(&[mine, -1.0])?;
         b.copy_from(&[mine, -1.0])?;
-        // Nobody puts into what its neighbour still fills.
+        // Nobody puts into memory that its neighbour is still filling.
         comm.barrier()?;
         let mut u = Swapped::new(a, b);
         let mut out = crate::Device::zeros::<f32>(comm.device(), 1)?;

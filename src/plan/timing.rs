@@ -1,10 +1,10 @@
-//! When the operations of a run start, on the host backend.
+//! Start times of a run's operations on the host backend.
 
 use std::time::Duration;
 
 use crate::{Device, Result, Stream};
 
-/// How long a late operation is held back: long beside what the host backend's operations take.
+/// How long a late operation is delayed: long compared with operations of the host backend.
 const LATE: Duration = Duration::from_millis(1);
 
 /// When the operations of a run start, as far as streams, events and signals leave it open.
@@ -12,16 +12,17 @@ const LATE: Duration = Duration::from_millis(1);
 /// GPUs have their own timing; this is for tests on the host backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Timing {
-    /// As soon as they can.
+    /// As soon as possible.
     #[default]
     Early,
-    /// Each as soon as it can or as late as it can, as numbers from this seed say: late is after all that
-    /// does not wait for it. What is right for every seed that was tried does not rest on luck with time.
+    /// Each as early or as late as possible, at random from this seed: a late one starts after
+    /// everything that does not wait for it. A program that is right for every seed tried does not
+    /// depend on lucky timing.
     Shaken(u64),
 }
 
 impl Timing {
-    /// Holds the stream back, if it is the next operation's turn to be late.
+    /// Delays the stream if the next operation is to be late.
     pub(super) fn hold<D: Device>(&mut self, stream: &Stream<D>) -> Result<()> {
         let Self::Shaken(state) = self else { return Ok(()) };
         // SplitMix64: every seed is a good one.

@@ -1,9 +1,9 @@
-//! One rank's copy of what the ranks give to a plan, where they share no memory.
+//! One rank's record of the windows that ranks pass to a plan, for ranks that share no memory.
 //!
-//! A rank tells the others what it gives for a run when that is not what it gave for the run before. Who
-//! hears of it compares it with what it gives for that very run, now or when it comes to it. So two ranks
-//! that differ in a run find out: at the last run up to there in which one of them changed, they differ
-//! too. Nobody waits, so both may have begun; then the communicator is over, since puts may have missed.
+//! A rank sends its windows for a run when they differ from those of the previous run. A receiver
+//! compares them with its own for that run, now or when it gets there. So two ranks that differ in
+//! a run notice: they also differ in the last run up to it in which one of them changed. Nobody
+//! waits, so both may have begun; then the communicator is over, since puts may have missed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -26,9 +26,9 @@ pub(super) struct Told {
 struct State {
     /// How many runs this rank has begun.
     begun: u64,
-    /// What it gave, from which run on; none for a run that it refused.
+    /// Its windows, and the run from which they apply; `None` for a run that it refused.
     own: VecDeque<Given>,
-    /// What others gave for runs that this rank has not begun.
+    /// Others' windows for runs that this rank has not begun.
     ahead: BTreeMap<u64, Vec<(Rank, Vec<WindowId>)>>,
 }
 
@@ -38,13 +38,13 @@ struct Given {
     site: Site,
 }
 
-/// How many changes of its own a rank remembers: it is hardly so many runs ahead of another.
+/// How many of its own changes a rank keeps: it is hardly ever that many runs ahead of another.
 const KEPT: usize = 256;
 
-/// For how many runs to come is remembered what others gave.
+/// For how many future runs others' windows are kept.
 const AHEAD: usize = 1024;
 
-/// What is told: a run, and what is given from it on.
+/// A message: a run, and the windows from it on.
 type Message = (u64, Vec<WindowId>);
 
 impl Told {
@@ -52,7 +52,7 @@ impl Told {
         Self { wire, health, state: Mutex::default() }
     }
 
-    /// This rank begins a run, or refuses it.
+    /// Begins a run of this rank, or refuses it.
     pub(super) fn begin(
         &self,
         run: u64,
@@ -78,7 +78,7 @@ impl Told {
             if state.own.len() > KEPT {
                 state.own.pop_front();
             }
-            // Under the lock, so that they are told in their order; it does not wait.
+            // Under the lock, to send in order; sending does not wait.
             if let Some(windows) = windows {
                 self.wire.send(None, &(run, windows));
             }
@@ -86,7 +86,7 @@ impl Told {
         outcome.unwrap_or(Ok(()))
     }
 
-    /// Another rank says what it gives from a run on.
+    /// Takes another rank's message.
     pub(super) fn hear(&self, names: &Names, by: Rank, message: &[u8]) {
         let Ok((run, theirs)) = postcard::from_bytes::<Message>(message) else {
             return log::warn!("rank {by} says what no rank says of the windows of a plan");
@@ -95,7 +95,8 @@ impl Told {
         if run >= state.begun {
             if state.ahead.len() < AHEAD {
                 let known = state.ahead.entry(run).or_default();
-                // One of those who gave the same is enough, and two that differ are: one is not as here.
+                // Of ranks with the same windows, one is enough; of two that differ, at least one
+                // differs from this rank.
                 if known.len() < 2 && known.iter().all(|(_, known)| *known != theirs) {
                     known.push((by, theirs));
                 }

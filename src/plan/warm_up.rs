@@ -1,7 +1,7 @@
-//! What is collective in secret, done once while the plan is bound.
+//! Secretly collective set-up, done once during binding.
 //!
-//! NCCL connects ranks when they first need it, and a rank that comes late to that holds up the others'
-//! host. So the first operations of each kind run here, where all ranks are at the same place.
+//! NCCL connects ranks when they first need it, and a late rank blocks the others' host. So the
+//! first operations of each kind run here, where all ranks are at the same point.
 
 use typed_nccl_plan::lower::{Schedule, WarmUp};
 

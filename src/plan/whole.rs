@@ -1,9 +1,9 @@
-//! One-sided operations go through the communicator that the plan is bound to.
+//! Redirects one-sided operations through the communicator that the plan is bound to.
 //!
-//! The caller's windows are registered there, so puts and signals that the plan sends through a communicator
-//! of some of the ranks are issued through all of them: the peer is the same rank. NCCL orders more then,
-//! since operations of one communicator follow each other, and signals share counters. So the plan that
-//! results is what is checked, lowered and shown.
+//! The caller's windows are registered there. So puts and signals that the plan sends through a
+//! communicator of a subset of the ranks are issued through the whole one, to the same peer. NCCL
+//! then imposes more order, since operations of one communicator follow each other and signals
+//! share counters. So the resulting plan is the one that is checked, lowered and shown.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use typed_nccl_plan::ir::{AxisId, Communicator, CommunicatorId, Plan, Step, Step
 /// A plan whose one-sided operations go through all ranks.
 pub(super) struct Whole {
     pub(super) plan: Arc<Plan>,
-    /// The plan as it was, and the communicator that some of them went through.
+    /// The original plan, and the communicator that some of them used.
     pub(super) before: Option<(Arc<Plan>, String)>,
 }
 
-/// The plan with its one-sided operations through all ranks; itself, where they are.
+/// The plan with its one-sided operations through all ranks; unchanged if they are already.
 pub(super) fn through_all(plan: Arc<Plan>) -> Whole {
     let is_whole = |among: &Communicator| among.axes.len() == plan.axes.len();
     let whole = plan.communicators.iter().position(is_whole);
     let at = whole.unwrap_or(plan.communicators.len());
-    // A plan of more communicators than a number holds is refused by the checks.
+    // The checks refuse a plan with more communicators than fit in the number.
     let all = CommunicatorId(u32::try_from(at).unwrap_or(u32::MAX));
     let mut through = None;
     let mut changed = plan.steps.clone();
@@ -44,7 +44,7 @@ pub(super) fn through_all(plan: Arc<Plan>) -> Whole {
     Whole { plan: Arc::new(bound), before: Some((plan, name)) }
 }
 
-/// Sends the one-sided operations through `all` whose communicator `is_part` says so of.
+/// Redirects through `all` the one-sided operations of communicators for which `is_part` holds.
 fn redirect(
     steps: &mut [Step],
     all: CommunicatorId,
