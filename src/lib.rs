@@ -15,14 +15,14 @@
 //! }
 //! ```
 //!
-//! * [`Communicator`]: the ranks that communicate; its life is in its type.
-//! * [`Buffer`], [`Slice`], [`SliceMut`]: memory with its element type and its device in the type.
-//! * [`Stream`]: queues of work; `stream.launch` puts your own computation in stream order.
-//! * [`launch!`], [`spmd`], [`Seat::local`], [`Seat::from_env`]: how a program gets its ranks.
-//! * [`Error`]: what the compiler cannot know, with a name, a place and a remedy.
-//! * [`Communicator::recover`]: a rank dies, and the others go on in place.
+//! * [`Communicator`]: the ranks that communicate, with its state in its type.
+//! * [`Buffer`], [`Slice`], [`SliceMut`]: memory, with its element type and device in its type.
+//! * [`Stream`]: a queue of work; `stream.launch` enqueues your own computation.
+//! * [`launch!`], [`spmd`], [`Seat::local`], [`Seat::from_env`]: ways to start a program's ranks.
+//! * [`Error`]: failures that the compiler cannot rule out, each with a name, a place and a remedy.
+//! * [`Communicator::recover`]: after a rank dies, the others continue with the same communicator.
 //!
-//! Import by name. There is no prelude: with a glob import rustc prints full paths in its messages.
+//! Import by name. There is no prelude, since glob imports make rustc print full paths.
 
 mod cart;
 mod clique;
@@ -128,7 +128,7 @@ pub use window::{
 };
 pub use world::{Label, World};
 
-/// What the documentation outside of the code shows compiles and runs.
+/// Compiles and runs the examples of the documentation outside the code.
 #[cfg(doctest)]
 mod shown {
     #[doc = include_str!("../README.md")]
