@@ -1,8 +1,8 @@
-//! Data-parallel training with candle: each rank has the weights, and its part of the batch. The ranks
-//! average their gradients, and every step's loss is that of one rank with the whole batch, which each
-//! rank runs beside it. `cargo run --release --features candle --example candle_ddp` runs it as 4 ranks
-//! on this machine, with `TYPED_NCCL=host:8` as 8; with `--features candle-cuda` and `TYPED_NCCL=cuda:2`
-//! on two GPUs.
+//! Data-parallel training with candle: each rank has the weights, and its part of the batch. The
+//! ranks average their gradients. Each rank also runs a single-rank training on the whole batch,
+//! and every step's loss is compared with that one's.
+//! `cargo run --release --features candle --example candle_ddp` runs it as 4 ranks on this machine,
+//! `TYPED_NCCL=host:8` as 8; `--features candle-cuda` with `TYPED_NCCL=cuda:2` on two GPUs.
 
 use candle_core::backprop::GradStore;
 use candle_core::{Device as OnCandle, Tensor, Var};
@@ -12,11 +12,11 @@ use typed_nccl::plans::grad_sync;
 use typed_nccl::{Avg, Communicator, Device, Error, Result, SliceMut, Stream, launch};
 
 const STEPS: usize = 100;
-/// Of a rank.
+/// Per rank.
 const EXAMPLES: usize = 32;
 const HIDDEN: usize = 16;
 const RATE: f64 = 0.2;
-/// Between two losses, relative: both are sums of the same numbers, in another order.
+/// The relative difference between two losses, which sum the same numbers in different orders.
 const TOLERANCE: f32 = 1e-4;
 
 fn main() -> Result<()> {
@@ -65,7 +65,7 @@ fn train<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// The gradients of a model, layer by layer, where candle has them: on their way into the buckets and back.
+/// A model's gradients in candle's memory, layer by layer: copied into the buckets and back.
 struct Gradients<'v, D: Device> {
     all: Vec<SliceMut<'v, f32, D>>,
 }
@@ -126,7 +126,7 @@ impl Model {
         (found - y)?.sqr()?.mean_all()
     }
 
-    /// One for each variable, layer by layer.
+    /// One per variable, layer by layer.
     fn gradients<'g>(&self, gradients: &'g GradStore) -> Result<Vec<&'g Tensor>> {
         let of = |var| gradients.get(var).ok_or_else(|| Error::other("a variable has no gradient"));
         self.layers.iter().flatten().map(|var| of(var)).collect()
@@ -139,7 +139,7 @@ impl Model {
         Ok(())
     }
 
-    /// A step of one rank with the whole batch; its loss.
+    /// A step of a single rank with the whole batch; returns its loss.
     fn step(&self, x: &Tensor, y: &Tensor) -> Result<f32> {
         let loss = self.loss(x, y)?;
         self.update(&loss.backward()?)?;
@@ -147,7 +147,7 @@ impl Model {
     }
 }
 
-/// Points of a square, and what is to be found there.
+/// Points of a square, and the expected outputs.
 fn batch(len: usize, device: &OnCandle) -> candle_core::Result<(Tensor, Tensor)> {
     let at = |i: usize, by: f32| (i as f32 * by).fract() * 2.0 - 1.0;
     let points: Vec<f32> = (0..len).flat_map(|i| [at(i, 0.618_034), at(i, 0.414_214)]).collect();

@@ -1,8 +1,10 @@
-//! A training that keeps checkpoints while it goes on, and goes back to the newest that every survivor has.
+//! A training loop that takes checkpoints while it runs, and returns to the newest one that every
+//! survivor has.
 //!
-//! Every fifth step the parameters are copied to the host on a stream of their own, beside the next
-//! steps' communication. Half-way one rank kills itself. A step that was under way may have changed the
-//! parameters of some ranks and not of others: so all who live agree on a checkpoint, and train on from there.
+//! Every fifth step the parameters are copied to the host on a stream of their own, overlapping the
+//! next steps' communication. Half-way one rank kills itself. An unfinished step may have changed
+//! the parameters of some ranks and not of others, so the survivors agree on a checkpoint, and
+//! train on from there.
 //!
 //! ```text
 //! cargo run --example checkpoints                            # 4 threads, no GPU
@@ -16,14 +18,14 @@ use typed_nccl::{
 const SAMPLES: u64 = 60;
 const PARAMETERS: usize = 16;
 const STEPS: u64 = 100;
-/// How many steps there are between two checkpoints.
+/// Steps between two checkpoints.
 const EVERY: u64 = 5;
 
 struct Checkpoints<D: Device> {
     stream: Stream<D>,
-    /// The one that is being copied, and its step.
+    /// The copy in progress, and its step.
     next: Option<(u64, Copying<u64, D>)>,
-    /// The last two: ranks are one step apart at most, and so one checkpoint.
+    /// The last two: ranks are at most one step apart, and so at most one checkpoint.
     kept: Vec<(u64, Pinned<u64, D>)>,
 }
 
@@ -33,14 +35,14 @@ impl<D: Device> Checkpoints<D> {
         Ok(Self { stream: device.stream()?, next: None, kept: vec![first] })
     }
 
-    /// Starts to copy; the host waits for the copy before this one alone, which has had its time.
+    /// Starts a copy. The host only waits for the previous one, which has had time to finish.
     fn take(&mut self, device: &D, step: u64, parameters: &Buffer<u64, D>) -> Result<()> {
         self.settle()?;
         let memory = match self.kept.len() {
             2 => self.kept.remove(0).1,
             _ => device.pinned(PARAMETERS)?,
         };
-        // What writes to the parameters next waits for the copy; what sends gradients does not.
+        // The next write to the parameters waits for the copy; sending gradients does not.
         self.next = Some((step, self.stream.download(parameters, memory)?));
         Ok(())
     }
@@ -74,7 +76,7 @@ struct Trainer<D: Device> {
 }
 
 impl<D: Device> Trainer<D> {
-    /// One step; first back to a checkpoint if something is wrong.
+    /// One step; if something is wrong, first returns to a checkpoint.
     fn next(&mut self) -> Result<()> {
         if self.comm.health().is_err() {
             println!("step {}: {}", self.step, self.comm.recover()?);
@@ -94,14 +96,14 @@ impl<D: Device> Trainer<D> {
         Ok(())
     }
 
-    /// What this rank's share of the samples adds.
+    /// The contribution of this rank's share of the samples.
     fn backward(&self) -> Vec<u64> {
         let share = (0..SAMPLES).skip(self.comm.rank().index()).step_by(self.comm.size());
         let sum = share.map(|sample| sample * (self.step + 1)).sum::<u64>();
         (0..PARAMETERS as u64).map(|parameter| sum * parameter).collect()
     }
 
-    /// However many ranks have worked on them, and whatever was done twice, the numbers are right.
+    /// The numbers are right, however many ranks worked on them and whatever was repeated.
     fn verify(&self) -> Result<()> {
         let sum = SAMPLES * (SAMPLES - 1) / 2 * (self.step * (self.step + 1) / 2);
         let expected: Vec<u64> = (0..PARAMETERS as u64).map(|parameter| sum * parameter).collect();
@@ -132,7 +134,7 @@ fn train<D: Device>(comm: Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// A process dies as `kill` would have it; a rank that is a thread ends its communicator.
+/// A process dies as if by `kill`; a rank that is a thread ends its communicator.
 fn die<D: Device>(comm: Communicator<D>) -> Result<()> {
     if D::KIND == "host" {
         comm.abort_because("it was to die");

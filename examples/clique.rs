@@ -1,4 +1,4 @@
-//! One thread, devices from the command line: `cargo run --example clique -- 0 2 5 7`.
+//! One thread, with devices from the command line: `cargo run --example clique -- 0 2 5 7`.
 
 use typed_nccl::{Avg, Clique, Host, Result};
 

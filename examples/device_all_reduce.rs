@@ -1,18 +1,18 @@
-//! An all_reduce of one's own: a kernel that reads every peer's memory by its address, between barriers of
-//! its own. One source for the host and for GPUs, and every sum is checked.
-//! `cargo run --release --example device_all_reduce` runs it as 4 ranks on this machine, with
+//! A custom all_reduce: a kernel that reads every peer's memory by address, between its own
+//! barriers. One source for the host and for GPUs, and every sum is checked.
+//! `cargo run --release --example device_all_reduce` runs it as 4 ranks on this machine,
 //! `TYPED_NCCL=cuda:2` on two GPUs.
 
 use typed_nccl::{Communicator, Device, Error, Requirements, Result, kernel, launch};
 
-/// Blocks of the kernel on GPUs: each has a barrier of its own.
+/// Blocks of the kernel on GPUs, each with its own barrier.
 const BLOCKS: u32 = 16;
 
 kernel! {
     /// `to` is the sum of all ranks' parts of `from`.
     #[launch(threads = 512, blocks = BLOCKS as usize)]
     fn add_up(dev: &DevComm, from: &Window<f32>, to: &mut [f32]);
-    // SAFETY: it stays below both lengths, and all ranks have as much of the window.
+    // SAFETY: it stays below both lengths, and every rank's part of the window is as long.
     unsafe cuda r#"
         ncclCoopCta all;
         ncclLsaBarrierSession<ncclCoopCta> barrier(all, dev, ncclTeamTagLsa(), blockIdx.x);
@@ -49,7 +49,8 @@ fn main() -> Result<()> {
 /// Runs on every rank, on whatever device the communicator has.
 fn job<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     match verified(&mut comm) {
-        // An older NCCL, GPUs that do not reach each other's memory, no compiler: all ranks are told so.
+        // An older NCCL, GPUs that do not reach each other's memory, or no compiler: all ranks get
+        // this.
         Err(Error::Unsupported(why)) => println!("not here: {why}"),
         Err(Error::BadKernel(why)) => println!("not here: {why}"),
         done => done?,

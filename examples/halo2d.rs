@@ -1,5 +1,5 @@
-//! 2-D halo exchange on a periodic grid of ranks, with one-sided puts: a grid of 2 x 3, so that one
-//! axis has one neighbour twice.
+//! 2-D halo exchange on a periodic grid of ranks, with one-sided puts. The grid is 2 x 3, so along
+//! one axis both neighbours are the same rank.
 
 use typed_nccl::{Cart, Communicator, Device, Host, Result, Signals, Stream, Window, spmd};
 
@@ -27,8 +27,8 @@ impl<D: Device> Halo<D> {
         Ok(Self { grid, out, ghost, m, turn: 0, arrivals: Signals::new() })
     }
 
-    /// Enqueues one exchange; afterwards, in stream order, the returned window holds the neighbours'
-    /// edges.
+    /// Enqueues one exchange; afterwards, in stream order, the returned window holds the
+    /// neighbours' edges.
     fn exchange(&mut self, comm: &Communicator<D>, stream: &Stream<D>) -> Result<&Window<f32, D>> {
         let on = comm.on(stream);
         let (m, ghost) = (self.m, &self.ghost[self.turn % 2]);

@@ -1,5 +1,5 @@
-//! What a library over typed-nccl looks like: generic over the backend, the communicator's name and
-//! the kind of memory, with nothing to spell out for its callers.
+//! A library on top of typed-nccl: generic over the backend, the communicator's name and the kind
+//! of memory, without annotations for its callers.
 
 use typed_nccl::{
     Avg, Buffer, Communicator, Host, Numeric, Result, Sum, World, Writable, spmd, tag,
@@ -18,8 +18,8 @@ where
     })
 }
 
-/// The Euclidean norm of a vector that is spread over the ranks. `square` holds this rank's sum of
-/// squares and is overwritten.
+/// The Euclidean norm of a vector that is distributed over the ranks. `square` holds this rank's
+/// sum of squares and is overwritten.
 pub fn norm<W: World>(
     comm: &Communicator<W>,
     square: &mut impl Writable<W::Device, Elem = f32>,
@@ -30,7 +30,7 @@ pub fn norm<W: World>(
     Ok(total[0].sqrt())
 }
 
-/// The same for one buffer of a known type.
+/// The mean, for one buffer of a known type.
 pub fn mean<W: World>(comm: &Communicator<W>, x: &mut Buffer<f64, W::Device>) -> Result<()> {
     comm.all_reduce_in_place(x, Avg)
 }

@@ -1,7 +1,7 @@
-//! The main job: ranks exchange halos, reduce gradients in two precisions, pass a ring around and run
-//! a plan; every number is checked. `cargo run --release --example quickstart` runs it as 4 ranks on
-//! this machine, with `TYPED_NCCL=host:8` as 8, with `TYPED_NCCL=cuda:2` on two GPUs, and
-//! under a launcher as one rank.
+//! The main example: ranks exchange halos, reduce gradients in two precisions, pass data around a
+//! ring and run a plan; every number is checked. `cargo run --release --example quickstart` runs it
+//! as 4 ranks on this machine, `TYPED_NCCL=host:8` as 8, `TYPED_NCCL=cuda:2` on two GPUs, and a
+//! launcher as one rank per process.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,15 @@ use typed_nccl::{
     Avg, Communicator, Device, Element, Error, Result, Signals, Sum, bf16, launch, plan,
 };
 
-/// How long it took, or why it is not done here.
+/// The time that it took, or why it is skipped.
 type Outcome = std::result::Result<Duration, String>;
 type Row = (&'static str, Outcome);
 const LEN: usize = 1 << 20;
 const EDGE: usize = 1 << 14;
 
 plan! {
-    /// Half of `a` to the right, half of it to the left: one launch on each rank, checked for any
-    /// number of ranks while this compiles.
+    /// Sends half of `a` to the right and half to the left: one launch on each rank, checked for
+    /// any number of ranks at compile time.
     both_ways<T: Element>(n: Ranks, len: usize) where len % 2 == 0 {
         in a: [T; len];
         out b: [T; len];
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
 
 const HALO: &str = "halo exchange: put_signal, wait_signals";
 
-/// Writes my edges into my neighbours' windows, then waits for theirs.
+/// Writes this rank's edges into the neighbours' windows, then waits for theirs.
 fn halo<D: Device>(comm: &mut Communicator<D>) -> Result<Row> {
     let (left, right) = (comm.ring(-1), comm.ring(1));
     let rank = comm.rank().index();
@@ -57,12 +57,12 @@ fn job<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let (left, right) = (comm.ring(-1), comm.ring(1));
 
     let halos = match halo(&mut comm) {
-        // GPUs that do not reach each other's memory have no windows; all ranks are told so.
+        // GPUs that do not reach each other's memory have no windows; all ranks get this error.
         Err(error @ Error::Unsupported(_)) => (HALO, Err(error.to_string())),
         exchanged => exchanged?,
     };
 
-    // Gradients that differ by rank and position; their mean is known.
+    // Gradients that differ by rank and position, with a known mean.
     let gradient: Vec<f32> = (0..LEN).map(|i| (rank + i % 97) as f32).collect();
     let mut grads = comm.device().from_slice(&gradient)?;
     let mean = timed(&mut comm, "gradients: all_reduce of 4 MiB f32, Avg", |comm| {
@@ -79,7 +79,7 @@ fn job<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let ranks = size * (size - 1) / 2;
     check(&sum.to_vec()?, |i| bf16::from_f32((ranks + size * (i % 13)) as f32));
 
-    // A ring: everybody sends right and receives from the left.
+    // A ring: every rank sends to the right and receives from the left.
     let mine = comm.device().from_slice(&vec![rank as i32; LEN])?;
     let mut theirs = comm.device().zeros::<i32>(LEN)?;
     let ring = timed(&mut comm, "ring: group of send and recv of 4 MiB i32", |comm| {
@@ -98,7 +98,7 @@ fn job<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// Rank 0 prints what the slowest rank took.
+/// Rank 0 prints the time of the slowest rank.
 fn report<D: Device, const N: usize>(comm: &Communicator<D>, rows: [Row; N]) -> Result<()> {
     let ranks =
         comm.gather_values(&rows.each_ref().map(|(_, outcome)| outcome.clone()).to_vec())?;
@@ -119,7 +119,7 @@ fn report<D: Device, const N: usize>(comm: &Communicator<D>, rows: [Row; N]) -> 
     Ok(())
 }
 
-/// How long it takes, or why this NCCL does not do it.
+/// The time that it takes, or why this NCCL does not support it.
 fn timed<D: Device>(
     comm: &mut Communicator<D>,
     what: &'static str,

@@ -1,16 +1,16 @@
-//! A training that goes on when one of its ranks dies, with numbers that are right all the same.
+//! A training loop that continues when one of its ranks dies, with correct numbers.
 //!
-//! The ranks divide each step's samples among them, so what a step adds up does not depend on how many
-//! they are. Half-way one rank kills itself; the others agree on who is left, take the parameters of the
-//! one that has come furthest, and divide the samples anew.
+//! The ranks divide each step's samples among them, so the sum of a step does not depend on their
+//! number. Half-way one rank kills itself. The others agree on the survivors, take the parameters
+//! of the most advanced one, and divide the samples anew.
 //!
 //! ```text
 //! cargo run --example survivor                             # 4 threads, no GPU
 //! TYPED_NCCL=cuda,survive target/debug/examples/survivor   # a process on each GPU: one kills itself
 //! ```
 //!
-//! A launcher must let the others go on: torchrun ends them, `srun --no-kill --kill-on-bad-exit=0` does
-//! not.
+//! The launcher must let the other ranks continue: torchrun ends them,
+//! `srun --no-kill --kill-on-bad-exit=0` does not.
 
 use typed_nccl::{Buffer, Communicator, Device, Error, Result, Root, Sum, Window, launch};
 
@@ -31,8 +31,8 @@ impl<D: Device> Trainer<D> {
         Ok(Self { comm, gradients, parameters, step: 0 })
     }
 
-    /// One step, or what comes in its place when something is wrong. A rank that dies meanwhile makes it
-    /// fail, and the next call goes on without it.
+    /// One step, or recovery if something is wrong. A rank that dies makes it fail, and the next
+    /// call continues without that rank.
     pub(crate) fn next(&mut self) -> Result<()> {
         if self.comm.health().is_err() {
             self.recover()?;
@@ -47,7 +47,7 @@ impl<D: Device> Trainer<D> {
         Ok(())
     }
 
-    /// Ranks may be one step apart: the furthest gives its parameters to the others.
+    /// Ranks may be one step apart: the most advanced one sends its parameters to the others.
     fn recover(&mut self) -> Result<()> {
         let recovery = self.comm.recover()?;
         println!("step {}: {recovery}", self.step);
@@ -60,19 +60,19 @@ impl<D: Device> Trainer<D> {
         };
         self.comm.broadcast(root, &mut parameters)?;
         self.comm.sync(self.comm.stream())?;
-        // Not before they are whole: another rank may die meanwhile.
+        // Only once they are complete, since another rank may die meanwhile.
         (self.parameters, self.step) = (parameters, *steps.max());
         Ok(())
     }
 
-    /// What this rank's share of the samples adds.
+    /// The contribution of this rank's share of the samples.
     fn backward(&self) -> Vec<u64> {
         let share = (0..SAMPLES).skip(self.comm.rank().index()).step_by(self.comm.size());
         let sum = share.map(|sample| sample * (self.step + 1)).sum::<u64>();
         (0..PARAMETERS as u64).map(|parameter| sum * parameter).collect()
     }
 
-    /// The end. The numbers are right, however many ranks have worked on them.
+    /// Finishes. The numbers are right, however many ranks worked on them.
     pub(crate) fn finish(self) -> Result<()> {
         let sum = SAMPLES * (SAMPLES - 1) / 2 * (self.step * (self.step + 1) / 2);
         let expected: Vec<u64> = (0..PARAMETERS as u64).map(|parameter| sum * parameter).collect();
@@ -83,7 +83,7 @@ impl<D: Device> Trainer<D> {
         let (rank, size) = (self.comm.rank(), self.comm.size());
         println!("rank {rank} of {size}: {} steps verified", self.step);
         match self.comm.finish() {
-            // One that died now is missed by nobody.
+            // Nothing depends on a rank that dies now.
             Err(error) if error.is_peer_failure() => Ok(()),
             ended => ended,
         }
@@ -107,7 +107,7 @@ fn train<D: Device>(comm: Communicator<D>) -> Result<()> {
     trainer.finish()
 }
 
-/// A process dies as `kill` would have it; a rank that is a thread ends its communicator.
+/// A process dies as if by `kill`; a rank that is a thread ends its communicator.
 fn die<D: Device>(comm: Communicator<D>) -> Result<()> {
     if D::KIND == "host" {
         comm.abort_because("it was to die");

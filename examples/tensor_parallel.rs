@@ -1,5 +1,5 @@
-//! Tensor x data parallel: two named communicators over one world, 2 replicas of 4 ranks each. A
-//! window of the one cannot meet the other by accident: their names are types.
+//! Tensor x data parallel: two named communicators over one world, 2 replicas of 4 ranks each.
+//! Their names are types, so a window of one cannot be used with the other by accident.
 
 use typed_nccl::{Avg, Communicator, Device, Host, Mesh, Result, Sum, Window, World, tag};
 
@@ -30,7 +30,7 @@ impl<D: Device> Layer<D> {
     }
 }
 
-/// A library function takes every name.
+/// A library function works with every name.
 fn place<W: World>(comm: &Communicator<W>) -> String {
     format!("{} {}/{}", W::NAME, comm.rank(), comm.size())
 }

@@ -1,9 +1,10 @@
-//! A struct that owns its communicator, stream, window and buffers: built in `new`, moved to another
-//! thread, stepped through `&mut self`, aborted on the error path. Nothing in it has a lifetime.
+//! A struct that owns its communicator, stream, window and buffers: built in `new`, moved to
+//! another thread, stepped through `&mut self`, aborted on the error path. It contains no
+//! lifetimes.
 
 use typed_nccl::{Avg, Buffer, Communicator, Device, Host, Result, Stream, Window, spmd};
 
-/// What the application computes on its device.
+/// The application's computation on its device.
 trait Model<D: Device>: Send {
     fn backward(&mut self, step: u64, grads: &mut Window<f32, D>, on: &Stream<D>) -> Result<()>;
     fn update(
@@ -43,7 +44,8 @@ impl<D: Device, M: Model<D>> Trainer<D, M> {
     fn run(mut self, steps: u64) -> Result<Vec<f32>> {
         while self.step < steps {
             if let Err(error) = self.step() {
-                // The others are told at once; the buffers go when nothing uses them any more.
+                // The other ranks are told at once; the buffers are freed when nothing uses them
+                // any more.
                 self.comm.abort_because(&error.to_string());
                 return Err(error);
             }
@@ -54,7 +56,7 @@ impl<D: Device, M: Model<D>> Trainer<D, M> {
     }
 }
 
-/// Gradients that are the rank plus the step; parameters that add them up.
+/// Gradients equal to the rank plus the step; parameters that sum them.
 struct Counter {
     rank: f32,
 }

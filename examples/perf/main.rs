@@ -1,16 +1,17 @@
-//! How fast collectives, transfers and puts are, measured and printed as nccl-tests does.
+//! Measures collectives, transfers and puts, and prints the results like nccl-tests.
 //!
 //! ```text
 //! cargo run --release -p perf -- --op all_reduce --ranks 2 --min 1K --max 1G --device cuda --check
 //! cargo run --release -p perf -- --op all_gather --json found.json --plot found.svg
 //! ```
 //!
-//! The ranks are threads of one process, each with a device. A time is that of `--iters` calls and one wait,
-//! divided by their number, after `--warmup` others; of the ranks' times the mean is told, as nccl-tests does,
-//! unless `--average` says otherwise. Sizes are counted as nccl-tests counts them: what the larger side of the
-//! operation has. The bus bandwidth is the algorithm's times nccl-tests' factor for the operation.
+//! The ranks are threads of one process, each with a device. A time is that of `--iters` calls and
+//! one wait, divided by the number of calls, after `--warmup` others. It is the mean over the
+//! ranks, as in nccl-tests, unless `--average` says otherwise. Sizes are counted as in nccl-tests,
+//! by the larger side of the operation. The bus bandwidth is the algorithm's bandwidth times the
+//! factor of nccl-tests for the operation.
 //!
-//! Exits with 1 when data is wrong, or when something fails.
+//! Exits with 1 if data is wrong or something fails.
 
 mod measure;
 mod options;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// How many elements were wrong.
+/// Returns the number of wrong elements.
 fn run(options: &Options) -> Result<u64, Box<dyn Error>> {
     if let Some(fault) = options.fault() {
         return Err(fault.into());
@@ -77,7 +78,7 @@ fn run(options: &Options) -> Result<u64, Box<dyn Error>> {
     Ok(found.iter().filter_map(|found| found.wrong).sum())
 }
 
-/// With the elements that were asked for.
+/// With the requested element type.
 fn typed<D: Device>(
     place: Place<D>,
     options: &Options,

@@ -1,4 +1,4 @@
-//! One operation at one size after the other, on one rank.
+//! Measures one operation at one size after the other, on one rank.
 
 use std::time::Instant;
 
@@ -11,18 +11,18 @@ use typed_nccl::{
 use crate::options::{Operation, Options};
 use crate::values::{Case, Value};
 
-/// What all ranks together found at one size.
+/// The ranks' joint result at one size.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) bytes: u64,
     pub(crate) count: usize,
-    /// Of one call, in seconds.
+    /// Seconds per call.
     pub(crate) time: f64,
-    /// How many elements were wrong, where it was checked.
+    /// The number of wrong elements, if checked.
     pub(crate) wrong: Option<u64>,
 }
 
-/// Measures every size; `tell` hears of each, on every rank.
+/// Measures every size; `tell` receives each result, on every rank.
 pub(crate) fn measure<T: Value, D: Device>(
     mut comm: Communicator<D>,
     options: &Options,
@@ -36,10 +36,11 @@ pub(crate) fn measure<T: Value, D: Device>(
         in_place: options.in_place,
         ranks,
         rank,
-        // As nccl-tests counts: what the largest side has, divided evenly.
+        // As in nccl-tests: the size of the largest side, divided evenly.
         count: (bytes as usize / size_of::<T>() / give.max(get)).max(1),
     };
-    // The largest comes first and does not count, as in nccl-tests: devices that were idle are slow.
+    // The largest size comes first and does not count, as in nccl-tests, since idle devices start
+    // slowly.
     if let (true, Some(largest)) = (options.warmup > 0, options.sizes().last()) {
         let warm_up = Options { check: false, iters: options.warmup, ..options.clone() };
         one::<T, D>(&mut comm, &warm_up, case(*largest))?;
@@ -56,7 +57,7 @@ fn one<T: Value, D: Device>(
     case: Case,
 ) -> Result<Found> {
     let (give, get) = case.lengths();
-    // Zeros are as fast as anything, and quicker to make.
+    // Zeros are as fast as any data, and quicker to make.
     let windows = options.window || case.op.takes_windows();
     let mut send = Memory::<T, D>::new(comm, give.max(1), windows)?;
     let mut recv = Memory::new(comm, get, windows)?;
@@ -101,7 +102,7 @@ fn one<T: Value, D: Device>(
     Ok(Found { bytes, count: case.count, time: options.average.of(&times), wrong })
 }
 
-/// One of all calls that are measured, and one of one call.
+/// One graph of all measured calls, and one of a single call.
 struct Graphs<D: Device> {
     all: Graph<D>,
     one: Graph<D>,
@@ -115,7 +116,7 @@ enum Way<D: Device> {
 }
 
 impl<D: Device> Way<D> {
-    /// So many calls. Of graphs there are those of one and of all that are measured.
+    /// Makes this many calls. There are graphs of one call and of all measured calls.
     fn calls<T: Value>(
         &mut self,
         count: u32,
@@ -149,7 +150,7 @@ enum Memory<T: Value, D: Device> {
 impl<T: Value, D: Device> Memory<T, D> {
     fn new(comm: &mut Communicator<D>, len: usize, window: bool) -> Result<Self> {
         match window {
-            // Of a rooted operation in one buffer, only the root has the whole.
+            // For a rooted operation in one buffer, only the root has the whole.
             true => comm.window_uneven(len).map(Self::Window),
             false => comm.device().zeros(len).map(Self::Plain),
         }
@@ -194,12 +195,12 @@ fn issue<T: Value, D: Device>(
     })
 }
 
-/// The next rank, and the one before.
+/// The next rank, and the previous one.
 fn ring_of<D: Device>(comm: &Communicator<D>) -> (Rank, Rank) {
     (comm.ring(1), comm.ring(-1))
 }
 
-/// One put into the next rank's window, and the wait for the one before.
+/// One put into the next rank's window, and the wait for the previous rank's.
 fn put<T: Value, D: Device>(
     on: &On<'_, D>,
     (right, left): (Rank, Rank),
@@ -211,7 +212,7 @@ fn put<T: Value, D: Device>(
     on.wait_signal(left)
 }
 
-/// A graph of so many calls.
+/// A graph of this many calls.
 fn capture<T: Value, D: Device>(
     comm: &mut Communicator<D>,
     case: Case,
@@ -272,7 +273,7 @@ fn collective<T: Value, D: Device>(
     }
 }
 
-/// Declares the operation over memory of whichever kind.
+/// Declares the operation over either kind of memory.
 macro_rules! declare {
     ($plan:ident, $op:expr, $send:expr, $recv:expr) => {{
         let (send, recv, net) = ($send, $recv, $plan.stream("net"));
@@ -312,7 +313,7 @@ fn bind<T: Value, D: Device>(
         let mut on = plan.on(net);
         on.put(send, ring(1), recv).signal(arrived);
         on.wait([arrived.from(ring(-1))]);
-        // The next run overwrites `recv`, so a plan has to say when it may.
+        // The next run overwrites `recv`, so a plan has to declare when it may.
         on.signal(taken, ring(-1));
         on.wait([taken.from(ring(1))]);
     } else if options.window {

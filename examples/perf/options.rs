@@ -1,18 +1,18 @@
-//! What is asked for.
+//! Command-line options.
 
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 use typed_nccl::{DType, DynReduceOp};
 
-/// How fast collectives are: a table as nccl-tests prints it.
+/// Measures collectives and prints a table like nccl-tests.
 #[derive(Parser, Debug, Clone)]
 #[command(name = "perf", args_override_self = true)]
 pub(crate) struct Options {
     /// The operation.
     #[arg(long, value_enum, default_value = "all-reduce", alias = "operation")]
     pub(crate) op: Operation,
-    /// How many ranks: threads of this process, each with a device.
+    /// The number of ranks: threads of this process, each with a device.
     #[arg(long, default_value_t = 2)]
     pub(crate) ranks: usize,
     /// The smallest size in bytes, as 8, 4K or 1M.
@@ -21,49 +21,49 @@ pub(crate) struct Options {
     /// The largest.
     #[arg(long, default_value = "64M", value_parser = bytes)]
     pub(crate) max: u64,
-    /// How many times larger the next one is.
+    /// The factor from one size to the next.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u64).range(2..))]
     pub(crate) factor: u64,
-    /// The elements.
+    /// The element type.
     #[arg(long, value_enum, default_value = "f32")]
     pub(crate) dtype: Elements,
-    /// How they are reduced.
+    /// The reduction.
     #[arg(long, value_enum, default_value = "sum")]
     pub(crate) redop: Reduction,
-    /// Where the ranks are.
+    /// The devices of the ranks.
     #[arg(long, value_enum, default_value = "host")]
     pub(crate) device: Kind,
     /// In one buffer.
     #[arg(long)]
     pub(crate) in_place: bool,
-    /// The memory is in symmetric windows; that of put-signal always is.
+    /// Put the memory into symmetric windows; that of put-signal always is.
     #[arg(long)]
     pub(crate) window: bool,
-    /// All measured calls in one graph, as nccl-tests' `-G 1`; with --plan each run is one.
+    /// Put all measured calls into one graph, like nccl-tests' `-G 1`; with --plan each run is one.
     #[arg(long)]
     pub(crate) graph: bool,
-    /// By a checked plan, bound once for each size.
+    /// Use a checked plan, bound once for each size.
     #[arg(long)]
     pub(crate) plan: bool,
-    /// Compare what comes out with what should.
+    /// Compare the results with the expected ones.
     #[arg(long)]
     pub(crate) check: bool,
-    /// How many calls are measured together.
+    /// The number of calls that are measured together.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) iters: u32,
-    /// How many calls come before them.
+    /// The number of calls before them.
     #[arg(long, default_value_t = 5)]
     pub(crate) warmup: u32,
-    /// Of the ranks' times, which is told.
+    /// How the ranks' times are combined.
     #[arg(long, value_enum, default_value = "mean")]
     pub(crate) average: Average,
     /// Write the numbers to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Draw them into this one.
+    /// Draw the numbers into this file.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
-    /// Change an element before the check, to see that it is found.
+    /// Change an element before the check, which must detect it.
     #[arg(long, hide = true)]
     pub(crate) spoil: bool,
 }
@@ -82,10 +82,10 @@ pub(crate) enum Operation {
     Reduce,
     Gather,
     Scatter,
-    /// To the next rank, from the one before.
+    /// To the next rank, from the previous one.
     Sendrecv,
-    /// Into the next rank's window with a signal, and a wait for the one before. A plan also
-    /// signals back, so that no run overwrites what the last one brought.
+    /// Into the next rank's window with a signal, and a wait for the previous one's. A plan also
+    /// signals back, so that no run overwrites the last one's data.
     #[value(alias = "put_signal")]
     PutSignal,
 }
@@ -135,7 +135,7 @@ impl Options {
             .collect()
     }
 
-    /// What cannot be had together.
+    /// Options that exclude each other.
     pub(crate) fn fault(&self) -> Option<String> {
         let op = self.op.name();
         if self.ranks == 0 || self.sizes().is_empty() {
@@ -185,7 +185,7 @@ impl Operation {
         self == Self::PutSignal
     }
 
-    /// How many blocks of `count` elements a rank gives and gets, of `n` ranks.
+    /// How many blocks of `count` elements a rank sends and receives, of `n` ranks.
     pub(crate) fn blocks(self, n: usize) -> (usize, usize) {
         match self {
             Self::AllReduce | Self::Broadcast | Self::Reduce => (1, 1),
@@ -196,7 +196,7 @@ impl Operation {
         }
     }
 
-    /// What nccl-tests multiplies the algorithm's bandwidth with, for that of the slowest wire.
+    /// The factor from algorithm to bus bandwidth in nccl-tests: the bandwidth of the slowest wire.
     pub(crate) fn bus_factor(self, n: usize) -> f64 {
         let others = (n as f64 - 1.0) / n as f64;
         match self {

@@ -1,4 +1,4 @@
-//! What is told: the table, and the numbers in a file.
+//! Output: the table, and the numbers in a file.
 
 use std::io::IsTerminal;
 use std::sync::Mutex;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::measure::Found;
 use crate::options::{Average, Kind, Options};
 
-/// The table, line by line, and a bar beside it where somebody looks.
+/// The table, line by line, with a bar on a terminal.
 pub(crate) struct Report<'o> {
     options: &'o Options,
     bar: Option<ProgressBar>,
@@ -44,7 +44,7 @@ impl<'o> Report<'o> {
         Self { options, bar, found: Mutex::default() }
     }
 
-    /// One size is done.
+    /// Reports one size.
     pub(crate) fn tell(&self, found: Found) {
         let options = self.options;
         let (redop, root) = (redop(options), root(options));
@@ -67,7 +67,7 @@ impl<'o> Report<'o> {
         self.found.lock().expect("nobody panics here").push(found);
     }
 
-    /// Everything that was found.
+    /// Returns all results.
     pub(crate) fn end(self) -> Vec<Found> {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();
@@ -86,13 +86,13 @@ fn root(options: &Options) -> i32 {
     if matches!(options.op, Broadcast | Gather | Reduce | Scatter) { 0 } else { -1 }
 }
 
-/// Of the algorithm and of the slowest wire, in GB/s.
+/// Algorithm and bus bandwidth, in GB/s.
 pub(crate) fn bandwidths(options: &Options, found: &Found) -> (f64, f64) {
     let algbw = found.bytes as f64 / found.time / 1e9;
     (algbw, algbw * options.op.bus_factor(options.ranks))
 }
 
-/// What was measured, in words.
+/// Describes the measurement.
 pub(crate) fn describe(options: &Options) -> String {
     let forms = [
         (options.in_place, "in place"),
@@ -116,7 +116,7 @@ fn device(options: &Options) -> String {
     }
 }
 
-/// The numbers, for programs.
+/// The numbers as JSON.
 pub(crate) fn to_json(options: &Options, found: &[Found]) -> Value {
     let results = found.iter().map(|found| {
         let (algbw, busbw) = bandwidths(options, found);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::options::{Elements, Operation, Options, Reduction};
 use crate::run;
 
-/// Says that this process is asked by a test.
+/// Marks a process that a test started.
 const CHILD: &str = "TYPED_NCCL_PERF_CHILD";
 
 pub(crate) fn is_child() -> bool {
@@ -79,7 +79,7 @@ fn file(name: &str) -> PathBuf {
     env::temp_dir().join(format!("typed-nccl-perf-{}-{name}", std::process::id()))
 }
 
-/// The program, as a user starts it; what it wrote.
+/// Runs the program as a user would; returns its output.
 fn perf(words: &str, json: &PathBuf) -> (Output, Value) {
     let mut perf = Command::new(env::current_exe().expect("this is a program"));
     perf.env(CHILD, "1").args(words.split_whitespace()).arg("--json").arg(json);
@@ -102,7 +102,7 @@ fn numbers_and_a_picture_are_written() {
     assert_eq!(sizes, [Some(1 << 10), Some(4 << 10), Some(16 << 10)]);
     for found in results {
         let number = |name: &str| found[name].as_f64().expect("a number");
-        // Each rank gives half, and the bus carries half.
+        // Each rank sends half, and the bus carries half.
         assert_eq!(number("bytes"), 2.0 * 4.0 * number("count"));
         let algbw = number("bytes") / number("time_us") / 1e3;
         assert!((number("algbw_gb_s") / algbw - 1.0).abs() < 1e-9);

@@ -1,20 +1,20 @@
-//! What the ranks send, and what comes of it.
+//! The ranks' data, and the expected results.
 
 use typed_nccl::plan::build::{self, PlanElement};
 use typed_nccl::{Numeric, bf16, f16};
 
 use crate::options::{Operation, Reduction};
 
-/// Elements that are made from numbers and read as such.
+/// Elements that convert from and to numbers.
 pub(crate) trait Value: Numeric {
-    /// What plans call the type.
+    /// The type in plans.
     type Plan: PlanElement;
 
     fn of(number: f64) -> Self;
 
     fn get(self) -> f64;
 
-    /// How far a mean may be off.
+    /// The tolerance for a mean.
     const TOLERANCE: f64;
 }
 
@@ -55,20 +55,20 @@ pub(crate) struct Case {
     pub(crate) op: Operation,
     pub(crate) redop: Reduction,
     pub(crate) in_place: bool,
-    /// How many ranks, and which this is.
+    /// The number of ranks, and this rank.
     pub(crate) ranks: usize,
     pub(crate) rank: usize,
-    /// How many elements a block has.
+    /// The number of elements of a block.
     pub(crate) count: usize,
 }
 
 impl Case {
-    /// The elements that this rank gives and gets.
+    /// The number of elements that this rank sends and receives.
     pub(crate) fn lengths(&self) -> (usize, usize) {
         let (give, get) = self.op.blocks(self.ranks);
         let (give, get) = (give * self.count, get * self.count);
         match self.in_place {
-            // Those without the whole have their own block.
+            // Other ranks only have their own block.
             true if self.is_rooted() && self.rank != 0 => (0, give.min(get)),
             true => (0, give.max(get)),
             false => (give, get),
@@ -80,17 +80,17 @@ impl Case {
         matches!(self.op, Operation::Gather | Operation::Scatter)
     }
 
-    /// Where this rank's own block is, in one buffer for both.
+    /// The index of this rank's own block, in one buffer for both.
     fn place(&self) -> usize {
         if self.is_rooted() { 0 } else { self.own() }
     }
 
-    /// Where this rank's block is in the whole.
+    /// The index of this rank's block in the whole.
     fn own(&self) -> usize {
         self.rank * self.count
     }
 
-    /// What is in the buffer that is sent from, or in the one for both.
+    /// The content of the send buffer, or of the one for both.
     pub(crate) fn start<T: Value>(&self) -> Vec<T> {
         let (give, get) = self.op.blocks(self.ranks);
         let of = |at| T::of(self.value(self.rank, at));
@@ -105,7 +105,7 @@ impl Case {
         values
     }
 
-    /// How many of the elements that came out are wrong.
+    /// How many elements of the result are wrong.
     pub(crate) fn wrong<T: Value>(&self, found: &[T]) -> u64 {
         let (give, get) = self.op.blocks(self.ranks);
         let only_root = matches!(self.op, Operation::Reduce | Operation::Gather);
@@ -126,7 +126,7 @@ impl Case {
         found.filter(|(at, found)| is_wrong(*at, **found)).count() as u64
     }
 
-    /// What should come out at a place.
+    /// The expected result at an index.
     fn wanted(&self, at: usize) -> f64 {
         let (block, within) = (at / self.count, at % self.count);
         match self.op {
@@ -153,7 +153,7 @@ impl Case {
         }
     }
 
-    /// What a rank gives at a place: small numbers, so that every type has what they add up to.
+    /// A rank's element at an index: small numbers, so that every type can represent their sum.
     fn value(&self, rank: usize, at: usize) -> f64 {
         if self.op.reduces() && self.redop == Reduction::Prod {
             return if at % self.ranks == rank { 2.0 } else { 1.0 };

@@ -25,14 +25,14 @@ fn connect<D: Device + 'static>(seat: Seat, device: D) -> Result<Average> {
 
 #[pymethods]
 impl Averager {
-    /// The rank that a launcher, torchrun for example, gives this process, on its GPU.
+    /// The rank that a launcher such as torchrun gives this process, on its GPU.
     #[new]
     fn new(py: Python<'_>) -> PyResult<Self> {
         let average = py.detach(|| connect(Seat::from_env()?, Cuda::local()?))?;
         Ok(Self(Mutex::default(), Mutex::new(Some(average))))
     }
 
-    /// The ranks of a communicator of threads, one for each.
+    /// Ranks that are threads, one each.
     #[staticmethod]
     fn threads(n: usize) -> Vec<Self> {
         Seat::local(n)
@@ -41,7 +41,7 @@ impl Averager {
             .collect()
     }
 
-    /// Averages a tensor over the ranks. The others run meanwhile, also where they are threads of this
+    /// Averages a tensor over the ranks. Other threads run meanwhile, including ranks in this
     /// interpreter.
     fn average_(&self, x: &Bound<'_, PyAny>) -> PyResult<()> {
         let mut tensor = torch::resolve(x)?;
