@@ -1,7 +1,9 @@
-//! The declarations of `nccl-sys` beside the headers of released NCCLs: layouts, values, signatures.
+//! Compares the declarations of `nccl-sys` with the headers of released NCCLs: layouts, values,
+//! signatures.
 //!
-//! A release must have what our history says that it had, there and with those numbers, and no more.
-//! The newest must have nothing that is not declared. What differs for a reason is listed with it.
+//! Each release must have exactly the declarations that our history gives it, with the same offsets
+//! and values. The newest must have nothing undeclared. Differences with a reason are listed with
+//! it.
 
 mod header;
 mod ours;
@@ -14,13 +16,14 @@ use crate::wheels::Wheel;
 use crate::{Check, Failure};
 use header::Header;
 
-/// Fields that a release has under another name.
+/// Fields with another name in some releases.
 const RENAMED: &[(&str, &str, &str)] = &[
     // Reserved since 2.29.7.
     ("ncclGinBarrierHandle_t", "unused", "bufHandle"),
 ];
 
-/// What some releases have otherwise: the first and the last, how what differs begins, and the reason.
+/// Differences of some releases: the first and the last release, the beginning of the difference,
+/// and the reason.
 const OTHERWISE: &[(Version, Version, &str, &str)] = &[
     (
         Version::new(2, 29, 2),
@@ -40,7 +43,7 @@ const OTHERWISE: &[(Version, Version, &str, &str)] = &[
 /// Values that count others, and so grew.
 const COUNTS: &[&str] = &["ncclNumResults", "ncclNumTypes", "NCCL_GIN_MAX_TYPES"];
 
-/// What headers for Linux do not declare, though the library exports what uses it.
+/// Functions that the headers for Linux do not declare, although the library exports users of them.
 const WINDOWS: &[&str] = &[
     "ncclGinOutboxHandle",
     "ncclGinInboxA2AHandle",
@@ -48,8 +51,8 @@ const WINDOWS: &[&str] = &[
     "ncclGinInboxA2ACreateRequirement",
 ];
 
-/// Structs of the newest headers that are not declared: memory of the device's, and what the header
-/// has no name for.
+/// Structs of the newest headers that are not declared: device memory, and structs without a name
+/// in the header.
 const NOT_OURS: &[&str] = &[
     "ncclWindow_vidmem",
     "ncclSegmentWindow",
@@ -64,8 +67,8 @@ const NOT_OURS: &[&str] = &[
     "ncclConfigExt__bindgen_ty_2",
 ];
 
-/// What begins the names of enum values of the newest headers that are not declared: they are for
-/// plugins and for kernels.
+/// Prefixes of enum values of the newest headers that are not declared: those for plugins and for
+/// kernels.
 const NOT_OUR_VALUES: &[&str] = &["ncclNumOps_dummy", "ncclGinSignal", "ncclGinOpt", "NCCL_NET_"];
 
 /// Macros of the newest `nccl.h` that are not constants.
@@ -87,7 +90,7 @@ pub(crate) fn run(versions: &[Version]) -> Check {
     for wheel in Wheel::fetch_all(versions)? {
         let mut names: Vec<&str> = ours::constants().iter().map(|value| value.name).collect();
         names.push("NCCL_VERSION_CODE");
-        // An initialiser of an older header makes fewer fields than are asked for.
+        // An initialiser of an older header sets fewer fields than requested.
         let made = ours::initials().into_iter().filter(|_| wheel.version == BOUND);
         let made: Vec<_> = made.map(|initial| initial.header).collect();
         let header = Header::read(&wheel, &names, &made)?;
@@ -209,7 +212,7 @@ impl Report {
         }
     }
 
-    /// What the host reads of a device communicator, in whatever layout.
+    /// The fields of a device communicator that the host reads, in each layout.
     fn device_communicator(&mut self, header: &Header) {
         let (ours, theirs) = (DevCommShape::of(self.version), header.find("ncclDevComm_t"));
         let (Some(ours), Some(theirs)) = (ours, theirs) else {
@@ -276,7 +279,7 @@ impl Report {
                     self.differs(format!("{function}, here since {since}, is there"));
                 }
             }
-            // The names of arguments, where the header has them all: older ones leave some out.
+            // The names of arguments, if the header has all of them; older ones omit some.
             if self.version == BOUND
                 && let Some(theirs) = header.functions.get(function.name())
             {
@@ -297,7 +300,7 @@ impl Report {
         }
     }
 
-    /// Whether everything that the newest headers have is declared.
+    /// Whether everything in the newest headers is declared.
     fn completeness(&mut self, header: &Header) {
         let structs: BTreeSet<_> =
             ours::structs().iter().map(|ours| header.tag(named(ours.name)).to_owned()).collect();
@@ -332,7 +335,7 @@ impl Report {
     }
 }
 
-/// The header's name of a struct of ours, where it has none itself.
+/// The header's name for a struct of ours that has none itself.
 fn named(ours: &str) -> &str {
     match ours {
         "ncclConfigExtKey" => "ncclConfigExt__bindgen_ty_1",
@@ -344,8 +347,7 @@ fn shown(header: &Header, name: &str) -> String {
     header.values.get(name).map_or_else(|| "nothing".to_owned(), i64::to_string)
 }
 
-/// A signature without blanks, the paths of its types, its last comma, and the ending of the names
-/// that a struct has besides.
+/// A signature without blanks, paths of types, its last comma, and the suffixes of struct names.
 fn plain(signature: &str) -> String {
     let mut plain: String = signature.split_whitespace().collect::<Vec<_>>().join(" ");
     for path in [":: std :: os :: raw ::", ":: std :: ffi ::", "::std::os::raw::", "::std::ffi::"] {

@@ -1,15 +1,15 @@
-//! What a typed call and a run of a plan cost: instructions, counted by callgrind, and locked ones, looked
-//! for in the disassembly.
+//! Measures the cost of a typed call and of a plan's run: instructions, counted by callgrind, and
+//! locked instructions, found in the disassembly.
 //!
-//! `benches/call_cost.rs` has one function for a typed call and one for the direct call that it
-//! amounts to, against a device that does nothing; `benches/run_cost.rs` has functions for runs of plans.
-//! Callgrind collects inside these functions only, so the figures are theirs and their callees', without the
-//! loop around them and without the first use of anything. Exactly the functions that ran inside are then
-//! searched in the disassembly.
+//! `benches/call_cost.rs` has one function for a typed call and one for the equivalent direct call,
+//! with a device that does nothing; `benches/run_cost.rs` has functions for runs of plans.
+//! Callgrind collects only inside these functions, so the counts are those of the functions and
+//! their callees, without the surrounding loop and without first uses. The disassembly is then
+//! searched for exactly the functions that ran inside.
 //!
-//! `benches/gpu_call.rs` and `gpu_kernel.rs` have the typed calls of GPUs, which run against the doubles of
-//! CUDA and NCCL. What the doubles do is not collected; what the first calls do is in a run of few calls as
-//! well as in one of many, and falls out of the difference.
+//! `benches/gpu_call.rs` and `gpu_kernel.rs` have the typed calls of GPUs, which run with the
+//! doubles of CUDA and NCCL. The doubles' own work is not collected. The work of first calls is the
+//! same in a run of few calls and in one of many, so it cancels out.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,9 +23,9 @@ use crate::{Check, Failure, cargo, output};
 /// The most instructions that the types may add to a call.
 const LIMIT: u64 = 45;
 
-/// Runs of a plan of 64 all_reduces: the bench's name of it, its function, the most instructions, and the most
-/// locked ones in the functions that run. Those are of what is done once a run, or hardly ever: what is done for
-/// each buffer has none.
+/// Runs of a plan with 64 all_reduces: the bench's name for it, its function, the most
+/// instructions, and the most locked ones in the functions that run. Locked ones are allowed for
+/// work once per run or rarer, and not per buffer.
 const RUNS: [(&str, &str, u64, usize); 4] = [
     ("names", "run_of_names", 14_200, 8),
     ("array", "run_of_array", 7_400, 8),
@@ -33,9 +33,9 @@ const RUNS: [(&str, &str, u64, usize); 4] = [
     ("captured array", "run_of_array", 5_300, 8),
 ];
 
-/// The typed calls of GPUs: the bench, what it does, its function, the libraries' functions that are not
-/// collected, the most instructions, and the most locked ones in the functions that run. Another thread may
-/// end a device communicator: who takes one says so first.
+/// The typed calls of GPUs: the bench, the operation, its function, the libraries' functions that
+/// are not collected, the most instructions, and the most locked ones in the functions that run.
+/// Taking a device communicator needs locked ones, since another thread may end it.
 const GPU: [(&str, &str, &str, &[&str], u64, usize); 3] = [
     ("gpu_call", "typed", "typed_in_place", &["ncclAllReduce"], 70, 0),
     ("gpu_kernel", "without", "typed_launch", &DRIVER, 630, 0),
@@ -44,13 +44,13 @@ const GPU: [(&str, &str, &str, &[&str], u64, usize); 3] = [
 
 const DRIVER: [&str; 2] = ["cuCtxGetCurrent", "cuLaunchKernel"];
 
-/// The kernel that takes a device communicator. There are any where data moves.
+/// The kernel that takes a device communicator, which the doubles only have if they move data.
 const WITH_DEV: &str = "with_dev";
 
-/// Calls in one run; a figure that is not the same in each of them is refused.
+/// Calls in one run; a count that differs between them is refused.
 const CALLS: u64 = 1000;
 
-/// What a call has to get through to.
+/// The function that a call must reach.
 const CALLEE: &str = "null_all_reduce";
 
 const VALGRIND: &str = "it counts the instructions; install the package `valgrind`";
@@ -134,7 +134,7 @@ fn gpu(
         profiled(valgrind, &bench, name, calls)
     };
     let mut profile = of(2 * CALLS)?.minus(&of(CALLS)?);
-    // What does not run at each call is the double's, which takes more or less once in a while.
+    // Work that does not happen on each call is the double's, which varies occasionally.
     profile.functions.retain(|_, instructions| *instructions >= CALLS);
     let each = (profile.instructions + CALLS / 2) / CALLS;
     let locked = locked(&profile)?;
@@ -149,7 +149,7 @@ fn gpu(
     Ok(())
 }
 
-/// Builds a bench; its executable.
+/// Builds a bench; returns its executable.
 fn build(name: &str) -> Check<PathBuf> {
     let mut build = cargo();
     build.args(["bench", "--package", "benches", "--bench", name, "--no-run"]);
@@ -164,7 +164,7 @@ fn build(name: &str) -> Check<PathBuf> {
     executable.ok_or_else(|| Failure::NotMade(format!("cargo names no executable `{name}`")))
 }
 
-/// What callgrind saw inside one of the bench's two functions.
+/// Callgrind's counts inside one of the bench's two functions.
 #[derive(Debug, Default, PartialEq)]
 struct Profile {
     /// All instructions of [`CALLS`] calls.
@@ -173,12 +173,12 @@ struct Profile {
     functions: BTreeMap<(String, String), u64>,
 }
 
-/// What a bench does of this name, inside this function.
+/// Profiles an operation of a bench inside this function.
 fn profile(bench: &Path, name: &str, function: &str) -> Check<Profile> {
     profiled(collecting(function, &[]), bench, name, CALLS)
 }
 
-/// Valgrind, collecting inside of a function, and not inside of others.
+/// Valgrind, collecting inside one function, and not inside others.
 fn collecting(function: &str, apart: &[&str]) -> Command {
     let mut valgrind = Command::new("valgrind");
     valgrind
@@ -200,8 +200,8 @@ fn profiled(mut valgrind: Command, bench: &Path, name: &str, calls: u64) -> Chec
 }
 
 impl Profile {
-    /// Reads callgrind's format: `ob=` and `fn=` set where the following lines of costs belong; the
-    /// line after `calls=` is the callee's, counted there.
+    /// Parses callgrind's format: `ob=` and `fn=` set the owner of the following cost lines; the
+    /// line after `calls=` is the callee's, and counted there.
     fn parse(text: &str) -> Self {
         let mut profile = Self::default();
         let (mut object, mut symbol) = (String::new(), String::new());
@@ -223,7 +223,7 @@ impl Profile {
         profile
     }
 
-    /// What it has more than another.
+    /// The excess over another.
     fn minus(mut self, other: &Self) -> Self {
         self.instructions = self.instructions.saturating_sub(other.instructions);
         self.functions.retain(|function, count| {
@@ -248,7 +248,7 @@ impl Profile {
 fn locked(profile: &Profile) -> Check<Vec<String>> {
     let mut found = Vec::new();
     let mut objects = BTreeMap::new();
-    // The C library has no names of its comparisons and copies, which lock nothing.
+    // The C library omits names of its comparisons and copies, which lock nothing.
     let is_ours = |symbol: &str| !symbol.starts_with("__mem");
     for (object, symbol) in profile.functions.keys().filter(|(_, symbol)| is_ours(symbol)) {
         if !objects.contains_key(object) {

@@ -1,9 +1,9 @@
-//! Ranks that die at random moments, as threads and as processes on the doubles of CUDA and of NCCL: the
-//! others go on with the right numbers, and nothing is left of those who died.
+//! Kills ranks at random moments, as threads and as processes on the doubles of CUDA and of NCCL.
+//! The others must continue with correct numbers, and nothing may be left of the dead ranks.
 
 use crate::{Check, Failure, cargo};
 
-/// So many times as threads, and as many as processes, which take two seconds each.
+/// This many times as threads, and as many as processes, which take two seconds each.
 pub(crate) fn run(seed: &str, count: &str) -> Check {
     let number = |text: &str| {
         text.parse::<u64>().map_err(|_| Failure::NotMade(format!("`{text}`: a number")))

@@ -1,4 +1,4 @@
-//! Bytes that no rank sends, thrown at the control plane between processes.
+//! Sends bytes that no rank would to the control plane between processes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use typed_nccl::__private::{Thrown, throw};
 
 use crate::{Check, Failure};
 
-/// Rounds from a seed on, for so long.
+/// Rounds from a seed on, for this long.
 pub(crate) fn run(seed: &str, seconds: &str) -> Check {
     let (first, limit) = (number(seed)?, Duration::from_secs(number(seconds)?));
     let (started, mut all) = (Instant::now(), Thrown::default());
@@ -24,7 +24,7 @@ pub(crate) fn run(seed: &str, seconds: &str) -> Check {
                 findings += 1;
                 println!("seed {seed}: {error}");
             }
-            // It has said why.
+            // It has printed the reason.
             Err(_) => {
                 findings += 1;
                 println!("seed {seed}: a panic");

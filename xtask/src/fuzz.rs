@@ -1,4 +1,5 @@
-//! Random programs on the host backend, beside a model: what `tests/stress` runs a few seeds of.
+//! Compares random programs on the host backend with a model; `tests/stress` runs a few seeds of
+//! it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook};
 use std::sync::{Mutex, PoisonError};
@@ -15,10 +16,10 @@ use stress::seeds::watched;
 use stress::threads::play;
 use stress::{deaths, programs, races};
 
-/// How often it says how far it is.
+/// How often it reports progress.
 const WORD: Duration = Duration::from_secs(30);
 
-/// Programs of `kinds` by turns.
+/// Runs programs of `kinds` in turn.
 pub(crate) fn run(seed: &str, seconds: &str, kinds: &[Kind]) -> Check {
     let number = |text: &str| {
         text.parse::<u64>().map_err(|_| Failure::NotMade(format!("`{text}`: a number")))
@@ -63,13 +64,14 @@ fn say(first: u64, end: u64, time: Duration, findings: usize) {
 /// A kind of program, by seed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
-    /// One rank of several threads, which pass buffers, windows, streams and communicators around.
+    /// One rank with several threads, which pass buffers, windows, streams and communicators
+    /// around.
     Alone,
     /// The same on several ranks.
     Together,
     /// The same, with ranks that die.
     Dying,
-    /// One thread a rank.
+    /// One thread per rank.
     Steps,
     Deaths,
     Races,
@@ -90,14 +92,14 @@ pub(crate) fn kind(name: &str) -> Check<Kind> {
     named.ok_or_else(|| Failure::NotMade(format!("`{name}` is no kind of program: {TURNS:?}")))
 }
 
-/// How long a program that failed is made smaller.
+/// How long to shrink a failed program.
 const SHRINKING: Duration = Duration::from_secs(60);
 
-/// How often a smaller program is tried: what fails depends on time.
+/// How often to try a smaller program, since failures depend on time.
 const TRIES: usize = 40;
 
 impl Kind {
-    /// Runs the program of a seed; what it panics with is what was found.
+    /// Runs the program of a seed; its panic is the finding.
     fn run(self, seed: u64) {
         match self.script(seed) {
             Some(script) => play(&script),
@@ -118,7 +120,7 @@ impl Kind {
         }
     }
 
-    /// A smaller program that fails like the one of a seed, if it can be made smaller.
+    /// A smaller program that fails like that of a seed, if there is one.
     fn shrunk(self, seed: u64) -> Option<Script> {
         let mut script = self.script(seed).filter(Script::is_strict)?;
         let started = Instant::now();
@@ -143,17 +145,17 @@ impl Kind {
     }
 }
 
-/// What panics said.
+/// Messages of panics.
 static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Keeps what panics say, of whatever thread, for [`find`].
+/// Keeps the panic messages of all threads, for [`find`].
 fn listen() {
     set_hook(Box::new(|panic| {
         SAID.lock().unwrap_or_else(PoisonError::into_inner).push(panic.to_string());
     }));
 }
 
-/// What a program of a kind finds, if it does.
+/// The finding of a program, if any.
 fn find(kind: Kind, seed: u64) -> Option<String> {
     watched("fuzz", seed, || found(|| kind.run(seed)))
 }
@@ -161,6 +163,6 @@ fn find(kind: Kind, seed: u64) -> Option<String> {
 fn found(body: impl FnOnce()) -> Option<String> {
     let outcome = catch_unwind(AssertUnwindSafe(body));
     let said = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
-    // The first panic is the cause; the others say that a thread of theirs panicked.
+    // The first panic is the cause; the others say that one of their threads panicked.
     outcome.err().map(|_| said.into_iter().next().unwrap_or_default())
 }

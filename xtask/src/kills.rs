@@ -1,4 +1,4 @@
-//! Processes that are killed at random moments, on the doubles of CUDA and of NCCL: the others are told,
+//! Kills processes at random moments, on the doubles of CUDA and of NCCL. The others must be told,
 //! and end.
 
 use crate::{Check, Failure, cargo};

@@ -1,31 +1,36 @@
 //! Checks that need more than the compiler: `cargo run -p xtask -- <check>`.
 //!
-//! * `cost`: what a typed call costs beside a direct one, in instructions.
-//! * `deaths [seed] [count]`: ranks that die at random moments, up to three at once, so many times (1,000)
-//!   as threads and as processes: the others go on with the right numbers, and nothing leaks.
-//! * `fuzz seed seconds [kind]`: random programs on the host backend, beside a model.
-//! * `fuzz seed seconds frames`: bytes that no rank sends, thrown at ranks that meet over the network.
-//! * `kills count [seed]`: processes killed at random moments, and how soon the others are told and end.
-//! * `parity`: every public name of nccl4py beside what there is of it here; writes `docs/parity.md`.
-//! * `pictures`: draws the plans of the library, for `docs/plans` and for their documentation.
-//! * `plans [seed] [count] [plans]`: random plans, the checker beside a simulator: so many instances, and so many plans
-//!   at all their sizes.
-//! * `ptx [check]`: PTX of the kernels, from their source; or whether what is there is of it.
-//! * `ranks count`: how long so many ranks take to meet, to wait for each other, and to lose rank 0.
+//! * `cost`: the cost of a typed call compared with a direct one, in instructions.
+//! * `deaths [seed] [count]`: kills ranks at random moments, up to three at once, `count` times
+//!   (1,000) as threads and as processes: the others continue with correct numbers, and nothing
+//!   leaks.
+//! * `fuzz seed seconds [kind]`: random programs on the host backend, compared with a model.
+//! * `fuzz seed seconds frames`: bytes that no rank would send, sent to ranks that meet over the
+//!   network.
+//! * `kills count [seed]`: kills processes at random moments, and measures how soon the others are
+//!   told and end.
+//! * `parity`: compares every public name of nccl4py with its counterpart here; writes
+//!   `docs/parity.md`.
+//! * `pictures`: draws the library's plans, for `docs/plans` and for their documentation.
+//! * `plans [seed] [count] [plans]`: random plans, the checker compared with a simulator: `count`
+//!   instances, and `plans` plans at all their sizes.
+//! * `ptx [check]`: generates the kernels' PTX from their source, or checks that it is up to date.
+//! * `ranks count`: how long this many ranks take to meet, to wait for each other, and to lose rank
+//!   0.
 //! * `sanitize [address|thread [arguments]]`: the test suite under AddressSanitizer and
-//!   ThreadSanitizer; `arguments` choose tests as they do for `cargo test`.
-//! * `abi-check [2.32.3 ..]`: the declarations of `nccl-sys` beside the headers of released NCCLs;
-//!   needs `--features abi`.
-//! * `symbols [2.32.3 ..]`: its table of functions beside what released NCCLs export.
-//! * `fetch-nccl`: gets the NCCLs that the tests of `nccl-sys` run with.
+//!   ThreadSanitizer; `arguments` select tests as for `cargo test`.
+//! * `abi-check [2.32.3 ..]`: compares the declarations of `nccl-sys` with the headers of released
+//!   NCCLs; needs `--features abi`.
+//! * `symbols [2.32.3 ..]`: compares its table of functions with the exports of released NCCLs.
+//! * `fetch-nccl`: downloads the NCCLs that the tests of `nccl-sys` need.
 //!
-//! Exits with 0 when the check holds, 1 when it does not, 2 when it could not be made.
+//! Exits with 0 if the check holds, 1 if it does not, 2 if it could not run.
 
 #[cfg(feature = "abi")]
 mod abi;
 #[cfg(not(feature = "abi"))]
 mod abi {
-    //! Stands for the check where bindgen is not built.
+    //! Replaces the check in builds without bindgen.
 
     use nccl_sys::Version;
 
@@ -104,9 +109,9 @@ fn main() -> ExitCode {
 
 /// Why a check did not succeed.
 enum Failure {
-    /// It was made, and does not hold.
+    /// It ran, and does not hold.
     Broken(String),
-    /// It could not be made.
+    /// It could not run.
     NotMade(String),
 }
 
@@ -139,7 +144,7 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Runs a tool and takes its output; `remedy` says how to get the tool.
+/// Runs a tool and returns its output; `remedy` says how to install the tool.
 fn output(command: &mut Command, remedy: &str) -> Check<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failed = |why: String| Err(Failure::NotMade(format!("{program} {why}")));

@@ -1,6 +1,6 @@
-//! Pictures of the library's plans: each as it runs at one small size, drawn for `docs/plans` and, as
-//! text, for the documentation of the plan itself. They tell the lines of the plan's statements, so
-//! they change when these move.
+//! Pictures of the library's plans, each at one small size: drawn for `docs/plans` and, as text,
+//! for the documentation of the plan itself. They show the lines of the plan's statements, so they
+//! change when these move.
 
 use std::path::PathBuf;
 use std::{fs, io};
@@ -10,7 +10,7 @@ use typed_nccl::plans;
 
 use crate::{Check, Failure, root};
 
-/// A plan, and the size at which it is drawn: large enough to show what it is about, and no larger.
+/// A plan, and the size at which it is drawn: the smallest that shows its idea.
 struct Subject {
     plan: &'static Plan,
     extents: &'static [i64],
@@ -33,7 +33,7 @@ fn subjects() -> [Subject; 10] {
     ]
 }
 
-/// What is kept of a plan: where, and what.
+/// The files for a plan, with their contents.
 fn files(subject: &Subject) -> Check<[(PathBuf, String); 2]> {
     let Subject { plan, extents, params } = subject;
     let name = &plan.name;
@@ -41,7 +41,7 @@ fn files(subject: &Subject) -> Check<[(PathBuf, String); 2]> {
     let params: Vec<Vec<i64>> = params.iter().map(|list| list.to_vec()).collect();
     let sizes = plan.sizes(extents, &params).map_err(|why| failed(why.to_string()))?;
     let schedule = lower(plan, &sizes).map_err(|why| failed(why.to_string()))?;
-    // As in documentation comments, whose lines begin with a space, which rustdoc takes away.
+    // As in doc comments, whose lines begin with a space that rustdoc removes.
     let indented = |line: &str| if line.is_empty() { "\n".into() } else { format!(" {line}\n") };
     let text = schedule.to_text(plan).lines().map(indented).collect();
     Ok([

@@ -1,8 +1,9 @@
-//! Random plans: the checker beside the simulator.
+//! Compares the checker with the simulator on random plans.
 
 use crate::{Check, Failure, cargo};
 
-/// Runs `plan-simulator`, which compares them; the arguments are a seed, how many instances, and how many plans.
+/// Runs `plan-simulator`, which compares them; the arguments are a seed, the number of instances,
+/// and the number of plans.
 pub(crate) fn run(arguments: &[&str]) -> Check {
     let mut compare = cargo();
     compare.args(["run", "--release", "--quiet", "--package", "plan-simulator", "--"]);

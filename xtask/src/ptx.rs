@@ -1,5 +1,5 @@
-//! PTX of the kernels, one file an element type: `src/cuda/kernels/ptx`. NVRTC comes from PyPI, of the release
-//! whose PTX every driver from 550 on takes.
+//! Generates the kernels' PTX, one file per element type: `src/cuda/kernels/ptx`. NVRTC comes from
+//! PyPI, from the release whose PTX every driver since 550 accepts.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fs;
@@ -17,7 +17,7 @@ const NVRTC: &str = "12.4.127";
 /// Element types, by NCCL's numbers.
 const ELEMENTS: [&str; 10] = ["i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16"];
 
-/// Makes the files, or compares what is there with what it would make.
+/// Writes the files, or compares the present ones with the output.
 pub(crate) fn run(only_compare: bool) -> Check {
     let nvrtc = Nvrtc::load()?;
     let folder = root().join("src/cuda/kernels");
@@ -50,7 +50,7 @@ fn read(path: &Path) -> Check<String> {
     fs::read_to_string(path).map_err(|error| not_made(&format!("{}: {error}", path.display())))
 }
 
-/// Unpacks the compiler, unless it is there.
+/// Unpacks the compiler, unless present.
 fn fetch() -> Check<PathBuf> {
     let folder = target().join("nvrtc").join(NVRTC);
     let library = folder.join("nvidia/cuda_nvrtc/lib/libnvrtc.so.12");
@@ -107,7 +107,8 @@ impl Nvrtc {
         let text = CString::new(source).map_err(|error| not_made(&error.to_string()))?;
         let mut program: Program = ptr::null_mut();
         let (name, none) = (c"kernels.cu".as_ptr(), ptr::null());
-        // SAFETY: `program` is a place for a handle; the texts end with a zero; there are no headers.
+        // SAFETY: `program` is valid for the write; the texts end with a zero; there are no
+        // headers.
         let made = unsafe { create(&raw mut program, text.as_ptr(), name, 0, none, none) };
         let element_is = CString::new(format!("-DELEMENT={element}")).unwrap_or_default();
         let options = [c"--gpu-architecture=compute_70".as_ptr(), element_is.as_ptr()];
@@ -123,7 +124,7 @@ impl Nvrtc {
         ))
     }
 
-    /// What there is of a program under this name.
+    /// An output of a program, by name.
     fn text(&self, program: Program, what: &str) -> Check<String> {
         type Size = unsafe extern "C" fn(Program, *mut usize) -> c_int;
         type Get = unsafe extern "C" fn(Program, *mut u8) -> c_int;
@@ -132,10 +133,10 @@ impl Nvrtc {
         // SAFETY: as above.
         let get = unsafe { self.function::<Get>(&format!("nvrtcGet{what}")) }?;
         let mut bytes = 0;
-        // SAFETY: `bytes` is a place for a number; the program is there.
+        // SAFETY: `bytes` is valid for the write; the program exists.
         let told = unsafe { size(program, &raw mut bytes) };
         let mut text = vec![0; bytes];
-        // SAFETY: there is room for so many bytes.
+        // SAFETY: there is room for this many bytes.
         let got = unsafe { get(program, text.as_mut_ptr()) };
         if (told, got) != (0, 0) {
             return Err(not_made(&format!("NVRTC gives no {what}")));

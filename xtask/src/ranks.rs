@@ -5,7 +5,8 @@ use crate::{Check, Failure};
 pub(crate) fn run(count: &str) -> Check {
     let count: usize =
         count.parse().map_err(|_| Failure::NotMade(format!("`{count}`: a number")))?;
-    // Each rank has a connection to the one above it, with both ends here, and at first one more.
+    // Each rank has a connection to its parent, with both ends in this process, and initially one
+    // more.
     files(count.saturating_mul(4).saturating_add(256))?;
     let broken = |error: typed_nccl::Error| Failure::Broken(error.to_string());
     let times = typed_nccl::__private::simulate(count).map_err(broken)?;
@@ -16,10 +17,10 @@ pub(crate) fn run(count: &str) -> Check {
     Ok(())
 }
 
-/// Raises the limit of open files as far as it goes.
+/// Raises the limit of open files as far as possible.
 fn files(needed: usize) -> Check {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a place for the limits.
+    // SAFETY: `limit` is valid for the write.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
         return Err(Failure::NotMade("the limit of open files is not known".to_owned()));
     }

@@ -1,9 +1,9 @@
-//! Versions of NCCL stand in one file: `plan/src/releases.rs`. Docs may name them.
+//! Checks that versions of NCCL are in one file: `plan/src/releases.rs`. Docs may name them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The sources of what is told which release it runs on.
+/// Sources that depend on the release at run time.
 const SOURCES: [&str; 3] = ["src", "plan/src", "macros/src"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

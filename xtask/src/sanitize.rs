@@ -1,9 +1,9 @@
-//! The test suite under AddressSanitizer and ThreadSanitizer, on the nightly toolchain.
+//! Runs the test suite under AddressSanitizer and ThreadSanitizer, on the nightly toolchain.
 //!
-//! Each has a target directory of its own. Under ThreadSanitizer the standard library is built
-//! along: one that is not instrumented hides the order that its locks and channels make, and
-//! everything behind them looks like a race. Reports go to files, so that a test that captures
-//! its output cannot swallow them. What follows the sanitizer's name goes to `cargo test`:
+//! Each has its own target directory. ThreadSanitizer also needs an instrumented standard library:
+//! otherwise the order that its locks and channels establish is invisible, and everything behind
+//! them looks like a race. Reports go to files, so that a test that captures its output cannot
+//! swallow them. Arguments after the sanitizer's name go to `cargo test`:
 //! `sanitize thread --test hazards`.
 
 use std::fs;
@@ -16,9 +16,9 @@ use crate::{Check, Failure, output, root};
 /// One of rustc's sanitizers.
 #[derive(Clone, Copy)]
 pub(crate) struct Sanitizer {
-    /// What rustc calls it.
+    /// Its name for rustc.
     name: &'static str,
-    /// The variable that its run-time part reads.
+    /// The variable that its run-time reads.
     options: &'static str,
     /// Whether the standard library has to be built with it.
     build_std: bool,
@@ -33,12 +33,12 @@ pub(crate) const ALL: [Sanitizer; 2] = [ADDRESS, THREAD];
 /// Cases of each property test, unless `PROPTEST_CASES` is set: they run about ten times slower.
 const CASES: &str = "16";
 
-/// What ends each report.
+/// The end of each report.
 const SUMMARY: &str = "SUMMARY: ";
 
 const RUSTUP: &str = "it finds the nightly toolchain; install Rust with rustup";
 
-/// What `cargo test` is asked for, unless something else is.
+/// The default arguments of `cargo test`.
 const EVERYTHING: [&str; 3] = ["--lib", "--tests", "--no-fail-fast"];
 
 pub(crate) fn run(sanitizers: &[Sanitizer], what: &[&str]) -> Check {
@@ -66,7 +66,7 @@ pub(crate) fn run(sanitizers: &[Sanitizer], what: &[&str]) -> Check {
 
 /// The nightly toolchain.
 struct Toolchain {
-    /// The triple that it runs on; naming it keeps the flags away from build scripts.
+    /// The target triple; naming it keeps the flags away from build scripts.
     host: String,
 }
 
@@ -91,11 +91,11 @@ impl Toolchain {
     }
 }
 
-/// What one sanitizer came to.
+/// The result of one sanitizer.
 struct Outcome {
     name: &'static str,
     passed: bool,
-    /// The files that hold reports.
+    /// The files with reports.
     reports: Vec<String>,
     seconds: u64,
 }
@@ -124,7 +124,8 @@ impl Sanitizer {
             fs::remove_dir_all(&reports).map_err(failed)?;
         }
         fs::create_dir_all(&reports).map_err(failed)?;
-        // A test asks for more memory than there is: the allocator has to say no, not to report.
+        // A test requests more memory than exists: the allocator must refuse it instead of
+        // reporting it.
         let log = reports.join("report");
         let options = format!("allocator_may_return_null=1:log_path='{}'", log.display());
         let lost = root().join("xtask/leaks.txt");
@@ -139,7 +140,7 @@ impl Sanitizer {
                 .args(what)
                 .current_dir(root())
                 .env("CARGO_TARGET_DIR", &target)
-                // What tests load while they run finds the sanitizer in the test.
+                // Libraries that tests load at run time find the sanitizer in the test.
                 .env("RUSTFLAGS", format!("-Zsanitizer={} -Clink-arg=-rdynamic", self.name))
                 .env("CARGO_PROFILE_DEV_OPT_LEVEL", "1")
                 .env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only")
@@ -167,7 +168,7 @@ impl Sanitizer {
     }
 }
 
-/// The reports in a folder. A file may hold warnings only, such as of memory that was refused.
+/// The reports in a folder. A file may contain only warnings, such as of refused memory.
 fn found(folder: &Path) -> std::io::Result<Vec<String>> {
     let files = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let files: Vec<PathBuf> = files.collect::<std::io::Result<_>>()?;

@@ -1,4 +1,4 @@
-//! The table of functions beside what released libraries export.
+//! Compares the table of functions with the exports of released libraries.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,10 +10,10 @@ use object::{Object, ObjectSymbol, ReadCache};
 use crate::wheels::Wheel;
 use crate::{Check, Failure};
 
-/// Declared by the header and exported by no library.
+/// Declared by the header, but exported by no library.
 const NOT_EXPORTED: &[&str] = &["ncclCftBarrierCreateRequirement"];
 
-/// Exported and declared by no header: NCCL's own. All but the first are gone since 2.30.7.
+/// Exported, but declared by no header: NCCL's internals. All but the first are gone since 2.30.7.
 const NOT_DECLARED: &[&str] = &[
     "ncclResetDebugInitInternal",
     "ncclParamDumpAllFlag",
@@ -88,7 +88,7 @@ fn exports(wheel: &Wheel) -> Check<BTreeSet<String>> {
     let path = wheel.libnccl();
     let failed = |error: String| Failure::NotMade(format!("{}: {error}", path.display()));
     let file = File::open(&path).map_err(|error| failed(error.to_string()))?;
-    // A library has some hundred megabytes, of which its symbols are the least part.
+    // A library has hundreds of megabytes, and its symbols are a small part.
     let cache = ReadCache::new(file);
     let elf: ElfFile64<'_, object::Endianness, _> =
         ElfFile64::parse(&cache).map_err(|error| failed(error.to_string()))?;

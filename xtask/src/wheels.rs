@@ -23,7 +23,7 @@ pub(crate) const CHECKED: [Version; 8] = [
     BOUND,
 ];
 
-/// What the tests run with.
+/// The releases for tests.
 const TESTED: [Version; 2] = [Version::new(2, 27, 7), BOUND];
 
 const PIP: &str = "it gets NCCL from PyPI; install Python 3 with pip";
@@ -35,7 +35,7 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// Fetches a release, unless it is there.
+    /// Downloads a release, unless present.
     pub(crate) fn fetch(version: Version) -> Check<Self> {
         let nccl = target().join("nccl");
         let wheel = Self { version, folder: nccl.join(version.to_string()) };
@@ -43,7 +43,7 @@ impl Wheel {
             return Ok(wheel);
         }
         println!("fetching NCCL {version} into {}", wheel.folder.display());
-        // Unpacked beside and then renamed: what is there is whole.
+        // Unpack beside it, then rename, so that a present release is complete.
         let part = nccl.join(format!("{version}.part"));
         let failed = |error: std::io::Error| {
             Failure::NotMade(format!("{} cannot be written: {error}", part.display()))
@@ -86,7 +86,7 @@ impl Wheel {
     }
 }
 
-/// The releases that a command line names, or [`CHECKED`] where it names none.
+/// The releases on a command line, or [`CHECKED`] if there are none.
 pub(crate) fn named(names: &[&str]) -> Check<Vec<Version>> {
     if names.is_empty() {
         return Ok(CHECKED.to_vec());
@@ -101,7 +101,7 @@ pub(crate) fn named(names: &[&str]) -> Check<Vec<Version>> {
     names.iter().map(version).collect()
 }
 
-/// Fetches what the tests run with.
+/// Downloads the releases for tests.
 pub(crate) fn fetch_tested() -> Check {
     for version in TESTED {
         let wheel = Wheel::fetch(version)?;
@@ -110,7 +110,7 @@ pub(crate) fn fetch_tested() -> Check {
     Ok(())
 }
 
-/// A path as seen from the workspace, where it lies below.
+/// A path relative to the workspace, if it is inside.
 fn shown(path: &Path) -> &Path {
     path.strip_prefix(crate::root()).unwrap_or(path)
 }

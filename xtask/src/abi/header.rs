@@ -1,8 +1,8 @@
-//! A release's headers, as bindgen reads them: layouts, values, signatures.
+//! A release's headers, parsed by bindgen: layouts, values, signatures.
 //!
-//! The headers include CUDA's. What they need of those is a few names, which are written here; the
-//! layouts in question do not depend on them. Macros have no type, so a constant of the probe's own
-//! takes the value of each.
+//! The headers include CUDA's. They need only a few names from those, which are defined here; the
+//! layouts in question do not depend on them. Macros have no type, so a constant of the probe takes
+//! the value of each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use std::path::Path;
 use crate::wheels::Wheel;
 use crate::{Check, Failure, target};
 
-/// What stands for CUDA's headers.
+/// Stand-ins for CUDA's headers.
 const STUBS: &[(&str, &str)] = &[
     (
         "cuda_runtime.h",
@@ -28,9 +28,9 @@ const STUBS: &[(&str, &str)] = &[
     ("cuda_fp8.h", "#pragma once\n#define __CUDA_FP8_TYPES_EXIST__ 1\n"),
 ];
 
-/// Begins the name of a constant of the probe's own.
+/// The prefix of the probe's constants.
 const PROBE: &str = "abi_value_of_";
-/// Begins the name of a variable that an initialiser makes.
+/// The prefix of variables that an initialiser sets.
 const MADE: &str = "abi_made_";
 
 const LIBCLANG: &str = "bindgen finds no libclang: install it (Debian: apt-get install libclang-dev), \
@@ -48,14 +48,14 @@ pub(super) struct Struct {
     pub(super) fields: Vec<(String, usize)>,
 }
 
-/// What a release's headers declare.
+/// The declarations of a release's headers.
 #[derive(Default)]
 pub(super) struct Header {
     structs: BTreeMap<String, Struct>,
     aliases: BTreeMap<String, String>,
-    /// Values of enums and of the macros that were asked for.
+    /// Values of enums and of the requested macros.
     pub(super) values: BTreeMap<String, i64>,
-    /// Those of enums.
+    /// The names of enum values.
     pub(super) enumerators: BTreeSet<String>,
     /// Values of fields after an initialiser, as `struct.field`.
     pub(super) made: BTreeMap<String, i64>,
@@ -65,7 +65,7 @@ pub(super) struct Header {
     pub(super) macros: Vec<String>,
 }
 
-/// A struct's initialiser, and the fields whose values are asked for.
+/// A struct's initialiser, and the fields whose values are requested.
 pub(super) struct Made {
     pub(super) name: &'static str,
     pub(super) initializer: &'static str,
@@ -86,7 +86,7 @@ impl Header {
         }
         fs::write(&probe, text(&include, macros, made)).map_err(failed)?;
 
-        // bindgen panics where it finds no libclang; there is no other way to be told.
+        // bindgen panics without libclang; there is no other way to find out.
         let bindings = panic::catch_unwind(|| {
             bindgen::Builder::default()
                 .header(probe.to_string_lossy())
@@ -119,7 +119,7 @@ impl Header {
         self.structs.get(self.tag(name))
     }
 
-    /// The name that a struct was declared with.
+    /// The name in a struct's declaration.
     pub(super) fn tag<'a>(&'a self, mut name: &'a str) -> &'a str {
         while let Some(aliased) = self.aliases.get(name) {
             name = aliased;
@@ -127,13 +127,13 @@ impl Header {
         name
     }
 
-    /// The structs, by the names that they were declared with.
+    /// The structs, by the names in their declarations.
     pub(super) fn tags(&self) -> impl Iterator<Item = &str> {
         self.structs.keys().map(String::as_str)
     }
 }
 
-/// The header that includes NCCL's, and asks for the value of each macro that there is.
+/// A header that includes NCCL's, and captures the value of each macro that exists.
 fn text(include: &Path, macros: &[&str], made: &[Made]) -> String {
     let mut text = String::from("#include <nccl.h>\n");
     for device in [
@@ -169,7 +169,7 @@ fn text(include: &Path, macros: &[&str], made: &[Made]) -> String {
     text
 }
 
-/// The macros of a header that have a value and no arguments.
+/// The macros of a header with a value and without arguments.
 fn defined(text: &str) -> Vec<String> {
     let macros = text.lines().filter_map(|line| line.trim_start().strip_prefix("#define "));
     let valued = macros.filter_map(|rest| rest.split_once(' '));
@@ -181,7 +181,7 @@ fn defined(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// bindgen's output is a program; the parts of it that matter have a fixed form.
+/// bindgen's output is a program whose relevant parts have a fixed form.
 fn parse(bindings: &str) -> Header {
     let mut header = Header::default();
     layouts(bindings, &mut header);

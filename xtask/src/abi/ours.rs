@@ -1,4 +1,4 @@
-//! What `nccl-sys` declares, in a form that can be compared.
+//! The declarations of `nccl-sys` in a form for comparison.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ pub(super) struct Struct {
     pub(super) size: usize,
     pub(super) align: usize,
     pub(super) fields: &'static [Field],
-    /// The end of what a release knows.
+    /// The end of the fields that a release knows.
     pub(super) end_in: fn(Version) -> usize,
 }
 
@@ -109,7 +109,7 @@ pub(super) fn enums() -> Vec<Value> {
     ]
 }
 
-/// The values of macros. Pointers are null here and there.
+/// The values of macros. Pointers are null in both.
 pub(super) fn constants() -> Vec<Value> {
     constants! {
         "2.18" {
@@ -157,7 +157,7 @@ pub(super) fn constants() -> Vec<Value> {
     }
 }
 
-/// A struct that an initialiser of the header makes, and the values that ours writes.
+/// A struct with an initialiser in the header, and the values that ours sets.
 pub(super) struct Initial {
     pub(super) header: Made,
     pub(super) values: Vec<(&'static str, i64)>,
@@ -177,7 +177,7 @@ macro_rules! initial {
     }};
 }
 
-/// Integers, newtypes of integers, booleans and pointers: all as the header's `(long long)`.
+/// Integers, newtypes of integers, booleans and pointers, like the header's `(long long)`.
 trait Number {
     fn number(self) -> i64;
 }
@@ -209,7 +209,7 @@ macro_rules! number {
     };
 }
 
-/// All but `size`, which is another on purpose, and pointers, which are null.
+/// All but `size`, which differs on purpose, and pointers, which are null.
 pub(super) fn initials() -> Vec<Initial> {
     vec![
         initial!(
@@ -313,8 +313,8 @@ pub(super) fn initials() -> Vec<Initial> {
     ]
 }
 
-/// The signatures of the functions, from the source: a function's type has no names for its
-/// arguments once it is compiled, and names tell two integers apart.
+/// The signatures of the functions, from the source: compiled function types lack the argument
+/// names, which distinguish two integers.
 pub(super) fn functions() -> Check<BTreeMap<String, String>> {
     let folder = root().join("sys/src");
     let failed = |error: std::io::Error| {

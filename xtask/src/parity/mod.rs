@@ -1,8 +1,8 @@
-//! What nccl4py has, and what there is of it here: joins the public names of its wheel with the table beside
+//! Compares nccl4py with this library: joins the public names of its wheel with the table beside
 //! this file, and writes `docs/parity.md`.
 //!
-//! A name without a row fails, a row without a name, a row that names an item or a test that is not there, and
-//! one whose tests do not name its items.
+//! Fails for a name without a row, a row without a name, a row that cites a missing item or test,
+//! and a row whose tests do not use its items.
 
 mod page;
 mod table;
@@ -20,10 +20,10 @@ use crate::{Check, Failure, output, root, target};
 
 const VERSION: &str = "0.6.0";
 
-/// Where the package's own names are, in its wheel.
+/// The folder of the package's own names in its wheel.
 const PACKAGE: &str = "nccl/core/";
 
-/// Reads the names: Python knows best how to.
+/// Reads the names; Python is best at that.
 const READER: &str = include_str!("names.py");
 
 const PIP: &str = "it gets nccl4py from PyPI and reads it; install Python 3 with pip";
@@ -74,7 +74,7 @@ fn names() -> Check<Vec<Name>> {
     }
 }
 
-/// What is before a module's names, where other modules have the same ones.
+/// The prefix of a module's names, if other modules have the same ones.
 fn prefix(module: &str) -> String {
     match module.split_once('.') {
         Some(("interop", library)) => format!("{library}."),
@@ -83,7 +83,7 @@ fn prefix(module: &str) -> String {
     }
 }
 
-/// The wheel, fetched unless it is there. Its sources are the same for every machine.
+/// The wheel, downloaded unless present. Its sources are the same for every machine.
 fn wheel() -> Check<PathBuf> {
     let folder = target().join("nccl4py").join(VERSION);
     let there = || {

@@ -1,4 +1,4 @@
-//! The page that is written.
+//! Writes the page.
 
 use std::fmt::Write as _;
 
@@ -58,7 +58,7 @@ pub(super) fn write(version: &str, rows: &[(&Name, &Row)]) -> String {
     page
 }
 
-/// How many of each rating, with kernels' names apart.
+/// The number of names with each rating; kernels' names are counted separately.
 pub(super) fn counts(rows: &[(&Name, &Row)]) -> String {
     let mut table =
         "| what | yes | part | no | none | all |\n|---|---|---|---|---|---|\n".to_owned();

@@ -1,4 +1,4 @@
-//! The table that is written by hand.
+//! The handwritten table.
 
 use std::fmt;
 use std::fs;
@@ -7,19 +7,19 @@ use super::Name;
 use super::tree::Tree;
 use crate::{Check, Failure, root};
 
-/// Below the workspace.
+/// Relative to the workspace.
 const PATH: &str = "xtask/src/parity/table.txt";
 
-/// How much of a name there is.
+/// How much of a name is supported.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rating {
     /// All of it.
     Yes,
-    /// Some of it: the note says what is missing.
+    /// Part of it: the note says what is missing.
     Part,
-    /// Nothing: the note says why.
+    /// None of it: the note says why.
     No,
-    /// There is nothing to have: the note says why.
+    /// Not applicable: the note says why.
     None,
 }
 
@@ -38,10 +38,10 @@ impl fmt::Display for Rating {
     }
 }
 
-/// One line of it.
+/// A row of the table.
 pub(super) struct Row {
     line: usize,
-    /// A name, the start of names and `*`, or `*(parameter)`.
+    /// A name, a prefix of names and `*`, or `*(parameter)`.
     pattern: String,
     pub(super) rating: Rating,
     pub(super) items: Vec<String>,
@@ -62,7 +62,7 @@ impl Row {
         Some(Self { line, pattern, rating, items: list(items), tests: list(tests), note })
     }
 
-    /// How well it fits a name: not at all is `None`.
+    /// How well it fits a name; `None` if not at all.
     fn fits(&self, name: &str) -> Option<(bool, bool, usize)> {
         let (start, is_open) = match self.pattern.as_str() {
             pattern if pattern == name => return Some((true, true, 0)),
@@ -78,7 +78,7 @@ impl Row {
         (!is_open || rest.starts_with('(')).then_some((false, true, start.len()))
     }
 
-    /// What is wrong with it.
+    /// The errors in it.
     pub(super) fn faults(&self, tree: &Tree) -> Vec<String> {
         let mut faults = Vec::new();
         let at = format!("table.txt:{}: {}", self.line, self.pattern);
@@ -113,7 +113,7 @@ impl Row {
 
 pub(super) struct Table(Vec<Row>);
 
-/// The names with their rows, and what has no other half.
+/// The names with their rows, and the unmatched halves.
 pub(super) struct Joined<'n> {
     pub(super) rows: Vec<(&'n Name, &'n Row)>,
     pub(super) wrong: Vec<String>,

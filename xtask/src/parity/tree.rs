@@ -1,4 +1,4 @@
-//! Which items and tests there are, and what the tests name.
+//! The items and tests that exist, and the names that tests use.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,12 +10,12 @@ use crate::{Check, Failure, root};
 pub(super) struct Tree {
     /// The sources, file by file.
     sources: Vec<String>,
-    /// Of the files that rows cite.
+    /// The functions of the cited test files.
     tests: HashMap<String, Functions>,
 }
 
 impl Tree {
-    /// The sources, and these files of tests.
+    /// Reads the sources and these test files.
     pub(super) fn read<'t>(cited: impl Iterator<Item = &'t str>) -> Check<Self> {
         let mut files = Vec::new();
         for folder in ["src", "plan/src", "sys/src"] {
@@ -31,7 +31,8 @@ impl Tree {
         Ok(Self { sources, tests })
     }
 
-    /// Whether there is `Type::name`, or `name`: a file that defines it and speaks of what is before it.
+    /// Whether `Type::name`, or `name`, exists: a file defines the name and mentions what precedes
+    /// it.
     pub(super) fn has_item(&self, item: &str) -> bool {
         let mut path: Vec<&str> = item.split("::").collect();
         let Some(name) = path.pop() else { return false };
@@ -41,14 +42,14 @@ impl Tree {
         })
     }
 
-    /// What `file:function`, below `tests`, names, if there is one.
+    /// The names that `file:function`, below `tests`, uses, if it exists.
     pub(super) fn named(&self, test: &str) -> Option<Named> {
         let (file, function) = test.rsplit_once(':')?;
         self.tests.get(file)?.named(function)
     }
 }
 
-/// The functions of a file of tests; with one of Python's, those of the extension beside it.
+/// The functions of a test file; for Python, also those of the extension beside it.
 fn functions(file: &str) -> Check<Functions> {
     let mut functions = Functions::default();
     let mut rust = Vec::new();
@@ -85,7 +86,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Check {
     Ok(())
 }
 
-/// A module has a file, which need not say its name.
+/// A module has a file, which need not mention its name.
 fn is_module(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_lowercase())
 }

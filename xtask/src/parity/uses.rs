@@ -1,15 +1,15 @@
-//! What a test names: in its function, and in the functions of its file that it calls.
+//! The names that a test uses: in its function, and in the functions of its file that it calls.
 
 use std::collections::{HashMap, HashSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
-/// The functions of a file by their names, and its macros.
+/// The functions of a file by name, and its macros.
 #[derive(Default)]
 pub(super) struct Functions(HashMap<String, Vec<String>>);
 
 impl Functions {
-    /// Adds those of a file in Rust. Strings and comments name nothing.
+    /// Adds the functions of a Rust file. Strings and comments count as no use.
     pub(super) fn add_rust(&mut self, text: &str) -> Result<(), String> {
         let tokens: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
         let mut all = Vec::new();
@@ -27,8 +27,8 @@ impl Functions {
         Ok(())
     }
 
-    /// Adds those of a file in Python. A method that it calls is a helper too: the extension's, in Rust, where
-    /// ours is named.
+    /// Adds the functions of a Python file. A method that it calls is a helper too: the
+    /// extension's, in Rust, which uses ours.
     pub(super) fn add_python(&mut self, text: &str) {
         let lines: Vec<&str> = text.lines().collect();
         let indent = |line: &str| line.len() - line.trim_start().len();
@@ -42,7 +42,7 @@ impl Functions {
         }
     }
 
-    /// What a function names, if there is one.
+    /// The names that a function uses, if it exists.
     pub(super) fn named(&self, function: &str) -> Option<Named> {
         self.0.get(function)?;
         let mut named = Named { tokens: Vec::new(), own: self.0.keys().cloned().collect() };
@@ -64,17 +64,17 @@ impl Functions {
     }
 }
 
-/// What a test names.
+/// The names that a test uses.
 pub(super) struct Named {
-    /// Function by function.
+    /// By function.
     tokens: Vec<Vec<String>>,
-    /// Functions of the file's own: a call of one names nothing of ours.
+    /// The file's own functions: calling one is no use of ours.
     own: HashSet<String>,
 }
 
 impl Named {
-    /// Whether this is named: `Type::method` as `.method` or `Type::method`; a variant, or a module's function,
-    /// with what is before it; a type anywhere.
+    /// Whether this is used: `Type::method` as `.method` or `Type::method`; a variant, or a
+    /// module's function, with what precedes it; a type anywhere.
     pub(super) fn has(&self, item: &str) -> bool {
         let mut path = item.rsplit("::");
         let (Some(name), before) = (path.next(), path.next()) else { return false };
@@ -131,7 +131,8 @@ fn is_generic(tokens: &[String], at: usize) -> bool {
     is(at + 2, ":") && is(at + 3, "<")
 }
 
-/// The first brace after a function's name; what has no body has none: a trait's function, or a foreign one.
+/// The first brace after a function's name; none for a function without a body: a trait's, or a
+/// foreign one.
 fn body_of(tokens: &[String], name: usize) -> Option<usize> {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(name) {
@@ -146,7 +147,7 @@ fn body_of(tokens: &[String], name: usize) -> Option<usize> {
     None
 }
 
-/// The end of what begins with a brace.
+/// The end of the block that begins with a brace.
 fn end_of(tokens: &[String], start: usize) -> usize {
     let mut depth = 0;
     for (at, token) in tokens.iter().enumerate().skip(start) {
@@ -182,7 +183,7 @@ fn flatten(tokens: TokenStream, all: &mut Vec<String>) {
     }
 }
 
-/// A line of Python's without its strings and its comment; of `a.b` it has `b`.
+/// A line of Python without its strings and its comment; of `a.b` only `b`.
 fn words(line: &str) -> Vec<String> {
     let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
     for letter in line.chars().chain(['\n']) {
@@ -195,7 +196,7 @@ fn words(line: &str) -> Vec<String> {
                 match letter {
                     '#' => break,
                     '"' | '\'' => quote = Some(letter),
-                    // What a method is of says nothing.
+                    // A method's receiver says nothing.
                     '.' => drop(words.pop()),
                     letter if letter.is_whitespace() => {}
                     letter => words.push(letter.to_string()),
