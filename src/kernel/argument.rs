@@ -95,17 +95,20 @@ impl<D: Device> RunsWithMemoryOf<D> for D {}
 pub enum Shown<'v, B: Backend> {
     /// A value.
     Scalar {
+        /// Its bytes.
         bytes: &'v [u8],
         /// Its type's name in C++.
         cuda: &'static str,
     },
     /// Part of a block of memory.
     Memory {
+        /// The block.
         block: &'v B::Block,
         /// Offset in bytes.
         offset: usize,
         /// How many elements.
         len: usize,
+        /// Their type.
         dtype: DType,
         /// Whether the kernel writes them.
         write: bool,

@@ -53,6 +53,7 @@ pub enum SourceKind {
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
+    /// Its type.
     pub ty: Type,
 }
 
