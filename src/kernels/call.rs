@@ -63,8 +63,8 @@ impl<B: Backend> Core<B> {
         launched
     }
 
-    /// Refuses memory or a stream of another device, which type-erased ones may have; records a
-    /// captured step.
+    /// Refuses memory or a stream of another device, which type-erased ones may have, and a launch
+    /// in a captured step.
     fn elsewhere(&self, stream: &StreamCore<B>, launch: &Launch<'_, B>) -> Option<Error> {
         let on = ("stream", stream.ordinal());
         let memory = launch.uses.iter().map(|(allocation, _)| ("buffer", allocation.ordinal()));

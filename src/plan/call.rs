@@ -85,7 +85,7 @@ impl<'r, W: World> Call<'r, W> {
         }
     }
 
-    /// Region `index` of those that it reads.
+    /// The read region with this index.
     ///
     /// # Errors
     /// There is no such region, or it has another element type; the step also writes it: use
@@ -99,7 +99,7 @@ impl<'r, W: World> Call<'r, W> {
         .ok_or_else(|| self.bad(format!("region {index} of what it reads is an array")))
     }
 
-    /// Region `index` of those that it reads, buffer by buffer, for a whole array.
+    /// The read region with this index, buffer by buffer, for a whole array.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -115,7 +115,7 @@ impl<'r, W: World> Call<'r, W> {
         self.list(region)
     }
 
-    /// Region `index` of those that it writes.
+    /// The written region with this index.
     ///
     /// # Errors
     /// There is no such region, or it has another element type; it was taken before; it is an
@@ -129,7 +129,7 @@ impl<'r, W: World> Call<'r, W> {
         .ok_or_else(|| self.bad(format!("region {index} of what it writes is an array")))
     }
 
-    /// Region `index` of those that it writes, buffer by buffer, for a whole array.
+    /// The written region with this index, buffer by buffer, for a whole array.
     ///
     /// # Errors
     /// As [`write`](Self::write).

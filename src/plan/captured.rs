@@ -137,7 +137,7 @@ impl<'a, W: World> Run<'a, W> {
     /// by it.
     fn agreed(&self) -> Result<Leases<Back<W>>> {
         let (core, site) = (self.on.core, self.site);
-        // Tells the ranks of each communicator.
+        // Asks every communicator before failing, so that the ranks of each are told.
         let may: Vec<_> = self.cores().iter().map(|core| core.may_wait("run", site)).collect();
         may.into_iter().collect::<Result<()>>()?;
         let mut leases = self.leases();

@@ -43,7 +43,7 @@ const OTHERWISE: &[(Version, Version, &str, &str)] = &[
 /// Values that count others, and so grew.
 const COUNTS: &[&str] = &["ncclNumResults", "ncclNumTypes", "NCCL_GIN_MAX_TYPES"];
 
-/// Functions that the headers for Linux do not declare, although the library exports users of them.
+/// Names that the headers for Linux do not declare, although the library exports users of them.
 const WINDOWS: &[&str] = &[
     "ncclGinOutboxHandle",
     "ncclGinInboxA2AHandle",

@@ -34,7 +34,7 @@ impl Schedule {
 
 impl RankSchedule {
     fn apply(&mut self, chosen: &[(usize, &Stretch)]) {
-        // Removes replaced calls, and renumbers events.
+        // Calls that are replaced, and events that another one replaces.
         let (mut gone, mut same) = (HashSet::<usize>::new(), HashMap::new());
         let mut made = BTreeMap::new();
         for (member, stretch) in chosen {
