@@ -10,7 +10,6 @@ mod deadlock;
 mod device_order;
 mod does;
 mod equations;
-mod graph;
 mod hazards;
 mod initialised;
 mod instance;

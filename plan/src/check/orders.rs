@@ -3,10 +3,11 @@
 use std::cell::RefCell;
 use std::collections::BinaryHeap;
 
-use super::graph::{Graph, end, start};
+use typed_nccl_match::Graph;
+
 use super::instance::Instance;
 use super::links::Links;
-use super::local::{Clocks, Local};
+use super::local::{Clocks, Local, end, start};
 use crate::program::Budget;
 
 /// So many edges are as much work as writing out a unit.

@@ -90,7 +90,7 @@ macro_rules! collectives {
         $send:ident -> $recv:ident, $like:ident;
     )*) => {
         /// Which collective.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
         pub enum CollectiveName {
             $($(#[$doc])* #[doc = concat!("\n\n`", $function, "`")] $variant,)*
         }

@@ -3,10 +3,11 @@
 mod circle;
 mod turned;
 
-use super::graph::{Graph, end, start};
+use typed_nccl_match::Graph;
+
 use super::instance::Instance;
 use super::links::Links;
-use super::local::Local;
+use super::local::{Local, end, start};
 use super::report::Report;
 use crate::program::Program;
 use crate::releases::CAPTURED_SIGNALS_PILE_UP;
@@ -16,16 +17,13 @@ use circle::{Circle, Collective};
 pub(crate) fn check(instance: &Instance<'_>, links: &Links, report: &mut Report<'_>) {
     let program = instance.program;
     let local = Local::new(program, 1);
-    let graph = blocks(program, links, &local, false);
-    let sorted = graph.sorted();
-    if sorted.len() < graph.nodes() {
-        return tell(program, links, &graph.circuit(&sorted), Check::Deadlock, report);
-    }
-    if !links.signals.credits.is_empty() {
-        let graph = blocks(program, links, &local, true);
-        let sorted = graph.sorted();
-        if sorted.len() < graph.nodes() {
-            tell(program, links, &graph.circuit(&sorted), Check::CapturedCredit, report);
+    let has_credits = !links.signals.credits.is_empty();
+    for check in
+        [Check::Deadlock, Check::CapturedCredit].into_iter().take(1 + usize::from(has_credits))
+    {
+        let circuit = blocks(program, links, &local, check == Check::CapturedCredit).circuit();
+        if !circuit.is_empty() {
+            return tell(program, links, &circuit, check, report);
         }
     }
 }

@@ -3,10 +3,19 @@
 mod state;
 
 use super::alike;
-use super::graph::{end, start};
 use crate::program::Program;
 use state::State;
 pub(crate) use state::{Reason, bits, reason, reasons};
+
+/// The start of a unit, as a node of a graph of events.
+pub(crate) fn start(unit: u32) -> u32 {
+    2 * unit
+}
+
+/// The end of a unit, as a node.
+pub(crate) fn end(unit: u32) -> u32 {
+    2 * unit + 1
+}
 
 /// For every unit of every run, the earlier units of its rank that must have ended before it starts.
 ///

@@ -4,14 +4,16 @@ mod agreement;
 mod groups;
 mod unpaired;
 
+use typed_nccl_match::channels;
+
 use super::instance::Instance;
 use super::links::Message;
 use super::report::Report;
 use crate::program::{NONE, OpKind, Program};
 use crate::verdict::Check;
 
-/// One half: communicator, sender, receiver in one key; unit; operation.
-type Half = (u64, u32, u32);
+/// One half: communicator, sender, receiver in one key; unit and operation.
+type Half = (u64, (u32, u32));
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Message> {
     let (mut sends, mut receives) = halves(instance.program);
@@ -20,31 +22,17 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Mes
     receives.sort_unstable();
     let mut messages = Vec::with_capacity(sends.len());
     let mut alone = Vec::new();
-    let (mut s, mut r) = (0, 0);
-    while s < sends.len() || r < receives.len() {
-        let key = match (sends.get(s), receives.get(r)) {
-            (Some(send), Some(receive)) => send.0.min(receive.0),
-            (Some(half), None) | (None, Some(half)) => half.0,
-            (None, None) => break,
-        };
-        let s_end = s + sends[s..].iter().take_while(|half| half.0 == key).count();
-        let r_end = r + receives[r..].iter().take_while(|half| half.0 == key).count();
+    for (sends, receives) in channels(&sends, &receives) {
         let first = messages.len();
-        messages.extend(sends[s..s_end].iter().zip(&receives[r..r_end]).map(|(send, receive)| {
-            Message {
-                send_unit: send.1,
-                send_op: send.2,
-                receive_unit: receive.1,
-                receive_op: receive.2,
-            }
+        messages.extend(sends.iter().zip(receives).map(|(send, receive)| {
+            let ((send_unit, send_op), (receive_unit, receive_op)) = (send.1, receive.1);
+            Message { send_unit, send_op, receive_unit, receive_op }
         }));
-        let matched = messages.len() - first;
-        if s_end - s != r_end - r {
-            alone.push(unpaired::Unpaired::new(&sends[s..s_end], &receives[r..r_end], matched));
+        if sends.len() != receives.len() {
+            alone.push(unpaired::Unpaired::new(sends, receives, messages.len() - first));
         } else {
             directions(&messages[first..], report);
         }
-        (s, r) = (s_end, r_end);
     }
     unpaired::tell(&alone, report);
     for message in &messages {
@@ -64,8 +52,8 @@ fn halves(program: &Program) -> (Vec<Half>, Vec<Half>) {
                 u64::from(op.communicator) << 48 | u64::from(from) << 24 | u64::from(to)
             };
             match op.kind {
-                OpKind::Send => sends.push((key(unit.rank, op.peer), at, op_at)),
-                OpKind::Receive => receives.push((key(op.peer, unit.rank), at, op_at)),
+                OpKind::Send => sends.push((key(unit.rank, op.peer), (at, op_at))),
+                OpKind::Receive => receives.push((key(op.peer, unit.rank), (at, op_at))),
                 _ => {}
             }
         }

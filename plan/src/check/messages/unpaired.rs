@@ -25,11 +25,11 @@ impl Unpaired {
     }
 
     fn op<'p>(&self, program: &'p Program) -> &'p Op {
-        &program.ops[self.half.2 as usize]
+        &program.ops[self.half.1.1 as usize]
     }
 
     fn rank(&self, program: &Program) -> u32 {
-        program.units[self.half.1 as usize].rank
+        program.units[self.half.1.0 as usize].rank
     }
 }
 

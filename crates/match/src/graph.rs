@@ -1,24 +1,19 @@
-//! A graph of events: every unit has a start and an end, every collective a place where its members meet.
+//! Graphs of events: what has to happen before what.
+
+use std::collections::HashMap;
+
+use super::way;
 
 /// A graph in rows: for every node, the nodes that its edges lead to.
-pub(crate) struct Graph {
+#[derive(Debug)]
+pub struct Graph {
     begins: Vec<u32>,
     edges: Vec<u32>,
 }
 
-/// The start of a unit, as a node.
-pub(crate) fn start(unit: u32) -> u32 {
-    2 * unit
-}
-
-/// The end of a unit, as a node.
-pub(crate) fn end(unit: u32) -> u32 {
-    2 * unit + 1
-}
-
 impl Graph {
     /// The graph of the edges that `each` gives, the same ones each time that it is called.
-    pub(crate) fn new(nodes: usize, mut each: impl FnMut(&mut dyn FnMut(u32, u32))) -> Self {
+    pub fn new(nodes: usize, mut each: impl FnMut(&mut dyn FnMut(u32, u32))) -> Self {
         // Slices: where nothing is inlined, as in macros, an index into a vector is a call.
         let mut begins = vec![0_u32; nodes + 1];
         let counts = begins.as_mut_slice();
@@ -39,18 +34,19 @@ impl Graph {
         Self { begins, edges }
     }
 
-    pub(crate) fn nodes(&self) -> usize {
+    fn nodes(&self) -> usize {
         self.begins.len() - 1
     }
 
     /// Where a node's edges lead.
-    pub(crate) fn after(&self, node: u32) -> &[u32] {
+    #[inline]
+    pub fn after(&self, node: u32) -> &[u32] {
         let node = node as usize;
         &self.edges[self.begins[node] as usize..self.begins[node + 1] as usize]
     }
 
     /// The nodes in an order that every edge follows; those on circuits, and after them, are missing.
-    pub(crate) fn sorted(&self) -> Vec<u32> {
+    pub fn sorted(&self) -> Vec<u32> {
         let nodes = self.nodes();
         let (begins, edges) = (self.begins.as_slice(), self.edges.as_slice());
         let mut counts = vec![0_u32; nodes];
@@ -86,12 +82,18 @@ impl Graph {
         sorted
     }
 
-    /// A short circuit among the nodes that `sorted` left out, in the order of its edges.
-    pub(crate) fn circuit(&self, sorted: &[u32]) -> Vec<u32> {
+    /// Of each node, whether [`sorted`](Self::sorted) leaves it out: it is on a circuit, or after one.
+    pub fn left(&self) -> Vec<bool> {
         let mut left = vec![true; self.nodes()];
-        for &node in sorted {
+        for node in self.sorted() {
             left[node as usize] = false;
         }
+        left
+    }
+
+    /// A short circuit, in the order of its edges; none if [`sorted`](Self::sorted) leaves nothing out.
+    pub fn circuit(&self) -> Vec<u32> {
+        let left = self.left();
         // From any node that is left, going back among those that are left ends in a circuit.
         let mut back = vec![u32::MAX; self.nodes()];
         for from in (0..self.nodes() as u32).filter(|&node| left[node as usize]) {
@@ -101,21 +103,11 @@ impl Graph {
                 }
             }
         }
-        let Some(mut at) = (0..self.nodes() as u32).find(|&node| back[node as usize] != u32::MAX)
-        else {
+        let Some(start) = back.iter().position(|&from| from != u32::MAX) else {
             return Vec::new();
         };
-        let mut seen = vec![false; self.nodes()];
-        while !std::mem::replace(&mut seen[at as usize], true) {
-            at = back[at as usize];
-        }
-        let mut circuit = vec![at];
-        let mut node = back[at as usize];
-        while node != at {
-            circuit.push(node);
-            node = back[node as usize];
-        }
-        circuit.reverse();
+        let circle = way(start as u32, |node| Some(((), back[node as usize]))).steps;
+        let circuit: Vec<u32> = circle.into_iter().rev().map(|(node, ())| node).collect();
         // A shorter one through one of its nodes, if there is one.
         let mut best = circuit.clone();
         for &through in circuit.iter().take(64) {
@@ -128,7 +120,7 @@ impl Graph {
 
     /// The shortest circuit through a node among those that are left, if it is shorter than `than`.
     fn shortest(&self, through: u32, left: &[bool], than: usize) -> Option<Vec<u32>> {
-        let mut from = std::collections::HashMap::new();
+        let mut from = HashMap::new();
         let mut edge = vec![through];
         for length in 1..than {
             let mut next = Vec::new();
