@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 pub use typed_nccl_plan::ir::CollectiveName;
 
 use super::Site;
@@ -84,11 +86,36 @@ impl Call {
 
     /// Whether two ranks' calls are one collective. NCCL checks none of it.
     pub(crate) fn matches(&self, other: &Self) -> bool {
-        self.operation == other.operation
-            && self.dtype == other.dtype
-            && self.count == other.count
-            && self.reduction == other.reduction
-            && self.root == other.root
+        self.operation == other.operation && self.essence() == other.essence()
+    }
+
+    /// What must be the same of calls that meet: of a collective's, and of a send and its receive.
+    pub(crate) fn essence(&self) -> Essence {
+        let &Self { operation, dtype, count, reduction, root, .. } = self;
+        let collective =
+            if let Operation::Collective(name) = operation { Some(name) } else { None };
+        Essence { collective, dtype, count, reduction, root: root.map(Rank::index) }
+    }
+}
+
+/// See [`Call::essence`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Essence {
+    collective: Option<CollectiveName>,
+    dtype: DType,
+    count: usize,
+    reduction: Option<ReductionName>,
+    root: Option<usize>,
+}
+
+/// `all_reduce of 1024 f32, Sum`, `8 f32`
+impl fmt::Display for Essence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Self { collective, dtype, count, reduction, root } = self;
+        collective.map_or(Ok(()), |name| write!(f, "{name} of "))?;
+        write!(f, "{count} {dtype}")?;
+        reduction.map_or(Ok(()), |reduction| write!(f, ", {reduction}"))?;
+        root.map_or(Ok(()), |root| write!(f, ", root {root}"))
     }
 }
 

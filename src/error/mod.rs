@@ -49,6 +49,7 @@ pub(crate) use told::{Heard, goes_on, ours, told, was_told};
 
 pub use adopt::{AdoptFault, NotAdoptable};
 pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};
+pub(crate) use call::Essence;
 pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
 pub use device::{

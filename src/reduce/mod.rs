@@ -6,6 +6,8 @@ pub use pre_mul_sum::{FixedScalar, PreMulSum, ScalarInMemory, SettableScalar};
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::backend::{Reduction, form};
 use crate::communicator::Resources;
 use crate::{Device, DynElem, Float, Numeric, Result, World};
@@ -89,7 +91,7 @@ built_in! {
 
 /// A reduction as a value, which reports compare and print. Its variants have other names than the
 /// operators, so that the compiler prints those without a path.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ReductionName {
     /// [`struct@Sum`]
