@@ -1,6 +1,8 @@
 //! Checks that what the lanes recorded can complete. Only this thread could make a missing call,
 //! but it waits in the group, where NCCL blocks on the first operation.
 
+use typed_nccl_match::unlike;
+
 use crate::Result;
 use crate::backend::{Backend, Half, Op};
 use crate::error::{Call, LanesDiffer, Site};
@@ -19,32 +21,19 @@ pub(super) fn complete<B: Backend>(parts: &[Part<'_, B>], site: Site) -> Result<
     };
     let Some(first) = parts.first() else { return Ok(()) };
     for (rank, part) in parts.iter().enumerate().skip(1) {
-        let (mut own, mut others) = (collectives(first), collectives(part));
-        loop {
-            match (own.next(), others.next()) {
-                (None, None) => break,
-                (Some(one), Some(other)) if one.matches(&other) => {}
-                (one, other) => {
-                    let (one, other) = (say(0, one.as_ref()), say(rank, other.as_ref()));
-                    return differ(format!("{one}, {other}"));
-                }
-            }
+        if let Some((one, other)) = unlike(collectives(first), collectives(part), Call::matches) {
+            let (one, other) = (say(0, one.as_ref()), say(rank, other.as_ref()));
+            return differ(format!("{one}, {other}"));
         }
     }
+    let alike = |send: &Call, recv: &Call| send.essence() == recv.essence();
     for (from, sender) in parts.iter().enumerate() {
         for (to, receiver) in parts.iter().enumerate() {
-            let (mut sends, mut recvs) =
-                (halves(sender, Half::SendTo, to), halves(receiver, Half::RecvFrom, from));
-            loop {
-                match (sends.next(), recvs.next()) {
-                    (None, None) => break,
-                    (Some(send), Some(recv))
-                        if (send.count, send.dtype) == (recv.count, recv.dtype) => {}
-                    (send, recv) => {
-                        let (send, recv) = (say(from, send.as_ref()), say(to, recv.as_ref()));
-                        return differ(format!("{send}, {recv}"));
-                    }
-                }
+            let sends = halves(sender, Half::SendTo, to);
+            if let Some((send, recv)) = unlike(sends, halves(receiver, Half::RecvFrom, from), alike)
+            {
+                let (send, recv) = (say(from, send.as_ref()), say(to, recv.as_ref()));
+                return differ(format!("{send}, {recv}"));
             }
         }
     }

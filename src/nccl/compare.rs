@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use typed_nccl_match::Log;
+
 use super::family::Family;
 use super::recorder::Leg;
 use crate::Rank;
@@ -11,34 +13,29 @@ use crate::error::{Call, Error, Mismatch};
 pub(super) const KERNELS: u8 = 56;
 
 /// How far one rank's calls were compared with another's.
-#[derive(Clone, Default)]
-pub(super) struct Compared {
-    collectives: u64,
-    sent: u64,
-    received: u64,
-    legs: u64,
-}
+pub(super) type Compared = [typed_nccl_match::Compared; 4];
 
 impl Family {
     /// The first thing that `rank` and another rank called differently. `compared` says, for each
     /// other rank, what was compared before.
     pub(super) fn desync(&self, rank: usize, compared: &mut [Compared]) -> Option<Error> {
         let others = compared.iter_mut().enumerate().filter(|(other, _)| *other != rank);
-        others.into_iter().find_map(|(other, done)| {
-            self.collectives_differ(rank, other, &mut done.collectives)
-                .or_else(|| self.legs_differ(rank, other, &mut done.legs))
-                .or_else(|| self.transfers_differ(rank, other, &mut done.sent))
-                .or_else(|| self.transfers_differ(other, rank, &mut done.received))
+        others.into_iter().find_map(|(other, [collectives, legs, sent, received])| {
+            self.collectives_differ(rank, other, collectives)
+                .or_else(|| self.legs_differ(rank, other, legs))
+                .or_else(|| self.transfers_differ(rank, other, sent))
+                .or_else(|| self.transfers_differ(other, rank, received))
         })
     }
 
-    fn collectives_differ(&self, rank: usize, other: usize, done: &mut u64) -> Option<Error> {
+    fn collectives_differ(
+        &self,
+        rank: usize,
+        other: usize,
+        done: &mut typed_nccl_match::Compared,
+    ) -> Option<Error> {
         let (own, theirs) = (self.of(rank), self.of(other));
-        let until = own.issued().min(theirs.issued());
-        let from = (*done).max(own.oldest()).max(theirs.oldest());
-        for number in from..until {
-            let pair = (own.call_and_memory(number), theirs.call_and_memory(number));
-            let (Some((mine, here)), Some((their, there))) = pair else { continue };
+        let differs = |number, (mine, here): (Call, u8), (their, there): (Call, u8)| {
             if !mine.matches(&their) {
                 return Some(self.collective_mismatch(format!("collective #{number}"), number));
             }
@@ -54,38 +51,40 @@ impl Family {
                 };
                 return Some(self.collective_mismatch(what, number));
             }
-            if here != there {
+            (here != there).then(|| {
                 // In one order, whoever found it.
                 let mut each = [(rank, here), (other, there)];
                 each.sort_by_key(|(rank, _)| *rank);
                 let each = each.map(|(rank, memory)| describe(rank, memory)).join(", ");
                 let what = format!("the memory of collective #{number} ({each})");
-                return Some(self.collective_mismatch(what, number));
-            }
-        }
-        *done = until;
-        let unlike = own.unlike_collectives(theirs)?;
-        Some(self.unlike("collectives", rank, other, &unlike, own.call(unlike.start)))
+                self.collective_mismatch(what, number)
+            })
+        };
+        let (ours, theirs) = (own.collectives(), theirs.collectives());
+        done.next(ours, theirs, differs).or_else(|| {
+            let unlike = ours.first_unlike(theirs)?;
+            Some(self.unlike("collectives", rank, other, &unlike, own.call(unlike.start)))
+        })
     }
 
     /// Kernels pair the legs of the ranks' exchanges by number: what one rank sends to another in a leg, that one
     /// receives in it.
-    fn legs_differ(&self, rank: usize, other: usize, done: &mut u64) -> Option<Error> {
+    fn legs_differ(
+        &self,
+        rank: usize,
+        other: usize,
+        done: &mut typed_nccl_match::Compared,
+    ) -> Option<Error> {
         // In one order, whoever finds it.
         let (rank, other) = (rank.min(other), rank.max(other));
         let (own, theirs) = (self.of(rank), self.of(other));
-        let until = own.legs().min(theirs.legs());
-        let from = (*done).max(own.oldest_leg()).max(theirs.oldest_leg());
-        for number in from..until {
-            let (Some(mine), Some(their)) = (own.leg_of(number), theirs.leg_of(number)) else {
-                continue;
-            };
+        let differs = |_, mine: Leg, their: Leg| {
             let crossed = || {
                 crossed((rank, &mine), (other, &their))
                     .or_else(|| crossed((other, &their), (rank, &mine)))
             };
             let both = [(rank, mine.send), (other, their.send)];
-            let alike = (mine.send.count, mine.send.dtype) == (their.send.count, their.send.dtype);
+            let alike = mine.send.essence() == their.send.essence();
             let place = mine.place;
             let (what, calls) = if (mine.place, mine.of) != (their.place, their.of) {
                 (format!("how many legs an exchange has, {} or {},", mine.of, their.of), both)
@@ -94,41 +93,47 @@ impl Family {
             } else if !alike {
                 (format!("leg {place} of an exchange"), both)
             } else {
-                continue;
+                return None;
             };
             let calls = calls.map(|(rank, call)| (Rank::at(rank), call)).into();
-            return Some(self.mismatch(what, calls));
-        }
-        *done = until;
-        let unlike = own.unlike_legs(theirs)?;
-        let first = own.leg_of(unlike.start).map(|leg| leg.send);
-        Some(self.unlike("legs of exchanges", rank, other, &unlike, first))
+            Some(self.mismatch(what, calls))
+        };
+        let (ours, theirs) = (own.legs(), theirs.legs());
+        done.next(&ours, &theirs, differs).or_else(|| {
+            let unlike = ours.first_unlike(&theirs)?;
+            let first = ours.call(unlike.start).map(|leg| leg.send);
+            Some(self.unlike("legs of exchanges", rank, other, &unlike, first))
+        })
     }
 
     /// NCCL pairs the sends of one rank to another with that one's receives, in their order.
-    fn transfers_differ(&self, from: usize, to: usize, done: &mut u64) -> Option<Error> {
+    fn transfers_differ(
+        &self,
+        from: usize,
+        to: usize,
+        done: &mut typed_nccl_match::Compared,
+    ) -> Option<Error> {
         let (sender, receiver) = (self.of(from), self.of(to));
-        let until = sender.sent(to).min(receiver.received(from));
-        let first = (*done).max(sender.oldest_send(to)).max(receiver.oldest_receive(from));
-        for number in first..until {
-            let pair = (sender.send_and_how(to, number), receiver.receive_and_how(from, number));
-            let (Some((send, sent)), Some((recv, received))) = pair else { continue };
-            let how = match (send.count, send.dtype) == (recv.count, recv.dtype) {
-                true if sent == received => continue,
+        let differs = |number, (send, sent): (Call, u8), (recv, received): (Call, u8)| {
+            let how = match send.essence() == recv.essence() {
+                true if sent == received => return None,
                 true => ", by a kernel of this library or not,",
                 false => "",
             };
             let what = format!("transfer #{number} from rank {from} to rank {to}{how}");
-            return Some(self.mismatch(what, vec![(Rank::at(from), send), (Rank::at(to), recv)]));
-        }
-        *done = until;
-        if let Some(unlike) = sender.unlike_sends(from, to, receiver) {
-            let what = format!("transfers to rank {to}:");
-            return Some(self.unlike(&what, from, to, &unlike, sender.send(to, unlike.start)));
-        }
-        let unlike = receiver.unlike_receives(to, from, sender)?;
-        let first = receiver.receive(from, unlike.start);
-        Some(self.unlike(&format!("transfers from rank {from}:"), to, from, &unlike, first))
+            Some(self.mismatch(what, vec![(Rank::at(from), send), (Rank::at(to), recv)]))
+        };
+        let (sends, receives) = (sender.sends(to), receiver.receives(from));
+        done.next(&sends, &receives, differs).or_else(|| {
+            let (sends, receives) = (sends?, receives?);
+            if let Some(unlike) = sends.first_unlike(receives) {
+                let what = format!("transfers to rank {to}:");
+                return Some(self.unlike(&what, from, to, &unlike, sender.send(to, unlike.start)));
+            }
+            let unlike = receives.first_unlike(sends)?;
+            let first = receiver.receive(from, unlike.start);
+            Some(self.unlike(&format!("transfers from rank {from}:"), to, from, &unlike, first))
+        })
     }
 
     /// What differs among calls that are known by a digest only; `first` is this rank's first of them.

@@ -1,9 +1,11 @@
 //! Who left, and what that keeps from ending.
 
+use typed_nccl_match::unanswered;
+
 use super::Family;
 use crate::Rank;
 use crate::backend::Departure;
-use crate::error::{Error, PeerFailed, Revocation};
+use crate::error::{Call, Error, PeerFailed, Revocation};
 
 /// What a rank waits for that has called nothing that lacks another rank.
 const NEXT: &str = "the next operation";
@@ -131,10 +133,9 @@ impl Family {
     fn missed(&self, rank: usize, other: usize) -> Option<String> {
         let (own, theirs) = (self.of(rank), self.of(other));
         // What this rank refused waits for nobody.
-        let collective = |number| Some(format!("collective #{number} ({})", own.call(number)?));
-        let mut behind = theirs.issued().max(own.oldest())..own.issued();
-        behind
-            .find_map(collective)
+        unanswered(own.collectives(), theirs.collectives())
+            .next()
+            .map(|(number, (call, _))| format!("collective #{number} ({call})"))
             .or_else(|| self.first_unreceived(rank, other))
             .or_else(|| self.first_unsent(other, rank))
             .or_else(|| Some(self.signals.unraised(other, rank)?.to_string()))
@@ -142,19 +143,14 @@ impl Family {
 
     /// The first receive of a rank's from another one that has not called the send of it.
     fn first_unsent(&self, from: usize, to: usize) -> Option<String> {
-        let receiver = self.of(to);
-        let first = self.of(from).sent(to).max(receiver.oldest_receive(from));
-        let receives = first..receiver.received(from);
-        let mut calls = receives.map(|number| (number, receiver.receive(from, number)));
-        calls.find_map(|(number, call)| Some(format!("transfer #{number} ({})", call?)))
+        let (receives, sends) = (self.of(to).receives(from), self.of(from).sends(to));
+        unanswered(&receives, &sends).next().map(transfer)
     }
 
     /// The first send from one rank to another that it has not called the receive of.
     fn first_unreceived(&self, from: usize, to: usize) -> Option<String> {
-        let sender = self.of(from);
-        let first = self.of(to).received(from).max(sender.oldest_send(to));
-        let mut sends = (first..sender.sent(to)).map(|number| (number, sender.send(to, number)));
-        sends.find_map(|(number, call)| Some(format!("transfer #{number} ({})", call?)))
+        let (sends, receives) = (self.of(from).sends(to), self.of(to).receives(from));
+        unanswered(&sends, &receives).next().map(transfer)
     }
 
     /// What a rank is told whose send to another one was never received.
@@ -164,4 +160,9 @@ impl Family {
         let left = state.left.iter().find(|left| left.rank == to)?;
         Some(self.gone(&[left], during))
     }
+}
+
+/// `transfer #3 (send of 8 f32 to 1, at pipe.rs:7)`
+fn transfer((number, (call, _)): (u64, (Call, u8))) -> String {
+    format!("transfer #{number} ({call})")
 }

@@ -1,6 +1,7 @@
 //! Calls that a rank refused: the other ranks' parts of them never end.
 
 use serde::{Deserialize, Serialize};
+use typed_nccl_match::Log;
 
 use super::Family;
 use crate::Rank;
@@ -89,7 +90,7 @@ impl Family {
                 other.by == rank && other.what == mine && other.number == turn.number
             };
             let refused_too = mine == What::Collective
-                && turn.number >= own.oldest()
+                && turn.number >= own.collectives().known().start
                 && own.call(turn.number).is_none();
             called > turn.number && !refused_too && !state.refused.iter().any(too)
         })?;

@@ -11,10 +11,11 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde::{Deserialize, Serialize};
+use typed_nccl_match::Log;
 
 use others::{Others, ToldOthers};
-pub(super) use ring::Word;
-use ring::{Packed, Ring, Told};
+use ring::{Packed, Told};
+pub(super) use ring::{Ring, Word};
 
 use crate::Rank;
 use crate::error::{Call, Called, Operation};
@@ -127,12 +128,12 @@ impl Recorder {
 
     /// How many sends it called.
     pub(super) fn sent(&self, to: usize) -> u64 {
-        self.sends.issued(to)
+        self.sends(to).known().end
     }
 
     /// How many receives it called.
     pub(super) fn received(&self, from: usize) -> u64 {
-        self.receives.issued(from)
+        self.receives(from).known().end
     }
 
     /// How many collectives it called.
@@ -140,69 +141,39 @@ impl Recorder {
         self.collectives.issued()
     }
 
-    /// The oldest collective that is remembered for sure.
-    pub(super) fn oldest(&self) -> u64 {
-        self.collectives.oldest()
+    /// Its collectives, with which of their operands are in windows.
+    pub(super) fn collectives(&self) -> &Ring<KEPT> {
+        &self.collectives
     }
 
     /// Collective `number`, if it is remembered and was not refused.
     pub(super) fn call(&self, number: u64) -> Option<Call> {
-        self.call_and_memory(number).map(|(call, _)| call)
+        self.collectives.call(number).map(|(call, _)| call)
     }
 
-    /// The same, with which of its operands are in windows.
-    pub(super) fn call_and_memory(&self, number: u64) -> Option<(Call, u8)> {
-        self.collectives.get(number)
+    /// The legs of its exchanges.
+    pub(super) fn legs(&self) -> Legs<'_> {
+        Legs(self.legs.get().map(Box::as_ref))
     }
 
-    /// How many legs its exchanges had.
-    pub(super) fn legs(&self) -> u64 {
-        self.legs.get().map_or(0, |legs| legs.issued() / 2)
+    /// Its sends to a rank, with how each is made: the same for both sides.
+    pub(super) fn sends(&self, to: usize) -> Option<&Ring<KEPT>> {
+        self.sends.of(to)
     }
 
-    /// The oldest leg that is remembered for sure.
-    pub(super) fn oldest_leg(&self) -> u64 {
-        self.legs.get().map_or(0, |legs| legs.oldest().div_ceil(2))
-    }
-
-    /// Leg `number`, if it is remembered.
-    pub(super) fn leg_of(&self, number: u64) -> Option<Leg> {
-        let legs = self.legs.get()?;
-        let (send, place) = legs.get(2 * number)?;
-        let (recv, of) = legs.get(2 * number + 1)?;
-        Some(Leg { place, of, send, recv })
+    /// Its receives from a rank, likewise.
+    pub(super) fn receives(&self, from: usize) -> Option<&Ring<KEPT>> {
+        self.receives.of(from)
     }
 
     /// Send `number` to a rank, if it is remembered and was not refused.
     pub(super) fn send(&self, to: usize, number: u64) -> Option<Call> {
-        self.sends.get(to, number)
-    }
-
-    /// The same, and whether a kernel of this library makes it.
-    pub(super) fn send_and_how(&self, to: usize, number: u64) -> Option<(Call, bool)> {
-        let (call, how) = self.sends.of(to)?.get(number)?;
-        Some((call, how == BY_A_KERNEL))
+        Some(self.sends(to).call(number)?.0)
     }
 
     /// Receive `number` from a rank, if it is remembered and was not refused.
     pub(super) fn receive(&self, from: usize, number: u64) -> Option<Call> {
-        self.receives.get(from, number)
-    }
-
-    /// The same, and whether a kernel of this library makes it.
-    pub(super) fn receive_and_how(&self, from: usize, number: u64) -> Option<(Call, bool)> {
-        let (call, how) = self.receives.of(from)?.get(number)?;
-        Some((call, how == BY_A_KERNEL))
-    }
-
-    /// The oldest send that is remembered for sure.
-    pub(super) fn oldest_send(&self, to: usize) -> u64 {
-        self.sends.oldest(to)
-    }
-
-    /// The oldest receive that is remembered for sure.
-    pub(super) fn oldest_receive(&self, from: usize) -> u64 {
-        self.receives.oldest(from)
+        Some(self.receives(from).call(number)?.0)
     }
 
     /// The last call, if it was not refused.
@@ -248,32 +219,6 @@ impl Recorder {
         self.others.hear(&calls.others);
     }
 
-    /// The numbers of collectives among which another process called one that differs.
-    pub(super) fn unlike_collectives(&self, other: &Self) -> Option<Range<u64>> {
-        self.collectives.first_unlike(&other.collectives)
-    }
-
-    /// The numbers of legs among which another process called one that differs.
-    pub(super) fn unlike_legs(&self, other: &Self) -> Option<Range<u64>> {
-        let unlike = self.legs.get()?.first_unlike(other.legs.get()?)?;
-        Some(unlike.start / 2..unlike.end / 2)
-    }
-
-    /// The numbers of sends to `to` among which its receives, told by another process, differ.
-    pub(super) fn unlike_sends(&self, own: usize, to: usize, other: &Self) -> Option<Range<u64>> {
-        self.sends.of(to)?.first_unlike(other.receives.of(own)?)
-    }
-
-    /// The numbers of receives from `from` among which its sends, told by another process, differ.
-    pub(super) fn unlike_receives(
-        &self,
-        own: usize,
-        from: usize,
-        other: &Self,
-    ) -> Option<Range<u64>> {
-        self.receives.of(from)?.first_unlike(other.sends.of(own)?)
-    }
-
     /// What it called, for reports.
     pub(super) fn called(&self, rank: Rank) -> Called {
         let mut last: Vec<_> = self.backwards().take(Called::LAST).collect();
@@ -290,6 +235,32 @@ pub(super) struct Leg {
     pub(super) of: u8,
     pub(super) send: Call,
     pub(super) recv: Call,
+}
+
+/// The legs of a rank's exchanges, by number.
+pub(super) struct Legs<'r>(Option<&'r Ring<KEPT>>);
+
+impl Legs<'_> {
+    /// The numbers of legs among which another process called one that differs.
+    pub(super) fn first_unlike(&self, other: &Self) -> Option<Range<u64>> {
+        let unlike = self.0?.first_unlike(other.0?)?;
+        Some(unlike.start / 2..unlike.end / 2)
+    }
+}
+
+impl Log for Legs<'_> {
+    type Call = Leg;
+
+    fn known(&self) -> Range<u64> {
+        let calls = self.0.known();
+        calls.start.div_ceil(2)..calls.end / 2
+    }
+
+    fn call(&self, number: u64) -> Option<Leg> {
+        let (send, place) = self.0.call(2 * number)?;
+        let (recv, of) = self.0.call(2 * number + 1)?;
+        Some(Leg { place, of, send, recv })
+    }
 }
 
 /// What a rank called, as another process is told of it.
@@ -334,22 +305,12 @@ impl Transfers {
             }
         }
     }
-
-    fn get(&self, peer: usize, number: u64) -> Option<Call> {
-        self.of(peer)?.get(number).map(|(call, _)| call)
-    }
-
-    fn issued(&self, peer: usize) -> u64 {
-        self.of(peer).map_or(0, Ring::issued)
-    }
-
-    fn oldest(&self, peer: usize) -> u64 {
-        self.of(peer).map_or(0, Ring::oldest)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+
+    use typed_nccl_match::Log;
 
     use super::{KEPT, Recorder};
     use crate::error::{Call, Called, CollectiveName, Operation, Site};
@@ -374,7 +335,7 @@ mod tests {
         let mut broadcast = Call::new(CollectiveName::Broadcast, DType::I8, 9, Site::caller());
         broadcast.root = Some(Rank(3));
         recorder.collective(&broadcast, 0);
-        let told = recorder.call_and_memory(0);
+        let told = recorder.collectives().call(0);
         assert!(told.is_some_and(|(call, memory)| call.matches(&all_reduce(7)) && memory == 2));
         let told = recorder.call(1);
         assert!(told.is_some_and(|call| call.matches(&broadcast) && call.site == broadcast.site));
@@ -428,7 +389,7 @@ mod tests {
         for count in 0..2 * KEPT {
             recorder.collective(&all_reduce(count), 0);
         }
-        let oldest = recorder.oldest();
+        let oldest = recorder.collectives().known().start;
         assert_eq!(oldest, kept + 1);
         assert!(recorder.call(oldest - 1).is_none());
         for number in oldest..2 * kept {
@@ -449,10 +410,14 @@ mod tests {
         recorder.refused();
         recorder.other(&with(Operation::SendTo, 2, 10));
         heard(&recorder, &mirror, 8);
-        let (call, memory) = mirror.call_and_memory(0).expect("it is remembered");
+        let (call, memory) = mirror.collectives().call(0).expect("it is remembered");
         assert!(call.matches(&all_reduce(1)) && memory == 3);
         assert_eq!(call.site, recorder.call(0).expect("it is remembered").site);
-        assert!(mirror.call(1).is_none() && mirror.issued() == 2 && mirror.oldest() == 0);
+        assert!(
+            mirror.call(1).is_none()
+                && mirror.issued() == 2
+                && mirror.collectives().known().start == 0
+        );
         assert_eq!(mirror.send(2, 0).map(|call| call.count), Some(10));
         assert_eq!(mirror.called(Rank(1)).last.len(), 3);
     }
@@ -485,7 +450,7 @@ mod tests {
         (0..10).for_each(|count| recorder.collective(&all_reduce(count), 0));
         heard(&recorder, &mirror, 4);
         let counts = |recorder: &Recorder| {
-            let known = recorder.oldest()..recorder.issued();
+            let known = recorder.collectives().known().start..recorder.issued();
             known.map(|n| recorder.call(n).expect("it is remembered").count).collect::<Vec<_>>()
         };
         assert_eq!(counts(&mirror), [6, 7, 8, 9]);
@@ -499,7 +464,7 @@ mod tests {
         heard(&recorder, &mirror, 2);
         assert_eq!(counts(&mirror), [4998, 4999]);
         heard(&recorder, &mirror, usize::MAX);
-        assert_eq!((mirror.oldest(), mirror.issued()), (4998, 5000));
+        assert_eq!((mirror.collectives().known().start, mirror.issued()), (4998, 5000));
     }
 
     #[test]
@@ -512,10 +477,13 @@ mod tests {
             there.other(&with(Operation::RecvFrom, 0, if number == 64 { 1 } else { number }));
         }
         heard(&there, &mirror, 4);
-        assert_eq!(here.unlike_collectives(&mirror), Some(320..384));
-        assert_eq!(here.unlike_sends(0, 1, &mirror), Some(64..128));
+        assert_eq!(here.collectives().first_unlike(mirror.collectives()), Some(320..384));
+        assert_eq!(
+            here.sends(1).and_then(|sends| sends.first_unlike(mirror.receives(0)?)),
+            Some(64..128)
+        );
         // Told once.
-        assert_eq!(here.unlike_collectives(&mirror), None);
+        assert_eq!(here.collectives().first_unlike(mirror.collectives()), None);
     }
 
     #[test]
@@ -524,9 +492,9 @@ mod tests {
         (0..200).for_each(|number| there.collective(&all_reduce(number), 0));
         heard(&there, &mirror, 4);
         (0..100).for_each(|number| here.collective(&all_reduce(number), 0));
-        assert_eq!(here.unlike_collectives(&mirror), None);
+        assert_eq!(here.collectives().first_unlike(mirror.collectives()), None);
         (100..200).for_each(|number| here.collective(&all_reduce(2 * number), 0));
-        assert_eq!(here.unlike_collectives(&mirror), Some(64..128));
+        assert_eq!(here.collectives().first_unlike(mirror.collectives()), Some(64..128));
     }
 
     #[test]

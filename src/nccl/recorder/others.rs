@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
 
 use serde::{Deserialize, Serialize};
+use typed_nccl_match::Log;
 
 use super::ring::{Packed, Ring, Told};
 use crate::error::{Call, Called};
@@ -47,7 +48,7 @@ impl Others {
     /// How many collectives came before a call, and the call, if it is remembered and was not refused.
     pub(super) fn get(&self, number: u64) -> (u64, Option<Call>) {
         let after = self.after[number as usize % KEPT].load(Relaxed);
-        (after, self.calls.get(number).map(|(call, _)| call))
+        (after, self.calls.call(number).map(|(call, _)| call))
     }
 
     pub(super) fn tell(&self) -> ToldOthers {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, fence};
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
+use typed_nccl_match::Log;
 
 use crate::error::{Call, CollectiveName, Operation, Site};
 use crate::lock::Mutex;
@@ -16,7 +17,7 @@ use crate::{DType, Rank, ReductionName};
 
 /// The last `N` calls of one kind. `N` is a power of two.
 #[repr(C)]
-pub(super) struct Ring<const N: usize> {
+pub(in crate::nccl) struct Ring<const N: usize> {
     /// How many there were. First, for who lays something beside it.
     issued: AtomicU64,
     /// The calls before this one are unknown: they are another process's, which told of later ones.
@@ -59,17 +60,6 @@ impl<const N: usize> Ring<N> {
         number
     }
 
-    /// Call `number`, if it is remembered and was not refused.
-    pub(super) fn get(&self, number: u64) -> Option<(Call, u8)> {
-        if number >= self.issued() {
-            return None;
-        }
-        let call = self.slots[number as usize % N].take();
-        fence(Acquire);
-        // The next one may be on its way into the oldest one's slot.
-        if number < self.oldest() { None } else { call }
-    }
-
     pub(super) fn issued(&self) -> u64 {
         self.issued.load(Acquire)
     }
@@ -85,7 +75,7 @@ impl<const N: usize> Ring<N> {
         let until = self.issued();
         let from = self.oldest().max(until.saturating_sub(most as u64));
         let read = |number| {
-            let (call, memory) = self.get(number)?;
+            let (call, memory) = self.call(number)?;
             Some(Word::new(&call, memory))
         };
         let mut calls: Vec<_> = (from..until).map(read).collect();
@@ -101,7 +91,7 @@ impl<const N: usize> Ring<N> {
     fn digest(&self, block: u64) -> Option<u64> {
         let mut hasher = SipHasher13::new();
         for number in block * BLOCK..(block + 1) * BLOCK {
-            let (call, memory) = self.get(number)?;
+            let (call, memory) = self.call(number)?;
             let what = match call.operation {
                 // Its two sides name each other.
                 Operation::SendTo | Operation::RecvFrom => call.dtype as u64,
@@ -114,7 +104,7 @@ impl<const N: usize> Ring<N> {
 
     /// The first of the blocks that another process told of in which it called what differs: the
     /// numbers of its calls. What agrees is not compared again.
-    pub(super) fn first_unlike(&self, other: &Self) -> Option<Range<u64>> {
+    pub(in crate::nccl) fn first_unlike(&self, other: &Self) -> Option<Range<u64>> {
         let mut told = other.told.lock();
         let mut unlike = None;
         told.retain(|&(block, digest)| {
@@ -157,6 +147,24 @@ impl<const N: usize> Ring<N> {
             self.issued.store(number + 1, Release);
         }
         self.issued.store(told.issued, Release);
+    }
+}
+
+impl<const N: usize> Log for Ring<N> {
+    type Call = (Call, u8);
+
+    fn known(&self) -> Range<u64> {
+        self.oldest()..self.issued()
+    }
+
+    fn call(&self, number: u64) -> Option<(Call, u8)> {
+        if number >= self.issued() {
+            return None;
+        }
+        let call = self.slots[number as usize % N].take();
+        fence(Acquire);
+        // The next one may be on its way into the oldest one's slot.
+        if number < self.oldest() { None } else { call }
     }
 }
 
