@@ -2,13 +2,16 @@
 //!
 //! Nothing of it happens where the check is off: a communicator has no clocks then.
 
+use std::sync::{Arc, Weak};
+
 use super::comm::Place;
 use super::flight::Booked;
 use super::state::State;
 use super::stream::StreamState;
+use crate::Rank;
 use crate::backend::Slot;
 use crate::backend::form::Put;
-use crate::host::hazards::{self, CommOrder, PutBy, StreamOrder};
+use crate::host::hazards::{self, CommOrder, StreamOrder};
 use crate::host::moves::Entry;
 
 /// The clock of a stream.
@@ -65,10 +68,13 @@ impl State {
         let to = window.and_then(|window| window.held(peer, to.offset));
         let (Some(to), Some(stream)) = (to, clock(streams.get(flight.stream))) else { return };
         let source = from.whole(false);
-        let healths = [place.rank, peer].map(|rank| comm.members[rank].health.as_ref());
-        let (name, call, context) = (comm.name, *call, slot.context);
-        let by = PutBy { name, call, from: place.rank, to: peer, context, healths };
-        order.put(stream, &by, &source, &to.touch(0, source.bytes, true));
+        let ranks = [place.rank, peer];
+        let health = |rank: usize| comm.members[rank].health.as_ref();
+        let [health, owner] = ranks.map(|rank| health(rank).map_or_else(Weak::new, Arc::downgrade));
+        let ([from, to_rank], broken) = (ranks.map(Rank::at), order.broken.clone());
+        let (call, name) = (*call, comm.name);
+        let put = hazards::Put { call, from, to: to_rank, name, health, owner, broken };
+        order.put(stream, (put, slot.context), &source, &to.touch(0, source.bytes, true));
     }
 
     /// A signal was raised; `refused`: not by the stream, whose put did not happen.

@@ -1,15 +1,16 @@
 //! What the ranks of a communicator hand on to each other.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 
-use super::clock::{Clock, Line};
-use super::uses::{By, Put, When};
+use typed_nccl_match::{Clock, When};
+
+use super::by::{By, Put};
+use super::line::Line;
 use super::{Clash, StreamOrder, used};
 use crate::Rank;
 use crate::backend::Slot;
-use crate::communicator::Health;
 use crate::error::{Call, CollectiveName, Operation};
 use crate::host::block::Touch;
 
@@ -27,18 +28,7 @@ pub(in crate::host) struct CommOrder {
     /// What each signal tells that was not awaited yet, by sender, receiver and slot.
     raised: HashMap<(usize, usize, Slot), VecDeque<(u64, Clock)>>,
     /// Set before its waits are let go of: what they would have ordered has no order from then on.
-    broken: Arc<AtomicBool>,
-}
-
-/// Who puts where.
-pub(in crate::host) struct PutBy<'a> {
-    pub(in crate::host) name: &'static str,
-    pub(in crate::host) call: Call,
-    pub(in crate::host) from: usize,
-    pub(in crate::host) to: usize,
-    pub(in crate::host) context: u32,
-    /// Of the two ranks.
-    pub(in crate::host) healths: [Option<&'a Arc<Health>>; 2],
+    pub(in crate::host) broken: Arc<AtomicBool>,
 }
 
 impl CommOrder {
@@ -76,21 +66,16 @@ impl CommOrder {
     pub(in crate::host) fn put(
         &mut self,
         stream: &StreamOrder,
-        by: &PutBy<'_>,
+        (put, context): (Put, u32),
         from: &Touch<'_>,
         to: &Touch<'_>,
     ) {
-        let PutBy { name, call, context, .. } = *by;
         let when = stream.at_step();
-        used(from, By::Owner(call.site), &when).into_iter().for_each(Clash::tell);
-        let line = self.puts.entry((by.from, by.to, context)).or_insert_with(Line::open);
+        used(from, By::Owner(put.call.site), &when).into_iter().for_each(Clash::tell);
+        let line =
+            self.puts.entry((put.from.index(), put.to.index(), context)).or_insert_with(Line::open);
         line.last += 1;
         let when = When { line: line.id, event: line.last, ..when };
-        let weak = |health: Option<&Arc<Health>>| health.map_or_else(Weak::new, Arc::downgrade);
-        let [health, owner] = by.healths.map(weak);
-        let ranks = (Rank::at(by.from), Rank::at(by.to));
-        let broken = self.broken.clone();
-        let put = Put { call, from: ranks.0, to: ranks.1, name, health, owner, broken };
         used(to, By::Put(put), &when).into_iter().for_each(Clash::tell);
         stream.clock(|own| own.send(when.line, when.event));
         stream.step();

@@ -7,8 +7,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::clock::{Clock, HOST};
-use super::uses::When;
+use typed_nccl_match::{Clock, When};
+
+use super::line::HOST;
 use crate::lock::Mutex;
 
 #[derive(Default)]

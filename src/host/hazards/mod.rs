@@ -11,26 +11,32 @@
 //!
 //! On in debug builds, and with `TYPED_NCCL_CHECK=order`; `TYPED_NCCL_CHECK=off` turns it off.
 
-mod clock;
+mod by;
 mod comm;
 mod known;
+mod line;
 mod stream;
-mod uses;
 
-pub(super) use comm::{CommOrder, Gathered, PutBy, collective, message, operates};
+pub(super) use by::Put;
+pub(super) use comm::{CommOrder, Gathered, collective, message, operates};
 pub(super) use stream::StreamOrder;
-pub(super) use uses::Uses;
 
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock, Weak};
 
-use uses::{By, Use, When};
+use typed_nccl_match::When;
+
+use by::By;
 
 use super::block::Touch;
 use super::engine::Progress;
 use crate::Result;
 use crate::communicator::Health;
 use crate::error::{Error, Hazard, NoOrder, OtherUse, Site, told};
+
+/// The uses of a block that may still matter.
+pub(super) type Uses = typed_nccl_match::Uses<By>;
+type Use = typed_nccl_match::Use<By>;
 
 static ON: LazyLock<bool> = LazyLock::new(|| match std::env::var("TYPED_NCCL_CHECK").as_deref() {
     Ok("order") => true,
@@ -98,8 +104,8 @@ pub(super) fn copied(touch: &Touch<'_>, site: Site, copy: impl FnOnce()) -> Resu
 fn used(touch: &Touch<'_>, by: By, when: &When) -> Vec<Clash> {
     let Some(ranges) = touch.block.ranges() else { return Vec::new() };
     let bytes = (touch.start, touch.start + touch.bytes);
-    let next = Use::new(bytes, touch.write, by, when);
-    let earlier = ranges.uses().add(next.clone(), &when.after);
+    let next = Use::new(bytes, touch.write, matches!(by, By::Put(_)), by, when);
+    let earlier = ranges.uses().add(next.clone(), &when.after, known::now);
     earlier.iter().filter_map(|earlier| Clash::of(earlier, &next)).collect()
 }
 

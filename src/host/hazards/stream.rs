@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::clock::{Clock, Line};
+use typed_nccl_match::{Clock, When};
+
 use super::known;
-use super::uses::When;
+use super::line::Line;
 use crate::lock::Mutex;
 
 /// How many tasks ago a stream's clock can be asked for; an older point has what the oldest of these

@@ -1,0 +1,41 @@
+//! Who uses memory that peers put into.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use crate::Rank;
+use crate::communicator::Health;
+use crate::error::{Call, Site};
+
+/// Who reads or writes.
+#[derive(Clone, Debug)]
+pub(in crate::host) enum By {
+    /// The memory's owner, at a place in the program.
+    Owner(Site),
+    /// A put of another rank (or of the owner, to itself).
+    Put(Put),
+}
+
+/// A put: who makes it, and whose memory it is.
+#[derive(Clone, Debug)]
+pub(in crate::host) struct Put {
+    pub(in crate::host) call: Call,
+    pub(in crate::host) from: Rank,
+    pub(in crate::host) to: Rank,
+    pub(in crate::host) name: &'static str,
+    pub(in crate::host) health: Weak<Health>,
+    pub(in crate::host) owner: Weak<Health>,
+    /// Whether its communicator was over before its work was.
+    pub(in crate::host) broken: Arc<AtomicBool>,
+}
+
+impl Put {
+    /// Whether what has no order with it lacks a wait. What a communicator left unfinished is
+    /// unspecified, and no wait could mend it any more. A rank that dropped its communicator is not
+    /// told of the end, so its own health does not say so.
+    pub(super) fn can_be_awaited(&self) -> bool {
+        let owner = self.owner.upgrade();
+        !self.broken.load(Ordering::Acquire)
+            && owner.is_some_and(|owner| owner.is_well() && !owner.is_over())
+    }
+}
