@@ -11,6 +11,8 @@
 
 use std::collections::HashMap;
 
+use typed_nccl_match::{Graph, circle};
+
 use super::comm::{MemberState, Place};
 use super::flight::{Booked, HostOp, Phase};
 use super::pair::ends;
@@ -273,42 +275,26 @@ impl Looking<'_> {
 }
 
 /// What never ends: each with its needs that never come.
-fn stuck(needs: HashMap<Node, Vec<Need>>) -> HashMap<Node, Vec<Need>> {
-    let mut behind: HashMap<Node, Vec<Node>> = HashMap::new();
-    let mut lacks: HashMap<Node, usize> = HashMap::with_capacity(needs.len());
-    for (&node, of) in &needs {
-        let mut count = 0;
-        for on in of.iter().filter_map(|need| need.on) {
-            if needs.contains_key(&on) {
-                behind.entry(on).or_default().push(node);
-                count += 1;
-            } else if on == Node::Nobody {
-                count += 1;
-            }
+fn stuck(mut needs: HashMap<Node, Vec<Need>>) -> HashMap<Node, Vec<Need>> {
+    let numbers: HashMap<Node, u32> = needs.keys().copied().zip(1..).collect();
+    // What nobody does waits for itself.
+    const NOBODY: u32 = 0;
+    let number = |need: &Need| match need.on? {
+        Node::Nobody => Some(NOBODY),
+        on => numbers.get(&on).copied(),
+    };
+    let graph = Graph::new(numbers.len() + 1, |edge| {
+        edge(NOBODY, NOBODY);
+        for (node, needs) in &needs {
+            needs.iter().filter_map(number).for_each(|on| edge(on, numbers[node]));
         }
-        lacks.insert(node, count);
-    }
-    // Each ends once, and is told then to those behind it.
-    let mut ends: Vec<Node> =
-        lacks.iter().filter(|(_, count)| **count == 0).map(|(&node, _)| node).collect();
-    while let Some(node) = ends.pop() {
-        lacks.remove(&node);
-        for behind in behind.remove(&node).into_iter().flatten() {
-            if let Some(count) = lacks.get_mut(&behind) {
-                *count -= 1;
-                if *count == 0 {
-                    ends.push(behind);
-                }
-            }
-        }
-    }
-    let mut stuck = needs;
-    stuck.retain(|node, needs| {
-        needs
-            .retain(|need| need.on.is_some_and(|on| on == Node::Nobody || lacks.contains_key(&on)));
-        lacks.contains_key(node)
     });
-    stuck
+    let left = graph.left();
+    needs.retain(|node, needs| {
+        needs.retain(|need| number(need).is_some_and(|on| left[on as usize]));
+        left[numbers[node] as usize]
+    });
+    needs
 }
 
 /// The next step of the way from a node: its first need, and of a gathering its first part.
@@ -334,55 +320,6 @@ fn path(stuck: &HashMap<Node, Vec<Need>>) -> Vec<(Node, Need)> {
     let is_way = |node: &Node| !matches!(node, Node::Nobody | Node::All(_));
     let mut nodes: Vec<Node> = stuck.keys().copied().filter(is_way).collect();
     nodes.sort_unstable_by_key(order);
-    // How many calls there are on the way from each node on which one was.
-    let mut calls: HashMap<Node, usize> = HashMap::with_capacity(nodes.len());
-    let mut longest = None;
-    for node in nodes {
-        if calls.contains_key(&node) {
-            continue;
-        }
-        let mut way = path_from(node, stuck, &calls);
-        if way.circle {
-            return way.steps;
-        }
-        let end = way.steps.last().and_then(|(_, need)| calls.get(&need.on?)).copied();
-        let mut count = end.unwrap_or(0);
-        while let Some((node, need)) = way.steps.pop() {
-            count += usize::from(!matches!(need.why, Why::Own | Why::Stream));
-            calls.insert(node, count);
-        }
-        if longest.is_none_or(|(_, most)| count > most) {
-            longest = Some((node, count));
-        }
-    }
-    match longest {
-        Some((node, most)) if most > 0 => path_from(node, stuck, &HashMap::new()).steps,
-        _ => Vec::new(),
-    }
-}
-
-/// A way from one wait to the next.
-struct Way {
-    steps: Vec<(Node, Need)>,
-    /// It comes back to where it begins.
-    circle: bool,
-}
-
-/// The way from a node to its end, or to what is `known`, or the circle that it leads into.
-fn path_from(
-    mut node: Node,
-    stuck: &HashMap<Node, Vec<Need>>,
-    known: &HashMap<Node, usize>,
-) -> Way {
-    let (mut steps, mut places) = (Vec::new(), HashMap::new());
-    loop {
-        if let Some(&start) = places.get(&node) {
-            return Way { steps: steps.split_off(start), circle: true };
-        }
-        let next = if known.contains_key(&node) { None } else { step(node, stuck) };
-        let Some(need) = next else { return Way { steps, circle: false } };
-        places.insert(node, steps.len());
-        steps.push((node, need));
-        node = need.on.unwrap_or(Node::Nobody);
-    }
+    let next = |node| step(node, stuck).map(|need| (need, need.on.unwrap_or(Node::Nobody)));
+    circle(nodes, next, |need| usize::from(!matches!(need.why, Why::Own | Why::Stream)))
 }
