@@ -1,6 +1,6 @@
 //! Communicators: who is in them, and whose turn it is.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Instant;
@@ -8,8 +8,7 @@ use std::time::Instant;
 use super::ENGINE;
 use super::barrier::DeviceComm;
 use super::flight::Flight;
-use super::pair::Pairs;
-use super::round::Round;
+use super::meeting::{Calls, Pairs, Which};
 use super::signal::Signals;
 use super::sparse::Sparse;
 use super::state::{Out, State, Step};
@@ -66,11 +65,8 @@ pub(super) struct CommState {
     pub(super) id: u64,
     pub(super) name: &'static str,
     pub(super) members: Vec<MemberState>,
-    /// Collectives that not every rank is done with, by number from `base` on.
-    pub(super) rounds: VecDeque<Round>,
-    pub(super) base: u64,
-    /// Rounds to use again.
-    pub(super) spare: Vec<Round>,
+    /// Collectives that not every rank is done with.
+    pub(super) rounds: Calls,
     /// Transfers, by sender and receiver.
     pub(super) pairs: Sparse<Pairs>,
     /// Signals, by receiver, sender and slot.
@@ -157,9 +153,7 @@ impl CommState {
             id: join.id,
             name: join.name,
             members: (0..size).map(|_| MemberState::new()).collect(),
-            rounds: VecDeque::new(),
-            base: 0,
-            spare: Vec::new(),
+            rounds: Calls::new(size),
             pairs: Sparse::new(size * size),
             signals: Signals::new(size, join.config.slots()),
             windows: HashMap::new(),
@@ -264,8 +258,8 @@ impl State {
         let Some(comm) = self.comm(place) else { return Vec::new() };
         let (heard, exchanges) = (Some(Instant::now()), 0);
         let called = |of: usize, with: usize| {
-            let sent = comm.seen_pairs(of, with).map_or(0, |pairs| pairs.sent);
-            let received = comm.seen_pairs(with, of).map_or(0, |pairs| pairs.received);
+            let sent = comm.issued(Which::Transfers { from: of, to: with }, 0);
+            let received = comm.issued(Which::Transfers { from: with, to: of }, 1);
             (comm.members[of].collectives, sent, received)
         };
         let compare = |(rank, other): (usize, &MemberState)| {

@@ -15,7 +15,7 @@ use typed_nccl_match::{Graph, circle};
 
 use super::comm::{MemberState, Place};
 use super::flight::{Booked, HostOp, Phase};
-use super::pair::ends;
+use super::meeting::{Which, holds};
 use super::state::{Out, State};
 use super::stream::{Current, Task};
 use super::wait::{On, Wait};
@@ -175,13 +175,13 @@ impl Looking<'_> {
             Phase::Collectives => {
                 for (at, op) in flight.ops.iter().enumerate() {
                     let HostOp { index, op: Booked::Collective(_) } = op else { continue };
-                    let round = comm.seen_round(*index).filter(|round| round.holds(place.rank));
+                    let round = comm.rounds.get(*index).filter(|round| holds(round, place.rank));
                     let Some(round) = round else { continue };
                     let part = |peer: usize| Need {
                         on: self.work(place.of(peer)),
                         why: Why::Part { peer },
                     };
-                    let missing = (0..comm.size()).filter(|&rank| !round.has(rank));
+                    let missing = (0..comm.size()).filter(|&rank| round.lacks(rank));
                     let gathering = Gathering::Round { comm: place.comm, index: *index };
                     let why = Why::Peer { place, at, peer: place.rank };
                     needs.push(self.gather(gathering, why, || missing.map(part).collect()));
@@ -190,11 +190,10 @@ impl Looking<'_> {
             Phase::Transfers => {
                 for (at, op) in flight.ops.iter().enumerate() {
                     let HostOp { index, op: Booked::Transfer(one) } = op else { continue };
-                    let peer = one.peer.index();
-                    let (from, to) = ends(place.rank, peer, one.half);
-                    let pairs = comm.seen_pairs(from, to);
-                    if pairs.is_some_and(|pairs| pairs.is_half(*index, one.half)) {
-                        needs.push(need(at, peer));
+                    let (which, own) = Which::of(place.rank, one.peer, one.half);
+                    let meeting = comm.seen_calls(which).and_then(|calls| calls.get(*index));
+                    if meeting.is_some_and(|meeting| holds(meeting, own)) {
+                        needs.push(need(at, one.peer.index()));
                     }
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::comm::{CommState, Gone, Place};
 use super::flight::Phase;
+use super::meeting::{Which, any_call, holds};
 use super::state::{Out, State, Step};
 use crate::Rank;
 use crate::backend::{Departure, Half};
@@ -18,18 +19,18 @@ impl CommState {
             let wait = flight.wait_at(at)?;
             return (wait.peer.index() == other).then(|| wait.call.to_string());
         }
-        let mut rounds = (self.base..).zip(&self.rounds);
-        let round = rounds.find(|(_, round)| round.holds(rank) && !round.has(other));
-        if let Some((index, call)) = round.and_then(|(index, x)| Some((index, x.any_call()?))) {
-            return Some(format!("collective #{index} ({call})"));
-        }
-        [(rank, other, Half::SendTo), (other, rank, Half::RecvFrom)].iter().find_map(
-            |&(from, to, side)| {
-                let mut half = self.seen_pairs(from, to)?.half();
-                let (index, _, call) = half.find(|(_, here, _)| *here == side)?;
-                Some(format!("transfer #{index} ({call})"))
-            },
-        )
+        let waits = |which, own, missing, noun| {
+            let mut calls = self.seen_calls(which)?.from(0);
+            let (index, meeting) = calls.find(|(_, one)| holds(one, own) && one.lacks(missing))?;
+            Some(format!("{noun} #{index} ({})", any_call(meeting)?))
+        };
+        let transfer = |half: Half| {
+            let (which, own) = Which::of(rank, Rank::at(other), half);
+            waits(which, own, 1 - own, "transfer")
+        };
+        waits(Which::Collectives, rank, other, "collective")
+            .or_else(|| transfer(Half::SendTo))
+            .or_else(|| transfer(Half::RecvFrom))
     }
 }
 
@@ -72,7 +73,7 @@ impl State {
         if comm.broken || comm.members[place.rank].gone.is_none() {
             return;
         }
-        let waiting = (comm.base..).zip(&comm.rounds).filter(|(_, round)| round.is_waiting());
+        let waiting = comm.rounds.from(0).filter(|(_, round)| round.is_waiting());
         let waiting: Vec<u64> = waiting.map(|(index, _)| index).collect();
         // Who waits for a transfer or a signal is at a group.
         let peers = if comm.flying > 0 { comm.size() } else { 0 };
@@ -89,19 +90,16 @@ impl State {
 
     pub(super) fn check_round(&mut self, place: Place, index: u64, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let Some(round) = comm.round(index) else { return };
+        let Some(round) = comm.rounds.get(index) else { return };
         if !round.is_waiting() || comm.gone == 0 {
             return;
         }
-        let missing: Vec<usize> = (0..comm.members.len())
-            .filter(|&r| comm.round(index).is_some_and(|x| !x.has(r)))
-            .collect();
-        let lost: Vec<usize> = missing
-            .into_iter()
-            .filter(|&r| comm.members[r].gone.is_some() && comm.members[r].collectives <= index)
-            .collect();
-        let call = comm.round(index).and_then(|round| round.any_call());
-        let during = match call {
+        let is_lost = |&rank: &usize| {
+            let member = &comm.members[rank];
+            round.lacks(rank) && member.gone.is_some() && member.collectives <= index
+        };
+        let lost: Vec<usize> = (0..comm.members.len()).filter(is_lost).collect();
+        let during = match any_call(round) {
             Some(call) => format!("collective #{index} ({call})"),
             None => format!("collective #{index}"),
         };
@@ -115,8 +113,8 @@ impl State {
             return;
         }
         let Some(pairs) = comm.seen_pairs(from, to) else { return };
-        let Some((index, side, call)) = pairs.unanswered() else { return };
-        let missing = if side == Half::SendTo { to } else { from };
+        let Some((index, end, call)) = pairs.unanswered() else { return };
+        let missing = [to, from][end];
         if comm.members[missing].gone.is_some() {
             self.lose(place, vec![missing], &format!("transfer #{index} ({call})"), out);
         }
@@ -207,27 +205,6 @@ impl State {
                 let (stream, health) = (flight.stream, member.health.clone());
                 self.void(stream, health, own.unwrap_or_else(|| error(rank)));
                 self.todo.push(Step::Member(place.of(rank)));
-            }
-        }
-    }
-
-    /// Takes every operation that waits for another rank out of its rank's group.
-    fn void_waiting(&mut self, place: Place) {
-        let Some(comm) = self.comm(place) else { return };
-        let size = comm.size();
-        let mut over: Vec<usize> = Vec::new();
-        for round in &mut comm.rounds {
-            over.append(&mut round.void());
-        }
-        comm.forget_rounds();
-        for (place, pairs) in comm.pairs.used() {
-            for side in pairs.void() {
-                over.push(if side == Half::SendTo { place / size } else { place % size });
-            }
-        }
-        for rank in over {
-            if let Some(flight) = &mut comm.members[rank].flight {
-                flight.left = flight.left.saturating_sub(1);
             }
         }
     }

@@ -147,8 +147,7 @@ impl State {
             }
             match &flight.ops[at].op {
                 op if !of_phase(op) => {}
-                Booked::Collective(_) => self.post_collective(place, at, out),
-                Booked::Transfer(_) => self.post_transfer(place, at, out),
+                Booked::Collective(_) | Booked::Transfer(_) => self.post_call(place, at, out),
                 // One by one, before these.
                 Booked::Put(_) | Booked::Signal(_) | Booked::Wait(_) => {}
             }
@@ -199,7 +198,7 @@ impl State {
                 };
                 let refused = comm.signals.take_refusal(place.rank, peer, slot);
                 if let Some(reason) = refused {
-                    let error = super::round::refused(comm.name, peer, call, reason);
+                    let error = super::meeting::refused(comm.name, peer, call, reason);
                     comm.members[place.rank].pend(error);
                 }
                 if let Some(flight) = comm.members[place.rank].flight.as_mut() {

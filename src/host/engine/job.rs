@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::comm::Place;
+use super::meeting::Which;
 use super::state::State;
 use crate::backend::Slot;
 use crate::error::Site;
@@ -32,8 +33,7 @@ pub(in crate::host) struct Parked {
 /// What is over when a job is.
 #[derive(Clone, Copy)]
 pub(super) enum Done {
-    Round { place: Place, index: u64 },
-    Transfer { place: Place, from: usize, to: usize, index: u64 },
+    Met { place: Place, which: Which, index: u64 },
     Put { from: Place, to: usize, slot: Slot, site: Site },
 }
 
@@ -130,10 +130,7 @@ impl State {
     /// A job's data has moved.
     pub(super) fn job_over(&mut self, done: Done) {
         match done {
-            Done::Round { place, index } => self.round_over(place, index),
-            Done::Transfer { place, from, to, index } => {
-                self.transfer_over(place, from, to, index);
-            }
+            Done::Met { place, which, index } => self.meeting_over(place, which, index),
             Done::Put { from, to, slot, site } => {
                 self.raise(from, to, slot, Ok(site));
                 self.op_over(from);

@@ -15,10 +15,9 @@ mod deadlock;
 mod fault;
 mod flight;
 mod job;
+mod meeting;
 mod order;
-mod pair;
 mod report;
-mod round;
 mod signal;
 mod sparse;
 mod state;
@@ -44,6 +43,7 @@ use comm::CommState;
 use crowd::Crowd;
 use flight::HostOp;
 use job::Job;
+use meeting::Which;
 use state::{Out, State, Work};
 use stream::{Closure, Task};
 
@@ -137,21 +137,17 @@ impl Engine {
         let mut out = Out::take();
         let mut state = self.lock();
         for refusal in refusals {
-            match *refusal {
-                Refusal::Collective => state.refuse_collective(place, reason.clone(), &mut out),
-                Refusal::SendTo(peer) => {
-                    let reason = reason.clone();
-                    state.refuse_transfer(place, Half::SendTo, peer.index(), reason, &mut out);
-                }
-                Refusal::RecvFrom(peer) => {
-                    let reason = reason.clone();
-                    state.refuse_transfer(place, Half::RecvFrom, peer.index(), reason, &mut out);
-                }
+            let (which, member) = match *refusal {
+                Refusal::Collective => (Which::Collectives, place.rank),
+                Refusal::SendTo(peer) => Which::of(place.rank, peer, Half::SendTo),
+                Refusal::RecvFrom(peer) => Which::of(place.rank, peer, Half::RecvFrom),
                 Refusal::Signal(to, slot) => {
                     state.raise(place, to.index(), slot, Err(reason.clone()));
+                    continue;
                 }
-                Refusal::Wait(..) => {}
-            }
+                Refusal::Wait(..) => continue,
+            };
+            state.refuse_call(place, which, member, reason.clone(), &mut out);
         }
         self.finish(state, out, false);
     }
@@ -379,18 +375,12 @@ fn left_by(panic: Box<dyn Any + Send>, site: Site) -> Error {
 impl CommState {
     /// Numbers an operation of a rank and takes hold of its memory.
     fn book(&mut self, rank: usize, op: &Op<'_, HostBackend>) -> HostOp {
-        let next = |count: &mut u64| {
-            *count += 1;
-            *count - 1
+        let counted = match op {
+            Op::Collective(_) => Some((Which::Collectives, rank)),
+            Op::Transfer(one) => Some(Which::of(rank, one.peer, one.half)),
+            Op::Put(_) | Op::Signal(_) | Op::Wait(_) => None,
         };
-        let index = match op {
-            Op::Collective(_) => next(&mut self.members[rank].collectives),
-            Op::Transfer(one) => match one.half {
-                Half::SendTo => next(&mut self.pairs(rank, one.peer.index()).sent),
-                Half::RecvFrom => next(&mut self.pairs(one.peer.index(), rank).received),
-            },
-            Op::Put(_) | Op::Signal(_) | Op::Wait(_) => 0,
-        };
+        let index = counted.map_or(0, |(which, member)| self.number(which, member));
         self.members[rank].last = Some(op.call());
         let op = op.map(
             |span, dtype| Some(Held::of(span, dtype)),

@@ -6,6 +6,7 @@ use std::sync::{Arc, Weak};
 
 use super::comm::Place;
 use super::flight::Booked;
+use super::meeting::Which;
 use super::state::State;
 use super::stream::StreamState;
 use crate::Rank;
@@ -117,12 +118,13 @@ impl State {
         hazards::operates(stream, &op.call(), read, written);
     }
 
-    /// A collective has all of these ranks, and begins to move.
-    pub(super) fn order_collective(&mut self, place: Place, entry: &Entry, ranks: &[usize]) {
+    /// All ranks have come to a collective, and it begins to move.
+    pub(super) fn order_collective(&mut self, place: Place, index: u64, entry: &Entry) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
         let Some(comm) = comm else { return };
-        let clocks = ranks.iter().filter_map(|&rank| {
+        let clocks = (0..comm.size()).filter_map(|rank| {
+            comm.at(Which::Collectives, index, rank)?;
             let flight = comm.members[rank].flight.as_ref()?;
             Some((rank, clock(streams.get(flight.stream))?))
         });

@@ -2,11 +2,12 @@
 
 use super::comm::Place;
 use super::flight::{Booked, HostOp, Phase};
+use super::meeting::{Meeting, Which, any_call};
 use super::state::State;
 use super::stream::{Current, Point, Task};
 use super::window::Window;
 use crate::backend::form::{Put, Transfer};
-use crate::backend::{Blame, Culprit, Half, Wait};
+use crate::backend::{Blame, Culprit, Wait};
 
 /// How many streams a report follows.
 const DEPTH: usize = 8;
@@ -82,18 +83,15 @@ impl State {
                 None => String::new(),
             },
             Phase::Collectives => {
-                let index = comm
-                    .rounds
-                    .iter()
-                    .position(|round| round.is_waiting() && round.has(place.rank))?;
-                let round = &comm.rounds[index];
-                let call = round.any_call().map(|call| call.to_string()).unwrap_or_default();
-                let number = comm.base + index as u64;
+                let mut rounds = comm.rounds.from(0);
+                let is_own = |round: &Meeting| round.is_waiting() && !round.lacks(place.rank);
+                let (number, round) = rounds.find(|(_, round)| is_own(round))?;
+                let call = any_call(round).map(|call| call.to_string()).unwrap_or_default();
                 let mut report = format!("collective #{number} on {name} ({call}); arrived:");
                 let ranks = 0..comm.members.len();
-                let arrived = ranks.clone().filter(|&rank| round.has(rank));
+                let arrived = ranks.clone().filter(|&rank| !round.lacks(rank));
                 some(&mut report, arrived, |rank| format!(" {rank}"));
-                some(&mut report, ranks.filter(|&rank| !round.has(rank)), |rank| {
+                some(&mut report, ranks.filter(|&rank| round.lacks(rank)), |rank| {
                     match comm.members[rank].collectives > number {
                         true => format!("; rank {rank} enqueued it behind work that is not over"),
                         false => format!("; rank {rank} {}", last_seen(comm, rank)),
@@ -109,12 +107,9 @@ impl State {
                     _ => None,
                 });
                 let (index, &Transfer { half, call, peer, .. }) = waiting?;
-                let peer = peer.index();
-                let issued = match half {
-                    Half::SendTo => comm.seen_pairs(place.rank, peer).map(|pairs| pairs.received),
-                    Half::RecvFrom => comm.seen_pairs(peer, place.rank).map(|pairs| pairs.sent),
-                };
-                let what = match issued > Some(index) {
+                let (which, own) = Which::of(place.rank, peer, half);
+                let (issued, peer) = (comm.issued(which, 1 - own), peer.index());
+                let what = match issued > index {
                     true => "enqueued its part behind work that is not over".to_owned(),
                     false => last_seen(comm, peer),
                 };

@@ -32,8 +32,7 @@ const REASONS: usize = 16;
 
 #[derive(Default)]
 struct Cell {
-    raised: u64,
-    consumed: u64,
+    signals: typed_nccl_match::Signals,
     /// Where the last one was raised.
     last: Option<Site>,
 }
@@ -60,7 +59,7 @@ impl Signals {
 
     /// How many arrived and were not consumed.
     pub(super) fn count(&self, to: usize, from: usize, slot: Slot) -> u64 {
-        self.cells.get(self.cell(to, from, slot)).map_or(0, |cell| cell.raised - cell.consumed)
+        self.cells.get(self.cell(to, from, slot)).map_or(0, |cell| cell.signals.left())
     }
 
     /// Consumes signals, if there are enough; how many of the kind were consumed so far.
@@ -72,14 +71,9 @@ impl Signals {
         count: u64,
     ) -> Option<u64> {
         let (cell, number) = (self.cell(to, from, slot), self.number(slot));
-        match self.cells.take(cell) {
-            cell if cell.raised - cell.consumed >= count => {
-                cell.consumed += count;
-                self.consumed[number] += count;
-                Some(cell.consumed)
-            }
-            _ => None,
-        }
+        let consumed = self.cells.take(cell).signals.consume(count)?;
+        self.consumed[number] += count;
+        Some(consumed.end)
     }
 
     /// What reached rank `to`, was not refused, and was never consumed: in the first slot, and in those
@@ -101,7 +95,7 @@ impl Signals {
                 let Some(cell) = self.cells.get(at) else { continue };
                 let refused = self.refused.get(&at).into_iter().flatten();
                 let refused: u64 = refused.map(|many| many.last - many.first + 1).sum();
-                let count = (cell.raised - cell.consumed).saturating_sub(refused);
+                let count = cell.signals.left().saturating_sub(refused);
                 if let Some(last) = cell.last.filter(|_| count > 0) {
                     let (from, Slot { context, index, .. }) = (Rank::at(from), slot);
                     found.push(Surplus { from, context, index, count, last });
@@ -117,7 +111,7 @@ impl Signals {
             return None;
         }
         let cell = self.cell(to, from, slot);
-        let consumed = self.cells.get(cell)?.consumed;
+        let consumed = self.cells.get(cell)?.signals.consumed();
         let refused = self.refused.get_mut(&cell)?;
         let reason = refused.front().filter(|front| front.first < consumed)?.reason.clone();
         while let Some(front) = refused.front_mut().filter(|front| front.first < consumed) {
@@ -148,8 +142,7 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         let cell = comm.signals.cell(to, place.rank, slot);
         let at = comm.signals.cells.take(cell);
-        let number = at.raised;
-        at.raised += 1;
+        let number = at.signals.raise();
         let is_refused = how.is_err();
         match how {
             Ok(site) => at.last = Some(site),

@@ -1,0 +1,304 @@
+//! Meetings: collectives and transfers, from the first rank that comes to one to its end.
+//!
+//! Which calls meet, and whether they fit, is [`typed_nccl_match`]'s; what follows from it for the ranks'
+//! groups and for their memory is here.
+
+use typed_nccl_match::{Channel, Met};
+
+use super::comm::{CommState, Place};
+use super::flight::{Booked, HostOp, entry};
+use super::job::{Done, Job};
+use super::state::{Out, State};
+use crate::Rank;
+use crate::backend::Half;
+use crate::error::{Call, Error, Mismatch, Refused};
+use crate::host::moves::Moves;
+
+/// The collectives of a communicator, or the transfers from one rank to another: sender, then receiver.
+pub(super) type Calls = Channel<Here, Error>;
+pub(super) type Meeting = typed_nccl_match::Meeting<Here, Error>;
+
+/// A call that a rank's group has reached.
+pub(super) struct Here {
+    /// The operation of the group. None of one that moves nothing and went on at once: NCCL drops a collective
+    /// of no elements.
+    at: Option<usize>,
+    pub(super) call: Call,
+    /// A number for how it is configured.
+    config: u8,
+}
+
+/// Which calls of a communicator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    Collectives,
+    Transfers { from: usize, to: usize },
+}
+
+impl Which {
+    /// Those that a rank's transfer with a peer is among, and which member of their meetings the rank is.
+    pub(super) fn of(rank: usize, peer: Rank, half: Half) -> (Self, usize) {
+        let peer = peer.index();
+        match half {
+            Half::SendTo => (Self::Transfers { from: rank, to: peer }, 0),
+            Half::RecvFrom => (Self::Transfers { from: peer, to: rank }, 1),
+        }
+    }
+
+    /// The rank of a member of the meetings.
+    pub(super) fn rank(self, member: usize) -> usize {
+        match self {
+            Self::Collectives => member,
+            Self::Transfers { from, to } => [from, to][member],
+        }
+    }
+}
+
+/// From one rank to another.
+pub(super) struct Pairs {
+    pub(super) calls: Calls,
+    /// How many sends, and receives, the ranks have issued or refused.
+    pub(super) issued: [u64; 2],
+}
+
+impl Default for Pairs {
+    fn default() -> Self {
+        Self { calls: Channel::new(2), issued: [0; 2] }
+    }
+}
+
+impl Pairs {
+    /// The first transfer with one end here whose other rank has not issued its own. Those that both
+    /// have issued are passed over as a whole: there may be as many as a program likes.
+    pub(super) fn unanswered(&self) -> Option<(u64, usize, Call)> {
+        let [sent, received] = self.issued;
+        let mut waiting =
+            self.calls.from(sent.min(received)).filter(|(_, meeting)| meeting.is_waiting());
+        waiting.find_map(|(index, meeting)| {
+            let (end, here) = meeting.calls().next()?;
+            (self.issued[1 - end] <= index).then_some((index, end, here.call))
+        })
+    }
+}
+
+/// Whether a rank's group waits in a meeting.
+pub(super) fn holds(meeting: &Meeting, member: usize) -> bool {
+    let is_here = |here: &Here| here.at.is_some();
+    meeting.is_waiting() && meeting.call(member).is_some_and(is_here)
+}
+
+/// The call of the first member that has made its own.
+pub(super) fn any_call(meeting: &Meeting) -> Option<Call> {
+    meeting.calls().next().map(|(_, here)| here.call)
+}
+
+impl CommState {
+    fn pairs(&mut self, from: usize, to: usize) -> &mut Pairs {
+        let size = self.members.len();
+        self.pairs.take(from * size + to)
+    }
+
+    /// None if neither has called the other.
+    pub(super) fn seen_pairs(&self, from: usize, to: usize) -> Option<&Pairs> {
+        self.pairs.get(from * self.members.len() + to)
+    }
+
+    fn calls(&mut self, which: Which) -> &mut Calls {
+        match which {
+            Which::Collectives => &mut self.rounds,
+            Which::Transfers { from, to } => &mut self.pairs(from, to).calls,
+        }
+    }
+
+    /// The same, to look at; none if there are none.
+    pub(super) fn seen_calls(&self, which: Which) -> Option<&Calls> {
+        match which {
+            Which::Collectives => Some(&self.rounds),
+            Which::Transfers { from, to } => Some(&self.seen_pairs(from, to)?.calls),
+        }
+    }
+
+    /// Numbers a member's next call.
+    pub(super) fn number(&mut self, which: Which, member: usize) -> u64 {
+        let count = match which {
+            Which::Collectives => &mut self.members[member].collectives,
+            Which::Transfers { from, to } => &mut self.pairs(from, to).issued[member],
+        };
+        *count += 1;
+        *count - 1
+    }
+
+    /// How many calls a member has issued or refused.
+    pub(super) fn issued(&self, which: Which, member: usize) -> u64 {
+        match which {
+            Which::Collectives => self.members[member].collectives,
+            Which::Transfers { from, to } => {
+                self.seen_pairs(from, to).map_or(0, |pairs| pairs.issued[member])
+            }
+        }
+    }
+
+    /// The operation of its group that a member waits with.
+    pub(super) fn at(&self, which: Which, index: u64, member: usize) -> Option<usize> {
+        self.seen_calls(which)?.get(index)?.call(member)?.at
+    }
+}
+
+impl State {
+    /// A rank's group has reached the collective or the transfer at `at`.
+    pub(super) fn post_call(&mut self, place: Place, at: usize, out: &mut Out) {
+        self.order_operates(place, at);
+        let Some(comm) = self.comm(place) else { return };
+        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
+        let HostOp { index, op } = &flight.ops[at];
+        let (index, call) = (*index, op.call());
+        let ((which, member), config) = match op {
+            Booked::Collective(one) => ((Which::Collectives, place.rank), one.config.unwrap_or(0)),
+            Booked::Transfer(one) => (Which::of(place.rank, one.peer, one.half), 0),
+            Booked::Put(_) | Booked::Signal(_) | Booked::Wait(_) => return,
+        };
+        let refused = flight.refused.clone();
+        let goes_on = refused.is_some() || (which == Which::Collectives && call.count == 0);
+        let here = Here { at: (!goes_on).then_some(at), call, config };
+        comm.calls(which).come(index, member, refused.map_or(Ok(here), Err));
+        if goes_on {
+            self.op_over(place);
+        }
+        self.meet(place, which, index, out);
+    }
+
+    /// A rank refused its next call.
+    pub(super) fn refuse_call(
+        &mut self,
+        place: Place,
+        which: Which,
+        member: usize,
+        reason: Error,
+        out: &mut Out,
+    ) {
+        let Some(comm) = self.comm(place) else { return };
+        let index = comm.number(which, member);
+        if !comm.broken {
+            comm.calls(which).come(index, member, Err(reason));
+            self.meet(place, which, index, out);
+        }
+    }
+
+    /// Decides what becomes of a meeting once everybody is there. If it does not happen, every rank that made a
+    /// call is told at its next wait.
+    fn meet(&mut self, place: Place, which: Which, index: u64, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let name = comm.name;
+        let Some(meeting) = comm.calls(which).get(index) else { return };
+        let differ = |one: &Here, other: &Here| match one.call.essence() == other.call.essence() {
+            true => (one.config != other.config).then_some("the `CallConfig` of "),
+            false => Some(""),
+        };
+        let (refusal, part) = match meeting.met(differ) {
+            Met::Pending => {
+                return match which {
+                    Which::Collectives => self.check_round(place, index, out),
+                    Which::Transfers { from, to } => self.check_pair(place, from, to, out),
+                };
+            }
+            Met::Alike => return self.begin(place, which, index, out),
+            Met::Refused { by, why } => (Some((which.rank(by), why.clone())), ""),
+            Met::Differs(part) => (None, part),
+        };
+        let calls = meeting.calls().map(|(member, here)| (Rank::at(which.rank(member)), here.call));
+        let mut calls: Vec<_> = calls.collect();
+        let what = match which {
+            Which::Collectives => format!("{part}collective #{index}"),
+            Which::Transfers { from, to } => {
+                format!("transfer #{index} from rank {from} to rank {to}")
+            }
+        };
+        let mismatch = Mismatch { name, what, calls: calls.clone(), ended: false };
+        // A rank that sends to itself is told once.
+        calls.dedup_by_key(|(rank, _)| *rank);
+        for (rank, call) in calls {
+            comm.members[rank.index()].pend(match &refusal {
+                Some((by, reason)) => refused(name, *by, call, reason.clone()),
+                None => Error::Mismatch(Box::new(mismatch.clone())),
+            });
+        }
+        self.meeting_over(place, which, index);
+    }
+
+    /// Data moves, if there is any.
+    fn begin(&mut self, place: Place, which: Which, index: u64, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        if let Some(meeting) = comm.calls(which).get_mut(index) {
+            meeting.begin();
+        }
+        let done = Done::Met { place, which, index };
+        let moves = match which {
+            Which::Collectives => {
+                let mut entries = Vec::with_capacity(comm.size());
+                for rank in 0..comm.size() {
+                    if let Some(at) = comm.at(which, index, rank)
+                        && let Some(flight) = comm.members[rank].flight.as_mut()
+                        && let Booked::Collective(queued) = &mut flight.ops[at].op
+                    {
+                        entries.push(entry(queued));
+                    }
+                }
+                let Some(first) = entries.first() else { return comm.calls(which).end(index) };
+                self.order_collective(place, index, first);
+                Moves::new(entries)
+            }
+            Which::Transfers { from, to } => {
+                let held = [0, 1].map(|end| {
+                    let at = comm.at(which, index, end)?;
+                    match &mut comm.members[which.rank(end)].flight.as_mut()?.ops[at].op {
+                        Booked::Transfer(one) if one.call.count > 0 => one.span.take(),
+                        _ => None,
+                    }
+                });
+                let [Some(source), Some(target)] = held else {
+                    return self.meeting_over(place, which, index);
+                };
+                self.order_message(place, from, to);
+                Moves::copy(source, target)
+            }
+        };
+        out.jobs.push(Job::new(done, moves));
+    }
+
+    /// Everybody is done with a meeting.
+    pub(super) fn meeting_over(&mut self, place: Place, which: Which, index: u64) {
+        let Some(comm) = self.comm(place) else { return };
+        let size = comm.calls(which).get(index).map_or(0, Meeting::size);
+        for member in 0..size {
+            if self.comm(place).and_then(|comm| comm.at(which, index, member)).is_some() {
+                self.op_over(place.of(which.rank(member)));
+            }
+        }
+        if let Some(comm) = self.comm(place) {
+            comm.calls(which).end(index);
+        }
+    }
+
+    /// Ends what waits for another rank, and takes it out of the ranks' groups.
+    pub(super) fn void_waiting(&mut self, place: Place) {
+        let Some(comm) = self.comm(place) else { return };
+        let CommState { members, rounds, pairs, .. } = comm;
+        let size = members.len();
+        let mut over = |calls: &mut Calls, which: Which| {
+            for (member, _) in calls.void().into_iter().filter(|(_, here)| here.at.is_some()) {
+                if let Some(flight) = &mut members[which.rank(member)].flight {
+                    flight.left = flight.left.saturating_sub(1);
+                }
+            }
+        };
+        over(rounds, Which::Collectives);
+        for (place, pairs) in pairs.used() {
+            over(&mut pairs.calls, Which::Transfers { from: place / size, to: place % size });
+        }
+        comm.rounds.forget();
+    }
+}
+
+pub(super) fn refused(name: &'static str, by: usize, call: Call, reason: Error) -> Error {
+    Error::Refused(Box::new(Refused { name, call, by: Rank::at(by), reason }))
+}
