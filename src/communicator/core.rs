@@ -212,15 +212,6 @@ impl<B: Backend> Core<B> {
         B::watch(HostWait { on, operation, site, users, within })
     }
 
-    /// Notes, or looks at, a wait for everything that this rank enqueued.
-    pub(super) fn look(&self, watcher: &mut Option<Watcher>, operation: Topic, site: Site) {
-        match (watcher, &self.comm) {
-            (Some(watcher), _) => watcher.look(),
-            (none, Some(comm)) => *none = self.watch(WaitsOn::Idle(comm), operation, site),
-            (None, None) => {}
-        }
-    }
-
     /// What the ranks have in common from here on: an exchange of its own.
     pub(crate) fn share<T: Any + Send + Sync>(
         &self,
@@ -237,21 +228,37 @@ impl<B: Backend> Core<B> {
     /// Waits until everything that this rank enqueued on the communicator is over: its puts among it.
     pub(crate) fn drained(&self, operation: Topic, site: Site) -> Result<()> {
         let _span = trace::wait(Some(&self.health), operation, site);
-        let started = Instant::now();
-        let mut watcher = None;
+        let report = "work of this rank on the communicator is not over";
+        self.until_idle(Instant::now(), report, operation, site)
+    }
+
+    /// Waits until the backend has no more work of this rank's. The limit counts from `started`; `report`
+    /// says what is not over when it has passed.
+    pub(super) fn until_idle(
+        &self,
+        started: Instant,
+        report: &str,
+        operation: Topic,
+        site: Site,
+    ) -> Result<()> {
+        let mut watcher: Option<Watcher> = None;
         while !B::is_idle(self.comm()?) {
             self.health.look();
             let waited = started.elapsed();
             let Limit { time, of: deadline } = self.limit();
             if waited >= time {
-                let report = "work of this rank on the communicator is not over".to_owned();
+                let report = report.to_owned();
                 let error = Error::from(Timeout { operation, site, waited, deadline, report });
                 self.health.fail(error.clone());
                 return Err(error);
             }
             B::rest(self.comm()?, REST);
             self.health.watch_who_is_late();
-            self.look(&mut watcher, operation, site);
+            match (&watcher, &self.comm) {
+                (Some(watcher), _) => watcher.look(),
+                (None, Some(comm)) => watcher = self.watch(WaitsOn::Idle(comm), operation, site),
+                (None, None) => {}
+            }
         }
         Ok(())
     }

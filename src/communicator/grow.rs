@@ -219,7 +219,7 @@ impl<W: World> Live<W> {
         core.may_wait(GROW, site)?;
         let control = core.control()?;
         let may = control.may_grow(invitation);
-        let report = self.idle(Instant::now(), site)?;
+        let report = self.idle(site)?;
         let by = may.map(|()| invitation.place()).map_err(str::to_owned);
         let words = Back::<W>::last_words(core.comm()?);
         let all = core.gather(&Comes { by, words }, GROW, site)?;

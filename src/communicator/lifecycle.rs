@@ -1,7 +1,7 @@
 //! Transitions: connect, start, ready, finish, abort.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::change::Change;
 use super::core::ENDED;
@@ -10,7 +10,7 @@ use super::starting::Starting;
 use super::state::State;
 use super::{
     Aborted, Becoming, CanBecomeReady, CanConnect, CanEnqueue, Communicator, Finalized,
-    Initializing, Limit,
+    Initializing,
 };
 use crate::backend::{Departure, Lifecycle, WaitsOn};
 use crate::control::{Exchange, FINISH, Patience, Ticket};
@@ -18,9 +18,6 @@ use crate::error::{self, Error, Failed, Site, Unawaited};
 use crate::{Device, Rank, Result, World, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
-
-/// How long a wait rests before it looks again.
-const REST: Duration = Duration::from_millis(1);
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Connects to the other ranks. All ranks must call it (or `start`); the host waits for them
@@ -243,7 +240,7 @@ impl<W: World> Live<W> {
         if let Finish::Not = self.finish.get() {
             // Another thread may have one, and launch with it.
             core.resources.stop_device_comms(ENDED);
-            if let Some(report) = self.idle(Instant::now(), site)? {
+            if let Some(report) = self.idle(site)? {
                 core.health.pend(report);
             }
             let leave = Back::<W>::departer(core.comm()?);
@@ -256,30 +253,15 @@ impl<W: World> Live<W> {
     }
 
     /// Waits for this rank's work; hands back what is no reason to stop.
-    pub(super) fn idle(&self, started: Instant, site: Site) -> Result<Option<Error>> {
-        let core = &self.core;
+    pub(super) fn idle(&self, site: Site) -> Result<Option<Error>> {
+        let (core, started) = (&self.core, Instant::now());
         let report = match self.stream.core.idle(core.within(), FINISH, site) {
             // Another communicator that used the stream may be at fault: then this one goes on.
             Err(error) if error.is_fatal() && !core.health.is_well() => return Err(error),
             outcome => outcome.err(),
         };
-        let mut watcher = None;
-        while !Back::<W>::is_idle(core.comm()?) {
-            core.health.look();
-            let waited = started.elapsed();
-            let Limit { time, of: deadline } = core.limit();
-            if waited >= time {
-                let report = "work on another stream of this rank is not over".to_owned();
-                let operation = FINISH;
-                let timeout = error::Timeout { operation, site, waited, deadline, report };
-                let error = Error::from(timeout);
-                core.health.fail(error.clone());
-                return Err(error);
-            }
-            Back::<W>::rest(core.comm()?, REST);
-            core.health.watch_who_is_late();
-            core.look(&mut watcher, FINISH, site);
-        }
+        let left = "work on another stream of this rank is not over";
+        core.until_idle(started, left, FINISH, site)?;
         Ok(report)
     }
 }

@@ -1,7 +1,5 @@
 //! Communicators that another library made, and ours that another library goes on with.
 
-use std::time::Instant;
-
 use nccl_sys::ncclComm_t;
 
 use super::brought::Brought;
@@ -125,7 +123,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
         if let Finish::Not = self.finish.get() {
             let core = &self.core;
             core.may_wait(OPERATION, site)?;
-            let report = self.idle(Instant::now(), site)?;
+            let report = self.idle(site)?;
             report.into_iter().for_each(|report| core.health.pend(report));
             core.barrier(OPERATION, site)?;
             self.clear()?;

@@ -1,7 +1,5 @@
 //! Revoking, and going on with some of the ranks.
 
-use std::time::Instant;
-
 use super::{CanGoOn, CanShrink, Communicator, Revoked, State};
 use crate::error::{Error, Excluded, Failed, NoSuchRank, Site};
 use crate::{Rank, Result, World, wait};
@@ -116,7 +114,7 @@ impl<W: World, S: State> Communicator<W, S> {
         if S::DRAINS {
             live.core.health.check()?;
             wait::allowed(OPERATION, site)?;
-            let report = live.idle(Instant::now(), site)?;
+            let report = live.idle(site)?;
             let pending = std::iter::from_fn(|| live.core.health.take_pending());
             let reports: Vec<Error> = report.into_iter().chain(pending).collect();
             live.meet(&without, OPERATION, site)?;

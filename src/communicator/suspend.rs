@@ -1,7 +1,6 @@
 //! Device memory that is given back for a while, and statistics of it.
 
 use std::fmt;
-use std::time::Instant;
 
 use super::change::Change;
 use super::ready::Live;
@@ -167,7 +166,7 @@ impl<W: World> Live<W> {
         core.may_wait(OPERATION, site)?;
         // The same on all ranks: they have one release and one configuration.
         Back::<W>::can_suspend(core.comm()?)?;
-        let report = self.idle(Instant::now(), site)?;
+        let report = self.idle(site)?;
         // The memory may go when no rank uses it any more.
         core.barrier(OPERATION, site)?;
         core.graphs.lose_all(|| format!("the communicator was suspended (at {site})"));
