@@ -5,7 +5,7 @@ use std::sync::Barrier;
 
 use cudarc::driver::{CudaContext, CudaSlice};
 use nccl_sys::Function::{ncclCommDeregister, ncclCommRegister};
-use typed_nccl::{Adopted, Buffer, Communicator, Cuda, Error, Result, Sum};
+use typed_nccl::{Adopted, Buffer, Clique, Communicator, Cuda, Error, Result, Sum};
 
 use crate::common::{alone, connect, count, says, until};
 use crate::scenario::{NEWEST, cuda, nccl, on};
@@ -15,7 +15,11 @@ type Theirs<T> = Buffer<f32, Cuda<T>, Adopted<CudaSlice<f32>>>;
 
 /// Memory of cudarc's on the device of a communicator.
 fn theirs<T>(comm: &Communicator<Cuda<T>>) -> CudaSlice<f32> {
-    let context = CudaContext::new(comm.device().ordinal() as usize).expect("the double's");
+    theirs_on(comm.device())
+}
+
+fn theirs_on<T>(device: &Cuda<T>) -> CudaSlice<f32> {
+    let context = CudaContext::new(device.ordinal() as usize).expect("the double's");
     context.new_stream().expect("a stream").clone_htod(&[1.0; 100]).expect("there is memory")
 }
 
@@ -199,6 +203,109 @@ fn it_stays_registered_when_a_communicator_recovers() {
             comm.finish()
         })?;
         assert_eq!(nccl().live().registrations, 0);
+        Ok(())
+    });
+}
+
+/// Each has a lease of its own.
+#[test]
+fn it_stays_registered_while_another_communicator_has_it() {
+    on(NEWEST, || {
+        let (mut first, mut second) = (alone()?, alone()?);
+        let mut third = alone()?;
+        let x = adopted(&first)?;
+        let _kept = (first.register_buffer(&x)?, second.register_buffer(&x.slice(0..10))?);
+        let held = third.register_buffer(&x)?;
+        first.finish()?;
+        let x = refused(x);
+        drop(second.abort());
+        let x = refused(x);
+        assert_eq!(nccl().live().registrations, 1);
+        third.deregister_buffer(held)?;
+        drop(x.into_inner()?);
+        third.finish()
+    });
+}
+
+/// Its owner is dropped with the last that names the memory.
+#[test]
+fn it_is_not_freed_while_it_is_registered() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let x = adopted(&comm)?;
+        let held = comm.register_buffer(&x)?;
+        drop(x);
+        assert_eq!((freed(), nccl().live().registrations), (0, 1));
+        comm.deregister_buffer(held)?;
+        assert_eq!((freed(), nccl().live().registrations), (1, 0));
+
+        let outcome = std::panic::catch_unwind(|| {
+            Cuda::spmd(2, |place| {
+                let mut comm = place.init()?;
+                let x = adopted(&comm)?;
+                let _held = comm.register_buffer(&x)?;
+                assert_eq!(comm.rank().index(), 7, "it panics");
+                comm.finish()
+            })
+        });
+        assert!(!matches!(outcome, Ok(Ok(_))));
+        until("it is freed", || freed() == 3);
+        assert_eq!(nccl().live().registrations, 0);
+        comm.finish()
+    });
+}
+
+/// In whatever state it is, and with whatever ranks it goes on.
+#[test]
+fn it_stays_registered_while_the_communicator_changes() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let x = adopted(&comm)?;
+        let held = comm.register_buffer(&x)?;
+        let comm = comm.suspend()?;
+        let x = refused(x);
+        let comm = comm.resume()?.shrink(&[])?;
+        assert!(held.is_valid());
+        let x = refused(x);
+        assert_eq!(nccl().live().registrations, 1);
+        comm.finish()?;
+        assert!(!held.is_valid());
+        drop(x.into_inner()?);
+        assert_eq!((freed(), nccl().live().registrations), (1, 0));
+
+        let mut comm = alone()?;
+        let x = adopted(&comm)?;
+        let _held = comm.register_buffer(&x)?;
+        drop(comm.suspend()?);
+        let mut x = Some(x);
+        until("it comes back", || match x.take().map(Buffer::into_inner) {
+            Some(Err(failed)) => {
+                x = Some(refused(failed.value));
+                false
+            }
+            _ => true,
+        });
+        assert_eq!((freed(), nccl().live().registrations), (2, 0));
+        Ok(())
+    });
+}
+
+#[test]
+fn what_a_clique_registered_ends_with_it() {
+    on(NEWEST, || {
+        let mut clique = Clique::init(Cuda::open_each(&[0, 1])?)?;
+        let xs = clique.per_rank(|_, device| Ok(device.adopt(theirs_on(device))?))?;
+        let _held = clique.register_buffer(&xs)?;
+        assert_eq!(nccl().live().registrations, 2);
+        let mut left = Vec::new();
+        for x in xs.into_vec() {
+            left.push(refused(x));
+        }
+        clique.finish()?;
+        for x in left {
+            drop(x.into_inner()?);
+        }
+        assert_eq!((freed(), nccl().live().registrations), (2, 0));
         Ok(())
     });
 }
