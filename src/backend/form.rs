@@ -1,8 +1,9 @@
 //! Operations in any form.
 //!
 //! An operation is the same thing all its life, but names memory, operators and configurations
-//! differently: a backend borrows them ([`backend::Op`](super::Op)), a graph keeps them, a plan knows
-//! their places in a table, the host engine's queues hold them. Each form is an alias of what is here.
+//! differently: a backend borrows them ([`backend::Op`](super::Op)), a graph keeps them, a plan
+//! knows their places in a table, the host engine's queues hold them. Each form is an alias of
+//! what is here.
 
 use serde::{Deserialize, Serialize};
 
@@ -167,8 +168,8 @@ pub struct Slot {
     pub context: u32,
     /// The signal's index (`sigIdx`).
     pub index: u32,
-    /// Whether it is a graph's: NCCL keeps those apart, so that a wait in a graph takes no signal from
-    /// outside of one.
+    /// Whether it is a graph's: NCCL keeps those apart, so that a wait in a graph takes no signal
+    /// from outside of one.
     pub captured: bool,
 }
 

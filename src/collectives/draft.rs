@@ -44,7 +44,7 @@ impl<'c, B: Backend> Draft<'c, B> {
         Self { other: other.unwrap_or(self.dtype), ..self }
     }
 
-    /// Of all collectives the one that has to be fast: the same as [`collective`](Self::collective).
+    /// The same as [`collective`](Self::collective), spelled out because it has to be fast.
     #[inline]
     pub(crate) fn all_reduce<'a>(
         self,

@@ -1,7 +1,7 @@
 //! The collectives' methods: each on [`Communicator`], on [`On`] and on [`Group`], from one line.
 //!
-//! Not here are `all_reduce` and `broadcast_in_place`, whose text compile errors show, and those that make
-//! the root's buffer.
+//! Not here are `all_reduce` and `broadcast_in_place`, whose signatures compile errors quote, and
+//! `gather` and `reduce`, which allocate the root's buffer.
 
 use super::{Draft, Root};
 use crate::backend::Refusal;
@@ -247,8 +247,8 @@ methods! {
     /// As there; a length that does not fit.
     fn gather_into = a Gather([all] send -> [root] recv);
 
-    /// Copies block r of the root's `send` into rank r's `recv`. Every rank calls it; `recv` has one
-    /// length on all ranks, the root's `send` is `size` times as long. The host does not wait.
+    /// Copies block r of the root's `send` into rank r's `recv`. Every rank calls it; `recv` has
+    /// one length on all ranks, the root's `send` is `size` times as long. The host does not wait.
     /// NCCL: `ncclScatter`, 2.28.
     ///
     /// # Errors
@@ -284,8 +284,9 @@ methods! {
     /// As there; a length on the root that `size` does not divide.
     fn gather_in_place = a Gather(in one buffer; root);
 
-    /// [`scatter`](Self::scatter) in one buffer: on the root it holds `size` equal blocks, which are
-    /// read, and the root's own stays where it is; elsewhere it is the one block that is received.
+    /// [`scatter`](Self::scatter) in one buffer: on the root it holds `size` equal blocks, which
+    /// are read, and the root's own stays where it is; elsewhere it is the one block that is
+    /// received.
     ///
     /// # Errors
     /// As there; a length on the root that `size` does not divide.

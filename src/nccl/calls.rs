@@ -160,9 +160,9 @@ impl Comm {
             };
             return self.spread(stream, *name, *call, (aside(send, from), aside(recv, to)));
         };
-        // SAFETY: the spans are on the communicator's device and hold the elements that the collective's
-        // spec says, which are those that NCCL asks for; where a rank has none NCCL does not look.
-        // Communicator and stream are alive.
+        // SAFETY: the spans are on the communicator's device and hold the elements that the
+        // collective's spec says, which are those that NCCL asks for; where a rank has none NCCL
+        // does not look. Communicator and stream are alive.
         let result = unsafe { function.call(&arguments) };
         self.done(name.spec().function, *call, result)
     }

@@ -48,9 +48,13 @@ macro_rules! functions {
             }
 
             /// # Safety
-            /// The arguments are as NCCL asks for them, and what they name lives until it is done with
-            /// it; a configuration until the group has ended that the call is in.
-            pub(super) unsafe fn call(&self, of: &Arguments $(, $config: $Config)?) -> ncclResult_t {
+            /// The arguments are as NCCL asks for them, and what they name lives until it is done
+            /// with it; a configuration until the group has ended that the call is in.
+            pub(super) unsafe fn call(
+                &self,
+                of: &Arguments
+                $(, $config: $Config)?
+            ) -> ncclResult_t {
                 let Arguments { from, to, count, dtype, op, root, comm, stream } = *of;
                 match self {
                     // SAFETY: by the caller's promise.

@@ -194,8 +194,8 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     outcome.map_err(|error| poison_all(parts, error))
 }
 
-/// Books a call: the other ranks' calls are compared with it. `how` says of a collective which operands
-/// are in windows, and how it is configured.
+/// Books a call, with which the other ranks' calls are compared. `how` says of a collective which
+/// operands are in windows, and how it is configured.
 pub(super) fn count(
     recorder: &Recorder,
     (family, own): (&Family, usize),

@@ -22,7 +22,8 @@ macro_rules! methods {
     ($(
         $(#[$doc:meta])*
         fn $name:ident<$A:ident, $B:ident, $E:ident>(
-            $send:ident: $Send:ty, $recv:ident: $Recv:ty $(, $op:ident: $Op:ty)?; $lens:ident: &$Lens:ty
+            $send:ident: $Send:ty, $recv:ident: $Recv:ty $(, $op:ident: $Op:ty)?;
+            $lens:ident: &$Lens:ty
         );
     )+ in one buffer: $(
         $(#[$in_place_doc:meta])*
@@ -143,8 +144,8 @@ methods! {
     fn reduce_scatter_v<A, B, E>(send: A, recv: B, op: impl ReduceOp<E, W>; blocks: &Blocks);
 
     /// Copies every rank's `send` into the root's `recv`, in rank order, blocks as long as `blocks`
-    /// says. Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and `ncclRecv`,
-    /// 2.7.
+    /// says. Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and
+    /// `ncclRecv`, 2.7.
     ///
     /// # Errors
     /// Refusals: `blocks` of another communicator; a length that is not what they say; a root that
@@ -152,7 +153,8 @@ methods! {
     fn gather_v<A, B, E>(send: A, recv: Root<B>; blocks: &Blocks);
 
     /// Copies block r of the root's `send` into rank r's `recv`, blocks as long as `blocks` says.
-    /// Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and `ncclRecv`, 2.7.
+    /// Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and `ncclRecv`,
+    /// 2.7.
     ///
     /// # Errors
     /// As [`gather_v`](Self::gather_v).
@@ -174,16 +176,16 @@ methods! {
     /// As there.
     fn reduce_scatter_v_in_place<B, E>(buf, op: impl ReduceOp<E, W>; blocks: &Blocks);
 
-    /// [`gather_v`](Self::gather_v) in one buffer: on the root it holds all blocks, of which the root's
-    /// own ([`Blocks::range_at`]) stays and the others are written; elsewhere it is the block that is
-    /// sent.
+    /// [`gather_v`](Self::gather_v) in one buffer: on the root it holds all blocks, of which the
+    /// root's own ([`Blocks::range_at`]) stays and the others are written; elsewhere it is the block
+    /// that is sent.
     ///
     /// # Errors
     /// As there.
     fn gather_v_in_place<B>(buf; blocks: &Blocks, root: impl AsRank);
 
-    /// [`scatter_v`](Self::scatter_v) in one buffer: on the root it holds all blocks, which are read, and
-    /// the root's own stays where it is; elsewhere it is the block that is received.
+    /// [`scatter_v`](Self::scatter_v) in one buffer: on the root it holds all blocks, which are
+    /// read, and the root's own stays where it is; elsewhere it is the block that is received.
     ///
     /// # Errors
     /// As there.
@@ -412,8 +414,8 @@ impl<'e, W: World> Group<'e, W> {
         self.with_root(exact, half, sides, blocks, root)
     }
 
-    /// Records the messages between the root and every rank. `half` is what a rank has of the one of its
-    /// own block; `own` is that block, none where it stays; `whole` are all blocks, on the root.
+    /// Records the messages between the root and every rank. `half` says what a rank does with its
+    /// own block, `own`, which is none where it stays in place; `whole` is all blocks, on the root.
     fn with_root(
         &mut self,
         mut exact: Exact,

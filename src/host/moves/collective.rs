@@ -62,7 +62,8 @@ impl Collective {
     /// Where a block comes from, and where it goes.
     pub(super) fn flow(&self, block: usize) -> Flow {
         let n = self.parts.len();
-        // A whole that is sent has a part for each receiver, one that is received a part of each sender.
+        // A whole that is sent has a part for each receiver, one that is received a part of each
+        // sender.
         let (target, source) = match self.spec.wholes() {
             (false, false) => (None, None),
             (false, true) => (Some(block), None),
