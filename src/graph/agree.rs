@@ -155,7 +155,7 @@ fn transfers(all: &[Said]) -> Option<Vec<String>> {
         ends.sort_by_key(|(pair, _)| *pair);
     }
     let (sends, receives) = channels(&sends, &receives).find(|(sends, recvs)| sends != recvs)?;
-    let &((from, to), _) = sends.first().or(receives.first())?;
+    let &((from, to), _) = sends.first().or_else(|| receives.first())?;
     let [sends, recvs] = [sends, receives]
         .map(|ends| ends.iter().map(|(_, what)| what.to_string()).collect::<Vec<_>>());
     let mut told = vec![String::new(); all.len()];

@@ -51,8 +51,8 @@ fn check_ways(next: &[Option<(bool, usize)>]) {
     let steps = circle(0..next.len(), step, |(counts, _)| usize::from(*counts));
     let has_circle = (0..next.len()).any(|at| leads[at][at]);
     for (at, (_, (_, to))) in steps.iter().enumerate() {
-        let goes_on = steps.get(at + 1).map(|(place, _)| place);
-        let expected = goes_on.or(steps.first().map(|(place, _)| place).filter(|_| has_circle));
+        let back = || steps.first().filter(|_| has_circle);
+        let expected = steps.get(at + 1).or_else(back).map(|(place, _)| place);
         assert!(expected.is_none_or(|place| place == to), "{steps:?} of {next:?}");
     }
     if has_circle {
