@@ -331,7 +331,12 @@ impl<C> std::fmt::Display for Failed<C> {
     }
 }
 
-impl<C> std::error::Error for Failed<C> {}
+impl<C> std::error::Error for Failed<C> {
+    /// What its error comes from. That error is this one, and its text is told already.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.error.source()
+    }
+}
 
 impl<C> From<Failed<C>> for Error {
     fn from(failed: Failed<C>) -> Self {
@@ -344,7 +349,7 @@ static_assertions::const_assert!(size_of::<Error>() <= 16);
 
 #[cfg(test)]
 mod tests {
-    use super::{BadRange, Call, Error, Mismatch, Operation, Refused, Site};
+    use super::{BadRange, Call, Error, Failed, Mismatch, Operation, Refused, Site};
     use crate::{DType, Rank};
 
     fn refused(by: u32, operation: Operation, reason: &Error) -> Error {
@@ -396,6 +401,8 @@ mod tests {
         assert_eq!(chain(&caused), "the weights cannot be read: disk full");
         let Error::Other(other) = &caused else { unreachable!("it is the program's own") };
         assert!(other.source.is::<Unread>());
+        let failed = Failed { error: caused, value: () };
+        assert_eq!(chain(&failed), "the weights cannot be read: disk full");
     }
 
     #[test]
