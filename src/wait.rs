@@ -193,7 +193,7 @@ fn expire(
             Culprit::Program => false,
         };
         if is_it {
-            user.health.fail(error.clone());
+            user.health.fail(user.health.told(error.clone()));
         }
     }
     told(error)

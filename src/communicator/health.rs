@@ -9,7 +9,7 @@ use super::carriers::{Carrier, Carriers};
 use super::change::{Change, Changes};
 use super::late::{Late, Lateness, Standing, Stragglers};
 use crate::backend::Watch;
-use crate::error::{Abort, Error, PeerFailed, Revocation, Site, goes_on, told};
+use crate::error::{Abort, Error, PeerFailed, Revocation, Site, Told, goes_on, told};
 use crate::lock::Mutex;
 use crate::rank::Generation;
 use crate::{Rank, Result};
@@ -64,6 +64,8 @@ pub struct Health {
     left_out: OnceLock<(Vec<u32>, String)>,
     /// Who is told of the fault, once it is ready.
     changes: Mutex<Option<Changes>>,
+    /// What the rank was told whose communicator this is.
+    told: Told,
 }
 
 impl Health {
@@ -90,6 +92,7 @@ impl Health {
             lateness: OnceLock::new(),
             left_out: OnceLock::new(),
             changes: Mutex::default(),
+            told: Told::here(),
         }
     }
 
@@ -219,7 +222,13 @@ impl Health {
         if self.ending.load(Ordering::Acquire) {
             self.end();
         }
-        Err(told(fault.clone()))
+        Err(self.told(fault.clone()))
+    }
+
+    /// The rank gets to see `error`, on whichever of its threads.
+    pub(crate) fn told(&self, error: Error) -> Error {
+        self.told.note(&error);
+        told(error)
     }
 
     /// Poisons the communicator; the first cause stays. Call it without a lock held: it tells the
@@ -355,7 +364,7 @@ impl Health {
         if pending.is_empty() && self.draining.load(Ordering::Acquire) {
             self.over.store(true, Ordering::Release);
         }
-        Some(told(error))
+        Some(self.told(error))
     }
 
     /// The fault, if there is one.
@@ -439,6 +448,7 @@ impl Health {
 
     /// The communicator goes on from another one, whose abort handles are its own from here on.
     pub(super) fn goes_on_from(self: &Arc<Self>, other: &Arc<Self>) {
+        other.told.clear();
         let line = other.line();
         *line.0.lock() = Some(Arc::downgrade(self));
         *self.line.lock() = line;

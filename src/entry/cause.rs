@@ -57,11 +57,11 @@ impl Origin {
         }
     }
 
-    /// The origin of a panic on a thread that was told this. A panic that only repeats it
-    /// (`unwrap`, `expect`) comes from there; any other, such as a failed assertion, is a bug of
-    /// its own.
+    /// The origin of a panic of a rank that was told this. A panic that only repeats it (`unwrap`,
+    /// `expect`, `panic!("{error}")`) comes from there; any other, such as a failed assertion, is a
+    /// bug of its own.
     pub(super) fn of_panic(panic: &(dyn Any + Send), told: Option<&Error>) -> Self {
-        let of = |told: &Error| unwind::message(panic).ends_with(&format!(": {told}"));
-        told.filter(|told| of(told)).map_or(Self::Own, |told| Self::after(told.heard()))
+        let repeats = |told: &Error| unwind::message(panic).contains(&told.to_string());
+        told.filter(|told| repeats(told)).map_or(Self::Own, |told| Self::after(told.heard()))
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::Place;
 use super::cause::Origin;
 use crate::communicator::{self, Failure};
-use crate::error::{Error, Heard, InitFailed, LaunchFault, was_told};
+use crate::error::{Error, Heard, InitFailed, LaunchFault, Told};
 use crate::launcher::{self, Variables};
 use crate::lock::Mutex;
 use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
@@ -17,9 +17,9 @@ use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
 ///
 /// Each rank's device has a unique type, so a buffer cannot move from one rank to another. Returns
 /// the first cause of a failure, not an error that another rank's failure caused, whichever rank
-/// ends first. A panic in a rank is resumed here, unless it only unwraps an error that another rank
-/// caused. The other ranks are told of a rank's error or panic. [`Host::spmd`] also returns a value
-/// from each rank.
+/// ends first. A panic in a rank is resumed here, unless it only repeats an error that another rank
+/// caused, as `unwrap` does. The other ranks are told of a rank's error or panic. [`Host::spmd`]
+/// also returns a value from each rank.
 ///
 /// ```
 /// use typed_nccl::{Host, Result, Sum, spmd};
@@ -229,7 +229,7 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
 
 /// Weighs the failure of a rank, on its thread.
 fn weighed<E: 'static>(failures: &Failures<E>, failure: &Failure<'_, E>, rank: Rank) -> Weight {
-    let told = was_told();
+    let told = Told::here().worst();
     let heard = told.as_ref().map_or(Heard::Nothing, Error::heard);
     match failure {
         Failure::Error(error) => {

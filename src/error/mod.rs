@@ -45,7 +45,7 @@ mod words;
 pub(crate) use called::{Called, CallsByRanks};
 #[cfg(all(feature = "cuda", unix))]
 pub(crate) use told::listen;
-pub(crate) use told::{Heard, goes_on, ours, told, was_told};
+pub(crate) use told::{Heard, Told, goes_on, ours, told};
 
 pub use adopt::{AdoptFault, NotAdoptable};
 pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};

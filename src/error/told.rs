@@ -1,7 +1,8 @@
-//! What this thread was told that other ranks caused, for who asks which rank is the cause.
+//! What a rank was told that other ranks caused, for who asks which rank is the cause.
 
-use std::cell::{Cell, RefCell};
-use std::sync::OnceLock;
+use std::cell::Cell;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::Error;
 
@@ -15,8 +16,13 @@ pub(crate) enum Heard {
     Loss,
 }
 
+/// The worst that a rank was told: what its thread was, and what other threads were by communicators that the
+/// rank's thread made.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Told(Arc<Mutex<Option<Error>>>);
+
 thread_local! {
-    static TOLD: RefCell<Option<Error>> = const { RefCell::new(None) };
+    static TOLD: Told = Told::default();
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -35,17 +41,46 @@ pub(crate) fn ours() {
     OURS.set(true);
 }
 
+impl Told {
+    /// What this thread was told.
+    pub(crate) fn here() -> Self {
+        // None at the end of the thread, which returns nothing any more.
+        TOLD.try_with(Self::clone).unwrap_or_default()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Error>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that a thread gets to see `error`.
+    pub(crate) fn note(&self, error: &Error) {
+        let heard = error.heard();
+        if heard == Heard::Nothing || OURS.get() {
+            return;
+        }
+        let mut worst = self.lock();
+        let is_worst = worst.as_ref().is_none_or(|old| old.heard() <= heard);
+        let old = is_worst.then(|| worst.replace(error.clone()));
+        drop(worst);
+        drop(old);
+    }
+
+    /// The rank goes on, with those who live: what it was told is past.
+    pub(crate) fn clear(&self) {
+        let old = mem::take(&mut *self.lock());
+        drop(old);
+    }
+
+    pub(crate) fn worst(&self) -> Option<Error> {
+        self.lock().clone()
+    }
+}
+
 /// Notes that this thread gets to see `error`.
 pub(crate) fn told(error: Error) -> Error {
     let heard = error.heard();
     if heard != Heard::Nothing && !OURS.get() {
-        // None at the end of the thread, which returns nothing any more.
-        let _ = TOLD.try_with(|told| {
-            let told = &mut *told.borrow_mut();
-            if told.as_ref().is_none_or(|old| old.heard() <= heard) {
-                *told = Some(error.clone());
-            }
-        });
+        Told::here().note(&error);
         if let Some(listener) = LISTENER.get() {
             listener(heard);
         }
@@ -53,17 +88,12 @@ pub(crate) fn told(error: Error) -> Error {
     error
 }
 
-/// This thread goes on, with those who live: what it was told is past.
+/// This thread goes on, with those who live.
 pub(crate) fn goes_on() {
-    let _ = TOLD.try_with(|told| *told.borrow_mut() = None);
+    Told::here().clear();
     if let Some(listener) = LISTENER.get().filter(|_| !OURS.get()) {
         listener(Heard::Nothing);
     }
-}
-
-/// The worst that this thread was told.
-pub(crate) fn was_told() -> Option<Error> {
-    TOLD.try_with(|told| told.borrow().clone()).ok().flatten()
 }
 
 impl Error {

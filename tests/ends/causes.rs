@@ -1,7 +1,7 @@
 //! Of several ranks that fail, the one is returned that no other made fail, whichever ends first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::sleep;
+use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use typed_nccl::{Communicator, Device, Error, Host, Result, Sum};
@@ -93,6 +93,84 @@ fn who_unwraps_what_another_rank_caused_is_not_the_cause() {
         let failed = aborted(|outcome| {
             outcome.expect("it reduces");
             Ok(())
+        });
+        assert!(matches!(failed, Err(Mine::Disk)), "{failed:?}");
+        let failed = aborted(|outcome| match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => panic!("{error}"),
+        });
+        assert!(matches!(failed, Err(Mine::Disk)), "{failed:?}");
+        let failed = aborted(|outcome| match outcome {
+            Ok(()) => Ok(()),
+            Err(error) => panic!("step 3 failed ({error}), so the run is over"),
+        });
+        assert!(matches!(failed, Err(Mine::Disk)), "{failed:?}");
+    });
+}
+
+/// A rank's communicator may be used on another of its threads, which is told then.
+#[test]
+fn what_another_thread_of_a_rank_was_told_counts() {
+    watched(|| {
+        let failed = Host::spmd(3, |place| -> Result<(), Mine> {
+            let comm = place.init()?;
+            comm.barrier()?;
+            if comm.rank().index() != 1 {
+                let reduced = scope(|scope| scope.spawn(move || reduces(&comm)).join());
+                return reduced.expect("no panic").map_err(|_| Mine::Tired);
+            }
+            comm.abort_because("the disk is full");
+            sleep(LATER);
+            Err(Mine::Disk)
+        });
+        assert!(matches!(failed, Err(Mine::Disk)), "{failed:?}");
+    });
+}
+
+/// Each is a cause; what one of them caused is none.
+#[test]
+fn many_ranks_fail_at_once() {
+    watched(|| {
+        let failed = Host::spmd(64, |place| -> Result<(), Mine> {
+            let comm = place.init()?;
+            comm.barrier()?;
+            match comm.rank().index() % 4 {
+                0 => Err(Mine::Disk),
+                1 => reduces(&comm).map_err(|_| Mine::Tired),
+                2 => reduces(&comm).map_err(Mine::from),
+                _ => {
+                    sleep(LATER);
+                    reduces(&comm).map_err(|error| Error::other(error).into())
+                }
+            }
+        });
+        assert!(matches!(failed, Err(Mine::Disk)), "{failed:?}");
+    });
+}
+
+/// What one communicator's ranks were told is a failure of the rank's own to another's.
+#[test]
+fn ranks_in_a_rank_fail_as_that_rank() {
+    watched(|| {
+        let inner = || {
+            Host::spmd(2, |place| -> Result<(), Mine> {
+                let comm = place.init()?;
+                match comm.rank().index() {
+                    0 => Err(Mine::Disk),
+                    _ => Ok(reduces(&comm)?),
+                }
+            })
+        };
+        let failed = Host::spmd(3, |place| -> Result<(), Mine> {
+            let comm = place.init()?;
+            comm.barrier()?;
+            match comm.rank().index() {
+                1 => {
+                    sleep(LATER);
+                    inner().map(drop)
+                }
+                _ => reduces(&comm).map_err(|_| Mine::Tired),
+            }
         });
         assert!(matches!(failed, Err(Mine::Disk)), "{failed:?}");
     });
