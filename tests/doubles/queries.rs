@@ -33,6 +33,13 @@ fn properties_are_those_of_nccl() {
         assert_eq!(found.device_comm_bytes, Some(4096));
         let cft = (found.cft, found.cft_multicast, found.cft_counted);
         assert_eq!(cft, (Some(false), Some(true), Some(false)));
+        Cuda::spmd(3, |place| {
+            let comm = place.init()?;
+            let (found, own) = (comm.properties()?, comm.rank().index() as u32);
+            assert_eq!((found.rank, found.size), (comm.rank(), 3));
+            assert_eq!((found.device, found.lsa_teams), (own, Some(3)));
+            comm.finish()
+        })?;
         assert!(found.to_string().contains("ginType: Proxy"), "{found}");
         nccl().fail(ncclCommQueryProperties, ncclResult_t::ncclInternalError);
         assert_error!(comm.properties(), NcclFailed, "ncclCommQueryProperties");
