@@ -150,9 +150,12 @@ proptest! {
                 let calls = [one, other].map(|log| log.calls[number as usize]);
                 matches!(calls, [Some(Ok(one)), Some(Ok(other))] if one != other)
             });
+            let mut first = None;
             let found = compared.next(&Some(one), other, |number, one, other| {
+                first = first.or(Some(number));
                 (one != other).then_some(number)
             });
+            prop_assert!(first.is_none_or(|first| first >= looked), "{:?} again", first);
             prop_assert_eq!(found, expected);
             if found.is_none() {
                 looked = until;

@@ -114,41 +114,70 @@ proptest! {
         }
     }
 
-    /// Of uses without an order the first is found, and none that has one. The owner is stream 0; the others put.
+    /// Of uses without an order the first is found, and none that has one. What is no put is the owner's own, which
+    /// memory orders.
     #[test]
     fn hazards_are_found_and_none_is_invented(
         steps in steps(40),
         spans in vec((0..6_usize, 0..6_usize, any::<bool>()), 40),
     ) {
         let (mut both, mut uses) = (Both::default(), Uses::default());
-        let mut all: Vec<(usize, usize, bool, bool, usize, u64)> = Vec::new();
+        let mut all: Vec<Known> = Vec::new();
         for (step, (start, bytes, writes)) in steps.iter().zip(spans) {
-            let before = both.sets.clone();
-            let clocks = both.clocks.clone();
-            let Some((stream, line, event)) = both.take(step) else { continue };
-            let is_put = line >= STREAMS;
-            if (stream > 0 && !is_put) || bytes == 0 {
-                continue;
+            let end = start + bytes;
+            let overlaps = |earlier: &Known| start < earlier.end && earlier.start < end;
+            if let Step::Event { stream } = *step {
+                let own = |one: &&Known| bytes > 0 && !one.is_put && (writes || one.write) && overlaps(one);
+                for earlier in all.iter().filter(own) {
+                    both.clocks[stream].join(&earlier.clock);
+                    both.sets[stream].extend(&earlier.sets);
+                }
             }
-            let (write, end) = (writes || is_put, start + bytes);
-            let clash = |&(other, (first, last, wrote, put, of, number)): &(usize, (usize, usize, bool, bool, usize, u64))| {
-                let ordered = before[stream].known.contains(&(of, number)) || (put && of == line);
-                let conflict = (is_put || put) && (write || wrote) && start < last && first < end;
-                (conflict && !ordered).then_some(other).is_some()
+            let (clocks, sets) = (both.clocks.clone(), both.sets.clone());
+            let Some((stream, line, event)) = both.take(step).filter(|_| bytes > 0) else {
+                continue;
+            };
+            let is_put = line >= STREAMS;
+            let write = writes || is_put;
+            let clash = |earlier: &Known| {
+                let ordered = sets[stream].known.contains(&(earlier.line, earlier.event))
+                    || (earlier.is_put && earlier.line == line);
+                let conflict = (is_put || earlier.is_put) && (write || earlier.write);
+                conflict && overlaps(earlier) && !ordered
             };
             let expected: HashSet<usize> =
-                all.iter().copied().enumerate().filter(clash).map(|(at, _)| at).collect();
+                (0..all.len()).filter(|&earlier| clash(&all[earlier])).collect();
             let when = When { line, event, after: clocks[stream].clone() };
             let next = Use::new((start, end), write, is_put, all.len(), &when);
             let found = uses.add(next, &when.after, || &clocks[0]);
             let found: HashSet<usize> = found.iter().map(|one| one.by).collect();
             prop_assert!(found.is_subset(&expected), "{:?} of {:?}", found, expected);
             prop_assert_eq!(found.is_empty(), expected.is_empty());
-            all.push((start, end, write, is_put, line, event));
             if !found.is_empty() {
                 break;
             }
+            let (clock, sets) = (both.clocks[stream].clone(), both.sets[stream].clone());
+            all.push(Known { start, end, write, is_put, line, event, clock, sets });
         }
+    }
+}
+
+/// A use, and what is known behind it.
+struct Known {
+    start: usize,
+    end: usize,
+    write: bool,
+    is_put: bool,
+    line: usize,
+    event: u64,
+    clock: Clock,
+    sets: Sets,
+}
+
+impl Sets {
+    fn extend(&mut self, other: &Self) {
+        self.known.extend(&other.known);
+        self.sent.extend(&other.sent);
     }
 }
 
@@ -169,4 +198,21 @@ fn so_many_uses_are_remembered_and_what_is_known_goes_first() {
     }
     // What everybody knows was forgotten, so the oldest one was not.
     assert_eq!((add(&mut uses, 1000, 0), add(&mut uses, 1001, 1)), (1, 0));
+}
+
+/// Whoever reads after it knows that it is over; another reader need not.
+#[test]
+fn a_read_does_not_stand_for_the_write_before_it() {
+    let mut uses = Uses::default();
+    let mut add = |line: usize, is_put: bool, after: Clock| {
+        let when = When { line, event: 1, after };
+        let one = Use::new((0, 4), is_put, is_put, line, &when);
+        let found = uses.add(one, &when.after, Box::<Clock>::default);
+        found.iter().map(|earlier| earlier.by).collect::<Vec<_>>()
+    };
+    let mut after = Clock::default();
+    after.learn(9, 1);
+    assert_eq!(add(9, true, Clock::default()), []);
+    assert_eq!(add(1, false, after), []);
+    assert_eq!(add(2, false, Clock::default()), [9]);
 }
