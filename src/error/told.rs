@@ -2,9 +2,10 @@
 
 use std::cell::Cell;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use super::Error;
+use crate::lock::{Mutex, MutexGuard};
 
 /// How much of what other ranks did a rank was told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -49,7 +50,7 @@ impl Told {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Error>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Notes that a thread gets to see `error`.
