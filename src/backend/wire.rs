@@ -5,6 +5,7 @@ use std::sync::Weak;
 use serde::Serialize;
 
 use crate::Rank;
+use crate::error::Error;
 
 /// Carries a backend's messages between ranks that do not share memory.
 pub trait Wire: Send + Sync {
@@ -42,6 +43,11 @@ pub trait Listener: Send + Sync {
     /// The others took this rank for dead, and go on without it.
     fn left_out(&self, why: &str) {
         let _ = why;
+    }
+
+    /// The ranks that have met cannot be one communicator.
+    fn failed(&self, error: &Error) {
+        let _ = error;
     }
 
     /// A rank's communicator is poisoned: nothing more comes of it, and the rank lives.

@@ -38,11 +38,13 @@ impl Seat {
             log::info!("{launched}");
             return Ok(Self::local(1).remove(0));
         }
-        let Place { addresses, job } = found.place(variables)?;
+        let Place { addresses, job, is_unique } = found.place(variables)?;
         log::info!("{launched}; the ranks meet at {}", addresses.join(" or "));
         let before = BEFORE.fetch_add(1, Relaxed);
         let meeting = match job {
-            Some(job) => control::job(&addresses, &format!("{job} {before}"), rank, size),
+            Some(job) => {
+                control::job(&addresses, (&format!("{job} {before}"), is_unique), rank, size)
+            }
             None => control::tcp(&addresses[0], rank, size),
         };
         Ok(Self::at(meeting?, rank))

@@ -2,7 +2,7 @@
 //! or `accelerate`. PyTorch's documentation, "torch.distributed", section "Environment variable
 //! initialization". `LOCAL_RANK` is not part of it.
 
-use super::{Launcher, Variables, torchrun};
+use super::{Launcher, Place, Variables, torchrun};
 
 pub(super) const BY_HAND: Launcher = Launcher {
     name: "whoever set RANK and WORLD_SIZE",
@@ -15,5 +15,8 @@ pub(super) const BY_HAND: Launcher = Launcher {
     also: &torchrun::MASTER,
     depth: 3,
     with_address: "TYPED_NCCL_ADDRESS=node1:29400 program",
-    place: torchrun::place,
+    // A port is all that its ranks have in common.
+    place: |variables, launched| {
+        Ok(Place { is_unique: false, ..torchrun::place(variables, launched)? })
+    },
 };

@@ -86,7 +86,7 @@ impl Found {
     /// outer launcher that numbers the ranks alike.
     pub(crate) fn place(&self, variables: &Variables) -> Result<Place> {
         if let Some(address) = variables.get(ADDRESS) {
-            return Ok(Place { addresses: vec![address.to_owned()], job: None });
+            return Ok(Place { addresses: vec![address.to_owned()], job: None, is_unique: true });
         }
         let mut known = self.places.iter().map(|(launched, place)| place(variables, launched));
         let own = known.next().unwrap_or_else(|| {

@@ -16,6 +16,8 @@ pub(crate) struct Place {
     /// The job's name, as far as the launcher gives one: it tells two jobs apart that try the same
     /// port. No secret. `None` for an address that the user gave.
     pub(crate) job: Option<String>,
+    /// No other job has that name.
+    pub(crate) is_unique: bool,
 }
 
 /// How many ports are tried.
@@ -44,7 +46,8 @@ impl Place {
     fn at(host: &str, ports: impl Iterator<Item = u16>, job: String) -> Self {
         let bracketed = host.contains(':') && !host.starts_with('[');
         let host = if bracketed { format!("[{host}]") } else { host.to_owned() };
-        Self { addresses: ports.map(|port| format!("{host}:{port}")).collect(), job: Some(job) }
+        let addresses = ports.map(|port| format!("{host}:{port}")).collect();
+        Self { addresses, job: Some(job), is_unique: true }
     }
 
     /// For launchers that do not say where rank 0 runs: on this machine, if all ranks are here.

@@ -16,6 +16,8 @@ mod grow;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ids;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod jobs;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod kills;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod late;
@@ -67,6 +69,7 @@ fn main() {
         causes::TESTS,
         launchers::TESTS,
         refused::TESTS,
+        jobs::TESTS,
         moves::TESTS,
         quickstart::TESTS,
         kills::TESTS,

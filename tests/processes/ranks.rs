@@ -108,11 +108,17 @@ impl Ranks {
 
     /// How all of them ended, when they have.
     #[track_caller]
-    pub(crate) fn ended(mut self) -> Vec<Ended> {
+    pub(crate) fn ended(self) -> Vec<Ended> {
+        self.ended_within(LIMIT)
+    }
+
+    /// The same, within so long.
+    #[track_caller]
+    pub(crate) fn ended_within(mut self, limit: Duration) -> Vec<Ended> {
         let started = Instant::now();
         let mut ended: Vec<Option<(ExitStatus, Instant)>> = vec![None; self.0.len()];
         while let Some(running) = ended.iter().position(Option::is_none) {
-            assert!(started.elapsed() < LIMIT, "rank {running} hangs: {}", self.all_said());
+            assert!(started.elapsed() < limit, "rank {running} hangs: {}", self.all_said());
             thread::sleep(EVERY);
             for (rank, ended) in self.0.iter_mut().zip(&mut ended) {
                 if ended.is_none() {

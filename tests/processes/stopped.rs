@@ -14,25 +14,74 @@ use crate::kills::below;
 use crate::machine::{Run, Test};
 use crate::ranks::Ranks;
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "a_process_that_was_stopped",
-    program: || {
-        let deadline = Duration::from_secs(15);
-        launch!(works, CommConfig::builder().deadline(deadline).build())
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "a_process_that_was_stopped",
+        program: || {
+            let deadline = Duration::from_secs(15);
+            launch!(works, CommConfig::builder().deadline(deadline).build())
+        },
+        test: |run| {
+            let short = [
+                (&[0][..], Others::Live),
+                (&[2], Others::Live),
+                (&[0], Others::HaveEnded),
+                (&[0, 1], Others::Live),
+                (&[1, 2], Others::HaveEnded),
+            ];
+            short.into_iter().for_each(|(victims, others)| stop(run, victims, others, "0.3"));
+            let more = env::var("STOPS").ok().and_then(|n| n.parse::<u64>().ok());
+            let mut random = 1;
+            for _ in 0..more.unwrap_or(0) {
+                let mut victims: Vec<_> = (0..SIZE).collect();
+                while victims.len() > 2 || victims.len() == 2 && below(&mut random, 2) == 0 {
+                    victims.remove(below(&mut random, victims.len() as u64) as usize);
+                }
+                let others = match below(&mut random, 100) {
+                    ..50 => Others::Live,
+                    _ => Others::HaveEnded,
+                };
+                println!("ranks {victims:?} are stopped; when they go on, {others:?}");
+                stop(run, &victims, others, "1");
+            }
+        },
     },
-    test: |run| {
-        let short = [(0, Others::Live), (2, Others::Live), (0, Others::HaveEnded)];
-        short.into_iter().for_each(|(victim, others)| stop(run, victim, others, "0.3"));
-        let more = env::var("STOPS").ok().and_then(|n| n.parse::<u64>().ok());
-        let mut random = 1;
-        for _ in 0..more.unwrap_or(0) {
-            let victim = below(&mut random, SIZE as u64) as usize;
-            let others = [Others::Live, Others::HaveEnded][below(&mut random, 2) as usize];
-            println!("rank {victim} is stopped; when it goes on, {others:?}");
-            stop(run, victim, others, "1");
-        }
+    Test {
+        name: "a_process_that_was_stopped_while_it_recovered",
+        program: || {
+            let deadline = Duration::from_secs(15);
+            launch!(works, CommConfig::builder().deadline(deadline).build())
+        },
+        test: |run| {
+            let several = if env::var("STOPS").is_ok() { 12 } else { 2 };
+            for nth in 0..several {
+                stop_in_recovery(run, nth % 3, Duration::from_millis(nth as u64 * 13 % 90));
+            }
+        },
     },
-}];
+];
+
+/// Rank 3 is killed, and another one is stopped while the ranks recover.
+fn stop_in_recovery(run: &Run, victim: usize, after: Duration) {
+    let mut ranks = Ranks::start(SIZE, |_| {
+        let mut command = run.on_gpus();
+        command.env("TYPED_NCCL_HEARTBEAT", "0.3").env(LIVE, "3000");
+        command
+    });
+    (0..SIZE).for_each(|rank| ranks.hears(rank, "works"));
+    ranks.kill(3);
+    ranks.hears(victim, "told: ");
+    thread::sleep(after);
+    ranks.signal(victim, libc::SIGSTOP);
+    (0..3).filter(|rank| *rank != victim).for_each(|rank| ranks.hears(rank, " of 2: "));
+    ranks.signal(victim, libc::SIGCONT);
+    for (rank, ended) in ranks.ended().into_iter().enumerate().take(3) {
+        let context = format!("rank {rank}, {victim} was stopped after {after:?}: {}", ended.said);
+        assert!(ended.status.success(), "{context}");
+        let words = if rank == victim { "was left out" } else { "finished with 2" };
+        assert!(ended.said.contains(words), "{context}");
+    }
+}
 
 const SIZE: usize = 4;
 
@@ -46,7 +95,7 @@ enum Others {
 /// How long the others work on.
 const LIVE: &str = "TYPED_NCCL_TEST_LIVE";
 
-fn stop(run: &Run, victim: usize, others: Others, beat: &str) {
+fn stop(run: &Run, victims: &[usize], others: Others, beat: &str) {
     let live = if others == Others::Live { "3000" } else { "0" };
     let mut ranks = Ranks::start(SIZE, |_| {
         let mut command = run.on_gpus();
@@ -54,19 +103,20 @@ fn stop(run: &Run, victim: usize, others: Others, beat: &str) {
         command
     });
     (0..SIZE).for_each(|rank| ranks.hears(rank, "works"));
-    ranks.signal(victim, libc::SIGSTOP);
-    let others_are = (0..SIZE).filter(|rank| *rank != victim);
+    victims.iter().for_each(|victim| ranks.signal(*victim, libc::SIGSTOP));
+    let others_are = (0..SIZE).filter(|rank| !victims.contains(rank));
     for rank in others_are {
         match others {
             Others::Live => ranks.hears(rank, "goes on"),
             Others::HaveEnded => ranks.ends(rank),
         }
     }
-    ranks.signal(victim, libc::SIGCONT);
+    victims.iter().for_each(|victim| ranks.signal(*victim, libc::SIGCONT));
+    let rest = format!("finished with {}", SIZE - victims.len());
     for (rank, ended) in ranks.ended().into_iter().enumerate() {
-        let context = format!("rank {rank}, {victim} was stopped, {others:?}: {}", ended.said);
+        let context = format!("rank {rank}, {victims:?} were stopped, {others:?}: {}", ended.said);
         assert!(ended.status.success(), "{context}");
-        let words = if rank == victim { "was left out" } else { "finished with 3" };
+        let words = if victims.contains(&rank) { "was left out" } else { &*rest };
         assert!(ended.said.contains(words), "{context}");
     }
 }
@@ -92,18 +142,38 @@ fn works<D: Device>(mut comm: Communicator<D>) -> Result<()> {
         return is_left_out(comm);
     }
     assert!(told.is_peer_failure(), "{told}");
-    let recovery = comm.recover()?;
-    println!("goes on: {recovery}");
-    let live = env::var(LIVE).ok().and_then(|millis| millis.parse().ok()).unwrap_or(0);
-    let begun = Instant::now();
-    // Together, so that all do as many steps.
-    while *comm.agree(begun.elapsed() < Duration::from_millis(live))?.max() {
-        step(&comm)?;
-        thread::sleep(Duration::from_millis(5));
+    loop {
+        match comm.recover() {
+            Ok(recovery) => println!("goes on: {recovery}"),
+            // What it was told of the others before stays what ended the communicator.
+            Err(Error::Excluded(_)) => {
+                assert!(matches!(comm.recover(), Err(Error::Excluded(_))));
+                comm.abort();
+                println!("was left out");
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        }
+        match lives_on(&comm) {
+            Ok(()) => break,
+            Err(Error::Excluded(_)) => return is_left_out(comm),
+            Err(error) => assert!(error.is_peer_failure(), "{error}"),
+        }
     }
     let size = comm.size();
     comm.finish()?;
     println!("finished with {size}");
+    Ok(())
+}
+
+fn lives_on<D: Device>(comm: &Communicator<D>) -> Result<()> {
+    let live = env::var(LIVE).ok().and_then(|millis| millis.parse().ok()).unwrap_or(0);
+    let begun = Instant::now();
+    // Together, so that all do as many steps.
+    while *comm.agree(begun.elapsed() < Duration::from_millis(live))?.max() {
+        step(comm)?;
+        thread::sleep(Duration::from_millis(5));
+    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::sync::Weak;
 
 use crate::Rank;
 use crate::backend::Listener;
+use crate::error::Error;
 
 /// How many bytes wait for a listener.
 const MOST_BYTES: usize = 1 << 26;
@@ -38,6 +39,7 @@ enum What {
     Died(u32, String),
     Stopped(u32, String),
     LeftOut(String),
+    Failed(Error),
     CaughtUp,
 }
 
@@ -49,6 +51,7 @@ impl Call {
             What::Died(rank, why) => listener.died(Rank(rank), &why),
             What::Stopped(rank, why) => listener.stopped(Rank(rank), &why),
             What::LeftOut(why) => listener.left_out(&why),
+            What::Failed(error) => listener.failed(&error),
             What::CaughtUp => listener.caught_up(),
         }
     }
@@ -110,6 +113,12 @@ impl Channels {
     /// Every listener is told that the others took this rank for dead.
     pub(super) fn left_out(&self, why: &str) -> impl Iterator<Item = Call> {
         self.listeners().map(move |listener| Self::leave_out(listener, why))
+    }
+
+    /// Every listener is told that the ranks cannot be one communicator.
+    pub(super) fn failed(&self, error: &Error) -> impl Iterator<Item = Call> {
+        self.listeners()
+            .map(|listener| Call { listener: listener.clone(), what: What::Failed(error.clone()) })
     }
 
     fn listeners(&self) -> impl Iterator<Item = &Weak<dyn Listener>> {

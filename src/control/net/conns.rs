@@ -34,8 +34,11 @@ pub(super) enum Role {
     Visit { node: NodeKey },
     /// Between two nodes of a communicator's tree.
     Link { node: NodeKey, peer: u32 },
-    /// Over, but for what is still to be written.
-    Ending,
+    /// Over, but for what is still to be written, and for the other side's end of it.
+    Ending {
+        /// The process does not end before the other side has: it may not have read everything.
+        is_awaited: bool,
+    },
     /// The same, of one that has proven nothing.
     Refused,
 }
@@ -134,6 +137,11 @@ impl Conns {
         self.all.get_mut(key)
     }
 
+    /// Which connection of all that ever were has this key.
+    pub(super) fn serial(&self, key: Key) -> Option<u64> {
+        self.all.get(key).map(|conn| conn.serial)
+    }
+
     /// Ends a connection now; what was not written is lost.
     pub(super) fn remove(&mut self, key: Key) -> Option<Role> {
         let mut conn = self.all.try_remove(key)?;
@@ -145,9 +153,19 @@ impl Conns {
 
     /// Ends a connection when everything is written and the other side has ended it too.
     pub(super) fn end(&mut self, key: Key) {
+        self.end_in_time(key, false);
+    }
+
+    /// The same, where the other side is to know all that it was told before this process ends: what the
+    /// system still has to send is lost if the process ends with something unread.
+    pub(super) fn end_well(&mut self, key: Key) {
+        self.end_in_time(key, true);
+    }
+
+    fn end_in_time(&mut self, key: Key, is_awaited: bool) {
         if let Some(conn) = self.all.get_mut(key) {
             conn.since = Instant::now();
-            self.end_as(key, Role::Ending);
+            self.end_as(key, Role::Ending { is_awaited });
         }
     }
 
@@ -168,6 +186,21 @@ impl Conns {
         if let Some(conn) = self.all.get_mut(key) {
             message.push(&mut conn.output);
             self.touch(key);
+        }
+    }
+
+    /// Says on every connection that has been quiet for a heartbeat that this side lives.
+    pub(super) fn beat(&mut self, now: Instant) {
+        for (key, conn) in &mut self.all {
+            let beats =
+                matches!(conn.role, Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. });
+            if beats && now - conn.told >= self.beat {
+                conn.told = now;
+                Message::Beat.push(&mut conn.output);
+                if !std::mem::replace(&mut conn.is_dirty, true) {
+                    self.dirty.push(key);
+                }
+            }
         }
     }
 
@@ -207,7 +240,7 @@ impl Conns {
         loop {
             return match conn.stream.read(scratch) {
                 Ok(0) => Came::End("its connection was closed".to_owned()),
-                Ok(_) if matches!(conn.role, Role::Ending) => continue,
+                Ok(_) if matches!(conn.role, Role::Ending { .. }) => continue,
                 // It has said all that it may.
                 Ok(_) if matches!(conn.role, Role::Refused) => Came::End("it goes on".to_owned()),
                 Ok(n) => {
@@ -241,15 +274,16 @@ impl Conns {
         (self.unproven.len(), oldest)
     }
 
-    /// Whether everything is with the system.
-    pub(super) fn is_written(&self) -> bool {
-        self.all.iter().all(|(_, conn)| conn.output.is_empty())
+    /// Whether everything is with the system, and with those who are to know it.
+    pub(super) fn is_known(&self) -> bool {
+        let is_awaited = |role: &Role| matches!(role, Role::Ending { is_awaited: true });
+        self.all.iter().all(|(_, conn)| conn.output.is_empty() && !is_awaited(&conn.role))
     }
 }
 
 impl Conn {
     fn is_over(&self) -> bool {
-        matches!(self.role, Role::Ending | Role::Refused)
+        matches!(self.role, Role::Ending { .. } | Role::Refused)
     }
 
     fn write(&mut self) -> io::Result<()> {

@@ -1,8 +1,8 @@
 //! Where the ranks meet: an address, a name that is looked up, a file that is read. What may take a
 //! while is done by a thread that ends with the search.
 
-use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
+use std::io::{self, ErrorKind, Read as _};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -12,6 +12,8 @@ use mio::net::TcpListener;
 
 use super::hub::{Command, Hub, NodeKey, failed};
 use super::ident::CommId;
+use super::job::Job;
+use super::proof::CHALLENGE;
 use super::{Meeting, address, file, inherited};
 use crate::Result;
 
@@ -20,6 +22,9 @@ const EVERY: Duration = Duration::from_millis(50);
 
 /// How long rank 0 waits for its port: that of its last communicator may be about to be free.
 const PORT: Duration = Duration::from_secs(3);
+
+/// How long whoever has a port has to say what it is.
+const ANSWER: Duration = Duration::from_secs(1);
 
 /// An address as a user gives it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -54,8 +59,12 @@ pub(super) fn parse(text: &str) -> Result<Address, String> {
     }
 }
 
-/// Listens at the first of these that is free, for rank 0.
-pub(super) fn listen(places: Vec<Address>) -> io::Result<(TcpListener, Address)> {
+/// Listens at the first of these that is free, for rank 0. Without a listener: another rank 0 of the same
+/// job has that place.
+pub(super) fn listen(
+    places: Vec<Address>,
+    job: Option<&Job>,
+) -> io::Result<(Option<TcpListener>, Address)> {
     let started = Instant::now();
     loop {
         let mut taken = None;
@@ -68,8 +77,13 @@ pub(super) fn listen(places: Vec<Address>) -> io::Result<(TcpListener, Address)>
                 Address::Name(_, port) => address::listen_everywhere(*port),
             };
             match outcome {
-                Ok(door) => return Ok((door, at.clone())),
-                Err(error) if error.kind() == ErrorKind::AddrInUse => taken = Some(error),
+                Ok(door) => return Ok((Some(door), at.clone())),
+                Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                    if job.is_some_and(|job| is_of(job, at)) {
+                        return Ok((None, at.clone()));
+                    }
+                    taken = Some(error);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -78,6 +92,22 @@ pub(super) fn listen(places: Vec<Address>) -> io::Result<(TcpListener, Address)>
             taken => return Err(taken.unwrap_or_else(|| ErrorKind::AddrNotAvailable.into())),
         }
     }
+}
+
+/// Whether a process of this job listens there, on this host.
+fn is_of(job: &Job, at: &Address) -> bool {
+    let at = match at {
+        Address::Literal(address) => *address,
+        Address::Name(_, port) => (Ipv4Addr::LOCALHOST, *port).into(),
+    };
+    let challenge = || -> io::Result<[u8; CHALLENGE]> {
+        let mut peer = TcpStream::connect_timeout(&at, ANSWER)?;
+        peer.set_read_timeout(Some(ANSWER))?;
+        let mut challenge = [0; CHALLENGE];
+        peer.read_exact(&mut challenge)?;
+        Ok(challenge)
+    };
+    challenge().is_ok_and(|challenge| job.name.is_in_challenge(&challenge, at.port()))
 }
 
 /// Looks names up until they are known.

@@ -165,7 +165,7 @@ fn message(dice: &mut Dice, output: &mut Vec<u8>) {
         3 => Message::Linked,
         4 => Message::Missing { count: dice.number(), ranks },
         5 => Message::Table(&long),
-        6 => Message::Fail { ranks, why: text.into() },
+        6 => Message::Fail { size: dice.number(), ranks, why: text.into() },
         7 | 8 => {
             let part = |&(first, last): &(u32, u32)| Part { first, last, bytes: &long };
             let seq = [0, 1, 2, 3, 1 << 16, u64::MAX][dice.roll(6)];
@@ -255,8 +255,9 @@ fn stranger(dice: &mut Dice, place: &Place) {
                 from: dice.number(),
                 to: 0,
             };
-            let mut claim =
-                claim.prove(&Secret::of_text("guessed"), &challenge(&mut peer)?, [1; 32]).to_vec();
+            let mut claim = claim
+                .prove((&Secret::of_text("guessed"), None), &challenge(&mut peer)?, [1; 32])
+                .to_vec();
             change(dice, &mut claim);
             peer.write_all(&claim)?;
         }
@@ -271,7 +272,7 @@ fn knows(dice: &mut Dice, place: &Place, claim: Claim) -> bool {
     let outcome = (|| {
         let mut peer = connect(place)?;
         let challenge = challenge(&mut peer)?;
-        let claim = claim.prove(&place.secret, &challenge, [1; 32]);
+        let claim = claim.prove((&place.secret, None), &challenge, [1; 32]);
         peer.write_all(&claim)?;
         let mut verdict = [0; VERDICT];
         peer.read_exact(&mut verdict)?;

@@ -11,6 +11,7 @@ use mio::{Poll, Waker};
 use super::address::{self, IFACE};
 use super::ident::{self, CommId};
 use super::io::Io;
+use super::job::Job;
 use super::ledger::Said;
 use super::message::{Leaves, Member};
 use super::node::{ChildSpec, Spec};
@@ -47,6 +48,7 @@ pub(super) enum Command {
         secret: Secret,
         door: Option<TcpListener>,
         owner: Option<NodeKey>,
+        job: Option<Job>,
     },
     Post {
         node: NodeKey,

@@ -40,8 +40,9 @@ pub(super) enum Message<'a> {
     },
     /// Every rank's [`Member`], encoded.
     Table(&'a [u8]),
-    /// The ranks cannot be one communicator.
+    /// The ranks cannot be one communicator, which was to have so many.
     Fail {
+        size: u32,
         ranks: Vec<u32>,
         why: Cow<'a, str>,
     },

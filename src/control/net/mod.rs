@@ -19,6 +19,7 @@ mod hub;
 mod ident;
 mod inherited;
 mod io;
+mod job;
 mod ledger;
 mod message;
 mod node;
@@ -45,6 +46,7 @@ pub use unique::UniqueId;
 
 use hub::{Command, Hub, NodeKey, hub};
 use ident::CommId;
+use job::Job;
 use message::MOST_RANKS;
 
 // A rank has its number beside its generation.
@@ -189,28 +191,32 @@ impl Comer {
     }
 
     /// See `Seat::tcp`. Rank 0 has the first of the addresses that is free.
-    fn tcp(
-        &self,
-        addresses: &[String],
-        secret: Secret,
-        may_be_stale: bool,
-    ) -> Result<Arc<Meeting>> {
+    fn tcp(&self, addresses: &[String], secret: Secret, job: Option<Job>) -> Result<Arc<Meeting>> {
         let key = next_node();
         let (size, name) = (self.size as usize, addresses.join(" or "));
         let places: Result<Vec<_>, _> = addresses.iter().map(|at| finder::parse(at)).collect();
         let mut places = places.map_err(|why| init_failed(size, why))?;
+        // Another job, or another try of this one, may have listened there.
+        let (mut may_be_stale, mut host) = (job.is_some(), Some(0));
         if self.rank == 0 {
-            let (door, place) = finder::listen(places).map_err(|error| {
+            let found = finder::listen(places, job.as_ref()).map_err(|error| {
                 init_failed(size, format!("rank 0 cannot listen at {name}: {error}; rank 0 runs on the host of that address, where the port is free"))
             })?;
+            let (door, place) = found;
             places = vec![place];
-            let id = CommId(ident::random()?);
-            let (secret, door, owner) = (secret.clone(), Some(door), Some(key));
-            self.hub.send(Command::Meet { id, secret, door, owner });
+            if let Some(door) = door {
+                let id = CommId(ident::random()?);
+                let (secret, owner, job) = (secret.clone(), Some(key), job.clone());
+                self.hub.send(Command::Meet { id, secret, door: Some(door), owner, job });
+            } else {
+                // Its rank 0 is there already. This one goes there too, so that the ranks of both jobs are
+                // told.
+                (may_be_stale, host) = (false, None);
+            }
         }
         let addresses: Vec<_> = places.iter().filter_map(finder::Address::literal).collect();
         let is_known = !addresses.is_empty();
-        let meet = Meet { id: CommId::THERE, addresses, name, may_be_stale, host: Some(0) };
+        let meet = Meet { id: CommId::THERE, addresses, name, may_be_stale, host, job };
         let meeting = self.come(key, meet, secret)?;
         if !is_known {
             finder::resolve(&self.hub, key, &meeting, places)?;
@@ -224,7 +230,7 @@ impl Comer {
         let size = self.size as usize;
         let name = path.display().to_string();
         let (addresses, host) = (Vec::new(), Some(0));
-        let meet = |id| Meet { id, addresses, name, may_be_stale: true, host };
+        let meet = |id| Meet { id, addresses, name, may_be_stale: true, host, job: None };
         if self.rank != 0 {
             // Nobody knows the secret of no file.
             let meeting =
@@ -239,7 +245,7 @@ impl Comer {
             init_failed(size, format!("rank 0 cannot write {}: {error}", path.display()))
         })?;
         let (owner, own) = (Some(key), secret.clone());
-        self.hub.send(Command::Meet { id, secret, door: None, owner });
+        self.hub.send(Command::Meet { id, secret, door: None, owner, job: None });
         let meet = Meet { addresses: self.hub.addresses.clone(), ..meet(id) };
         self.come(key, meet, own)
     }
@@ -249,26 +255,27 @@ impl Comer {
         let place = id.place().map_err(|why| init_failed(self.size as usize, why))?;
         let unique::Place { id, secret, addresses } = place;
         let name = format!("of the id, made by the process at {}", shown(&addresses));
-        let meet = Meet { id, addresses, name, may_be_stale: false, host: None };
+        let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
         self.come(next_node(), meet, secret)
     }
 }
 
 /// A rank's meeting with those who know `address`.
 pub(crate) fn tcp(address: &str, rank: usize, size: usize) -> Result<Arc<Meeting>> {
-    Comer::new(rank, size)?.tcp(&[address.to_owned()], Secret::of_text(&given_secret()), false)
+    Comer::new(rank, size)?.tcp(&[address.to_owned()], Secret::of_text(&given_secret()), None)
 }
 
 /// A rank's meeting with those of its job, at the first of these addresses that is free on rank 0's host;
-/// what listens at another may be another job's. `job` is alike on all ranks, and no other job's.
+/// what listens at another may be another job's. `job` is alike on all ranks, and no other job's if it
+/// `is_unique`.
 pub(crate) fn job(
     addresses: &[String],
-    job: &str,
+    (job, is_unique): (&str, bool),
     rank: usize,
     size: usize,
 ) -> Result<Arc<Meeting>> {
     let secret = Secret::of_text(&format!("{job}\n{}", given_secret()));
-    Comer::new(rank, size)?.tcp(addresses, secret, true)
+    Comer::new(rank, size)?.tcp(addresses, secret, Some(Job::new(job, is_unique)))
 }
 
 /// A rank's meeting with those who read `path`.

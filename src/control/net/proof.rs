@@ -12,7 +12,7 @@ use super::ident::CommId;
 const MAGIC: [u8; 4] = *b"tnCP";
 
 /// The layout of frames: raised with every change of it.
-const PROTOCOL: u16 = 1;
+const PROTOCOL: u16 = 2;
 
 pub(super) const CHALLENGE: usize = 4 + Version::BYTES + 32;
 pub(super) const CLAIM: usize = 4 + Version::BYTES + 16 + 1 + 4 + 4 + 32 + 32;
@@ -35,12 +35,17 @@ impl Secret {
         &self.0
     }
 
-    fn mac(&self, side: Side, challenge: &[u8; CHALLENGE], claim: &[u8], code: u8) -> Hmac<Sha256> {
+    fn keyed(&self, side: Side, code: u8) -> Hmac<Sha256> {
         // A shorter key is one with zeros behind it.
         let mut key = [0; 64];
         key[..32].copy_from_slice(&self.0);
         let mut mac = <Hmac<Sha256> as KeyInit>::new(&key.into());
         mac.update(&[side as u8, code]);
+        mac
+    }
+
+    fn mac(&self, side: Side, challenge: &[u8; CHALLENGE], claim: &[u8], code: u8) -> Hmac<Sha256> {
+        let mut mac = self.keyed(side, code);
         mac.update(challenge);
         mac.update(claim);
         mac
@@ -150,12 +155,50 @@ impl Verdict {
     }
 }
 
-/// A fresh challenge.
-pub(super) fn challenge(nonce: [u8; 32]) -> [u8; CHALLENGE] {
+/// How much of a nonce can be a [`JobName`]'s sign.
+const SIGN: usize = 16;
+
+/// The name that a launcher gives a job. It is no secret: whoever knows it can tell that another side
+/// knows it too, before anything is proven. To everybody else the sign of it looks random, and it holds
+/// for one port, so nobody passes on what another port said.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct JobName(Secret);
+
+impl JobName {
+    pub(super) fn new(name: &str) -> Self {
+        Self(Secret::of_text(&format!("the name of a job\n{name}")))
+    }
+
+    fn sign(&self, side: Side, challenge: &[u8], said: &[u8]) -> [u8; SIGN] {
+        let mut mac = self.0.keyed(side, 0);
+        mac.update(challenge);
+        mac.update(said);
+        sized(&mac.finalize().into_bytes()[..SIGN])
+    }
+
+    /// Whether the side that sent a challenge is of this job, as it says, and listens at `port`.
+    pub(super) fn is_in_challenge(&self, challenge: &[u8; CHALLENGE], port: u16) -> bool {
+        let (said, sign) = challenge.split_at(CHALLENGE - SIGN);
+        self.sign(Side::Listens, said, &port.to_le_bytes()) == sign
+    }
+
+    /// Whether the side that sent a claim is of this job, as it says.
+    pub(super) fn is_in_claim(&self, challenge: &[u8; CHALLENGE], claim: &[u8; CLAIM]) -> bool {
+        let (said, rest) = claim.split_at(CLAIM - 32 - SIGN);
+        self.sign(Side::Connects, challenge, said) == rest[..SIGN]
+    }
+}
+
+/// A fresh challenge; of a job that listens at a port, if its name is given.
+pub(super) fn challenge(nonce: [u8; 32], job: Option<(&JobName, u16)>) -> [u8; CHALLENGE] {
     let mut bytes = Vec::with_capacity(CHALLENGE);
     bytes.extend(MAGIC);
     Version::own().write(&mut bytes);
     bytes.extend(nonce);
+    if let Some((job, port)) = job {
+        bytes.truncate(CHALLENGE - SIGN);
+        bytes.extend(job.sign(Side::Listens, &bytes, &port.to_le_bytes()));
+    }
     sized(&bytes)
 }
 
@@ -165,10 +208,10 @@ pub(super) fn challenger(challenge: &[u8; CHALLENGE]) -> Option<Version> {
 }
 
 impl Claim {
-    /// The claim with its proof, as it is sent.
+    /// The claim with its proof, as it is sent; of a job if its name is given.
     pub(super) fn prove(
         &self,
-        secret: &Secret,
+        (secret, job): (&Secret, Option<&JobName>),
         challenge: &[u8; CHALLENGE],
         nonce: [u8; 32],
     ) -> [u8; CLAIM] {
@@ -184,6 +227,10 @@ impl Claim {
         bytes.extend(self.from.to_le_bytes());
         bytes.extend(self.to.to_le_bytes());
         bytes.extend(nonce);
+        if let Some(job) = job {
+            bytes.truncate(CLAIM - 32 - SIGN);
+            bytes.extend(job.sign(Side::Connects, challenge, &bytes));
+        }
         let mac = secret.mac(Side::Connects, challenge, &bytes, 0).finalize();
         bytes.extend(mac.into_bytes());
         sized(&bytes)

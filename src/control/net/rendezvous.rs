@@ -3,7 +3,6 @@
 //!
 //! A connection ends when its rank has its place in the tree, so few are open at a time.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
@@ -11,9 +10,11 @@ use super::address;
 use super::conns::{Conns, Key};
 use super::hub::NodeKey;
 use super::ident::CommId;
+use super::job::Job;
 use super::ledger::{FAN_OUT, parent};
 use super::message::{Hello, Left, MOST_ADDRESSES, MOST_RANKS, MOST_TEXT, Member, Message, Table};
-use super::proof::Secret;
+use super::node::Failure;
+use super::proof::{CHALLENGE, CLAIM, Secret};
 
 /// How many ranks wait with an open connection; others come again.
 const MOST_WAITING: usize = 8192;
@@ -25,13 +26,18 @@ const LATER: u32 = 100;
 const MISSING: usize = 16;
 
 /// How long one that failed tells those who come late.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(5);
+
+/// How long one looks out for more ranks than there are places, where two jobs may have one name.
+const HELD: Duration = Duration::from_secs(2);
 
 pub(super) struct Rendezvous {
     pub(super) id: CommId,
     pub(super) secret: Secret,
     /// Rank 0's node, with which this ends; none for one that ends when it has served.
     pub(super) owner: Option<NodeKey>,
+    /// The job that meets here, where its name is known.
+    pub(super) launched: Option<Job>,
     /// Of the communicator.
     comm: CommId,
     /// And who said so.
@@ -42,10 +48,12 @@ pub(super) struct Rendezvous {
     guests: HashMap<Key, u32>,
     version: String,
     left: Vec<Left>,
-    failed: Option<(Vec<u32>, String)>,
+    failed: Option<Failure>,
     /// Since when nobody needs it.
     pub(super) over: Option<Instant>,
     linked: u32,
+    /// Since when every rank has a place.
+    whole: Option<Instant>,
     /// How many were missing when the ranks were told.
     told: Option<usize>,
 }
@@ -59,11 +67,17 @@ struct Comer {
 }
 
 impl Rendezvous {
-    pub(super) fn new(id: CommId, comm: CommId, secret: Secret, owner: Option<NodeKey>) -> Self {
+    pub(super) fn new(
+        id: CommId,
+        comm: CommId,
+        secret: Secret,
+        (owner, launched): (Option<NodeKey>, Option<Job>),
+    ) -> Self {
         Self {
             id,
             secret,
             owner,
+            launched,
             comm,
             size: None,
             job: String::new(),
@@ -74,14 +88,26 @@ impl Rendezvous {
             failed: None,
             over: None,
             linked: 0,
+            whole: None,
             told: None,
         }
     }
 
     /// Whether it can go: everybody has a place, or has had the time to hear why there is none.
     pub(super) fn is_over(&self) -> bool {
-        let all = self.size.is_some_and(|(size, _)| self.linked == size);
-        all || self.over.is_some_and(|since| since.elapsed() >= LINGER)
+        let stays = if self.may_be_mixed() { HELD } else { Duration::ZERO };
+        let is_past = |since: Option<Instant>, stays| since.is_some_and(|it| it.elapsed() >= stays);
+        self.failed.is_none() && is_past(self.whole, stays) || is_past(self.over, LINGER)
+    }
+
+    fn may_be_mixed(&self) -> bool {
+        self.launched.as_ref().is_some_and(|job| !job.is_unique)
+    }
+
+    /// Why the communicator that met here is to end, and rank 0's node: another job's ranks are in it, or
+    /// its own in another's.
+    pub(super) fn is_mixed(&self) -> Option<(NodeKey, Failure)> {
+        self.whole.and(self.owner).zip(self.failed.clone())
     }
 
     /// Its owner has ended.
@@ -107,7 +133,7 @@ impl Rendezvous {
                 "came to the place of another job, {}: give each job an address of its own",
                 self.job
             );
-            conns.send(key, &Message::Fail { ranks: vec![rank], why: why.into() });
+            conns.send(key, &Message::Fail { size, ranks: vec![rank], why: why.into() });
             return true;
         }
         if self.job.is_empty() {
@@ -116,6 +142,12 @@ impl Rendezvous {
         let (expected, by) = *self.size.get_or_insert((size, rank));
         if expected != size {
             let why = format!("disagree on the number of ranks: {expected} and {size}");
+            if self.whole.is_some() {
+                // Those who have met agreed: this one is another job's.
+                let failure = Failure { size: expected, ranks: vec![by, rank], why };
+                conns.send(key, &failure.message());
+                return true;
+            }
             self.fail(conns, vec![by, rank], why);
         }
         if self.version.is_empty() {
@@ -143,6 +175,7 @@ impl Rendezvous {
             }
             Some(comer) => {
                 let why = format!("was taken twice: by {} and by {member}", comer.member);
+                let why = self.launched.as_ref().map_or(why.clone(), |job| job.mixed(&why));
                 self.fail(conns, vec![rank], why);
             }
             None => {
@@ -152,8 +185,12 @@ impl Rendezvous {
                 self.guests.insert(key, rank);
             }
         }
-        if let Some((ranks, why)) = &self.failed {
-            conns.send(key, &Message::Fail { ranks: ranks.clone(), why: Cow::Borrowed(why) });
+        if let Some(failure) = &mut self.failed {
+            if failure.size == 0 {
+                // It failed before anybody had said how many.
+                failure.size = expected;
+            }
+            conns.send(key, &failure.message());
             return true;
         }
         for left in &self.left {
@@ -225,6 +262,9 @@ impl Rendezvous {
         {
             self.linked += 1;
         }
+        if self.size.is_some_and(|(size, _)| self.linked == size) {
+            self.whole.get_or_insert_with(Instant::now);
+        }
         conns.end(key);
     }
 
@@ -259,20 +299,41 @@ impl Rendezvous {
         self.tell(conns, &Message::Left(left));
     }
 
+    /// A rank does not know the secret, and is of the job that meets here, as it says. If that rank has come
+    /// already, it is somebody else.
+    pub(super) fn refused(
+        &mut self,
+        conns: &mut Conns,
+        rank: u32,
+        (challenge, claim): (&[u8; CHALLENGE], &[u8; CLAIM]),
+    ) {
+        let is_rank = self.size.map_or((rank as usize) < MOST_RANKS, |(size, _)| rank < size);
+        let is_missed = is_rank && !self.comers.contains_key(&rank);
+        if let Some(job) = self.launched.as_ref()
+            && is_missed
+            && job.name.is_in_claim(challenge, claim)
+        {
+            let (ranks, why) = job.other_secret(rank);
+            self.fail(conns, ranks, why);
+        }
+    }
+
     /// The ranks cannot be one communicator.
     pub(super) fn fail(&mut self, conns: &mut Conns, mut ranks: Vec<u32>, why: String) {
         if self.failed.is_none() {
             ranks.sort_unstable();
             ranks.dedup();
-            self.failed = Some((ranks.clone(), why.clone()));
-            self.tell(conns, &Message::Fail { ranks, why: why.into() });
+            let size = self.size.map_or(0, |(size, _)| size);
+            let failure = Failure { size, ranks, why };
+            self.tell(conns, &failure.message());
+            self.failed = Some(failure);
         }
     }
 
     /// Says who is missing, from time to time.
     pub(super) fn tick(&mut self, conns: &mut Conns) {
         let Some((size, _)) = self.size else { return };
-        let missing = size as usize - self.comers.len();
+        let missing = (size as usize).saturating_sub(self.comers.len());
         if missing > 0 && self.told != Some(missing) {
             self.told = Some(missing);
             let ranks = (0..size).filter(|rank| !self.comers.contains_key(rank));

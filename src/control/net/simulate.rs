@@ -42,7 +42,7 @@ impl Seated {
     /// A place to meet.
     pub(super) fn place(hub: &Arc<Hub>) -> Result<Place> {
         let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
-        hub.send(Command::Meet { id, secret: secret.clone(), door: None, owner: None });
+        hub.send(Command::Meet { id, secret: secret.clone(), door: None, owner: None, job: None });
         Ok(Place { id, secret, addresses: vec![loopback(hub)] })
     }
 
@@ -52,7 +52,7 @@ impl Seated {
         let come = |rank| {
             let (id, addresses) = (place.id, place.addresses.clone());
             let name = "loopback".to_owned();
-            let meet = Meet { id, addresses, name, may_be_stale: false, host: None };
+            let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
             // Each in a process of its own, as far as the others see.
             let process = u64::from_le_bytes(ident::random()?);
             let comer = Comer::of(hub.clone(), rank, size, process)?;

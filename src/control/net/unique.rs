@@ -64,7 +64,7 @@ impl UniqueId {
     pub(super) fn at(hub: &Hub, owner: Option<NodeKey>) -> Result<Self> {
         let place = Place::new(hub.addresses.clone())?;
         let (id, secret) = (place.id, place.secret.clone());
-        hub.send(Command::Meet { id, secret, door: None, owner });
+        hub.send(Command::Meet { id, secret, door: None, owner, job: None });
         Ok(Self::of(&place))
     }
 

@@ -65,6 +65,9 @@ const TOLD: usize = 64;
 const EVERY: Duration = Duration::from_millis(100);
 const MANY: usize = 64;
 
+/// How many times as long it rests while it lacks an answer.
+const UNANSWERED: u32 = 16;
+
 /// How long the news of a death may take.
 const NEWS: Duration = Duration::from_millis(500);
 
@@ -128,12 +131,26 @@ impl Remote {
         let rarely = u32::try_from(family.size() / MANY).unwrap_or(u32::MAX);
         let every = EVERY.saturating_mul(rarely.saturating_add(1));
         let mut asked = self.asked.lock();
-        if asked.is_some_and(|then| then.elapsed() < every) {
+        let is_soon = |then: Instant| {
+            // What is not answered in time is not answered sooner for being asked again.
+            let rest = if self.is_answered(family, then) { every } else { every * UNANSWERED };
+            then.elapsed() < rest
+        };
+        if asked.is_some_and(is_soon) {
             return;
         }
         *asked = Some(Instant::now());
         drop(asked);
         self.tell(None, &Message::Calls(self.told(family), true));
+    }
+
+    /// Whether all ranks that are there have told what they called since then.
+    fn is_answered(&self, family: &Family, since: Instant) -> bool {
+        let state = family.state();
+        let has_left = |rank: usize| state.left.iter().any(|left| left.rank == rank);
+        let heard = self.heard.lock();
+        let mut silent = heard.iter().enumerate().filter(|(_, at)| at.is_none_or(|at| at < since));
+        silent.all(|(rank, _)| rank == self.own || has_left(rank))
     }
 
     /// Tells one rank what this one called.
@@ -260,6 +277,10 @@ impl Listener for Family {
                 self.ended(&Error::from(Mismatch { name: self.name, what, calls, ended: true }));
             }
         }
+    }
+
+    fn failed(&self, error: &Error) {
+        self.ended(error);
     }
 
     fn left_out(&self, why: &str) {

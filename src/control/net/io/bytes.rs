@@ -7,7 +7,7 @@ use super::super::frame;
 use super::super::hub::NodeKey;
 use super::super::ident::{self, CommId};
 use super::super::message::Message;
-use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT};
+use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT, Verdict};
 use super::{Io, SCRATCH};
 
 impl Io {
@@ -18,13 +18,23 @@ impl Io {
             }
             self.net.conns.touch(key);
         }
-        loop {
-            match self.net.conns.read(key, &mut self.scratch) {
-                Came::Nothing => return,
-                Came::Bytes => self.input(key),
-                Came::End(reason) => return self.closed(key, &reason),
+        if self.hear(key) {
+            // The others have their turn first.
+            self.unread.push(key);
+        }
+    }
+
+    /// Reads a connection once; whether there may be more.
+    pub(super) fn hear(&mut self, key: Key) -> bool {
+        match self.net.conns.read(key, &mut self.scratch) {
+            Came::Nothing => return false,
+            Came::Bytes => self.input(key),
+            Came::End(reason) => {
+                self.closed(key, &reason);
+                return false;
             }
         }
+        true
     }
 
     /// Whether a connection stands; what this side asked for and did not get is given up.
@@ -69,7 +79,9 @@ impl Io {
             Some(Role::Visit { node } | Role::Link { node, .. }) => {
                 self.at(node, |node, net| node.closed(net, key, reason));
             }
-            Some(Role::Stranger { .. } | Role::Parked { .. } | Role::Ending | Role::Refused)
+            Some(
+                Role::Stranger { .. } | Role::Parked { .. } | Role::Ending { .. } | Role::Refused,
+            )
             | None => {}
         }
     }
@@ -109,7 +121,7 @@ impl Io {
                         VERDICT
                     })
                 }
-                Role::Knock { .. } | Role::Ending | Role::Refused => return,
+                Role::Knock { .. } | Role::Ending { .. } | Role::Refused => return,
                 Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
                     match self.frame(key, rest) {
                         Ok(took) => took,
@@ -147,7 +159,7 @@ impl Io {
             self.net.conns.remove(key);
             return node.dial_failed(&mut self.net, "what listens there is not typed-nccl", false);
         };
-        let claim = claim.prove(&node.secret, challenge, nonce);
+        let claim = claim.prove((&node.secret, node.job_of(challenge)), challenge, nonce);
         self.net.conns.send_raw(key, &claim);
         if let Some(conn) = self.net.conns.get(key) {
             conn.role = Role::Dial { node: node.key(), sent: Some((*challenge, claim)) };
@@ -170,6 +182,10 @@ impl Io {
             return;
         };
         let verdict = proof::judged(&node.secret, challenge, claim, verdict);
+        if verdict == Some(Verdict::Unproven) && node.job_of(challenge).is_some() {
+            net.conns.remove(key);
+            return node.has_other_secret(net);
+        }
         let Some(role) = node.judged(net, key, verdict, other) else {
             net.conns.remove(key);
             return;
@@ -217,7 +233,13 @@ impl Io {
             return true;
         };
         match message {
-            Message::Hello(hello) => return meet.hello(conns, key, hello),
+            Message::Hello(hello) => {
+                let is_sane = meet.hello(conns, key, hello);
+                if let Some((owner, failure)) = meet.is_mixed() {
+                    self.at(owner, |node, net| node.is_mixed(net, failure));
+                }
+                return is_sane;
+            }
             Message::Linked => meet.linked(conns, key),
             Message::Left(left) => meet.left(conns, key, left),
             Message::Bye => meet.bye(conns, key),

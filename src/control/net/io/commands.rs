@@ -5,6 +5,7 @@ use mio::{Interest, Token};
 
 use super::super::hub::{Command, NodeKey};
 use super::super::ident::{self, CommId};
+use super::super::job::Job;
 use super::super::message::{Leaves, Message};
 use super::super::node::Node;
 use super::super::proof::Secret;
@@ -32,7 +33,9 @@ impl Io {
             Command::Found { node, at, id, secret } => {
                 self.at(node, |node, net| node.found(net, at, id, secret))
             }
-            Command::Meet { id, secret, door, owner } => self.meet(id, secret, door, owner),
+            Command::Meet { id, secret, door, owner, job } => {
+                self.meet(id, secret, door, (owner, job))
+            }
             Command::Post { node, seq, said } => {
                 self.at(node, |node, net| node.post(net, seq, said))
             }
@@ -62,6 +65,9 @@ impl Io {
                     node.leave(net, why, Leaves::Gone);
                     node.close(net);
                 }
+                // One that failed tells those who come late.
+                self.meets.values_mut().for_each(Rendezvous::end);
+                self.end_meets();
                 self.end = Some(done);
             }
         }
@@ -72,7 +78,7 @@ impl Io {
         id: CommId,
         secret: Secret,
         door: Option<TcpListener>,
-        owner: Option<NodeKey>,
+        (owner, job): (Option<NodeKey>, Option<Job>),
     ) {
         if let Some(mut listener) = door {
             let token = self.next_door;
@@ -85,7 +91,7 @@ impl Io {
         }
         match ident::random() {
             Ok(comm) => {
-                self.meets.insert(id, Rendezvous::new(id, CommId(comm), secret, owner));
+                self.meets.insert(id, Rendezvous::new(id, CommId(comm), secret, (owner, job)));
             }
             Err(error) => log::error!("the ranks cannot meet: {error}"),
         }

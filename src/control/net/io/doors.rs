@@ -39,6 +39,7 @@ impl Io {
                 self.net.conns.remove(oldest);
             }
             let Some(Door { listener, meet }) = self.doors.get(&door) else { return };
+            let port = listener.local_addr().map_or(0, |at| at.port());
             let (stream, meet) = match listener.accept() {
                 Ok((stream, _)) => (stream, *meet),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -54,7 +55,8 @@ impl Io {
             };
             self.hindered("");
             let Ok(nonce) = ident::random() else { continue };
-            let challenge = proof::challenge(nonce);
+            let job = meet.and_then(|meet| self.meets.get(&meet)?.launched.as_ref());
+            let challenge = proof::challenge(nonce, job.map(|job| (&job.name, port)));
             match self.net.conns.add(stream, Role::Stranger { challenge, door: meet }) {
                 Ok(key) => self.net.conns.send_raw(key, &challenge),
                 Err(error) => log::debug!("a connection is not taken: {error}"),
@@ -128,6 +130,9 @@ impl Io {
             STRANGERS.warn(format_args!(
                 "somebody{from} who does not know the secret asked to take part as rank {rank}"
             ));
+            if let Some(meet) = self.meets.get_mut(&id) {
+                meet.refused(&mut self.net.conns, rank, (challenge, claim));
+            }
             return refuse(&mut self.net, None, Verdict::Unproven);
         }
         let secret = secret.clone();

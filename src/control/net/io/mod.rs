@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use super::conns::{Conns, FIRST};
+use super::conns::{Conns, FIRST, Key};
 use super::hub::{Command, NodeKey};
 use super::ident::CommId;
 use super::node::Node;
@@ -26,7 +26,7 @@ use crate::quiet::Quiet;
 use doors::Door;
 pub(super) use net::{After, Net, Over, Timer};
 use splits::ChildOf;
-use times::TICK;
+pub(super) use times::TICK;
 
 const WAKER: Token = Token(0);
 const OWN_DOOR: Token = Token(1);
@@ -53,6 +53,12 @@ pub(super) struct Io {
     end: Option<Sender<()>>,
     /// When all connections were looked at last.
     ticked: Instant,
+    /// When the others were last told that this process lives.
+    breathed: Instant,
+    /// When this thread was last seen to run.
+    ran: Instant,
+    /// Connections on which more has come than is read at a time.
+    unread: Vec<Key>,
 }
 
 impl Io {
@@ -79,6 +85,9 @@ impl Io {
             scratch: vec![0; SCRATCH],
             end: None,
             ticked: Instant::now(),
+            breathed: Instant::now(),
+            ran: Instant::now(),
+            unread: Vec::new(),
         })
     }
 
@@ -92,14 +101,18 @@ impl Io {
         let mut events = Events::with_capacity(1024);
         self.net.timers.set(Instant::now() + TICK, Timer::Tick);
         loop {
-            let rest =
-                self.net.timers.next().map(|at| at.saturating_duration_since(Instant::now()));
+            let next = self.net.timers.next();
+            let rest = match self.unread.is_empty() {
+                true => next.map(|at| at.saturating_duration_since(Instant::now())),
+                false => Some(Duration::ZERO),
+            };
             if let Err(error) = self.poll.poll(&mut events, rest)
                 && error.kind() != ErrorKind::Interrupted
             {
                 log::error!("the control plane cannot wait for connections: {error}");
                 std::thread::sleep(TICK);
             }
+            self.breathe();
             for event in &events {
                 match event.token() {
                     WAKER => {}
@@ -107,6 +120,12 @@ impl Io {
                     Token(token) => self.ready(token - FIRST, event.is_writable()),
                 }
                 self.settle();
+                self.breathe();
+            }
+            for key in std::mem::take(&mut self.unread) {
+                self.ready(key, false);
+                self.settle();
+                self.breathe();
             }
             loop {
                 match self.commands.try_recv() {
@@ -115,12 +134,29 @@ impl Io {
                     Err(TryRecvError::Disconnected) => return,
                 }
                 self.settle();
+                self.breathe();
             }
             let now = Instant::now();
             while let Some(timer) = self.net.timers.due(now) {
                 self.timer(timer);
                 self.settle();
             }
+            self.write();
+        }
+    }
+
+    /// Says that this process lives, and all that there is to say, before the rest of what has come is
+    /// heard. On a machine with too few processors that can take longer than the others wait.
+    fn breathe(&mut self) {
+        let now = Instant::now();
+        // This thread wakes with every tick.
+        let stopped = (self.net.conns.beat * 3).max(TICK * 3);
+        if now - std::mem::replace(&mut self.ran, now) >= stopped {
+            self.nodes.values_mut().for_each(Node::goes_on);
+        }
+        if now - self.breathed >= TICK {
+            self.breathed = now;
+            self.net.conns.beat(now);
             self.write();
         }
     }
@@ -132,12 +168,18 @@ impl Io {
                 break;
             }
             for (key, error) in broken {
-                self.closed(key, &format!("its connection broke: {error}"));
+                // Its last words may have come: one that leaves says so before its connection breaks.
+                let serial = self.net.conns.serial(key);
+                while self.hear(key) {}
+                if serial.is_some() && serial == self.net.conns.serial(key) {
+                    self.closed(key, &format!("its connection broke: {error}"));
+                }
             }
             self.settle();
         }
         if self.end.is_some()
-            && self.net.conns.is_written()
+            && self.meets.is_empty()
+            && self.net.conns.is_known()
             && let Some(end) = self.end.take()
         {
             // Whoever asked may not wait any more.

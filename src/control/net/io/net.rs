@@ -64,6 +64,7 @@ pub(crate) enum Timer {
     Dial(NodeKey),
     Expect(NodeKey),
     Knock(NodeKey),
+    Believe(NodeKey),
     Tick,
     Accept(usize),
 }

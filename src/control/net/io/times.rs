@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::super::conns::Role;
-use super::super::message::Message;
 use super::super::node::Node;
 use super::{Io, Timer};
 
 /// How often all connections are looked at.
-pub(super) const TICK: Duration = Duration::from_millis(250);
+pub(crate) const TICK: Duration = Duration::from_millis(250);
 
 /// How long a connection may have proven nothing: then it goes.
 const UNPROVEN: Duration = Duration::from_secs(3);
@@ -19,6 +18,9 @@ const ANSWER: Duration = Duration::from_secs(3);
 /// How long an end may take.
 const ENDING: Duration = Duration::from_secs(5);
 
+/// How long it may take at most where the other side is awaited.
+const AWAITED: Duration = Duration::from_secs(15);
+
 impl Io {
     pub(super) fn timer(&mut self, timer: Timer) {
         match timer {
@@ -26,6 +28,7 @@ impl Io {
             Timer::Dial(node) => self.at(node, Node::dial_again),
             Timer::Expect(node) => self.at(node, Node::missed),
             Timer::Knock(node) => self.at(node, Node::knock),
+            Timer::Believe(node) => self.at(node, Node::believes),
             Timer::Accept(door) => self.accept(door),
             Timer::Tick => self.tick(),
         }
@@ -36,6 +39,7 @@ impl Io {
         self.net.timers.set(now + TICK.min(beat / 4), Timer::Tick);
         // A thread that was held up has not read yet what others said meanwhile.
         let was_late = now - std::mem::replace(&mut self.ticked, now) > TICK * 2;
+        self.net.conns.beat(now);
         for key in self.net.conns.keys() {
             let Some(conn) = self.net.conns.get(key) else { continue };
             if was_late {
@@ -46,8 +50,11 @@ impl Io {
                 Role::Stranger { .. } | Role::Parked { .. } | Role::Refused if age >= UNPROVEN => {
                     self.net.conns.remove(key);
                 }
-                Role::Ending if age >= ENDING => {
-                    self.net.conns.remove(key);
+                Role::Ending { is_awaited } => {
+                    let silent = (beat * 3).clamp(ENDING, AWAITED);
+                    if age >= if is_awaited { silent } else { ENDING } {
+                        self.net.conns.remove(key);
+                    }
                 }
                 Role::Dial { sent: None, .. } if age >= ANSWER => {
                     self.closed(key, "it does not answer");
@@ -58,10 +65,6 @@ impl Io {
                 }
                 Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
                     let (node, is_silent) = (conn.role.link(), silence >= beat * 3);
-                    if now - conn.told >= beat {
-                        conn.told = now;
-                        self.net.conns.send(key, &Message::Beat);
-                    }
                     let why = || format!("it has said nothing for {} s", silence.as_secs());
                     match node {
                         _ if !is_silent => {}

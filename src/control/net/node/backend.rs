@@ -37,7 +37,7 @@ impl Node {
                 Ok(call) => net.after.extend(call.map(After::Call)),
                 Err(_) => {
                     let why = "sent more messages than are kept for a rank that is not there yet";
-                    self.fail(net, vec![from], why.to_owned(), None);
+                    self.fail(net, vec![from], why.to_owned());
                 }
             }
         }

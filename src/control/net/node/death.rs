@@ -1,12 +1,15 @@
 //! Ranks that are gone: how a node finds out, and whom it tells.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::super::conns::Key;
-use super::super::io::{After, Net};
+use super::super::io::{After, Net, TICK, Timer};
 use super::super::message::{Left, Message, cut};
 use super::{Link, Lost, Node};
 use crate::Rank;
+
+/// How long it may take to find out how the others are, beside six heartbeats.
+const DOUBT: Duration = Duration::from_secs(6);
 
 impl Node {
     /// A neighbour's connection is gone without a word.
@@ -54,8 +57,37 @@ impl Node {
         }
     }
 
+    /// This process was stopped for longer than the others wait.
+    pub(crate) fn goes_on(&mut self) {
+        self.went_on = Some(Instant::now());
+    }
+
+    /// Whether the others may have gone on without this rank, and not have had the means to say so: nobody
+    /// had a connection to it that lived.
+    fn may_be_left_out(&self, net: &Net) -> bool {
+        let doubt = net.conns.beat * 6 + DOUBT;
+        self.went_on.is_some_and(|since| since.elapsed() < doubt) && self.left_out.is_none()
+    }
+
+    /// All has been read that came while this process was stopped.
+    pub(crate) fn believes(&mut self, net: &mut Net) {
+        for left in std::mem::take(&mut self.unbelieved) {
+            self.left(net, left, None);
+        }
+    }
+
+    /// This rank takes itself for one that was left out, and says so to whoever hears it.
+    fn gives_itself_up(&mut self, net: &mut Net, found: &str) {
+        let why =
+            format!("its process was stopped for more than three heartbeats, and then {found}");
+        self.left(net, Left::dead(self.rank, why), None);
+    }
+
     /// A rank is dead, as this one found out.
     pub(super) fn death(&mut self, net: &mut Net, rank: u32, reason: &str) {
+        if self.may_be_left_out(net) {
+            return self.gives_itself_up(net, &format!("rank {rank} was gone: {reason}"));
+        }
         let place = self.member_of(rank).map_or_else(String::new, |member| format!(" ({member})"));
         let last = match self.ledger.last_of(rank) {
             Some(said) => format!("; its last host-side call was {} at {}", said.topic, said.site),
@@ -94,6 +126,18 @@ impl Node {
                 net.conns.send(link.key, &Message::Left(left.clone()));
             }
             self.taken_for_dead(net, &left.why);
+            return true;
+        }
+        if left.died && from.is_some() && self.may_be_left_out(net) {
+            if self.links.iter().any(|link| Some(link.key) == from && link.peer == left.rank) {
+                let found =
+                    format!("rank {} said that the others had gone on without it", left.rank);
+                self.gives_itself_up(net, &found);
+                return true;
+            }
+            // That this one was taken for dead too may come next.
+            self.unbelieved.push(left);
+            net.timers.set(Instant::now() + TICK, Timer::Believe(self.key));
             return true;
         }
         let merged = left.after(known);

@@ -1,5 +1,6 @@
 //! Connections that a node makes: to the rank above it, or to where the ranks meet.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use super::super::address;
 use super::super::conns::{Key, Role};
 use super::super::ident::CommId;
 use super::super::io::{Net, Timer};
-use super::super::proof::{Claim, Purpose, Verdict, Version};
+use super::super::proof::{CHALLENGE, Claim, JobName, Purpose, Verdict, Version};
 use super::Node;
 use crate::control::Seldom;
 
@@ -29,6 +30,8 @@ pub(super) struct Dial {
     pub(super) to: Option<u32>,
     pub(super) key: Option<Key>,
     address: Option<SocketAddr>,
+    /// Why it was not made, the last time at each address.
+    reasons: BTreeMap<SocketAddr, String>,
     tried: u32,
     refused: u32,
     /// Since when nobody has answered.
@@ -38,8 +41,14 @@ pub(super) struct Dial {
 impl Dial {
     pub(super) fn new(to: Option<u32>) -> Self {
         let since = Instant::now();
-        Self { to, key: None, address: None, tried: 0, refused: 0, since }
+        Self { to, key: None, address: None, reasons: BTreeMap::new(), tried: 0, refused: 0, since }
     }
+}
+
+/// `a: refused; b: it does not answer`
+fn reasons(all: &BTreeMap<SocketAddr, String>) -> String {
+    let all: Vec<String> = all.iter().map(|(at, why)| format!("{at}: {why}")).collect();
+    all.join("; ")
 }
 
 /// Whether this process lacks what a connection takes: that says nothing of the other side.
@@ -96,9 +105,13 @@ impl Node {
     pub(crate) fn dial_failed(&mut self, net: &mut Net, why: &str, is_refused: bool) {
         let Some(dial) = &mut self.dial else { return };
         dial.key = None;
+        if let Some(address) = dial.address {
+            dial.reasons.insert(address, why.to_owned());
+        }
         dial.refused = if is_refused { dial.refused + 1 } else { 0 };
         let (to, tried, refused, waited) =
             (dial.to, dial.tried, dial.refused, dial.since.elapsed());
+        let reasons = reasons(&dial.reasons);
         let at = dial.address.map_or_else(String::new, |address| address.to_string());
         let ways = match to {
             Some(rank) => self.addresses_of(rank).len(),
@@ -109,7 +122,7 @@ impl Node {
             None => {
                 let name = self.meet.as_ref().map_or("", |meet| &meet.name);
                 let trouble = format!(
-                    "the place where the ranks meet, {name}, cannot be reached at {at}: {why}"
+                    "the place where the ranks meet, {name}, cannot be reached at {reasons}"
                 );
                 self.meeting().inspect(|meeting| meeting.trouble(trouble));
                 if self.gives_place_up(net) {
@@ -121,7 +134,7 @@ impl Node {
                         "came to a process that is gone, {at}, which made the id or the invitation and lives until the ranks have met: {why}"
                     );
                     self.dial = None;
-                    return self.fail(net, vec![self.rank], why, None);
+                    return self.fail(net, vec![self.rank], why);
                 }
             }
             Some(rank) if refused >= REFUSALS * ways || waited >= net.conns.beat * 3 => {
@@ -153,6 +166,13 @@ impl Node {
         }
     }
 
+    /// The name of this rank's job, if the side that sent the challenge is of it.
+    pub(crate) fn job_of(&self, challenge: &[u8; CHALLENGE]) -> Option<&JobName> {
+        let name = &self.meet.as_ref()?.job.as_ref()?.name;
+        let Dial { to: None, address: Some(at), .. } = self.dial.as_ref()? else { return None };
+        name.is_in_challenge(challenge, at.port()).then_some(name)
+    }
+
     /// How the other side took the claim; the role of the connection, if it stands.
     pub(crate) fn judged(
         &mut self,
@@ -180,7 +200,7 @@ impl Node {
                     "runs {}, and where the ranks meet it is {other}: run one build on all ranks",
                     Version::own()
                 );
-                self.fail(net, ranks, why, None);
+                self.fail(net, ranks, why);
             }
             (Some(Verdict::Dead), _) => {
                 self.taken_for_dead(net, "they had lost the connection to it");
@@ -195,7 +215,7 @@ impl Node {
             (Some(Verdict::Ended), None) if !self.may_be_stale() => {
                 let why = "come to a meeting that has been held: an id serves one communicator"
                     .to_owned();
-                self.fail(net, vec![self.rank], why, None);
+                self.fail(net, vec![self.rank], why);
             }
             (Some(Verdict::Unknown), _) => {
                 self.dial_failed(net, "what listens there says that nobody meets there", false);
@@ -212,6 +232,15 @@ impl Node {
             }
         }
         None
+    }
+
+    /// The ranks of its job meet there, and have another secret.
+    pub(crate) fn has_other_secret(&mut self, net: &mut Net) {
+        self.dial = None;
+        if let Some(job) = self.meet.as_ref().and_then(|meet| meet.job.clone()) {
+            let (ranks, why) = job.other_secret(self.rank);
+            self.fail(net, ranks, why);
+        }
     }
 
     /// Whether the ranks meet at the process that said where they do, which listened then.

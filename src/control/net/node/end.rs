@@ -48,7 +48,7 @@ impl Node {
         for link in &mut self.links {
             link.flush(net);
             net.conns.send(link.key, &Message::Bye);
-            net.conns.end(link.key);
+            net.conns.end_well(link.key);
         }
         if let Some(visit) = self.visit.take() {
             net.conns.send(visit, &Message::Bye);

@@ -25,8 +25,9 @@ use super::conns::Key;
 use super::hub::NodeKey;
 use super::ident::CommId;
 use super::io::{After, Net};
+use super::job::Job;
 use super::ledger::{Ledger, parent};
-use super::message::{Left, Member, Table};
+use super::message::{Left, Member, Message, Table};
 use super::proof::Secret;
 use crate::control::{Meeting, SURVIVORS};
 
@@ -58,6 +59,25 @@ pub(super) struct Meet {
     pub(super) may_be_stale: bool,
     /// Whose process it is, as far as that is known.
     pub(super) host: Option<u32>,
+    /// Whose name is known.
+    pub(super) job: Option<Job>,
+}
+
+/// Why the ranks cannot be one communicator.
+#[derive(Clone)]
+pub(super) struct Failure {
+    /// How many there were to be, as it is told.
+    pub(super) size: u32,
+    /// Those that the reason names.
+    pub(super) ranks: Vec<u32>,
+    pub(super) why: String,
+}
+
+impl Failure {
+    pub(super) fn message(&self) -> Message<'_> {
+        let Self { size, ranks, why } = self;
+        Message::Fail { size: *size, ranks: ranks.clone(), why: why.into() }
+    }
 }
 
 /// A place where the ranks meet that let go of a rank without a word.
@@ -94,7 +114,7 @@ pub(super) struct Node {
     left: BTreeMap<u32, Left>,
     /// Those that ended regularly, as their neighbours know.
     away: BTreeSet<u32>,
-    failed: Option<(Vec<u32>, String)>,
+    failed: Option<Failure>,
     up: Option<Key>,
     visit: Option<Key>,
     dial: Option<Dial>,
@@ -109,6 +129,11 @@ pub(super) struct Node {
     knocks: BTreeMap<u32, Knock>,
     /// Why, if the others took this rank for dead: what it finds out about them counts no more.
     left_out: Option<String>,
+    /// When this process went on after it had been stopped for so long that the others may have taken it
+    /// for dead.
+    went_on: Option<Instant>,
+    /// Deaths that it was told of since, and does not pass on yet.
+    unbelieved: Vec<Left>,
 }
 
 impl Node {
@@ -141,6 +166,8 @@ impl Node {
             split: 0,
             knocks: BTreeMap::new(),
             left_out: None,
+            went_on: None,
+            unbelieved: Vec::new(),
         }
     }
 
@@ -159,6 +186,7 @@ impl Node {
             name,
             may_be_stale: false,
             host: None,
+            job: None,
         };
         let spec = Spec { key, meeting, rank, size, member: own, secret, meet, seat: 0 };
         let id = self.id?.child(seq, color);

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use super::super::conns::Key;
 use super::super::io::{Net, Timer};
 use super::super::ledger::{FAN_OUT, parent};
-use super::super::message::Message;
+use super::super::message::{Left, Message};
 use super::super::topics;
 use super::knock::RESTS;
-use super::{Link, Node};
+use super::{Failure, Link, Node};
 use crate::control::FINISH;
 
 /// How long a rank that has lost its way to the others has to find a new one, beside the time until it
@@ -57,8 +57,11 @@ impl Node {
         if let Some(table) = self.table.as_ref().filter(|_| lacks_table) {
             net.conns.send(key, &Message::Table(&table.bytes));
         }
-        if let Some((ranks, why)) = &self.failed {
-            net.conns.send(key, &Message::Fail { ranks: ranks.clone(), why: why.into() });
+        if let Some(failure) = &self.failed {
+            net.conns.send(key, &failure.message());
+        }
+        if let Some(why) = &self.left_out {
+            net.conns.send(key, &Message::Left(Left::dead(self.rank, why.clone())));
         }
         let is_up = self.up == Some(key);
         if is_up {
@@ -101,7 +104,10 @@ impl Node {
                 self.pass_on(net, from, to, channel, bytes, Some(key));
             }
             Message::Table(bytes) => return self.has_table(net, bytes, Some(key)),
-            Message::Fail { ranks, why } => self.fail(net, ranks, why.into_owned(), Some(key)),
+            Message::Fail { size, ranks, why } => {
+                let failure = Failure { size, ranks, why: why.into_owned() };
+                self.has_failed(net, failure, Some(key));
+            }
             Message::Missing { count, ranks } => self.missing(net, count, ranks, Some(key)),
             Message::Beat => {}
             Message::Bye => self.bye(net, key, peer),

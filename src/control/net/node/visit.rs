@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use super::super::conns::Key;
 use super::super::ident::{self, CommId};
 use super::super::io::{After, Net, Timer};
-use super::super::message::{Hello, Left, Member, Message, Table};
+use super::super::message::{Hello, Left, MOST_RANKS, Member, Message, Table};
 use super::super::proof::Secret;
-use super::{Dial, Node};
+use super::{Dial, Failure, Node};
 use crate::Rank;
 use crate::error::{Error, InitFailed};
 
@@ -63,7 +63,7 @@ impl Node {
             }
             None => {
                 let why = format!("the process where the ranks meet, {place}, is gone: {reason}");
-                self.fail(net, Vec::new(), why, None);
+                self.fail(net, Vec::new(), why);
             }
         }
         true
@@ -92,7 +92,9 @@ impl Node {
                 self.has_place(net);
                 return is_table;
             }
-            Message::Fail { ranks, why } => self.fail(net, ranks, why.into_owned(), None),
+            Message::Fail { size, ranks, why } => {
+                self.has_failed(net, Failure { size, ranks, why: why.into_owned() }, None);
+            }
             Message::Missing { count, ranks } => self.missing(net, count, ranks, None),
             Message::Left(left) => return self.left(net, left, None),
             Message::Beat => {}
@@ -101,7 +103,7 @@ impl Node {
                 net.conns.end(key);
                 if self.id.is_none() {
                     let why = "came to a meeting that is over: who asked it to come has gone on without it, or has ended";
-                    self.fail(net, vec![self.rank], why.to_owned(), None);
+                    self.fail(net, vec![self.rank], why.to_owned());
                 }
             }
             _ => return false,
@@ -140,22 +142,35 @@ impl Node {
         true
     }
 
+    /// The ranks cannot be one communicator, as this one found out.
+    pub(super) fn fail(&mut self, net: &mut Net, ranks: Vec<u32>, why: String) {
+        self.has_failed(net, Failure { size: self.size, ranks, why }, None);
+    }
+
+    /// The ranks have met, and another one comes in the place of one of them. It may follow one that died.
+    pub(crate) fn is_mixed(&mut self, net: &mut Net, failure: Failure) {
+        if !failure.ranks.iter().any(|rank| self.has_lost(*rank)) {
+            self.has_failed(net, failure, None);
+        }
+    }
+
     /// The ranks cannot be one communicator.
-    pub(super) fn fail(&mut self, net: &mut Net, ranks: Vec<u32>, why: String, from: Option<Key>) {
-        if self.failed.is_some()
-            || ranks.iter().any(|rank| *rank >= self.size.max(1)) && self.id.is_some()
-        {
+    pub(crate) fn has_failed(&mut self, net: &mut Net, failure: Failure, from: Option<Key>) {
+        let is_rank = |rank: &u32| (*rank as usize) < MOST_RANKS;
+        if self.failed.is_some() || !failure.ranks.iter().all(is_rank) {
             return;
         }
         for link in self.links.iter().filter(|link| Some(link.key) != from) {
-            net.conns.send(link.key, &Message::Fail { ranks: ranks.clone(), why: (&why).into() });
+            net.conns.send(link.key, &failure.message());
         }
-        let named = ranks.iter().copied().map(Rank).collect();
-        let error = InitFailed { size: self.size as usize, ranks: named, why: why.clone() };
+        let Failure { size, ranks, why } = failure.clone();
+        let ranks = ranks.into_iter().map(Rank).collect();
+        let error = Error::InitFailed(Box::new(InitFailed { size: size as usize, ranks, why }));
+        net.after.extend(self.channels.failed(&error).map(After::Call));
         if let Some(meeting) = self.meeting() {
-            meeting.break_with(Error::InitFailed(Box::new(error)));
+            meeting.break_with(error);
         }
-        self.failed = Some((ranks, why));
+        self.failed = Some(failure);
     }
 
     pub(super) fn missing(

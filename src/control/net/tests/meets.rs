@@ -48,7 +48,7 @@ fn another_version_is_one_error_on_all() {
     peer.read_exact(&mut challenge).expect("a challenge");
     let version = Version::named("99.0.0");
     let claim = Claim { version, id: place.id, purpose: Purpose::Meet, from: 1, to: 0 };
-    let claim = claim.prove(&place.secret, &challenge, [1; 32]);
+    let claim = claim.prove((&place.secret, None), &challenge, [1; 32]);
     peer.write_all(&claim).expect("it is read");
     let mut verdict = [0; VERDICT];
     peer.read_exact(&mut verdict).expect("a verdict");
@@ -81,7 +81,7 @@ fn a_place_whose_process_dies_is_named() {
         let (there, hub) = (process(), Hub::start(Duration::from_millis(100)).expect("a hub"));
         let place = place(&there);
         let (id, addresses, name) = (place.id, place.addresses.clone(), "here".to_owned());
-        let meet = Meet { id, addresses, name, may_be_stale, host };
+        let meet = Meet { id, addresses, name, may_be_stale, host, job: None };
         let comer = |comer: &Comer| comer.come(next_node(), meet, place.secret.clone());
         let node = Node::by(&hub, 1, 3, comer);
         let told = |limit| {
@@ -95,7 +95,7 @@ fn a_place_whose_process_dies_is_named() {
     }
 }
 
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     listener.local_addr().expect("its address").port()
 }
@@ -107,7 +107,7 @@ fn ranks_meet_at_an_address_and_do_so_again() {
         let secret = Secret::of_text("test");
         let come = |rank| {
             Node::by(&hub, rank, 4, |comer| {
-                comer.tcp(std::slice::from_ref(&address), secret.clone(), false)
+                comer.tcp(std::slice::from_ref(&address), secret.clone(), None)
             })
         };
         // Rank 0 comes last.
@@ -123,7 +123,7 @@ fn a_port_that_is_taken_is_named() {
     let address = format!("{}", other.local_addr().expect("its address"));
     let comer = Comer::of(process(), 0, 2, 1).expect("a rank");
     let error = comer
-        .tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+        .tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
         .map(drop)
         .expect_err("it is taken");
     assert!(error.to_string().contains(&format!("rank 0 cannot listen at {address}")), "{error}");
@@ -135,7 +135,7 @@ fn what_is_not_ours_at_an_address_is_named() {
     let address = format!("{}", other.local_addr().expect("its address"));
     let hub = process();
     let node = Node::by(&hub, 1, 2, |comer| {
-        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
     });
     let (mut peer, _) = other.accept().expect("it comes");
     peer.write_all(&[b'x'; 200]).expect("it reads");

@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 use super::fuzz::Dice;
 use super::hub::{Command, Hub, NodeKey};
 use super::ident::{self, CommId};
+use super::job::Job;
 use super::node::Meet;
-use super::proof::{self, CLAIM, Claim, Purpose, Secret, VERDICT, Version};
+use super::proof::{self, CLAIM, Claim, JobName, Purpose, Secret, VERDICT, Version};
 use super::unique::Place;
 use super::{Comer, next_node};
 use crate::backend::Listener;
@@ -45,7 +46,7 @@ fn random() -> u64 {
 fn place(hub: &Arc<Hub>) -> Place {
     let (id, secret) = (CommId(ident::random().expect("random bytes")), Secret::of_text("test"));
     let door = None;
-    hub.send(Command::Meet { id, secret: secret.clone(), door, owner: None });
+    hub.send(Command::Meet { id, secret: secret.clone(), door, owner: None, job: None });
     Place { id, secret, addresses: hub.addresses.clone() }
 }
 
@@ -72,7 +73,7 @@ impl Node {
     ) -> Result<Self> {
         let (id, addresses) = (place.id, place.addresses.clone());
         let name = "here".to_owned();
-        let meet = Meet { id, addresses, name, may_be_stale: false, host: None };
+        let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
         let (hub, key) = (hub.clone(), next_node());
         let comer = Comer::of(hub.clone(), rank, size, process)?;
         let meeting = comer.come(key, meet, place.secret.clone())?;

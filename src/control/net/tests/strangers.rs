@@ -54,7 +54,7 @@ fn a_stranger_learns_nothing() {
     stranger.read_exact(&mut challenge).expect("a challenge");
     let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
     let claim = Claim { version, id, purpose, from: 0, to: 0 };
-    let claim: [u8; CLAIM] = claim.prove(&Secret::of_text("guessed"), &challenge, [1; 32]);
+    let claim: [u8; CLAIM] = claim.prove((&Secret::of_text("guessed"), None), &challenge, [1; 32]);
     stranger.write_all(&claim).expect("it is read");
     let mut answer = Vec::new();
     stranger.read_to_end(&mut answer).expect("an answer, and the end");
@@ -73,7 +73,7 @@ fn a_frame_of_4_gib_ends_its_connection_and_takes_no_memory() {
     peer.read_exact(&mut challenge).expect("a challenge");
     let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
     let claim = Claim { version, id, purpose, from: 0, to: 0 };
-    peer.write_all(&claim.prove(&place.secret, &challenge, [1; 32])).expect("it is read");
+    peer.write_all(&claim.prove((&place.secret, None), &challenge, [1; 32])).expect("it is read");
     let mut verdict = [0; VERDICT];
     peer.read_exact(&mut verdict).expect("a verdict");
     peer.write_all(&u32::MAX.to_le_bytes()).expect("it is read");
@@ -88,7 +88,7 @@ fn pose() -> (std::net::TcpListener, Node) {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("its address").to_string();
     let node = Node::by(&process(), 1, 2, |comer| {
-        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
     });
     (listener, node)
 }
@@ -99,7 +99,7 @@ fn who_poses_as_rank_0_learns_nothing() {
     let (listener, node) = pose();
     let (mut peer, _) = listener.accept().expect("it comes");
     peer.set_read_timeout(Some(LIMIT)).expect("a limit");
-    let challenge = proof::challenge([7; 32]);
+    let challenge = proof::challenge([7; 32], None);
     peer.write_all(&challenge).expect("it is read");
     let mut claim = [0; CLAIM];
     peer.read_exact(&mut claim).expect("a claim");
@@ -121,7 +121,7 @@ fn no_verdict_counts_without_a_proof() {
         let address = listener.local_addr().expect("its address").to_string();
         let (mut peer, _) = listener.accept().expect("it comes");
         peer.set_read_timeout(Some(LIMIT)).expect("a limit");
-        peer.write_all(&proof::challenge([7; 32])).expect("it is read");
+        peer.write_all(&proof::challenge([7; 32], None)).expect("it is read");
         peer.read_exact(&mut [0; CLAIM]).expect("a claim");
         let mut verdict = [9; VERDICT];
         verdict[0] = code;
@@ -130,7 +130,7 @@ fn no_verdict_counts_without_a_proof() {
         assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "{rest:?}");
         drop((peer, listener));
         let first = Node::by(&process(), 0, 2, |comer| {
-            comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), false)
+            comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
         });
         let both = [first, node];
         for outcome in each(&both, |_, node| node.exchange("init", b"", LIMIT)) {
@@ -156,7 +156,7 @@ fn that_a_meeting_is_over_is_proven() {
             peer.set_read_timeout(Some(LIMIT)).expect("a limit");
             let mut challenge = [0; proof::CHALLENGE];
             peer.read_exact(&mut challenge).expect("a challenge");
-            let claim: [u8; CLAIM] = claim.prove(secret, &challenge, [1; 32]);
+            let claim: [u8; CLAIM] = claim.prove((secret, None), &challenge, [1; 32]);
             peer.write_all(&claim).expect("it is read");
             let mut verdict = [0; VERDICT];
             peer.read_exact(&mut verdict).expect("a verdict");
@@ -184,4 +184,65 @@ fn what_listens_and_says_nothing_is_named() {
     let address = listener.local_addr().expect("its address").to_string();
     let error = error.to_string();
     assert!(error.contains(&address) && error.contains("it does not answer"), "{error}");
+}
+
+#[test]
+fn the_name_of_a_job_is_known_to_those_alone_who_have_it() {
+    let (job, other) = (JobName::new("srun 7.0"), JobName::new("srun 8.0"));
+    let challenge = proof::challenge([7; 32], Some((&job, 80)));
+    assert!(job.is_in_challenge(&challenge, 80));
+    // Not where somebody else passes it on.
+    assert!(!job.is_in_challenge(&challenge, 81) && !other.is_in_challenge(&challenge, 80));
+    assert!(!job.is_in_challenge(&proof::challenge([7; 32], None), 80));
+    let (version, id, purpose) = (Version::own(), CommId::THERE, Purpose::Meet);
+    let claim = Claim { version, id, purpose, from: 1, to: 0 };
+    let secret = Secret::of_text("test");
+    let said = claim.prove((&secret, Some(&job)), &challenge, [1; 32]);
+    assert!(proof::is_proven(&secret, &challenge, &said));
+    assert!(job.is_in_claim(&challenge, &said) && !other.is_in_claim(&challenge, &said));
+    assert!(!job.is_in_claim(&proof::challenge([8; 32], Some((&job, 80))), &said));
+    assert!(!job.is_in_claim(&challenge, &claim.prove((&secret, None), &challenge, [1; 32])));
+}
+
+/// Somebody who does not know the job's name has its first port, and refuses its ranks.
+#[test]
+fn a_no_at_the_first_port_keeps_no_job_from_meeting() {
+    let posing = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let first = posing.local_addr().expect("its address").to_string();
+    let second = meets::free_port();
+    thread::spawn(move || {
+        for peer in posing.incoming() {
+            let Ok(mut peer) = peer else { return };
+            let _ = peer.write_all(&proof::challenge([7; 32], None));
+            let _ = peer.read_exact(&mut [0; CLAIM]);
+            let mut verdict = [0; VERDICT];
+            verdict[0] = proof::Verdict::Unproven as u8;
+            let _ = peer.write_all(&verdict);
+        }
+    });
+    let addresses = [first, format!("127.0.0.1:{second}")];
+    let come = |rank| {
+        let job = Some(Job::new("srun 7.0", true));
+        Node::by(&process(), rank, 2, |comer| comer.tcp(&addresses, Secret::of_text("test"), job))
+    };
+    let one = come(1);
+    thread::sleep(Duration::from_millis(200));
+    let both = [come(0), one];
+    all_well(each(&both, |_, node| node.exchange("init", b"", LIMIT)));
+}
+
+/// Whose secret differs, and how they are told, on both sides.
+#[test]
+fn ranks_of_one_job_with_two_secrets_are_told_at_once() {
+    let address = [format!("127.0.0.1:{}", meets::free_port())];
+    let come = |rank, secret| {
+        let job = Some(Job::new("srun 7.0", true));
+        Node::by(&process(), rank, 3, |comer| comer.tcp(&address, Secret::of_text(secret), job))
+    };
+    let nodes = [come(0, "test"), come(1, "test"), come(2, "another")];
+    for outcome in each(&nodes, |_, node| node.exchange("init", b"", LIMIT)) {
+        let error = outcome.expect_err("they differ").to_string();
+        let words = "ranks 0 and 2 have different secrets: TYPED_NCCL_SECRET must be the same";
+        assert!(error.contains(words), "{error}");
+    }
 }
