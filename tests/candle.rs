@@ -391,6 +391,84 @@ fn a_loan_ends_with_an_error_and_with_a_panic() {
     });
 }
 
+/// What is made of a lent tensor in the closure is the tensor again afterwards, or stays an error.
+#[test]
+fn what_is_made_of_a_tensor_while_it_is_lent() {
+    watched(|| {
+        let comm = alone()?;
+        let x = Tensor::arange(0.0_f32, 4.0, &CPU)?.reshape((2, 2))?;
+        let at = address(&x);
+        let made = in_place(comm.device(), &x, |y| {
+            let printed = panic::catch_unwind(panic::AssertUnwindSafe(|| format!("{x}")));
+            assert!(printed.is_err() || !printed.is_ok_and(|text| text.contains('3')));
+            comm.stream().launch(&mut y.typed::<f32>()?, |y, ()| y.fill(5.0))?;
+            Ok([Ok(x.clone()), x.t(), x.narrow(0, 1, 1), x.reshape(4), Ok(x.detach()), x.copy()])
+        })?;
+        let [clone, turned, row, flat, detached, copy] = made;
+        for same in [clone?, turned?, detached?] {
+            assert_eq!((address(&same), same.to_vec2::<f32>()?), (at, vec![vec![5.0; 2]; 2]));
+        }
+        assert_eq!(
+            (row?.to_vec2::<f32>()?, flat?.to_vec1::<f32>()?),
+            (vec![vec![5.0; 2]], vec![5.0; 4])
+        );
+        assert!(copy.and_then(|copy| copy.to_vec2::<f32>()).is_err());
+        comm.finish()
+    });
+}
+
+/// Of two views of one storage on two threads one is lent; both are whole after panics and errors.
+#[test]
+fn views_on_two_threads_are_whole_after_panics() {
+    const LOANS: usize = 200;
+    watched(|| {
+        let x = Tensor::zeros((2, 100), Theirs::F32, &CPU)?;
+        let (at, views) = (address(&x), [x.narrow(0, 0, 1)?, x.narrow(0, 1, 1)?]);
+        let other = Tensor::ones((1, 100), Theirs::F32, &CPU)?;
+        let write = &|view: &Tensor| {
+            let comm = alone()?;
+            let mut added = 0;
+            while added < LOANS {
+                let outcome = panic::catch_unwind(panic::AssertUnwindSafe(|| {
+                    in_place(comm.device(), view, |view| {
+                        let mut view = view.typed::<f32>()?;
+                        comm.stream().launch(&mut view, |view, ()| {
+                            view.iter_mut().for_each(|x| *x += 1.0)
+                        })?;
+                        match added % 3 {
+                            0 => Ok(()),
+                            1 => Err(Error::other("enough")),
+                            _ => panic::resume_unwind(Box::new("enough")),
+                        }
+                    })
+                }));
+                match outcome {
+                    Ok(Err(error @ Error::NotAdoptable(_))) => drop(refused(error, &["in use"])),
+                    _ => added += 1,
+                }
+            }
+            comm.finish()
+        };
+        thread::scope(|scope| {
+            let writers = views.each_ref().map(|view| scope.spawn(move || write(view)));
+            writers.into_iter().try_for_each(|it| it.join().expect("no panic"))
+        })?;
+        assert_eq!((address(&x), x.to_vec2::<f32>()?), (at, vec![vec![LOANS as f32; 100]; 2]));
+        let comm = alone()?;
+        let panicked = panic::catch_unwind(panic::AssertUnwindSafe(|| {
+            between(comm.device(), &other, &views[0], |from, to| {
+                comm.all_reduce(from, to, Sum)?;
+                panic::resume_unwind(Box::new("enough"));
+                #[expect(unreachable_code)]
+                Ok(())
+            })
+        }));
+        panicked.expect_err("it panicked");
+        assert_eq!(views[0].to_vec2::<f32>()?, other.to_vec2::<f32>()?);
+        comm.finish()
+    });
+}
+
 #[test]
 fn what_cannot_be_lent_is_a_named_error() {
     watched(|| {

@@ -16,9 +16,11 @@
 //! same memory. A tensor that is lent for writing loses its elements until the call returns, and
 //! such a method returns an error of candle's, on other threads too ([`in_place`]). A tensor that
 //! is lent for reading stays readable, under candle's lock; a method that writes it (`var.set(..)`,
-//! an operation in place) waits for the end of the loan, and **in the closure itself, for ever**. A
-//! loan that would write what another loan uses, or read what another writes, is
-//! [`Error::NotAdoptable`]; so ranks that are threads each need a tensor of their own to write.
+//! an operation in place) waits for the end of the loan, and **in the closure itself, for ever**.
+//! While such a write waits on another thread, candle lets nobody read either, so a read in the
+//! closure would wait for ever too: use the view. A loan that would write what another loan uses, or
+//! read what another writes, is [`Error::NotAdoptable`]; so ranks that are threads each need a tensor
+//! of their own to write.
 //!
 //! The elements have to be one contiguous block in C order: a tensor, or a range of one (`narrow`
 //! along the first dimension). Other orders are refused, since ranks do not know each other's. For
