@@ -175,7 +175,10 @@ impl Rendezvous {
             }
             Some(comer) => {
                 let why = format!("was taken twice: by {} and by {member}", comer.member);
-                let why = self.launched.as_ref().map_or(why.clone(), |job| job.mixed(&why));
+                let why = match &self.launched {
+                    Some(job) => job.mixed(&why),
+                    None => why,
+                };
                 self.fail(conns, vec![rank], why);
             }
             None => {

@@ -146,7 +146,7 @@ impl Remote {
 
     /// Whether all ranks that are there have told what they called since then.
     fn is_answered(&self, family: &Family, since: Instant) -> bool {
-        let state = family.state();
+        let state = family.state.lock();
         let has_left = |rank: usize| state.left.iter().any(|left| left.rank == rank);
         let heard = self.heard.lock();
         let mut silent = heard.iter().enumerate().filter(|(_, at)| at.is_none_or(|at| at < since));
