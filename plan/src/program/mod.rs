@@ -118,8 +118,8 @@ pub(crate) enum OpKind {
 /// A collective without its root.
 pub(crate) type Kind = CollectiveKind<()>;
 
-/// Whether what a collective sends and receives lie as NCCL takes them in place, on the communicator's rank
-/// of that number.
+/// Whether what a collective sends and receives lie as NCCL takes them in place, on the
+/// communicator's rank `index`.
 pub(crate) fn in_its_place(kind: Kind, send: Span, recv: Span, index: u64) -> bool {
     match kind.spec().wholes() {
         (false, false) => send == recv,
