@@ -11,10 +11,7 @@ use typed_nccl::{
     Sum,
 };
 
-#[path = "adopt/watched.rs"]
-mod watched;
-
-use watched::watched;
+use crate::watched::watched;
 
 type Dev = Host<AnyDevice>;
 

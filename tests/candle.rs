@@ -15,10 +15,7 @@ use typed_nccl::{
     SliceMut, Sum, bf16, f16,
 };
 
-#[path = "adopt/watched.rs"]
-mod watched;
-
-use watched::watched;
+use crate::watched::watched;
 
 const CPU: OnCandle = OnCandle::Cpu;
 type Dev = Host<AnyDevice>;

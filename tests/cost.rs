@@ -3,8 +3,6 @@
 #[path = "../benches/null/mod.rs"]
 mod null;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::hint::black_box;
 
 use null::Null;
@@ -12,60 +10,18 @@ use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Call, Values};
 use typed_nccl::{Communicator, Device, Result, Seat, Sum, kernel};
 
+use crate::counting::by_this_thread;
+
 const CALLS: u64 = 1000;
-
-thread_local! {
-    /// This thread's allocations: the harness and other tests have threads of their own.
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The system's allocator, counting.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-impl Counting {
-    fn count() {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-    }
-}
-
-// SAFETY: the system's allocator does the work; counting neither allocates nor panics: the counter
-// is a constant-initialised thread-local without a destructor.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        Self::count();
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        Self::count();
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        Self::count();
-        // SAFETY: the caller's promise is the same; `start` came from `System`.
-        unsafe { System.realloc(start, layout, bytes) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is the same; `start` came from `System`.
-        unsafe { System.dealloc(start, layout) }
-    }
-}
 
 /// How often this thread allocates in `CALLS` calls, after one to warm up.
 fn allocations(mut call: impl FnMut() -> Result<()>) -> Result<u64> {
     call()?;
-    let before = ALLOCATIONS.get();
+    let before = by_this_thread();
     for _ in 0..CALLS {
         call()?;
     }
-    Ok(ALLOCATIONS.get() - before)
+    Ok(by_this_thread() - before)
 }
 
 fn alone() -> Result<Communicator<Null>> {

@@ -2,64 +2,17 @@
 //! whatever thread: one-sided operations and groups of transfers that find their ranks ready. And
 //! what is over leaves nothing behind.
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use typed_nccl::{Buffer, Communicator, Device, Host, Result, Sum, spmd};
 
+use crate::counting::{by_all_threads, live};
+use crate::own_process::inside;
+
 const WARM_UP: usize = 2000;
 const ROUNDS: usize = 200;
-
-/// Set while every thread's allocations count.
-static COUNTING: AtomicBool = AtomicBool::new(false);
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
-/// What was allocated and not freed.
-static BYTES: AtomicI64 = AtomicI64::new(0);
-
-/// The system's allocator, counting.
-struct Counting;
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
-
-impl Counting {
-    fn count(more: usize, less: usize) {
-        if COUNTING.load(SeqCst) {
-            ALLOCATIONS.fetch_add(u64::from(more > 0), SeqCst);
-            BYTES.fetch_add(more as i64 - less as i64, SeqCst);
-        }
-    }
-}
-
-// SAFETY: the system's allocator does the work; counting neither allocates nor panics.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        Self::count(layout.size(), 0);
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        Self::count(layout.size(), 0);
-        // SAFETY: the caller's promise is the same.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        Self::count(bytes, layout.size());
-        // SAFETY: the caller's promise is the same; `start` came from `System`.
-        unsafe { System.realloc(start, layout, bytes) }
-    }
-
-    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        Self::count(0, layout.size());
-        // SAFETY: the caller's promise is the same; `start` came from `System`.
-        unsafe { System.dealloc(start, layout) }
-    }
-}
 
 /// How often all threads allocate, and how much they keep, while two ranks play `ROUNDS` rounds together, after `WARM_UP` of them.
 /// A round begins when the other rank's streams are empty, and no wait of the library's is in it.
@@ -67,7 +20,7 @@ fn allocations<D: Device>(
     comm: &mut Communicator<D>,
     both: &Barrier,
     mut round: impl FnMut(&mut Communicator<D>) -> Result<()>,
-) -> Result<(u64, i64)> {
+) -> Result<(u64, isize)> {
     let mut rounds = |count| -> Result<()> {
         for _ in 0..count {
             round(comm)?;
@@ -80,27 +33,22 @@ fn allocations<D: Device>(
         Ok(())
     };
     rounds(WARM_UP)?;
-    ALLOCATIONS.store(0, SeqCst);
-    BYTES.store(0, SeqCst);
-    COUNTING.store(true, SeqCst);
+    let before = (by_all_threads(), live());
     both.wait();
     rounds(ROUNDS)?;
-    // Both ranks have ended their last round: nothing is counted that follows it.
-    COUNTING.store(false, SeqCst);
-    let found = (ALLOCATIONS.load(SeqCst), BYTES.load(SeqCst));
+    // Both ranks have ended their last round, and neither goes on until both have looked.
+    let found = (by_all_threads() - before.0, live() - before.1);
     both.wait();
     comm.sync(comm.stream())?;
     Ok(found)
 }
 
 /// What `body` leaves allocated, the second time.
-fn left_behind(body: impl Fn() -> Result<()>) -> Result<i64> {
+fn left_behind(body: impl Fn() -> Result<()>) -> Result<isize> {
     body()?;
-    BYTES.store(0, SeqCst);
-    COUNTING.store(true, SeqCst);
-    let outcome = body();
-    COUNTING.store(false, SeqCst);
-    outcome.map(|()| BYTES.load(SeqCst))
+    let before = live();
+    body()?;
+    Ok(live() - before)
 }
 
 /// Two calls that both ranks refuse while the call before them waits in a queue.
@@ -135,6 +83,9 @@ fn refuse_ahead<D: Device>(comm: &Communicator<D>, both: &Barrier) -> Result<()>
 /// One test, because it counts all threads.
 #[test]
 fn operations_allocate_nothing_and_leave_nothing_behind() -> Result<()> {
+    if !inside("operations_allocate_nothing_and_leave_nothing_behind") {
+        return Ok(());
+    }
     // The check of order keeps clocks, and is for finding mistakes.
     // SAFETY: the only test, and the library has no thread yet that could ask.
     unsafe { std::env::set_var("TYPED_NCCL_CHECK", "off") };

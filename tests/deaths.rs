@@ -20,8 +20,8 @@ macro_rules! println {
 #[allow(dead_code, reason = "it is a program of its own")]
 mod survivor;
 
-mod counting;
-
+use crate::counting;
+use crate::own_process::inside_for;
 use survivor::Trainer;
 
 /// How many ranks there are, and who dies when: after so many microseconds, or by a panic at a step.
@@ -137,9 +137,13 @@ fn happen(deaths: &Deaths) {
 #[test]
 fn threads_that_die_at_random_moments() {
     let number = |name| env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    let deaths = number("DEATHS").unwrap_or(100);
+    if !inside_for(LIMIT + PATIENCE * deaths as u32, "threads_that_die_at_random_moments") {
+        return;
+    }
     let mut random = number("DEATHS_SEED").unwrap_or(1);
     let mut before = None;
-    for death in 0..number("DEATHS").unwrap_or(100) {
+    for death in 0..deaths {
         happen(&Deaths::draw(&mut random));
         if death == 10 {
             before = Some(Held::now());

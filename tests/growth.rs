@@ -202,7 +202,7 @@ fn all_of_it_without_the_check_of_order() {
     }
     let _one = ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut again = Command::new(env::current_exe().expect("it has a path"));
-    let again = again.env(CHECK, "off").args(["--test-threads", "1"]);
+    let again = again.env(CHECK, "off").args(["growth::", "--test-threads", "1"]);
     let again = again.output().expect("it runs");
     let said = String::from_utf8_lossy(&again.stdout);
     assert!(again.status.success(), "{said}{}", String::from_utf8_lossy(&again.stderr));

@@ -9,10 +9,7 @@ use typed_nccl::{
     Seat, Sum, spmd, tag,
 };
 
-use busy::busy;
-
-#[path = "collectives/busy.rs"]
-mod busy;
+use crate::busy::busy;
 
 tag!(Halo, Gradients);
 

@@ -9,10 +9,7 @@ use std::time::Duration;
 use typed_nccl::error::SubmissionFault;
 use typed_nccl::{CommConfig, Error, Host, Ordered, Result, Sum, spmd};
 
-use busy::busy;
-
-#[path = "collectives/busy.rs"]
-mod busy;
+use crate::busy::busy;
 
 const RANKS: usize = 4;
 const THREADS: usize = 8;

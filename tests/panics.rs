@@ -14,10 +14,7 @@ use typed_nccl::{
     CommConfig, Communicator, Error, Host, Place, Result, Scoped, Seat, Sum, World, spmd, tag,
 };
 
-#[path = "collectives/own_process.rs"]
-mod own_process;
-
-use own_process::inside;
+use crate::own_process::inside;
 
 type Rank<'id> = Communicator<Host<Scoped<'id>>>;
 

@@ -1,12 +1,8 @@
 //! Windows: registration, puts, closing; what is refused, and how it reads.
 
-#[path = "windows/addresses.rs"]
 mod addresses;
-#[path = "windows/device.rs"]
 mod device;
-#[path = "windows/mirror.rs"]
 mod mirror;
-#[path = "windows/signals.rs"]
 mod signals;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -11,7 +11,7 @@ use typed_nccl::{
     launch, spmd, tag,
 };
 
-#[path = "../collectives/again.rs"]
+#[path = "../again.rs"]
 mod again;
 mod awake;
 
@@ -53,7 +53,7 @@ fn main() {
             }
             Some(wanted) if !wanted.starts_with('-') && !name.contains(wanted.as_str()) => {}
             _ => {
-                again::run(name, |this| this.arg(name).env("TYPED_NCCL", "host:2"));
+                again::run(name, again::LIMIT, |this| this.arg(name).env("TYPED_NCCL", "host:2"));
                 println!("test {name} ... ok");
             }
         }

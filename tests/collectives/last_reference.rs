@@ -8,13 +8,13 @@ use std::thread;
 
 use typed_nccl::{Host, Result, Sum};
 
-use super::own_process::inside;
+use crate::own_process::inside;
 
 /// While workers are busy the rank itself moves the data, and the job may stay in the engine's list
 /// when everybody else has let go of its buffer, until a worker looks.
 #[test]
 fn a_worker_meets_a_job_that_holds_the_last_buffer() -> Result<()> {
-    if !inside("last_reference::a_worker_meets_a_job_that_holds_the_last_buffer") {
+    if !inside("a_worker_meets_a_job_that_holds_the_last_buffer") {
         return Ok(());
     }
     let host = Host::local()?;

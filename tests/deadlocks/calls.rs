@@ -2,7 +2,7 @@
 
 use typed_nccl::Sum;
 
-use crate::common::{ranks, tell};
+use super::common::{ranks, tell};
 
 #[test]
 fn a_collective_on_one_rank_and_a_barrier_on_the_other() {

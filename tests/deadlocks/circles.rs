@@ -2,7 +2,7 @@
 
 use typed_nccl::{Error, Sum, tag};
 
-use crate::common::{ranks, tell};
+use super::common::{ranks, tell};
 
 tag!(All);
 

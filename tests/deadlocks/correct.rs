@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use typed_nccl::{Result, Signals, Stream, Sum, Window, tag};
 
-use crate::common::{Comm, Dev, ranks};
+use super::common::{Comm, Dev, ranks};
 
 tag!(Half);
 

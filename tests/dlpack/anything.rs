@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use proptest::prelude::*;
 use typed_nccl::interop::dlpack::{DLDevice, DLManagedTensor, DLManagedTensorVersioned};
 
-use crate::foreign::{Foreign, Form, import, named};
+use super::foreign::{Foreign, Form, import, named};
 
 prop_compose! {
     fn number()(number in prop_oneof![

@@ -11,8 +11,8 @@ use typed_nccl::interop::dlpack::{
 };
 use typed_nccl::{Error, Host, Seat, Sum};
 
-use crate::foreign::{Foreign, import, refused, versioned};
-use crate::{Dev, READ_ONLY};
+use super::foreign::{Foreign, import, refused, versioned};
+use super::{Dev, READ_ONLY};
 
 #[test]
 fn every_dense_order_is_taken_and_c_order_is_lent() {

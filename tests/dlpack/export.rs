@@ -10,8 +10,8 @@ use typed_nccl::interop::dlpack::{
 };
 use typed_nccl::{DType, DynBuffer, Error, Failed, Host, Seat};
 
-use crate::Dev;
-use crate::foreign::{Consumer, Foreign, versioned};
+use super::Dev;
+use super::foreign::{Consumer, Foreign, versioned};
 
 #[test]
 fn what_an_exported_tensor_says() {

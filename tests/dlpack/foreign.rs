@@ -13,7 +13,7 @@ use typed_nccl::interop::dlpack::{
 };
 use typed_nccl::{Error, Result};
 
-use crate::CPU;
+use super::CPU;
 
 pub(crate) fn named(code: u8, bits: u8, lanes: u16) -> DLDataType {
     DLDataType { code, bits, lanes }

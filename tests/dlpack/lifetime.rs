@@ -11,8 +11,8 @@ use typed_nccl::interop::dlpack::{
 };
 use typed_nccl::{Error, ForeignMemory, Host, Sum};
 
-use crate::foreign::{Consumer, Foreign, Form, import, versioned};
-use crate::{Dev, PATIENCE};
+use super::foreign::{Consumer, Foreign, Form, import, versioned};
+use super::{Dev, PATIENCE};
 
 #[test]
 fn the_deleter_is_called_once_wherever_it_ends() {

@@ -9,8 +9,8 @@ use typed_nccl::interop::dlpack::{
 };
 use typed_nccl::{DType, DynBuffer, Element, F8E4M3, F8E5M2, bf16, f16};
 
-use crate::Dev;
-use crate::foreign::{Consumer, Foreign, Form, import, named, refused};
+use super::Dev;
+use super::foreign::{Consumer, Foreign, Form, import, named, refused};
 
 /// dlpack.h's name of each data type that NCCL has.
 const TYPES: [(DType, (u8, u8)); 12] = [

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use typed_nccl::{Communicator, Device, Error, Host, Result, Sum};
 
-use crate::common::watched;
-use crate::mine::Mine;
+use super::common::watched;
+use super::mine::Mine;
 
 /// Longer than the others take to end.
 const LATER: Duration = Duration::from_millis(100);

@@ -6,7 +6,7 @@ use std::thread;
 
 use typed_nccl::{Error, Sum};
 
-use crate::common::{Busy, SOON, alone, connect, device, impatient, pair, panics, seats, watched};
+use super::common::{Busy, SOON, alone, connect, device, impatient, pair, panics, seats, watched};
 
 struct PanicsWhenDropped;
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use typed_nccl::{Mark, Sum};
 
-use crate::common::{Comm, Dev, SOON, connect, device, pair, seats, watched};
+use super::common::{Comm, Dev, SOON, connect, device, pair, seats, watched};
 
 /// Marks look at no communicator: they are reached when the stream goes on.
 fn goes_on(mark: &Mark<Dev>) -> bool {

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use typed_nccl::{Error, Sum};
 
-use crate::common::{SOON, build, device, seats, watched};
+use super::common::{SOON, build, device, seats, watched};
 
 #[test]
 fn a_peer_that_gave_up_before_we_came_is_lost() {

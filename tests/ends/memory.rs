@@ -3,7 +3,7 @@
 
 use typed_nccl::Sum;
 
-use crate::common::{Busy, alone, watched};
+use super::common::{Busy, alone, watched};
 
 /// Enough to be moved by workers.
 const LARGE: usize = 1 << 19;

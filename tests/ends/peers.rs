@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use typed_nccl::{Error, Rank, Result, Seat, Sum, spmd};
 
-use crate::common::{Comm, Dev, connect, seats, watched};
+use super::common::{Comm, Dev, connect, seats, watched};
 
 fn names(error: &Error, rank: usize) {
     let Error::PeerFailed(lost) = error else { panic!("{error}") };

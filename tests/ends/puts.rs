@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use typed_nccl::{Error, Result, Seat, Window};
 
-use crate::common::{Comm, Dev, build, connect, pair, seats, watched};
+use super::common::{Comm, Dev, build, connect, pair, seats, watched};
 
 /// More than one chunk, so that waiting threads help.
 const LARGE: usize = 1 << 18;

@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use typed_nccl::{Communicator, Device, Error, Host, Result, Scoped, Sum, spmd};
 
-use crate::common::{SOON, seats, watched};
-use crate::mine::{Mine, says};
+use super::common::{SOON, seats, watched};
+use super::mine::{Mine, says};
 
 /// The others' word for it.
 const DISK: &str = "rank 1 left: it returned an error: disk full";

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 
 use typed_nccl::Sum;
 
-use crate::common::{connect, pair, seats};
+use super::common::{connect, pair, seats};
 
 #[test]
 fn an_error_of_a_dead_communicator_is_told_at_most_once_on_a_stream_that_lives_on() {

@@ -6,7 +6,7 @@ use std::thread;
 
 use typed_nccl::{Buffer, Error, Sum};
 
-use crate::common::{Comm, Dev, connect, seats, watched};
+use super::common::{Comm, Dev, connect, seats, watched};
 
 /// What is read of buffers that rank 1 never reduced, each on a thread of its own, when `end` has ended
 /// rank 0's communicator under them, or kept it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use typed_nccl::{Error, Sum};
 
-use crate::common::{SOON, build, connect, impatient, pair, seats};
+use super::common::{SOON, build, connect, impatient, pair, seats};
 
 #[test]
 fn the_deadline_of_a_communicator_behind_another_stream_counts() {

@@ -6,7 +6,7 @@ use typed_nccl::{
     AnyDevice, Communicator, Error, Group, Host, Mesh, Result, Seat, Sum, World, group, spmd, tag,
 };
 
-use crate::says;
+use super::says;
 
 tag!(Rows, Cols);
 

@@ -5,7 +5,7 @@ use std::thread;
 
 use typed_nccl::{Host, Result};
 
-use crate::gate::{A_WHILE, Gate};
+use super::gate::{A_WHILE, Gate};
 
 #[test]
 fn write_here_read_there_write_elsewhere() -> Result<()> {

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 
 use typed_nccl::{Host, Result};
 
-use crate::gate::Gate;
+use super::gate::Gate;
 
 #[test]
 fn a_copy_to_the_host_waits_for_writers_only() -> Result<()> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use typed_nccl::{Host, Result};
 
-use crate::gate::Gate;
+use super::gate::Gate;
 
 /// How many streams read `b`, so that it takes a while to wait for all of them.
 const READERS: usize = 400;

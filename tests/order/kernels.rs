@@ -5,7 +5,7 @@ use typed_nccl::{
     Writable, bf16, f16, kernel, spmd,
 };
 
-use crate::axpy::axpy;
+use super::axpy::axpy;
 
 kernel! {
     /// One kernel for each type.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use typed_nccl::{Host, Result};
 
-use crate::gate::{A_WHILE, Gate, alone, until_reached};
+use super::gate::{A_WHILE, Gate, alone, until_reached};
 
 #[test]
 fn a_mark_right_after_a_use_is_all_that_the_next_stream_waits_for() -> Result<()> {

@@ -5,7 +5,7 @@ use std::panic::resume_unwind;
 use typed_nccl::error::Error;
 use typed_nccl::{Host, Result, Sum, spmd};
 
-use crate::gate::{Gate, panicked, until_reached};
+use super::gate::{Gate, panicked, until_reached};
 
 #[test]
 fn a_panic_surfaces_once_and_the_stream_goes_on() -> Result<()> {

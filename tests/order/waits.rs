@@ -8,7 +8,7 @@ use std::time::Duration;
 use typed_nccl::error::Error;
 use typed_nccl::{CommConfig, Communicator, Host, Result, Seat, tag};
 
-use crate::gate::{A_WHILE, Gate, PATIENCE, alone};
+use super::gate::{A_WHILE, Gate, PATIENCE, alone};
 use crate::own_process::inside;
 
 tag!(Part);
@@ -109,7 +109,7 @@ fn closures_that_are_held_up_hold_up_nobody_else() -> Result<()> {
 /// The same for closures that are all enqueued before the first of them runs.
 #[test]
 fn closures_that_come_at_once_all_run_at_once() -> Result<()> {
-    if !inside("waits::closures_that_come_at_once_all_run_at_once") {
+    if !inside("closures_that_come_at_once_all_run_at_once") {
         return Ok(());
     }
     let host = Host::local()?;
@@ -173,7 +173,7 @@ fn a_refused_barrier_lets_nobody_pass() -> Result<()> {
 /// A host-side call that was refused in a closure has taken its turn: the ranks' next calls meet.
 #[test]
 fn a_refused_host_side_call_has_taken_its_turn() -> Result<()> {
-    if !inside("waits::a_refused_host_side_call_has_taken_its_turn") {
+    if !inside("a_refused_host_side_call_has_taken_its_turn") {
         return Ok(());
     }
     let run = |seat: Seat| -> Result<()> {

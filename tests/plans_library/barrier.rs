@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use typed_nccl::plans::barrier;
 
-use crate::ranks::{RUNS, ranks, timings};
+use super::ranks::{RUNS, ranks, timings};
 
 /// Each rank counts itself in before the barrier; behind it nobody may be missing.
 #[test]

@@ -3,7 +3,7 @@
 use typed_nccl::Element;
 use typed_nccl::plans::tree_broadcast;
 
-use crate::ranks::{RUNS, buffers, ranks, timings};
+use super::ranks::{RUNS, buffers, ranks, timings};
 
 fn spread<T: Element>(n: usize, value: fn(usize) -> T) {
     ranks!(n, |comm| {

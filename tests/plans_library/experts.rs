@@ -3,7 +3,7 @@
 use typed_nccl::plans::expert_exchange;
 use typed_nccl::{Host, Result, Slice, SliceMut, Stream};
 
-use crate::ranks::{RUNS, buffers, ranks, timings};
+use super::ranks::{RUNS, buffers, ranks, timings};
 
 /// Answers a token with itself, its sender, its place and the expert.
 struct Expert {

@@ -4,7 +4,7 @@ use typed_nccl::plan::Slices;
 use typed_nccl::plans::grad_sync;
 use typed_nccl::{Buffer, Host, Result, SliceMut, Stream};
 
-use crate::ranks::{RUNS, buffers, ranks, timings};
+use super::ranks::{RUNS, buffers, ranks, timings};
 
 /// Makes gradients, and adds their averages up.
 struct Model<'a, Tag> {

@@ -4,7 +4,7 @@ use typed_nccl::plan::Swapped;
 use typed_nccl::plans::halo_1d;
 use typed_nccl::{Host, Result, Slice, SliceMut, Stream};
 
-use crate::ranks::{RUNS, ranks, timings};
+use super::ranks::{RUNS, ranks, timings};
 
 /// What an element becomes: not the same from the left and from the right.
 fn smooth(near: [u32; 3]) -> u32 {

@@ -3,7 +3,7 @@
 use typed_nccl::plans::halo_2d;
 use typed_nccl::{Host, Result, Slice, SliceMut, Stream};
 
-use crate::ranks::{RUNS, ranks, timings};
+use super::ranks::{RUNS, ranks, timings};
 
 /// A tile of `H` by `W`, and what each point becomes.
 const H: usize = 3;

@@ -2,7 +2,7 @@
 
 use typed_nccl::plans::hierarchical_all_reduce;
 
-use crate::ranks::{RUNS, buffers, ranks, timings};
+use super::ranks::{RUNS, buffers, ranks, timings};
 
 fn summed<T: typed_nccl::Numeric + PartialEq>(nodes: usize, local: usize, value: fn(usize) -> T) {
     let n = nodes * local;

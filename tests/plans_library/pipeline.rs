@@ -3,7 +3,7 @@
 use typed_nccl::plans::{one_f1b, pipeline_forward};
 use typed_nccl::{Buffer, Device, Host, Result, Slice, SliceMut, Stream};
 
-use crate::ranks::{RUNS, buffers, ranks, timings};
+use super::ranks::{RUNS, buffers, ranks, timings};
 
 /// A stage of a pipeline. What it computes shows who did, and in which order.
 struct Stage {

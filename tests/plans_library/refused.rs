@@ -3,7 +3,7 @@
 use typed_nccl::Error;
 use typed_nccl::plans::{barrier, hierarchical_all_reduce, one_f1b};
 
-use crate::ranks::ranks;
+use super::ranks::ranks;
 
 #[test]
 fn sizes_that_are_not_claimed_are_refused_by_name() {

@@ -3,7 +3,7 @@
 use typed_nccl::plans::ring_exchange;
 use typed_nccl::{Element, bf16};
 
-use crate::ranks::{RUNS, buffers, ranks, timings};
+use super::ranks::{RUNS, buffers, ranks, timings};
 
 fn shifted<T: Element>(n: usize, value: fn(usize) -> T) {
     ranks!(n, |comm| {

@@ -3,7 +3,7 @@
 
 use typed_nccl::{Host, Result, Slice, SliceMut, Stream, plan};
 
-use crate::ranks::{RUNS, buffers, ranks, timings};
+use super::ranks::{RUNS, buffers, ranks, timings};
 
 plan! {
     /// Every rank's queries with all ranks' keys and values, which nobody holds as a whole.

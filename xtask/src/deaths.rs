@@ -9,7 +9,7 @@ pub(crate) fn run(seed: &str, count: &str) -> Check {
         text.parse::<u64>().map_err(|_| Failure::NotMade(format!("`{text}`: a number")))
     };
     let (seed, count) = (number(seed)?, number(count)?);
-    test("deaths", "threads_that_die_at_random_moments", seed, count)?;
+    test("footprint", "threads_that_die_at_random_moments", seed, count)?;
     test("processes", "processes_that_are_killed_at_random_moments", seed, count)
 }
 

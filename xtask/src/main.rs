@@ -15,6 +15,7 @@
 //! * `plans [seed] [count] [plans]`: random plans, the checker compared with a simulator: `count`
 //!   instances, and `plans` plans at all their sizes.
 //! * `ptx [check]`: generates the kernels' PTX from their source, or checks that it is up to date.
+//! * `ptx show f32`: prints the PTX of an element type.
 //! * `ranks count`: how long this many ranks take to meet, to wait for each other, and to lose rank
 //!   0.
 //! * `sanitize [address|thread [arguments]]`: the test suite under AddressSanitizer and
@@ -64,7 +65,7 @@ use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | deaths [seed] [count] | fetch-nccl | \
      fuzz seed seconds [kind | frames] | kills count [seed] | parity | pictures | plans [seed] [count] [plans] | \
-     ptx [check] | ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
+     ptx [check | show element] | ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -88,6 +89,7 @@ fn main() -> ExitCode {
         ["plans", ref arguments @ ..] if arguments.len() <= 3 => plans::run(arguments),
         ["ptx"] => ptx::run(false),
         ["ptx", "check"] => ptx::run(true),
+        ["ptx", "show", element] => ptx::show(element),
         ["ranks", count] => ranks::run(count),
         ["sanitize"] => sanitize::run(&sanitize::ALL, &[]),
         ["sanitize", "address", ref what @ ..] => sanitize::run(&[sanitize::ADDRESS], what),

@@ -1,18 +1,24 @@
-//! Generates the kernels' PTX, one file per element type: `src/cuda/kernels/ptx`. NVRTC comes from
-//! PyPI, from the release whose PTX every driver since 550 accepts.
+//! Generates the kernels' PTX, one compressed file per element type: `src/cuda/kernels/ptx`. NVRTC
+//! comes from PyPI, from the release whose PTX every driver since 550 accepts.
 
 use std::ffi::{CString, c_char, c_int, c_void};
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::ptr;
 
 use libloading::Library;
+use miniz_oxide::deflate::compress_to_vec_zlib;
+use miniz_oxide::inflate::decompress_to_vec_zlib;
 
 use crate::{Check, Failure, output, root, target};
 
 /// The compiler, by its package's version: CUDA 12.4, PTX 8.4.
 const NVRTC: &str = "12.4.127";
+
+/// The smallest that the compressor makes.
+const LEVEL: u8 = 10;
 
 /// Element types, by NCCL's numbers.
 const ELEMENTS: [&str; 10] = ["i8", "u8", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "bf16"];
@@ -25,13 +31,13 @@ pub(crate) fn run(only_compare: bool) -> Check {
     let mut differ = Vec::new();
     for (number, name) in ELEMENTS.iter().enumerate() {
         let ptx = nvrtc.ptx(&source, number)?;
-        let path = folder.join("ptx").join(format!("{name}.ptx"));
         if only_compare {
-            if read(&path).ok() != Some(ptx) {
+            if made(name).ok() != Some(ptx) {
                 differ.push(*name);
             }
             continue;
         }
+        let (path, ptx) = (path(name), compress_to_vec_zlib(ptx.as_bytes(), LEVEL));
         let written = fs::create_dir_all(folder.join("ptx")).and_then(|()| fs::write(&path, ptx));
         written.map_err(|error| not_made(&format!("{}: {error}", path.display())))?;
     }
@@ -40,6 +46,25 @@ pub(crate) fn run(only_compare: bool) -> Check {
     }
     let files = differ.join(", ");
     Err(Failure::Broken(format!("the PTX of {files} is not of kernels.cu: `xtask ptx` makes it")))
+}
+
+/// Prints what there is of an element type.
+pub(crate) fn show(element: &str) -> Check {
+    print!("{}", made(element)?);
+    Ok(())
+}
+
+fn path(element: &str) -> PathBuf {
+    root().join("src/cuda/kernels/ptx").join(format!("{element}.ptx.z"))
+}
+
+/// The text in an element type's file.
+fn made(element: &str) -> Check<String> {
+    let path = path(element);
+    let failed = |error: &dyn Display| not_made(&format!("{}: {error}", path.display()));
+    let compressed = fs::read(&path).map_err(|error| failed(&error))?;
+    let text = decompress_to_vec_zlib(&compressed).map_err(|error| failed(&error))?;
+    String::from_utf8(text).map_err(|error| failed(&error))
 }
 
 fn not_made(why: &str) -> Failure {

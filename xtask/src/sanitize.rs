@@ -4,7 +4,7 @@
 //! otherwise the order that its locks and channels establish is invisible, and everything behind
 //! them looks like a race. Reports go to files, so that a test that captures its output cannot
 //! swallow them. Arguments after the sanitizer's name go to `cargo test`:
-//! `sanitize thread --test hazards`.
+//! `sanitize thread --test host hazards::`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -14,6 +14,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 
 use cudarc::driver::{DriverError, result, sys};
+use miniz_oxide::inflate;
 
 use super::{CudaStream, Gpu, driver};
 use crate::backend::MOST_PIECES;
@@ -173,19 +174,25 @@ impl Function {
     }
 }
 
-/// The PTX for each element type, by its number.
-const PTX: [(DType, &str); 10] = [
-    (DType::I8, include_str!("ptx/i8.ptx")),
-    (DType::U8, include_str!("ptx/u8.ptx")),
-    (DType::I32, include_str!("ptx/i32.ptx")),
-    (DType::U32, include_str!("ptx/u32.ptx")),
-    (DType::I64, include_str!("ptx/i64.ptx")),
-    (DType::U64, include_str!("ptx/u64.ptx")),
-    (DType::F16, include_str!("ptx/f16.ptx")),
-    (DType::F32, include_str!("ptx/f32.ptx")),
-    (DType::F64, include_str!("ptx/f64.ptx")),
-    (DType::Bf16, include_str!("ptx/bf16.ptx")),
+/// Each element type's PTX, which `xtask ptx` compresses.
+const PTX: [(DType, &[u8]); 10] = [
+    (DType::I8, include_bytes!("ptx/i8.ptx.z")),
+    (DType::U8, include_bytes!("ptx/u8.ptx.z")),
+    (DType::I32, include_bytes!("ptx/i32.ptx.z")),
+    (DType::U32, include_bytes!("ptx/u32.ptx.z")),
+    (DType::I64, include_bytes!("ptx/i64.ptx.z")),
+    (DType::U64, include_bytes!("ptx/u64.ptx.z")),
+    (DType::F16, include_bytes!("ptx/f16.ptx.z")),
+    (DType::F32, include_bytes!("ptx/f32.ptx.z")),
+    (DType::F64, include_bytes!("ptx/f64.ptx.z")),
+    (DType::Bf16, include_bytes!("ptx/bf16.ptx.z")),
 ];
+
+/// The text; empty, which no driver takes, if it is damaged.
+fn text(compressed: &[u8]) -> CString {
+    let text = inflate::decompress_to_vec_zlib(compressed).unwrap_or_default();
+    CString::new(text).unwrap_or_default()
+}
 
 /// A type of the same size that has kernels.
 pub(crate) fn moves(dtype: DType) -> DType {
@@ -228,7 +235,7 @@ impl Gpu {
         }
         // The driver takes a while to compile them: use a thread for each.
         let modules = thread::scope(|threads| {
-            let load = |(dtype, text)| threads.spawn(move || load(self, dtype, text));
+            let load = |(dtype, ptx)| threads.spawn(move || load(self, dtype, &text(ptx)));
             let loading: Vec<_> = PTX.map(load).into();
             let joined = loading.into_iter().map(|thread| {
                 thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -261,11 +268,9 @@ pub(crate) fn driver_version() -> i32 {
     if told == sys::CUresult::CUDA_SUCCESS { version } else { 0 }
 }
 
-fn load(gpu: &'static Gpu, dtype: DType, text: &str) -> Result<[Option<Handle>; FUNCTIONS]> {
+fn load(gpu: &'static Gpu, dtype: DType, text: &CStr) -> Result<[Option<Handle>; FUNCTIONS]> {
     gpu.bind()?;
     let failed = |error| driver::failed("loading kernels", gpu.ordinal(), error);
-    // The text contains no zero byte.
-    let text = CString::new(text).unwrap_or_default();
     let mut module = ptr::null_mut();
     // SAFETY: `module` is valid for the write; the image is PTX and ends with a zero.
     let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
@@ -324,4 +329,22 @@ pub(crate) unsafe fn launch(
     // SAFETY: the driver reads as many arguments as the kernel has, which outlive the call; the
     // rest is the caller's promise.
     unsafe { result::launch_kernel(kernel, grid, block, 0, stream.raw(), &mut all) }.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Function, PTX, text};
+
+    #[test]
+    fn each_text_has_the_kernels_of_its_type() {
+        for (number, (dtype, compressed)) in PTX.into_iter().enumerate() {
+            let text = text(compressed).into_string().expect("ASCII");
+            let first = text.lines().next().unwrap_or_default();
+            assert!(first.ends_with(&format!(". Element {number}.")), "{dtype}: {first}");
+            for function in Function::ALL {
+                let entry = format!(".entry {}(", function.name().to_string_lossy());
+                assert_eq!(text.contains(&entry), function.is_of(dtype), "{dtype}: {entry}");
+            }
+        }
+    }
 }

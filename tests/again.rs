@@ -5,10 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// A process that takes longer hangs, and is killed.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs this program again, and fails if that one does.
-pub(crate) fn run(name: &str, set: impl FnOnce(&mut Command) -> &mut Command) {
+pub(crate) fn run(name: &str, limit: Duration, set: impl FnOnce(&mut Command) -> &mut Command) {
     let mut this = Command::new(std::env::current_exe().expect("a test is a program"));
     let mut child = set(&mut this).stdout(Stdio::null()).spawn().expect("a program starts again");
     let started = Instant::now();
@@ -16,7 +16,7 @@ pub(crate) fn run(name: &str, set: impl FnOnce(&mut Command) -> &mut Command) {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {
             break status;
         }
-        if started.elapsed() > LIMIT {
+        if started.elapsed() > limit {
             child.kill().expect("a child can be killed");
             child.wait().expect("a child can be waited for");
             panic!("{name} hangs");

@@ -192,7 +192,7 @@ fn transfers_that_differ_are_reported_on_both_ends() -> Result<()> {
         if comm.rank().index() < 2 {
             let error = comm.sync(comm.stream()).expect_err("the counts differ");
             says(&error, &["transfer #0 from rank 0 to rank 1 on World differs"]);
-            says(&error, &["rank 0 called send of 256 f32 to 1, at tests/groups/main.rs:"]);
+            says(&error, &["rank 0 called send of 256 f32 to 1, at tests/groups/mod.rs:"]);
             says(&error, &["rank 1 called recv of 100 f32 from 0, at"]);
         }
         let mut y = device.zeros::<i32>(256)?;
@@ -376,7 +376,7 @@ fn an_uneven_collective_that_is_refused_in_a_group() -> Result<()> {
         comm.all_gather_v_in_place(&mut all, &blocks)?;
         comm.sync(comm.stream())?;
         let error = blocks.scaled(usize::MAX / 4).expect_err("more than all memory");
-        says(&error, &["scaled: rank", "would receive", "tests/groups/main.rs"]);
+        says(&error, &["scaled: rank", "would receive", "tests/groups/mod.rs"]);
         comm.finish()
     })
 }

@@ -198,7 +198,7 @@ fn a_value_that_the_plan_does_not_claim() {
         Ok(error)
     })
     .expect("every rank verifies its own numbers");
-    let own = "plan `shift` cannot be bound (at tests/plans/main.rs:";
+    let own = "plan `shift` cannot be bound (at tests/plans/mod.rs:";
     assert!(outcomes[0].to_string().starts_with(own), "{}", outcomes[0]);
     assert!(outcomes[0].to_string().ends_with("`len` is 1, and the plan is for 2 or more"));
     assert!(matches!(outcomes[1], Error::PlansDiffer(_)));

@@ -18,7 +18,6 @@ mod elements;
 mod every_form;
 mod issue;
 mod model;
-mod own_process;
 mod play;
 mod reducing;
 mod small;

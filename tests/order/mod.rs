@@ -12,8 +12,6 @@ mod gate;
 mod handed_over;
 mod kernels;
 mod marks;
-#[path = "../collectives/own_process.rs"]
-mod own_process;
 mod panics;
 mod programs;
 mod waits;

@@ -1,0 +1,50 @@
+//! The library as a program uses it, on the host backend: ranks are threads of this process.
+//!
+//! What must have its process to itself says so by [`own_process::inside`].
+
+mod again;
+mod busy;
+mod own_process;
+mod watched;
+
+mod adopt;
+mod bad_input;
+mod becoming;
+#[cfg(feature = "candle")]
+mod candle;
+#[cfg(feature = "candle-cuda")]
+mod candle_gpu;
+mod clique;
+mod collectives;
+mod convert;
+mod deadlocks;
+#[cfg(feature = "dlpack")]
+mod dlpack;
+mod dynamic;
+mod embed;
+mod ends;
+mod graphs;
+mod groups;
+mod grow;
+mod hazards;
+mod late;
+mod lifecycle;
+#[cfg(feature = "ndarray")]
+mod ndarray;
+mod order;
+mod ordered;
+mod panics;
+mod pinned;
+mod plan_macro;
+mod plans;
+mod plans_library;
+mod python;
+mod split;
+mod stale;
+mod stamps;
+mod survive;
+mod suspend;
+mod tensor;
+#[cfg(feature = "tracing")]
+mod tracing;
+mod windows;
