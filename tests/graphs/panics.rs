@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use typed_nccl::{Communicator, Error, Graph, Host, Result, Scoped, Sum, kernel, spmd};
 
-use crate::says;
+use super::says;
 
 /// Without a message on standard error.
 fn panics() -> ! {

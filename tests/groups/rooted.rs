@@ -2,7 +2,7 @@
 
 use typed_nccl::{Buffer, Error, Host, Result, Root, spmd};
 
-use crate::says;
+use super::says;
 
 #[test]
 fn blocks_of_many_lengths_go_to_the_root_and_come_back() -> Result<()> {
