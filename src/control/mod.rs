@@ -83,6 +83,10 @@ pub(crate) const FINISH: Topic = "finish";
 /// Stands for an exchange where the survivors agree and meet: no exchange gets so far.
 const SURVIVORS: u64 = u64::MAX - 1;
 
+/// Why a rank gives itself up that was stopped and then finds nobody to go on with: the others may
+/// have agreed without it, and going on alone would make a second half.
+const STOPPED: &str = "its process was stopped for more than three heartbeats, and no other rank came to agree on the survivors since";
+
 /// How long a rank that waits for the survivors rests before it looks again.
 const REST: Duration = Duration::from_millis(5);
 
@@ -291,6 +295,10 @@ impl Control {
             health.wants_an_end()?;
             let waited = started.elapsed();
             if waited >= limit && !std::mem::replace(&mut gave_up, true) {
+                if survivors.is_alone(self.rank) && self.was_stopped_within(limit * 3) {
+                    self.meeting.leave_out(self.rank, STOPPED);
+                    continue;
+                }
                 survivors.give_up(&format!("it did not come to `{operation}` within {limit:?}"));
             } else if waited >= limit.saturating_mul(2) {
                 let missing: Vec<_> = survivors.missing().into_iter().map(Rank).collect();
@@ -305,6 +313,12 @@ impl Control {
             }
             survivors.rest(REST);
         }
+    }
+
+    /// Whether this process was stopped for longer than the others wait, and went on this recently.
+    fn was_stopped_within(&self, recently: Duration) -> bool {
+        let went_on = self.meeting.uplink().and_then(net::Uplink::went_on);
+        went_on.is_some_and(|at| at.elapsed() < recently)
     }
 
     /// This rank's seat in the communicator of those who go on.

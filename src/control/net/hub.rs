@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 
 use super::address::{self, IFACE};
 use super::ident::{self, CommId};
-use super::io::Io;
+use super::io::{Io, WentOn};
 use super::job::Job;
 use super::ledger::Said;
 use super::message::{Leaves, Member};
@@ -93,6 +93,7 @@ pub(super) struct Hub {
     waker: Waker,
     /// Where others find this process.
     pub(super) addresses: Vec<SocketAddr>,
+    went_on: WentOn,
 }
 
 /// The process's own.
@@ -127,9 +128,15 @@ impl Hub {
         let io = Io::new(poll, listener, receiver, beat)
             .map_err(|error| cannot("cannot wait for connections", error))?;
         let waker = io.waker().map_err(|error| cannot("cannot wait for connections", error))?;
+        let went_on = io.went_on();
         let thread = std::thread::Builder::new().name("typed-nccl control".to_owned());
         thread.spawn(move || io.run()).map_err(|error| cannot("no thread for it", error))?;
-        Ok(Arc::new(Self { commands: Mutex::new(commands), waker, addresses }))
+        Ok(Arc::new(Self { commands: Mutex::new(commands), waker, addresses, went_on }))
+    }
+
+    /// When this process last went on after a stop that was longer than the others wait.
+    pub(super) fn went_on(&self) -> Option<Instant> {
+        *self.went_on.lock()
     }
 
     pub(super) fn send(&self, command: Command) {

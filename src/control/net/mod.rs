@@ -36,6 +36,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 pub use fuzz::{Thrown, throw};
 pub(crate) use ident::{host, process};
@@ -86,6 +87,11 @@ impl Uplink {
 
     pub(super) fn leave(&self, why: &str, how: Leaves) {
         self.hub.send(Command::Leave { node: self.node, why: why.to_owned(), how });
+    }
+
+    /// When this process last went on after a stop that was longer than the others wait.
+    pub(super) fn went_on(&self) -> Option<Instant> {
+        self.hub.went_on()
     }
 
     /// The rank has nothing more to say.

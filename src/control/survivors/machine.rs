@@ -114,6 +114,11 @@ impl Machine {
         self.ranks[rank as usize].came.is_some()
     }
 
+    /// Whether no other rank has come.
+    pub(super) fn is_alone(&self, rank: u32) -> bool {
+        (0..).zip(&self.ranks).all(|(other, known)| other == rank || known.came.is_none())
+    }
+
     /// Those who did not come and are not known to be dead.
     pub(super) fn missing(&self) -> Vec<u32> {
         let ranks = (0..).zip(&self.ranks);

@@ -120,6 +120,11 @@ impl Survivors {
         })
     }
 
+    /// Whether no other rank has come.
+    pub(super) fn is_alone(&self, rank: u32) -> bool {
+        self.machine().is_alone(rank)
+    }
+
     /// Who keeps the others waiting.
     pub(super) fn missing(&self) -> Vec<u32> {
         self.machine().missing()

@@ -10,6 +10,7 @@ mod times;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,7 @@ use super::hub::{Command, NodeKey};
 use super::ident::CommId;
 use super::node::Node;
 use super::rendezvous::Rendezvous;
+use crate::lock::Mutex;
 use crate::quiet::Quiet;
 
 use doors::Door;
@@ -59,7 +61,11 @@ pub(super) struct Io {
     ran: Instant,
     /// Connections on which more has come than is read at a time.
     unread: Vec<Key>,
+    went_on: WentOn,
 }
+
+/// When this process last went on after a stop that was longer than the others wait.
+pub(super) type WentOn = Arc<Mutex<Option<Instant>>>;
 
 impl Io {
     pub(super) fn new(
@@ -88,7 +94,12 @@ impl Io {
             breathed: Instant::now(),
             ran: Instant::now(),
             unread: Vec::new(),
+            went_on: WentOn::default(),
         })
+    }
+
+    pub(super) fn went_on(&self) -> WentOn {
+        self.went_on.clone()
     }
 
     pub(super) fn waker(&self) -> io::Result<Waker> {
@@ -152,6 +163,7 @@ impl Io {
         // This thread wakes with every tick.
         let stopped = (self.net.conns.beat * 3).max(TICK * 3);
         if now - std::mem::replace(&mut self.ran, now) >= stopped {
+            *self.went_on.lock() = Some(now);
             self.nodes.values_mut().for_each(Node::goes_on);
         }
         if now - self.breathed >= TICK {
