@@ -294,6 +294,12 @@ impl Rendezvous {
         conns.end(key);
     }
 
+    /// Rank 0 ends: ranks on their way into the tree have no connection to it yet, and would otherwise
+    /// take it for the first that was lost.
+    pub(super) fn pass_on<'l>(&mut self, conns: &mut Conns, lefts: impl Iterator<Item = &'l Left>) {
+        lefts.for_each(|left| self.leave(conns, left.clone()));
+    }
+
     fn leave(&mut self, conns: &mut Conns, left: Left) {
         if self.left.iter().any(|known| known.rank == left.rank) {
             return;

@@ -61,8 +61,10 @@ impl Io {
             Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.command(one)),
             Command::End(done) => {
                 let why = "its process ended without `finish`";
-                for (_, mut node) in self.nodes.drain() {
+                for (key, mut node) in self.nodes.drain() {
                     node.leave(net, why, Leaves::Gone);
+                    let owned = self.meets.values_mut().filter(|meet| meet.owner == Some(key));
+                    owned.for_each(|meet| meet.pass_on(&mut net.conns, node.lefts()));
                     node.close(net);
                 }
                 // One that failed tells those who come late.
@@ -104,8 +106,12 @@ impl Io {
             false => node.close(&mut self.net),
         }
         self.children.remove(&key);
-        let owned = self.meets.values_mut().filter(|meet| meet.owner == Some(key));
-        owned.for_each(Rendezvous::end);
+        for meet in self.meets.values_mut().filter(|meet| meet.owner == Some(key)) {
+            if !kill {
+                meet.pass_on(&mut self.net.conns, node.lefts());
+            }
+            meet.end();
+        }
         self.end_meets();
     }
 

@@ -197,6 +197,11 @@ impl Node {
         self.key
     }
 
+    /// The ranks that have left, as far as this one knows.
+    pub(super) fn lefts(&self) -> impl Iterator<Item = &Left> {
+        self.left.values()
+    }
+
     /// Whether a rank was taken for dead.
     pub(super) fn has_lost(&self, rank: u32) -> bool {
         self.left.get(&rank).is_some_and(|left| left.died)

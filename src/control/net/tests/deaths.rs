@@ -1,6 +1,8 @@
 //! Ranks that die or leave.
 
 use super::super::Leaves;
+use super::super::frame;
+use super::super::message::{Hello, Message};
 use super::*;
 
 /// Kills a rank between exchanges; every survivor is told, by name, soon.
@@ -155,4 +157,61 @@ fn deaths_at_any_moment_are_told_to_all_who_live() {
         }
         assert!(started.elapsed() < LIMIT, "seed {seed}: {:?}", started.elapsed());
     }
+}
+
+/// Rank 1 is still where the ranks meet when rank 2 dies and rank 0 ends because of that. Nobody else
+/// could tell it which of them was the first.
+#[test]
+fn a_rank_on_its_way_into_the_tree_is_told_of_a_death_before_rank_0_ends() {
+    let (hub, key, secret) = (process(), next_node(), Secret::of_text("test"));
+    let id = CommId(ident::random().expect("random bytes"));
+    let meets =
+        Command::Meet { id, secret: secret.clone(), door: None, owner: Some(key), job: None };
+    hub.send(meets);
+    let place = Place { id, secret: secret.clone(), addresses: hub.addresses.clone() };
+    let (name, addresses) = ("here".to_owned(), place.addresses.clone());
+    let meet = Meet { id, addresses, name, may_be_stale: false, host: Some(0), job: None };
+    let comer = Comer::of(hub.clone(), 0, 3, random()).expect("a rank");
+    let meeting = comer.come(key, meet, secret.clone()).expect("it can look for the others");
+    let root = Node::of(meeting, key, hub.clone(), 0);
+
+    let mut guest = TcpStream::connect(place.addresses[0]).expect("somebody listens");
+    guest.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let mut challenge = [0; proof::CHALLENGE];
+    guest.read_exact(&mut challenge).expect("a challenge");
+    let (version, purpose) = (Version::own(), Purpose::Meet);
+    let claim = Claim { version, id, purpose, from: 1, to: 0 };
+    let claim = claim.prove((&secret, None), &challenge, [1; 32]);
+    guest.write_all(&claim).expect("it is read");
+    guest.read_exact(&mut [0; VERDICT]).expect("a verdict");
+    let (job, version) = (ident::job().into(), env!("CARGO_PKG_VERSION").into());
+    let member = hub.member(random());
+    let hello = Hello { rank: 1, size: 3, seat: random(), version, job, member };
+    let mut bytes = Vec::new();
+    Message::Hello(hello).push(&mut bytes);
+    guest.write_all(&bytes).expect("it is read");
+
+    let last = Node::come(&process(), &place, 2, 3);
+    // It has its place once rank 0 has the table, which takes all three.
+    let has_table = |node: &Node| node.meeting.uplink().is_some_and(|it| it.comm_id().is_some());
+    while !has_table(&root) || !has_table(&last) {
+        thread::sleep(Duration::from_millis(10));
+    }
+    thread::sleep(Duration::from_millis(200));
+    last.kill();
+    let error = root.exchange("init", b"", LIMIT).expect_err("one is dead");
+    assert!(error.to_string().contains("rank 2 left: its process is gone"), "{error}");
+    hub.send(Command::Close(key));
+
+    let mut said = Vec::new();
+    guest.read_to_end(&mut said).expect("it is told and let go");
+    let (mut rest, mut dead) = (&said[..], Vec::new());
+    while let Ok(Some(content)) = frame::next(rest, frame::MOST) {
+        let end = content.end;
+        if let Ok(Message::Left(left)) = postcard::from_bytes(&rest[content]) {
+            dead.extend(left.died.then_some(left.rank));
+        }
+        rest = &rest[end..];
+    }
+    assert_eq!(dead, [2]);
 }
