@@ -388,6 +388,33 @@ fn a_loan_ends_with_an_error_and_with_a_panic() {
     });
 }
 
+/// What is made of a lent tensor in the closure is the tensor again afterwards, or stays an error.
+#[test]
+fn what_is_made_of_a_tensor_while_it_is_lent() {
+    watched(|| {
+        let comm = alone()?;
+        let x = Tensor::arange(0.0_f32, 4.0, &CPU)?.reshape((2, 2))?;
+        let at = address(&x);
+        let made = in_place(comm.device(), &x, |y| {
+            // Its elements are elsewhere: "[dims 2, 2; dtype f32]" may be printed, they may not.
+            let print = panic::AssertUnwindSafe(|| format!("{x}"));
+            assert!(!panic::catch_unwind(print).is_ok_and(|text| text.contains("3.")));
+            comm.stream().launch(&mut y.typed::<f32>()?, |y, ()| y.fill(5.0))?;
+            Ok([Ok(x.clone()), x.t(), x.narrow(0, 1, 1), x.reshape(4), Ok(x.detach()), x.copy()])
+        })?;
+        let [clone, turned, row, flat, detached, copy] = made;
+        for same in [clone?, turned?, detached?] {
+            assert_eq!((address(&same), same.to_vec2::<f32>()?), (at, vec![vec![5.0; 2]; 2]));
+        }
+        assert_eq!(
+            (row?.to_vec2::<f32>()?, flat?.to_vec1::<f32>()?),
+            (vec![vec![5.0; 2]], vec![5.0; 4])
+        );
+        assert!(copy.and_then(|copy| copy.to_vec2::<f32>()).is_err());
+        comm.finish()
+    });
+}
+
 /// Of two views of one storage on two threads one is lent; both are whole after panics and errors.
 #[test]
 fn views_on_two_threads_are_whole_after_panics() {
