@@ -9,7 +9,7 @@ use super::super::super::Seldom;
 use super::super::conns::{Key, Role};
 use super::super::ident::{self, CommId};
 use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, Verdict, Version};
-use super::{Io, Net, Timer};
+use super::{Io, Timer};
 
 /// How many connections may have proven nothing, and which part of the files that the process may have
 /// open.
@@ -98,24 +98,10 @@ impl Io {
         };
         let id = if said.id == CommId::THERE { door.unwrap_or(said.id) } else { said.id };
         let home = (id, if said.purpose == Purpose::Meet { u32::MAX } else { said.to });
-        let node = self.net.homes.get(&home).and_then(|node| self.nodes.get_mut(node));
-        let here = match said.purpose {
-            Purpose::Meet => self.meets.get(&id).map(|meet| &meet.secret),
-            Purpose::Link { .. } => node.as_ref().map(|node| &node.secret),
-        };
-        // What has ended is over, with a proof.
-        let over = if here.is_none() { self.net.ended.get(home) } else { None };
-        let is_lost = over.map(|over| over.lost.contains(&said.from));
-        let refuse = |net: &mut Net, secret: Option<&Secret>, verdict| {
-            net.conns.send_raw(key, &proof::judge(secret, challenge, claim, verdict));
-            match secret {
-                Some(_) => net.conns.end(key),
-                None => net.conns.refuse(key),
-            }
-        };
-        let Some(secret) = here.or_else(|| over.map(|over| &over.secret)) else {
+        let proof = (challenge, claim);
+        let Some((secret, is_lost)) = self.secret_of(&said, home) else {
             return match said.purpose {
-                Purpose::Meet => refuse(&mut self.net, None, Verdict::Unknown),
+                Purpose::Meet => self.refuse(key, proof, None, Verdict::Unknown),
                 Purpose::Link { .. } => {
                     if let Some(conn) = self.net.conns.get(key) {
                         conn.role = Role::Parked { challenge: *challenge, claim: *claim, id };
@@ -123,60 +109,96 @@ impl Io {
                 }
             };
         };
-        if !proof::is_proven(secret, challenge, claim) {
-            static STRANGERS: Seldom = Seldom::new();
-            let (rank, peer) = (said.from, self.net.conns.get(key).and_then(|conn| conn.peer()));
-            let from = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
-            STRANGERS.warn(format_args!(
-                "somebody{from} who does not know the secret asked to take part as rank {rank}"
-            ));
-            if let Some(meet) = self.meets.get_mut(&id) {
-                meet.refused(&mut self.net.conns, rank, (challenge, claim));
-            }
-            return refuse(&mut self.net, None, Verdict::Unproven);
+        if !proof::is_proven(&secret, challenge, claim) {
+            self.is_unproven(key, id, said.from, proof);
+            return self.refuse(key, proof, None, Verdict::Unproven);
         }
-        let secret = secret.clone();
         if said.version != Version::own() {
-            if let Some(meet) = self.meets.get_mut(&id) {
-                let why = format!(
-                    "runs {}, and where the ranks meet it is {}: run one build on all ranks",
-                    said.version,
-                    Version::own()
-                );
-                meet.fail(&mut self.net.conns, vec![said.from], why);
-            }
-            return refuse(&mut self.net, Some(&secret), Verdict::OtherVersion);
+            self.is_another_version(id, &said);
+            return self.refuse(key, proof, Some(&secret), Verdict::OtherVersion);
         }
         if let Some(is_lost) = is_lost {
             let verdict = if is_lost { Verdict::Dead } else { Verdict::Ended };
-            return refuse(&mut self.net, Some(&secret), verdict);
+            return self.refuse(key, proof, Some(&secret), verdict);
         }
-        let net = &mut self.net;
+        let node = self.net.homes.get(&home).and_then(|node| self.nodes.get(node));
         let role = match (said.purpose, node) {
             (Purpose::Meet, _) => Role::Guest { meet: id },
-            (Purpose::Link { .. }, Some(node)) => {
-                if said.from >= node.size || said.from == node.rank {
-                    net.conns.remove(key);
-                    return;
-                }
-                if node.has_lost(said.from) {
-                    return refuse(net, Some(&secret), Verdict::Dead);
-                }
+            (Purpose::Link { .. }, Some(node)) if node.has_lost(said.from) => {
+                return self.refuse(key, proof, Some(&secret), Verdict::Dead);
+            }
+            (Purpose::Link { .. }, Some(node))
+                if said.from < node.size && said.from != node.rank =>
+            {
                 Role::Link { node: node.key(), peer: said.from }
             }
-            (Purpose::Link { .. }, None) => return,
+            (Purpose::Link { .. }, _) => {
+                self.net.conns.remove(key);
+                return;
+            }
         };
-        net.conns.send_raw(key, &proof::judge(Some(&secret), challenge, claim, Verdict::Welcome));
-        if let Some(conn) = net.conns.get(key) {
+        let verdict = proof::judge(Some(&secret), challenge, claim, Verdict::Welcome);
+        self.net.conns.send_raw(key, &verdict);
+        if let Some(conn) = self.net.conns.get(key) {
             conn.role = role;
         }
-        if let (Purpose::Link { has_table }, Some(node)) =
-            (said.purpose, net.homes.get(&home).and_then(|node| self.nodes.get_mut(node)))
+        if let (Purpose::Link { has_table }, Some(&node)) =
+            (said.purpose, self.net.homes.get(&home))
         {
-            node.linked(net, key, said.from, !has_table);
+            self.at(node, |node, net| node.linked(net, key, said.from, !has_table));
         }
     }
+
+    /// The secret that proves such a claim and, for what has ended here, whether the rank was taken
+    /// for dead there.
+    fn secret_of(&self, said: &Claim, home: (CommId, u32)) -> Option<(Secret, Option<bool>)> {
+        let here = match said.purpose {
+            Purpose::Meet => self.meets.get(&home.0).map(|meet| &meet.secret),
+            Purpose::Link { .. } => {
+                let node = self.net.homes.get(&home).and_then(|node| self.nodes.get(node));
+                node.map(|node| &node.secret)
+            }
+        };
+        let over = || self.net.ended.get(home);
+        let ended = || over().map(|it| (it.secret.clone(), Some(it.lost.contains(&said.from))));
+        here.map(|secret| (secret.clone(), None)).or_else(ended)
+    }
+
+    /// Answers with a proof, as far as there is a secret for one.
+    fn refuse(&mut self, key: Key, proof: Proof<'_>, secret: Option<&Secret>, verdict: Verdict) {
+        let conns = &mut self.net.conns;
+        conns.send_raw(key, &proof::judge(secret, proof.0, proof.1, verdict));
+        match secret {
+            Some(_) => conns.end(key),
+            None => conns.refuse(key),
+        }
+    }
+
+    fn is_unproven(&mut self, key: Key, id: CommId, rank: u32, proof: Proof<'_>) {
+        static STRANGERS: Seldom = Seldom::new();
+        let peer = self.net.conns.get(key).and_then(|conn| conn.peer());
+        let from = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
+        STRANGERS.warn(format_args!(
+            "somebody{from} who does not know the secret asked to take part as rank {rank}"
+        ));
+        if let Some(meet) = self.meets.get_mut(&id) {
+            meet.refused(&mut self.net.conns, rank, proof);
+        }
+    }
+
+    fn is_another_version(&mut self, id: CommId, said: &Claim) {
+        let Some(meet) = self.meets.get_mut(&id) else { return };
+        let why = format!(
+            "runs {}, and where the ranks meet it is {}: run one build on all ranks",
+            said.version,
+            Version::own()
+        );
+        meet.fail(&mut self.net.conns, vec![said.from], why);
+    }
 }
+
+/// A challenge, and the claim that answers it.
+type Proof<'p> = (&'p [u8; CHALLENGE], &'p [u8; CLAIM]);
 
 /// How many strangers there may be at a time: they leave the rest of the process's files to its ranks.
 pub(super) fn most_unproven() -> usize {
