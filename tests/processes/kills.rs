@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, launch, plan, tag};
 
-use crate::machine::{Run, Test};
+use crate::machine::{Run, Test, on_a_new_stage};
 use crate::ranks::{Ended, Ranks};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -22,6 +22,8 @@ pub(crate) const TESTS: &[Test] = &[
             let mut random = number("KILLS_SEED").unwrap_or(1);
             let mut times = Times::default();
             for _ in 0..number("KILLS").unwrap_or(6) {
+                // The dead leave their memory there.
+                on_a_new_stage();
                 let kill = Kill::draw(&mut random, gpus);
                 times.add(&kill, &kill.happens(run, gpus.is_some()));
             }

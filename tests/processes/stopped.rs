@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, launch};
 
 use crate::kills::below;
-use crate::machine::{Run, Test};
+use crate::machine::{Run, Test, on_a_new_stage};
 use crate::ranks::Ranks;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -63,6 +63,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 /// Rank 3 is killed, and another one is stopped while the ranks recover.
 fn stop_in_recovery(run: &Run, victim: usize, after: Duration) {
+    on_a_new_stage();
     let mut ranks = Ranks::start(SIZE, |_| {
         let mut command = run.on_gpus();
         command.env("TYPED_NCCL_HEARTBEAT", "0.3").env(LIVE, "3000");
@@ -96,6 +97,7 @@ enum Others {
 const LIVE: &str = "TYPED_NCCL_TEST_LIVE";
 
 fn stop(run: &Run, victims: &[usize], others: Others, beat: &str) {
+    on_a_new_stage();
     let live = if others == Others::Live { "3000" } else { "0" };
     let mut ranks = Ranks::start(SIZE, |_| {
         let mut command = run.on_gpus();
