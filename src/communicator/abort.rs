@@ -9,11 +9,11 @@ use crate::error::{Abort, Site};
 
 /// Asks a communicator's owner to abort or revoke it, from any thread.
 ///
-/// The owner honours the request in every wait and at its next call: they return
-/// [`Error::Abort`](crate::Error::Abort) with the reason, and the other ranks are told. The
-/// handle never calls NCCL, which would not be safe while the owner is inside it. It does nothing
-/// once the communicator is gone. Where the communicator goes on without some of its ranks
-/// ([`recover`](crate::Communicator::recover)), so does the handle.
+/// The owner honours the request in every wait and at its next call. Both return
+/// [`Error::Abort`](crate::Error::Abort) with the reason, and the other ranks fail too. The handle
+/// never calls NCCL, because the owner may be inside NCCL at that moment. It does nothing once the
+/// communicator is gone. It follows the communicator through
+/// [`recover`](crate::Communicator::recover).
 #[derive(Clone)]
 pub struct AbortHandle(Weak<Line>);
 
@@ -26,7 +26,8 @@ impl AbortHandle {
         self.0.upgrade()?.health()
     }
 
-    /// Makes the request. False if there is nothing left to abort, or an earlier request stands.
+    /// Makes the request. Returns false if there is nothing left to abort or an earlier request is
+    /// pending.
     #[track_caller]
     pub fn abort(&self, why: &str) -> bool {
         let at = Site::caller();
@@ -35,10 +36,10 @@ impl AbortHandle {
         })
     }
 
-    /// Asks the owner to revoke it: its waits and its next call fail with
-    /// [`Error::Revocation`](crate::Error::Revocation), on all ranks, and
-    /// [`recover`](crate::Communicator::recover) goes on. False if there is nothing to revoke: it is
-    /// gone, or something is wrong with it already.
+    /// Asks the owner to revoke the communicator. Its waits and its next call fail with
+    /// [`Error::Revocation`](crate::Error::Revocation) on all ranks, which can then call
+    /// [`recover`](crate::Communicator::recover). Returns false if the communicator is gone or has
+    /// already failed.
     #[track_caller]
     pub fn revoke(&self, why: &str) -> bool {
         let why = format!("{why} (at {})", Site::caller());

@@ -1,4 +1,4 @@
-//! Agreement: each rank says its part of one exchange, and all ranks conclude the same from the parts.
+//! Agreement: every rank contributes to one exchange, and all ranks draw the same conclusion.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,8 +11,8 @@ use crate::control::{Parts, Ticket, Topic};
 use crate::error::{Error, Site};
 
 impl<B: Backend> Core<B> {
-    /// Sends this rank's part of the next exchange; does not wait. A part that does not encode takes the
-    /// rank's turn all the same, so that the others fail too instead of waiting.
+    /// Sends this rank's part of the next exchange without waiting. If the part fails to encode, a
+    /// refusal is sent in its place, so the other ranks fail too instead of waiting.
     pub(crate) fn post(
         &self,
         part: &impl Serialize,
@@ -38,7 +38,7 @@ impl<B: Backend> Core<B> {
         parts.map(|(rank, part)| decode(part, operation, own.beside(rank))).collect()
     }
 
-    /// Every rank's part, by rank; the host waits for them.
+    /// Returns every rank's part, by rank. The host waits for them.
     pub(crate) fn gather<V: Serialize + DeserializeOwned>(
         &self,
         part: &V,
@@ -49,17 +49,17 @@ impl<B: Backend> Core<B> {
         self.read(&self.collect(ticket, operation, site)?, operation)
     }
 
-    /// Waits on the host until all ranks are here.
+    /// Waits on the host until all ranks have called it.
     pub(crate) fn barrier(&self, operation: Topic, site: Site) -> Result<Ticket> {
         let ticket = self.post(&(), operation, site)?;
         self.collect(ticket, operation, site).map(|_| ticket)
     }
 
-    /// Agrees with the other ranks on what all of them are about to do. `words` describe this rank's part,
-    /// or why it has none; if they are not alike on all ranks, `differ` makes the error of them. A rank
-    /// that has none fails with its own reason.
+    /// Checks that all ranks are about to do the same thing. `words` describe what this rank is
+    /// about to do, or why it cannot. If they differ between ranks, `differ` builds the error from
+    /// them; a rank that failed returns its own error instead.
     ///
-    /// Returns what this rank has, the number of the exchange, and the value of every rank.
+    /// Returns this rank's value, the number of the exchange, and every rank's value.
     pub(crate) fn agree<T, V: Serialize + DeserializeOwned>(
         &self,
         own: Result<T>,
@@ -95,7 +95,7 @@ mod tests {
         }
     }
 
-    /// What a rank posts, and what each rank is told of it: the second posts a number.
+    /// Rank 0 posts `part` and the others a number; returns this rank's error.
     fn told<W: World, S: State + CanEnqueue>(
         comm: &mut Communicator<W, S>,
         part: &impl Serialize,

@@ -1,8 +1,7 @@
-//! A communicator that becomes ready, as a future. It needs no runtime: whoever polls it finds out, and a
-//! thread of ours has whoever waits poll it again.
+//! A future for a communicator that is connecting. It needs no runtime.
 //!
-//! Nothing tells that the others have come or that NCCL has connected, so there is nobody to wake a waker
-//! but a clock. One thread is that for all futures of the process, while any is pending.
+//! Neither NCCL nor the control plane reports progress, so no event can wake a task. While any
+//! future of the process is pending, one thread wakes all of their tasks at short intervals.
 
 use std::fmt;
 use std::future::Future;
@@ -16,14 +15,15 @@ use crate::error::{Deadline, Error, Failed};
 use crate::lock::Mutex;
 use crate::{Result, World};
 
-/// What [`ready`](Communicator::ready) gives: a communicator when all ranks have come.
+/// Resolves to a communicator once all ranks have joined; returned by
+/// [`ready`](Communicator::ready).
 ///
-/// A future, which is `Send` and runs on every executor; or [`wait`](Self::wait) for it. Several of one
-/// thread may be polled in any order: each takes what has come and never blocks. Dropped, it ends what
-/// it has started, and the other ranks get [`PeerFailed`](crate::Error::PeerFailed).
+/// It is `Send` and runs on every executor; without one, call [`wait`](Self::wait). A thread may
+/// poll several in any order, as polling never blocks. Dropping it ends the connection attempt, and
+/// the other ranks get [`PeerFailed`](crate::Error::PeerFailed).
 #[must_use = "it becomes a communicator when it is awaited, or by `wait()`"]
 pub struct Becoming<W: World> {
-    /// None when it is over.
+    /// `None` once it has completed.
     starting: Option<Starting<W>>,
     since: Instant,
 }
@@ -42,10 +42,10 @@ impl<W: World> Becoming<W> {
         starting.connect().map(Communicator::of)
     }
 
-    /// The same until `deadline`.
+    /// Waits for the other ranks until `deadline`. A failure ends the communicator.
     ///
     /// # Errors
-    /// As there.
+    /// As [`wait`](Self::wait).
     pub fn wait_until(mut self, deadline: Instant) -> Result<Communicator<W>> {
         let time = deadline.saturating_duration_since(Instant::now());
         let starting = self.starting.take().ok_or_else(was_given)?;
@@ -54,13 +54,13 @@ impl<W: World> Becoming<W> {
     }
 }
 
-/// The others hear of it at once.
+/// Reports the failure to the other ranks right away.
 fn ends<W: World>(Failed { error, mut value }: Failed<Starting<W>>) -> Error {
     value.fail(&error);
     error
 }
 
-/// The deadline is the configured one, from when [`ready`](Communicator::ready) was called.
+/// The configured deadline applies, counted from the call to [`ready`](Communicator::ready).
 impl<W: World> Future for Becoming<W> {
     type Output = Result<Communicator<W>>;
 
@@ -79,7 +79,7 @@ impl<W: World> Future for Becoming<W> {
     }
 }
 
-/// Nothing in it is pinned.
+/// No field is pinned.
 impl<W: World> Unpin for Becoming<W> {}
 
 impl<W: World> fmt::Debug for Becoming<W> {
@@ -94,13 +94,13 @@ fn was_given() -> Error {
     Error::other("a communicator that has become ready, or has failed, was awaited once more")
 }
 
-/// How long those that are pending rest.
+/// How long to sleep between two rounds of waking.
 const REST: Duration = Duration::from_millis(1);
 
-/// Who is pending; none while there is no thread.
+/// Wakers of pending futures; `None` while no thread runs.
 static PENDING: Mutex<Option<Vec<Waker>>> = Mutex::new(None);
 
-/// Has it polled again.
+/// Schedules another poll of the task.
 fn wake_soon(waker: Waker) {
     let mut pending = PENDING.lock();
     if let Some(pending) = &mut *pending {
@@ -111,13 +111,14 @@ fn wake_soon(waker: Waker) {
         Ok(_) => *pending = Some(vec![waker]),
         Err(_) => {
             drop(pending);
-            // Without a rest, then.
+            // Without a thread, poll again right away.
             waker.wake();
         }
     }
 }
 
-/// Until nobody is pending. Wakers are a runtime's code: not under the lock.
+/// Wakes pending tasks until none are left. Wakers run a runtime's code, so they are called without
+/// the lock.
 fn wake_all() {
     loop {
         std::thread::sleep(REST);

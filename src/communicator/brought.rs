@@ -1,24 +1,24 @@
 //! Communicators that another library made: which ranks bring one, and whether they fit.
 //!
-//! A rank here is one node of a control plane, which compares calls and hears of deaths; NCCL's
-//! communicator has none. So the ranks meet by their seats as always, and take the communicators that
-//! are there instead of making one. Each says what its own says of itself first: nothing is called with
-//! them before all of them fit.
+//! Each rank needs a node of the control plane, which compares calls and reports deaths; an NCCL
+//! communicator brings none. So ranks meet by their seats as usual, and adopt the existing
+//! communicators instead of creating one. Each rank first reports the rank, size and device of its
+//! communicator, so that no NCCL call is made before all of them fit.
 
 use crate::backend::Lifecycle;
 use crate::{Device, World};
 
-/// What a communicator says of itself: its rank, how many it has, and its GPU; or why it cannot be used.
+/// A communicator's rank, size and GPU, or why it cannot be used.
 pub(crate) type Says = Result<(i32, i32, i32), String>;
 
 /// A communicator that another library made.
 pub(super) struct Brought<W: World> {
     pub(super) says: Says,
-    /// What takes it; none of one that cannot be used.
+    /// The handle that adopts it; `None` if it cannot be used.
     pub(super) taken: Option<<<W::Device as Device>::Backend as Lifecycle>::Dividing>,
 }
 
-/// Which ranks bring communicators that are not the one of their seats, and what is wrong.
+/// Finds the ranks whose communicator does not fit their seat, and why.
 pub(super) fn misfit<'h>(
     ranks: impl ExactSizeIterator<Item = (&'h Option<Says>, u32)> + Clone,
 ) -> Option<(Vec<usize>, String)> {

@@ -1,7 +1,7 @@
 //! Building a communicator: a seat and a device, in any order, then options.
 //!
-//! [`Builder<S, D, L>`](Builder) holds what was given so far. You never write the parameters; you
-//! meet them in the messages that name what is missing, or given twice.
+//! [`Builder<S, D, L>`](Builder) records in its parameters what was given so far. You never write
+//! them, but error messages show them when something is missing or given twice.
 
 use std::marker::PhantomData;
 
@@ -88,8 +88,8 @@ pub trait DeviceGiven: DeviceOrNone + Sized {
     fn set_up<L: Label>(self, seat: Seat, config: CommConfig) -> Setup<Self::World<L>>;
 }
 
-/// A device, or none yet. Without one the communicator's world is on the host, so that the missing
-/// device is the only thing that the compiler has to say.
+/// A device, or none yet. Without a device, the communicator's world is on the host, so that the
+/// compiler reports only the missing device.
 #[doc(hidden)]
 pub trait DeviceOrNone {
     /// The communicator's world under label `L`.

@@ -6,9 +6,10 @@ use super::Health;
 use crate::error::Error;
 use crate::lock::Mutex;
 
-/// A stream, for a communicator that is about to end.
+/// A stream, as seen by a communicator that is about to end.
 pub(crate) trait Carrier: Send + Sync {
-    /// What it has not done yet may be taken away. Unless `asks`, that is all that nobody saw to be over.
+    /// Marks unfinished work as possibly lost. With `asks`, the device is queried for what has
+    /// finished; otherwise all work that no one saw complete is marked.
     fn is_cut(&self, by: &Health, why: &Error, asks: bool);
 }
 
@@ -18,19 +19,19 @@ pub(super) struct Carriers(Mutex<Known>);
 #[derive(Default)]
 struct Known {
     streams: Vec<Weak<dyn Carrier>>,
-    /// How many there were when those that are gone were last forgotten.
+    /// Length of the list after dead streams were last removed.
     kept: usize,
 }
 
-/// How many more there may be before those that are gone are looked for.
+/// How many streams may be added, beyond doubling, before dead ones are removed.
 const FEW: usize = 16;
 
 impl Carriers {
-    /// Each is added once.
+    /// Adds a stream. The caller adds each stream once.
     pub(super) fn add(&self, stream: Weak<dyn Carrier>) {
         let mut known = self.0.lock();
         let Known { streams, kept } = &mut *known;
-        // Each look is paid by as many streams that came since the one before.
+        // Amortized: the list has at least doubled since the last scan.
         if streams.len() >= 2 * *kept + FEW {
             streams.retain(|known| known.strong_count() > 0);
             *kept = streams.len();

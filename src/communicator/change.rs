@@ -1,4 +1,4 @@
-//! What people are told of a communicator's state.
+//! Changes of a communicator's state, as reported to the program.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -9,22 +9,24 @@ use crate::error::{Error, Revocation};
 use crate::lock::Mutex;
 use crate::{Rank, trace, unwind};
 
-/// A change of a communicator's state, as [`CommConfig::watch`](super::CommConfig::watch) is told.
+/// A change of a communicator's state, as reported to
+/// [`CommConfig::watch`](super::CommConfig::watch).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Change {
-    /// All ranks have come.
+    /// All ranks have joined.
     Ready {
         /// This rank.
         rank: Rank,
         /// How many ranks there are.
         size: usize,
     },
-    /// It is poisoned, for this reason: what is called next fails with it.
+    /// It is poisoned: every further call fails with this error.
     Failed(Error),
-    /// It was revoked, by this rank or another one, to go on with some of the ranks.
+    /// It was revoked, by this rank or another one, so that some of the ranks can continue.
     Revocation(Revocation),
-    /// It has gone on, by [`recover`](super::Communicator::recover) or `shrink`.
+    /// It continues on the surviving ranks, after [`recover`](super::Communicator::recover) or
+    /// `shrink`.
     Recovered(Recovery),
     /// Newcomers have joined it, by [`grow`](super::Communicator::grow).
     Grown {
@@ -33,15 +35,16 @@ pub enum Change {
         /// How many there are.
         size: usize,
     },
-    /// A rank is late for as long as [`Stragglers::Report`](super::Stragglers::Report) says.
+    /// A rank has been late for longer than [`Stragglers::Report`](super::Stragglers::Report)
+    /// allows.
     Late(Late),
-    /// It has given device memory back.
+    /// It has released its device memory.
     Suspension,
-    /// It has taken that memory again.
+    /// It has allocated that memory again.
     Resumed,
-    /// It has ended as its program wants it: by `finish`, or in the background after a drop.
+    /// It has ended normally: by `finish`, or in the background after a drop.
     Finished,
-    /// It has ended by `abort`, or because the others did not end with it after a drop.
+    /// It was aborted: by `abort`, or because the other ranks did not finish after a drop.
     Abort {
         /// Why.
         why: String,
@@ -67,12 +70,12 @@ impl fmt::Display for Change {
     }
 }
 
-/// Who is told of changes: see [`CommConfig::watch`](super::CommConfig::watch).
+/// A callback for changes: see [`CommConfig::watch`](super::CommConfig::watch).
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn(&Change) + Send + Sync>);
 
 impl Watch {
-    /// Has `watch` told of each change.
+    /// Calls `watch` with each change.
     pub fn new(watch: impl Fn(&Change) + Send + Sync + 'static) -> Self {
         Self(Arc::new(watch))
     }
@@ -84,10 +87,11 @@ impl fmt::Debug for Watch {
     }
 }
 
-/// The changes of one communicator and of those that go on from it, to be told in their order.
+/// The queue of changes of a communicator and of those that replace it, reported in order.
 ///
-/// A change is found under locks and told without one. Whoever tells goes on until all are told, so what
-/// another thread finds meanwhile, or what the watch itself brings about, comes after.
+/// Changes are queued under locks and reported without one. The reporting thread drains the queue,
+/// so a change queued meanwhile, by another thread or by the watch itself, is reported after the
+/// current one.
 #[derive(Clone)]
 pub(super) struct Changes(Option<Arc<Told>>);
 
@@ -100,9 +104,9 @@ struct Told {
 #[derive(Default)]
 struct Queue {
     changes: VecDeque<Change>,
-    /// This rank, from when it is ready.
+    /// This rank, once it is ready.
     rank: Option<Rank>,
-    /// Some thread is telling.
+    /// A thread is reporting.
     is_told: bool,
 }
 
@@ -112,12 +116,12 @@ impl Changes {
         Self(is_told.then(|| Arc::new(Told { name, watch, queue: Mutex::default() })))
     }
 
-    /// Of one whose changes are another one's.
+    /// A queue that drops every change, for a communicator whose changes another one reports.
     pub(super) fn none() -> Self {
         Self(None)
     }
 
-    /// Notes a change, which is told by the next [`tell`](Self::tell). It may be called under a lock.
+    /// Queues a change for the next [`tell`](Self::tell). May be called under a lock.
     pub(super) fn note(&self, change: impl FnOnce() -> Change) {
         if let Some(told) = &self.0 {
             let change = change();
@@ -125,7 +129,7 @@ impl Changes {
         }
     }
 
-    /// Tells what was noted. Call it without a lock held.
+    /// Reports the queued changes. Must be called without a lock held.
     pub(super) fn tell(&self) {
         let Some(told) = &self.0 else { return };
         let mut queue = told.queue.lock();
@@ -140,7 +144,8 @@ impl Changes {
             }
             let rank = queue.rank;
             drop(queue);
-            // An error in it may be the program's own, whose end is its code too.
+            // Drop the change inside the catch: an error may hold a user's value, whose `Drop` may
+            // panic.
             let watch = move || {
                 if let Some(rank) = rank {
                     trace::change(told.name, rank, &change);
@@ -159,7 +164,7 @@ impl Changes {
         queue.is_told = false;
     }
 
-    /// Notes a change and tells it.
+    /// Queues a change and reports it.
     pub(super) fn tell_of(&self, change: impl FnOnce() -> Change) {
         self.note(change);
         self.tell();

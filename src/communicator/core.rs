@@ -1,4 +1,5 @@
-//! A communicator without its types: the backend's half, the control plane, the table.
+//! A communicator without its type parameters: the backend's handle, the control plane and the
+//! resource table.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -21,45 +22,45 @@ use crate::stream::{StreamCore, launching};
 use crate::wait::Within;
 use crate::{AsRank, Rank, Result, trace, wait};
 
-/// How long a wait rests before it looks again.
+/// The interval at which waits poll.
 const REST: Duration = Duration::from_millis(1);
 
-/// Everything of a live communicator that does not depend on its world's type; what the reaper
-/// takes when the communicator is dropped.
+/// All state of a live communicator that does not depend on its world's type. The reaper takes it
+/// over when the communicator is dropped.
 pub(crate) struct Core<B: Backend> {
-    /// None once it has ended.
+    /// `None` once it has ended.
     comm: Option<B::Comm>,
-    /// None once it has ended.
+    /// `None` once it has ended.
     control: Option<Control>,
     pub(crate) health: Arc<Health>,
     pub(crate) resources: Resources<B>,
-    /// This rank as a number: what the backend knows it by. [`own`](Self::own) is the program's.
+    /// The number by which the backend knows this rank. Programs see [`own`](Self::own).
     pub(crate) rank: Rank,
     pub(crate) generation: Generation,
     pub(crate) size: usize,
     pub(crate) ordinal: u32,
     pub(crate) slots: Slot,
-    /// What it was made with.
+    /// The configuration it was created with.
     pub(crate) config: CommConfig,
-    /// How long its waits may take.
+    /// The limit of its waits.
     pub(super) limits: Arc<Limits>,
-    /// Who is told of its state.
+    /// Reports changes of its state.
     pub(super) changes: Changes,
-    /// There was a symmetric window, or it was made with them: signals are set up.
+    /// Whether signals are set up, by a symmetric window or by `early_signals`.
     pub(crate) has_signals: bool,
-    /// What waits that were refused would have consumed.
+    /// Signals that refused waits would have consumed.
     pub(super) unconsumed: Unconsumed,
-    /// The stream that carried its last operations; 0 for none.
+    /// The id of the stream that carried its last operations, or 0.
     carrier: Cell<u64>,
-    /// Lists for groups, used again and again. It is what makes a core serve one thread at a time.
+    /// Reusable lists for groups. The cell limits a core to one thread at a time.
     lists: RefCell<Lists<'static, B>>,
-    /// What is recorded, inside the closure of a capture.
+    /// The recording of the capture in progress.
     pub(crate) tape: RefCell<Option<Tape<B>>>,
-    /// What it captured.
+    /// Its captured graphs.
     pub(crate) graphs: Shelf<B>,
-    /// What its kernels have in common, once they are made.
+    /// Shared state of its kernels, once created.
     pub(crate) kit: OnceCell<Option<KernelOffer>>,
-    /// How far it has come in going on, where that has failed.
+    /// Progress of a recovery that has failed so far.
     pub(super) going: Option<Box<Survivors>>,
 }
 
@@ -101,7 +102,7 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// The backend's communicator; the poisoned or ended one has none to give.
+    /// The backend's communicator, unless it is poisoned or has ended.
     #[inline]
     pub(crate) fn comm(&self) -> Result<&B::Comm> {
         self.health.check()?;
@@ -111,8 +112,8 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// The backend's communicator, if it is well and `stream` carried its last operations: then the stream
-    /// and the backend have noted each other.
+    /// The backend's communicator, if it is healthy and `stream` carried its last operations. The
+    /// stream and the backend then know each other already.
     #[inline]
     pub(crate) fn comm_on(&self, stream: &StreamCore<B>) -> Option<&B::Comm> {
         match &self.comm {
@@ -121,24 +122,24 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// The backend was given operations on `stream`, which is not captured.
+    /// Records that the backend was given operations on `stream`. The stream must not be capturing.
     pub(super) fn carried_by(&self, stream: &StreamCore<B>) {
         self.carrier.set(stream.id());
     }
 
-    /// This rank.
+    /// This rank, as programs see it.
     #[inline]
     pub(crate) fn own(&self) -> Rank {
         self.generation.of(self.rank)
     }
 
-    /// The number of a rank; `None` if the communicator does not have it.
+    /// The number of a rank, or `None` if the communicator has no such rank.
     #[inline]
     pub(crate) fn number(&self, rank: impl AsRank) -> Option<usize> {
         self.generation.number(rank, self.size)
     }
 
-    /// Why the communicator does not have a rank.
+    /// The error for a rank that the communicator does not have.
     #[cold]
     pub(crate) fn no_rank(
         &self,
@@ -155,7 +156,7 @@ impl<B: Backend> Core<B> {
         Error::from(StaleRank { operation, asked, name, size, since, site, collective })
     }
 
-    /// Where it stands among the communicators of a group: the same on all ranks.
+    /// Its position among the communicators of a group, which is the same on all ranks.
     pub(crate) fn order(&self) -> u64 {
         self.control.as_ref().map_or(0, Control::id)
     }
@@ -164,7 +165,7 @@ impl<B: Backend> Core<B> {
         self.control.as_ref().ok_or_else(|| ended(&self.health))
     }
 
-    /// Refuses a host-side call inside a launched closure, which takes its turn with that.
+    /// Refuses a host-side call inside a launched closure. The refusal counts as the rank's turn.
     pub(crate) fn may_wait(&self, operation: Topic, site: Site) -> Result<()> {
         let control = self.control()?;
         wait::allowed(operation, site).inspect_err(|_| {
@@ -172,8 +173,8 @@ impl<B: Backend> Core<B> {
         })
     }
 
-    /// Every rank's part of an exchange. One that fails half-way poisons the communicator: the others
-    /// may have completed it, and go on as if this rank had too.
+    /// Waits for every rank's part of an exchange. A fatal failure poisons the communicator,
+    /// because the others may have completed the exchange and assume that this rank has too.
     pub(crate) fn collect(&self, ticket: Ticket, operation: Topic, site: Site) -> Result<Parts> {
         let watch = |exchange: &Exchange| self.watch(WaitsOn::Exchange(exchange), operation, site);
         let (health, limit, watch) = (&*self.health, self.limit(), &watch);
@@ -188,17 +189,17 @@ impl<B: Backend> Core<B> {
         })
     }
 
-    /// This communicator, for a wait inside one of its calls.
+    /// Limits for a wait inside one of its calls.
     pub(crate) fn within(&self) -> Within<'_> {
         Within { health: &self.health, limits: &self.limits }
     }
 
-    /// How long a wait inside one of its calls may take now.
+    /// The current limit of a wait inside one of its calls.
     pub(crate) fn limit(&self) -> Limit {
         self.limits.now()
     }
 
-    /// Notes a wait inside one of this communicator's calls.
+    /// Registers a wait inside one of its calls with the backend.
     #[cold]
     pub(crate) fn watch(
         &self,
@@ -212,7 +213,7 @@ impl<B: Backend> Core<B> {
         B::watch(HostWait { on, operation, site, users, within })
     }
 
-    /// What the ranks have in common from here on: an exchange of its own.
+    /// Creates state that all ranks share, by an exchange of its own.
     pub(crate) fn share<T: Any + Send + Sync>(
         &self,
         operation: Topic,
@@ -225,15 +226,16 @@ impl<B: Backend> Core<B> {
         Ok(self.control()?.shared(ticket, make))
     }
 
-    /// Waits until everything that this rank enqueued on the communicator is over: its puts among it.
+    /// Waits until all work that this rank enqueued on the communicator has completed, puts
+    /// included.
     pub(crate) fn drained(&self, operation: Topic, site: Site) -> Result<()> {
         let _span = trace::wait(Some(&self.health), operation, site);
         let report = "work of this rank on the communicator is not over";
         self.until_idle(Instant::now(), report, operation, site)
     }
 
-    /// Waits until the backend has no more work of this rank's. The limit counts from `started`; `report`
-    /// says what is not over when it has passed.
+    /// Waits until the backend has no more work of this rank. The limit counts from `started`;
+    /// `report` describes the unfinished work in the timeout.
     pub(super) fn until_idle(
         &self,
         started: Instant,
@@ -263,8 +265,8 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
-    /// A rank waits for its part in what takes all of them to be over: in a division that gives it no
-    /// child, in suspending.
+    /// Waits for this rank's share of an operation of all ranks to complete: a division that gives
+    /// it no child, or a suspension.
     pub(super) fn stand_by(
         &self,
         dividing: Option<B::Dividing>,
@@ -285,11 +287,11 @@ impl<B: Backend> Core<B> {
                 Err(error) => break Err(error),
             }
         };
-        // Before it is dropped, which ends the division.
+        // Poison before dropping `dividing`, which ends the division.
         outcome.inspect_err(|error| self.health.fail(error.clone()))
     }
 
-    /// Keeps an operator, and lets go of one whose handle is gone.
+    /// Adds an operator, and drops an old one whose handle is gone.
     pub(super) fn add_operator(&mut self, made: Made<B>) -> Result<Key> {
         let (key, old) = self.resources.add_operator(made);
         if let Some(old) = old {
@@ -298,13 +300,14 @@ impl<B: Backend> Core<B> {
         Ok(key)
     }
 
-    /// Remembers that `stream` carries this communicator's work.
+    /// Records that `stream` carries this communicator's work.
     #[inline]
     pub(crate) fn note(&self, stream: &StreamCore<B>) {
         stream.note(&self.health, self.config.deadline);
     }
 
-    /// Books refusals as this rank's turns, so that the others are told, and hands the reason back.
+    /// Records refusals as this rank's turns, so that its peers fail as well, and returns the
+    /// reason.
     #[cold]
     pub(crate) fn refuse(&self, refusals: &[Refusal], reason: Error) -> Error {
         if let Some(tape) = &mut *self.tape.borrow_mut() {
@@ -320,12 +323,12 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// Has waits consume what refused ones left.
+    /// Makes waits consume the signals that refused waits left.
     pub(super) fn catch_up(&self, ops: &mut [Op<'_, B>]) {
         self.unconsumed.catch_up(ops);
     }
 
-    /// The closure of a group fails in a capture, of which there will be no graph.
+    /// Fails the capture in progress because a group's closure returned an error.
     #[cold]
     pub(crate) fn fail_capture(&self, at: Site) {
         if let Some(tape) = &mut *self.tape.borrow_mut() {
@@ -343,7 +346,7 @@ impl<B: Backend> Core<B> {
         self.refuse(&[refusal], reason)
     }
 
-    /// Empty lists for a group, with the last one's memory.
+    /// Empty lists for a group, reusing the previous allocation.
     pub(crate) fn lists<'e>(&self) -> Lists<'e, B> {
         self.lists.replace(Lists::new()).recycle()
     }
@@ -353,21 +356,22 @@ impl<B: Backend> Core<B> {
         self.lists.replace(lists.recycle());
     }
 
-    /// Takes the parts for a regular end; dropping the core does nothing afterwards.
+    /// Takes backend and control plane for a regular end. Dropping the core does nothing
+    /// afterwards.
     pub(super) fn end(&mut self) -> Option<(B::Comm, Control)> {
         let (comm, control) = self.take();
         Some((comm?, control?))
     }
 
-    /// Takes the parts to go on from; those that there are.
+    /// Takes whichever of backend and control plane it still has.
     pub(super) fn take(&mut self) -> (Option<B::Comm>, Option<Control>) {
-        // Its graphs end before it does: NCCL waits for them.
+        // Graphs must end first: NCCL waits for them.
         self.graphs.lose_all(|| ENDED.to_owned());
         self.resources.end_device_comms(ENDED);
         (self.comm.take(), self.control.take())
     }
 
-    /// The device communicators, where a launch of this thread may have them: their end waits for it.
+    /// The device communicators, if a launch on this thread may use them: their end waits for it.
     fn held_by_a_launch(&mut self) -> Vec<Arc<DeviceShared<B>>> {
         match launching() {
             true => self.resources.lose_device_comms(ENDED),
@@ -375,8 +379,8 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// Goes on as another one: with its ranks and its health. What was made with it is made again by
-    /// the caller.
+    /// Switches to another communicator's backend, ranks and health. The caller recreates the
+    /// resources.
     pub(super) fn go_on_as(
         &mut self,
         comm: Option<B::Comm>,
@@ -390,7 +394,7 @@ impl<B: Backend> Core<B> {
         self.carrier.set(0);
     }
 
-    /// Ends it now, telling the others why. The program knows.
+    /// Ends it now and tells the other ranks why. For callers whose program knows that it ends.
     pub(super) fn abort(&mut self, why: &str) {
         let held = self.held_by_a_launch();
         let (comm, control) = self.take();
@@ -414,7 +418,7 @@ impl<B: Backend> Drop for Core<B> {
             (Some(comm), Some(control)) => (comm, control),
             // It has ended.
             (None, None) => return,
-            // It was about to go on without ranks that died.
+            // A recovery had failed.
             (comm, control) => {
                 let why = "its communicator was dropped";
                 once_ended(held, move || abort::<B>(comm, control, why));
@@ -435,8 +439,8 @@ impl<B: Backend> Drop for Core<B> {
     }
 }
 
-/// Goes on once these have ended. A launch may have them, which this thread has begun: then a thread of its own
-/// waits for that.
+/// Calls `then` once these device communicators have ended. A launch that this thread has begun may
+/// use them, so a separate thread waits for it.
 fn once_ended<B: Backend>(held: Vec<Arc<DeviceShared<B>>>, then: impl FnOnce() + Send + 'static) {
     if held.is_empty() {
         return then();
@@ -450,12 +454,12 @@ fn once_ended<B: Backend>(held: Vec<Arc<DeviceShared<B>>>, then: impl FnOnce() +
     }
 }
 
-/// Why what was made with a communicator is over.
+/// The reason given for resources of a communicator that has ended.
 pub(super) const ENDED: &str = "its communicator has ended";
 
 fn abort<B: Backend>(comm: Option<B::Comm>, control: Option<Control>, why: &str) {
-    // The backend first: it poisons every rank with this cause, before a rank that waits in an
-    // exchange can leave for the same reason and be taken for the cause itself.
+    // Abort the backend first: it poisons every rank with this cause, before a rank waiting in an
+    // exchange can leave for the same reason and be reported as the cause itself.
     if let Some(comm) = comm {
         B::abort(comm, why);
     }
@@ -464,7 +468,7 @@ fn abort<B: Backend>(comm: Option<B::Comm>, control: Option<Control>, why: &str)
     }
 }
 
-/// Ends a communicator that was dropped: its program may not know.
+/// Ends a communicator that was dropped, which its program may not be aware of.
 pub(super) fn abandon<B: Backend>(
     comm: B::Comm,
     control: &Control,

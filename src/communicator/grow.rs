@@ -1,8 +1,8 @@
-//! Growing: newcomers join, and the members keep their numbers.
+//! Growing: newcomers join, and the members keep their ranks.
 //!
-//! Members and newcomers meet anew and make a communicator of all of them, beside the one that there is.
-//! When every member has it, which they tell each other by the one that there is, it takes that one's
-//! place; if one has not, all of them go on as they were. It is the same on every backend and every
+//! Members and newcomers meet and create a communicator of all of them beside the old one. The
+//! members then tell each other over the old one whether they have it. If all do, it replaces the
+//! old one; otherwise all of them keep the old one. This works the same on every backend and every
 //! release of NCCL.
 
 use std::sync::Arc;
@@ -26,36 +26,37 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 const INVITE: Topic = "invite";
 const GROW: Topic = "grow";
 
-/// How long a rank waits for what a rank that died had said to others.
+/// How long to wait for messages that a dead rank sent to others before its death.
 const LINGER: Duration = Duration::from_millis(300);
 
-/// What each rank says when newcomers are invited: how many, and rank 0 where they come.
+/// A rank's part of the invitation: the number of newcomers, and from rank 0 the address where they
+/// join.
 type Invites = (u32, Option<UniqueId>);
 
-/// What each member says before it meets the newcomers.
+/// A member's part of the exchange before it meets the newcomers.
 #[derive(Serialize, Deserialize)]
 struct Comes {
-    /// By which invitation, or why it does not.
+    /// The invitation it accepts, or why it accepts none.
     by: Result<UniqueId, String>,
-    /// What it did with the communicator that there is.
+    /// A summary of its work on the old communicator.
     words: Vec<u8>,
 }
 
-/// How the new communicator came to a member.
+/// The outcome of connecting the new communicator, for one member.
 #[derive(Serialize, Deserialize)]
 enum Came {
     Well,
-    /// Some did not come in time, as the report says.
+    /// Some ranks did not join in time; the text names them.
     Late(Duration, String),
-    /// These left.
+    /// These ranks left.
     Lost(Vec<u32>, String),
     Failed(String),
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Invites so many newcomers: the ranks come to be more by [`grow`](Self::grow). All ranks call it
-    /// and get the same invitation; the host waits for them. Any of them sends it to the newcomers, as
-    /// [bytes](Invitation::to_bytes) or with `serde`.
+    /// Invites newcomers, who join in [`grow`](Self::grow). All ranks must call it with the same
+    /// number and get the same invitation; the host waits for them. Any rank may send the
+    /// invitation to the newcomers, as [bytes](Invitation::to_bytes) or with `serde`.
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Result, World};
@@ -69,15 +70,15 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
-    /// It serves one `grow` of this communicator. Newcomers come to the process of rank 0, on the port
-    /// where it listens for other ranks, and prove that they know the invitation's secret; host devices
-    /// are threads of one process, and so are their newcomers. Local to the host: no function of NCCL's
-    /// is called.
+    /// An invitation is good for one `grow` of this communicator. Newcomers connect to the process
+    /// of rank 0, on the port where it listens for other ranks, and prove that they know the
+    /// invitation's secret. Host devices are threads of one process, and so are their newcomers. No
+    /// NCCL function is called.
     ///
     /// # Errors
-    /// [`Error::BadInvitation`]: nobody is invited, or the ranks invite different numbers of newcomers;
-    /// [`Error::InitFailed`]: the process of rank 0 cannot listen; a lost peer; a passed deadline; ranks
-    /// that make other host-side calls.
+    /// [`Error::BadInvitation`]: no newcomers, or the ranks invite different numbers of them;
+    /// [`Error::InitFailed`]: the process of rank 0 cannot listen; a lost peer; a passed deadline;
+    /// ranks that make other host-side calls.
     #[track_caller]
     pub fn invite(&self, newcomers: usize) -> Result<Invitation>
     where
@@ -117,26 +118,26 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(invitation)
     }
 
-    /// Goes on with the newcomers that were [invited](Self::invite). All ranks call it with the same
-    /// invitation, and the newcomers `connect` with [`Seat::invited`](crate::Seat::invited). The host
-    /// waits for this rank's work, then for the others and the newcomers, within the deadline.
+    /// Adds the [invited](Self::invite) newcomers. All ranks must call it with the same invitation,
+    /// while the newcomers `connect` with [`Seat::invited`](crate::Seat::invited). The host waits
+    /// for this rank's work, then for the other ranks and the newcomers, within the deadline.
     ///
-    /// The members keep their numbers; newcomer `k` is rank `size + k`. Buffers, streams, operators,
-    /// registrations and abort handles stay valid. Windows do not, for the newcomers have no part in
-    /// them, nor what knows the ranks (declared lengths, signals, bound plans): using them is
-    /// [`Error::Stale`] or [`Error::BoundElsewhere`]; make them again with the newcomers. Communicators
-    /// split off are their own. Signals that were not awaited, and sends that nobody received, are told
-    /// by the next host wait, as [`finish`](Self::finish) tells them.
+    /// Members keep their ranks; newcomer `k` becomes rank `size + k`. Buffers, streams, operators,
+    /// registrations and abort handles stay valid. Windows do not, because the newcomers have no
+    /// memory in them, and neither do declared lengths, signals and bound plans: using them is
+    /// [`Error::Stale`] or [`Error::BoundElsewhere`], and they must be created again. Split-off
+    /// communicators are unaffected. The next host wait reports signals that were not awaited and
+    /// sends that nobody received, as [`finish`](Self::finish) does.
     ///
-    /// NCCL: `ncclGetUniqueId` and `ncclCommInitRankConfig`, on every release, then `ncclCommDestroy` of
-    /// what was before.
+    /// NCCL: `ncclGetUniqueId` and `ncclCommInitRankConfig`, on every release, then
+    /// `ncclCommDestroy` of the old communicator.
     ///
     /// # Errors
-    /// [`Error::Timeout`] names the newcomers that did not come; [`Error::BadInvitation`]: one of another
-    /// communicator, of this one before its ranks changed, one that was used, or not the same on all
-    /// ranks; [`Error::InitFailed`]: newcomers on another kind of device, release or device that is
-    /// taken, or that are configured or named otherwise; [`Error::PeerFailed`]: a newcomer or a member is
-    /// lost. The communicator has ended then; [`try_grow`](Self::try_grow) gives it back.
+    /// [`Error::Timeout`] names the newcomers that did not join; [`Error::BadInvitation`]: the
+    /// invitation is another communicator's, from before the ranks changed, used already, or not
+    /// the same on all ranks; [`Error::InitFailed`]: a newcomer with a different kind of device,
+    /// release, configuration or label, or on a device in use; [`Error::PeerFailed`]: a newcomer or
+    /// a member is lost. All of them end the communicator; [`try_grow`](Self::try_grow) returns it.
     #[track_caller]
     pub fn grow(self, invitation: Invitation) -> Result<Self>
     where
@@ -148,12 +149,12 @@ impl<W: World, S: State> Communicator<W, S> {
         })
     }
 
-    /// [`grow`](Self::grow) that gives the communicator back when it fails: unharmed, on all ranks,
-    /// unless a member is lost. The invitation is used up once the members have begun to look for the
-    /// newcomers.
+    /// [`grow`](Self::grow) that returns the communicator when it fails: intact, on all ranks,
+    /// unless a member is lost. The invitation is used up once the members have begun to look for
+    /// the newcomers.
     ///
     /// # Errors
-    /// As there.
+    /// As [`grow`](Self::grow).
     #[track_caller]
     pub fn try_grow(mut self, invitation: Invitation) -> Result<Self, Failed<Self>>
     where
@@ -212,7 +213,7 @@ impl<W: World> Live<W> {
         Ok(())
     }
 
-    /// Comes to its work's end, and to an agreement with the other members on what they come by.
+    /// Waits for this rank's work, and agrees with the other members on the invitation.
     fn come(&self, invitation: &Invitation, site: Site) -> Result<Vec<Error>> {
         let core = &self.core;
         core.health.check()?;
@@ -232,7 +233,8 @@ impl<W: World> Live<W> {
     }
 }
 
-/// Whether all members come by one invitation; what they did with the communicator that there is.
+/// Checks that all members accept one invitation; returns their summaries of work on the old
+/// communicator.
 fn one_invitation(all: Vec<Comes>, own: &Invitation, site: Site) -> Result<Vec<Arc<[u8]>>> {
     let read = |(rank, Comes { by, words }): (usize, Comes)| {
         let why = match by {
@@ -245,14 +247,15 @@ fn one_invitation(all: Vec<Comes>, own: &Invitation, site: Site) -> Result<Vec<A
     all.into_iter().enumerate().map(read).collect()
 }
 
-/// Meets the other members and the newcomers. What ends the communicator that there is ends this too.
+/// Connects with the other members and the newcomers. A fault of the old communicator ends the
+/// attempt.
 fn meet<W: World>(setup: Setup<W>, was: &Core<Back<W>>, site: Site) -> Result<Live<W>> {
     let (old, limit) = (&was.health, was.limit());
     let mut starting = Starting::<W>::post(setup, site);
     starting.grows(&was.limits);
     let health = starting.health().clone();
     old.holds(&health);
-    // An abort handle is for whatever the rank waits for.
+    // An abort handle acts on the communicator that the rank waits for.
     health.goes_on_from(old);
     let outcome = starting.ready(limit, true);
     old.lets_go(&health);
@@ -263,14 +266,14 @@ fn meet<W: World>(setup: Setup<W>, was: &Core<Back<W>>, site: Site) -> Result<Li
     })
 }
 
-/// The communicator with the newcomers is not to be: they are told.
+/// Abandons the new communicator and tells its ranks.
 fn give_up<W: World>(fresh: &mut Live<W>, old: &Arc<Health>, error: &Error) -> Error {
     old.takes_back(&fresh.core.health);
     fresh.core.abort(&error.to_string());
     error.clone()
 }
 
-/// Tells the other members how the new communicator came to this rank, and hears how it came to them.
+/// Exchanges the outcome of the attempt with the other members.
 fn tell_members<B: Backend>(
     core: &Core<B>,
     own: Option<&Error>,
@@ -282,7 +285,7 @@ fn tell_members<B: Backend>(
     let ticket = core.post(&came, GROW, site)?;
     let started = Instant::now();
     let parts = match core.collect(ticket, GROW, site) {
-        // Whether a rank that died has told the others is known when they have told this one.
+        // Only the others know whether a dead rank's part reached them, so wait for theirs.
         Err(error) if error.is_peer_failure() && control.is_remote() => loop {
             if let Ok(Some(parts)) = control.try_collect(ticket, &core.health) {
                 break parts;
@@ -296,7 +299,7 @@ fn tell_members<B: Backend>(
     };
     match Came::verdict(core.read(&parts, GROW)?, core.health.name(), members, site) {
         None => Ok(()),
-        // What this rank found out by itself says more, unless that is that others gave up.
+        // This rank's own error is more specific, unless it only says that others gave up.
         Some(verdict @ Error::InitFailed(_)) => {
             Err(own.filter(|own| !own.is_peer_failure()).cloned().unwrap_or(verdict))
         }
@@ -316,8 +319,8 @@ impl Came {
         }
     }
 
-    /// Why the newcomers did not come, the best reason that there is; none if it went well everywhere. A
-    /// member that gave up is no reason: the others were told by its own.
+    /// The best reason why growing failed, or `None` if it succeeded on every member. A member that
+    /// gave up is the last resort, because it did so for another member's reason.
     fn verdict(all: Vec<Self>, name: &'static str, members: usize, site: Site) -> Option<Error> {
         let (mut lost, mut failed, mut gave_up) = (None, None, None);
         for (rank, came) in all.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A communicator's health: what every wait and every enqueue looks at.
+//! A communicator's health, which every wait and every enqueue checks.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::{Rank, Result};
 /// Tells the other ranks of a fault.
 type Tell = Box<dyn Fn(&Error) + Send + Sync>;
 
-/// The communicators that go on from each other: the last one.
+/// Follows a communicator through its replacements to the current one.
 #[derive(Default)]
 pub(super) struct Line(Mutex<Option<Weak<Health>>>);
 
@@ -27,44 +27,44 @@ impl Line {
     }
 }
 
-/// How many errors wait for a host wait; more of them would say the same.
+/// How many errors may be pending for host waits; further ones are dropped.
 const PENDING: usize = 16;
 
-/// One rank's view of its communicator: well, or the first cause of what is wrong.
+/// One rank's view of its communicator: healthy, or the first fault.
 pub struct Health {
     id: u64,
     name: &'static str,
     rank: Rank,
     generation: Generation,
-    /// Set with `fault` or `request`: the only thing that the fast path reads.
+    /// Set with `fault` or `request`. The fast path reads only this.
     tripped: AtomicBool,
     request: OnceLock<Abort>,
-    /// Why another thread wants the communicator revoked.
+    /// Why another thread asked to revoke the communicator.
     revocation: OnceLock<Revocation>,
-    /// What abort handles follow, from a communicator to the one that goes on from it.
+    /// What abort handles follow across replacements.
     line: Mutex<Arc<Line>>,
     fault: OnceLock<Error>,
     pending: Mutex<VecDeque<Error>>,
     carriers: Carriers,
-    /// Communicators that share resources with this one: what kills one kills all.
+    /// Communicators that share resources with this one, and therefore its faults.
     family: Mutex<Vec<Weak<Self>>>,
-    /// The communicator has ended, and nothing of it is left to tell.
+    /// The communicator has ended and has nothing left to report.
     over: AtomicBool,
-    /// It has ended, and is over when its fault has been told once more.
+    /// It has ended, and is over once its fault has been reported again.
     ending: AtomicBool,
-    /// The same, or when everything that is pending has been told.
+    /// As `ending`, or once all pending errors have been reported.
     draining: AtomicBool,
     /// Tells the other ranks of a fault.
     tell: OnceLock<Tell>,
-    /// Looks for what went wrong behind the program's back.
+    /// Polls for faults that occur outside the program's calls.
     watch: OnceLock<Watch>,
-    /// Who is late, once it is ready.
+    /// Detects late ranks, once the communicator is ready.
     lateness: OnceLock<Lateness>,
-    /// Whom this rank leaves out because they are late, and why.
+    /// The late ranks that this rank leaves out, and why.
     left_out: OnceLock<(Vec<u32>, String)>,
-    /// Who is told of the fault, once it is ready.
+    /// Reports the fault, once the communicator is ready.
     changes: Mutex<Option<Changes>>,
-    /// What the rank was told whose communicator this is.
+    /// Errors that this rank has been shown.
     told: Told,
 }
 
@@ -107,12 +107,12 @@ impl Health {
         self.name
     }
 
-    /// The same, of a communicator that numbers its ranks anew.
+    /// Sets the generation, for a communicator that renumbers its ranks.
     pub(super) fn numbered(self, generation: Generation) -> Self {
         Self { generation, ..self }
     }
 
-    /// This rank as a number, in every generation.
+    /// This rank's number, which has no generation.
     pub fn rank(&self) -> Rank {
         self.rank
     }
@@ -121,34 +121,34 @@ impl Health {
         self.generation
     }
 
-    /// Sets what host waits call while they wait, and once more when they are over. It must not
-    /// block, and runs on whatever thread waits.
+    /// Sets a callback that host waits run while they wait, and once more when they complete. It
+    /// runs on the waiting thread and must not block.
     pub fn set_watch(&self, watch: Watch) {
         if self.watch.set(watch).is_err() {
             log::debug!("{}: told how to watch twice", self.name);
         }
     }
 
-    /// Looks for what went wrong behind the program's back.
+    /// Polls for faults that occur outside the program's calls.
     pub(crate) fn look(&self) {
         if let Some(watch) = self.watch.get() {
             watch(self);
         }
     }
 
-    /// Has its ranks compared from here on.
+    /// Starts to compare the ranks' progress.
     pub(super) fn compares(&self, lateness: Lateness) {
         if self.lateness.set(lateness).is_err() {
             log::debug!("{}: told how to compare twice", self.name);
         }
     }
 
-    /// Looks who is late, and does what its policy says. Without a lock held.
+    /// Looks for late ranks and applies the policy. Must be called without a lock held.
     pub(super) fn look_who_is_late(&self) {
         self.follow_policy(Lateness::look);
     }
 
-    /// The same, while a host wait lasts.
+    /// The same during a host wait, at the policy's interval.
     pub(crate) fn watch_who_is_late(&self) {
         self.follow_policy(Lateness::look_while_waiting);
     }
@@ -186,20 +186,20 @@ impl Health {
         }
     }
 
-    /// Whom this rank leaves out because they are late, and why.
+    /// The late ranks that this rank leaves out, and why.
     pub(super) fn left_out(&self) -> (&[u32], &str) {
         self.left_out.get().map_or((&[], ""), |(ranks, why)| (ranks, why))
     }
 
-    /// How the others stand.
+    /// The progress of the other ranks.
     pub(super) fn standing(&self) -> Standing {
         self.lateness.get().map(Lateness::standing).unwrap_or_default()
     }
 
-    /// Ok, or the first cause of what is wrong. Honours an abort request. Never blocks.
+    /// Returns the first fault, if any. Honours an abort request. Never blocks.
     ///
     /// # Errors
-    /// The first cause.
+    /// The first fault.
     #[inline]
     pub fn check(&self) -> Result<()> {
         if self.is_well() { Ok(()) } else { self.cause() }
@@ -225,22 +225,23 @@ impl Health {
         Err(self.told(fault.clone()))
     }
 
-    /// The rank gets to see `error`, on whichever of its threads.
+    /// Records that the rank is shown `error`, on whichever of its threads.
     pub(crate) fn told(&self, error: Error) -> Error {
         self.told.note(&error);
         told(error)
     }
 
-    /// Poisons the communicator; the first cause stays. Call it without a lock held: it tells the
-    /// other ranks.
+    /// Poisons the communicator and tells the other ranks; the first fault stays. Must be called
+    /// without a lock held.
     pub fn fail(&self, error: Error) {
         if self.poison(error) {
             self.tell_others();
         }
     }
 
-    /// Poisons the communicator and tells nobody yet, so it may be called under a lock. False if it
-    /// is poisoned already; if true, [`tell_others`](Self::tell_others) is due.
+    /// Poisons the communicator without telling anyone, so it may be called under a lock. Returns
+    /// false if it is poisoned already; if true, the caller must call
+    /// [`tell_others`](Self::tell_others).
     #[must_use = "if true, `tell_others` is due"]
     pub fn poison(&self, error: Error) -> bool {
         let first = self.fault.set(error.numbered(self.generation)).is_ok();
@@ -261,8 +262,8 @@ impl Health {
         }
     }
 
-    /// It is ready: its changes are told from here on, this one first. Under one lock with the fault, of
-    /// which either this or [`poison`](Self::poison) notes that it is there.
+    /// Reports that it is ready, and its changes from then on. One lock covers this and the fault,
+    /// so that exactly one of this and [`poison`](Self::poison) queues the fault.
     pub(super) fn is_ready(&self, changes: &Changes, change: impl FnOnce() -> Change) {
         goes_on();
         let mut place = self.changes.lock();
@@ -275,7 +276,7 @@ impl Health {
         changes.tell();
     }
 
-    /// Tells the other ranks of the fault. Call it without a lock held.
+    /// Tells the other ranks about the fault. Must be called without a lock held.
     pub fn tell_others(&self) {
         let Some(fault) = self.fault.get() else { return };
         if let Some(tell) = self.tell.get() {
@@ -289,7 +290,7 @@ impl Health {
         changes.iter().for_each(Changes::tell);
     }
 
-    /// What poisons one of the two poisons the other.
+    /// Makes a fault of one a fault of the other.
     pub(crate) fn share_fate(self: &Arc<Self>, other: &Arc<Self>) {
         for (of, member) in [(self, other), (other, self)] {
             let mut family = of.family.lock();
@@ -298,7 +299,8 @@ impl Health {
         }
     }
 
-    /// What poisons this one poisons the other, until [`lets_go`](Self::lets_go); now too.
+    /// Makes faults of this one, including a present one, faults of the other, until
+    /// [`lets_go`](Self::lets_go).
     pub(crate) fn holds(&self, other: &Arc<Self>) {
         self.family.lock().push(Arc::downgrade(other));
         if let Some(fault) = self.fault() {
@@ -310,7 +312,7 @@ impl Health {
         self.family.lock().retain(|member| !std::ptr::eq(member.as_ptr(), Arc::as_ptr(other)));
     }
 
-    /// It is about to be aborted, and what it shares with others too: they end with it.
+    /// Prepares for an abort, which also ends the communicators that share resources with it.
     pub(crate) fn takes_down(&self, why: &str) {
         self.cuts(why, true);
         let family = self.family.lock().clone();
@@ -319,8 +321,8 @@ impl Health {
         }
     }
 
-    /// What its streams have not done yet may be taken away from here on, and what those that share its
-    /// fate have not. Where it asks the device what that is, call it without a lock held.
+    /// Marks unfinished work on its streams, and on those of its family, as possibly lost. With
+    /// `asks`, the device is queried, so no lock may be held.
     pub(crate) fn cuts(&self, why: &str, asks: bool) {
         let error = self.cause_or(why).numbered(self.generation);
         let mut all: Vec<Arc<Self>> = Vec::new();
@@ -336,7 +338,7 @@ impl Health {
         all.iter().for_each(|member| member.carriers.are_cut(member, &error, asks));
     }
 
-    /// What is wrong, or that it was aborted.
+    /// The fault, or an abort for reason `why`.
     fn cause_or(&self, why: &str) -> Error {
         self.fault().unwrap_or_else(|| {
             let (why, by, at) = (why.to_owned(), self.rank, Site::nowhere());
@@ -344,12 +346,12 @@ impl Health {
         })
     }
 
-    /// A stream carries its work.
+    /// Records that a stream carries its work.
     pub(crate) fn carried_by(&self, stream: Weak<dyn Carrier>) {
         self.carriers.add(stream);
     }
 
-    /// Leaves an error for a host wait to come; each wait returns one.
+    /// Queues an error for the next host waits, each of which returns one.
     pub fn pend(&self, error: Error) {
         let error = error.numbered(self.generation);
         let mut pending = self.pending.lock();
@@ -372,20 +374,22 @@ impl Health {
         self.fault.get().cloned()
     }
 
-    /// The communicator has ended and its program knows: nothing of it concerns a later wait.
+    /// The communicator has ended, and the program knows: later waits are not concerned.
     pub(crate) fn end(&self) {
         self.pending.lock().clear();
         self.over.store(true, Ordering::Release);
     }
 
-    /// The communicator has ended behind its program's back: the next wait for its work is told.
+    /// The communicator has ended without the program's knowledge: the next wait for its work
+    /// returns the reason.
     pub(crate) fn end_when_told(&self, why: Error) {
-        // An earlier cause stays. The others know.
+        // An earlier fault stays. The other ranks know.
         let _ = self.poison(why);
         self.ending.store(true, Ordering::Release);
     }
 
-    /// The same, where what it left undone is pending: the next waits for its work are told that.
+    /// As [`end_when_told`](Self::end_when_told), for unfinished work whose errors are pending: the
+    /// next waits for its work return them.
     pub(crate) fn end_when_drained(&self) {
         let pending = self.pending.lock();
         self.ending.store(true, Ordering::Release);
@@ -399,7 +403,7 @@ impl Health {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Has its owner abort it, who may be in a wait of one that shares its fate.
+    /// Asks its owner, who may be waiting in a communicator of the same family, to abort it.
     pub(crate) fn request_abort(&self, request: Abort) -> bool {
         let first = self.request.set(request.clone()).is_ok();
         self.tripped.store(true, Ordering::Release);
@@ -412,8 +416,8 @@ impl Health {
         first
     }
 
-    /// Has its owner revoke it, who may be in a wait of one that shares its fate: that one is told what
-    /// this one is.
+    /// Asks its owner to revoke it. The owner may be waiting in a communicator of the same family,
+    /// so that gets the same request.
     pub(crate) fn request_revocation(&self, why: String) -> bool {
         if !self.is_well() {
             return false;
@@ -433,20 +437,20 @@ impl Health {
         first
     }
 
-    /// An abort that was asked for, whatever else is wrong.
+    /// Fails if an abort was requested, whatever other fault there is.
     pub(crate) fn wants_an_end(&self) -> Result<()> {
         let aborted = |request: &Abort| Err(Error::from(request.clone()).numbered(self.generation));
         self.request.get().map_or(Ok(()), aborted)
     }
 
-    /// What an abort handle holds.
+    /// What an abort handle follows.
     pub(super) fn line(self: &Arc<Self>) -> Arc<Line> {
         let line = self.line.lock().clone();
         line.0.lock().get_or_insert(Arc::downgrade(self));
         line
     }
 
-    /// The communicator goes on from another one, whose abort handles are its own from here on.
+    /// Replaces another communicator and takes over its abort handles.
     pub(super) fn goes_on_from(self: &Arc<Self>, other: &Arc<Self>) {
         other.told.clear();
         let line = other.line();
@@ -454,14 +458,14 @@ impl Health {
         *self.line.lock() = line;
     }
 
-    /// Another one has taken its place: what becomes of it is no change any more.
+    /// Another communicator has replaced it, so its changes are no longer reported.
     pub(super) fn is_replaced(&self) {
         *self.changes.lock() = None;
         self.end();
     }
 
-    /// What was to go on from this one did not come to be: its abort handles are this one's again, with
-    /// what they asked for.
+    /// Undoes [`goes_on_from`](Self::goes_on_from) after a failed replacement, and takes over
+    /// requests made meanwhile.
     pub(super) fn takes_back(self: &Arc<Self>, other: &Arc<Self>) {
         self.goes_on_from(other);
         if let Some(request) = other.request.get() {

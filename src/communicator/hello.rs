@@ -1,4 +1,4 @@
-//! What ranks that connect say of themselves, and whether they can be one communicator.
+//! The greeting of a connecting rank, and whether the ranks fit together.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use crate::control::{self, Parts};
 use crate::error::InitFailed;
 use crate::{Device, Rank, Result, World};
 
-/// How many signals a communicator has at most, from each rank to each: a gigabyte of them.
+/// The most signals of a communicator, over all pairs of ranks: a gigabyte.
 const MOST_SIGNALS: usize = 1 << 26;
 
-/// What each rank says of itself.
+/// One rank's greeting.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Hello {
     kind: String,
-    /// The process whose ordinals it counts by; 0 where all ranks share one.
+    /// The process that numbers its devices; 0 if all ranks share one.
     process: u64,
-    /// Where the device is, for people, and a number of its host: what two processes may count
-    /// differently. None where ordinals tell.
+    /// Where the device is, for messages, and a number of its host, because two processes may
+    /// number devices differently. `None` where ordinals suffice.
     place: Option<(String, u64)>,
-    /// What the backend runs on, where the ranks may differ in it.
+    /// The release of the backend's library, if ranks may have different ones.
     release: String,
     ordinal: u32,
     /// Why it cannot share its device with another rank.
@@ -33,18 +33,18 @@ pub(super) struct Hello {
     slots: (u32, u32),
     split_share: bool,
     transfers: Transfers,
-    /// What else all ranks must have alike.
+    /// The remaining options that must be the same on all ranks.
     alike: Alike,
     /// What is wrong with its configuration.
     fault: Option<String>,
-    /// Those that the program gave, if it gave several: how many, and what tells lists apart.
+    /// If the program passed several ids: their number, and a hash of the list.
     ids: Option<(u32, u64)>,
-    /// What the communicator says of itself that the rank brings, if it brings one.
+    /// The properties of the communicator that the rank brings, if it brings one.
     raw: Option<Says>,
 }
 
 impl Hello {
-    /// A rank's, which gave these ids and brings this communicator, as bytes.
+    /// Encodes the greeting of a rank.
     pub(super) fn of<W: World>(
         ordinal: u32,
         config: &CommConfig,
@@ -53,7 +53,7 @@ impl Hello {
     ) -> Vec<u8> {
         let hello = Self {
             kind: W::Device::KIND.to_owned(),
-            // A process that has no number of its own has not come this far.
+            // A process without a number has failed earlier.
             process: if is_remote { control::process().unwrap_or_default() } else { 0 },
             place: if is_remote { place::<W>(ordinal) } else { None },
             release: if is_remote { Back::<W>::release() } else { String::new() },
@@ -75,14 +75,14 @@ impl Hello {
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// Where a device is, among those of all processes.
+/// Where a device is among those of all processes.
 fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
     let (host, number) = control::host();
     let place = Back::<W>::place(ordinal)?;
     Some((format!("the {} device at {place} of {host}", W::Device::KIND), *number))
 }
 
-/// What two ranks of one communicator have that may not differ; none if nothing does.
+/// Describes a difference between two ranks that must not exist, if there is one.
 fn differ(first: &Hello, hello: &Hello) -> Option<String> {
     if hello.kind != first.kind {
         let why = format!(
@@ -133,8 +133,8 @@ fn differ(first: &Hello, hello: &Hello) -> Option<String> {
     None
 }
 
-/// Whether the ranks can be one communicator. All of them see the same parts, so all of them come
-/// to the same answer.
+/// Checks whether the ranks can form one communicator. All ranks see the same greetings, so they
+/// reach the same answer.
 pub(super) fn agree(parts: &Parts) -> Result<()> {
     let size = parts.len();
     let fail = |ranks: Vec<usize>, why: String| {
@@ -178,7 +178,7 @@ pub(super) fn agree(parts: &Parts) -> Result<()> {
     too_many(size, hellos[0].slots).map_or(Ok(()), |why| fail(Vec::new(), why))
 }
 
-/// What is wrong with so many contexts and signals.
+/// Describes an excessive number of contexts and signals, if it is excessive.
 pub(super) fn too_many(size: usize, (contexts, signals): (u32, u32)) -> Option<String> {
     let each = [size, size, contexts as usize, signals as usize];
     let all = each.into_iter().try_fold(1_usize, usize::checked_mul);

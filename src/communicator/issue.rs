@@ -1,4 +1,4 @@
-//! Issuing: the one way from a validated operation into the backend.
+//! Issuing: the only path from a validated operation to the backend.
 
 use std::slice;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use crate::{AsRank, Buffer, Device, Element, Result, World, trace};
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
 impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
-    /// Issues a collective's draft, or books why not.
+    /// Issues a collective's draft, or records its refusal.
     ///
-    /// Most calls repeat earlier ones: the communicator is well, the stream carried its last operations,
-    /// and the stream alone used the buffers. Their devices were compared when that was booked, and
-    /// there is nothing to wait for: what a [`Booking`] does is done here in a few stores. An operation
-    /// goes on by value, also to what hardly ever happens: so it is in registers here, and nowhere in
-    /// memory.
+    /// Most calls repeat earlier ones: the communicator is healthy, the stream carried its last
+    /// operations, and no other stream used the buffers. Their devices were then compared by an
+    /// earlier call and there is nothing to wait for, so a few stores replace a [`Booking`].
+    /// Operations are passed by value, also to the slow path, so that the fast path keeps them in
+    /// registers.
     #[inline]
     pub(crate) fn run(&self, refusal: Refusal, draft: Result<Op<'_, Back<W>>>) -> Result<()> {
         self.run_where::<false>(refusal, draft)
     }
 
-    /// [`run`](Self::run) of a collective that writes all that it reads.
+    /// [`run`](Self::run) for a collective that writes everything it reads.
     #[inline]
     pub(crate) fn run_in_place(
         &self,
@@ -59,15 +59,15 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
         if let Op::Collective(collective) = op
             && let Some(comm) = core.comm_on(stream)
         {
-            // What is written is booked as read with that.
+            // Recording the write covers the read.
             let read = collective.send.filter(|_| !IN_PLACE).map(Span::allocation);
             let (written, scalar) = (collective.recv.map(Span::allocation), collective.scalar());
             let operands = [read, written, scalar];
             if operands.into_iter().flatten().all(|memory| memory.order.is_alone(stream)) {
                 let owned = stream.owned();
-                // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by
-                // bound plans, whose checks have and whose memory was compared; this stream made
-                // every earlier use of the memory.
+                // SAFETY: a draft has checked lengths, ranks and offsets; for a bound plan, the
+                // plan's checks have, and its memory was compared. All earlier uses of the memory
+                // were on this stream, which orders this one after them.
                 let issued =
                     unsafe { <Back<W> as Operations>::issue_again(comm, owned.raw(), collective) };
                 let number = owned.number();
@@ -80,13 +80,15 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
         core.issue_first(stream, op, refusal)
     }
 
-    /// Issues operations as one group; `refusals` are the same operations, should it be refused.
+    /// Issues operations as one group. `refusals` describe the same operations in case it is
+    /// refused.
     pub(crate) fn issue(&self, ops: &mut [Op<'_, Back<W>>], refusals: &[Refusal]) -> Result<()> {
         let _span = trace::enqueue(self.core, ops);
         self.core.issue(self.stream, ops, refusals)
     }
 
-    /// A new buffer on the root, none elsewhere. A root out of range is left to the operation.
+    /// Allocates a buffer on the root, and none elsewhere. A root out of range is left for the
+    /// operation to refuse.
     #[track_caller]
     pub(crate) fn on_root<T: Element>(
         &self,
@@ -103,7 +105,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     }
 }
 
-/// One communicator's operations among those that a thread issues together.
+/// One communicator's share of the operations that a thread issues together.
 pub(crate) struct Together<'p, 'a, B: Backend> {
     pub(crate) core: &'p Core<B>,
     pub(crate) stream: &'p StreamCore<B>,
@@ -118,7 +120,7 @@ impl<'a, B: Backend> Together<'_, 'a, B> {
         self.core.misplaced(self.stream, self.ops).map_or(Ok(()), Err)
     }
 
-    /// What the backend issues, after all earlier uses of the memory.
+    /// Orders the operations after all earlier uses of their memory.
     fn book(&self) -> Result<(RankOps<'_, 'a, B>, Booking<'_, B, &[Op<'a, B>]>)> {
         let &Self { core, stream, ref ops, .. } = self;
         let part = RankOps { comm: core.comm()?, stream: stream.raw(), ops };
@@ -127,7 +129,7 @@ impl<'a, B: Backend> Together<'_, 'a, B> {
 }
 
 impl<B: Backend> Core<B> {
-    /// Issues an operation where something is new.
+    /// Slow path: issues an operation that differs from earlier ones.
     #[cold]
     fn issue_first(
         &self,
@@ -138,7 +140,7 @@ impl<B: Backend> Core<B> {
         self.issue(stream, slice::from_mut(&mut op), slice::from_ref(&refusal))
     }
 
-    /// Compares devices, orders memory between streams, issues.
+    /// Compares devices, orders memory between streams, and issues.
     pub(crate) fn issue(
         &self,
         stream: &StreamCore<B>,
@@ -155,9 +157,9 @@ impl<B: Backend> Core<B> {
         self.catch_up(ops);
         let ops = &*ops;
         let booking = self.book(stream, ops)?;
-        // SAFETY: operations are made by drafts, which check lengths, ranks and offsets, and by bound
-        // plans, whose checks have and whose memory was compared; the stream waits for the earlier
-        // uses of the memory.
+        // SAFETY: a draft has checked lengths, ranks and offsets; for a bound plan, the plan's
+        // checks have, and its memory was compared. The booking makes the stream wait for the
+        // earlier uses of the memory.
         let issued = unsafe { B::issue(comm, stream.raw(), ops) };
         drop(booking);
         self.issued(stream, ops);
@@ -172,13 +174,13 @@ impl<B: Backend> Core<B> {
         }
     }
 
-    /// Issues what has been checked, of several communicators as one.
+    /// Issues checked operations of several communicators as one group.
     pub(crate) fn issue_together(parts: &mut [Together<'_, '_, B>]) -> Result<()> {
         parts.iter_mut().for_each(|part| part.core.catch_up(part.ops));
         let parts = &*parts;
         let _spans = trace::enqueue_all(parts.iter().map(|part| (part.core, &*part.ops)));
         let booked: Result<Vec<_>> = parts.iter().map(Together::book).collect();
-        // A device or a communicator failed just now: the other communicators' ranks would wait.
+        // A device or a communicator has just failed, so the ranks of the others would wait.
         let booked = booked.inspect_err(|error| {
             parts.iter().for_each(|part| part.core.health.fail(error.clone()));
         });
@@ -192,7 +194,7 @@ impl<B: Backend> Core<B> {
         issued
     }
 
-    /// Whether operations can be one group.
+    /// Checks that operations can form one group.
     pub(crate) fn can_be_one(&self, ops: &[Op<'_, B>]) -> Result<()> {
         if ops.iter().any(|op| matches!(op, Op::Collective(one) if one.config.is_some())) {
             CallConfig::together(ops)?;
@@ -200,8 +202,8 @@ impl<B: Backend> Core<B> {
         self.self_transfers(ops)
     }
 
-    /// Refuses transfers of this rank with itself that lack their other half in the group, for which NCCL
-    /// waits for ever, or whose halves differ in length, which it does not compare.
+    /// Refuses transfers of this rank with itself whose halves are not both in the group, which
+    /// NCCL would wait for forever, or differ in length, which NCCL does not check.
     pub(crate) fn self_transfers(&self, ops: &[Op<'_, B>]) -> Result<()> {
         let of = |half: Half| {
             ops.iter().filter_map(move |op| match op {
@@ -221,33 +223,33 @@ impl<B: Backend> Core<B> {
         }))
     }
 
-    /// Orders the memory of operations after its earlier uses.
+    /// Orders operations after earlier uses of their memory.
     fn book<'s, 'o, 'a>(
         &self,
         stream: &'s StreamCore<B>,
         ops: &'o [Op<'a, B>],
     ) -> Result<Booking<'s, B, &'o [Op<'a, B>]>> {
-        // The device failed; the other ranks would wait for this one.
+        // The device failed, so the other ranks would wait for this one.
         let booking = Booking::new(stream, ops);
         let booking = booking.inspect_err(|error| self.health.fail(error.clone()))?;
         self.note(stream);
         Ok(booking)
     }
 
-    /// Books what operations that were issued bring about.
+    /// Records the effects of operations that were issued.
     fn issued(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) {
         if stream.is_captured() {
             return;
         }
         self.carried_by(stream);
-        // What a signal says may be about any window. Booked after the wait is in the stream: who
-        // sees it booked and waits for this stream waits for the signal.
+        // A signal may announce writes to any window. Record the use only after enqueueing the
+        // wait, so that waiting on this stream covers the signal.
         if ops.iter().any(|op| matches!(op, Op::Wait(_))) {
             self.resources.windows_written(stream);
         }
     }
 
-    /// Why it cannot take these operands, which the types do not tell.
+    /// Checks what the types do not: devices, captured steps and registrations.
     fn misplaced(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) -> Option<Error> {
         let in_a_step = || match ops {
             [op, ..] if stream.is_captured() => {
@@ -259,8 +261,8 @@ impl<B: Backend> Core<B> {
         self.other_device(stream, ops).or_else(in_a_step).or_else(|| self.unregistered(ops))
     }
 
-    /// Memory that this communicator's transfers do not take. The other rank judges its own by the same
-    /// rule, which is the same on all ranks: so no message has one side registered and one that is not.
+    /// Finds memory that this communicator's transfers do not accept. All ranks apply the same
+    /// rule, so a message never has one registered and one unregistered side.
     fn unregistered(&self, ops: &[Op<'_, B>]) -> Option<Error> {
         if self.config.transfers == Transfers::Any {
             return None;
@@ -268,7 +270,7 @@ impl<B: Backend> Core<B> {
         ops.iter().find_map(|op| {
             let Op::Transfer(Transfer { call, span, .. }) = op else { return None };
             let bytes = span.offset()..span.offset() + call.bytes();
-            // NCCL looks at no memory where nothing is sent.
+            // NCCL does not look at the memory of empty messages.
             if bytes.is_empty() || self.resources.knows(span.allocation(), &bytes) {
                 return None;
             }
@@ -278,7 +280,7 @@ impl<B: Backend> Core<B> {
         })
     }
 
-    /// Memory or a stream of another device, where the type does not tell.
+    /// Finds memory or a stream of another device.
     fn other_device(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) -> Option<Error> {
         let of = |call: Call, what, found| {
             let (kind, needed) = (B::KIND, self.ordinal);
@@ -316,7 +318,7 @@ impl<B: Backend> Uses<B> for &[Op<'_, B>] {
     }
 }
 
-/// What an operation reads, and what it writes: each with whether it is written.
+/// An operation's memory, and whether it is written.
 #[inline]
 pub(crate) fn uses<'a, B: Backend>(
     op: &Op<'a, B>,
@@ -332,7 +334,7 @@ pub(crate) fn uses<'a, B: Backend>(
 }
 
 impl<'a, B: Backend> Collective<'a, B> {
-    /// What it scales by, where that is in memory.
+    /// The memory of its scalar, if the scalar is in memory.
     #[inline]
     pub(crate) fn scalar(&self) -> Option<&'a Arc<Allocation<B>>> {
         match self.reduction {

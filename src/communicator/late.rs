@@ -1,9 +1,9 @@
-//! Who is late: ranks that have not come to what this rank has called.
+//! Late ranks: those that have not made the calls that this rank has made.
 //!
-//! Calls are counted where they are noted anyway, so they cost nothing for it. Whoever asks, or waits
-//! and has a policy to follow, compares this rank's counts with the others': what it has called so far is
-//! a mark, and a rank is late from when a mark was set that it has not reached. A rank that is ahead in
-//! something is not late: it does things in another order.
+//! Calls are counted anyway, so detection adds no cost to them. When the program asks, or a wait
+//! has a policy to follow, this rank compares its counts with those of the others. It remembers its
+//! own counts as a mark; a rank is late from the time of the first mark that it has not reached. A
+//! rank that is ahead in any count is not late, only in a different order.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -14,25 +14,25 @@ use crate::control::Posted;
 use crate::lock::Mutex;
 use crate::rank::Generation;
 
-/// What is done about a rank that is late.
+/// What to do about a late rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Stragglers {
-    /// Nothing: others wait for it within their deadline. [`health`](crate::Communicator::health) names
-    /// it.
+    /// Nothing: other ranks wait for it within their deadline.
+    /// [`health`](crate::Communicator::health) names it.
     #[default]
     Wait,
-    /// One that is late for so long is told in the log and to the [`watch`](crate::CommConfig::watch),
-    /// once, and again when it is late another time.
+    /// After it has been late for this long, reports it once in the log and to the
+    /// [`watch`](crate::CommConfig::watch), and again whenever it falls behind anew.
     Report(Duration),
-    /// One that is late for so long is taken for lost: the communicator is poisoned with
+    /// After it has been late for this long, treats it as lost: the communicator is poisoned with
     /// [`Error::PeerFailed`](crate::Error::PeerFailed), and
-    /// [`recover`](crate::Communicator::recover) goes on without it.
+    /// [`recover`](crate::Communicator::recover) continues without it.
     LeaveOut(Duration),
 }
 
 impl Stragglers {
-    /// From when a rank counts as late.
+    /// How long a rank must lag to count as late.
     fn after(self) -> Duration {
         match self {
             Self::Wait => LATE,
@@ -40,7 +40,7 @@ impl Stragglers {
         }
     }
 
-    /// How often a rank that waits compares the others; never if nothing would follow from it.
+    /// How often a waiting rank compares; `None` if the policy has no use for it.
     fn while_waiting(self) -> Option<Duration> {
         match self {
             Self::Wait => None,
@@ -49,27 +49,27 @@ impl Stragglers {
     }
 }
 
-/// From when a rank counts as late, unless the policy says more: all ranks are behind for a moment.
+/// The default for [`Stragglers::Wait`]: every rank lags for a moment.
 const LATE: Duration = Duration::from_millis(100);
 
-/// How often the ranks are compared for one who asks.
+/// The least interval between comparisons for `health`.
 const EVERY: Duration = Duration::from_millis(2);
 
-/// How often they are for one who waits, at most: each of many ranks that wait compares all others.
+/// The least interval during a wait, because each of many waiting ranks compares all others.
 const LEAST: Duration = Duration::from_millis(10);
 
-/// How long a rank that tells nothing is given more.
+/// The extra time for a rank that has not reported its counts.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// A rank that has not come to what this rank has called.
+/// A rank that has not made the calls that this rank has made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Late {
-    /// Which.
+    /// The late rank.
     pub rank: Rank,
-    /// How many operations it lacks that this rank has called, as far as this rank knows: collectives,
-    /// transfers between the two, and calls on the host such as `barrier`.
+    /// How many operations it has yet to call that this rank has called, as far as this rank knows:
+    /// collectives, transfers between the two, and calls on the host such as `barrier`.
     pub operations: u64,
-    /// From when on it has lacked some of them, for sure: since this rank first looked.
+    /// When this rank first noticed. It may have been late for longer.
     pub since: Instant,
 }
 
@@ -81,14 +81,14 @@ impl fmt::Display for Late {
     }
 }
 
-/// How a communicator that is well stands: [`health`](crate::Communicator::health) gives it.
+/// The state of a healthy communicator, as [`health`](crate::Communicator::health) returns it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     late: Vec<Late>,
 }
 
 impl Standing {
-    /// The ranks that keep this one waiting, or will.
+    /// The ranks that hold this one up, or will.
     pub fn late(&self) -> &[Late] {
         &self.late
     }
@@ -105,7 +105,7 @@ impl fmt::Display for Standing {
     }
 }
 
-/// Compares the ranks' calls, from one of them.
+/// Compares the ranks' calls on behalf of one of them.
 pub(super) struct Lateness {
     pace: Box<dyn Pace>,
     posted: Posted,
@@ -122,7 +122,7 @@ struct State {
     late: Vec<Late>,
 }
 
-/// What this rank had called when another one had not.
+/// This rank's counts at a time when another rank had not reached them.
 struct Mark {
     called: Counts,
     since: Instant,
@@ -143,12 +143,12 @@ impl Lateness {
         Standing { late: self.state.lock().late.clone() }
     }
 
-    /// Looks who is late, for one who asks; those who were not when it looked last.
+    /// Compares on behalf of `health`; returns ranks that were not late at the last comparison.
     pub(super) fn look(&self) -> Vec<Late> {
         self.look_every(EVERY)
     }
 
-    /// The same, for one who waits: nobody unless the policy says what is done about them.
+    /// Compares on behalf of a host wait; returns nothing unless the policy needs it.
     pub(super) fn look_while_waiting(&self) -> Vec<Late> {
         self.policy.while_waiting().map_or_else(Vec::new, |every| self.look_every(every))
     }
@@ -195,10 +195,10 @@ impl Lateness {
 }
 
 impl Mark {
-    /// Whether a rank of which this process `heard` last then, and which had not reached it, is late.
+    /// Whether a rank that has not reached the mark is late, if its last report came at `heard`.
     fn is_over(&self, after: Duration, now: Instant, heard: Option<Instant>) -> bool {
         let waited = now - self.since;
-        // What it told may have been on its way when the mark was set.
+        // An earlier report may have been sent before the mark was set.
         let is_known = heard.is_some_and(|heard| heard >= self.since + after / 2);
         waited >= after && (is_known || waited >= after + SILENT)
     }
@@ -214,7 +214,7 @@ mod tests {
     use crate::control::{Control, Meeting};
     use crate::rank::Generation;
 
-    /// How often the ranks were compared.
+    /// Counts comparisons.
     #[derive(Clone, Default)]
     struct Compared(Arc<AtomicUsize>);
 

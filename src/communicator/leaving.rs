@@ -1,8 +1,8 @@
-//! Ranks that leave before their time: the others are told once it is known why.
+//! Ranks that leave early: the others are told once the reason is known.
 //!
-//! `?` drops a communicator before anybody has seen the error. Where the ranks are `spmd`'s or
-//! `launch!`'s, the end of the rank's body says why it left: with the error that it returned, or with
-//! its panic. A body that goes on keeps the others waiting for [`GRACE`] and no longer.
+//! `?` drops a communicator before anything has seen the error. Under `spmd` and `launch!` the end
+//! of the rank's body supplies the reason: the error that it returned, or its panic. If the body
+//! continues, the others wait for the reason no longer than [`GRACE`].
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -14,26 +14,26 @@ use std::time::{Duration, Instant};
 use super::reaper::{self, Orphan};
 use crate::lock::Mutex;
 
-/// How long the others may not know, while the body goes on.
+/// How long the other ranks may wait for the reason while the body continues.
 const GRACE: Duration = Duration::from_millis(500);
 
 thread_local! {
-    /// What left in the rank's body that this thread runs, if it runs one.
+    /// What has left during the rank's body on this thread; `None` outside a body.
     static BODY: RefCell<Option<Vec<Leaving>>> = const { RefCell::new(None) };
 }
 
 type Tell = Box<dyn FnOnce(&str) + Send>;
 
-/// A rank that leaves.
+/// The departure of a rank.
 #[derive(Clone)]
 pub(crate) struct Leaving(Arc<State>);
 
 struct State {
-    /// What is said if nobody knows better.
+    /// The reason if no better one turns up.
     otherwise: &'static str,
-    /// None once it is called.
+    /// `None` once it has been called.
     tell: Mutex<Option<Tell>>,
-    /// Why, once the others know.
+    /// The reason, once the others have been told.
     why: OnceLock<String>,
 }
 
@@ -44,7 +44,7 @@ impl Leaving {
         let Some(tell) = tell else { return };
         let why = why.unwrap_or(self.0.otherwise);
         tell(why);
-        // Whoever took it from the lock is the only one who gets here.
+        // Only the thread that took `tell` gets here.
         let _ = self.0.why.set(why.to_owned());
     }
 
@@ -54,7 +54,8 @@ impl Leaving {
     }
 }
 
-/// This rank leaves: `tell` tells the others why. That is `otherwise` unless its body says more.
+/// Makes this rank leave. `tell` gets the reason, which is `otherwise` unless the body supplies
+/// one.
 pub(crate) fn leave(otherwise: &'static str, tell: impl FnOnce(&str) + Send + 'static) -> Leaving {
     let tell = Mutex::new(Some(Box::new(tell) as Tell));
     let leaving = Leaving(Arc::new(State { otherwise, tell, why: OnceLock::new() }));
@@ -78,8 +79,8 @@ pub(crate) enum Failure<'a, E> {
     Panic(&'a (dyn Any + Send)),
 }
 
-/// Runs a rank's body. What leaves in it is told with the error that it returns, or with its panic;
-/// before that `failed` is.
+/// Runs a rank's body. If it fails, calls `failed`, then tells the others its error or panic as the
+/// reason for everything that left during it.
 pub(crate) fn body<R, E: Display>(
     body: impl FnOnce() -> Result<R, E>,
     failed: impl FnOnce(Failure<'_, E>),
@@ -104,7 +105,7 @@ pub(crate) fn body<R, E: Display>(
     outcome.map(|outcome| outcome.map_err(|(_, error)| error))
 }
 
-/// Why a rank left whose thread panicked.
+/// The reason for a rank whose thread panicked.
 fn panicked(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     match text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)) {
@@ -115,7 +116,7 @@ fn panicked(panic: &(dyn Any + Send)) -> String {
 
 pub(super) const PANICKED: &str = "its thread panicked";
 
-/// Tells when the body has gone on for too long.
+/// Tells the others when the body has run on for [`GRACE`].
 struct Late {
     leaving: Leaving,
     due: Instant,
@@ -132,7 +133,7 @@ impl Orphan for Late {
 
 impl Drop for Late {
     fn drop(&mut self) {
-        // Where there is no thread to poll it.
+        // For when no thread polls it.
         self.leaving.tell(None);
     }
 }

@@ -24,7 +24,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// within the configured deadline. NCCL: `ncclCommInitRankConfig`.
     ///
     /// # Errors
-    /// [`Error::Timeout`] and [`Error::PeerFailed`] name the ranks that did not come;
+    /// [`Error::Timeout`] and [`Error::PeerFailed`] name the ranks that did not join;
     /// [`Error::InitFailed`]: two ranks on one device, or ranks that disagree on the communicator's
     /// name or kind of device.
     #[track_caller]
@@ -41,7 +41,7 @@ impl<W: World, S: State> Communicator<W, S> {
         Starting::post(setup, site).connect().map(Communicator::of)
     }
 
-    /// Starts to connect and returns at once. All ranks must call it (or `connect`).
+    /// Starts to connect and returns immediately. All ranks must call it (or `connect`).
     ///
     /// # Errors
     /// The device cannot be used.
@@ -53,11 +53,11 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(Communicator::of(Starting::post(S::set_up(self.body), Site::caller())))
     }
 
-    /// The communicator, once all ranks have come: `comm.start()?.ready().await?`, or, on a thread that may
-    /// block, `.ready().wait()?`. See [`Becoming`]. A failure ends the communicator;
-    /// [`try_ready`](Self::try_ready) gives it back instead.
+    /// Resolves to the communicator once all ranks have joined: `comm.start()?.ready().await?`, or,
+    /// on a thread that may block, `.ready().wait()?`. See [`Becoming`]. A failure ends the
+    /// communicator; [`try_ready`](Self::try_ready) returns it instead.
     ///
-    /// The error is as that of [`connect`](Communicator::connect).
+    /// The errors are those of [`connect`](Communicator::connect).
     pub fn ready(self) -> Becoming<W>
     where
         S: CanBecomeReady,
@@ -65,8 +65,8 @@ impl<W: World, S: State> Communicator<W, S> {
         Becoming::new(S::starting(self.body))
     }
 
-    /// Waits for the other ranks until `deadline`; a deadline that passes gives the communicator
-    /// back, to be waited for again or aborted.
+    /// Waits for the other ranks until `deadline`. If the deadline passes, the error returns the
+    /// communicator, which can be waited for again or aborted.
     ///
     /// # Errors
     /// As [`connect`](Communicator::connect).
@@ -81,15 +81,15 @@ impl<W: World, S: State> Communicator<W, S> {
         }
     }
 
-    /// The normal end. All ranks must call it; the host waits for this rank's work and for the
-    /// others, within the deadline. NCCL: `ncclCommFinalize` and `ncclCommDestroy`.
+    /// Ends it normally. All ranks must call it; the host waits for this rank's work and for the
+    /// other ranks, within the deadline. NCCL: `ncclCommFinalize` and `ncclCommDestroy`.
     ///
     /// # Errors
-    /// What went wrong in operations whose outcome nobody asked for; [`Error::Unawaited`]: signals
-    /// that reached this rank and that it never awaited; [`Error::PeerFailed`]: a lost peer, or a send
-    /// that nobody received; a passed deadline. The communicator has ended either way. `PeerFailed`
-    /// names a call of this rank that lacks the lost peer's part, however the peer left: of a send, its
-    /// number and line, whether or not NCCL was done with it.
+    /// Errors of earlier operations that have not been returned yet; [`Error::Unawaited`]: signals
+    /// reached this rank that it never awaited; [`Error::PeerFailed`]: a lost peer, or a send that
+    /// nobody received; a passed deadline. The communicator has ended in every case. `PeerFailed`
+    /// names a call of this rank that the lost peer did not complete, however the peer left; for a
+    /// send, with its number and line, whether or not NCCL had completed it.
     #[track_caller]
     pub fn finish(self) -> Result<()>
     where
@@ -99,7 +99,7 @@ impl<W: World, S: State> Communicator<W, S> {
         match S::finish(self.body, site, true) {
             Ok(_) => Ok(()),
             Err(Failed { error, mut value }) => {
-                // A report of an operation does not stand in the way of the end.
+                // An error of an operation does not prevent the regular end.
                 let live = S::live_mut(&mut value);
                 match live.finish.get() {
                     Finish::Agreed => drop(live.end()),
@@ -110,10 +110,10 @@ impl<W: World, S: State> Communicator<W, S> {
         }
     }
 
-    /// [`finish`](Self::finish) that gives the communicator back when it fails.
+    /// [`finish`](Self::finish) that returns the communicator when it fails.
     ///
     /// # Errors
-    /// As there.
+    /// As [`finish`](Self::finish).
     #[track_caller]
     pub fn try_finish(self) -> Result<Communicator<W, Finalized>, Failed<Self>>
     where
@@ -126,10 +126,10 @@ impl<W: World, S: State> Communicator<W, S> {
         }
     }
 
-    /// Ends it now, from every state: what is enqueued may or may not happen, and reading what it was to
-    /// write is an error. On a GPU that holds for all that its streams have not done, your own work
-    /// too: `stream.sync()` before keeps that. Local; never waits for the other ranks, who get
-    /// [`Error::PeerFailed`]. NCCL: `ncclCommAbort`.
+    /// Ends it now, from every state. Operations in flight may or may not happen, and reading their
+    /// results is an error. On a GPU this applies to everything that its streams have not
+    /// completed, including your own work; call `stream.sync()` first to keep that. Local; never
+    /// waits for the other ranks, which get [`Error::PeerFailed`]. NCCL: `ncclCommAbort`.
     #[track_caller]
     pub fn abort(self) -> Communicator<W, Aborted> {
         self.abort_because("`abort()` was called")
@@ -143,13 +143,13 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 impl<W: World> Communicator<W, Aborted> {
-    /// Who ended it, where and why.
+    /// Which rank ended it, where and why.
     pub fn cause(&self) -> Option<&error::Abort> {
         self.body.cause.as_ref()
     }
 }
 
-/// What a communicator that is over holds.
+/// What remains of a communicator that has ended.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Gone {
@@ -187,7 +187,7 @@ impl<W: World> Live<W> {
         }
     }
 
-    /// The regular end: every rank has agreed.
+    /// Ends it regularly, after every rank has agreed.
     fn end(&mut self) -> Gone {
         let (rank, size) = self.place();
         if let Some((comm, _)) = self.core.end() {
@@ -198,15 +198,15 @@ impl<W: World> Live<W> {
         Gone { rank, size, cause: None }
     }
 
-    /// Waits for this rank's work, then for the other ranks. Reports of operations come last: they
-    /// are no reason for the others to wait.
+    /// Waits for this rank's work, then for the other ranks. Errors of operations come last,
+    /// because the other ranks need not wait for them.
     pub(super) fn drain(&self, site: Site, last: bool) -> Result<()> {
         self.announce(site)?;
         let core = &self.core;
         if let Finish::Posted(ticket) = self.finish.get() {
             let (limit, operation) = (core.limit(), FINISH);
             let watch = |exchange: &Exchange| {
-                // One that may be tried again goes on by itself.
+                // A `finish` that may be retried gives up by itself.
                 last.then(|| core.watch(WaitsOn::Exchange(exchange), operation, site))?
             };
             let (health, needs_all, watch) = (&*core.health, false, &watch);
@@ -218,7 +218,7 @@ impl<W: World> Live<W> {
         core.health.take_pending().map_or(Ok(()), Err)
     }
 
-    /// What every rank's work, which is over, leaves undone; these are their last words, by rank.
+    /// Finds what completed work left undone, from this rank's state and every rank's last words.
     pub(super) fn leftovers(&self, words: &[Arc<[u8]>]) -> Result<Vec<Error>> {
         let core = &self.core;
         Back::<W>::conclude(core.comm()?, words)
@@ -233,12 +233,12 @@ impl<W: World> Live<W> {
         Ok(reports)
     }
 
-    /// Waits for this rank's work and tells the others that it is done; once.
+    /// Waits for this rank's work and tells the others that it has completed. Does so once.
     pub(crate) fn announce(&self, site: Site) -> Result<()> {
         let core = &self.core;
         wait::allowed(FINISH, site)?;
         if let Finish::Not = self.finish.get() {
-            // Another thread may have one, and launch with it.
+            // Another thread may hold a device communicator and launch with it.
             core.resources.stop_device_comms(ENDED);
             if let Some(report) = self.idle(site)? {
                 core.health.pend(report);
@@ -252,11 +252,12 @@ impl<W: World> Live<W> {
         Ok(())
     }
 
-    /// Waits for this rank's work; hands back what is no reason to stop.
+    /// Waits for this rank's work. Returns an error of an operation, which does not stop the
+    /// communicator.
     pub(super) fn idle(&self, site: Site) -> Result<Option<Error>> {
         let (core, started) = (&self.core, Instant::now());
         let report = match self.stream.core.idle(core.within(), FINISH, site) {
-            // Another communicator that used the stream may be at fault: then this one goes on.
+            // If another communicator that used the stream is at fault, this one continues.
             Err(error) if error.is_fatal() && !core.health.is_well() => return Err(error),
             outcome => outcome.err(),
         };
@@ -266,12 +267,12 @@ impl<W: World> Live<W> {
     }
 }
 
-/// How far `finish` has come.
+/// The progress of `finish`.
 #[derive(Clone, Copy)]
 pub(super) enum Finish {
     Not,
-    /// This rank has said so; a second `finish` waits for the same answer.
+    /// This rank has announced it; a retry waits for the same answer.
     Posted(Ticket),
-    /// All ranks have.
+    /// All ranks have announced it.
     Agreed,
 }

@@ -1,7 +1,8 @@
-//! Communicators: the ranks that communicate, and their life.
+//! Communicators: the ranks that communicate, and their lifecycle.
 //!
-//! The life is in the type. A [`Communicator<W>`] is `Ready`; operations ask for that with a bound
-//! that says what to do otherwise. Transitions take the communicator by value:
+//! The lifecycle state is in the type. A [`Communicator<W>`] is `Ready`; operations require that
+//! with a bound whose message says what to do otherwise. Transitions take the communicator by
+//! value:
 //!
 //! ```text
 //! builder ─ build ─> Uninit ─ connect ──────────────────────> Ready ─ finish ─> (Finalized)
@@ -12,8 +13,8 @@
 //! ```
 //!
 //! Not in the types: the health of a `Ready` communicator. A lost peer or a passed deadline poisons
-//! it; later calls fail at once with the first cause, and it can be aborted, or
-//! [`recover`](Communicator::recover)ed: in place, with the ranks that live.
+//! it. Later calls then fail immediately with the first fault; it can be aborted, or
+//! [`recover`](Communicator::recover)ed in place with the surviving ranks.
 
 mod abort;
 mod agree;
@@ -99,14 +100,16 @@ use crate::{Rank, World};
 
 /// The ranks of world `W` that communicate, in lifecycle state `S`.
 ///
-/// One per rank. It owns its stream and the resources made with it; everything else (buffers,
-/// streams, operators) is used through it. `Send`, not `Sync`: it moves between threads and serves
-/// one at a time. In a `Mutex` it would serve threads in an order of chance, another one on each rank,
-/// and requests would be paired wrongly: [`Ordered`] serves many threads in one order on all ranks.
-/// Dropping it without [`finish`](Communicator::finish) hands it to a reaper that
-/// finalises it in the background within its deadline, else aborts it; dropping it while panicking
-/// aborts it. The other ranks are told why: under [`spmd`](crate::spmd) and `launch!` with the error
-/// that the rank's body returns, or with its panic, when the body ends, or half a second later at most.
+/// There is one per rank. It owns its stream and the resources created with it; buffers, streams
+/// and operators are used through it. It is `Send` but not `Sync`: it may move between threads and
+/// serves one at a time. A `Mutex` would not help, because it admits threads in an arbitrary order
+/// that differs between ranks, so their calls would not match; [`Ordered`] keeps one order on all
+/// ranks.
+///
+/// Dropping it without [`finish`](Communicator::finish) hands it to a background thread, which
+/// finalises it within its deadline or aborts it; dropping it during a panic aborts it. The other
+/// ranks get the reason. Under [`spmd`](crate::spmd) and `launch!` that is the error that the
+/// rank's body returns, or its panic, reported when the body ends or after half a second at most.
 pub struct Communicator<W: World, S: State = Ready> {
     pub(crate) body: S::Body<W>,
 }
@@ -145,10 +148,10 @@ impl<W: World, S: State> fmt::Debug for Communicator<W, S> {
 )]
 pub trait SharedBetweenThreads<C> {}
 
-// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
-// Writing the impl replaces the automatic one, so that the refusal carries a sentence. The
-// communicator is a parameter of the bound and not its `Self`: else rustc would prefer the standard
-// library's sentence where a communicator itself is asked to be `Sync`.
+// SAFETY: the impl never applies: nothing implements `SharedBetweenThreads`, and no other crate can
+// name it. An explicit impl replaces the automatic one, so that the compiler reports our message.
+// The communicator is a parameter of the bound rather than its `Self`, because rustc would
+// otherwise prefer the standard library's message for a communicator that must be `Sync`.
 unsafe impl<W: World, S: State> Sync for Communicator<W, S> where (): SharedBetweenThreads<Self> {}
 
 #[cfg(test)]
@@ -158,8 +161,8 @@ mod tests {
     use super::{AbortHandle, Communicator, Initializing, Ordered, Ready};
     use crate::{Buffer, DeviceMem, Host, Local, Mark, PreMulSum, Seat, Slice, SliceMut, Stream};
 
-    // A communicator moves between threads: its backend half is `Send`, the rest is plain data and
-    // cells. It is used by one at a time: sequence numbers are cells.
+    // A communicator may move between threads: the backend's part is `Send`, and the rest is plain
+    // data and cells. Only one thread may use it at a time, because sequence numbers are cells.
     assert_impl_all!(Communicator<Host, Ready>: Send);
     assert_not_impl_any!(Communicator<Host, Ready>: Sync);
     assert_impl_all!(Communicator<Host, Initializing>: Send);
@@ -177,8 +180,8 @@ mod tests {
     assert_not_impl_any!(Seat: Clone);
     assert_impl_all!(PreMulSum<f32, Host>: Send);
 
-    // The same on GPUs: handles of CUDA's and NCCL's are bound to no thread, and the cells of a
-    // communicator go with it.
+    // The same on GPUs: handles of CUDA and NCCL are not tied to a thread, and a communicator's
+    // cells move with it.
     #[cfg(feature = "cuda")]
     mod gpu {
         use super::*;

@@ -1,4 +1,4 @@
-//! Operators that a program makes: their scalars, fixed or in memory.
+//! User-defined operators, whose scalars are fixed or in device memory.
 
 use super::{CanEnqueue, Communicator, Made, Scalar, State};
 use crate::backend::{Copies, Lifecycle};
@@ -10,7 +10,7 @@ use crate::{Buffer, Device, Numeric, Result, World, element, wait};
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Makes a reduction that multiplies this rank's elements by `scalar` and adds
+    /// Creates a reduction that multiplies this rank's elements by `scalar` and adds
     /// (`ncclRedOpCreatePreMulSum`). Local; each rank may choose its own scalar.
     ///
     /// # Errors
@@ -27,13 +27,13 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// [`pre_mul_sum`](Self::pre_mul_sum) with a scalar in device memory: the first element of
-    /// `scalar`, which the operator owns from now on. Operations read it when they run, each launch of a
-    /// graph too; [`set_scalar`](Self::set_scalar) writes it. The host waits for what was enqueued to write
-    /// it.
+    /// `scalar`, which the operator owns from now on. Operations read it when they run, as does
+    /// each launch of a graph; [`set_scalar`](Self::set_scalar) writes it. The host waits for
+    /// enqueued writes to it.
     ///
     /// # Errors
-    /// [`Error::BadLength`]: no element; [`Error::OtherDevice`]; what went wrong in the scalar's
-    /// making; a poisoned communicator.
+    /// [`Error::BadLength`]: no element; [`Error::OtherDevice`]; an error of the work that wrote
+    /// the scalar; a poisoned communicator.
     #[track_caller]
     pub fn pre_mul_sum_device<T: Numeric, M>(
         &mut self,
@@ -69,9 +69,9 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(PreMulSum::new(core.add_operator(made)?))
     }
 
-    /// Sets this rank's scalar of an operator, in stream order on the communicator's own stream: what was
-    /// enqueued before has the old one, what is enqueued later has this one, launches of graphs too. Local;
-    /// the host does not wait.
+    /// Sets this rank's scalar of an operator, in stream order on the communicator's own stream:
+    /// work enqueued before uses the old value, work enqueued later the new one, launches of graphs
+    /// included. Local; the host does not wait.
     ///
     /// ```
     /// use typed_nccl::{Host, spmd};
@@ -95,7 +95,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::WrongCommunicator`]; a poisoned communicator; the device reports one.
+    /// [`Error::WrongCommunicator`]; a poisoned communicator; an error of the device.
     #[track_caller]
     pub fn set_scalar<T: Numeric, I: SettableScalar>(
         &self,
@@ -111,8 +111,8 @@ impl<W: World, S: State> Communicator<W, S> {
         let to = core.resources.scalar(operator.key())?;
         let _booking = Booking::new(stream, (&to.order, true))?;
         let (bytes, width, site) = (element::bytes(scalar), size_of::<T>(), Site::caller());
-        // SAFETY: the memory has an element of this type at its start, since an operator of `T` was made of
-        // it; the use is ordered.
+        // SAFETY: an operator of `T` was created from this memory, so it starts with an element of
+        // `T`; the booking orders this write after earlier uses.
         unsafe { <Back<W> as Copies>::fill(stream.raw(), (&to, 0), bytes, width, 1, site) }
     }
 }

@@ -16,19 +16,19 @@ use crate::error::{
 use crate::lock::Mutex;
 use crate::{Device, Rank, Result, World, trace, unwind, wait};
 
-/// How long a wait rests before it looks at health and deadline again.
+/// The interval at which a wait checks health and deadline.
 const REST: Duration = Duration::from_millis(5);
 
-/// A communicator that several threads of a rank use: `Sync`.
+/// A communicator that several threads of a rank can use: it is `Sync`.
 ///
-/// The ranks of a communicator must make the same calls in the same order. Threads that take turns by a
-/// `Mutex` do not: which thread is next is chance, and each rank has its own. Here a call is a request
-/// with a key, and a key means the same call on every rank. A request is issued when every rank has
-/// submitted its key, and all ranks issue in one order, which is decided in one place.
+/// The ranks of a communicator must make the same calls in the same order. Threads that share it
+/// through a `Mutex` take turns in an arbitrary order, which differs between ranks. Here each call
+/// is a request with a key, and a key means the same call on every rank. A request is issued once
+/// every rank has submitted its key, in an order that is decided in one place.
 ///
-/// No thread is started: [`submit`](Self::submit) holds its thread until the request's turn has come,
-/// and issues it there. So every rank needs as many threads as it has keys in flight whose order the
-/// other ranks may not share.
+/// No thread is started: [`submit`](Self::submit) blocks its thread until the request's turn and
+/// issues it there. So every rank needs as many threads as it has requests in flight whose order
+/// may differ on other ranks.
 ///
 /// ```
 /// use std::thread::scope;
@@ -66,7 +66,7 @@ pub struct Ordered<W: World> {
     flight: Mutex<Flight>,
 }
 
-/// This rank's end of the order.
+/// This rank's membership in the order.
 struct Here {
     agenda: Arc<Agenda>,
     rank: Rank,
@@ -75,7 +75,7 @@ struct Here {
 }
 
 impl Here {
-    /// This rank submits nothing more, of its own accord.
+    /// Withdraws this rank on purpose: it submits nothing more.
     fn end(&self) {
         self.agenda.leave(self.rank, "it takes no more requests: its `Ordered` has ended");
     }
@@ -93,7 +93,7 @@ impl Drop for Here {
     }
 }
 
-/// This rank's requests that are not issued.
+/// This rank's requests that have not been issued.
 #[derive(Default)]
 struct Flight {
     sites: HashMap<String, Site>,
@@ -102,10 +102,11 @@ struct Flight {
 }
 
 impl<W: World> Ordered<W> {
-    /// Makes a communicator one for many threads. All ranks call it; the host waits for them.
+    /// Wraps a communicator for use by many threads. All ranks must call it; the host waits for
+    /// them.
     ///
     /// # Errors
-    /// As [`barrier`](Communicator::barrier); the communicator is dropped then.
+    /// As [`barrier`](Communicator::barrier), and the communicator is dropped.
     #[track_caller]
     pub fn new(comm: Communicator<W>) -> Result<Self> {
         let (core, site, size) = (&comm.body.core, Site::caller(), comm.size());
@@ -118,20 +119,22 @@ impl<W: World> Ordered<W> {
         Ok(Self { comm: Mutex::new(comm), here, size, deadline, health, flight })
     }
 
-    /// Makes a call, `call`, when its turn has come: when every rank has submitted `key`, and this rank
-    /// has issued all requests that come before. The host waits for that; it does not wait for the
-    /// call's work, as the call itself does not. Any thread of any rank, in any order.
+    /// Runs `call` when its turn has come: once every rank has submitted `key`, and this rank has
+    /// issued all requests ordered before it. The host waits for the turn, but not for the work
+    /// that `call` enqueues. Any thread of any rank may call it, in any order.
     ///
-    /// `call` makes the same calls on every rank. Requests that may be in flight together have keys of
-    /// their own: `"17/grads/3"` where the threads are not in step. A key is free again when this returns.
+    /// `call` must make the same calls on every rank. Requests that may be in flight together need
+    /// different keys, such as `"17/grads/3"` if the threads are not in step. A key can be reused
+    /// after this returns.
     ///
     /// # Errors
-    /// What `call` returns. How much of it was sent is not known then, nor when it panics: the
-    /// communicator is aborted, and the other ranks are told why.
+    /// Whatever `call` returns. If it fails or panics, it is unknown how much of it was sent, so
+    /// the communicator is aborted and the other ranks get the reason.
     ///
-    /// [`Error::BadSubmission`]: `key` is in flight on this rank, or this is inside another request;
-    /// nothing is sent. [`Error::Timeout`]: names the ranks that have not submitted `key` within the
-    /// communicator's deadline. [`Error::PeerFailed`]: they cannot. A poisoned communicator.
+    /// [`Error::BadSubmission`]: `key` is in flight on this rank already, or this is inside another
+    /// request; nothing is sent. [`Error::Timeout`] names the ranks that have not submitted `key`
+    /// within the communicator's deadline. [`Error::PeerFailed`]: a rank can no longer submit it. A
+    /// poisoned communicator.
     #[track_caller]
     pub fn submit<T>(
         &self,
@@ -158,23 +161,23 @@ impl<W: World> Ordered<W> {
         self.size
     }
 
-    /// The communicator, for one thread again. The other ranks' requests that this one has not
-    /// submitted fail.
+    /// Returns the communicator for use by one thread. Requests of other ranks that this rank has
+    /// not submitted fail.
     pub fn into_inner(self) -> Communicator<W> {
         self.here.end();
         self.comm.into_inner()
     }
 
-    /// The normal end: [`finish`](Communicator::finish) of the communicator.
+    /// [Finishes](Communicator::finish) the communicator.
     ///
     /// # Errors
-    /// As there.
+    /// As [`finish`](Communicator::finish).
     #[track_caller]
     pub fn finish(self) -> Result<()> {
         self.into_inner().finish()
     }
 
-    /// Notes that a key is in flight, until the value is dropped.
+    /// Marks a key as in flight until the returned value is dropped.
     fn take_off<'a>(&'a self, key: &'a str, site: Site) -> Result<Flies<'a, W>> {
         let mut flight = self.flight.lock();
         let why = match flight.sites.get(key) {
@@ -219,7 +222,7 @@ impl<W: World> Ordered<W> {
         self.health.check()
     }
 
-    /// Notes a wait for a turn. Another thread may make a call meanwhile.
+    /// Registers a wait for a turn. Other threads may make calls meanwhile.
     #[cold]
     fn watch(&self, submission: &Submission, site: Site) -> Option<Watcher> {
         let (on, health) = (WaitsOn::Submission(submission), self.health.clone());
@@ -247,12 +250,12 @@ impl<W: World> Drop for Flies<'_, W> {
     }
 }
 
-/// This rank's turn. It ends with the value, whatever comes.
+/// This rank's turn, which ends when the value is dropped.
 struct Turn<'a, W: World> {
     ordered: &'a Ordered<W>,
     key: &'a str,
     site: Site,
-    /// Why the ranks' calls may not match from here on.
+    /// Why the ranks' calls may no longer match.
     failed: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a communicator can do.
+//! Capabilities of a communicator.
 
 use std::fmt;
 
@@ -8,9 +8,9 @@ use crate::{Device, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// What a communicator can do, as [`Communicator::properties`] finds it. A field that is `None` was
-/// added by a later release than the one that is loaded, unless it says otherwise.
-/// NCCL: `ncclCommProperties_t`.
+/// What a communicator supports, as [`Communicator::properties`] returns it. Unless noted
+/// otherwise, a field is `None` if a later release than the loaded one added it. NCCL:
+/// `ncclCommProperties_t`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Properties {
@@ -20,48 +20,49 @@ pub struct Properties {
     pub size: usize,
     /// The ordinal of its device.
     pub device: u32,
-    /// What NVML calls the GPU. None on the host.
+    /// NVML's index of the GPU. `None` on the host.
     pub nvml_device: Option<u32>,
-    /// Whether kernels can communicate themselves: whether device communicators can be had
-    /// ([`device_api`](Communicator::device_api)). On the host closures can.
+    /// Whether kernels can communicate by themselves, with device communicators
+    /// ([`device_api`](Communicator::device_api)). On the host, closures can.
     pub device_api: bool,
-    /// Whether there is NVLink multicast: [`multimem_ptr`](Communicator::multimem_ptr).
+    /// Whether NVLink multicast is available: [`multimem_ptr`](Communicator::multimem_ptr).
     pub multimem: bool,
-    /// The best way of kernels to other nodes. NCCL 2.29.7.
+    /// The best transport for kernels to other nodes. NCCL 2.29.7.
     pub gin: Option<GinType>,
-    /// How many sets of ranks reach each other's memory: one where all of them do
+    /// The number of sets of ranks that can access each other's memory: one if all of them can
     /// ([`lsa_team`](Communicator::lsa_team)). NCCL 2.29.7.
     pub lsa_teams: Option<usize>,
-    /// Whether there are one-sided operations (`put_signal`, `signal`, `wait_signal`). NCCL 2.29.7.
+    /// Whether one-sided operations are available (`put_signal`, `signal`, `wait_signal`). NCCL
+    /// 2.29.7.
     pub one_sided: Option<bool>,
-    /// The best way of kernels to other nodes within a rail. NCCL 2.29.7.
+    /// The best transport for kernels to other nodes within a rail. NCCL 2.29.7.
     pub railed_gin: Option<GinType>,
-    /// A number that the ranks of this communicator have in common, and other communicators mostly
-    /// have not. None on the host. NCCL 2.31.2.
+    /// A hash that all ranks of this communicator share and that distinguishes it from most others.
+    /// `None` on the host. NCCL 2.31.2.
     pub hash: Option<u64>,
-    /// The least stride for connections of kernels with a stride of one's own. NCCL 2.31.2.
+    /// The smallest stride for kernel connections with a custom stride. NCCL 2.31.2.
     pub gin_min_stride: Option<usize>,
     /// Which ranks kernels can reach over the network. NCCL 2.31.2.
     pub gin_connections: Option<GinConnections>,
-    /// All ways of kernels to other nodes. NCCL 2.31.2.
+    /// All transports for kernels to other nodes. NCCL 2.31.2.
     pub gin_types: Option<Vec<GinType>>,
-    /// How many bytes a device communicator of the loaded release has. NCCL 2.31.2.
+    /// The size in bytes of a device communicator of the loaded release. NCCL 2.31.2.
     pub device_comm_bytes: Option<usize>,
-    /// Whether there are counted transfers. NCCL 2.32.3.
+    /// Whether counted transfers are available. NCCL 2.32.3.
     pub cft: Option<bool>,
-    /// Whether there are counted transfers by multicast. NCCL 2.32.3.
+    /// Whether counted transfers by multicast are available. NCCL 2.32.3.
     pub cft_multicast: Option<bool>,
-    /// Whether there are windows for counted transfers. NCCL 2.32.3.
+    /// Whether windows for counted transfers are available. NCCL 2.32.3.
     pub cft_counted: Option<bool>,
 }
 
-/// A way of kernels to other nodes. NCCL: `ncclGinType_t`.
+/// A transport for kernels to other nodes. NCCL: `ncclGinType_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum GinType {
-    /// There is none.
+    /// None.
     None,
-    /// Through a thread of the host's.
+    /// Through a host thread.
     Proxy,
     /// Directly, with DOCA.
     Gdaki,
@@ -95,16 +96,16 @@ pub enum GinConnections {
     None,
     /// All.
     Full,
-    /// Those of the same rail.
+    /// Those on the same rail.
     Rail,
-    /// Those at a distance that is asked for.
+    /// Those at a requested stride.
     CustomStride,
     /// A number that no release up to 2.32.3 has.
     Unknown(i32),
 }
 
 impl Properties {
-    /// Those of ranks that are threads with one memory.
+    /// The properties of ranks that are threads of one process.
     pub(crate) fn of_host(rank: Rank, size: usize, device: u32) -> Self {
         Self {
             rank,
@@ -129,7 +130,7 @@ impl Properties {
     }
 }
 
-/// A line for each, with NCCL's names.
+/// One line per property, with NCCL's names.
 impl fmt::Display for Properties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fn known<T: fmt::Debug>(value: &Option<T>) -> String {
@@ -162,12 +163,12 @@ impl fmt::Display for Properties {
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// What it can do. Local; never waits. On the host all of it is known, and there is no network.
-    /// NCCL: `ncclCommQueryProperties`, 2.29.2.
+    /// Returns what it supports. Local; never waits. On the host every property is known, and there
+    /// is no network. NCCL: `ncclCommQueryProperties`, 2.29.2.
     ///
     /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported): an older NCCL; a failure of NCCL's; a poisoned
-    /// communicator.
+    /// [`Error::Unsupported`](crate::Error::Unsupported): an older NCCL; an NCCL failure; a
+    /// poisoned communicator.
     pub fn properties(&self) -> Result<Properties>
     where
         S: CanEnqueue,

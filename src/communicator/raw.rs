@@ -1,4 +1,4 @@
-//! Communicators that another library made, and ours that another library goes on with.
+//! Adopting communicators of other libraries, and handing ours over.
 
 use nccl_sys::ncclComm_t;
 
@@ -13,10 +13,9 @@ use crate::error::{Failed, Site};
 use crate::{Cuda, Result, Seat, World, nccl};
 
 impl<Tag> Communicator<Cuda<Tag>> {
-    /// Takes the communicator that another library made, instead of having NCCL make one. All ranks
-    /// call it, each with the seat of the rank that its communicator has; the host waits for them, 10
-    /// minutes at most. With options, a label, or without waiting:
-    /// [`with_raw`](Communicator::with_raw).
+    /// Adopts a communicator that another library created. All ranks must call it, each with the
+    /// seat of the rank that its communicator has; the host waits for them for at most 10 minutes.
+    /// For options, a label, or a start without waiting, use [`with_raw`](Communicator::with_raw).
     ///
     /// ```no_run
     /// use nccl_sys::ncclComm_t;
@@ -33,26 +32,27 @@ impl<Tag> Communicator<Cuda<Tag>> {
     /// }
     /// ```
     ///
-    /// From here on it is this value's: `finish` and `abort` destroy it, as dropping does, and
-    /// [`into_raw`](Self::into_raw) gives it back. Everything works as on a communicator of ours, also
-    /// where it does not block (`ncclConfig_t::blocking` is 0): calls wait until NCCL is done with
-    /// them. Children are made by ids of their own and not by `ncclCommSplit`, because how the parent
-    /// was configured is not known. `recover`, `shrink` and `grow` go on with communicators of ours,
-    /// and destroy this one.
+    /// The returned value owns the communicator: `finish`, `abort` and dropping destroy it, and
+    /// [`into_raw`](Self::into_raw) returns it. It works like a communicator of ours, also if it is
+    /// nonblocking (`ncclConfig_t::blocking` is 0): calls then wait until NCCL has completed them.
+    /// Children are created with ids of their own instead of `ncclCommSplit`, because the parent's
+    /// configuration is unknown. `recover`, `shrink` and `grow` replace it with a communicator of
+    /// ours and destroy it.
     ///
     /// NCCL: `ncclCommGetAsyncError`, `ncclCommUserRank`, `ncclCommCount`, `ncclCommCuDevice`.
     ///
     /// # Errors
-    /// [`Error::InitFailed`](crate::Error::InitFailed) on all ranks: a communicator of another rank,
-    /// size or GPU than the seat and the device, one with an error, in progress or null, or a rank
-    /// that brings none. What [`connect`](Communicator::connect) gives. With every error the
-    /// communicator is the caller's as before; with NCCL 2.22 to 2.28.6, which cannot free a thread that
-    /// connects ranks, `connect` runs a first operation with it, which may be what failed.
+    /// [`Error::InitFailed`](crate::Error::InitFailed) on all ranks: a communicator whose rank,
+    /// size or GPU differs from the seat and the device, that has an error, is in progress or is
+    /// null, or a rank that passes none. Any error of [`connect`](Communicator::connect). After an
+    /// error the caller still owns the communicator. NCCL 2.22 to 2.28.6 cannot free a thread that
+    /// connects ranks, so there `connect` runs a first operation on it, which may be what failed.
     ///
     /// # Safety
-    /// `raw` is null or a live communicator of the NCCL that this process uses; the ranks give those
-    /// that belong together. Nobody else uses or destroys it as long as it is here, and nothing that
-    /// was done with it is under way or left over: no operation, no open group, no signal.
+    /// `raw` must be null or a live communicator of the NCCL that this process uses, and the ranks
+    /// must pass communicators that belong together. Nothing else may use or destroy it while this
+    /// value owns it. It must have no work in progress or left over: no operation, no open group,
+    /// no signal.
     #[track_caller]
     pub unsafe fn from_raw(seat: Seat, device: Cuda<Tag>, raw: ncclComm_t) -> Result<Self> {
         let comm = Communicator::unnamed(seat, device, CommConfig::default());
@@ -62,8 +62,8 @@ impl<Tag> Communicator<Cuda<Tag>> {
 }
 
 impl<Tag, W: World<Device = Cuda<Tag>>> Communicator<W, Uninit> {
-    /// Has `connect`, or `start`, take the communicator that another library made:
-    /// [`from_raw`](Communicator::from_raw) with what the builder offers.
+    /// Makes `connect` or `start` adopt a communicator that another library created:
+    /// [`from_raw`](Communicator::from_raw) with the builder's options.
     ///
     /// ```no_run
     /// # use nccl_sys::ncclComm_t;
@@ -77,10 +77,10 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Communicator<W, Uninit> {
     /// # }
     /// ```
     ///
-    /// The contexts and signals of the configuration are those that it was made with.
+    /// The configuration's contexts and signals must be those that it was created with.
     ///
     /// # Safety
-    /// As there, from this call on.
+    /// As [`from_raw`](Communicator::from_raw), from this call on.
     pub unsafe fn with_raw(mut self, raw: ncclComm_t) -> Self {
         // SAFETY: the caller's promise.
         let (says, taken) = unsafe { nccl::adopt(raw) };
@@ -90,21 +90,21 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Communicator<W, Uninit> {
 }
 
 impl<Tag, W: World<Device = Cuda<Tag>>> Communicator<W> {
-    /// Gives NCCL's communicator to another library, and ends this value without destroying it. All
-    /// ranks call it; the host waits for this rank's work, then for the others, within the deadline.
-    /// So nothing of ours is under way on it afterwards, on any rank.
+    /// Hands NCCL's communicator over to another library, and ends this value without destroying
+    /// it. All ranks must call it; the host waits for this rank's work, then for the other ranks,
+    /// within the deadline. Afterwards none of our work is in progress on it, on any rank.
     ///
     /// Windows, registered buffers and operators are deregistered; the memory of a window stays
-    /// readable by its handle, as after `finish`. The communicator need not be one that
-    /// [`from_raw`](Self::from_raw) took. After `recover`, `shrink` or `grow` it is another one than
-    /// that was.
+    /// readable through its handle, as after `finish`. The communicator need not come from
+    /// [`from_raw`](Self::from_raw). After `recover`, `shrink` or `grow` it is a different one from
+    /// what `from_raw` took.
     ///
     /// NCCL: `ncclCommWindowDeregister`, `ncclCommDeregister`, `ncclRedOpDestroy`.
     ///
     /// # Errors
-    /// What `finish` gives, with this communicator: after a report of an operation or of signals that
-    /// were not awaited, a second call gives NCCL's communicator; a poisoned one can be `recover`ed or
-    /// aborted. Ranks of which one calls `finish` are told so.
+    /// As `finish`, with this communicator: after an error of an operation or unawaited signals, a
+    /// second call returns NCCL's communicator; a poisoned one can be `recover`ed or aborted. If
+    /// another rank calls `finish` instead, the error says so.
     #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
     #[track_caller]
     pub fn into_raw(mut self) -> Result<ncclComm_t, Failed<Self>> {
@@ -136,7 +136,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
         Ok(raw)
     }
 
-    /// Takes everything of ours out of NCCL's communicator: windows in one order on all ranks.
+    /// Removes all of our resources from NCCL's communicator, windows in one order on all ranks.
     fn clear(&mut self) -> Result<()> {
         let held = self.core.resources.take_all();
         let comm = self.core.comm()?;

@@ -1,4 +1,4 @@
-//! A communicator in use: accessors, host waits, and the choice of a stream.
+//! A communicator in use: accessors, host waits and the choice of a stream.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -40,7 +40,7 @@ impl<W: World> Live<W> {
 
 /// A communicator together with the stream that its operations go to: `comm.on(&stream)`.
 ///
-/// `C` says whether its collectives are [configured](Communicator::with) for the call.
+/// `C` records whether its collectives are [configured](Communicator::with).
 pub struct On<'c, W: World, C = AsConfigured> {
     pub(crate) core: &'c Core<<W::Device as Device>::Backend>,
     pub(crate) stream: &'c StreamCore<<W::Device as Device>::Backend>,
@@ -54,7 +54,7 @@ impl<'c, W: World> On<'c, W> {
         Self { core, stream, world: PhantomData, config: AsConfigured }
     }
 
-    /// The same with its collectives configured: see [`Communicator::with`].
+    /// Configures its collectives: see [`Communicator::with`].
     #[inline]
     pub fn with(self, config: &'c CallConfig) -> On<'c, W, &'c CallConfig> {
         let Self { core, stream, world, config: AsConfigured } = self;
@@ -82,8 +82,8 @@ impl<W: World, S: State> Communicator<W, S> {
         On::new(&live.core, &live.stream.core)
     }
 
-    /// The communicator with its operations going to `stream`. Operations of one communicator run
-    /// one after the other whatever their streams.
+    /// Enqueues its operations on `stream`. Operations of one communicator run one after the other,
+    /// whatever their streams.
     #[inline]
     pub fn on<'c>(&'c self, stream: &'c Stream<W::Device>) -> On<'c, W>
     where
@@ -96,7 +96,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Waits on the host for everything enqueued on `stream`, within this communicator's deadline.
     ///
     /// # Errors
-    /// What went wrong on the stream, once; a lost peer; an abort; a passed deadline.
+    /// An error of work on the stream, returned once; a lost peer; an abort; a passed deadline.
     #[track_caller]
     pub fn sync(&self, stream: &Stream<W::Device>) -> Result<()>
     where
@@ -111,7 +111,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Waits on the host for `mark`, within this communicator's deadline.
     ///
     /// # Errors
-    /// What went wrong on the mark's stream, once; a lost peer; an abort; a passed deadline.
+    /// An error of work on the mark's stream, returned once; a lost peer; an abort; a passed
+    /// deadline.
     #[track_caller]
     pub fn wait(&self, mark: &Mark<W::Device>) -> Result<()>
     where
@@ -123,7 +124,7 @@ impl<W: World, S: State> Communicator<W, S> {
         core.health.take_pending().map_or(Ok(()), Err)
     }
 
-    /// A mark on `stream`, to be waited for: `comm.wait(&mark)`.
+    /// Records a mark on `stream`, for [`wait`](Self::wait).
     ///
     /// # Errors
     /// As [`Stream::mark`].
@@ -135,7 +136,7 @@ impl<W: World, S: State> Communicator<W, S> {
         stream.mark()
     }
 
-    /// Rank `index`, checked once, and refused once the communicator numbers its ranks anew.
+    /// Rank `index`, checked once. It is refused after the communicator has renumbered its ranks.
     ///
     /// # Errors
     /// [`Error::NoSuchRank`].
@@ -154,7 +155,7 @@ impl<W: World, S: State> Communicator<W, S> {
         }))
     }
 
-    /// The rank `offset` places further on the ring of ranks: `comm.ring(-1)` is the left
+    /// The rank `offset` places further around the ring of ranks: `comm.ring(-1)` is the left
     /// neighbour.
     pub fn ring(&self, offset: isize) -> Rank {
         self.rank().ring(offset, self.size())
@@ -178,14 +179,14 @@ impl<W: World, S: State> Communicator<W, S> {
         &S::live(&self.body).stream
     }
 
-    /// How it stands, or the first cause of what is wrong. Never blocks.
+    /// Returns the communicator's state, or its first fault. Never blocks.
     ///
-    /// Of a communicator that is well, it names the ranks that are late: those that have not come to what
-    /// this rank has called, for a tenth of a second at least, or for as long as
-    /// [`CommConfig::stragglers`](crate::CommConfig::stragglers) says. Ranks are compared when this is
-    /// called and while the host waits, and nowhere else: since when a rank is late is said from the first
-    /// time on. What counts is that a call is made, not that its work is done. Ranks of other processes are
-    /// asked for it at most ten times a second.
+    /// For a healthy communicator the state lists the late ranks: those that have not made the
+    /// calls that this rank has made, for at least a tenth of a second, or as long as
+    /// [`CommConfig::stragglers`](crate::CommConfig::stragglers) says. Ranks are compared only by
+    /// this call and while the host waits, so lateness is measured from the first comparison. A
+    /// rank is late if it has not made a call; whether the work has completed does not matter.
+    /// Ranks of other processes are asked at most ten times a second.
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Result, World};
@@ -199,7 +200,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// ```
     ///
     /// # Errors
-    /// The first cause.
+    /// The first fault.
     pub fn health(&self) -> Result<Standing>
     where
         S: CanEnqueue,
@@ -209,7 +210,7 @@ impl<W: World, S: State> Communicator<W, S> {
         health.check().map(|()| health.standing())
     }
 
-    /// Ends it, or its wait for the other ranks, from another thread.
+    /// A handle that ends it, or its wait for other ranks, from another thread.
     pub fn abort_handle(&self) -> AbortHandle
     where
         S: HasAbortHandle,
@@ -217,8 +218,8 @@ impl<W: World, S: State> Communicator<W, S> {
         AbortHandle::new(S::health(&self.body))
     }
 
-    /// How long host waits that depend on the other ranks may take, but for those
-    /// [`within`](Self::within) another deadline.
+    /// The longest a host wait that depends on other ranks may take, except through
+    /// [`within`](Self::within).
     pub fn deadline(&self) -> Duration
     where
         S: CanEnqueue,

@@ -1,7 +1,8 @@
-//! The reaper: finalises communicators that were dropped without `finish`.
+//! The reaper finalises communicators that were dropped without `finish`.
 //!
-//! Dropping never blocks, so a thread of its own waits until the dropped communicator's work is over
-//! and every other rank has ended too; when the deadline passes or a peer fails first, it aborts.
+//! Dropping must not block, so a thread waits until the dropped communicator's work has completed
+//! and every other rank has ended too. If the deadline passes or a peer fails first, it aborts the
+//! communicator.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
@@ -19,25 +20,25 @@ use crate::quiet::Busy;
 
 const REST: Duration = Duration::from_millis(5);
 
-/// What its owner has left to the reaper.
+/// Work that an owner leaves to the reaper.
 pub(super) trait Orphan: Send {
-    /// Moves it along; true when it has ended.
+    /// Makes progress; true once it has ended.
     fn poll(&mut self) -> bool;
 }
 
 /// A dropped communicator.
 struct Dropped<B: Backend> {
-    /// None once it has ended.
+    /// `None` once it has ended.
     parts: Option<(B::Comm, Control)>,
     leaving: Leaving,
     health: Arc<Health>,
     changes: Changes,
-    /// None: as long as it takes.
+    /// `None` without a deadline.
     until: Option<Instant>,
     ticket: Option<Ticket>,
 }
 
-/// Takes a dropped communicator; returns at once.
+/// Takes over a dropped communicator and returns immediately.
 #[track_caller]
 pub(super) fn take<B: Backend>(
     comm: B::Comm,
@@ -63,16 +64,16 @@ pub(super) fn take<B: Backend>(
     }
 }
 
-/// Leaves something to the reaper. Where its thread could not be had, it is dropped at once.
+/// Leaves work to the reaper. If its thread could not be started, the work is dropped immediately.
 pub(super) fn send(orphan: impl Orphan + 'static) {
     let sender = SENDER.get_or_init(start).lock();
     let sent = sender.send((Box::new(orphan), Busy::new()));
     drop(sender);
-    // Not under the lock: its end may leave something too.
+    // Not under the lock: dropping it may leave more work.
     drop(sent);
 }
 
-/// What is left to the reaper: until it has ended, the process is busy.
+/// Work for the reaper, which marks the process as busy until it has ended.
 type Left = (Box<dyn Orphan>, Busy);
 
 static SENDER: OnceLock<Mutex<Sender<Left>>> = OnceLock::new();
@@ -122,7 +123,7 @@ impl<B: Backend> Orphan for Dropped<B> {
         if let Err(cause) = self.health.check() {
             return self.abort(&cause.to_string());
         }
-        // What it says of itself comes first: the others would take its end for a call of its own.
+        // The reason must be sent first, or the others would take the end for a call of its own.
         let Some(why) = self.leaving.why() else { return false };
         if self.ticket.is_none() && B::is_idle(comm) {
             let site = Site::nowhere();
@@ -151,7 +152,7 @@ impl<B: Backend> Orphan for Dropped<B> {
                 self.abort(&why)
             }
             Err(cause) if cause.is_fatal() => self.abort(&cause.to_string()),
-            // The others called something else, which this rank never will.
+            // The others make a call that this rank never will.
             Err(_) => {
                 let why = why.to_owned();
                 self.abort(&why)

@@ -1,11 +1,12 @@
-//! Going on after ranks have died: with those who live, in place.
+//! Recovery: continuing in place with the surviving ranks.
 //!
-//! The survivors agree on who they are over the control plane, meet in a child of it, and make a
-//! communicator of their own there, whose parts take the old one's place. A rank that dies meanwhile is
-//! found missing at the new meeting; then those who have met agree again, there. So whoever has gone on
-//! already, and whoever has not, look for each other in one place. Each time a rank is lost, so it ends.
+//! The survivors agree on their members over the control plane, meet in a child of it, and create a
+//! communicator there that replaces the old one. If a rank dies meanwhile, the new meeting misses
+//! it, and the ranks there agree again in that meeting. Ranks that have already continued and
+//! ranks that have not thus find each other in one place. Retries end, because each of them loses a
+//! rank or counts towards a limit.
 //!
-//! It is the same on every backend and every release of NCCL.
+//! It works the same on every backend and every release of NCCL.
 
 use std::collections::BTreeMap;
 
@@ -22,22 +23,23 @@ use crate::error::{Error, Failed, Ranks, Revocation, Site};
 use crate::window::WindowKind;
 use crate::{Device, Rank, Result, Symmetric, World, wait};
 
-/// How often the survivors of one meeting meet anew without having lost anybody.
+/// How often survivors may retry a meeting that lost nobody.
 const AGAIN: u32 = 3;
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Goes on without the ranks that died, in place: agrees with the others on who lives, ends what is
-    /// in flight, and puts a communicator of the survivors into this one's place. All ranks that live
-    /// call it; those that do not know yet are told by the failure of what they do next. The host waits
-    /// for them within the deadline; a rank that has not come by then is left out.
+    /// Continues without the ranks that died, in place: agrees with the other ranks on the
+    /// survivors, ends operations in flight, and replaces this communicator with one of the
+    /// survivors. All surviving ranks must call it; those unaware of the death learn of it when
+    /// their next call fails. The host waits for them within the deadline; a rank that has not
+    /// called it by then is left out.
     ///
-    /// Buffers, streams, windows, operators, registrations and abort handles stay valid; ranks are
-    /// numbered anew, in their order, and [`Recovery`] tells the old ones, which are refused from here on
-    /// ([`Error::StaleRank`]). What the operations that were in flight wrote is unspecified. What knows ranks
-    /// (declared lengths, signals, bound plans, communicators split off) is of the old communicator: make it
-    /// again.
+    /// Buffers, streams, windows, operators, registrations and abort handles stay valid. Ranks are
+    /// renumbered in order. [`Recovery`] maps the old ranks, which are refused from now on
+    /// ([`Error::StaleRank`]). Results of operations that were in flight are unspecified. Declared
+    /// lengths, signals, bound plans and split-off communicators belong to the old ranks and must
+    /// be created again.
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Error, Result, World};
@@ -59,9 +61,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// NCCL: `ncclCommAbort`, and `ncclCommInitRankConfig` with a new id, on every release.
     ///
     /// # Errors
-    /// [`Error::Excluded`]: the others go on without this rank. [`Error::Timeout`]: they do not come.
-    /// [`Error::Abort`]: an abort handle. The communicator is poisoned then: it can be aborted, or
-    /// recovered again.
+    /// [`Error::Excluded`]: the others continue without this rank. [`Error::Timeout`]: the others
+    /// did not call it. [`Error::Abort`]: an abort handle. The communicator is then poisoned: it
+    /// can be aborted, or recovered again.
     #[track_caller]
     pub fn recover(&mut self) -> Result<Recovery>
     where
@@ -72,9 +74,9 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-/// The ranks that are left, while they look for each other.
+/// The remaining ranks during a recovery.
 pub(super) struct Survivors {
-    /// What they were before, by their rank now.
+    /// Their old ranks, by new rank.
     before: Vec<Rank>,
     lost: Vec<Lost>,
     rank_before: Rank,
@@ -87,7 +89,7 @@ impl Survivors {
         Self { before, lost: Vec::new(), rank_before: own }
     }
 
-    /// These go on; each is a rank of this process's numbers.
+    /// Applies a decision, whose members are numbered as in the current meeting.
     fn go_on_with(&mut self, decision: &Decision) {
         let before = |rank: &u32| self.before.get(*rank as usize).copied();
         let lost = decision.lost.iter();
@@ -100,7 +102,7 @@ impl Survivors {
         self.before = left;
     }
 
-    /// Those who are lost, for people.
+    /// The lost ranks, for messages.
     fn names(&self) -> String {
         let lost: Vec<Rank> = self.lost.iter().map(|lost| lost.rank).collect();
         Ranks(&lost).to_string()
@@ -113,7 +115,7 @@ impl Survivors {
     }
 }
 
-/// What a rank made for itself, made again.
+/// A local resource that was created again.
 pub(super) enum Again<B: Backend> {
     Operator(B::Operator),
     Buffer(Option<u64>),
@@ -125,7 +127,7 @@ impl<W: World> Live<W> {
         revoke(&self.core.health, why);
     }
 
-    /// Goes on with those who live, but for the ranks `without`.
+    /// Continues with the survivors, leaving out the ranks `without`.
     pub(super) fn go_on(
         &mut self,
         without: &[u32],
@@ -137,7 +139,7 @@ impl<W: World> Live<W> {
         self.meet(without, operation, site)
     }
 
-    /// Meets those who live, until all of a meeting have met.
+    /// Holds meetings until all members of one have connected.
     pub(super) fn meet(
         &mut self,
         without: &[u32],
@@ -165,7 +167,7 @@ impl<W: World> Live<W> {
             without = &[];
             let (old, names) = (self.core.health.clone(), going.names());
             log::info!("{}: agreed to go on without {names}", W::NAME);
-            // Those who are left out hear of it, and what is in flight ends.
+            // The ranks that are left out learn of it, and operations in flight end.
             let end = |comm: &mut Option<_>| {
                 revoke(&old, format!("it goes on without {names} (at {site})"));
                 if let Some(comm) = comm.take() {
@@ -201,7 +203,7 @@ impl<W: World> Live<W> {
                 Ok(recovery)
             }
             Err(error) => {
-                // What it comes back to, or leaves.
+                // Return to the last meeting, so that a retry finds the others there.
                 if let Some(meeting) = meetings.pop() {
                     let health = self.core.health.clone();
                     self.core.go_on_as(comm, meeting, health);
@@ -228,13 +230,13 @@ impl<W: World> Live<W> {
         meeting.survive(&without, why, divides, &patience).map_err(numbered)
     }
 
-    /// Whether the backend can make the communicator of those who go on out of this one: it is well, its
-    /// work is over, and somebody is left out.
+    /// Whether the backend can derive the survivors' communicator from this one: it is healthy, its
+    /// work has completed, and some rank is left out.
     fn divides(&self, comm: &<Back<W> as Lifecycle>::Comm, without: &[u32]) -> bool {
         !without.is_empty() && self.core.health.is_well() && Back::<W>::leaves_out(comm)
     }
 
-    /// This rank's part in that.
+    /// This rank's share of that division.
     fn part(&self, decision: &Decision) -> Part {
         let own = decision.members.binary_search(&self.core.rank.0);
         let place = ChildPlace {
@@ -249,8 +251,8 @@ impl<W: World> Live<W> {
         Part { place: Some(place), borrows: false, without }
     }
 
-    /// Meets those who were agreed on, and puts their communicator into this one's place. The meeting
-    /// where they look for each other next, if that fails.
+    /// Connects the agreed members and replaces this communicator with theirs. A failure returns
+    /// the meeting where they meet next.
     fn meet_once(
         &mut self,
         meeting: &Control,
@@ -263,7 +265,7 @@ impl<W: World> Live<W> {
         let setup = Setup::new(seat, self.device.clone(), config);
         let mut starting = Starting::<W>::post(setup, site);
         starting.go_on_from(decision.next, &self.core.limits);
-        // From here on an abort handle is the new one's.
+        // An abort handle acts on the new communicator from now on.
         let health = starting.health().clone();
         health.goes_on_from(&self.core.health);
         std::mem::replace(&mut self.core.health, health).end();
@@ -292,7 +294,7 @@ impl<W: World> Live<W> {
                 Ok(())
             }
             Err(error) => {
-                // The others of this meeting are told, and look for each other there.
+                // The other members are told, and meet again there.
                 fresh.core.health.fail(error.clone());
                 let (comm, control) = fresh.core.take();
                 if let Some(comm) = comm {
@@ -313,7 +315,7 @@ fn revoke(health: &Health, why: String) {
 }
 
 impl<B: Backend> Core<B> {
-    /// Makes everything again that was made with this one, on the one that goes on from it.
+    /// Recreates every window, operator and registered buffer on the replacement communicator.
     fn make_again(&mut self, fresh: &Self, site: Site) -> Result<()> {
         const TOPIC: Topic = "recover";
 
@@ -338,7 +340,7 @@ impl<B: Backend> Core<B> {
                 shared.set(fresh.generation, lens);
             }
         }
-        // Only when every rank's part is registered may a peer's put come.
+        // A peer may put only once every rank's memory is registered.
         fresh.barrier(TOPIC, site)?;
         let again = self.make_own_again(fresh.comm()?)?;
         self.install(again);
@@ -346,7 +348,7 @@ impl<B: Backend> Core<B> {
         Ok(())
     }
 
-    /// What this rank made for itself, made again on `comm`: until that takes this one's place.
+    /// Recreates this rank's local resources on `comm`, for [`install`](Self::install).
     pub(super) fn make_own_again(&mut self, comm: &B::Comm) -> Result<Vec<Again<B>>> {
         let make = |own: Own<'_, B>| match own {
             Own::Operator(made) => match &made.scalar {
@@ -361,19 +363,19 @@ impl<B: Backend> Core<B> {
         self.resources.own().map(make).collect()
     }
 
-    /// Takes what was made again, in the order in which it was.
+    /// Installs recreated resources, given in the order of the table.
     pub(super) fn install(&mut self, again: Vec<Again<B>>) {
         for own in self.resources.own().zip(again) {
             match own {
                 (Own::Operator(made), Again::Operator(operator)) => made.operator = operator,
                 (Own::Buffer(held), Again::Buffer(handle)) => held.handle.set(handle),
-                // They are of one order.
+                // Both have the same order.
                 _ => {}
             }
         }
     }
 
-    /// Newcomers have no part in the windows that there are.
+    /// Invalidates all windows, because newcomers have no memory in them.
     pub(super) fn lose_windows_to_newcomers(&mut self, site: Site) {
         let why =
             format!("newcomers have no part in it, and the communicator has grown (at {site})");

@@ -1,50 +1,50 @@
-//! What a communicator lost when it went on, and what its ranks were before.
+//! The outcome of a recovery: the lost ranks and the old numbers of the others.
 
 use std::fmt;
 
 use crate::error::Ranks;
 use crate::{AsRank, Rank};
 
-/// What [`recover`](crate::Communicator::recover) found.
+/// The result of [`recover`](crate::Communicator::recover).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovery {
-    /// The ranks that are gone, in their order before.
+    /// The ranks that were lost, in their old order.
     pub lost: Vec<Lost>,
-    /// This rank's number before.
+    /// This rank's old number.
     pub rank_before: Rank,
-    /// How many ranks there were before.
+    /// The old number of ranks.
     pub size_before: usize,
     pub(super) rank: Rank,
-    /// What the ranks were before, by their number now.
+    /// The old ranks, by new rank.
     pub(super) before: Vec<Rank>,
 }
 
-/// A rank that is gone.
+/// A rank that was lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// Its number before.
+    /// Its old number.
     pub rank: Rank,
-    /// What is known of it: its host and its process where it had one of its own, and how it ended.
+    /// What is known of it: its host and process, if it had a process of its own, and how it ended.
     pub why: String,
 }
 
 impl Recovery {
-    /// What a rank of now was before; `None` if there is no such rank, also where it is one of another
-    /// time.
+    /// The old rank of a new one; `None` if there is no such rank or it belongs to another
+    /// generation.
     pub fn before(&self, now: impl AsRank) -> Option<Rank> {
         let now = Some(Rank::kept(now)).filter(|now| now.may_be(self.rank.beside(now.index())))?;
         self.before.get(now.index()).copied()
     }
 
-    /// What a rank of before is now; `None` if it is gone, also where it is one of another time: a rank
-    /// from before several recoveries is looked up in each of them in turn.
+    /// The new rank of an old one; `None` if it was lost or belongs to another generation. To map a
+    /// rank across several recoveries, apply each of them in turn.
     pub fn now(&self, before: impl AsRank) -> Option<Rank> {
         let before = Rank::kept(before);
         let now = self.before.iter().position(|rank| rank.may_be(before));
         now.map(|now| self.rank.beside(now))
     }
 
-    /// How many ranks there are now.
+    /// The new number of ranks.
     pub fn size(&self) -> usize {
         self.before.len()
     }

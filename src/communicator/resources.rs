@@ -1,8 +1,9 @@
-//! The resource table: what belongs to one communicator, kept by it.
+//! The resource table of a communicator.
 //!
 //! Operators, windows and registered buffers are owned values that hold a [`Key`]: the stamp of the
-//! communicator that made them and a slot in its table. They borrow nothing. Every use compares the
-//! stamp, so a resource of another communicator of the same name is an error, not a wild pointer.
+//! communicator that created them and a slot in its table. They borrow nothing. Every use compares
+//! the stamp, so using a resource with another communicator of the same name is an error instead of
+//! a wild pointer.
 
 use std::collections::HashMap;
 use std::mem;
@@ -19,10 +20,10 @@ use crate::rank::Generation;
 use crate::stream::StreamCore;
 use crate::{CftCounted, DType, GinOnly, Result, WindowKind};
 
-/// What messages call a device communicator.
+/// The name of a device communicator in messages.
 const DEV_COMM: &str = "device communicator";
 
-/// Which communicator (lineage) and which incarnation of it (generation).
+/// A communicator (lineage) and its incarnation (generation).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Stamp {
     lineage: u32,
@@ -36,7 +37,7 @@ impl Stamp {
     }
 }
 
-/// Which communicator made a value that is no resource of its own: a signal, declared lengths.
+/// The communicator that created a value without a slot: a signal, declared lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Maker {
     stamp: Stamp,
@@ -48,7 +49,7 @@ pub(crate) struct Maker {
 pub(crate) struct Key {
     lineage: u32,
     slot: u32,
-    /// The table keeps a slot as long as its key lives.
+    /// The table keeps a slot while its key lives.
     _alive: Arc<()>,
 }
 
@@ -74,22 +75,22 @@ pub struct Resources<B: Backend> {
     stamp: Stamp,
     name: &'static str,
     slots: Vec<Slot<B>>,
-    /// Why what knows the ranks of an earlier generation is stale.
+    /// Why values that depend on the ranks of an earlier generation are stale.
     changed: String,
-    /// How many ranks it went on with, and where, when it last numbered them anew.
+    /// The size after the last renumbering of ranks, and where it happened.
     since: Option<(usize, Site)>,
 }
 
-/// What a rank made for itself.
+/// A local resource of a rank.
 pub(super) enum Own<'r, B: Backend> {
     Operator(&'r mut Made<B>),
     Buffer(&'r mut Held<B>),
 }
 
-/// What a communicator had.
+/// All resources of a communicator.
 #[cfg(feature = "cuda")]
 pub(super) struct Everything<B: Backend> {
-    /// In the order in which they were registered.
+    /// In order of registration.
     pub(super) windows: Vec<Registered<B>>,
     pub(super) buffers: Vec<Held<B>>,
     pub(super) operators: Vec<B::Operator>,
@@ -106,35 +107,35 @@ enum Resource<B: Backend> {
     Window(Registered<B>),
     Buffer(Held<B>),
     DevComm(Arc<Shared<B>>),
-    /// What the communicator went on without, and why: a window, a device communicator.
+    /// A window or device communicator that the communicator lost, and why.
     Lost(String),
-    /// Nothing: the slot is free.
+    /// The slot is free.
     Free,
 }
 
-/// An operator, and what it is made of.
+/// An operator, and the parameters that created it.
 pub(crate) struct Made<B: Backend> {
     pub(crate) operator: B::Operator,
     pub(crate) dtype: DType,
     pub(crate) scalar: Scalar<B>,
 }
 
-/// What an operator scales by.
+/// The scalar of an operator.
 #[derive(Clone)]
 pub(crate) enum Scalar<B: Backend> {
-    /// One element's bytes, the rest zero.
+    /// One element's bytes, padded with zeros.
     Host([u8; 8]),
     Device(Arc<Allocation<B>>),
 }
 
-/// A registered buffer: its memory, and what its handle sees.
+/// A registered buffer's memory and registration.
 pub(crate) struct Held<B: Backend> {
     pub(crate) lease: Arc<Lease<B>>,
     pub(crate) bytes: Range<usize>,
     pub(crate) handle: Arc<Handle>,
 }
 
-/// The backend's handle of a registered buffer. Its registration stands while this lives.
+/// The backend's handle of a registered buffer. The registration lasts as long as this.
 pub(crate) struct Handle(Mutex<Option<u64>>);
 
 impl Handle {
@@ -147,21 +148,21 @@ impl Handle {
     }
 }
 
-/// A registered window. It stays here when its handle is dropped (parked), until the communicator
-/// ends: deregistration is everybody's.
+/// A registered window. It stays in the table until the communicator ends even if its handle is
+/// dropped, because deregistering is collective.
 pub(crate) struct Registered<B: Backend> {
     pub(crate) id: WindowId,
     pub(crate) allocation: Arc<Allocation<B>>,
     pub(crate) handle: B::Window,
-    /// This rank's part, in elements and in bytes.
+    /// The length of this rank's memory, in elements and in bytes.
     pub(crate) len: usize,
     pub(crate) bytes: usize,
     pub(crate) flags: u32,
-    /// The ranks' lengths, where they differ: shared with the window.
+    /// The ranks' lengths if they differ, shared with the window.
     pub(crate) lens: Option<SharedLens>,
 }
 
-/// How many elements each rank's part of a window has: others when ranks are lost.
+/// The length of each rank's memory in a window, in elements. It changes when ranks are lost.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedLens(Arc<Mutex<(Generation, Arc<[usize]>)>>);
 
@@ -170,7 +171,7 @@ impl SharedLens {
         Self(Arc::new(Mutex::new((generation, lens.into()))))
     }
 
-    /// By the numbers of the ranks in this generation.
+    /// The lengths by rank, and the generation of those ranks.
     pub(crate) fn get(&self) -> (Generation, Arc<[usize]>) {
         self.0.lock().clone()
     }
@@ -185,12 +186,12 @@ impl<B: Backend> Resources<B> {
         Self { stamp: Stamp::new(), name, slots: Vec::new(), changed: String::new(), since: None }
     }
 
-    /// What tells values that this communicator made.
+    /// Identifies this communicator in values that it creates.
     pub(crate) fn maker(&self) -> Maker {
         Maker { stamp: self.stamp, name: self.name }
     }
 
-    /// Refuses a value that another communicator made.
+    /// Refuses a value that another communicator created.
     pub(crate) fn made(&self, maker: Maker, what: &'static str) -> Result<()> {
         match maker.stamp == self.stamp {
             true => Ok(()),
@@ -198,13 +199,13 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// The communicator goes on with other ranks: what knows its ranks is stale.
+    /// Starts a generation with other ranks: values that depend on the old ranks become stale.
     pub(super) fn next_generation(&mut self, why: String) {
         self.stamp.generation += 1;
         self.changed = why;
     }
 
-    /// It numbers its ranks anew: it goes on with so many.
+    /// Records that the ranks were renumbered, and their new number.
     pub(super) fn goes_on_with(&mut self, size: usize, site: Site) {
         self.since = Some((size, site));
         self.next_generation(format!(
@@ -212,12 +213,12 @@ impl<B: Backend> Resources<B> {
         ));
     }
 
-    /// How many ranks it went on with, and where, the last time that it did.
+    /// The size after the last renumbering of ranks, and where it happened.
     pub(super) fn since(&self) -> Option<(usize, Site)> {
         self.since
     }
 
-    /// The windows that are registered, in the order in which they were.
+    /// The registered windows, in order of registration.
     pub(super) fn windows(&mut self) -> Vec<&mut Registered<B>> {
         let mut windows: Vec<_> = self
             .slots
@@ -231,7 +232,7 @@ impl<B: Backend> Resources<B> {
         windows
     }
 
-    /// Takes everything out of the table.
+    /// Empties the table.
     #[cfg(feature = "cuda")]
     pub(super) fn take_all(&mut self) -> Everything<B> {
         let (mut windows, mut buffers, mut operators) = (Vec::new(), Vec::new(), Vec::new());
@@ -250,7 +251,7 @@ impl<B: Backend> Resources<B> {
         Everything { windows, buffers, operators, device_comms }
     }
 
-    /// The communicator goes on without windows that not all of its ranks had.
+    /// Drops the windows that `keep` rejects, because not all ranks have them.
     pub(super) fn lose_windows(&mut self, keep: impl Fn(WindowId) -> bool, why: &str) {
         for slot in &mut self.slots {
             if let Resource::Window(window) = &slot.resource
@@ -262,12 +263,12 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// No kernel takes a device communicator of this one any more.
+    /// Ends its device communicators, so that no kernel accepts them.
     pub(super) fn end_device_comms(&mut self, why: &str) {
         self.lose_device_comms(why).iter().for_each(|shared| shared.end(why));
     }
 
-    /// Takes its device communicators out of the table, for who ends them.
+    /// Takes its device communicators out of the table. The caller ends them.
     pub(super) fn lose_device_comms(&mut self, why: &str) -> Vec<Arc<Shared<B>>> {
         let all =
             self.slots.iter_mut().filter(|slot| matches!(slot.resource, Resource::DevComm(_)));
@@ -279,7 +280,7 @@ impl<B: Backend> Resources<B> {
         .collect()
     }
 
-    /// No kernel takes a device communicator of this one from here on; they stay in the table.
+    /// Ends its device communicators but leaves them in the table.
     pub(super) fn stop_device_comms(&self, why: &str) {
         for slot in &self.slots {
             if let Resource::DevComm(shared) = &slot.resource {
@@ -288,7 +289,7 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// The device communicators that there are.
+    /// The ids of its device communicators.
     pub(crate) fn device_comms(&self) -> impl Iterator<Item = WindowId> {
         self.slots.iter().filter_map(|slot| match &slot.resource {
             Resource::DevComm(shared) => Some(shared.id),
@@ -300,7 +301,7 @@ impl<B: Backend> Resources<B> {
         self.add(Resource::DevComm(shared)).0
     }
 
-    /// The device communicator behind a key; none if the communicator went on without it.
+    /// The device communicator of a key; `None` if the communicator has lost it.
     pub(crate) fn device_comm(&self, key: &Key) -> Result<Option<&Arc<Shared<B>>>> {
         match self.get(key, DEV_COMM)? {
             Resource::DevComm(shared) => Ok(Some(shared)),
@@ -320,7 +321,7 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// What each rank made for itself, to be made again.
+    /// The local resources, to be created again.
     pub(super) fn own(&mut self) -> impl Iterator<Item = Own<'_, B>> {
         self.slots.iter_mut().filter_map(|slot| match &mut slot.resource {
             Resource::Operator(made) if slot.alive.strong_count() > 0 => Some(Own::Operator(made)),
@@ -329,7 +330,7 @@ impl<B: Backend> Resources<B> {
         })
     }
 
-    /// Adds an operator; gives one whose handle is gone, if that made the place free.
+    /// Adds an operator. Returns an old one whose handle is gone, if its slot was reused.
     pub(super) fn add_operator(&mut self, made: Made<B>) -> (Key, Option<B::Operator>) {
         let (key, old) = self.add(Resource::Operator(made));
         match old {
@@ -342,7 +343,7 @@ impl<B: Backend> Resources<B> {
         self.add(Resource::Window(window)).0
     }
 
-    /// Keeps a registered buffer's memory; the handle sees by the `Weak` whether it still stands.
+    /// Adds a registered buffer. The `Weak` tells its handle whether the registration still stands.
     pub(crate) fn add_buffer(
         &mut self,
         lease: Arc<Lease<B>>,
@@ -370,7 +371,7 @@ impl<B: Backend> Resources<B> {
         (Key { lineage: self.stamp.lineage, slot, _alive: alive }, old)
     }
 
-    /// What peers wrote to any window is there after the last operation of `stream`.
+    /// Records that the last operation of `stream` orders peers' writes to any window.
     pub(crate) fn windows_written(&self, stream: &StreamCore<B>) {
         for slot in &self.slots {
             if let Resource::Window(window) = &slot.resource {
@@ -379,7 +380,7 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// The windows that this memory is in, and the device communicators that it stands for.
+    /// The ids of the windows and device communicators that this memory belongs to.
     pub(crate) fn named_by<'m>(
         &self,
         memory: impl Iterator<Item = &'m Arc<Allocation<B>>>,
@@ -393,7 +394,7 @@ impl<B: Backend> Resources<B> {
         memory.filter_map(|memory| by_memory.get(&Arc::as_ptr(memory)).copied()).collect()
     }
 
-    /// The window behind a key.
+    /// The window of a key.
     pub(crate) fn window(&self, key: &Key) -> Result<&Registered<B>> {
         match self.get(key, "window")? {
             Resource::Window(window) => Ok(window),
@@ -402,7 +403,7 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// Whether the communicator went on without this window of its own.
+    /// Whether the communicator has lost this window.
     pub(crate) fn is_lost(&self, key: &Key) -> bool {
         matches!(self.get(key, "window"), Ok(Resource::Lost(_)))
     }
@@ -416,7 +417,7 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// The registered buffer behind a key.
+    /// The registered buffer of a key.
     pub(crate) fn buffer(&self, key: &Key) -> Result<&Held<B>> {
         match self.get(key, "buffer registration")? {
             Resource::Buffer(held) => Ok(held),
@@ -433,7 +434,7 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// Whether memory is in a window of this communicator.
+    /// Whether memory belongs to a window of this communicator.
     pub(crate) fn has_window_of(&self, memory: &Arc<Allocation<B>>) -> bool {
         self.slots.iter().any(|slot| match &slot.resource {
             Resource::Window(window) => Arc::ptr_eq(&window.allocation, memory),
@@ -441,19 +442,19 @@ impl<B: Backend> Resources<B> {
         })
     }
 
-    /// Whether NCCL knows these bytes as registered with this communicator, and takes the same way for
-    /// them as for all memory of which this is so.
+    /// Whether these bytes are registered with this communicator such that NCCL takes the
+    /// registered path for transfers of them.
     pub(crate) fn knows(&self, memory: &Arc<Allocation<B>>, bytes: &Range<usize>) -> bool {
         let holds = |allocation, known: &Range<usize>| {
             Arc::ptr_eq(allocation, memory) && known.start <= bytes.start && bytes.end <= known.end
         };
         self.slots.iter().any(|slot| match &slot.resource {
-            // What NCCL registers of windows for kernels alone is not documented.
+            // For windows that only kernels use, it is not documented what NCCL registers.
             Resource::Window(window) => {
                 let for_all = window.flags & (GinOnly::BITS | CftCounted::BITS) == 0;
                 for_all && holds(&window.allocation, &(0..window.bytes))
             }
-            // Other memory NCCL takes no shorter way for, however it is registered.
+            // NCCL takes no shorter path for other memory, however it is registered.
             Resource::Buffer(held) => {
                 memory.is_nccls() && holds(held.lease.allocation(), &held.bytes)
             }
@@ -468,7 +469,7 @@ impl<B: Backend> Resources<B> {
         Some(mem::replace(&mut slot.resource, Resource::Free))
     }
 
-    /// The operator behind a key.
+    /// The operator of a key.
     pub(crate) fn operator(&self, key: &Key) -> Result<&B::Operator> {
         match self.get(key, "PreMulSum")? {
             Resource::Operator(made) => Ok(&made.operator),
@@ -476,7 +477,7 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// The memory of its scalar.
+    /// The memory of an operator's scalar.
     pub(crate) fn scalar(&self, key: &Key) -> Result<Arc<Allocation<B>>> {
         match self.get(key, "PreMulSum")? {
             Resource::Operator(Made { scalar: Scalar::Device(scalar), .. }) => Ok(scalar.clone()),
@@ -493,7 +494,7 @@ impl<B: Backend> Resources<B> {
 
     #[cold]
     fn wrong_key(&self, key: &Key, what: &'static str) -> Error {
-        // The types compare names.
+        // The types have compared the names.
         let stamp = Stamp { lineage: key.lineage, ..self.stamp };
         self.wrong(Maker { stamp, name: self.name }, what)
     }
@@ -519,8 +520,8 @@ impl<B: Backend> Resources<B> {
 }
 
 impl<B: Backend> Slot<B> {
-    /// Whether another resource may have it: an operator goes with its handle, the rest with its
-    /// deregistration.
+    /// Whether the slot can be reused: an operator's once its handle is dropped, others' once they
+    /// are deregistered.
     fn is_free(&self) -> bool {
         match self.resource {
             Resource::Free => true,

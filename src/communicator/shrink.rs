@@ -1,17 +1,18 @@
-//! Revoking, and going on with some of the ranks.
+//! Revoking, and continuing with some of the ranks.
 
 use super::{CanGoOn, CanShrink, Communicator, Revoked, State};
 use crate::error::{Error, Excluded, Failed, NoSuchRank, Site};
 use crate::{Rank, Result, World, wait};
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Stops it on all ranks, to go on with some of them: what is in flight ends without a result, and
-    /// what the other ranks do with it fails with [`Error::Revocation`]. Local; never waits. What follows
-    /// is [`shrink`](Self::shrink) here, and there too or [`recover`](Self::recover), which is both.
+    /// Stops it on all ranks so that some of them can continue. Operations in flight end without a
+    /// result, and calls of the other ranks fail with [`Error::Revocation`]. Local; never waits.
+    /// Call [`shrink`](Self::shrink) next; the other ranks call `shrink` too, or
+    /// [`recover`](Self::recover), which does both.
     ///
-    /// It is no end: the other ranks wait for this one to go on with them, or to
-    /// [`abort`](Self::abort) it. NCCL: `ncclCommAbort` when it goes on; a thread that is inside NCCL
-    /// is freed by `ncclCommRevoke`, 2.28.7.
+    /// Revoking does not end the communicator: the other ranks wait for this one to shrink or to
+    /// [`abort`](Self::abort) it. NCCL: `ncclCommAbort` once it continues; `ncclCommRevoke`,
+    /// 2.28.7, frees a thread that is inside NCCL.
     #[track_caller]
     pub fn revoke(self) -> Communicator<W, Revoked>
     where
@@ -31,14 +32,15 @@ impl<W: World, S: State> Communicator<W, S> {
         Communicator::of(live)
     }
 
-    /// Goes on without these ranks, and without those that died. All others call it, with the same list;
-    /// the host waits for them within the deadline. Those that are left out do not: what they do with
-    /// theirs fails with [`Error::Revocation`] as soon as the others have agreed, and they end it then. One
-    /// that ends it earlier is a rank that died, to those that have not called this yet.
+    /// Continues without these ranks and without those that died. All other ranks must call it with
+    /// the same list; the host waits for them within the deadline. The ranks that are left out do
+    /// not call it: their calls fail with [`Error::Revocation`] once the others have agreed, and
+    /// they should end their communicator then. A rank that drops its communicator before that
+    /// counts as dead to ranks that have not called this yet.
     ///
-    /// Of a `Ready` communicator, this rank's work comes to its end first; that of a rank which is left
-    /// out may not: it sees its results, and says so with a [`barrier`](Self::barrier), before. What
-    /// stays valid is said at [`recover`](Self::recover).
+    /// For a `Ready` communicator, this rank's work completes first. The work of a rank that is
+    /// left out may not, so that rank should wait for its results and confirm them with a
+    /// [`barrier`](Self::barrier) before. For what stays valid, see [`recover`](Self::recover).
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Error, Result, World};
@@ -59,14 +61,14 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
-    /// NCCL: of a `Ready` communicator of which nobody has died, `ncclCommShrink`, 2.27, whose child shares
-    /// nothing with it; else `ncclCommInitRankConfig` with a new id, on every release. `ncclCommAbort` of
-    /// what was before.
+    /// NCCL: for a `Ready` communicator without deaths, `ncclCommShrink`, 2.27, whose child shares
+    /// no resources; otherwise `ncclCommInitRankConfig` with a new id, on every release.
+    /// `ncclCommAbort` of the old communicator.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`]; [`Error::Excluded`]: this rank is left out; what
-    /// [`recover`](Self::recover) fails with. The communicator has ended then;
-    /// [`try_shrink`](Self::try_shrink) gives it back.
+    /// [`Error::NoSuchRank`]; [`Error::Excluded`]: this rank is left out; all errors of
+    /// [`recover`](Self::recover). All of them end the communicator;
+    /// [`try_shrink`](Self::try_shrink) returns it.
     #[track_caller]
     pub fn shrink(self, without: &[usize]) -> Result<Communicator<W>>
     where
@@ -78,10 +80,10 @@ impl<W: World, S: State> Communicator<W, S> {
         })
     }
 
-    /// [`shrink`](Self::shrink) that gives the communicator back when it fails.
+    /// [`shrink`](Self::shrink) that returns the communicator when it fails.
     ///
     /// # Errors
-    /// As there.
+    /// As [`shrink`](Self::shrink).
     #[track_caller]
     pub fn try_shrink(mut self, without: &[usize]) -> Result<Communicator<W>, Failed<Self>>
     where

@@ -15,27 +15,27 @@ use crate::{Device, Label, Rank, Result, World, unwind};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// What the others are told that a rank called which refused to split.
+/// The call that other ranks see when this rank refuses to split.
 const REFUSED: &str = "a split that was refused";
 
-/// What a rank asks for.
+/// A rank's request.
 struct Ask {
     color: Option<u32>,
     key: i64,
-    /// The child borrows its parent.
+    /// Whether the child borrows its parent.
     borrows: bool,
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Divides the ranks: those of one `color` become one communicator named `L`, ordered by `key`,
-    /// then by their rank here. All ranks call it; the host waits for this rank's work on the
-    /// communicator, then for the others. The children own what they use; they outlive their parent if
-    /// they like. They are configured as it is: see [`split_with`](Self::split_with).
+    /// Divides the ranks: those of one `color` form a communicator named `L`, ordered by `key`,
+    /// then by their rank here. All ranks must call it; the host waits for this rank's work on the
+    /// communicator, then for the other ranks. The children own their resources and may outlive the
+    /// parent. They inherit its configuration; [`split_with`](Self::split_with) sets another.
     ///
-    /// NCCL: `ncclCommSplit`, 2.18, with the parent's ranks in the children's order as colours and keys.
-    /// On a communicator with [`CommConfig::split_share`], whose children share whatever is asked for,
-    /// `ncclCommInitRankConfig` with a new id. If a rank is lost or fails meanwhile, this communicator is
-    /// poisoned: NCCL waits for every rank of it.
+    /// NCCL: `ncclCommSplit`, 2.18, with the parent's ranks in child order as colours and keys.
+    /// With [`CommConfig::split_share`], where NCCL's children always share,
+    /// `ncclCommInitRankConfig` with a new id. If a rank is lost or fails meanwhile, this
+    /// communicator is poisoned, because NCCL waits for all of its ranks.
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Device, Result, tag};
@@ -48,9 +48,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::InitFailed`] on every rank: ranks of one colour that ask for children of other names or
-    /// configurations; nothing is divided then. A lost peer; a passed deadline; ranks that make other
-    /// host-side calls.
+    /// [`Error::InitFailed`] on every rank: ranks of one colour that request children with
+    /// different names or configurations; nothing is divided then. A lost peer; a passed deadline;
+    /// ranks that make other host-side calls.
     #[track_caller]
     pub fn split<L: Label>(
         &mut self,
@@ -63,11 +63,11 @@ impl<W: World, S: State> Communicator<W, S> {
         self.split_at::<L>(color, key, None, Site::caller())
     }
 
-    /// [`split`](Self::split) whose children are configured as said; the ranks of one colour say the
-    /// same, but for the deadline.
+    /// [`split`](Self::split) with a configuration for the children. The ranks of one colour must
+    /// pass the same, except for the deadline.
     ///
     /// # Errors
-    /// As there; [`Error::Unsupported`]: the loaded NCCL does not offer it.
+    /// As [`split`](Self::split); [`Error::Unsupported`]: the loaded NCCL lacks an option.
     #[track_caller]
     pub fn split_with<L: Label>(
         &mut self,
@@ -94,15 +94,15 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let ask = Ask { color: Some(color), key, borrows: false };
         let child = self.divide::<L>(ask, config, site)?;
-        // A rank that names a colour has a place among those that do.
+        // A rank with a colour is a member of that colour.
         child.ok_or_else(|| super::ended(&S::live(&self.body).core.health))
     }
 
-    /// [`split`](Self::split) in which a rank may stay out: `None` for a rank without a colour. NCCL:
-    /// `NCCL_SPLIT_NOCOLOR`.
+    /// [`split`](Self::split) in which a rank may stay out: a rank without a colour gets `None`.
+    /// NCCL: `NCCL_SPLIT_NOCOLOR`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`split`](Self::split).
     #[track_caller]
     pub fn split_some<L: Label>(
         &mut self,
@@ -115,11 +115,11 @@ impl<W: World, S: State> Communicator<W, S> {
         self.divide::<L>(Ask { color, key, borrows: false }, None, Site::caller())
     }
 
-    /// [`split`](Self::split) by lists of ranks, in the order in which the ranks will stand: `None`
-    /// for a rank in none of them. All ranks give the same lists.
+    /// [`split`](Self::split) by lists of ranks, each in the child's order. A rank in none of them
+    /// gets `None`. All ranks must pass the same lists.
     ///
     /// # Errors
-    /// As there; [`Error::BadGroups`]: a rank twice, or one that the communicator does not have.
+    /// As [`split`](Self::split); [`Error::BadGroups`]: a rank is listed twice or does not exist.
     #[track_caller]
     pub fn split_into<L: Label>(
         &mut self,
@@ -150,8 +150,8 @@ impl<W: World, S: State> Communicator<W, S> {
         self.divide::<L>(Ask { color, key, borrows: false }, None, site)
     }
 
-    /// A grid of `rows` x `cols` ranks, rank = row * cols + col: one communicator along each column
-    /// of it (over the rows), one along each row of it (over the columns). All ranks call it; the
+    /// Splits a grid of `rows` x `cols` ranks, where rank = row * cols + col, into one communicator
+    /// per column (along the rows) and one per row (along the columns). All ranks must call it; the
     /// host waits for them.
     ///
     /// ```
@@ -196,13 +196,14 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(Mesh { along_rows, along_cols })
     }
 
-    /// [`split`](Self::split) whose children borrow this communicator and share its fate: what kills one
-    /// kills all of them. See [`SharedChild`]. Where the communicator was made with
-    /// [`CommConfig::split_share`], they use its resources too, so that they are made faster and take less
-    /// memory; else they have their own. NCCL: `ncclCommSplit`, 2.18, of a parent with `splitShare`.
+    /// [`split`](Self::split) whose children borrow this communicator and share its fate: a fault
+    /// of one poisons all of them. See [`SharedChild`]. If the communicator was created with
+    /// [`CommConfig::split_share`], children also share its resources, which makes them faster to
+    /// create and smaller; otherwise they have their own. NCCL: `ncclCommSplit`, 2.18, of a parent
+    /// with `splitShare`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`split`](Self::split).
     #[track_caller]
     pub fn split_shared<L: Label>(
         &mut self,
@@ -243,7 +244,7 @@ impl<W: World, S: State> Communicator<W, S> {
             None => core.limit(),
         };
         let config = config.unwrap_or_else(|| CommConfig { watch: None, ..core.config.clone() });
-        // NCCL divides what is at rest.
+        // NCCL divides only an idle communicator.
         core.drained("split", site)?;
         let Ask { color, key, borrows } = ask;
         let child = Wanted::new(<L::On<W::Device>>::NAME, &config, borrows);
@@ -310,12 +311,12 @@ pub struct Mesh<R: World, C: World> {
     pub along_cols: Communicator<C>,
 }
 
-/// A child that shares its parent's resources: it borrows the parent, and what kills one kills both.
+/// A child that borrows its parent and shares its resources and its fate.
 ///
-/// It is used like every communicator, and a function that takes `&Communicator<W>` takes it. One that
-/// takes `&mut Communicator<W>` could move the child out, past its parent's end; where a child may
-/// come, write `&mut Communicator<W, S>` with `S: CanEnqueue`. Its `abort` ends the whole family: the
-/// child, its siblings and its parent.
+/// It works like any communicator, and can be passed as `&Communicator<W>`. A function that takes
+/// `&mut Communicator<W>` does not accept it, because it could move the child out past the parent's
+/// end; write `&mut Communicator<W, S>` with `S: CanEnqueue` to accept both. Its `abort` ends the
+/// whole family: the child, its siblings and its parent.
 ///
 /// ```
 /// # use typed_nccl::{CanEnqueue, Communicator, Result, State, Sum, World, tag};
@@ -330,17 +331,17 @@ pub struct Mesh<R: World, C: World> {
 /// ```
 pub type SharedChild<'p, W> = Communicator<W, Shared<'p>>;
 
-/// What a child that shares its parent's resources holds.
+/// The state of a child that borrows its parent.
 #[doc(hidden)]
 pub struct Child<'p, W: World> {
     pub(super) comm: Communicator<W>,
     pub(in crate::communicator) parent: Until<'p>,
 }
 
-/// Lives no longer than the parent's borrow.
+/// Holds the parent's borrow.
 pub(in crate::communicator) struct Until<'p>(PhantomData<&'p mut ()>);
 
-/// Does nothing. That there is a drop makes the compiler keep the parent borrowed until then.
+/// Empty on purpose: a `Drop` impl keeps the parent borrowed until the child is dropped.
 impl Drop for Until<'_> {
     fn drop(&mut self) {}
 }

@@ -1,5 +1,5 @@
-//! A communicator that connects: it waits for the others, agrees with them on what all must have in
-//! common, and joins.
+//! A connecting communicator: it waits for the other ranks, checks that they fit together, and
+//! joins.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::control::{Control, Exchange, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, Site, told};
 use crate::{Device, Rank, Result, Stream, World, seat, trace, wait};
 
-/// How long a wait rests before it looks again.
+/// The interval at which waits poll.
 const REST: Duration = Duration::from_millis(1);
 
-/// What a connecting communicator holds.
+/// The state of a connecting communicator.
 #[doc(hidden)]
 pub struct Starting<W: World> {
     device: W::Device,
@@ -29,32 +29,31 @@ pub struct Starting<W: World> {
     limits: Arc<Limits>,
     changes: Changes,
     size: usize,
-    /// How many ids the program gave, if it gave several.
+    /// The number of ids, if the program passed several.
     ids: Option<u32>,
-    /// None once it is ready or aborted.
+    /// `None` once it is ready or aborted.
     control: Option<Control>,
     ticket: Ticket,
     health: Arc<Health>,
     site: Site,
-    /// Of a child: until all have come.
+    /// For a child, until all ranks have joined.
     parent: Option<Arc<Health>>,
-    /// Of a child that the backend makes by dividing its parent, and of one that another library made:
-    /// until it joins.
+    /// For a child that divides its parent, and for an adopted communicator, until it joins.
     dividing: Option<<Back<W> as Lifecycle>::Dividing>,
     part: Part,
-    /// From when all ranks have come until it is ready.
+    /// Set from when all ranks have joined until it is ready.
     joining: Option<(<Back<W> as Lifecycle>::Joining, Stream<W::Device>)>,
 }
 
-/// What a rank is among those that connect.
+/// The role of a rank among those that connect.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// All are here for the first time.
+    /// A rank of a new communicator.
     First,
-    /// Of a communicator that grows. It goes on with that if the others do not come, so nobody hangs who
-    /// waits for them.
+    /// A member of a growing communicator. If the others do not join, it keeps the old one, so
+    /// ranks that wait for it do not hang.
     Member,
-    /// Of those that join one.
+    /// A rank that joins a growing communicator.
     Newcomer,
 }
 
@@ -95,7 +94,7 @@ impl<W: World> Starting<W> {
         }
     }
 
-    /// Waits until it is ready. If it fails the other ranks are told.
+    /// Waits until it is ready. The other ranks learn of a failure.
     pub(super) fn connect(self) -> Result<Live<W>> {
         let limit = self.limits.now();
         self.ready(limit, true).map_err(|Failed { error, mut value }| {
@@ -104,13 +103,14 @@ impl<W: World> Starting<W> {
         })
     }
 
-    /// The backend makes it by dividing the one that it goes on from.
+    /// Sets the division that creates it from the communicator it replaces.
     pub(super) fn divides(&mut self, dividing: Option<<Back<W> as Lifecycle>::Dividing>) {
         self.dividing = dividing;
     }
 
-    /// The same of a child. If the parent fails before all have come, ranks may be missing here that have
-    /// not come this far. If the backend divides the parent, that fails with the child.
+    /// [`connect`](Self::connect) for a child. Until all ranks have joined, a fault of the parent
+    /// also fails the child, because some ranks may never get this far. If the backend divides the
+    /// parent, a failure of the child also fails the parent.
     pub(super) fn connect_child(
         mut self,
         parent: &Arc<Health>,
@@ -124,7 +124,7 @@ impl<W: World> Starting<W> {
         self.ready(limit, true).map_err(|Failed { error, mut value }| {
             parent.lets_go(&value.health);
             if divides {
-                // Before what divides it is dropped.
+                // Before `dividing` is dropped.
                 parent.fail(error.clone());
             }
             value.fail(&error);
@@ -132,11 +132,11 @@ impl<W: World> Starting<W> {
         })
     }
 
-    /// It is a member's, and is to take the place of the one that its rank has.
+    /// Makes it a member's attempt to grow, which reports no changes of its own.
     pub(super) fn grows(&mut self, limits: &Arc<Limits>) {
         self.part = Part::Member;
         self.limits = limits.clone();
-        // As below.
+        // The communicator that it replaces reports them.
         self.changes = Changes::none();
     }
 
@@ -156,8 +156,9 @@ impl<W: World> Starting<W> {
         }
     }
 
-    /// Waits until all ranks have come, then starts to join. A thread that has several ranks begins
-    /// all of them before it waits for one. With `last`, the rank does not come once `limit` has passed.
+    /// Waits until all ranks have joined, then starts the backend. A thread with several ranks
+    /// begins all of them before it waits for one. With `last`, the rank does not retry after
+    /// `limit`.
     pub(crate) fn begin(&mut self, limit: Limit, last: bool) -> Result<()> {
         if self.joining.is_some() {
             return Ok(());
@@ -171,7 +172,8 @@ impl<W: World> Starting<W> {
         wait::allowed("ready", self.site)?;
         let (health, operation, site) = (&*self.health, "init", self.site);
         let watch = |exchange: &Exchange| {
-            // One that gives up earlier goes on by itself, and so do ranks of other processes.
+            // A wait that gives up early ends by itself, and ranks of other processes may still
+            // join: neither is a deadlock.
             let gives_up = self.part == Part::Member || !last && limit.time < self.config.deadline;
             let known = !gives_up && !control.is_remote();
             known.then(|| watch::<Back<W>>(&self.health, exchange, site))?
@@ -182,12 +184,13 @@ impl<W: World> Starting<W> {
         self.meet(&parts, limit)
     }
 
-    /// All have come: starts to join.
+    /// Starts the backend, once all ranks have joined.
     fn meet(&mut self, parts: &Parts, limit: Limit) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         Result::clone(&control.once(self.ticket, || agree(parts)))?;
         control.all_here(&self.health, "init")?;
-        // A child that is made is on its own, whatever becomes of its parent: others may have it already.
+        // From here on the child is independent of its parent, because other ranks may have theirs
+        // already.
         if let Some(parent) = self.parent.take() {
             parent.lets_go(&self.health);
             self.health.check()?;
@@ -223,7 +226,7 @@ impl<W: World> Starting<W> {
         }
     }
 
-    /// What has become of it since then, within the configured deadline; never blocks.
+    /// Polls within the configured deadline; never blocks.
     pub(super) fn poll(&mut self, since: Instant) -> Result<Option<Live<W>>> {
         let (waited, limit) = (since.elapsed(), self.limits.now());
         self.step(waited, limit).map_err(told)
@@ -247,7 +250,7 @@ impl<W: World> Starting<W> {
         self.try_join(waited, limit)
     }
 
-    /// What the backend has made, if it is done.
+    /// Returns the communicator if the backend has completed it.
     fn try_join(&mut self, waited: Duration, limit: Limit) -> Result<Option<Live<W>>> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         let Some((joining, _)) = &mut self.joining else { return Err(self.ended()) };
@@ -266,10 +269,10 @@ impl<W: World> Starting<W> {
 
     fn joined(&mut self, comm: <Back<W> as Lifecycle>::Comm) -> Result<Live<W>> {
         let Some(control) = &self.control else { return Err(self.ended()) };
-        // A rank that leaves from here on finds the backend's communicator, and tells it.
+        // A rank that leaves from now on finds the backend's communicator and fails it.
         let is_well = control.all_here(&self.health, "init").and_then(|()| self.health.check());
         if let Err(error) = is_well {
-            // Ranks that are ready hear why.
+            // Ranks that are ready learn the reason.
             Back::<W>::abort(comm, &error.to_string());
             return Err(error);
         }
@@ -323,17 +326,18 @@ impl<W: World> Starting<W> {
         Gone { rank, size, cause: Some(error::Abort { why: why.to_owned(), by: rank, at }) }
     }
 
-    /// It goes on from a communicator of so many exchanges, whose waits have these limits.
+    /// Makes it the successor of a communicator with these limits and so many exchanges.
     pub(super) fn go_on_from(&mut self, exchanges: u64, limits: &Arc<Limits>) {
         self.limits = limits.clone();
-        // The one that it goes on from has its own, and is told of more.
+        // The communicator that it replaces reports changes.
         self.changes = Changes::none();
         if let Some(control) = &mut self.control {
             control.go_on_from(exchanges);
         }
     }
 
-    /// It does not come, and goes on with those of the others who live: the others hear of it at once.
+    /// Gives up without ending the rank, which continues with the survivors; the other ranks learn
+    /// of it immediately.
     pub(super) fn stop(mut self, error: &Error) -> Option<Control> {
         self.health.fail(error.clone());
         let control = self.control.take()?;
@@ -342,14 +346,14 @@ impl<W: World> Starting<W> {
         Some(control)
     }
 
-    /// It does not come: the others hear of it at once.
+    /// Gives up; the other ranks learn of it immediately.
     pub(super) fn fail(&mut self, error: &Error) {
         if let Some(tell) = self.end() {
             tell(&error.to_string());
         }
     }
 
-    /// What tells the others that this rank does not come, unless it has come.
+    /// Returns a function that tells the other ranks that this one does not join, unless it has.
     fn end(&mut self) -> Option<impl FnOnce(&str) + Send + 'static> {
         let control = self.control.take()?;
         let (rank, absent): (_, fn(u64, Rank, &str)) = (self.health.rank(), Back::<W>::absent);
@@ -368,7 +372,7 @@ impl<W: World> Drop for Starting<W> {
     }
 }
 
-/// Notes that a rank waits for the others to connect.
+/// Registers a wait for the other ranks to connect.
 #[cold]
 fn watch<B: Backend>(health: &Arc<Health>, exchange: &Exchange, site: Site) -> Option<Watcher> {
     let (on, within, health) = (WaitsOn::Exchange(exchange), Some(health.id()), health.clone());

@@ -1,4 +1,4 @@
-//! Lifecycle states, as types, and what a communicator holds in each.
+//! Lifecycle states as types, and the data of each.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -25,11 +25,11 @@ pub enum Initializing {}
 #[derive(Debug)]
 pub enum Ready {}
 
-/// Its device memory released, to be resumed.
+/// Its device memory is released until it is resumed.
 #[derive(Debug)]
 pub enum Suspended {}
 
-/// Stopped on all ranks, to be shrunk to those who live.
+/// Stopped on all ranks, to be shrunk to the survivors.
 #[derive(Debug)]
 pub enum Revoked {}
 
@@ -51,7 +51,7 @@ pub trait State: sealed::Sealed + Sized {
     /// The state's name.
     const NAME: &'static str;
 
-    /// What the communicator holds.
+    /// The communicator's data.
     #[doc(hidden)]
     type Body<W: World>;
 
@@ -81,7 +81,7 @@ pub trait CanEnqueue: State {
     #[doc(hidden)]
     fn live_mut<W: World>(body: &mut Self::Body<W>) -> &mut Live<W>;
 
-    /// Ends it regularly, or gives it back. With `last`, it is not tried again.
+    /// Ends it regularly, or returns it. With `last`, there is no retry.
     #[doc(hidden)]
     fn finish<W: World>(
         body: Self::Body<W>,
@@ -141,7 +141,7 @@ impl CanEnqueue for Shared<'_> {
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
 pub trait CanConnect: State {
-    /// What it was built with.
+    /// The parameters it was built with.
     #[doc(hidden)]
     fn set_up<W: World>(body: Self::Body<W>) -> Setup<W>;
 }
@@ -162,14 +162,14 @@ impl CanConnect for Uninit {
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
 pub trait CanBecomeReady: State {
-    /// Waits, or gives it back.
+    /// Waits, or returns it.
     #[doc(hidden)]
     fn ready<W: World>(
         body: Self::Body<W>,
         limit: Duration,
     ) -> Result<Live<W>, Failed<Self::Body<W>>>;
 
-    /// What it connects with.
+    /// The connection attempt.
     #[doc(hidden)]
     fn starting<W: World>(body: Self::Body<W>) -> Starting<W>;
 }
@@ -185,7 +185,7 @@ impl CanBecomeReady for Initializing {
     }
 }
 
-/// A state in which a communicator goes on without ranks that died: [`Ready`].
+/// A state in which a communicator can continue without ranks that died: [`Ready`].
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot go on without some of its ranks",
     label = "this needs a `Ready` communicator",
@@ -199,7 +199,7 @@ pub trait CanGoOn: HoldsLive {}
 #[diagnostic::do_not_recommend]
 impl CanGoOn for Ready {}
 
-/// A state in which a communicator is made smaller: [`Ready`], [`Revoked`] and [`Suspended`].
+/// A state in which a communicator can shrink: [`Ready`], [`Revoked`] and [`Suspended`].
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot be shrunk",
     label = "this needs a `Ready`, a `Revoked` or a `Suspended` communicator",
@@ -233,7 +233,7 @@ pub trait CanGrow: HoldsLive + CanEnqueue {}
 #[diagnostic::do_not_recommend]
 impl CanGrow for Ready {}
 
-/// A state in which a communicator gives device memory back: [`Ready`].
+/// A state in which a communicator can release its device memory: [`Ready`].
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot be suspended",
     label = "this needs a `Ready` communicator",
@@ -248,7 +248,7 @@ pub trait CanSuspend: HoldsLive + CanEnqueue {}
 #[diagnostic::do_not_recommend]
 impl CanSuspend for Ready {}
 
-/// A state in which a communicator takes its device memory again: [`Suspended`].
+/// A state in which a communicator can allocate its device memory again: [`Suspended`].
 #[diagnostic::on_unimplemented(
     message = "only a `Suspended` communicator, as `suspend()` gives it, is resumed",
     label = "this communicator is `{Self}`",
@@ -262,7 +262,7 @@ pub trait CanResume: HoldsLive {}
 #[diagnostic::do_not_recommend]
 impl CanResume for Suspended {}
 
-/// A state in which a communicator tells what memory it has: [`Ready`] and [`Suspended`].
+/// A state in which a communicator has memory statistics: [`Ready`] and [`Suspended`].
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` has no memory to tell of",
     label = "this needs a `Ready` or a `Suspended` communicator",
@@ -291,11 +291,11 @@ impl HasMemory for Suspended {
     }
 }
 
-/// A state whose communicator another one can take the place of: what [`CanGoOn`], [`CanShrink`],
-/// [`CanGrow`] and [`CanSuspend`] have in common. They differ in their sentences.
+/// A state whose communicator can be replaced: the common part of [`CanGoOn`], [`CanShrink`],
+/// [`CanGrow`] and [`CanSuspend`], which differ in their messages.
 #[doc(hidden)]
 pub trait HoldsLive: State {
-    /// Whether what is in flight comes to its end first.
+    /// Whether operations in flight complete first.
     const DRAINS: bool;
 
     /// The live communicator, to be replaced.
@@ -328,7 +328,7 @@ hold_live! {
     Revoked drains: false,
 }
 
-/// A state in which a communicator may wait, so that another thread may want to end the wait:
+/// A state in which a communicator may wait, so that another thread may need to end the wait:
 /// [`Initializing`], [`Ready`] and [`Suspended`].
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` has no abort handle",

@@ -1,4 +1,4 @@
-//! Device memory that is given back for a while, and statistics of it.
+//! Releasing device memory for a while, and statistics of it.
 
 use std::fmt;
 
@@ -12,19 +12,19 @@ use crate::{Device, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// What a communicator's rank has of its device's memory for itself, in bytes: what NCCL has for
-/// connections and the like, not the program's buffers and windows. All zero on the host, where a
-/// communicator has no memory of its own.
+/// A rank's own device memory in bytes: what NCCL allocates for connections and the like, without
+/// the program's buffers and windows. All zero on the host, where a communicator has no memory of
+/// its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct MemoryStats {
-    /// What it holds now: the total, less what is suspended.
+    /// The bytes held now: the total, less suspended memory.
     pub held: u64,
-    /// What it has while it is in use.
+    /// The bytes held while it is in use.
     pub total: u64,
-    /// What [`suspend`](Communicator::suspend) gives back of it.
+    /// The part of the total that [`suspend`](Communicator::suspend) releases.
     pub suspendable: u64,
-    /// What stays.
+    /// The part of the total that it keeps.
     pub persistent: u64,
 }
 
@@ -39,14 +39,13 @@ impl fmt::Display for MemoryStats {
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Gives back the device memory that NCCL has for this communicator and need not keep, so that
-    /// others can have it. [`resume`](Self::resume) takes it again. All ranks call it; the host waits for
-    /// this rank's work, on GPUs for all other work of the device too, then for the others, within the
-    /// deadline.
+    /// Releases the device memory that NCCL holds for this communicator and need not keep, until
+    /// [`resume`](Self::resume). All ranks must call it; the host waits for this rank's work, on
+    /// GPUs for all other work of the device too, then for the other ranks, within the deadline.
     ///
-    /// Windows, buffers, operators and registrations stay as they are, with their contents, and are used
-    /// again when it is resumed. [`memory_stats`](Self::memory_stats) tells how much it gives back. NCCL
-    /// keeps some of it in host memory meanwhile.
+    /// Windows, buffers, operators and registrations keep their contents and can be used again
+    /// after `resume`. [`memory_stats`](Self::memory_stats) tells how much would be released. NCCL
+    /// moves some of it to host memory meanwhile.
     ///
     /// ```
     /// # use typed_nccl::{Communicator, Result, World};
@@ -59,14 +58,14 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
-    /// NCCL: `ncclCommSuspend`, 2.29.7. On the host, which has no such memory, it is the state alone, with
-    /// all of its checks.
+    /// NCCL: `ncclCommSuspend`, 2.29.7. The host has no such memory, so only the state changes,
+    /// with all of its checks.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: an older NCCL, one with `NCCL_DISABLE_MEM_MANAGER`, or a communicator made with
-    /// [`CommConfig::split_share`](super::CommConfig::split_share); nothing has happened then.
-    /// [`Error::PeerFailed`]: a lost peer; a passed deadline; a failure of NCCL's. The communicator has ended then;
-    /// [`try_suspend`](Self::try_suspend) gives it back.
+    /// [`Error::Unsupported`]: an older NCCL, one with `NCCL_DISABLE_MEM_MANAGER`, or a
+    /// communicator created with [`CommConfig::split_share`](super::CommConfig::split_share);
+    /// nothing has happened then. [`Error::PeerFailed`]: a lost peer; a passed deadline; an NCCL
+    /// failure. All of them end the communicator; [`try_suspend`](Self::try_suspend) returns it.
     #[track_caller]
     pub fn suspend(self) -> Result<Communicator<W, Suspended>>
     where
@@ -75,11 +74,11 @@ impl<W: World, S: State> Communicator<W, S> {
         self.try_suspend().map_err(given_up)
     }
 
-    /// [`suspend`](Self::suspend) that gives the communicator back when it fails: as it was if it is
+    /// [`suspend`](Self::suspend) that returns the communicator when it fails: unchanged after
     /// [`Error::Unsupported`], else poisoned, to be [`recover`](Self::recover)ed or aborted.
     ///
     /// # Errors
-    /// As there.
+    /// As [`suspend`](Self::suspend).
     #[track_caller]
     pub fn try_suspend(self) -> Result<Communicator<W, Suspended>, Failed<Self>>
     where
@@ -101,13 +100,12 @@ impl<W: World, S: State> Communicator<W, S> {
         }
     }
 
-    /// Takes the device memory again that [`suspend`](Self::suspend) gave back. All ranks call it; the
-    /// host waits for them within the deadline. NCCL: `ncclCommResume`, 2.29.7.
+    /// Allocates the device memory again that [`suspend`](Self::suspend) released. All ranks must
+    /// call it; the host waits for them within the deadline. NCCL: `ncclCommResume`, 2.29.7.
     ///
     /// # Errors
-    /// [`Error::PeerFailed`]: a lost peer; a passed deadline; a failure of NCCL's, such as memory that
-    /// somebody else has now. The communicator has ended then; [`try_resume`](Self::try_resume) gives it
-    /// back.
+    /// [`Error::PeerFailed`]: a lost peer; a passed deadline; an NCCL failure, such as too little
+    /// free memory. All of them end the communicator; [`try_resume`](Self::try_resume) returns it.
     #[track_caller]
     pub fn resume(self) -> Result<Communicator<W>>
     where
@@ -116,11 +114,11 @@ impl<W: World, S: State> Communicator<W, S> {
         self.try_resume().map_err(given_up)
     }
 
-    /// [`resume`](Self::resume) that gives the communicator back when it fails, still suspended:
-    /// [`shrink`](Self::shrink)`(&[])` goes on with those who live, in use.
+    /// [`resume`](Self::resume) that returns the communicator when it fails, still suspended:
+    /// [`shrink`](Self::shrink)`(&[])` then continues with the surviving ranks, not suspended.
     ///
     /// # Errors
-    /// As there.
+    /// As [`resume`](Self::resume).
     #[track_caller]
     pub fn try_resume(self) -> Result<Communicator<W>, Failed<Self>>
     where
@@ -139,10 +137,10 @@ impl<W: World, S: State> Communicator<W, S> {
         }
     }
 
-    /// What it has of the device's memory. Local; never waits. NCCL: `ncclCommMemStats`, 2.29.7.
+    /// Returns its use of device memory. Local; never waits. NCCL: `ncclCommMemStats`, 2.29.7.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: an older NCCL; a failure of NCCL's; a poisoned communicator.
+    /// [`Error::Unsupported`]: an older NCCL; an NCCL failure; a poisoned communicator.
     pub fn memory_stats(&self) -> Result<MemoryStats>
     where
         S: HasMemory,
@@ -164,10 +162,10 @@ impl<W: World> Live<W> {
         let core = &self.core;
         core.health.check()?;
         core.may_wait(OPERATION, site)?;
-        // The same on all ranks: they have one release and one configuration.
+        // All ranks get the same answer: they have one release and one configuration.
         Back::<W>::can_suspend(core.comm()?)?;
         let report = self.idle(site)?;
-        // The memory may go when no rank uses it any more.
+        // Memory may be released once no rank uses it any more.
         core.barrier(OPERATION, site)?;
         core.graphs.lose_all(|| format!("the communicator was suspended (at {site})"));
         self.shift(Back::<W>::suspend, OPERATION, site)?;
@@ -188,7 +186,7 @@ impl<W: World> Live<W> {
         Ok(())
     }
 
-    /// Has the backend give memory back, or take it, on all ranks.
+    /// Releases memory, or allocates it again, on all ranks.
     fn shift(&self, start: Start<Back<W>>, operation: Topic, site: Site) -> Result<()> {
         let core = &self.core;
         let shifting = start(core.comm()?).inspect_err(|error| core.health.fail(error.clone()))?;
@@ -196,5 +194,5 @@ impl<W: World> Live<W> {
     }
 }
 
-/// What starts to give memory back, or to take it.
+/// The backend's function that starts to release memory or to allocate it.
 type Start<B> = fn(&<B as Lifecycle>::Comm) -> Result<Option<<B as Lifecycle>::Dividing>>;

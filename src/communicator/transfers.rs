@@ -1,26 +1,28 @@
-//! Which memory sends and receives may name.
+//! The memory that sends and receives accept.
 
 use serde::{Deserialize, Serialize};
 
-/// Which memory the sends and receives of a communicator may name: one choice for all of its ranks.
+/// The memory that a communicator's sends and receives accept. All of its ranks choose the same.
 ///
-/// NCCL has a shorter way for messages, straight from one rank's memory into the other's. It takes it
-/// where its own rank's memory is registered, counts on the other rank to do the same, and both wait for
-/// ever if it does not. Neither rank sees what the other one passes. So the way is chosen once for a
-/// communicator: what a rank passes can then be checked by that rank alone.
+/// NCCL has a shorter path for messages, directly from one rank's memory to the other's. A rank
+/// takes it if its own memory is registered and expects the other rank to do the same; if that one
+/// does not, both hang. Neither rank can see what the other one passes. So the path is chosen once
+/// per communicator, which lets each rank check its own memory alone.
 ///
-/// The two are for different programs, or for two communicators of one program:
-/// [`split_with`](crate::Communicator::split_with) makes a child of the other choice.
+/// A program that needs both uses two communicators:
+/// [`split_with`](crate::Communicator::split_with) creates a child with the other choice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Transfers {
-    /// Any memory of the device, registered or not. NCCL copies each message through buffers of its own.
+    /// Any memory of the device, registered or not. NCCL copies each message through its own
+    /// buffers.
     #[default]
     Any,
-    /// Memory of NCCL's allocator (`nccl_zeros` and its like) that this rank has registered with the
-    /// communicator: as a buffer ([`register_buffer`](crate::Communicator::register_buffer)), or in a
-    /// window of kind `Symmetric`, `SymmetricStrict` or `LocalOnly`. Messages go without a copy where
-    /// NCCL has such a way. Other memory is refused with [`Error::NotRegistered`](crate::Error::NotRegistered).
-    /// NCCL: 2.19; the environment must not turn registration off (`NCCL_LOCAL_REGISTER=0`).
+    /// Memory of NCCL's allocator (`nccl_zeros` and the like) that this rank has registered with
+    /// the communicator: as a buffer ([`register_buffer`](crate::Communicator::register_buffer)),
+    /// or in a window of kind `Symmetric`, `SymmetricStrict` or `LocalOnly`. NCCL sends messages
+    /// without a copy where it can. Other memory is refused with
+    /// [`Error::NotRegistered`](crate::Error::NotRegistered). NCCL: 2.19; the environment must not
+    /// disable registration (`NCCL_LOCAL_REGISTER=0`).
     Registered,
 }

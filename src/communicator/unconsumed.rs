@@ -1,7 +1,8 @@
-//! Signals that refused waits leave behind.
+//! Signals left over by refused waits.
 //!
-//! A refusal takes its rank's turn: the signals that a refused wait would have consumed are not for the
-//! waits after it, which would see them too early. The next wait in the slot consumes them with its own.
+//! A refusal counts as its rank's turn, so the signals that a refused wait would have consumed must
+//! not satisfy later waits, which would complete too early. The next wait in the slot consumes them
+//! in addition to its own.
 
 use std::cell::RefCell;
 
@@ -14,7 +15,7 @@ use crate::error::Surplus;
 pub(super) struct Unconsumed(RefCell<Vec<(Rank, Slot, u32)>>);
 
 impl Unconsumed {
-    /// Notes the waits among refused operations.
+    /// Records the waits among refused operations.
     pub(super) fn add(&self, refusals: &[Refusal]) {
         let mut left = self.0.borrow_mut();
         for refusal in refusals {
@@ -26,7 +27,7 @@ impl Unconsumed {
         }
     }
 
-    /// Takes what refused waits left out of what nobody awaited.
+    /// Subtracts leftovers of refused waits from unawaited signals.
     pub(super) fn deduct(&self, signals: &mut Vec<Surplus>) {
         for &(from, slot, count) in &*self.0.borrow() {
             let of = |signal: &&mut Surplus| {
@@ -39,7 +40,7 @@ impl Unconsumed {
         signals.retain(|signal| signal.count > 0);
     }
 
-    /// Adds to each wait what is left in its slot.
+    /// Makes each wait also consume what is left in its slot.
     pub(super) fn catch_up<B: Backend>(&self, ops: &mut [Op<'_, B>]) {
         let mut left = self.0.borrow_mut();
         if left.is_empty() {

@@ -1,4 +1,4 @@
-//! Host values between the ranks, over the control plane.
+//! Host values exchanged between ranks over the control plane.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -22,15 +22,15 @@ impl<W: World, S: State> Communicator<W, S> {
         self.exchange("barrier", Vec::new(), Site::caller()).map(drop)
     }
 
-    /// Every rank's value, by rank. All ranks must call it with one type; the host waits for them.
-    /// For small values: configuration, losses, shapes.
+    /// Returns every rank's value, by rank. All ranks must call it with the same type; the host
+    /// waits for them. For small values: configuration, losses, shapes.
     ///
-    /// The ranks compare the type by its name, as [`std::any::type_name`] gives it.
+    /// Types are compared by name, as [`std::any::type_name`] returns it.
     ///
     /// # Errors
     /// As [`barrier`](Self::barrier); [`Error::ValueMismatch`] on every rank: values of different
-    /// types, with both types and where they were given; a value that cannot be sent, among them one
-    /// of more than 2^26 parts.
+    /// types, with both types and call sites; a value that cannot be serialized or has more than
+    /// 2^26 parts.
     #[track_caller]
     pub fn gather_values<V: Serialize + DeserializeOwned>(&self, value: &V) -> Result<Vec<V>>
     where
@@ -39,7 +39,7 @@ impl<W: World, S: State> Communicator<W, S> {
         self.gather_as("gather_values", value, Site::caller())
     }
 
-    /// [`gather_values`](Self::gather_values) for a method of ours, by its name.
+    /// [`gather_values`](Self::gather_values) on behalf of another operation.
     pub(crate) fn gather_as<V: Serialize + DeserializeOwned>(
         &self,
         operation: Topic,
@@ -56,7 +56,7 @@ impl<W: World, S: State> Communicator<W, S> {
         values.enumerate().map(|(at, value)| decode(value, operation, own.beside(at))).collect()
     }
 
-    /// The root's value on every rank; the others' are not looked at, but for their type. All ranks
+    /// Returns the root's value on every rank; of the other values only the type matters. All ranks
     /// must call it; the host waits for them.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl<W: World, S: State> Communicator<W, S> {
             self.refuse_exchange("broadcast_value with a root out of range", site)?;
             return Err(core.no_rank(operation, root, false, site));
         };
-        // The root travels with the value: the ranks may disagree on it.
+        // The root is sent along, because the ranks may disagree on it.
         let value = match root == own.index() {
             true => Some(value),
             false => None,
@@ -99,8 +99,8 @@ impl<W: World, S: State> Communicator<W, S> {
         value.ok_or_else(nothing)
     }
 
-    /// What the ranks have of something that each has for itself, such as the last step that it
-    /// finished, or the newest checkpoint that it holds. All ranks call it; the host waits for them.
+    /// Compares the ranks' values, such as the last step that each has finished or its newest
+    /// checkpoint. All ranks must call it; the host waits for them.
     ///
     /// ```
     /// # use typed_nccl::{Buffer, Communicator, Device, Result, World};
@@ -126,14 +126,14 @@ impl<W: World, S: State> Communicator<W, S> {
         let values = self.gather_values(&value)?;
         let own = self.rank();
         let places = || values.iter().zip(0..);
-        // Of equal ones, the first.
+        // The first of equal values.
         let max = places().max_by(|a, b| a.0.cmp(b.0).then(b.1.cmp(&a.1))).map(|(_, rank)| rank);
         let min = places().min_by_key(|place| *place).map(|(_, rank)| rank);
         match (min, max) {
             (Some(min), Some(max)) => {
                 Ok(Agreed { values, min: own.beside(min), max: own.beside(max) })
             }
-            // It has this rank's, at least.
+            // There is at least this rank's value.
             _ => Ok(Agreed { values: vec![value], min: own.beside(0), max: own.beside(0) }),
         }
     }
@@ -150,7 +150,7 @@ impl<W: World, S: State> Communicator<W, S> {
         core.collect(ticket, operation, site)
     }
 
-    /// Takes this rank's turn with a call that no other rank's matches, so that they are told.
+    /// Takes this rank's turn with a call that matches no other, so that the other ranks fail too.
     #[cold]
     fn refuse_exchange(&self, what: &'static str, site: Site) -> Result<()>
     where
@@ -160,7 +160,7 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(())
     }
 
-    /// The name of `V`, then `value`, which holds one.
+    /// Encodes the name of `V`, then `value`, which contains a `V`.
     fn encode<V>(&self, value: &impl Serialize, operation: Topic, site: Site) -> Result<Vec<u8>>
     where
         S: CanEnqueue,
@@ -174,7 +174,7 @@ impl<W: World, S: State> Communicator<W, S> {
             )),
         };
         let encoded = unwind::catch(encoded).unwrap_or_else(|panic| {
-            // What it said goes on with the panic; the others learn that there is no value.
+            // The message travels with the panic; the others learn that there is no value.
             let _ = self.refuse_exchange("a host-side call whose value panicked", site);
             panic.resume()
         });
@@ -194,7 +194,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-/// What the ranks have of something; [`Communicator::agree`] gives it. There is one value at least.
+/// The values of all ranks, at least one, as returned by [`Communicator::agree`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use = "it says what the ranks have"]
 pub struct Agreed<V> {
@@ -204,40 +204,40 @@ pub struct Agreed<V> {
 }
 
 impl<V> Agreed<V> {
-    /// The lowest: of checkpoints, the newest that every rank has reached.
+    /// The lowest value: for checkpoints, the newest that every rank has reached.
     pub fn min(&self) -> &V {
         &self.values[self.min.index()]
     }
 
-    /// The highest: of steps, the furthest that a rank has come.
+    /// The highest value: for steps, the furthest that any rank has come.
     pub fn max(&self) -> &V {
         &self.values[self.max.index()]
     }
 
-    /// The first rank that has the lowest.
+    /// The first rank with the lowest value.
     pub fn rank_of_min(&self) -> Rank {
         self.min
     }
 
-    /// The first rank that has the highest.
+    /// The first rank with the highest value.
     pub fn rank_of_max(&self) -> Rank {
         self.max
     }
 
-    /// Each rank's, by rank.
+    /// All values, by rank.
     pub fn values(&self) -> &[V] {
         &self.values
     }
 }
 
 impl<V: PartialEq> Agreed<V> {
-    /// Whether all ranks have the same.
+    /// Whether all values are equal.
     pub fn is_unanimous(&self) -> bool {
         self.min() == self.max()
     }
 }
 
-/// What a rank's value is, before it: bytes of one type may read as another.
+/// Precedes a rank's value, because bytes of one type may decode as another.
 #[derive(Serialize, Deserialize)]
 struct Typed<'a> {
     name: &'a str,
@@ -251,7 +251,7 @@ impl Typed<'static> {
     }
 }
 
-/// The ranks' values, without their types, which are one.
+/// Returns the ranks' values without their types, after checking that the types are equal.
 fn of_one_type<V>(
     parts: &Parts,
     operation: Topic,
@@ -259,7 +259,7 @@ fn of_one_type<V>(
     site: Site,
 ) -> Result<impl Iterator<Item = &[u8]> + Clone> {
     let own = Typed::of::<V>(site);
-    // Every part begins with a type: other calls have other topics.
+    // Every part begins with a type, because other calls have other topics.
     let split = |part| postcard::take_from_bytes::<Typed<'_>>(part).ok();
     for (at, part) in parts.iter().enumerate() {
         let Some((theirs, _)) = split(part).filter(|(theirs, _)| theirs.name != own.name) else {

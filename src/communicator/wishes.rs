@@ -1,5 +1,5 @@
-//! What the ranks ask for when they divide a communicator. All of them see the same wishes, so all of them
-//! come to the same answer.
+//! The ranks' requests when they divide a communicator. All ranks see the same requests, so all of
+//! them reach the same answer.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::Rank;
 use crate::Result;
 use crate::error::InitFailed;
 
-/// One rank's.
+/// One rank's request.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Wish {
     pub(super) color: Option<u32>,
@@ -20,7 +20,7 @@ pub(super) struct Wish {
     pub(super) child: Child,
 }
 
-/// What the ranks of one child have in common.
+/// The properties that the ranks of one child must share.
 #[derive(PartialEq, Serialize, Deserialize)]
 pub(super) struct Child {
     name: String,
@@ -39,7 +39,7 @@ impl Child {
         Self { name, slots, split_share, transfers, alike, borrows }
     }
 
-    /// What the ranks of one child do that ask for these two; none if they ask for the same.
+    /// Describes a difference between two requests for one child, if there is one.
     fn differs(&self, other: &Self) -> Option<String> {
         if self.name != other.name {
             let (one, two) = (&self.name, &other.name);
@@ -65,16 +65,16 @@ impl Child {
     }
 }
 
-/// All ranks', by rank.
+/// All ranks' requests, by rank.
 pub(super) struct Wishes(Vec<Wish>);
 
 impl Wishes {
-    /// Those of the ranks of communicator `name`, if all the children that they ask for can be made.
+    /// Checks that all requested children can be created; `name` is the parent's.
     pub(super) fn agree(all: Vec<Wish>, name: &str) -> Result<Self> {
         agree(&all, name).map(|()| Self(all))
     }
 
-    /// The ranks of a colour, in the order in which they stand there; none without one.
+    /// The ranks of a colour in the child's order; empty without a colour.
     pub(super) fn members(&self, color: Option<u32>) -> Vec<u32> {
         let wishes = self.0.iter().enumerate();
         let mut members: Vec<(i64, u32)> = wishes

@@ -1,4 +1,4 @@
-//! How long host waits may take: the communicator's deadline, or one for some of its calls.
+//! The limit of host waits: the communicator's deadline, or a different one for some calls.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -10,16 +10,16 @@ use crate::World;
 use crate::error::{Deadline, Site};
 use crate::lock::Mutex;
 
-/// How long a host wait may take, and who says so.
+/// The limit of a host wait, and where it comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
-    /// How long.
+    /// The time.
     pub time: Duration,
     /// Whose deadline it is.
     pub of: Deadline,
 }
 
-/// The limit of a communicator's waits, which goes with it when it goes on with other ranks.
+/// The limit of a communicator's waits, which its replacements share.
 pub struct Limits {
     deadline: Duration,
     within: Mutex<Option<Limit>>,
@@ -30,39 +30,39 @@ impl Limits {
         Arc::new(Self { deadline, within: Mutex::default() })
     }
 
-    /// That of a wait now.
+    /// The limit of a wait now.
     pub(crate) fn now(&self) -> Limit {
         self.or(self.deadline)
     }
 
-    /// The same of a wait that has another deadline unless there is one for this call.
+    /// The limit of a wait now, with another default than the communicator's deadline.
     pub(crate) fn or(&self, deadline: Duration) -> Limit {
         self.within.lock().unwrap_or(Limit { time: deadline, of: Deadline::Configured })
     }
 }
 
-/// A communicator whose host waits have another deadline: [`Communicator::within`] gives it.
+/// A communicator with a different deadline for host waits, from [`Communicator::within`].
 ///
-/// It is used as the communicator. When it is dropped, the communicator's own deadline counts again.
+/// Use it like the communicator. Dropping it restores the communicator's own deadline.
 #[must_use = "the deadline is that of the calls that are made through this"]
 pub struct Within<'c, W: World, S: State + CanEnqueue> {
     comm: &'c mut Communicator<W, S>,
-    /// Of the communicator that was given, whatever is put into its place.
+    /// Belongs to the original communicator, even if another one replaces it.
     limits: Arc<Limits>,
     before: Option<Limit>,
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// The communicator with another deadline, shorter or longer, for the calls that are made through
-    /// what this gives: whatever waits on the host, such as [`sync`](Self::sync), `wait`, `barrier`,
-    /// `agree`, `register_window`, `split` or `recover`. Its consequence is the same: a wait that it ends
-    /// poisons the communicator with [`Error::Timeout`](crate::Error::Timeout), which says whose
-    /// deadline it was. Local; each rank may choose its own, or none.
+    /// Sets a different deadline, shorter or longer, for calls through the returned value:
+    /// everything that waits on the host, such as [`sync`](Self::sync), `wait`, `barrier`, `agree`,
+    /// `register_window`, `split` or `recover`. A wait that exceeds it poisons the communicator
+    /// with [`Error::Timeout`](crate::Error::Timeout), which says whose deadline it was. Local;
+    /// each rank may choose its own, or none.
     ///
-    /// A communicator that is split off is connected within it and has the parent's own deadline
-    /// afterwards. What does not go through the communicator, such as `buffer.to_vec()`, has the
-    /// communicator's own, and so have `finish` and `shrink`, which take it: a
-    /// [`barrier`](Self::barrier) within a deadline before them tells whether the others come.
+    /// A communicator that is split off connects within this deadline and then has the parent's
+    /// own. Waits that do not go through the communicator, such as `buffer.to_vec()`, have the
+    /// communicator's own deadline. So do `finish` and `shrink`, which consume it; call
+    /// [`barrier`](Self::barrier) within a deadline before them to learn whether the others come.
     ///
     /// ```
     /// use std::time::Duration;

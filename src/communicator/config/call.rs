@@ -1,4 +1,4 @@
-//! Configurations of single calls.
+//! Configuration of a single call.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,13 +14,13 @@ use crate::cuda::LaunchEvent;
 use crate::error::{CollectiveName, Error, Unsupported};
 use crate::{Communicator, Result, State, World};
 
-/// How one call of a collective is made: `comm.with(&config)` has every collective, as have
-/// `comm.on(&stream).with(&config)` and, in a group, `g.with(&config)`. What is not said is the
+/// Configures one call of a collective. `comm.with(&config)` has every collective, as do
+/// `comm.on(&stream).with(&config)` and, in a group, `g.with(&config)`. Options left unset are the
 /// communicator's.
 ///
-/// All ranks call with the same configuration; calls that differ in it are told as calls that differ in
-/// their length are. It is checked on every device and has no effect on the host. NCCL: `ncclCollConfig_t`,
-/// 2.31; of an older release [`Error::Unsupported`].
+/// All ranks must pass the same configuration; a difference is reported like a difference in
+/// length. It is checked on every device and has no effect on the host. NCCL: `ncclCollConfig_t`,
+/// 2.31; older releases return [`Error::Unsupported`].
 ///
 /// ```
 /// use typed_nccl::{Algorithm, Algorithms, Buffer, CallConfig, Communicator, Ctas, Protocol, Result, Sum, World};
@@ -43,30 +43,33 @@ use crate::{Communicator, Result, State, World};
 #[derive(Clone, Debug, Default, TypedBuilder)]
 #[non_exhaustive]
 pub struct CallConfig {
-    /// How many thread blocks it takes, at most what the communicator has. Clusters are of one size in all
-    /// collectives of a group. NCCL: `minCTAs`, `maxCTAs`, `nvlsCTAs`, `cgaClusterSize`, `CTAPolicy`, 2.31.
+    /// The number of thread blocks, at most the communicator's. Cluster sizes must match across the
+    /// collectives of a group. NCCL: `minCTAs`, `maxCTAs`, `nvlsCTAs`, `cgaClusterSize`,
+    /// `CTAPolicy`, 2.31.
     #[builder(default)]
     pub ctas: Ctas,
-    /// By which algorithms it may go. Any unless set. NCCL: `algSelection`, `forceAlgSelection`, 2.31.
+    /// The algorithms NCCL may choose from. Any unless set. NCCL: `algSelection`,
+    /// `forceAlgSelection`, 2.31.
     #[builder(default)]
     pub algorithms: Algorithms,
-    /// A number by which profilers know the call, below 2^63; 0, which is none, unless set. NCCL:
-    /// `userProfilerTag`, 2.31.
+    /// A number that identifies the call to profilers, below 2^63. 0, meaning none, unless set.
+    /// NCCL: `userProfilerTag`, 2.31.
     #[builder(default)]
     pub profiler_tag: u64,
-    /// What is recorded when its kernel has been launched: each rank gives one of its own, or none does.
-    /// A group has one at most, and a graph none. NCCL: `launchCompletionEvent`, 2.32.
+    /// An event recorded once the call's kernel has been launched. Either every rank passes one of
+    /// its own or none does. A group may have one at most, and a graph none. NCCL:
+    /// `launchCompletionEvent`, 2.32.
     #[cfg(feature = "cuda")]
     #[builder(default, setter(transform = |event: &LaunchEvent| Some(event.clone())))]
     pub launched: Option<LaunchEvent>,
 }
 
-/// By which of NCCL's algorithms a collective may go.
+/// The NCCL algorithms a collective may use.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[must_use = "it is an option of a configuration"]
 pub struct Algorithms {
     of: Vec<Algorithm>,
-    /// Others may not take their place.
+    /// Whether NCCL must use one of them.
     is_forced: bool,
 }
 
@@ -96,31 +99,31 @@ pub enum Algorithm {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Protocol {
-    /// As NCCL likes it.
+    /// NCCL's choice.
     #[default]
     Any,
-    /// With a flag beside each word, for the least latency; also in lines of 128 bytes, as NCCL knows
-    /// protocols by how their names start.
+    /// A flag beside each word, for the lowest latency. NCCL matches protocols by prefix, so this
+    /// also allows `LL128`.
     LL,
-    /// In lines of 128 bytes with a flag each.
+    /// Lines of 128 bytes with a flag each.
     LL128,
-    /// In large pieces, for the most bandwidth.
+    /// Large chunks, for the highest bandwidth.
     Simple,
 }
 
 impl Algorithms {
-    /// By these if one of them can be, else by another.
+    /// Prefers these, and falls back to any other.
     pub fn prefer(of: impl IntoIterator<Item = Algorithm>) -> Self {
         Self { of: of.into_iter().collect(), is_forced: false }
     }
 
-    /// By one of these. Where none of them can be on this hardware, NCCL fails, and the communicator is
+    /// Allows only these. If the hardware supports none of them, NCCL fails and the communicator is
     /// poisoned.
     pub fn only(of: impl IntoIterator<Item = Algorithm>) -> Self {
         Self { of: of.into_iter().collect(), is_forced: true }
     }
 
-    /// As NCCL takes it; none for any.
+    /// The value for NCCL's field; `None` allows any algorithm.
     fn text(&self) -> Option<String> {
         let names: Vec<_> = self.of.iter().map(|one| one.name()).collect();
         (!names.is_empty()).then(|| names.join(","))
@@ -128,7 +131,7 @@ impl Algorithms {
 }
 
 impl Algorithm {
-    /// NCCL's name, or how its names start.
+    /// NCCL's name for it, or the prefix of its names.
     fn name(self) -> &'static str {
         match self {
             Self::Ring(Protocol::Any) => "RING",
@@ -148,7 +151,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether NCCL has it for a collective, on any hardware.
+    /// Whether NCCL implements it for a collective, on any hardware.
     fn is_for(self, name: CollectiveName) -> bool {
         use CollectiveName::{AllGather, AllReduce, Broadcast, Reduce, ReduceScatter};
         match self {
@@ -165,7 +168,7 @@ impl Algorithm {
 }
 
 impl CallConfig {
-    /// What it asks for that NCCL would not take of this collective; none if it is well.
+    /// Describes an option that NCCL would reject for this collective, if any.
     fn fault(&self, name: CollectiveName) -> Option<String> {
         if let Some(fault) = self.ctas.fault() {
             return Some(fault);
@@ -180,7 +183,7 @@ impl CallConfig {
         None
     }
 
-    /// An operation with this configuration, or why it cannot be one.
+    /// Attaches this configuration to an operation, or explains why it cannot.
     pub(crate) fn apply<'a, B: Backend>(&'a self, op: Op<'a, B>) -> Result<Op<'a, B>> {
         let Op::Collective(collective) = op else { return Ok(op) };
         match self.fault(collective.name) {
@@ -196,7 +199,7 @@ impl CallConfig {
         }
     }
 
-    /// Whether collectives can be in one group.
+    /// Checks that the collectives can be issued as one group.
     pub(crate) fn together<B: Backend>(ops: &[Op<'_, B>]) -> Result<()> {
         let collectives = || {
             ops.iter().filter_map(|op| match op {
@@ -238,7 +241,7 @@ impl CallConfig {
         false
     }
 
-    /// What it tells NCCL in numbers and texts.
+    /// The options as values of NCCL's fields.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut all = Vec::new();
         self.ctas.settings(&mut |setting| all.push(setting));
@@ -250,7 +253,7 @@ impl CallConfig {
         all
     }
 
-    /// What it says, for comparison and for people: `, with minCTAs 2, maxCTAs 4`.
+    /// The options for comparison and for messages: `, with minCTAs 2, maxCTAs 4`.
     pub(crate) fn said(&self) -> String {
         let mut all: Vec<String> = self
             .settings()
@@ -269,7 +272,7 @@ impl CallConfig {
         }
     }
 
-    /// A number from 1 to 55 that is mostly another one for another configuration.
+    /// A hash of the configuration from 1 to 55.
     pub(crate) fn digest(&self) -> u8 {
         let mut hasher = SipHasher13::new();
         (self.ctas, &self.algorithms, self.profiler_tag, self.has_event()).hash(&mut hasher);
@@ -277,13 +280,13 @@ impl CallConfig {
     }
 }
 
-/// How calls of collectives are configured: as the communicator is, or by a [`CallConfig`]. Sealed.
+/// The configuration of a collective: the communicator's own, or a [`CallConfig`]. Sealed.
 pub trait PerCall<'c>: Copy + sealed::Sealed {
     #[doc(hidden)]
     fn config(self) -> Option<&'c CallConfig>;
 }
 
-/// What transfers ask of a call: NCCL takes a configuration for collectives only. Sealed.
+/// Required by transfers, because NCCL accepts a configuration only for collectives. Sealed.
 #[diagnostic::on_unimplemented(
     message = "a send or a receive cannot have a `CallConfig`",
     label = "NCCL configures collectives by the call, not transfers",
@@ -293,7 +296,7 @@ pub trait WithoutConfig: sealed::Sealed {}
 
 impl WithoutConfig for AsConfigured {}
 
-/// As the communicator is configured.
+/// The communicator's own configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct AsConfigured;
 
@@ -318,8 +321,8 @@ mod sealed {
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// The communicator with its collectives configured for one call, or for some: all ranks call them
-    /// with the same configuration.
+    /// Configures the collectives called through the returned value. All ranks must call them with
+    /// the same configuration.
     #[inline]
     pub fn with<'c>(&'c self, config: &'c CallConfig) -> On<'c, W, &'c CallConfig>
     where

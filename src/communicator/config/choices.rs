@@ -1,9 +1,9 @@
-//! Options that choose one of several ways.
+//! Options with a fixed set of choices.
 
 use super::settings::{Setting, Value};
 
-/// How a communicator's operations meet CUDA graphs. Fewer ways to mix them cost less when they are
-/// captured and launched; what is not promised here is undefined. Each rank chooses its own.
+/// How a communicator's operations mix with CUDA graphs. Capturing and launching cost less with
+/// fewer ways to mix; breaking the promise made here is undefined. Each rank may choose its own.
 ///
 /// NCCL: `graphUsageMode`, 2.29, and `graphStreamOrdering`, 2.30.7.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -12,42 +12,44 @@ pub enum GraphUse {
     /// NCCL's choice: [`Mixed`](Self::Mixed), unless `NCCL_GRAPH_MIXING_SUPPORT` says otherwise.
     #[default]
     Auto,
-    /// None is captured: [`capture`](crate::Communicator::capture) is refused.
+    /// No graphs: [`capture`](crate::Communicator::capture) is refused.
     None,
-    /// There is one graph at a time, and nothing else of the communicator beside it: no direct call while
-    /// it runs, no second graph that is launched before it is over.
+    /// One graph at a time: no direct call of the communicator while it runs, and no second graph
+    /// launched before it completes.
     One(CaptureOrder),
-    /// Graphs and direct calls in any mixture.
+    /// Graphs and direct calls in any combination.
     Mixed,
 }
 
-/// Who orders the captured operations of a communicator.
+/// What orders the captured operations of a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum CaptureOrder {
-    /// NCCL: they run one after the other, also with those of other communicators of the GPU.
+    /// NCCL: they run one after the other, as do those of other communicators on the GPU.
     #[default]
     Kept,
-    /// The program, by streams and dependencies: NCCL adds no streams of its own to the graph. Kernels of
-    /// several communicators that run at once and wait for each other's place hang.
+    /// The program, by streams and dependencies: NCCL adds no streams of its own to the graph.
+    /// Kernels of several communicators deadlock if they run concurrently and wait for each other's
+    /// resources.
     Free,
 }
 
-/// Who orders the operations of several communicators on one GPU.
+/// What orders the operations of several communicators on one GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum LaunchOrder {
     /// NCCL's choice: the program, by streams, unless `NCCL_LAUNCH_ORDER_IMPLICIT` says otherwise.
     #[default]
     Auto,
-    /// The program, by streams: operations that may run at once come in one order on all ranks.
+    /// The program, by streams: operations that may run concurrently must have the same order on
+    /// all ranks.
     Streams,
-    /// NCCL, by the order of the host's calls, among communicators that all say so. Each rank calls in one
-    /// order. NCCL: `launchOrderImplicit`, 2.31.
+    /// NCCL, by the order of the host's calls, among communicators that all choose this. Every rank
+    /// must call in the same order. NCCL: `launchOrderImplicit`, 2.31.
     Calls,
 }
 
-/// Which uses of NVLink's multicast there are (NVLS).
+/// Which uses of NVLink multicast (NVLS) are allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Multicast {
@@ -56,26 +58,26 @@ pub enum Multicast {
     Auto,
     /// All.
     On,
-    /// None of the transport, nor of registered buffers.
+    /// Not as a transport, and not for registered buffers.
     WithoutTransport,
-    /// None of the kernels and copy engines of symmetric windows.
+    /// Not in the kernels and copy engines of symmetric windows.
     WithoutSymmetric,
-    /// None, also none that later releases have.
+    /// None, including uses added by later releases.
     Off,
 }
 
-/// Whether windows can be the targets of counted transfers (CFT).
+/// Whether windows can be targets of counted transfers (CFT).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum CountedTransfers {
     /// NCCL's choice.
     #[default]
     Auto,
-    /// They can: the first window fails where the hardware has none.
+    /// They can. The first window fails on hardware without support.
     On,
     /// They cannot.
     Off,
-    /// They can where the hardware has them.
+    /// They can on hardware with support.
     WhereThere,
 }
 

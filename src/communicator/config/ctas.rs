@@ -1,14 +1,15 @@
-//! How much of a GPU NCCL takes.
+//! The share of a GPU that NCCL takes.
 
 use super::settings::{Setting, Value};
 
-/// The most thread blocks that NCCL starts for one operation: its channels.
+/// NCCL's limit of thread blocks per operation: its number of channels.
 const MOST_CTAS: u32 = 64;
-/// The most thread blocks of a cluster, by CUDA.
+/// CUDA's limit of thread blocks per cluster.
 const MOST_CLUSTER: u32 = 8;
 
-/// How many thread blocks (CTAs) the kernels of a communicator take, or those of one collective: what they
-/// have, a program's own kernels have not. What is not said is NCCL's choice.
+/// The number of thread blocks (CTAs) that a communicator's kernels use, or those of one
+/// collective. The program's own kernels cannot use them at the same time. NCCL chooses what is
+/// left unset.
 ///
 /// ```
 /// use typed_nccl::{CommConfig, CtaPolicy, Ctas};
@@ -25,52 +26,51 @@ pub struct Ctas {
     policy: Option<CtaPolicy>,
 }
 
-/// What NCCL spends thread blocks for.
+/// What NCCL optimises thread blocks for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CtaPolicy {
-    /// As fast as it gets.
+    /// The highest speed.
     Speed,
     /// Fewer thread blocks where that costs little. NCCL: `NCCL_CTA_POLICY_EFFICIENCY`, 2.27.
     Efficiency,
-    /// None where copy engines can move the data: `all_gather`, `all_to_all`, `gather` and `scatter` of
-    /// windows, on one NVLink domain. NCCL: `NCCL_CTA_POLICY_ZERO`, 2.28.
+    /// No thread blocks where copy engines can move the data: `all_gather`, `all_to_all`, `gather`
+    /// and `scatter` on windows, within one NVLink domain. NCCL: `NCCL_CTA_POLICY_ZERO`, 2.28.
     Zero,
 }
 
 impl Ctas {
-    /// As many as NCCL likes.
+    /// NCCL's choice.
     pub const fn any() -> Self {
         Self { range: None, cluster: None, multicast: None, policy: None }
     }
 
-    /// So many for each kernel: at least `least`, at most `most`, of 1 to 64. NCCL: `minCTAs` and `maxCTAs`,
-    /// 2.17.
+    /// From `least` to `most` for each kernel, within 1 to 64. NCCL: `minCTAs` and `maxCTAs`, 2.17.
     pub const fn between(least: u32, most: u32) -> Self {
         Self { range: Some((least, most)), ..Self::any() }
     }
 
-    /// So many for each kernel at most. NCCL: `maxCTAs`, 2.17.
+    /// At most `most` for each kernel. NCCL: `maxCTAs`, 2.17.
     pub const fn at_most(most: u32) -> Self {
         Self::between(1, most)
     }
 
-    /// Thread blocks of a cluster, 0 to 8. NCCL: `cgaClusterSize`, 2.17.
+    /// Thread blocks per cluster, 0 to 8. NCCL: `cgaClusterSize`, 2.17.
     pub const fn cluster(self, blocks: u32) -> Self {
         Self { cluster: Some(blocks), ..self }
     }
 
-    /// Thread blocks of kernels that use NVLink's multicast, 1 to 64. NCCL: `nvlsCTAs`, 2.27.
+    /// Thread blocks of kernels that use NVLink multicast, 1 to 64. NCCL: `nvlsCTAs`, 2.27.
     pub const fn multicast(self, blocks: u32) -> Self {
         Self { multicast: Some(blocks), ..self }
     }
 
-    /// What thread blocks are spent for. NCCL: `CTAPolicy`, 2.27.
+    /// What to optimise thread blocks for. NCCL: `CTAPolicy`, 2.27.
     pub const fn policy(self, policy: CtaPolicy) -> Self {
         Self { policy: Some(policy), ..self }
     }
 
-    /// What it asks for that NCCL would not take; none if it is well.
+    /// Describes a value that NCCL would reject, if any.
     pub(super) fn fault(&self) -> Option<String> {
         let Self { range, cluster, multicast, .. } = *self;
         if let Some((least, most)) = range
@@ -89,7 +89,7 @@ impl Ctas {
 
     pub(super) fn settings(&self, put: &mut impl FnMut(Setting)) {
         let number = |n: u32| Value::Number(n.cast_signed());
-        // NCCL up to 2.31.1 takes the least only beside the most.
+        // NCCL up to 2.31.1 reads the minimum only if the maximum is set as well.
         if let Some((least, most)) = self.range {
             put(Setting::alike("Ctas::between", "minCTAs", number(least)));
             put(Setting::alike("Ctas::between", "maxCTAs", number(most)));
@@ -114,7 +114,7 @@ impl Ctas {
         self.cluster
     }
 
-    /// Whether it asks for copy engines in the place of thread blocks.
+    /// Whether copy engines are requested instead of thread blocks.
     #[cfg(feature = "cuda")]
     pub(crate) fn is_zero(&self) -> bool {
         self.policy == Some(CtaPolicy::Zero)

@@ -22,17 +22,20 @@ use crate::error::{Error, InitFailed};
 use crate::wait::DEFAULT_DEADLINE;
 use crate::{Rank, Result};
 
-/// NCCL's field for `early_signals`. Releases without it can do the same in another way.
+/// NCCL's field for `early_signals`. Older releases get the same effect in another way.
 pub(crate) const EARLY_SIGNALS: &str = "rmaEagerInit";
 
 /// Options of a communicator; each has a default.
 ///
-/// Those that tune NCCL (`ctas` to `launch_order`) are checked on every device and have no effect on the host. A
-/// variable of NCCL's environment comes before an option that tunes (`NCCL_DEBUG=INFO` has NCCL name it), and is
-/// refused where it would break what another option promises: `docs/environment.md` has the table. What the loaded
-/// NCCL has no field for is [`Error::Unsupported`](crate::Error::Unsupported) when it is asked for. Of NCCL's
-/// own fields three are not here: `blocking`, as connecting waits within a deadline; `commName`, which is the
-/// label; and `shrinkShare`, as a shrunk communicator outlives the one that it came from.
+/// Those that tune NCCL (`ctas` to `launch_order`) are checked on every device and have no effect
+/// on the host. A variable of NCCL's environment overrides an option that tunes (`NCCL_DEBUG=INFO`
+/// makes NCCL log it), and is refused where it would break what another option promises:
+/// `docs/environment.md` has the table. Setting an option that the loaded NCCL has no field for
+/// returns [`Error::Unsupported`](crate::Error::Unsupported).
+///
+/// Three of NCCL's own fields are missing: `blocking`, because connecting waits within a deadline;
+/// `commName`, which is the label; and `shrinkShare`, because a shrunk communicator outlives the
+/// original.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,78 +47,80 @@ pub(crate) const EARLY_SIGNALS: &str = "rmaEagerInit";
 #[derive(Clone, Debug, TypedBuilder)]
 #[non_exhaustive]
 pub struct CommConfig {
-    /// How long a host wait that depends on the other ranks may take, `connect` included. When it
-    /// passes, the communicator is poisoned with [`Error::Timeout`](crate::Error::Timeout).
-    /// 10 minutes unless set.
+    /// The longest a host wait that depends on other ranks may take, `connect` included. When it
+    /// passes, the communicator is poisoned with [`Error::Timeout`](crate::Error::Timeout). 10
+    /// minutes unless set.
     #[builder(default = DEFAULT_DEADLINE)]
     pub deadline: Duration,
-    /// How many contexts one-sided operations have: order is kept within one. All ranks choose the
-    /// same. 1 unless set; with 0 there are no one-sided operations. NCCL: `numRmaCtx`, 2.29 for 0, 2.31 for
-    /// more than 1.
+    /// The number of contexts of one-sided operations, which are ordered within one context. All
+    /// ranks choose the same. 1 unless set; 0 disables one-sided operations. NCCL: `numRmaCtx`,
+    /// 2.29 for 0, 2.31 for more than 1.
     #[builder(default = 1)]
     pub contexts: u32,
-    /// How many signals each context has. All ranks choose the same. 1 unless set; contexts x signals
-    /// x ranks x ranks are 2^26 at most. NCCL: `numRmaSig`, 2.31 for more than 1.
+    /// The number of signals per context. All ranks choose the same. 1 unless set; contexts x
+    /// signals x ranks x ranks may be at most 2^26. NCCL: `numRmaSig`, 2.31 for more than 1.
     #[builder(default = 1)]
     pub signals: u32,
-    /// Whether signals are set up when the communicator is made, not with its first symmetric window:
-    /// [`signal`](crate::Communicator::signal) and `wait_signal` then work without one. All ranks choose
-    /// the same. `false` unless set. NCCL: `rmaEagerInit`, 2.31; in 2.29 and 2.30 connecting makes the first
-    /// signal.
+    /// Whether signals are set up when the communicator connects instead of with its first
+    /// symmetric window, so that [`signal`](crate::Communicator::signal) and `wait_signal` work
+    /// without a window. All ranks choose the same. `false` unless set. NCCL: `rmaEagerInit`, 2.31;
+    /// with 2.29 and 2.30 connecting creates the first signal.
     #[builder(default = false)]
     pub early_signals: bool,
-    /// Whether children that borrow this communicator (`split_shared`) use its resources: network
-    /// connections, proxy threads, device memory. All ranks choose the same. `false` unless set. NCCL:
-    /// `splitShare`, 2.18, which counts on the parent.
+    /// Whether children that borrow this communicator (`split_shared`) share its resources: network
+    /// connections, proxy threads, device memory. All ranks choose the same. `false` unless set.
+    /// NCCL: the parent's `splitShare`, 2.18.
     #[builder(default = false)]
     pub split_share: bool,
-    /// Which memory sends and receives may name. All ranks choose the same. [`Transfers::Any`] unless
-    /// set.
+    /// The memory that sends and receives accept. All ranks choose the same. [`Transfers::Any`]
+    /// unless set.
     #[builder(default)]
     pub transfers: Transfers,
-    /// How many thread blocks its kernels take. All ranks choose the same. NCCL's choice unless set. NCCL:
-    /// `minCTAs`, `maxCTAs`, `cgaClusterSize`, 2.17; `nvlsCTAs`, `CTAPolicy`, 2.27.
+    /// The number of thread blocks of its kernels. All ranks choose the same. NCCL's choice unless
+    /// set. NCCL: `minCTAs`, `maxCTAs`, `cgaClusterSize`, 2.17; `nvlsCTAs`, `CTAPolicy`, 2.27.
     #[builder(default)]
     pub ctas: Ctas,
     /// How it uses the network. NCCL's choice unless set. NCCL: `netName`, 2.17; `trafficClass`, 2.26;
     /// `collnetEnable`, 2.27; `nChannelsPerNetPeer`, 2.28.
     #[builder(default, setter(into))]
     pub network: Network,
-    /// With how many peers a rank exchanges transfers at once, at most: fewer have more channels each, also
-    /// in `all_to_all`, `gather` and `scatter`. All ranks choose the same. All peers unless set. NCCL:
-    /// `maxP2pPeers`, 2.30.
+    /// The maximum number of peers that a rank exchanges transfers with at once. Fewer peers get
+    /// more channels each, also in `all_to_all`, `gather` and `scatter`. All ranks choose the same.
+    /// All peers unless set. NCCL: `maxP2pPeers`, 2.30.
     #[builder(default, setter(strip_option))]
     pub p2p_peers: Option<u32>,
-    /// Whether transfers are scheduled for NVLink first, the network second. All ranks choose the same.
-    /// NCCL's choice unless set. NCCL: `nvlinkCentricSched`, 2.28.
+    /// Whether transfers are scheduled over NVLink first and the network second. All ranks choose
+    /// the same. NCCL's choice unless set. NCCL: `nvlinkCentricSched`, 2.28.
     #[builder(default, setter(strip_option))]
     pub nvlink_first: Option<bool>,
-    /// Which uses of NVLink's multicast there are. All ranks choose the same. NCCL's choice unless set. NCCL:
-    /// `nvlsHostMode`, 2.32.
+    /// Which uses of NVLink multicast are allowed. All ranks choose the same. NCCL's choice unless
+    /// set. NCCL: `nvlsHostMode`, 2.32.
     #[builder(default)]
     pub multicast: Multicast,
-    /// Whether windows can be the targets of counted transfers. All ranks choose the same. NCCL's choice
-    /// unless set. NCCL: `hostCftMode`, 2.31.
+    /// Whether windows can be targets of counted transfers. All ranks choose the same. NCCL's
+    /// choice unless set. NCCL: `hostCftMode`, 2.31.
     #[builder(default)]
     pub counted_transfers: CountedTransfers,
-    /// How its operations meet CUDA graphs. Each rank chooses its own. NCCL's choice unless set, which is any
-    /// mixture. NCCL: `graphUsageMode`, 2.29; `graphStreamOrdering`, 2.30.7.
+    /// How its operations mix with CUDA graphs. Each rank may choose its own. NCCL's choice unless
+    /// set, which allows any combination. NCCL: `graphUsageMode`, 2.29; `graphStreamOrdering`,
+    /// 2.30.7.
     #[builder(default)]
     pub graphs: GraphUse,
-    /// Who orders its operations and those of other communicators on one GPU. Each rank chooses its own, the
-    /// same for communicators that may be under way at once. NCCL's choice unless set. NCCL:
-    /// `launchOrderImplicit`, 2.31.
+    /// What orders its operations and those of other communicators on one GPU. Each rank may choose
+    /// its own, but communicators in use at the same time must agree. NCCL's choice unless set.
+    /// NCCL: `launchOrderImplicit`, 2.31.
     #[builder(default)]
     pub launch_order: LaunchOrder,
-    /// What is done about ranks that are late, by this rank; each may choose its own.
-    /// [`Stragglers::Wait`] unless set. It is looked at while this rank waits on the host, and when it asks
-    /// for the communicator's health.
+    /// What this rank does about late ranks; each rank may choose its own. [`Stragglers::Wait`]
+    /// unless set. It applies while this rank waits on the host, and when it asks for the
+    /// communicator's health.
     #[builder(default)]
     pub stragglers: Stragglers,
-    /// Who is told when the communicator's state changes: each [`Change`] once, in their order, from when
-    /// it is ready until it has ended, also of those that go on from it (`recover`, `shrink`). It is
-    /// called on whatever thread finds the change, so it must not block; one thread at a time. A panic in
-    /// it is caught and logged. A child has a watch of its own, given to `split_with`. Nobody unless set.
+    /// A callback for changes of the communicator's state. It gets each [`Change`] once and in
+    /// order, from when the communicator is ready until it has ended, across `recover` and
+    /// `shrink`. It runs on whichever thread detects the change, one thread at a time, so it must
+    /// not block. A panic in it is caught and logged. A child has a callback of its own, passed to
+    /// `split_with`. None unless set.
     ///
     /// ```
     /// # use typed_nccl::{Change, CommConfig};
@@ -130,7 +135,7 @@ pub struct CommConfig {
 }
 
 impl CommConfig {
-    /// How many contexts and signals; 0 of both where there are no one-sided operations.
+    /// Contexts and signals; both are 0 if one-sided operations are disabled.
     pub(crate) fn slots(&self) -> Slot {
         match self.contexts > 0 && self.signals > 0 {
             true => Slot::at(self.contexts, self.signals),
@@ -138,12 +143,12 @@ impl CommConfig {
         }
     }
 
-    /// Whether it has signals before its first symmetric window.
+    /// Whether signals are set up before the first symmetric window.
     pub(crate) fn has_signals(&self) -> bool {
         self.early_signals && self.slots().context > 0
     }
 
-    /// What it asks for that no release of NCCL takes; none if it is well.
+    /// Describes an option that every release of NCCL rejects, if any.
     pub(crate) fn fault(&self) -> Option<String> {
         let peers = self.p2p_peers.filter(|peers| i32::try_from(*peers).is_ok_and(|n| n > 0));
         if let (None, Some(peers)) = (peers, self.p2p_peers) {
@@ -152,14 +157,14 @@ impl CommConfig {
         self.ctas.fault().or_else(|| self.network.fault())
     }
 
-    /// The same of a child's, which a rank of so many asks for.
+    /// [`fault`](Self::fault) of a child's configuration, as an error for this rank.
     pub(super) fn check(&self, rank: Rank, size: usize) -> Result<()> {
         let Some(fault) = self.fault() else { return Ok(()) };
         let (ranks, why) = (vec![rank], format!("asks for what no NCCL has: {fault}"));
         Err(Error::from(InitFailed { size, ranks, why }))
     }
 
-    /// What it tells NCCL, beside the number of contexts and signals and the name.
+    /// The values of NCCL's fields, except contexts, signals and the name.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let mut all = Vec::new();
         let mut put = |setting| all.push(setting);
@@ -182,13 +187,13 @@ impl CommConfig {
             put(Setting::alike("CommConfig::early_signals", EARLY_SIGNALS, on));
         }
         if self.split_share {
-            // What the ranks have of it is compared apart.
+            // The exchange compares it as a field of its own.
             put(Setting::own("CommConfig::split_share", "splitShare", Value::Number(1)));
         }
         all
     }
 
-    /// What all ranks must have alike.
+    /// The options that must be the same on all ranks.
     pub(crate) fn alike(&self) -> Alike {
         Alike::of(&self.settings())
     }

@@ -2,7 +2,7 @@
 
 use super::settings::{Setting, Value};
 
-/// How a communicator uses the network between hosts. What is not said is NCCL's choice.
+/// How a communicator uses the network between hosts. NCCL chooses what is left unset.
 ///
 /// ```
 /// use typed_nccl::{CommConfig, Network};
@@ -20,34 +20,35 @@ pub struct Network {
     collnet: Option<bool>,
 }
 
-/// The most channels that NCCL has.
+/// NCCL's limit of channels.
 const MOST_CHANNELS: u32 = 64;
 
 impl Network {
-    /// As NCCL likes it.
+    /// NCCL's choice.
     pub const fn any() -> Self {
         Self { name: None, traffic_class: None, channels_per_peer: None, collnet: None }
     }
 
-    /// By the plugin of this name: `IB`, `Socket`, or an external one's. All ranks choose the same. NCCL:
-    /// `netName`, 2.17.
+    /// Uses the network plugin of this name: `IB`, `Socket`, or an external one. All ranks choose
+    /// the same. NCCL: `netName`, 2.17.
     pub fn named(name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..Self::any() }
     }
 
-    /// The class of its packets: InfiniBand's service level, RoCE's type of service. Each rank may choose
-    /// its own. NCCL: `trafficClass`, 2.26; `NCCL_IB_TC` and `NCCL_IB_SL` come before it.
+    /// The class of its packets: InfiniBand's service level or RoCE's type of service. Each rank
+    /// may choose its own. NCCL: `trafficClass`, 2.26; `NCCL_IB_TC` and `NCCL_IB_SL` override it.
     pub fn traffic_class(self, class: u32) -> Self {
         Self { traffic_class: Some(class), ..self }
     }
 
-    /// Channels to each peer for transfers, 1 to 64; NCCL takes the next power of two. All ranks choose the
-    /// same. NCCL: `nChannelsPerNetPeer`, 2.28.
+    /// Channels to each peer for transfers, 1 to 64; NCCL rounds up to a power of two. All ranks
+    /// choose the same. NCCL: `nChannelsPerNetPeer`, 2.28.
     pub fn channels_per_peer(self, channels: u32) -> Self {
         Self { channels_per_peer: Some(channels), ..self }
     }
 
-    /// Whether switches reduce (SHARP). All ranks choose the same. NCCL: `collnetEnable`, 2.27.
+    /// Whether switches reduce in the network (SHARP). All ranks choose the same. NCCL:
+    /// `collnetEnable`, 2.27.
     pub fn collnet(self, on: bool) -> Self {
         Self { collnet: Some(on), ..self }
     }

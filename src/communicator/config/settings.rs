@@ -1,4 +1,5 @@
-//! What a configuration sets, by our names and NCCL's: what is compared between ranks, and what NCCL is told.
+//! The options of a configuration by our names and NCCL's, to compare between ranks and to pass to
+//! NCCL.
 
 use std::fmt;
 
@@ -6,30 +7,30 @@ use serde::{Deserialize, Serialize};
 
 /// One option that is set.
 pub(crate) struct Setting {
-    /// What the program calls it.
+    /// Its name in our API.
     pub(crate) option: &'static str,
     /// NCCL's field.
     pub(crate) field: &'static str,
     pub(crate) value: Value,
-    /// Whether all ranks must have the same.
+    /// Whether it must be the same on all ranks.
     is_alike: bool,
 }
 
-/// What NCCL's field gets.
+/// The value of NCCL's field.
 pub(crate) enum Value {
     Number(i32),
-    /// A number with its name here.
+    /// A number, and its name in our API.
     Named(#[cfg_attr(not(feature = "cuda"), allow(dead_code))] i32, &'static str),
     Text(String),
 }
 
 impl Setting {
-    /// One that all ranks have alike: NCCL hangs or gives wrong data where they differ.
+    /// An option that must be the same on all ranks: otherwise NCCL hangs or returns wrong data.
     pub(crate) fn alike(option: &'static str, field: &'static str, value: Value) -> Self {
         Self { option, field, value, is_alike: true }
     }
 
-    /// One that each rank chooses for itself.
+    /// An option that each rank may choose.
     pub(super) fn own(option: &'static str, field: &'static str, value: Value) -> Self {
         Self { option, field, value, is_alike: false }
     }
@@ -45,7 +46,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// What the ranks of a communicator must have alike, as far as it is set.
+/// The options that are set and must be the same on all ranks.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Alike(Vec<(String, String)>);
 
@@ -55,7 +56,7 @@ impl Alike {
         Self(alike.map(|one| (one.name(), one.value.to_string())).collect())
     }
 
-    /// How two ranks' differ; none if they do not.
+    /// Describes a difference between two ranks, if there is one.
     pub(crate) fn differs(&self, other: &Self) -> Option<String> {
         let all = self.0.iter().chain(&other.0);
         let of = |all: &Self, name: &str| {
