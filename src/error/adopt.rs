@@ -1,4 +1,4 @@
-//! What of somebody else's cannot be used.
+//! Failures to use memory or streams of other libraries.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::Site;
 use super::words::Words;
 use crate::DType;
 
-/// Memory or a stream of somebody else's that cannot be used. Nothing was done with it.
+/// Foreign memory or a foreign stream that cannot be used. Nothing was done with it.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotAdoptable {
-    /// Whose it is, where that is known: `torch`.
+    /// The library it belongs to, if known: `torch`.
     pub library: Option<&'static str>,
     /// The method.
     pub operation: &'static str,
@@ -21,108 +21,108 @@ pub struct NotAdoptable {
     pub site: Site,
 }
 
-/// Why something of somebody else's cannot be used.
+/// Why foreign memory or a foreign stream cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AdoptFault {
-    /// There are no elements.
+    /// It has no elements.
     Empty,
-    /// There are more bytes than memory can have.
+    /// It has more bytes than an address space.
     TooLong,
-    /// There are more elements than the memory has.
+    /// Its elements reach past its memory.
     Outside {
-        /// How many there are.
+        /// The number of elements.
         needed: usize,
-        /// The first of them.
+        /// The index of the first.
         first: usize,
-        /// How many the memory has.
+        /// The number of elements that the memory has.
         len: usize,
     },
     /// The address is null.
     Null,
-    /// The address is not one of an element.
+    /// The address is not aligned for its element type.
     Misaligned {
         /// The address.
         address: usize,
         /// The element type.
         dtype: DType,
     },
-    /// It is of another context than CUDA's primary one of the device.
+    /// It belongs to a context other than CUDA's primary context of the device.
     OtherContext,
     /// It is CUDA's per-thread default stream.
     PerThreadStream,
-    /// A graph is captured on the stream.
+    /// The stream is capturing a graph.
     Captures,
-    /// It is no tensor of that library.
+    /// It is not a tensor of that library.
     NotATensor {
-        /// What it is.
+        /// Its type.
         found: String,
     },
-    /// NCCL has no such data type.
+    /// NCCL lacks its data type.
     NoSuchType {
-        /// The library's name of it.
+        /// The library's name for the type.
         found: String,
     },
-    /// Its elements are not one piece of memory.
+    /// Its elements are not contiguous.
     Strided {
         /// The shape.
         shape: Vec<usize>,
         /// The strides, in elements.
         strides: Vec<isize>,
     },
-    /// Its elements are one piece of memory, and not in C order: other ranks' may be in another one.
+    /// Its elements are contiguous but not in C order, so the order may differ between ranks.
     OtherOrder {
         /// The shape.
         shape: Vec<usize>,
         /// The strides, in elements.
         strides: Vec<isize>,
     },
-    /// A gradient is recorded for it.
+    /// It requires a gradient.
     RequiresGrad,
-    /// Not all of its elements are there.
+    /// It is sparse: not all elements are stored.
     Sparse {
-        /// The library's name of how it is stored.
+        /// The library's name for the storage layout.
         layout: String,
     },
-    /// Its memory does not have its values.
+    /// Its memory holds values with a pending operation.
     Lazy {
-        /// What is still to be taken: `conjugate`, `negative`.
+        /// The pending operation: `conjugate`, `negative`.
         bit: &'static str,
     },
-    /// It is in the host's memory, and asked for by a GPU.
+    /// It is in host memory, and a GPU was to use it.
     HostMemory {
-        /// Whether that is page-locked.
+        /// Whether the memory is page-locked.
         pinned: bool,
     },
-    /// It is in a GPU's memory, and asked for by the host.
+    /// It is in GPU memory, and the host was to use it.
     DeviceMemory {
-        /// Which GPU's.
+        /// The GPU's ordinal.
         ordinal: u32,
     },
-    /// It must not be written.
+    /// It is read-only.
     ReadOnly,
-    /// Another loan or buffer has some of the elements.
+    /// Some of the elements are in use by another loan or buffer.
     InUse {
-        /// Which.
+        /// The other use.
         by: String,
     },
-    /// It is lent for the time of a closure.
+    /// It is lent for the duration of a closure.
     Lent,
-    /// It is not in memory of NCCL's that this library gave out.
+    /// It is not in NCCL memory that this library allocated.
     NotNccls,
-    /// It is laid out as another version of DLPack has it.
+    /// It uses another version of the DLPack layout.
     DlpackVersion {
-        /// The first number.
+        /// The major version.
         major: u32,
-        /// The second one.
+        /// The minor version.
         minor: u32,
     },
-    /// It is on a device that is neither the host nor a GPU of CUDA's.
+    /// It is on a device that is neither the host nor a CUDA GPU.
     NoSuchDevice {
-        /// Which.
+        /// The device.
         found: String,
     },
-    /// It is in the host's memory, and a stream was named.
+    /// It is in host memory, and a stream was passed.
     HostStream,
 }
 
@@ -131,14 +131,14 @@ impl NotAdoptable {
         Self { library: None, operation, fault, site }
     }
 
-    /// It is that library's.
+    /// Names the library it belongs to.
     pub(crate) fn of(self, library: &'static str) -> Self {
         Self { library: Some(library), ..self }
     }
 }
 
 impl AdoptFault {
-    /// The fault, and what mends it in the library's words.
+    /// Describes the fault, and the remedy in the library's words.
     fn says(&self, f: &mut fmt::Formatter<'_>, words: &Words) -> fmt::Result {
         let Words { dense, permuted, detach, all, now, to_gpu, to_host, empty, itself } = words;
         match self {

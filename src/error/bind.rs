@@ -1,4 +1,4 @@
-//! Why a plan cannot be bound.
+//! Failures to bind a plan.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use typed_nccl_plan::verdict::Rejected;
 use super::Site;
 use crate::DType;
 
-/// A plan that cannot be bound as it is asked for.
+/// A plan that cannot be bound as requested.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("plan `{plan}` cannot be bound (at {site}): {why}")]
 pub struct BadPlan {
@@ -22,24 +22,24 @@ pub struct BadPlan {
     pub site: Site,
 }
 
-/// Why a plan cannot be bound as it is asked for. Its text says what mends it.
+/// Why a plan cannot be bound as requested. The message includes the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum BindFault {
     /// A value is given for an axis or a parameter that the plan does not have.
     #[error("it has no {what} `{name}`; what it has: {}", listed(.known))]
     Unknown {
-        /// Which of the two: `axis`, `parameter`.
+        /// `axis` or `parameter`.
         what: &'static str,
         /// The name.
         name: String,
-        /// Those that it has.
+        /// The names that the plan has.
         known: Vec<String>,
     },
     /// A parameter has no value.
     #[error("`{name}` has no value: `Values::new().{}(\"{name}\", ..)`", kind(.is_list))]
     NoValue {
-        /// Which.
+        /// Its name.
         name: String,
         /// Whether it is a list of numbers.
         is_list: bool,
@@ -50,33 +50,33 @@ pub enum BindFault {
         /// Which.
         axis: String,
     },
-    /// Elements of a type that the plan leaves open have none.
+    /// An element type that the plan leaves open was not given.
     #[error("its elements `{name}` have no type: `Values::new().element::<f32>(\"{name}\")`")]
     NoElement {
-        /// What the plan calls the type.
+        /// The plan's name for the type.
         name: String,
     },
-    /// The extents of the axes are not those of the communicator's ranks.
+    /// The extents of the axes do not multiply to the number of ranks.
     #[error("{} make {}, and the communicator has {found}", axes(.extents), ranks(.extents))]
     OtherRanks {
         /// The axes, each with its extent.
         extents: Vec<(String, i64)>,
-        /// How many ranks the communicator has.
+        /// The communicator's number of ranks.
         found: usize,
     },
-    /// The plan is not for such values.
+    /// The plan does not claim to work for such values.
     #[error("{0}")]
     NotClaimed(NotClaimed),
-    /// It is wrong at these sizes. The first rank finds it, and tells the others.
+    /// It is wrong at these sizes. The first rank checks it for all.
     #[error("{0}")]
     Wrong(Box<Wrong>),
-    /// It has a put without a signal, which takes a signal that nobody awaits, and the communicator has
-    /// none left.
+    /// It has a put without a signal. Such a put uses a signal that is never awaited, and the
+    /// communicator has none to spare.
     #[error(
         "it has a put without a signal, which takes one that nobody awaits: configure `CommConfig::builder().signals({needed})`, or let the put raise a signal of the plan's"
     )]
     NoSpareSignal {
-        /// How many signals the communicator would need.
+        /// The number of signals the communicator would need.
         needed: u32,
     },
     /// It averages integers, which NCCL would truncate.
@@ -87,7 +87,7 @@ pub enum BindFault {
         /// Their type.
         dtype: DType,
     },
-    /// What `plan!` left of it does not read.
+    /// The form in which `plan!` stored it cannot be decoded.
     #[error("{why}")]
     Unreadable {
         /// Why.
@@ -95,31 +95,31 @@ pub enum BindFault {
     },
 }
 
-/// A plan that is wrong at the sizes at hand.
+/// A plan that is wrong at the actual sizes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Wrong {
     /// What is wrong.
     pub rejected: Rejected,
-    /// What made it so.
+    /// The cause.
     pub because: WrongBecause,
 }
 
-/// What made a plan wrong.
+/// The cause of a wrong plan.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum WrongBecause {
-    /// It is so as it is written.
+    /// The plan as it is written.
     Written,
     /// Its windows belong to the communicator that it is bound to.
     AllRanks {
         /// The communicator of some of the ranks through which it puts and signals.
         through: String,
     },
-    /// One signal stands for all of the plan's.
+    /// A single signal stands in for all of the plan's.
     OneSignal {
-        /// How many the plan has.
+        /// The number of signals of the plan.
         needed: usize,
-        /// How many the communicator has.
+        /// The number of signals of the communicator.
         found: u32,
     },
 }

@@ -9,7 +9,7 @@ pub use typed_nccl_plan::ir::CollectiveName;
 use super::Site;
 use crate::{DType, Rank, ReductionName};
 
-/// Which operation a call is.
+/// The operation of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
     /// One of the collectives.
@@ -53,7 +53,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// One rank's call, as it entered.
+/// One rank's call, with its arguments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Call {
     /// The operation.
@@ -63,11 +63,11 @@ pub struct Call {
     /// How many elements, as NCCL counts them for this operation: each rank's part for
     /// `all_gather`, `reduce_scatter`, `all_to_all`, `gather` and `scatter`, the whole otherwise.
     pub count: usize,
-    /// How elements are combined, where they are.
+    /// The reduction, if there is one.
     pub reduction: Option<ReductionName>,
-    /// The root, where there is one.
+    /// The root, if there is one.
     pub root: Option<Rank>,
-    /// The other rank, where there is one.
+    /// The other rank, if there is one.
     pub peer: Option<Rank>,
     /// Where the program made the call.
     pub site: Site,
@@ -84,12 +84,12 @@ impl Call {
         Self { operation, dtype, count, reduction: None, root: None, peer: None, site }
     }
 
-    /// Whether two ranks' calls are one collective. NCCL checks none of it.
+    /// Whether two ranks' calls are one collective. NCCL does not check this.
     pub(crate) fn matches(&self, other: &Self) -> bool {
         self.operation == other.operation && self.essence() == other.essence()
     }
 
-    /// What must be the same of calls that meet: of a collective's, and of a send and its receive.
+    /// The properties in which matching calls agree: of a collective, or of a send and its receive.
     pub(crate) fn essence(&self) -> Essence {
         let &Self { operation, dtype, count, reduction, root, .. } = self;
         let collective =

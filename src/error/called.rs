@@ -1,4 +1,4 @@
-//! What the ranks called last, for reports of what does not go on.
+//! The ranks' latest calls, for reports of hangs.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use super::Call;
 use super::report::{Ranks, grouped};
 use crate::Rank;
 
-/// What one rank called.
+/// One rank's calls.
 pub(crate) struct Called {
     pub(crate) rank: Rank,
-    /// How many collectives, refused ones too.
+    /// The number of collectives, including refused ones.
     pub(crate) collectives: u64,
-    /// Its last calls, of every kind, in their order; none for one that was refused.
+    /// Its latest calls of every kind, in order; `None` for a refused one.
     pub(crate) last: Vec<Option<Call>>,
 }
 
 impl Called {
-    /// How many calls of each rank a report tells.
+    /// How many calls of each rank a report includes.
     pub(crate) const LAST: usize = 8;
 
     fn is_as(&self, other: &Self) -> bool {
@@ -27,7 +27,7 @@ impl Called {
     }
 }
 
-/// Whether two calls are the same line, with the same arguments.
+/// Whether two calls come from the same line with the same arguments.
 fn is_again(a: &Option<Call>, b: &Option<Call>) -> bool {
     match (a, b) {
         (Some(a), Some(b)) => a.matches(b) && a.peer == b.peer && a.site == b.site,
@@ -36,7 +36,7 @@ fn is_again(a: &Option<Call>, b: &Option<Call>) -> bool {
     }
 }
 
-/// Writes what the ranks called, a call a line; ranks that called the same are named together.
+/// Writes the ranks' calls, one per line, grouping ranks with the same calls.
 pub(crate) struct CallsByRanks<'a>(pub(crate) &'a [Called]);
 
 impl fmt::Display for CallsByRanks<'_> {

@@ -6,22 +6,22 @@ use thiserror::Error;
 
 use crate::Rank;
 
-/// Ranks wait for each other, or for what nobody is left to call.
+/// Ranks wait for each other, or for a call that no thread is left to make.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Deadlock {
-    /// The ranks that wait, and those that they wait for.
+    /// The waiting ranks and those that they wait for.
     pub ranks: Vec<Rank>,
-    /// Whether they wait for each other; if not, every thread of the process waits, and none of them
-    /// can make the call that is missing.
+    /// Whether they wait for each other. If not, every thread of the process waits, so none of them
+    /// can make the missing call.
     pub circle: bool,
-    /// Who waits for whom at which line, step by step.
+    /// Which rank waits for which, and at which line, step by step.
     pub story: Vec<String>,
-    /// What mends it.
+    /// The remedy.
     pub help: &'static str,
 }
 
 impl Deadlock {
-    /// The first line: who waits.
+    /// The first line: which ranks wait.
     fn title(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.ranks[..], self.circle) {
             ([one], true) => write!(f, "rank {one} waits for itself"),

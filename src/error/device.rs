@@ -1,4 +1,4 @@
-//! What devices and their libraries say.
+//! Failures of devices and their libraries.
 
 use std::fmt;
 
@@ -12,11 +12,11 @@ use super::{Call, NcclResult, NcclVersion, Site};
     "no CUDA driver can be used here: {why}; install NVIDIA's driver (`nvidia-smi` shows whether it works), or run on the host: `Host` in the place of `Cuda`, TYPED_NCCL=host:4 with `launch!`"
 )]
 pub struct NoDriver {
-    /// What was found, or tried.
+    /// What was found or tried.
     pub why: String,
 }
 
-/// A GPU that this machine does not have, or that this process does not see.
+/// A GPU that this machine does not have, or that is not visible to this process.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "cuda:{asked} was asked for, and this process sees {count} GPUs, numbered from 0; `CUDA_VISIBLE_DEVICES` chooses which it sees"
@@ -24,7 +24,7 @@ pub struct NoDriver {
 pub struct NoSuchDevice {
     /// The ordinal asked for, or the last of several.
     pub asked: u32,
-    /// How many there are.
+    /// The number of visible GPUs.
     pub count: u32,
 }
 
@@ -32,11 +32,11 @@ pub struct NoSuchDevice {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{tried}")]
 pub struct NoNccl {
-    /// Every place that was tried, and why each failed.
+    /// Every place that was tried, and why it failed.
     pub tried: String,
 }
 
-/// Something that the loaded NCCL, or the machine, does not offer.
+/// A feature that the loaded NCCL or the machine lacks.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{what} needs {needs}; {found}")]
 pub struct Unsupported {
@@ -44,37 +44,37 @@ pub struct Unsupported {
     pub what: String,
     /// What it needs.
     pub needs: String,
-    /// What there is.
+    /// What was found.
     pub found: String,
 }
 
-/// A call of CUDA's driver failed. A fault of the device stays: every later call fails too, and only
-/// a new process gets the device back.
+/// A CUDA driver call failed. A device fault is permanent: every later call fails too, and only a
+/// new process can use the device again.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{doing} on cuda:{ordinal} failed: {name} ({says})")]
 pub struct CudaFailed {
-    /// What was done.
+    /// What the call was for.
     pub doing: &'static str,
     /// The device.
     pub ordinal: u32,
-    /// CUDA's number of the error: a `CUresult`.
+    /// CUDA's error number: a `CUresult`.
     pub code: u32,
     /// CUDA's name for it: `CUDA_ERROR_ILLEGAL_ADDRESS`.
     pub name: String,
-    /// What CUDA says about it.
+    /// CUDA's description.
     pub says: String,
 }
 
-/// A call of NCCL's failed.
+/// An NCCL call failed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NcclFailed {
     /// NCCL's function.
     pub function: &'static str,
-    /// The program's call behind it, where there is one.
+    /// The program's call behind it, if there is one.
     pub call: Option<Call>,
-    /// What it gave.
+    /// The result.
     pub result: NcclResult,
-    /// What NCCL says about it.
+    /// NCCL's description.
     pub says: String,
     /// The loaded release.
     pub version: NcclVersion,
@@ -94,17 +94,17 @@ impl fmt::Display for NcclFailed {
     }
 }
 
-/// A key for encryption that NCCL does not take.
+/// An encryption key that NCCL rejects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub struct BadKey {
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub bytes: usize,
-    /// Where there is a zero in it.
+    /// The position of a zero byte, if it has one.
     pub zero_at: Option<usize>,
 }
 
 impl BadKey {
-    /// How many bytes a key has at least.
+    /// The minimum length of a key in bytes.
     pub const LEAST: usize = 32;
 }
 

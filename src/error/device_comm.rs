@@ -7,16 +7,16 @@ use thiserror::Error;
 use super::Site;
 use super::report::ByRanks;
 
-/// Something of a device communicator that it was not made with.
+/// A resource that a device communicator was not created with.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotRequired {
-    /// What was asked for: `LSA barrier 3`.
+    /// What was requested: `LSA barrier 3`.
     pub what: String,
-    /// How many of its kind there are.
+    /// How many of its kind exist.
     pub has: u32,
-    /// What makes a device communicator with it.
+    /// The requirement that would provide it.
     pub mend: String,
-    /// Where it was asked for.
+    /// Where it was requested.
     pub site: Site,
 }
 
@@ -32,14 +32,14 @@ impl fmt::Display for NotRequired {
     }
 }
 
-/// The ranks made or closed device communicators that differ, or did not do it together.
+/// The ranks created or closed different device communicators, or not all of them did.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct DevCommsDiffer {
     /// The communicator's name.
     pub name: &'static str,
-    /// Whether they closed them.
+    /// Whether they were closing them.
     pub closing: bool,
-    /// What each rank asked for or closed.
+    /// What each rank requested or closed.
     pub parts: Vec<String>,
     /// Where this rank did.
     pub site: Site,

@@ -1,4 +1,4 @@
-//! Fatal errors: they poison their communicator.
+//! Fatal errors, which poison their communicator.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,26 +9,26 @@ use super::Site;
 use super::report::Ranks;
 use crate::Rank;
 
-/// Ranks are gone.
+/// Ranks were lost.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{during} on {name} cannot complete: {} left: {why}", Ranks(.lost))]
 pub struct PeerFailed {
     /// The communicator's name.
     pub name: &'static str,
-    /// The ranks that are gone.
+    /// The lost ranks.
     pub lost: Vec<Rank>,
-    /// What is known of it: `its thread panicked`. Of several, what each said, the first one first.
+    /// The reason: `its thread panicked`. For several ranks, each one's reason, earliest first.
     pub why: String,
-    /// What cannot complete: a call that lacks the lost ranks' part, with its line and, of collectives
-    /// and transfers, its number; `the next operation` where this rank made none.
+    /// What cannot complete: a call that the lost ranks did not complete, with its line and, for
+    /// collectives and transfers, its number; `the next operation` if this rank made no such call.
     pub during: String,
 }
 
-/// How many ranks say why they left.
+/// How many ranks' reasons are included.
 const REASONS: usize = 4;
 
 impl PeerFailed {
-    /// These ranks left, the first one first, each for its reason.
+    /// Ranks that left, earliest first, with their reasons.
     pub(crate) fn new(name: &'static str, left: &[(Rank, &str)], during: String) -> Self {
         let mut lost: Vec<_> = left.iter().map(|(rank, _)| *rank).collect();
         lost.sort_unstable();
@@ -47,7 +47,7 @@ impl PeerFailed {
 /// A deadline passed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Timeout {
-    /// What waited: `to_vec`, `barrier`.
+    /// The operation that waited: `to_vec`, `barrier`.
     pub operation: &'static str,
     /// Where.
     pub site: Site,
@@ -55,7 +55,8 @@ pub struct Timeout {
     pub waited: Duration,
     /// Whose deadline it was.
     pub deadline: Deadline,
-    /// Who arrived, who is missing, and what the missing ones last did, as far as it is known.
+    /// Which ranks arrived, which are missing, and the latest calls of the missing ones, as far as
+    /// known.
     pub report: String,
 }
 
@@ -73,11 +74,11 @@ impl fmt::Display for Timeout {
 pub enum Deadline {
     /// The communicator's: [`CommConfig::deadline`](crate::CommConfig::deadline).
     Configured,
-    /// That of [`within`](crate::Communicator::within), which was called here.
+    /// One set by [`within`](crate::Communicator::within), at this place.
     Within(Site),
-    /// The call's, which it was given.
+    /// One passed to the call.
     Call,
-    /// That of waits for work of no communicator.
+    /// The default, for work that belongs to no communicator.
     Default,
 }
 
@@ -92,7 +93,7 @@ impl fmt::Display for Deadline {
     }
 }
 
-/// The communicator was revoked: somebody wants to go on without some of its ranks.
+/// The communicator was revoked, so that it can continue without some of its ranks.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{name} was revoked by rank {by}: {why}; `comm.recover()` goes on with those who live")]
 pub struct Revocation {
@@ -100,11 +101,11 @@ pub struct Revocation {
     pub name: &'static str,
     /// The rank that revoked it.
     pub by: Rank,
-    /// The reason given, and where.
+    /// The given reason, and where.
     pub why: String,
 }
 
-/// The others go on without this rank.
+/// The other ranks continue without this one.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Excluded {
     /// The communicator's name.
@@ -113,7 +114,7 @@ pub struct Excluded {
     pub rank: Rank,
     /// Why.
     pub why: String,
-    /// Where this rank came to go on with them; none if it has not.
+    /// Where this rank tried to continue with them; `None` if it has not.
     pub site: Option<Site>,
 }
 
@@ -128,14 +129,14 @@ impl fmt::Display for Excluded {
     }
 }
 
-/// Somebody asked for an abort.
+/// An abort was requested.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Abort {
-    /// The reason given.
+    /// The given reason.
     pub why: String,
-    /// The rank whose communicator it was.
+    /// The rank on whose communicator it was requested.
     pub by: Rank,
-    /// Where the request was made.
+    /// Where it was requested.
     pub at: Site,
 }
 
@@ -149,12 +150,12 @@ impl fmt::Display for Abort {
     }
 }
 
-/// The communicator could not be made.
+/// The communicator could not be created.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct InitFailed {
-    /// How many ranks it was to have.
+    /// The intended number of ranks.
     pub size: usize,
-    /// The ranks that the reason names; none if it is all of them.
+    /// The ranks at fault; empty if the reason concerns all of them.
     pub ranks: Vec<Rank>,
     /// Why.
     pub why: String,

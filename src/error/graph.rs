@@ -1,4 +1,4 @@
-//! What cannot be captured, and captures that differ.
+//! Operations that cannot be captured, and captures that differ.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,28 +9,28 @@ use super::Site;
 use super::report::ByRanks;
 use crate::Rank;
 
-/// A call that cannot be part of a graph. No rank gets a graph.
+/// A call that cannot be captured. No rank gets a graph.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{operation} cannot be captured (at {site}): {fault}")]
 pub struct NotCapturable {
     /// The method.
     pub operation: &'static str,
-    /// Why not.
+    /// Why it cannot.
     pub fault: CaptureFault,
     /// Where.
     pub site: Site,
 }
 
-/// Why a call cannot be part of a graph.
+/// Why a call cannot be captured.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CaptureFault {
-    /// The memory is lent for the time of a closure.
+    /// Its memory is lent for the duration of a closure.
     #[error(
         "its memory is lent for the time of a closure, and a graph uses it later; copy it into a buffer, or adopt it"
     )]
     Lent,
-    /// A wait for several signals of one rank in one slot.
+    /// It waits for several signals of one rank in one slot.
     #[error(
         "it waits for {count} signals of rank {peer} at once, and in a graph a rank raises its next signal only when the last one was awaited; wait for each by itself, after each put"
     )]
@@ -45,7 +45,7 @@ pub enum CaptureFault {
         "it has a launch event, which CUDA records at no launch of a graph; leave `CallConfig::launched` out"
     )]
     LaunchEvent,
-    /// A step of a captured plan uses memory that is not the plan's.
+    /// A step of a captured plan uses memory that does not belong to the plan.
     #[error(
         "it uses memory that is not the plan's, which later runs would use without keeping it; make it a buffer of the plan and give it to the step, or leave `#[capture]` out"
     )]
@@ -65,17 +65,18 @@ pub enum CaptureFault {
         "a step of a captured plan calls a communicator: no other rank compares the call, and later runs keep nothing of what it names; make it a statement of the plan, or leave `#[capture]` out"
     )]
     Communicates,
-    /// A step of a captured plan takes a device communicator that is of none of the plan's communicators.
+    /// A step of a captured plan uses a device communicator of a communicator that the plan does
+    /// not have.
     #[error(
         "it takes a device communicator of {of}, which is none of the plan's communicators: later runs would take it after its end; make it with the communicator that the plan is bound to, or leave `#[capture]` out"
     )]
     OtherDevComm {
-        /// The name of the communicator that it is of.
+        /// That communicator's name.
         of: &'static str,
     },
 }
 
-/// A call that waits on the host, inside the closure of a capture.
+/// A call that waits on the host, inside a capture's closure.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation} waits on the host, and the closure of a capture only records (at {site}): nothing of it has run; wait after `graph.launch(..)`"
@@ -87,11 +88,12 @@ pub struct WaitInCapture {
     pub site: Site,
 }
 
-/// Memory that a graph names is in use where an operation is to have it: by this thread, which launches the
-/// graph inside a closure that was launched with that memory, or by another thread for longer than the deadline.
+/// An operation needs memory of a graph that is in use: either by this thread, which launches the
+/// graph inside a closure that was launched with that memory, or by another thread for longer than
+/// the deadline.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct MemoryInUse {
-    /// How long another thread's use was waited for; none if it is this thread's own.
+    /// How long another thread's use was waited for; `None` for this thread's own use.
     pub waited: Option<Duration>,
 }
 
@@ -109,7 +111,7 @@ impl fmt::Display for MemoryInUse {
     }
 }
 
-/// The ranks captured what does not fit together, or one of them could not.
+/// The ranks' captures do not match, or a rank could not capture.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the captures of {name}'s ranks do not fit together (at {site}):{}; capture operations that match on all ranks; no rank has a graph, and the communicator is unharmed", ByRanks(.parts))]
 pub struct CapturesDiffer {
@@ -117,6 +119,6 @@ pub struct CapturesDiffer {
     pub name: &'static str,
     /// What each rank captured, or why it could not.
     pub parts: Vec<String>,
-    /// Where this rank did.
+    /// Where this rank captured.
     pub site: Site,
 }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::Site;
 
-/// A kernel that cannot run where it is asked to. Nothing was enqueued.
+/// A kernel that cannot run on this device. Nothing was enqueued.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the kernel `{kernel}` cannot run (at {site}): {fault}")]
 pub struct BadKernel {
@@ -12,7 +12,7 @@ pub struct BadKernel {
     pub kernel: &'static str,
     /// Why.
     pub fault: KernelFault,
-    /// Where it was to run.
+    /// Where it was launched.
     pub site: Site,
 }
 
@@ -20,12 +20,12 @@ pub struct BadKernel {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum KernelFault {
-    /// Nothing on this machine compiles it.
+    /// No compiler was found on this machine.
     #[error(
         "it is compiled when it first runs, by CUDA's NVRTC, which is not here: {tried}; install it (`pip install nvidia-cuda-nvrtc` for CUDA 13, `nvidia-cuda-nvrtc-cu12` for CUDA 12; Debian's and NVIDIA's packages call it `libnvrtc` and `cuda-nvrtc`), or name it with TYPED_NCCL_NVRTC; a kernel in PTX (`unsafe ptx`) needs none"
     )]
     NoCompiler {
-        /// Every place that was tried, and why each failed.
+        /// Every place that was tried, and why it failed.
         tried: String,
     },
     /// It does not compile.
@@ -33,9 +33,9 @@ pub enum KernelFault {
     DoesNotCompile {
         /// The compiler and its version.
         compiler: String,
-        /// The architecture that it was compiled for, as `sm_90`.
+        /// The target architecture, such as `sm_90`.
         architecture: String,
-        /// What the compiler says; the lines are those of the file that declares the kernel.
+        /// The compiler's output. Line numbers are those of the file that declares the kernel.
         log: String,
     },
     /// It is written for a newer GPU.
@@ -43,42 +43,42 @@ pub enum KernelFault {
         "it is written for {needs}, and this GPU is {found}; run it on a GPU that fits, or write one for this"
     )]
     Architecture {
-        /// What it needs, as `sm_90`.
+        /// The architecture it needs, such as `sm_90`.
         needs: String,
-        /// What the GPU is.
+        /// The GPU's architecture.
         found: String,
     },
-    /// The compiler knows no architecture that runs on this GPU.
+    /// The compiler supports no architecture that runs on this GPU.
     #[error(
         "{compiler} compiles for {oldest} and newer, and this GPU is {found}; install an older one, and name it with TYPED_NCCL_NVRTC"
     )]
     CompilerArchitecture {
         /// The compiler and its version.
         compiler: String,
-        /// The oldest that it knows.
+        /// The oldest architecture that it supports.
         oldest: String,
-        /// What the GPU is.
+        /// The GPU's architecture.
         found: String,
     },
-    /// What the source includes is not on this machine.
+    /// Headers that the source includes were not found on this machine.
     #[error("its arguments take {what}, which are not here: {tried}")]
     NoHeaders {
-        /// Which headers.
+        /// The headers.
         what: String,
         /// Every folder that was tried.
         tried: String,
     },
-    /// CUDA's driver does not take the code.
+    /// CUDA's driver rejects the code.
     #[error(
         "CUDA's driver does not take its code: {name} ({says}); `cuobjdump` or `ptxas` says more about PTX, and a driver takes PTX of its own release and older ones"
     )]
     NotLoaded {
         /// CUDA's name for it: `CUDA_ERROR_INVALID_PTX`.
         name: String,
-        /// What CUDA says about it.
+        /// CUDA's description.
         says: String,
     },
-    /// A barrier of another device communicator than the one beside it.
+    /// A barrier belongs to another device communicator than the one passed along with it.
     #[error(
         "its barrier {index} is of another device communicator than the one beside it; take it of that one, by `dev.lsa_barrier({index})?`"
     )]
@@ -86,15 +86,15 @@ pub enum KernelFault {
         /// Its number.
         index: u32,
     },
-    /// A grid that no GPU has.
+    /// A grid beyond the limits of every GPU.
     #[error(
         "a grid of {blocks} blocks of {threads} threads; a grid has 1 to {} blocks, and a block 1 to 1024 threads",
         i32::MAX
     )]
     Grid {
-        /// Blocks.
+        /// The number of blocks.
         blocks: usize,
-        /// Threads of each.
+        /// Threads per block.
         threads: u32,
     },
 }

@@ -1,4 +1,4 @@
-//! What is wrong with how this process was started.
+//! Failures of how this process was started.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 use super::Error;
 
-/// This process cannot become the rank, or have the ranks, that its environment and the program ask for.
+/// The environment and the program ask for a rank, or ranks, that this process cannot have.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{why}")]
 pub struct BadLaunch {
@@ -20,18 +20,18 @@ impl From<LaunchFault> for Error {
     }
 }
 
-/// What a launcher says about this process.
+/// A launcher's description of this process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launched {
     /// The launcher.
     pub launcher: &'static str,
     /// This process's rank.
     pub rank: u32,
-    /// How many ranks there are.
+    /// The number of ranks.
     pub size: usize,
-    /// The rank among those of its machine, if the launcher says so.
+    /// The rank among those on its machine, if the launcher sets it.
     pub local_rank: Option<u32>,
-    /// A command line of the launcher's that says where rank 0 runs.
+    /// A command line of the launcher that sets rank 0's address.
     pub with_address: &'static str,
     /// The variables that hold rank, size and local rank.
     pub variables: [&'static str; 3],
@@ -44,7 +44,7 @@ impl fmt::Display for Launched {
     }
 }
 
-/// Why this process cannot become a rank. Its text says what mends it.
+/// Why this process cannot become a rank. The message includes the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum LaunchFault {
@@ -54,17 +54,17 @@ pub enum LaunchFault {
         /// The launchers looked for, each with a variable that it sets.
         looked_for: Vec<(&'static str, &'static str)>,
     },
-    /// Some of a launcher's variables are set.
+    /// Only some of a launcher's variables are set.
     #[error("{} {} set, as {launcher} would, and {} {} not; set the rest, or unset what is there to run without a launcher", .found.join(", "), are(.found.len()), .missing.join(", "), are(.missing.len()))]
     Half {
         /// The launcher.
         launcher: &'static str,
-        /// Those that are set.
+        /// The variables that are set.
         found: Vec<&'static str>,
-        /// Those that are not.
+        /// The variables that are not.
         missing: Vec<&'static str>,
     },
-    /// A variable that holds no number.
+    /// A variable that does not hold a valid number.
     #[error(
         "{variable} is `{found}`, which is no number that it can be; a launcher sets it, so look for what changed it"
     )]
@@ -74,7 +74,7 @@ pub enum LaunchFault {
         /// What it holds.
         found: String,
     },
-    /// A variable that holds no list of machines.
+    /// A variable that does not hold a list of machines.
     #[error(
         "{variable} is `{found}`, which does not read as a list of machines such as `gpu[01-03,07]`; TYPED_NCCL_ADDRESS=host:port says where rank 0 runs instead"
     )]
@@ -87,59 +87,59 @@ pub enum LaunchFault {
     /// The rank is not below the size.
     #[error("{} is {} and {} is {} (by {}): ranks are numbered from 0 to one less than their number; look for what changed them", .launched.variables[0], .launched.rank, .launched.variables[1], .launched.size, .launched.launcher)]
     RankTooHigh {
-        /// What the launcher says.
+        /// The launcher's description of this process.
         launched: Launched,
     },
-    /// Two launchers, neither of which is known to start the other, and which disagree.
+    /// Two launchers disagree, and neither is known to start the other.
     #[error("{}, and {}: they disagree, and neither is known to start the other; unset the variables of the one that does not count", .launchers[0], .launchers[1])]
     TwoLaunchers {
-        /// What each says.
+        /// Their descriptions of this process.
         launchers: [Launched; 2],
     },
-    /// Nothing says where rank 0 is.
+    /// Rank 0's address is unknown.
     #[error("{launched}{}, and nothing says where rank 0 runs; set TYPED_NCCL_ADDRESS=host:port on all ranks, with rank 0's machine and a port that is free there: {}", on_this_machine(.here), .launched.with_address)]
     NoAddress {
-        /// What the launcher says.
+        /// The launcher's description of this process.
         launched: Launched,
-        /// How many ranks run on this machine, if the launcher says so.
+        /// The number of ranks on this machine, if the launcher sets it.
         here: Option<u32>,
     },
-    /// Nothing says which of several GPUs is this process's.
+    /// It is unknown which of several GPUs this process should use.
     #[error("{launched}, it sees {gpus} GPUs, and nothing says which is its own; set {}, or let each process see one GPU (CUDA_VISIBLE_DEVICES)", .launched.variables[2])]
     NoLocalRank {
-        /// What the launcher says.
+        /// The launcher's description of this process.
         launched: Launched,
-        /// How many GPUs this process sees.
+        /// The number of GPUs visible to this process.
         gpus: usize,
     },
-    /// Ranks in processes of their own, and no GPU for this one.
+    /// Ranks are separate processes, and this one has no GPU.
     #[error("{launched}, and ranks in processes of their own need a GPU each: {why}; without GPUs, leave the launcher out: TYPED_NCCL=host:{} runs as many ranks as threads of one process", .launched.size)]
     NoGpu {
-        /// What the launcher says.
+        /// The launcher's description of this process.
         launched: Launched,
-        /// Why there is none.
+        /// Why it has none.
         why: String,
     },
-    /// This build has no GPU half.
+    /// This build lacks GPU support.
     #[error(
         "{asked} needs GPUs, and this build has no GPU half: build with typed-nccl's feature `cuda`"
     )]
     NoCuda {
-        /// What was asked for.
+        /// What was requested.
         asked: String,
     },
-    /// One process was asked to have all ranks, and it is one of many.
+    /// One process was to run all ranks, but a launcher started several.
     #[error("{launched}, and {asked} asks for all ranks, so each of the {} processes would run all of them; use `launch!` or `Seat::from_env()` without TYPED_NCCL, or leave the launcher out", .launched.size)]
     Copies {
-        /// What the launcher says.
+        /// The launcher's description of this process.
         launched: Launched,
-        /// What was asked for.
+        /// What was requested.
         asked: String,
     },
-    /// The processes of the ranks could not be started.
+    /// The ranks' processes could not be started.
     #[error("the ranks' processes cannot be started: {why}")]
     NoProcess {
-        /// What was done, and why it failed.
+        /// What was attempted, and why it failed.
         why: String,
     },
 }

@@ -1,20 +1,20 @@
-//! What can go wrong at run time, and how it reads.
+//! Run-time errors and their messages.
 //!
-//! Each failure has a type of its own that says what was asked, what was found, where, and what
-//! mends it; [`Error`] is their sum. Three groups matter to a program:
+//! Each failure has a type of its own that says what was requested, what was found, where, and the
+//! remedy; [`Error`] is one enum over them. Programs need to distinguish three groups:
 //!
-//! * **Refusals** ([`Error::is_refusal`]): this rank saw bad input before anything was sent. The
-//!   communicator is unharmed, the call counts as this rank's turn, and the other ranks get
+//! * **Refusals** ([`Error::is_refusal`]): this rank detected bad input before anything was sent.
+//!   The communicator is unharmed, the call counts as this rank's turn, and the other ranks get
 //!   [`Error::Refused`] with this rank's reason.
 //! * **Reports** ([`Error::Mismatch`], [`Error::Refused`], [`Error::Panicked`]): an operation that
-//!   was enqueued did not happen as asked. They surface once, at the next host wait; outputs are
+//!   was enqueued did not happen as requested. The next host wait returns them, once; outputs are
 //!   unspecified and the communicator stays usable.
-//! * **Fatal errors** ([`Error::is_fatal`]): a lost peer, an abort, a passed deadline, waits in a circle, a failure of
-//!   the device or of NCCL. They poison the communicator, and later calls fail at once with the
-//!   first cause.
+//! * **Fatal errors** ([`Error::is_fatal`]): a lost peer, an abort, a passed deadline, a deadlock,
+//!   a failure of the device or of NCCL. They poison the communicator, and later calls fail
+//!   immediately with the first fault.
 //!
-//! On GPUs a report is fatal too where NCCL cannot take an operation back: the communicator is
-//! poisoned with it.
+//! On GPUs a report is also fatal if NCCL cannot take the operation back: it poisons the
+//! communicator.
 
 mod adopt;
 mod bind;
@@ -78,25 +78,25 @@ pub use window::{
     WindowFault, WindowsDiffer,
 };
 
-/// How bad an error is.
+/// How an error affects its communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Severity {
     /// This rank refused its own call before anything was sent.
     Refusal,
-    /// An operation that was enqueued did not happen as asked.
+    /// An operation that was enqueued did not happen as requested.
     Report,
     /// It poisoned its communicator.
     Fatal,
-    /// None of these: something could not be had, or the program's own error.
+    /// None of these: a missing resource, or the program's own error.
     Failure,
 }
 
-/// The sum of all errors, each with how bad it is.
+/// Generates the enum over all errors, each with its severity.
 macro_rules! errors {
     ($($(#[$doc:meta])* $name:ident($it:pat) => $severity:expr,)*) => {
-        /// What went wrong. `Clone + Send + Sync + 'static`, two words. Two are equal if they are of one
-        /// kind and equal in all that they say. Its `Debug` is its message too, so that a `main` which
-        /// returns it ends with the sentence.
+        /// A run-time error. `Clone + Send + Sync + 'static`, two words. Two errors are equal if
+        /// they are of one kind with equal contents. `Debug` prints the message too, so that a
+        /// `main` which returns the error ends with the sentence.
         #[derive(Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Error {
@@ -134,133 +134,133 @@ errors! {
     BadLength(_) => Refusal,
     /// Lists of ranks, or a grid, that do not divide the communicator.
     BadGroups(_) => Refusal,
-    /// A grid with more or fewer places than there are ranks.
+    /// A grid whose number of places differs from the number of ranks.
     BadGrid(_) => Refusal,
     /// A view reaches past its buffer.
     BadRange(_) => Refusal,
     /// A rank or root out of range.
     NoSuchRank(_) => Refusal,
-    /// A root that gave no buffer.
+    /// A root that passed no buffer.
     NoBuffer(_) => Refusal,
     /// A count that does not fit into memory.
     Overflow(_) => Refusal,
-    /// Declared lengths that are more than a buffer can hold.
+    /// Declared lengths that exceed what a buffer can hold.
     SplitsTooLong(_) => Refusal,
     /// Memory or a stream of another device.
     OtherDevice(_) => Refusal,
-    /// Memory or a stream of somebody else's that cannot be used.
+    /// Foreign memory or a foreign stream that cannot be used.
     NotAdoptable(_) => Refusal,
-    /// Data types that differ, known at run time only.
+    /// Data types that differ, detected at run time.
     OtherDType(_) => Refusal,
-    /// An average of integers, known at run time only.
+    /// An average of integers, detected at run time.
     NotReducible(_) => Refusal,
     /// Per-rank values of another clique.
     OtherClique(_) => Refusal,
-    /// Ranks of a clique that record what does not come to its end.
+    /// Clique ranks that recorded operations which cannot complete.
     LanesDiffer(_) => Refusal,
-    /// A request that an [`Ordered`](crate::Ordered) communicator cannot take.
+    /// A request that an [`Ordered`](crate::Ordered) communicator refuses.
     BadSubmission(_) => Refusal,
     /// A resource of another communicator.
     WrongCommunicator(_) => Refusal,
-    /// Something that is of the communicator as it was before it went on with other ranks.
+    /// A value that belongs to the communicator's ranks before they changed.
     Stale(_) => Refusal,
-    /// An invitation that cannot be taken.
+    /// An invitation that cannot be used.
     BadInvitation(_) => Refusal,
-    /// A rank of the communicator as it was before it went on without some of its ranks.
+    /// A rank from before the communicator renumbered its ranks.
     StaleRank(_) => Refusal,
-    /// Memory could not be had.
+    /// Memory could not be allocated.
     NoMemory(_) => Failure,
-    /// A device tag that names another ordinal.
+    /// A device tag that names a different ordinal.
     TagTaken(_) => Failure,
     /// A host wait inside a closure that `Stream::launch` runs.
     WaitInLaunch(_) => Refusal,
-    /// A host wait inside the closure of a capture.
+    /// A host wait inside a capture's closure.
     WaitInCapture(_) => Refusal,
-    /// A call that cannot be part of a graph.
+    /// A call that cannot be captured.
     NotCapturable(_) => Refusal,
-    /// The ranks captured what does not fit together.
+    /// The ranks' captures do not match.
     CapturesDiffer(_) => Refusal,
-    /// Memory that a graph names is in use.
+    /// Memory of a graph is in use.
     MemoryInUse(_) => Failure,
-    /// `TYPED_NCCL` does not read.
+    /// `TYPED_NCCL` cannot be parsed.
     SizeVariable(_) => Failure,
-    /// What the environment says about launchers does not lead to a rank.
+    /// The environment's launcher variables do not lead to a rank.
     BadLaunch(_) => Failure,
     /// The ranks' calls differ.
     Mismatch(it) => if it.ended { Fatal } else { Report },
     /// Another rank refused its part of an operation.
     Refused(_) => Report,
-    /// A put and another use of a window that nothing orders.
+    /// A put and another use of a window without an order between them.
     Hazard(_) => Report,
-    /// Signals that this rank never awaited, told by `finish`.
+    /// Signals that this rank never awaited, reported by `finish`.
     Unawaited(_) => Report,
     /// A put that ends past the window.
     OutsideWindow(_) => Refusal,
-    /// The ranks registered windows that differ.
+    /// The ranks registered different windows.
     WindowsDiffer(_) => Failure,
-    /// Something of a device communicator that it was not made with.
+    /// A resource that a device communicator was not created with.
     NotRequired(_) => Refusal,
-    /// The ranks made device communicators that differ.
+    /// The ranks created different device communicators.
     DevCommsDiffer(_) => Failure,
     /// A signal or context that the communicator was not configured with.
     NoSuchSignal(_) => Refusal,
-    /// More signals to wait for than can be counted.
+    /// More signals to wait for than one wait can count.
     TooManySignals(_) => Refusal,
-    /// A window's memory that a communicator cannot use as it is asked to.
+    /// A window whose memory a communicator cannot use as requested.
     BadWindow(_) => Refusal,
-    /// A transfer of memory that its communicator's transfers do not take.
+    /// A transfer of memory that the communicator does not accept.
     NotRegistered(_) => Refusal,
     /// A transfer of a rank with itself whose other half is not in the same group.
     SelfTransfer(_) => Refusal,
-    /// A plan that cannot be bound as it is asked for.
+    /// A plan that cannot be bound as requested.
     BadPlan(_) => Refusal,
-    /// The ranks bind plans that differ.
+    /// The ranks bound different plans.
     PlansDiffer(_) => Refusal,
-    /// A bound plan is run with another communicator.
+    /// A bound plan was run with another communicator.
     BoundElsewhere(_) => Refusal,
-    /// A plan for one run is run a second time.
+    /// A plan for one run was run twice.
     RanAlready(_) => Refusal,
-    /// Memory that does not fit the plan that it is given to.
+    /// Memory that does not fit the plan it was passed to.
     BadArgument(_) => Refusal,
-    /// A compute step that asks for what its plan does not give it.
+    /// A compute step that requests what its plan does not provide.
     BadStep(_) => Refusal,
     /// A closure given to `Stream::launch` panicked.
     Panicked(_) => Report,
-    /// Host values that another rank sent do not read as the type asked for.
+    /// A host value from another rank does not decode as the requested type.
     ValueMismatch(_) => Failure,
-    /// No CUDA driver.
+    /// No usable CUDA driver.
     NoDriver(_) => Failure,
-    /// A GPU that is not there.
+    /// A GPU that does not exist.
     NoSuchDevice(_) => Failure,
-    /// No NCCL.
+    /// NCCL could not be loaded.
     NoNccl(_) => Failure,
     /// A kernel that does not compile, or does not fit the GPU.
     BadKernel(_) => Refusal,
-    /// A key that is none.
+    /// An invalid encryption key.
     BadKey(_) => Refusal,
-    /// Something that the loaded NCCL, or the machine, does not offer.
+    /// A feature that the loaded NCCL or the machine lacks.
     Unsupported(_) => Refusal,
     /// A signal before the first window.
     NoWindow(_) => Refusal,
-    /// A call of CUDA's driver failed.
+    /// A CUDA driver call failed.
     CudaFailed(_) => Fatal,
-    /// A call of NCCL's failed.
+    /// An NCCL call failed.
     NcclFailed(_) => Fatal,
-    /// The communicator could not be made.
+    /// The communicator could not be created.
     InitFailed(_) => Fatal,
-    /// Ranks are gone.
+    /// Ranks were lost.
     PeerFailed(_) => Fatal,
     /// A deadline passed.
     Timeout(_) => Fatal,
-    /// Ranks wait for each other, or for what nobody is left to call.
+    /// Ranks wait for each other, or for a call that no thread is left to make.
     Deadlock(_) => Fatal,
-    /// Somebody asked for an abort.
+    /// An abort was requested.
     Abort(_) => Fatal,
-    /// Somebody wants to go on without some of the ranks.
+    /// The communicator was revoked to continue without some of its ranks.
     Revocation(_) => Fatal,
-    /// The others go on without this rank.
+    /// The other ranks continue without this one.
     Excluded(_) => Fatal,
-    /// An error of the program's own: [`Error::other`].
+    /// The program's own error: [`Error::other`].
     Other(_) => Failure,
 }
 
@@ -273,11 +273,11 @@ impl std::error::Error for Error {
     }
 }
 
-/// A result whose error is [`Error`] unless said otherwise.
+/// A result with [`Error`] as the default error.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Whether it poisoned its communicator: later calls on it fail with the same cause.
+    /// Whether it poisoned its communicator: later calls fail with the same error.
     pub fn is_fatal(&self) -> bool {
         self.severity() == Severity::Fatal
     }
@@ -287,14 +287,14 @@ impl Error {
         self.severity() == Severity::Refusal
     }
 
-    /// Whether another rank is the cause, or a rank that wants to go on without another one: then
-    /// [`recover`](crate::Communicator::recover) goes on with those who live.
+    /// Whether another rank is the cause, or a revocation:
+    /// [`recover`](crate::Communicator::recover) then continues with the surviving ranks.
     pub fn is_peer_failure(&self) -> bool {
         matches!(self, Self::PeerFailed(_) | Self::Timeout(_) | Self::Revocation(_))
     }
 
-    /// Whether both tell of one thing: a refused group is one refusal, whichever of its calls this
-    /// rank finds refused first.
+    /// Whether both report the same event. A refused group is one refusal, whichever of its calls
+    /// this rank finds refused first.
     pub(crate) fn is_again(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Refused(a), Self::Refused(b)) => a.by == b.by && a.reason == b.reason,
@@ -309,8 +309,8 @@ impl std::fmt::Debug for Error {
     }
 }
 
-/// A transition that failed, with the value as it was before. `?` turns it into [`Error`] and lets
-/// the value go.
+/// A failed transition, with the value as it was before. `?` converts it to [`Error`] and drops the
+/// value.
 #[must_use = "the value is in it"]
 pub struct Failed<C> {
     /// Why.
@@ -332,7 +332,7 @@ impl<C> std::fmt::Display for Failed<C> {
 }
 
 impl<C> std::error::Error for Failed<C> {
-    /// What its error comes from. That error is this one, and its text is told already.
+    /// The source of its error, whose own message `Display` has printed.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.error.source()
     }
@@ -362,14 +362,14 @@ mod tests {
     fn errors_of_one_text_may_differ() {
         let (first, second) = (Error::other("no"), Error::other("no"));
         assert!(first == first.clone() && first != second);
-        // Two closures of one line read alike too.
+        // Errors from two closures on one line also have the same message.
         let site = Site::caller;
         let [a, b] =
             [site(), site()].map(|site| Error::from(BadRange { start: 0, end: 2, len: 1, site }));
         assert!(a.to_string() == b.to_string() && a != b);
     }
 
-    /// What a program prints that prints an error and all that it comes from, as `anyhow` does with `{:#}`.
+    /// An error and its sources, as `anyhow` prints them with `{:#}`.
     fn chain(error: &dyn std::error::Error) -> String {
         let causes = std::iter::successors(Some(error), |error| error.source());
         causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -396,7 +396,7 @@ mod tests {
         assert_eq!(chain(&plain), "disk full");
         let Error::Other(other) = &plain else { unreachable!("it is the program's own") };
         assert_eq!(chain(&**other), "disk full");
-        // What it comes from is told as the program tells it.
+        // The source's own message comes first.
         let caused = Error::other(Unread(std::io::Error::other("disk full")));
         assert_eq!(chain(&caused), "the weights cannot be read: disk full");
         let Error::Other(other) = &caused else { unreachable!("it is the program's own") };

@@ -1,16 +1,16 @@
-//! What NCCL says by numbers: results and versions.
+//! NCCL's result codes and versions.
 
 use std::fmt;
 
-/// How a call of NCCL's failed. NCCL: `ncclResult_t`.
+/// The result of a failed NCCL call. NCCL: `ncclResult_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum NcclResult {
-    /// A call of CUDA's failed inside NCCL.
+    /// A CUDA call failed inside NCCL.
     UnhandledCudaError,
-    /// A call of the operating system's failed, or the network's.
+    /// A call of the operating system or the network failed.
     SystemError,
-    /// NCCL is at fault, or memory is corrupt.
+    /// An NCCL bug, or corrupt memory.
     InternalError,
     /// An argument is not valid.
     InvalidArgument,
@@ -18,15 +18,15 @@ pub enum NcclResult {
     InvalidUsage,
     /// Another process ended, or the network failed.
     RemoteError,
-    /// NCCL is still busy with it.
+    /// The operation is still in progress.
     InProgress,
-    /// A deadline of NCCL's own passed. NCCL 2.30.3 and newer.
+    /// NCCL's own deadline passed. NCCL 2.30.3 and newer.
     Timeout,
     /// A number that no release up to 2.32.3 has.
     Unknown(i32),
 }
 
-/// NCCL's numbers and names for those that have one.
+/// NCCL's number and name for each known result.
 const KNOWN: [(NcclResult, i32, &str); 8] = [
     (NcclResult::UnhandledCudaError, 1, "ncclUnhandledCudaError"),
     (NcclResult::SystemError, 2, "ncclSystemError"),
@@ -39,8 +39,8 @@ const KNOWN: [(NcclResult, i32, &str); 8] = [
 ];
 
 impl NcclResult {
-    /// The result that NCCL has this number for. 0, which is success, is [`Unknown`](Self::Unknown):
-    /// this is how a call failed.
+    /// The result with this number. 0, which is success, gives [`Unknown`](Self::Unknown), because
+    /// this type describes failures.
     pub fn from_code(code: i32) -> Self {
         let known = KNOWN.iter().find(|known| known.1 == code);
         known.map_or(Self::Unknown(code), |known| known.0)
@@ -73,7 +73,7 @@ impl fmt::Display for NcclResult {
     }
 }
 
-/// A release of NCCL's, ordered by age.
+/// An NCCL release, ordered by age.
 ///
 /// ```
 /// use typed_nccl::NcclVersion;
@@ -83,16 +83,16 @@ impl fmt::Display for NcclResult {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NcclVersion {
-    /// The first number, 2 since 2015.
+    /// The major version, 2 since 2015.
     pub major: u32,
-    /// The second number: the release.
+    /// The minor version: the release.
     pub minor: u32,
-    /// The third number: the fix.
+    /// The patch version.
     pub patch: u32,
 }
 
 impl NcclVersion {
-    /// The release of these numbers.
+    /// The release with this version.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
         Self { major, minor, patch }
     }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn names_and_numbers_are_those_of_the_header() {
         for (name, value, _) in nccl_sys::ncclResult_t::VALUES {
-            // The first is no failure, and the last no result.
+            // The first is success, and the last is a count.
             let is_failure = !["ncclSuccess", "ncclNumResults"].contains(name);
             let named = NcclResult::from_code(value.0).name();
             assert_eq!(named, is_failure.then_some(*name));

@@ -1,17 +1,17 @@
-//! The ranks in an error are those of the communicator that it is told of.
+//! Gives the ranks in an error the generation of the communicator that reports it.
 //!
-//! Below the typed layer a rank is a number. A communicator that goes on without some of its ranks
-//! numbers the others anew, and there a number becomes one of its ranks on its way up: so that a
-//! program can compare it with those that it has.
+//! Below the typed layer a rank is a number. A communicator that continues without some of its
+//! ranks renumbers the others. Numbers in its errors then become ranks of the new generation, so
+//! that a program can compare them with its own ranks.
 
 use super::{ArgumentFault, Call, Error};
 use crate::Rank;
 use crate::rank::Generation;
 
 impl Error {
-    /// The same with ranks of this generation.
+    /// Assigns this generation to all ranks of the error.
     pub(crate) fn numbered(mut self, generation: Generation) -> Self {
-        // Numbers are ranks of the first one already.
+        // Numbers are ranks of the first generation already.
         if !generation.is_first() {
             self.each_rank(&|rank| *rank = generation.of(*rank));
         }

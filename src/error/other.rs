@@ -1,4 +1,4 @@
-//! Errors of the program's own, where this library's are expected.
+//! The program's own errors, where this library's type is expected.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use super::Error;
 
-/// An error of the program's own.
+/// An error of the program.
 #[derive(Clone, Debug)]
 pub struct Other {
-    /// What went wrong.
+    /// The program's error.
     pub source: Arc<dyn StdError + Send + Sync>,
-    /// The same in words, as it was when the error was made.
+    /// Its message at the time of conversion.
     pub text: String,
 }
 
@@ -21,7 +21,7 @@ impl fmt::Display for Other {
     }
 }
 
-/// Of one source, not of one text: what the program's own errors say may be alike.
+/// Compares by identity, because different errors may have the same message.
 impl PartialEq for Other {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.source, &other.source)
@@ -31,14 +31,15 @@ impl PartialEq for Other {
 impl Eq for Other {}
 
 impl StdError for Other {
-    /// What the program's error comes from. That error itself is this one, and its text is told already.
+    /// The source of the program's error, whose own message `Display` has printed.
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.source.source()
     }
 }
 
 impl Error {
-    /// An error of the program's own, for compute steps and closures that return this library's:
+    /// Wraps an error of the program, for compute steps and closures that return this library's
+    /// type:
     ///
     /// ```
     /// # use typed_nccl::{Error, Result};
@@ -56,8 +57,8 @@ impl Error {
         Self::Other(Box::new(Other { source: source.into(), text }))
     }
 
-    /// The same without anything of the program's in it. What the other ranks are told is compared,
-    /// printed and dropped under locks of ours.
+    /// A copy without the program's own error. What other ranks receive is compared, printed and
+    /// dropped under our locks, where no user code may run.
     pub(crate) fn in_words(&self) -> Self {
         match self {
             Self::Other(other) => Self::other(other.text.as_str()),

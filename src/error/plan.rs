@@ -1,4 +1,4 @@
-//! Failures of plans: when the ranks bind them together, and when they run.
+//! Failures of plans when they are bound by all ranks, and when they run.
 
 use std::fmt;
 
@@ -9,26 +9,26 @@ use super::refusal::UNHARMED;
 use super::report::ByRanks;
 use crate::{DType, Rank};
 
-/// The ranks bind plans that differ, or one of them cannot bind its own.
+/// The ranks bind different plans, or one of them cannot bind its own.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the ranks of {name} bind different plans (at {site}):{}; bind the same plan with the same sizes on all ranks; none is bound", ByRanks(.parts))]
 pub struct PlansDiffer {
     /// The communicator's name.
     pub name: &'static str,
-    /// What each rank binds: the plan, its sizes, its hash; or why it cannot.
+    /// What each rank binds (the plan, its sizes, its hash), or why it cannot.
     pub parts: Vec<String>,
-    /// Where this rank does.
+    /// Where this rank binds.
     pub site: Site,
 }
 
-/// A bound plan is run with another communicator than it was bound to.
+/// A bound plan is run with a communicator that it was not bound to.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BoundElsewhere {
     /// The plan's name.
     pub plan: String,
-    /// The communicator that it was bound to, and how many ranks that has.
+    /// The communicator that it was bound to, and its size.
     pub bound: (&'static str, usize),
-    /// The one that it is run with.
+    /// The communicator that it was run with, and its size.
     pub found: (&'static str, usize),
     /// Where.
     pub site: Site,
@@ -48,7 +48,7 @@ impl fmt::Display for BoundElsewhere {
     }
 }
 
-/// A plan for one run is run again without being bound again: nothing was checked of a second run.
+/// A plan for one run is run again without binding it again: a second run was not checked.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "plan `{plan}` is for one run, and has had it (at {site}): bind it again for another run, or declare it without `#[once]`; nothing was sent"
@@ -60,12 +60,12 @@ pub struct RanAlready {
     pub site: Site,
 }
 
-/// Memory that is given to a plan and does not fit it.
+/// Memory that does not fit the plan it was passed to.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadArgument {
     /// The plan's name.
     pub plan: String,
-    /// What the plan calls the memory.
+    /// The plan's name for the memory.
     pub buffer: String,
     /// What is wrong with it.
     pub why: ArgumentFault,
@@ -73,63 +73,63 @@ pub struct BadArgument {
     pub site: Site,
 }
 
-/// What is wrong with memory that is given to a plan.
+/// Why memory does not fit a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArgumentFault {
-    /// It is not given.
+    /// It was not passed.
     Missing,
-    /// The plan has no such memory to give.
+    /// The plan does not take such memory.
     Unknown {
-        /// The names of the memory that it takes.
+        /// The names of the memory it takes.
         known: Vec<String>,
     },
-    /// It was given already.
+    /// It was passed twice.
     Twice,
-    /// It is given to be read, and the plan writes it.
+    /// It was passed as read-only, and the plan writes it.
     ReadOnly,
-    /// Its elements are of another type.
+    /// It has a different element type.
     DataType {
-        /// Which.
+        /// Its type.
         found: DType,
-        /// What the plan has.
+        /// The plan's type.
         needed: DType,
     },
-    /// It has another length; in an array, the buffer of that number.
+    /// It has a different length; in an array, the buffer at `index`.
     Length {
-        /// The buffer's number in an array.
+        /// The buffer's index in an array.
         index: Option<usize>,
-        /// How many elements it has.
+        /// Its length in elements.
         found: usize,
-        /// How many the plan has.
+        /// The plan's length in elements.
         needed: usize,
     },
-    /// Another number of buffers: 1 for a single one.
+    /// A different number of buffers; 1 for a single one.
     Count {
-        /// How many there are.
+        /// The number of buffers.
         found: usize,
-        /// How many the plan has.
+        /// The plan's number.
         needed: usize,
     },
-    /// The plan has a window there, and this is none; or the reverse.
+    /// The plan expects a window and this is not one, or the reverse.
     Registration {
-        /// Whether the plan has a window.
+        /// Whether the plan expects a window.
         needed: bool,
     },
-    /// The ranks' parts of the window differ in length.
+    /// The ranks' lengths of the window differ.
     Uneven,
-    /// Another rank gave another window for the same run.
+    /// Another rank passed a different window for the same run.
     OtherWindow {
         /// The window's number.
         found: u64,
         /// The other rank.
         by: Rank,
-        /// The number of the one that it gave.
+        /// The number of the other rank's window.
         theirs: u64,
     },
-    /// The plan has two copies there, and this is one; or the reverse.
+    /// The plan expects two copies and this is not, or the reverse.
     Copies {
-        /// Whether the plan has two copies.
+        /// Whether the plan expects two copies.
         needed: bool,
     },
 }
@@ -189,13 +189,13 @@ impl fmt::Display for BadArgument {
     }
 }
 
-/// A compute step that asks for something that its plan does not give it.
+/// A compute step that requests what its plan does not provide.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("plan `{plan}`, step `{step}`: {why}; {UNHARMED}")]
 pub struct BadStep {
     /// The plan's name.
     pub plan: String,
-    /// The step's.
+    /// The step's name.
     pub step: String,
     /// What is wrong.
     pub why: String,

@@ -1,4 +1,4 @@
-//! Refusals: bad input, seen by this rank before anything was sent.
+//! Refusals: bad input that this rank detected before anything was sent.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use thiserror::Error;
 use super::Site;
 use crate::DType;
 
-/// What every refusal of a collective ends with.
+/// The end of the message of every refused collective.
 pub(super) const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
 
-/// What the refusal of a call ends with in which other ranks may take part.
+/// The end of the message of a refused call in which other ranks may take part.
 fn unharmed(collective: &bool) -> String {
     if *collective { format!("; {UNHARMED}") } else { String::new() }
 }
@@ -81,7 +81,7 @@ pub struct NoSuchRank {
     pub collective: bool,
 }
 
-/// A root that named itself with `Root::There` and so gave no buffer.
+/// A root that passed `Root::There`, and so no buffer.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: rank {root} is the root itself and gave no buffer (at {site}); pass `Root::Here(&buffer)` there; {UNHARMED}"
@@ -131,16 +131,16 @@ impl fmt::Display for Overflow {
     }
 }
 
-/// Lengths that the ranks declared, of which one rank's are more than a buffer can hold.
+/// Declared lengths of which one rank's exceed what a buffer can hold.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct SplitsTooLong {
     /// The method.
     pub operation: &'static str,
-    /// Whose lengths.
+    /// The rank.
     pub rank: crate::Rank,
-    /// Whether it is what the rank receives, else what it sends.
+    /// Whether the rank receives these elements; it sends them otherwise.
     pub receives: bool,
-    /// From or to each rank, how many elements.
+    /// The number of elements from or to each rank.
     pub counts: Vec<usize>,
     /// Where.
     pub site: Site,
@@ -158,7 +158,7 @@ impl fmt::Display for SplitsTooLong {
     }
 }
 
-/// Memory or a stream of another device, where the type does not tell (`AnyDevice`).
+/// Memory or a stream of another device, which the type does not show (`AnyDevice`).
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: the {what} is on {kind}:{found}, this takes {kind}:{needed} (at {site}); make it with `comm.device()`; {UNHARMED}"
@@ -183,13 +183,13 @@ pub struct OtherDevice {
 pub struct WrongCommunicator {
     /// What was used: `PreMulSum`.
     pub what: &'static str,
-    /// The name of the communicator that made it.
+    /// The name of the communicator that created it.
     pub maker: &'static str,
     /// The name of the communicator that it was used with.
     pub name: &'static str,
-    /// Which communicator of its name made it.
+    /// The number of the communicator that created it, among those of its name.
     pub made_by: u32,
-    /// Which communicator of its name it was used with.
+    /// The number of the communicator that it was used with, among those of its name.
     pub used_on: u32,
 }
 
@@ -204,7 +204,7 @@ impl fmt::Display for WrongCommunicator {
     }
 }
 
-/// Something that is of a communicator as it was before it went on with other ranks.
+/// A value that belongs to a communicator's ranks before they changed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("a {what} of {name} is stale: {why}; make it again; nothing was sent")]
 pub struct Stale {
@@ -212,33 +212,33 @@ pub struct Stale {
     pub what: &'static str,
     /// The communicator's name.
     pub name: &'static str,
-    /// Why it is of no use any more.
+    /// Why it is stale.
     pub why: String,
 }
 
-/// An invitation that cannot be taken.
+/// An invitation that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the invitation (at {site}) cannot be taken: {why}")]
 pub struct BadInvitation {
-    /// Why, and what mends it.
+    /// Why, and the remedy.
     pub why: String,
-    /// Where it was given.
+    /// Where it was passed.
     pub site: Site,
 }
 
-/// A rank of a communicator as it was before it went on without some of its ranks.
+/// A rank from before a communicator renumbered its ranks.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct StaleRank {
     /// The method.
     pub operation: &'static str,
-    /// The rank's number, as it was.
+    /// The old number of the rank.
     pub asked: usize,
     /// The communicator's name.
     pub name: &'static str,
     /// Its size.
     pub size: usize,
-    /// With how many ranks it went on, and where, the last time. None if it never did: then the rank is of
-    /// another communicator, which has.
+    /// The size after the last renumbering, and where it happened. `None` if the ranks were never
+    /// renumbered: then the rank belongs to another communicator, whose ranks were.
     pub since: Option<(usize, Site)>,
     /// Where the rank was used.
     pub site: Site,
@@ -266,17 +266,17 @@ impl fmt::Display for StaleRank {
     }
 }
 
-/// Memory could not be had.
+/// Memory could not be allocated.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NoMemory {
-    /// How much, in bytes.
+    /// The size in bytes.
     pub bytes: usize,
     /// The kind of device.
     pub kind: &'static str,
-    /// Which one.
+    /// The device's ordinal.
     pub ordinal: u32,
-    /// Bytes of dropped buffers that are kept for later ones of their sizes. Giving them back waits
-    /// for all work of the device, so nobody does while there is some.
+    /// Bytes of dropped buffers that are kept for later ones of the same sizes. Releasing them
+    /// waits for all work of the device, so they are kept while there is any.
     pub kept: usize,
     /// Bytes of dropped buffers that enqueued work may still use.
     pub in_use: usize,
@@ -311,12 +311,12 @@ pub struct BadGroups {
     pub site: Site,
 }
 
-/// A grid with more or fewer places than there are ranks.
+/// A grid whose number of places differs from the number of ranks.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadGrid {
-    /// How many places each axis has.
+    /// The number of places along each axis.
     pub dims: Vec<usize>,
-    /// How many ranks there are.
+    /// The number of ranks.
     pub ranks: usize,
     /// Where.
     pub site: Site,
@@ -336,15 +336,15 @@ impl fmt::Display for BadGrid {
     }
 }
 
-/// Data types that differ, where they are known at run time only.
+/// Data types that differ, detected at run time.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{operation}: found {found}, expected {expected} (at {site}); both sides of an operation hold one data type{}", unharmed(.collective))]
 pub struct OtherDType {
     /// The method.
     pub operation: &'static str,
-    /// What one side holds.
+    /// The data type of one side.
     pub found: DType,
-    /// What the other holds, or what was asked for.
+    /// The data type of the other side, or the requested one.
     pub expected: DType,
     /// Where.
     pub site: Site,
@@ -352,7 +352,7 @@ pub struct OtherDType {
     pub collective: bool,
 }
 
-/// An average of integers, where the data type is known at run time only.
+/// An average of integers, detected at run time.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: `Avg` cannot reduce {dtype} (at {site}): an average needs a floating-point type; use `Sum`, and divide where you read the result; {UNHARMED}"
@@ -366,7 +366,7 @@ pub struct NotReducible {
     pub site: Site,
 }
 
-/// A `PerRank` of another clique, or of several.
+/// A `PerRank` of another clique, or of several cliques.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "per-rank values of another clique were used (at {site}): make them with this one's `alloc` or `per_rank`; nothing was sent"
@@ -376,19 +376,19 @@ pub struct OtherClique {
     pub site: Site,
 }
 
-/// What the ranks of a clique recorded does not come to its end by itself.
+/// Clique ranks recorded operations that cannot complete by themselves.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "in one group of a clique, {what} (at {site}); one thread calls for all ranks, so each group needs the same collectives on every rank and both halves of every transfer; nothing was sent"
 )]
 pub struct LanesDiffer {
-    /// Who recorded what: two ranks.
+    /// What two ranks recorded.
     pub what: String,
     /// Where.
     pub site: Site,
 }
 
-/// A device tag that names another ordinal.
+/// A device tag that names a different ordinal.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "the tag `{tag}` names {kind}:{holds} and cannot name {kind}:{asked} too; mint a second tag with `device_tag!`, or use `AnyDevice`"
@@ -416,13 +416,13 @@ pub struct WaitInLaunch {
     pub site: Site,
 }
 
-/// `TYPED_NCCL` does not read.
+/// `TYPED_NCCL` cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "TYPED_NCCL is `{found}`; it takes `host:8` for eight host ranks, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process, and `,survive` behind one of them so that the others go on when one fails; with numbers from 1 to {}",
     crate::seat::MOST
 )]
 pub struct SizeVariable {
-    /// What it holds.
+    /// Its value.
     pub found: String,
 }

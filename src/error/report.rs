@@ -1,4 +1,4 @@
-//! Reports: an operation that was enqueued did not happen as asked.
+//! Reports: an operation that was enqueued did not happen as requested.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 use super::{Call, Error, Operation, Site};
 use crate::Rank;
 
-/// The ranks' calls differ. NCCL would hang or give wrong data.
+/// The ranks' calls differ. NCCL would hang or return wrong data.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Mismatch {
     /// The communicator's name.
@@ -16,7 +16,7 @@ pub struct Mismatch {
     pub what: String,
     /// Each rank's call.
     pub calls: Vec<(Rank, Call)>,
-    /// Whether it is the communicator's end: NCCL cannot take calls back.
+    /// Whether it ended the communicator, because NCCL cannot take calls back.
     pub ended: bool,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Writes ` rank 1 x; ranks 0 and 2 y`: ranks that say the same are named together.
+/// Writes ` rank 1 x; ranks 0 and 2 y`, grouping ranks that say the same.
 pub(super) fn by_ranks<'a, T: ?Sized + 'a>(
     f: &mut fmt::Formatter<'_>,
     said: impl IntoIterator<Item = (Rank, &'a T)>,
@@ -60,7 +60,7 @@ pub(super) fn by_ranks<'a, T: ?Sized + 'a>(
     Ok(())
 }
 
-/// What is said, each with the ranks that say it.
+/// Groups ranks that say the same.
 pub(super) fn grouped<'a, T: ?Sized + 'a>(
     said: impl IntoIterator<Item = (Rank, &'a T)>,
     same: impl Fn(&T, &T) -> bool,
@@ -75,7 +75,7 @@ pub(super) fn grouped<'a, T: ?Sized + 'a>(
     groups
 }
 
-/// [`by_ranks`] of one text for each rank, in their order.
+/// [`by_ranks`] with one text per rank, in order.
 pub(super) struct ByRanks<'a>(pub(super) &'a [String]);
 
 impl fmt::Display for ByRanks<'_> {
@@ -99,39 +99,39 @@ pub struct Refused {
     pub reason: Error,
 }
 
-/// A peer's put and another use of a window's memory have no order. Both ranks are told.
+/// A peer's put and another use of a window's memory have no order. Both ranks get the error.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Hazard {
     /// The window's owner.
     pub rank: Rank,
     /// The first byte of the window that both touched.
     pub start: usize,
-    /// One past the last.
+    /// One past the last byte.
     pub end: usize,
-    /// The two uses; none where the order of uses is not checked (`TYPED_NCCL_CHECK=off`) and the two met
-    /// in time.
+    /// The two uses; `None` if they met in time while the order of uses is not checked
+    /// (`TYPED_NCCL_CHECK=off`).
     pub no_order: Option<NoOrder>,
 }
 
-/// A put and another use of the same memory that nothing orders.
+/// A put and another use of the same memory without an order between them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoOrder {
     /// The communicator's name.
     pub name: &'static str,
     /// The put.
     pub put: Call,
-    /// Whose put it is.
+    /// The rank that puts.
     pub from: Rank,
-    /// Whether the put came first, this time.
+    /// Whether the put came first in this run.
     pub put_is_first: bool,
     /// The other use.
     pub other: OtherUse,
 }
 
-/// What a put has no order with.
+/// A use that is not ordered with a put.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherUse {
-    /// Whose it is: the window's owner, or another rank that puts there.
+    /// Its rank: the window's owner, or another rank that puts there.
     pub rank: Rank,
     /// Where the program makes it.
     pub site: Site,
@@ -200,13 +200,13 @@ impl NoOrder {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the closure launched at {site} panicked: {message}; what it was to write is unspecified")]
 pub struct Panicked {
-    /// What it said.
+    /// The panic's message.
     pub message: String,
     /// Where it was launched.
     pub site: Site,
 }
 
-/// The ranks' host-side calls differ, or a value does not read as the type asked for.
+/// The ranks' host-side calls differ, or a value does not decode as the requested type.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: rank {rank} {found}; all ranks must make the same host-side calls with values of one type"

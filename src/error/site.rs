@@ -1,4 +1,4 @@
-//! Places in a program: this one, or the one that another rank runs.
+//! Places in a program: this process's, or another rank's.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::lock::Mutex;
 
 /// Where a rank's program made a call: a file, a line and a column.
 ///
-/// The rank may be another process. Its file is named as its compiler named it.
+/// The rank may be another process. The file is named as its compiler named it.
 #[derive(Clone, Copy)]
 pub struct Site(NonNull<()>);
 
-// One pointer, so that a call costs no more to note than with a `Location`. The lowest bit tells
-// which of the two it points to; both are aligned.
+// One pointer, so that recording a call costs no more than a `Location`. The lowest bit tells which
+// of the two types it points to; both are aligned to more than one byte.
 const ELSEWHERE: usize = 1;
 const _: () =
     assert!(align_of::<Location<'_>>() > ELSEWHERE && align_of::<Elsewhere>() > ELSEWHERE);
 
-// SAFETY: it is one of two references to values that live for ever and that every thread may read.
+// SAFETY: it is a reference to one of two `Sync` types, and the value lives forever.
 unsafe impl Send for Site {}
 // SAFETY: as above.
 unsafe impl Sync for Site {}
@@ -36,15 +36,15 @@ struct Elsewhere {
     column: u32,
 }
 
-/// How many places elsewhere are kept apart: they stay for ever, and a program has few lines that
-/// call us.
+/// How many places of other processes are kept. They are leaked, and a program has few lines that
+/// call this library.
 const MOST: usize = 1 << 16;
 
-/// How many bytes of a file's name are kept.
+/// How many bytes of a file name are kept.
 const LONGEST: usize = 1 << 10;
 
 impl Site {
-    /// Where the function was called that has this call in it, and is `#[track_caller]`.
+    /// The caller of the enclosing `#[track_caller]` function.
     #[inline]
     #[track_caller]
     pub(crate) const fn caller() -> Self {
@@ -71,27 +71,27 @@ impl Site {
         Self(NonNull::from(place).cast().map_addr(|address| address | ELSEWHERE))
     }
 
-    /// No line of the program: what happened was nobody's call.
+    /// A place outside of the program, for events that no call caused.
     pub(crate) fn nowhere() -> Self {
         Self::elsewhere("", 0, 0)
     }
 
-    /// Whether it is a line of some program.
+    /// Whether it is a line of a program.
     pub(crate) fn is_known(self) -> bool {
         !self.file().is_empty()
     }
 
-    /// As one word, for places that are read while they are written.
+    /// The place as one word, which can be stored atomically.
     #[inline]
     #[cfg(feature = "cuda")]
     pub(crate) fn as_ptr(self) -> *mut () {
         self.0.as_ptr()
     }
 
-    /// The place of this word; none for null.
+    /// The place of a word; `None` for null.
     ///
     /// # Safety
-    /// It is null or of [`as_ptr`](Self::as_ptr).
+    /// The word must be null or come from [`as_ptr`](Self::as_ptr).
     #[cfg(feature = "cuda")]
     pub(crate) unsafe fn from_ptr(word: *mut ()) -> Option<Self> {
         NonNull::new(word).map(Self)
@@ -99,17 +99,18 @@ impl Site {
 
     fn parts(self) -> (&'static str, u32, u32) {
         if self.0.addr().get() & ELSEWHERE == 0 {
-            // SAFETY: without the bit it is of `caller`: a reference that lives for ever.
+            // SAFETY: the bit is clear, so `caller` made it from a `&'static Location`.
             let site: &'static Location<'static> = unsafe { self.0.cast().as_ref() };
             return (site.file(), site.line(), site.column());
         }
         let place = self.0.as_ptr().map_addr(|address| address & !ELSEWHERE);
-        // SAFETY: with the bit it is of `elsewhere`: a reference that lives for ever.
+        // SAFETY: the bit is set, so `elsewhere` made it from a leaked `&'static Elsewhere`, and
+        // `place` is that pointer without the bit.
         let place = unsafe { &*place.cast::<Elsewhere>() };
         (&place.file, place.line, place.column)
     }
 
-    /// The source file, as the compiler was given it.
+    /// The source file, as it was passed to the compiler.
     pub fn file(self) -> &'static str {
         self.parts().0
     }

@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use super::Site;
 
-/// A request that an [`Ordered`](crate::Ordered) communicator cannot take.
+/// A request that an [`Ordered`](crate::Ordered) communicator refuses.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("submit: the request `{key}` to {name} (at {site}) {why}; nothing was sent")]
 pub struct BadSubmission {
@@ -12,25 +12,25 @@ pub struct BadSubmission {
     pub name: &'static str,
     /// The request's key.
     pub key: String,
-    /// What is wrong with it.
+    /// Why it is refused.
     pub why: SubmissionFault,
     /// Where it was submitted.
     pub site: Site,
 }
 
-/// What is wrong with a request.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SubmissionFault {
-    /// This rank has submitted its key, and has not issued that request.
+    /// This rank has submitted its key already, and has not issued that request.
     #[error(
         "has the key of one that this rank has not issued yet (submitted at {first}): give requests that are in flight together keys of their own"
     )]
     Twice {
-        /// Where.
+        /// Where that was.
         first: Site,
     },
-    /// It is submitted inside another request, which ends first.
+    /// It is submitted inside another request, which would have to end first.
     #[error(
         "is made inside another one, which would wait for itself: make the call with the communicator that the closure is given"
     )]

@@ -1,4 +1,4 @@
-//! What a rank was told that other ranks caused, for who asks which rank is the cause.
+//! Records the errors shown to a rank, to find the rank that caused a failure.
 
 use std::cell::Cell;
 use std::mem;
@@ -7,18 +7,18 @@ use std::sync::{Arc, OnceLock};
 use super::Error;
 use crate::lock::{Mutex, MutexGuard};
 
-/// How much of what other ranks did a rank was told.
+/// How serious the errors are that other ranks caused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Heard {
     Nothing,
-    /// What it may go on from: another rank refused its part.
+    /// An error that the rank can continue after: another rank refused its part.
     Report,
-    /// That ranks are lost.
+    /// The loss of ranks.
     Loss,
 }
 
-/// The worst that a rank was told: what its thread was, and what other threads were by communicators that the
-/// rank's thread made.
+/// The most serious error that a rank was shown: on its own thread, or on others through
+/// communicators that its thread created.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Told(Arc<Mutex<Option<Error>>>);
 
@@ -27,25 +27,25 @@ thread_local! {
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Who is told what the threads of this process are told.
+/// Called with the severity of errors shown to any thread of this process.
 static LISTENER: OnceLock<fn(Heard)> = OnceLock::new();
 
-/// Has `listener` hear what any thread is told from here on. There is one.
+/// Sets the process's only listener.
 #[cfg(all(feature = "cuda", unix))]
 pub(crate) fn listen(listener: fn(Heard)) {
-    // It is always the same.
+    // Every call passes the same listener.
     let _ = LISTENER.set(listener);
 }
 
-/// What this thread is told, the program is not: it is the library's own.
+/// Marks this thread as the library's own: errors on it are not shown to the program.
 pub(crate) fn ours() {
     OURS.set(true);
 }
 
 impl Told {
-    /// What this thread was told.
+    /// The record of this thread.
     pub(crate) fn here() -> Self {
-        // None at the end of the thread, which returns nothing any more.
+        // Unavailable at the end of the thread, which returns no more errors.
         TOLD.try_with(Self::clone).unwrap_or_default()
     }
 
@@ -53,7 +53,7 @@ impl Told {
         self.0.lock()
     }
 
-    /// Notes that a thread gets to see `error`.
+    /// Records that a thread is shown `error`.
     pub(crate) fn note(&self, error: &Error) {
         let heard = error.heard();
         if heard == Heard::Nothing || OURS.get() {
@@ -66,7 +66,7 @@ impl Told {
         drop(old);
     }
 
-    /// The rank goes on, with those who live: what it was told is past.
+    /// Clears the record, because the rank continues with the survivors.
     pub(crate) fn clear(&self) {
         let old = mem::take(&mut *self.lock());
         drop(old);
@@ -77,7 +77,7 @@ impl Told {
     }
 }
 
-/// Notes that this thread gets to see `error`.
+/// Records that this thread is shown `error`.
 pub(crate) fn told(error: Error) -> Error {
     let heard = error.heard();
     if heard != Heard::Nothing && !OURS.get() {
@@ -89,7 +89,7 @@ pub(crate) fn told(error: Error) -> Error {
     error
 }
 
-/// This thread goes on, with those who live.
+/// Records that this thread continues with the survivors.
 pub(crate) fn goes_on() {
     Told::here().clear();
     if let Some(listener) = LISTENER.get().filter(|_| !OURS.get()) {
@@ -98,7 +98,7 @@ pub(crate) fn goes_on() {
 }
 
 impl Error {
-    /// What whoever gets it has been told of other ranks.
+    /// How serious it is, if other ranks caused it.
     pub(crate) fn heard(&self) -> Heard {
         match self {
             Self::Excluded(_) => Heard::Loss,

@@ -1,4 +1,4 @@
-//! Signals that nobody awaited.
+//! Signals that were never awaited.
 
 use std::fmt;
 
@@ -7,29 +7,29 @@ use thiserror::Error;
 use super::Site;
 use crate::Rank;
 
-/// Signals that this rank never awaited, known when its communicator ends.
+/// Signals that this rank never awaited, detected when its communicator ends.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Unawaited {
     /// The communicator's name.
     pub name: &'static str,
     /// This rank.
     pub rank: Rank,
-    /// The signals, by who raised them and which one it is.
+    /// The signals, by sender and slot.
     pub signals: Vec<Surplus>,
 }
 
-/// Signals of one rank in one slot that are left over.
+/// Signals of one sender left over in one slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Surplus {
-    /// Who raised them.
+    /// The rank that raised them.
     pub from: Rank,
-    /// In which context.
+    /// Their context.
     pub context: u32,
-    /// Which signal of it.
+    /// Their number within the context.
     pub index: u32,
     /// How many are left.
     pub count: u64,
-    /// Where the last of them was raised, by a put or alone.
+    /// Where the last of them was raised, by a put or by itself.
     pub last: Site,
 }
 

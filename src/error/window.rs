@@ -9,7 +9,7 @@ use super::refusal::UNHARMED;
 use super::report::ByRanks;
 use crate::{DType, Rank};
 
-/// A put that ends past the peer's part of the window.
+/// A put that ends past the peer's memory in the window.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "put_signal: [{start}, {end}) ends past rank {peer}'s window of {len} {dtype} (at {site}); put less, or register a longer window; {UNHARMED}"
@@ -17,24 +17,24 @@ use crate::{DType, Rank};
 pub struct OutsideWindow {
     /// Where the put starts, in elements.
     pub start: usize,
-    /// Where it ends.
+    /// One past the last element.
     pub end: usize,
-    /// Whose window.
+    /// The window's owner.
     pub peer: Rank,
-    /// How many elements the peer's part has.
+    /// The peer's number of elements.
     pub len: usize,
-    /// Of what type.
+    /// Their type.
     pub dtype: DType,
     /// Where.
     pub site: Site,
 }
 
-/// The ranks registered or closed windows that differ, or did not do it together.
+/// The ranks registered or closed different windows, or not all of them did.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct WindowsDiffer {
     /// The communicator's name.
     pub name: &'static str,
-    /// Whether they closed them.
+    /// Whether they were closing them.
     pub closing: bool,
     /// What each rank registered or closed: `4096 f32, Symmetric`.
     pub parts: Vec<String>,
@@ -80,7 +80,7 @@ pub struct NoSuchSignal {
     pub site: Site,
 }
 
-/// More signals to wait for than NCCL counts.
+/// More signals than one wait of NCCL can count.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: {count} signals of rank {peer} in one slot are more than the {most} that one wait can count (at {site}); wait for them in several"
@@ -98,7 +98,8 @@ pub struct TooManySignals {
     pub site: Site,
 }
 
-/// A transfer of a rank with itself whose other half is not in the same group, or the same leg of an exchange.
+/// A transfer of a rank with itself whose other half is not in the same group or the same leg of an
+/// exchange.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "rank {rank} sends {sends:?} elements to itself and receives {recvs:?} from itself (at {site}); both halves of such a transfer belong into one group, `comm.group(|g| ..)`, or into one leg of an exchange, with one length; nothing was sent"
@@ -114,14 +115,14 @@ pub struct SelfTransfer {
     pub site: Site,
 }
 
-/// A transfer of memory that is not registered, on a communicator whose transfers name registered memory.
+/// A transfer of unregistered memory on a communicator whose transfers require registered memory.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotRegistered {
     /// The method.
     pub operation: &'static str,
     /// The communicator's name.
     pub name: &'static str,
-    /// Whether the memory could be registered for it: it is of NCCL's allocator.
+    /// Whether it could be registered, because it is memory of NCCL's allocator.
     pub is_nccls: bool,
     /// Where.
     pub site: Site,
@@ -147,7 +148,7 @@ impl fmt::Display for NotRegistered {
     }
 }
 
-/// A window's memory that a communicator cannot use as it is asked to.
+/// A window whose memory a communicator cannot use as requested.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadWindow {
     /// The communicator's name.
@@ -158,13 +159,13 @@ pub struct BadWindow {
     pub site: Site,
 }
 
-/// What is wrong with it.
+/// Why it cannot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WindowFault {
-    /// It is in a window of the communicator already.
+    /// The memory is in a window of the communicator already.
     RegisteredTwice,
-    /// It is not the memory that was registered.
+    /// The memory is not what was registered.
     OtherMemory,
 }
 

@@ -1,29 +1,29 @@
-//! What a program of another library writes to mend a fault.
+//! Remedies in terms of another library's API.
 
-/// A library's words for what mends a fault.
+/// A library's expressions for remedies.
 pub(super) struct Words {
-    /// Elements in one piece.
+    /// A contiguous copy.
     pub(super) dense: &'static str,
-    /// The same elements, with the dimensions in another order.
+    /// The same elements with permuted dimensions.
     pub(super) permuted: &'static str,
     /// Without its gradient.
     pub(super) detach: &'static str,
     /// All elements.
     pub(super) all: &'static str,
-    /// Values instead of what is to be done.
+    /// Values with pending operations applied.
     pub(super) now: &'static str,
     /// On a GPU.
     pub(super) to_gpu: &'static str,
     /// On the host.
     pub(super) to_host: &'static str,
-    /// In memory of NCCL's.
+    /// In NCCL memory.
     pub(super) empty: &'static str,
     /// A tensor.
     pub(super) itself: &'static str,
 }
 
 impl Words {
-    /// The words of a library; plain ones for one that nothing is known of.
+    /// A library's expressions, or plain words for an unknown library.
     pub(super) fn of(library: Option<&str>) -> &'static Self {
         match library {
             Some("torch") => &Self {
