@@ -1,4 +1,4 @@
-//! Device communicators: what kernels communicate with.
+//! Device communicators, through which kernels communicate.
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -14,31 +14,32 @@ use crate::{Properties, Result};
 /// Device communicators.
 ///
 /// # Safety
-/// What [`make`](Self::make) gives is a device communicator of `comm`'s until it is
-/// [unmade](Self::unmake) or the communicator ends. Neither happens while a use of it is on a stream.
+/// [`make`](Self::make) returns a device communicator of `comm` that lives until it is
+/// [unmade](Self::unmake) or the communicator ends. Neither happens while a use of it is on a
+/// stream.
 pub unsafe trait DeviceComms: Windows {
-    /// What a closure gets of one.
+    /// A closure's view of one.
     type DevComm<'v>;
 
-    /// The view.
+    /// Returns the view.
     fn view_of(shared: &Shared<Self>) -> Self::DevComm<'_>
     where
         Self: Backend;
 
-    /// Whether the backend has what is asked for, whatever the machine has.
+    /// Checks that the backend supports the requirements, whatever the machine supports.
     ///
     /// # Errors
-    /// It has not.
+    /// It does not.
     fn has_for(comm: &Self::Comm, requirements: &Requirements) -> Result<()> {
         let _ = (comm, requirements);
         Ok(())
     }
 
-    /// Makes device communicator `id`. Collective; the caller has compared what the ranks ask for, and
-    /// looked at what the communicator `has`.
+    /// Creates device communicator `id`. Collective; the caller has compared the ranks'
+    /// requirements, and checked them against what the communicator `has`.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     fn make(
         comm: &Self::Comm,
         id: WindowId,
@@ -53,7 +54,7 @@ pub unsafe trait DeviceComms: Windows {
         }))
     }
 
-    /// The uses of a device communicator are booked with `shared` from here on.
+    /// Records the uses of a device communicator with `shared` from now on.
     fn keep_device_comm(comm: &Self::Comm, shared: &Arc<Shared<Self>>)
     where
         Self: Backend,
@@ -61,40 +62,40 @@ pub unsafe trait DeviceComms: Windows {
         let _ = (comm, shared);
     }
 
-    /// The next launch of this thread is given this device communicator.
+    /// Announces that this thread's next launch uses this device communicator.
     fn announce(bytes: &DeviceBytes) {
         let _ = bytes;
     }
 
-    /// The end of a device communicator: nothing uses it any more on any rank.
+    /// Ends a device communicator that no rank uses any more.
     fn unmake(comm: &Self::Comm, id: WindowId) {
         let _ = (comm, id);
     }
 }
 
-/// A device communicator, as kernels take it, and what was made for it.
+/// A device communicator in the form that kernels take, and the resources created with it.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct DeviceBytes {
-    /// Its bytes, and perhaps more.
+    /// Its bytes, possibly padded.
     pub words: Box<[u64]>,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: usize,
-    /// The release whose layout it has; none on the host.
+    /// The release that defines its layout; `None` on the host.
     pub layout: Option<NcclVersion>,
     /// The multicast mapping of the ranks that share memory.
     pub lsa_multimem: Option<NonNull<u8>>,
-    /// How many contexts for the network there are.
+    /// The number of network contexts.
     pub gin_contexts: Option<u32>,
-    /// What closures of the host have instead.
+    /// What closures on the host use instead.
     pub(crate) mirror: Option<Mirror>,
-    /// What NCCL gave for each requirement that it gives something for, in their order.
+    /// Where NCCL placed each requirement that has a place, in their order.
     pub placed: Vec<Placed>,
-    /// What kernels are given of the communicator's windows.
+    /// The communicator's windows, for kernels.
     pub windows: WindowHandles,
 }
 
-/// The library's handles of the windows that a communicator has now, for kernels of whatever thread.
+/// NCCL's handles of a communicator's current windows, for kernels on any thread.
 #[derive(Clone, Debug, Default)]
 pub struct WindowHandles(Arc<Mutex<HashMap<WindowId, u64>>>);
 
@@ -104,7 +105,7 @@ impl WindowHandles {
         self.0.lock().get(&id).copied()
     }
 
-    /// A window was registered, or is not any more.
+    /// Records that a window was registered, or with `None` that it was deregistered.
     pub fn set(&self, id: WindowId, handle: Option<u64>) {
         let mut all = self.0.lock();
         match handle {
@@ -114,22 +115,23 @@ impl WindowHandles {
     }
 }
 
-// SAFETY: the address is of the device's: nobody reads from it here.
+// SAFETY: the pointers are device addresses, which the host does not dereference through this type.
+// The other fields are `Send` and `Sync`.
 unsafe impl Send for DeviceBytes {}
 
 // SAFETY: as for `Send`.
 unsafe impl Sync for DeviceBytes {}
 
-/// Where something is that a device communicator was made with.
+/// The place of a resource that a device communicator was created with.
 #[derive(Clone, Copy, Debug)]
 pub enum Placed {
     /// A multicast mapping, if there is one.
     Multimem(Option<NonNull<u8>>),
-    /// A place in its memory, and how many of what is there.
+    /// A place in its memory, and the number of items there.
     Memory {
         /// The place.
         place: u32,
-        /// How many.
+        /// The number of items.
         count: u32,
     },
     /// The first signal and the first counter.

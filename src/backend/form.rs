@@ -1,9 +1,9 @@
-//! Operations in any form.
+//! Operations, generic over how they name their operands.
 //!
-//! An operation is the same thing all its life, but names memory, operators and configurations
-//! differently: a backend borrows them ([`backend::Op`](super::Op)), a graph keeps them, a plan
-//! knows their places in a table, the host engine's queues hold them. Each form is an alias of
-//! what is here.
+//! An operation keeps its structure but names memory, operators and configurations differently in
+//! different places: a backend borrows them ([`backend::Op`](super::Op)), a graph keeps them alive,
+//! a plan knows their indices in a table, and the host engine's queues own them. Each of these is
+//! an alias of the types here.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,8 @@ use super::Refusal;
 use crate::error::{Call, CollectiveName, Operation};
 use crate::{DType, Rank, ReductionName};
 
-/// One operation that has passed validation. `P` names elements, `O` operators that a program made,
-/// `T` where puts go, `C` configurations of single calls.
+/// A validated operation. `P` names elements, `O` user-defined operators, `T` targets of puts, and
+/// `C` configurations of single calls.
 #[derive(Clone, Copy)]
 pub enum Op<P, O, T, C> {
     /// A collective.
@@ -23,7 +23,7 @@ pub enum Op<P, O, T, C> {
     Put(Put<P, T>),
     /// A signal alone.
     Signal(Signal),
-    /// A wait for signals; consumes them.
+    /// A wait that consumes signals.
     Wait(Wait),
 }
 
@@ -32,7 +32,7 @@ pub enum Op<P, O, T, C> {
 pub enum Reduction<O> {
     /// One of NCCL's own.
     BuiltIn(ReductionName),
-    /// An operator that this communicator made.
+    /// An operator that a program created with this communicator.
     Made(O),
 }
 
@@ -47,29 +47,30 @@ impl<O> Reduction<O> {
     }
 }
 
-/// A collective that has passed validation. How many elements each side has, and on which ranks, is
-/// said by the collective's [`spec`](CollectiveName::spec).
+/// A validated collective. Its [`spec`](CollectiveName::spec) defines how many elements each side
+/// has, and on which ranks.
 ///
-/// In place, `send` and `recv` overlap exactly where NCCL asks for it: the same span for
-/// all_reduce, broadcast and reduce; this rank's block of the longer one for the others; never for
-/// all_to_all. Otherwise they are disjoint.
+/// In place, `send` and `recv` overlap exactly as NCCL requires: the same span for all_reduce,
+/// broadcast and reduce; this rank's block of the longer one for the others; never for all_to_all.
+/// Otherwise they are disjoint.
 #[derive(Clone, Copy)]
 pub struct Collective<P, O, C> {
-    /// Which one; `call.operation` says so too.
+    /// The collective, as in `call.operation`.
     pub name: CollectiveName,
-    /// What, how much, and where in the source.
+    /// The call's parameters and source location.
     pub call: Call,
-    /// How elements are combined, for the reducing ones.
+    /// The reduction, for collectives that have one.
     pub reduction: Option<Reduction<O>>,
-    /// What is read.
+    /// The elements that are read.
     pub send: Option<P>,
-    /// What is written.
+    /// The elements that are written.
     pub recv: Option<P>,
-    /// How this call is configured, if not as the communicator is: checked, the same on all ranks.
+    /// The validated configuration of this call, the same on all ranks; `None` for the
+    /// communicator's.
     pub config: Option<C>,
 }
 
-/// Which half of a message a rank has.
+/// A rank's half of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Half {
     /// The span is read.
@@ -79,7 +80,7 @@ pub enum Half {
 }
 
 impl Half {
-    /// What its call is named.
+    /// The operation of its call.
     pub const fn operation(self) -> Operation {
         match self {
             Self::SendTo => Operation::SendTo,
@@ -87,7 +88,7 @@ impl Half {
         }
     }
 
-    /// What the peer is told if it is refused.
+    /// The refusal of this half.
     pub const fn refusal(self, peer: Rank) -> Refusal {
         match self {
             Self::SendTo => Refusal::SendTo(peer),
@@ -96,39 +97,39 @@ impl Half {
     }
 }
 
-/// A send or a receive. The k-th send of a pair meets the k-th receive; both have one count and one
-/// data type.
+/// A send or a receive. The k-th send of a pair of ranks matches the k-th receive, with the same
+/// count and data type.
 #[derive(Clone, Copy)]
 pub struct Transfer<P> {
-    /// Which of the two; `call.operation` says so too.
+    /// The half, as in `call.operation`.
     pub half: Half,
-    /// What, how much, and where in the source.
+    /// The call's parameters and source location.
     pub call: Call,
     /// The other rank.
     pub peer: Rank,
-    /// What is read or written.
+    /// The elements that are read or written.
     pub span: P,
 }
 
 /// A put of `span`, then a signal in `slot`.
 #[derive(Clone, Copy)]
 pub struct Put<P, T> {
-    /// What, how much, and where in the source.
+    /// The call's parameters and source location.
     pub call: Call,
-    /// Whose memory is written.
+    /// The rank whose memory is written.
     pub peer: Rank,
-    /// What is read: part of a symmetric window of this communicator.
+    /// The elements that are read: part of a symmetric window of this communicator.
     pub span: P,
-    /// Where it goes; the end is inside the peer's part.
+    /// The destination, whose end is within the peer's memory.
     pub to: T,
-    /// Which signal.
+    /// The signal to raise.
     pub slot: Slot,
 }
 
-/// A place in a peer's part of a window.
+/// A place in a peer's memory of a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// The window, by the id that `Rma::register` was given.
+    /// The id that the window was registered with.
     pub window: WindowId,
     /// In bytes.
     pub offset: usize,
@@ -137,39 +138,39 @@ pub struct Target {
 /// A signal to `peer`.
 #[derive(Clone, Copy)]
 pub struct Signal {
-    /// Where in the source.
+    /// The call's source location.
     pub call: Call,
-    /// Whom.
+    /// The receiving rank.
     pub peer: Rank,
-    /// Which signal.
+    /// The signal to raise.
     pub slot: Slot,
 }
 
 /// A wait for `count` signals from `peer`.
 #[derive(Clone, Copy)]
 pub struct Wait {
-    /// Where in the source.
+    /// The call's source location.
     pub call: Call,
-    /// From whom.
+    /// The sending rank.
     pub peer: Rank,
-    /// Which signal.
+    /// The signal to wait for.
     pub slot: Slot,
-    /// How many, at least 1.
+    /// The number of signals, at least 1.
     pub count: u32,
 }
 
-/// A window of a communicator: the same number on all ranks.
+/// The id of a window of a communicator, the same on all ranks.
 pub type WindowId = u64;
 
-/// One of the signals that a communicator was configured with.
+/// One of a communicator's configured signals.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Slot {
-    /// The context (`ctx`): order is kept within one.
+    /// The context (`ctx`), within which operations are ordered.
     pub context: u32,
     /// The signal's index (`sigIdx`).
     pub index: u32,
-    /// Whether it is a graph's: NCCL keeps those apart, so that a wait in a graph takes no signal
-    /// from outside of one.
+    /// Whether it belongs to graphs. NCCL keeps those apart, so that a wait in a graph does not
+    /// consume a signal raised outside of one.
     pub captured: bool,
 }
 
@@ -197,12 +198,12 @@ impl<P, O, T, C> Op<P, O, T, C> {
         matches!(self, Self::Put(_) | Self::Signal(_) | Self::Wait(_))
     }
 
-    /// The other rank, where there is one.
+    /// The other rank, if there is one.
     pub fn peer(&self) -> Option<Rank> {
         self.call().peer
     }
 
-    /// What is read here, and what is written here.
+    /// The elements that this rank reads, and those that it writes.
     pub(crate) fn sides(&self) -> (Option<&P>, Option<&P>) {
         match self {
             Self::Collective(collective) => (collective.send.as_ref(), collective.recv.as_ref()),
@@ -213,7 +214,7 @@ impl<P, O, T, C> Op<P, O, T, C> {
         }
     }
 
-    /// Its signal, where it raises one or waits for one.
+    /// The signal that it raises or waits for, if any.
     pub(crate) fn slot_mut(&mut self) -> Option<&mut Slot> {
         match self {
             Self::Put(Put { slot, .. })
@@ -223,7 +224,7 @@ impl<P, O, T, C> Op<P, O, T, C> {
         }
     }
 
-    /// What the others are told if it is refused.
+    /// The refusal of this operation.
     pub(crate) fn refusal(&self) -> Refusal {
         match self {
             Self::Collective(_) => Refusal::Collective,
@@ -235,7 +236,7 @@ impl<P, O, T, C> Op<P, O, T, C> {
         }
     }
 
-    /// The same operation in another form. A part's data type is told beside it.
+    /// Converts it to another form. `part` also gets the data type.
     #[inline]
     pub(crate) fn map<'s, P2, O2, T2, C2>(
         &'s self,

@@ -8,16 +8,17 @@ use crate::Result;
 /// Graphs.
 ///
 /// # Safety
-/// A launch touches the memory that the captured operations name, in stream order, and nothing else.
+/// A launch touches the memory that the captured operations name, in stream order, and nothing
+/// else.
 pub unsafe trait Graphs: Operations {
-    /// Whether a device captures what is enqueued; else a launch makes the same calls again.
+    /// Whether the device captures graphs. Otherwise a launch repeats the calls.
     const ARE_CAPTURED: bool;
 
-    /// A graph that the device has. It is dropped before the communicators that it was captured on end, and
-    /// before a window that it names is closed; dropping it does not call the device.
+    /// A graph on the device. It is dropped before the communicators it was captured on end, and
+    /// before a window that it names is closed. Dropping it does not call the device.
     type Graph: Send + 'static;
 
-    /// From now on two threads may use the memory: the one that has it, and the one that launches a graph
+    /// Allows two threads to use the memory from now on: its owner's, and one that launches a graph
     /// over it.
     fn lease(comm: &Self::Comm, allocation: &Arc<Allocation<Self>>)
     where
@@ -26,8 +27,8 @@ pub unsafe trait Graphs: Operations {
         let _ = (comm, allocation);
     }
 
-    /// Makes the calls of a launch again, where a device does not capture them. If a closure among them
-    /// panics, this rank refuses its part in the operations behind it.
+    /// Repeats the calls of a launch, if the device does not capture. If one of their closures
+    /// panics, this rank refuses the operations after it.
     ///
     /// # Errors
     /// Those of `calls`.
@@ -36,7 +37,7 @@ pub unsafe trait Graphs: Operations {
         calls()
     }
 
-    /// The device memory from which an operator's scalar is read at each launch.
+    /// The device memory that holds an operator's scalar, read at each launch.
     fn scalar(operator: &Self::Operator) -> Option<&Arc<Allocation<Self>>>
     where
         Self: Backend,
@@ -45,7 +46,7 @@ pub unsafe trait Graphs: Operations {
         None
     }
 
-    /// Whether an operation can be captured: asked before any is.
+    /// Checks whether an operation can be captured, before any is.
     ///
     /// # Errors
     /// It cannot.
@@ -57,8 +58,8 @@ pub unsafe trait Graphs: Operations {
         Ok(())
     }
 
-    /// How NCCL knows the memory of an operation, for people, where it chooses its way by that; else nothing.
-    /// Ranks of which it is not the same have no graph.
+    /// Describes how NCCL knows the memory of an operation, if NCCL's choice of path depends on it;
+    /// empty otherwise. A graph requires the same on all ranks.
     fn memory_of(comm: &Self::Comm, op: &Op<'_, Self>) -> &'static str
     where
         Self: Backend,
@@ -67,13 +68,13 @@ pub unsafe trait Graphs: Operations {
         ""
     }
 
-    /// Captures what `enqueue` enqueues on the streams that it is given: as many as are asked for, all of
-    /// them after what was enqueued on the first one before. Asked where graphs
-    /// [`ARE_CAPTURED`](Self::ARE_CAPTURED). The communicators are all that it enqueues operations of.
+    /// Captures what `enqueue` enqueues on the given number of streams, all of which start after
+    /// earlier work on the first. Called only if graphs [`ARE_CAPTURED`](Self::ARE_CAPTURED).
+    /// `enqueue` enqueues operations of these communicators only.
     ///
     /// # Errors
-    /// Those of `enqueue`; the device reports one. The communicators are poisoned then: their ranks may have
-    /// captured more than this one.
+    /// Those of `enqueue`; the device reports an error. The communicators are then poisoned,
+    /// because other ranks may have captured more than this one.
     fn capture(
         comms: &[&Self::Comm],
         streams: usize,
@@ -83,11 +84,11 @@ pub unsafe trait Graphs: Operations {
     /// Enqueues a graph; the host does not wait.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     ///
     /// # Safety
-    /// The communicators are those that it was captured on. Its memory is there until the launch is over,
-    /// and every earlier use of it that conflicts is before the launch in stream order.
+    /// The communicators are those that it was captured on. Its memory stays alive until the launch
+    /// has completed, and every earlier conflicting use of it is ordered before the launch.
     unsafe fn launch_graph(
         comms: &[&Self::Comm],
         stream: &Self::Stream,

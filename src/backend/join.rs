@@ -1,4 +1,4 @@
-//! How ranks come together and part.
+//! How ranks join and leave a communicator.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,74 +8,74 @@ use serde::{Deserialize, Serialize};
 use super::Wire;
 use crate::communicator::{CommConfig, Health, Limits};
 
-/// What a backend needs to join a communicator.
+/// A backend's parameters to join a communicator.
 pub struct Join {
-    /// The same on all ranks, and unique: NCCL's unique id.
+    /// Identifies the communicator: unique, and the same on all ranks. NCCL's unique id.
     pub id: u64,
     /// This rank.
     pub rank: u32,
-    /// How many ranks.
+    /// The number of ranks.
     pub size: u32,
     /// This rank's device.
     pub ordinal: u32,
     /// The communicator's name.
     pub name: &'static str,
-    /// What it is configured with.
+    /// The configuration.
     pub config: CommConfig,
-    /// Where faults and pending errors of this rank's communicator go.
+    /// Receives faults and pending errors of this rank's communicator.
     pub health: Arc<Health>,
-    /// How long joining may take.
+    /// The limit for joining.
     pub deadline: Duration,
-    /// How long the communicator's waits may take.
+    /// The limit of the communicator's waits.
     pub limits: Arc<Limits>,
-    /// How many ids of NCCL's the ranks connect by; none to have the backend choose.
+    /// The number of NCCL ids that the ranks connect by; `None` lets the backend choose.
     pub ids: Option<u32>,
-    /// To the ranks in other processes; none where all ranks share this one's memory.
+    /// Connects to ranks in other processes; `None` if all ranks share memory.
     pub wire: Option<Arc<dyn Wire>>,
 }
 
-/// One rank's part in the division of a communicator.
+/// One rank's part in dividing a communicator.
 pub struct Part {
-    /// Its place in a child; none for a rank that stays out.
+    /// Its place in a child; `None` for a rank that stays out.
     pub place: Option<ChildPlace>,
-    /// Whether the child is one that borrows its parent: such a one may share the parent's resources.
+    /// Whether the child borrows its parent, and so may share the parent's resources.
     pub borrows: bool,
-    /// Who has no part in it and makes no call, where there is one child of all others.
+    /// The ranks that are left out and make no call, if all others form one child.
     pub without: Vec<u32>,
 }
 
-/// A rank's place in a communicator that is made of some of another one's ranks.
+/// A rank's place in a child communicator.
 pub struct ChildPlace {
-    /// Which child: the same on all of its ranks, another one on those of other children.
+    /// Identifies the child: the same on its ranks, and different for other children.
     pub color: u32,
     /// The rank there.
     pub rank: u32,
-    /// How many ranks it has.
+    /// The number of ranks.
     pub size: u32,
     /// Its name.
     pub name: &'static str,
-    /// What it is configured with.
+    /// The configuration.
     pub config: CommConfig,
-    /// How long it may take to connect.
+    /// The limit for connecting.
     pub deadline: Duration,
 }
 
-/// Looks at a communicator while somebody waits for its work, and once more when the wait is over;
-/// leaves what it finds with the health. Must not block; runs on whatever thread waits.
+/// Checks a communicator while a thread waits for its work, and once more after the wait, and
+/// reports what it finds to the health. Runs on the waiting thread and must not block.
 pub type Watch = Box<dyn Fn(&Health) + Send + Sync>;
 
-/// Says that a rank leaves, and why.
+/// Announces that a rank leaves, and why.
 pub type Departer = Box<dyn Fn(&str, Departure) + Send + Sync>;
 
 /// How a rank leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Departure {
-    /// It is done, as far as it knows. What it enqueued still runs.
+    /// It has finished, as far as it knows. Its enqueued work still runs.
     Finished,
-    /// Before its time. What it enqueued still runs.
+    /// Before its time. Its enqueued work still runs.
     AfterItsWork,
-    /// What it enqueued is void.
+    /// Its enqueued work is void.
     AtOnce,
-    /// The communicator is over for all, and this rank goes on with some of them.
+    /// The communicator is over for all ranks, and this one continues with some of them.
     Survives,
 }

@@ -1,4 +1,4 @@
-//! Kernels of this library's own: several small operations in one launch, without NCCL.
+//! This library's own kernels: several small operations in one launch, without NCCL.
 
 use std::sync::Arc;
 
@@ -8,130 +8,133 @@ use super::{Allocation, Backend, Operations};
 use crate::error::{Call, Error, Site, Unsupported};
 use crate::{DType, ReductionName, Result};
 
-/// Nobody: the end of an open line, from which nothing comes and to which nothing goes.
+/// No rank: the missing end of a message.
 pub const NOBODY: u16 = u16::MAX;
 
-/// The most pieces of one launch.
+/// The maximum number of pieces in one launch.
 pub const MOST_PIECES: usize = 96;
 
-/// What a rank can give to kernels, and what all ranks have agreed on: the least of each.
+/// What a rank can provide to kernels, or what all ranks agreed on: the minimum of each field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct KernelOffer {
-    /// The most thread blocks of a launch: all of them have to run at once, beside other work.
+    /// The maximum number of thread blocks of a launch. All of them must run at once, beside other
+    /// work.
     pub blocks: u32,
 }
 
-/// What the pieces of a launch are.
+/// The work of a launch on its pieces.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum KernelWork {
-    /// Each piece is summed up with the same piece of all ranks.
+    /// Sums each piece over all ranks.
     AllReduce(ReductionName, KernelWay),
-    /// The same of one piece, whose rows of `width` elements are then divided by the root of the mean of
-    /// their squares, and multiplied with the elements of `weight`.
+    /// Sums a single piece over all ranks, then divides each row of `width` elements by its root
+    /// mean square and multiplies it with the elements of `weight`.
     AllReduceRmsNorm {
-        /// So many elements of the pieces' type.
+        /// `width` elements of the piece's type.
         weight: *const u8,
-        /// Elements of a row.
+        /// The length of a row in elements.
         width: usize,
         /// Added to the mean of the squares.
         epsilon: f32,
     },
-    /// Each piece goes to one rank and comes from one: the k-th one to a rank meets that one's k-th from
-    /// here.
+    /// Sends each piece to one rank and receives it from one. The k-th piece for a rank matches
+    /// that rank's k-th piece from this one.
     Messages,
 }
 
-/// How an all_reduce goes.
+/// The algorithm of an all_reduce.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum KernelWay {
-    /// Everything to everybody, with a flag beside each word.
+    /// Every rank sends everything to all others, with a flag beside each word.
     OneShot,
-    /// The same with a flag for each block of words: for more bytes. One piece.
+    /// As `OneShot` with one flag per block of words, for larger pieces. A single piece.
     OneShotInBlocks,
-    /// Each rank sums up a part, then sends it to all. One piece.
+    /// Each rank sums a part, then sends it to all. A single piece.
     TwoShot,
 }
 
 /// A piece of a launch's work.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// What is read.
+    /// The data to read.
     pub source: *const u8,
-    /// What is written: the same, or apart from it.
+    /// The destination: the same memory, or disjoint from it.
     pub target: *mut u8,
-    /// How many elements; the same on the other rank or ranks.
+    /// The number of elements, the same on all ranks involved.
     pub count: usize,
-    /// For messages, whom it goes to, or [`NOBODY`].
+    /// For messages, the receiving rank or [`NOBODY`].
     pub to: u16,
-    /// For messages, whom it comes from, or [`NOBODY`].
+    /// For messages, the sending rank or [`NOBODY`].
     pub from: u16,
 }
 
-// SAFETY: addresses on a device, which the host does not follow.
+// SAFETY: the pointers are device addresses, which the host does not dereference.
 unsafe impl Send for Piece {}
 // SAFETY: as above.
 unsafe impl Send for KernelWork {}
 
-/// Rows that are normed where they are.
+/// Rows to normalise in place.
 pub struct Rows<'a, B: Backend> {
-    /// The first, from this byte on.
+    /// The allocation, and the byte offset of the first row.
     pub rows: (&'a Arc<Allocation<B>>, usize),
-    /// What each row is multiplied with.
+    /// The factors for the elements of each row.
     pub weight: (&'a Arc<Allocation<B>>, usize),
     /// The element type: a float of 16 bits or more.
     pub dtype: DType,
-    /// Elements of a row, not 0.
+    /// The length of a row in elements, not 0.
     pub width: usize,
-    /// Elements of all of them.
+    /// The total number of elements.
     pub count: usize,
     /// Added to the mean of the squares.
     pub epsilon: f32,
-    /// Where the program asked for it.
+    /// The call's source location.
     pub site: Site,
 }
 
-/// Kernels of this library's own.
+/// This library's own kernels.
 ///
 /// # Safety
-/// A launch touches the pieces that it was given, in stream order, and memory of its own.
+/// A launch touches its pieces, in stream order, and memory of its own.
 pub unsafe trait Kernels: Operations {
-    /// What this rank can give; none where the device has collectives for the same, and no kernels. All
-    /// ranks are asked, and agree on the least.
+    /// What this rank can provide; `None` if the device has collectives for this work and no
+    /// kernels. All ranks are asked, and agree on the minimum.
     ///
     /// # Errors
-    /// [`Error::Unsupported`]: what is missing.
+    /// [`Error::Unsupported`] names what is missing.
     fn offer_kernels(comm: &Self::Comm) -> Result<Option<KernelOffer>> {
         let _ = comm;
         Ok(None)
     }
 
-    /// Makes what a communicator's kernels need, once, until it ends. Called by all ranks, which have agreed.
+    /// Creates the state of a communicator's kernels, once, until it ends. Called by all ranks
+    /// after they have agreed.
     ///
     /// # Errors
-    /// It cannot be made. The communicator is poisoned.
+    /// It cannot be created. The communicator is poisoned.
     fn make_kernels(comm: &Self::Comm, agreed: KernelOffer) -> Result<()> {
         let _ = (comm, agreed);
         Ok(())
     }
 
-    /// Takes what was made out of a communicator that another library goes on with. Called by all ranks, once
-    /// their kernels are over; there are none afterwards.
+    /// Removes that state from a communicator that is handed to another library. Called by all
+    /// ranks after their last kernel.
     fn unmake_kernels(comm: &Self::Comm) {
         let _ = comm;
     }
 
-    /// Enqueues one launch; the host does not wait. On a stream that captures, it is captured. All ranks
-    /// launch the same work with the same numbers of pieces and elements, in one order. `call` is what they
-    /// compare: a collective, of so many elements in all.
+    /// Enqueues one launch; the host does not wait. On a capturing stream it is captured. All ranks
+    /// launch the same work with the same numbers of pieces and elements, in one order. `call` is
+    /// what they compare: a collective with the total number of elements.
     ///
     /// # Errors
     /// It could not be enqueued. The communicator is poisoned.
     ///
     /// # Safety
-    /// What it needs [was made](Self::make_kernels). There are so many elements of the call's type at the
-    /// pieces' addresses, aligned for it, on the communicator's device, and until the launch is over; what one
-    /// piece writes no other reads or writes. Every earlier use that conflicts is before the launch in stream
-    /// order. A piece is for ranks that there are, and there are [`MOST_PIECES`] at most.
+    /// The state for kernels [was created](Self::make_kernels). Until the launch has completed,
+    /// each address of a piece points to `count` elements of the call's type, aligned, on the
+    /// communicator's device; no piece reads or writes what another one writes. Every earlier
+    /// conflicting use is ordered before the launch. Pieces name existing ranks, and there are at
+    /// most [`MOST_PIECES`].
     unsafe fn enqueue(
         comm: &Self::Comm,
         stream: &Self::Stream,
@@ -143,13 +146,13 @@ pub unsafe trait Kernels: Operations {
         Err(no_kernel(&call.to_string(), Self::KIND))
     }
 
-    /// Enqueues norming rows where they are, where there are no kernels that do it beside their sum.
+    /// Enqueues normalising rows in place, for backends without a kernel that also does the sum.
     ///
     /// # Errors
-    /// The backend cannot.
+    /// The backend does not support it.
     ///
     /// # Safety
-    /// The ranges are inside and aligned; the allocations' earlier uses are ordered before.
+    /// The ranges are in bounds and aligned; earlier uses of the allocations are ordered before.
     unsafe fn rms_norm(stream: &Self::Stream, rows: Rows<'_, Self>) -> Result<()>
     where
         Self: Backend,

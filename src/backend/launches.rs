@@ -5,15 +5,15 @@ use crate::Result;
 use crate::error::Site;
 use crate::kernel::{Arguments, Grid, Kernel};
 
-/// Part of a block that a closure sees.
+/// Part of a block that a closure accesses.
 pub struct Seen<'v, B: Memory> {
     /// The block.
     pub block: &'v B::Block,
-    /// From this byte on.
+    /// The offset in bytes.
     pub offset: usize,
-    /// So many bytes.
+    /// The length in bytes.
     pub bytes: usize,
-    /// Whether they are written.
+    /// Whether the closure writes it.
     pub write: bool,
 }
 
@@ -23,48 +23,48 @@ pub struct Seen<'v, B: Memory> {
 /// A launched closure runs after everything enqueued before it on its stream and before what is
 /// enqueued later, at most once.
 pub unsafe trait Launches: Streams {
-    /// What a closure gets for an operand that it reads.
+    /// A closure's view of an operand that it reads.
     type View<'v, T: crate::Element>;
 
-    /// What a closure gets for an operand that it writes.
+    /// A closure's view of an operand that it writes.
     type ViewMut<'v, T: crate::Element>;
 
-    /// What a closure gets beside its operands: the raw stream, where the device has one.
+    /// A closure's raw stream, if the device has one.
     type Raw<'v>;
 
-    /// Keeps peers' writes away from operands in windows while a closure sees them.
+    /// Blocks peers' writes to operands in windows while a closure accesses them.
     type Guard<'v>;
 
-    /// Guards the parts of blocks that a closure is about to see, launched at `site`.
+    /// Guards the operands of a closure that is about to run, launched at `site`.
     fn guard<'v>(parts: &[Seen<'v, Self>], site: Site) -> Self::Guard<'v>;
 
     /// Enqueues `work`.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     fn launch(
         stream: &Self::Stream,
         site: Site,
         work: impl for<'v> FnOnce(Self::Raw<'v>) + Send + 'static,
     ) -> Result<()>;
 
-    /// What running a kernel needs: its code, where the device has to load it.
+    /// A kernel that is ready to run: its code, if the device loads it.
     type Loaded: Copy + Send + Sync + 'static;
 
-    /// Makes a kernel ready on the device of a stream.
+    /// Prepares a kernel for a stream's device.
     ///
     /// # Errors
     /// It does not fit the device, or cannot be compiled.
     fn load(stream: &Self::Stream, kernel: &'static Kernel, site: Site) -> Result<Self::Loaded>;
 
-    /// Enqueues a kernel, which was loaded for the stream's device.
+    /// Enqueues a kernel that was loaded for the stream's device.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     ///
     /// # Safety
-    /// The arguments are those that the kernel declares, in their blocks and aligned; other uses of their
-    /// memory are ordered before and after.
+    /// The arguments match the kernel's declaration, are within their blocks and aligned; other
+    /// uses of their memory are ordered before or after.
     unsafe fn run(
         stream: &Self::Stream,
         site: Site,

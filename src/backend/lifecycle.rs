@@ -1,4 +1,4 @@
-//! Communicators, from their making to their end.
+//! Communicators, from their creation to their end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,78 +8,79 @@ use crate::communicator::{CommConfig, MemoryStats, Properties};
 use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
 
-/// A communicator's life.
+/// A communicator's lifecycle.
 ///
 /// # Safety
-/// After `finalize` or `abort` returned, operations enqueued earlier touch their memory only while
-/// they hold it alive.
+/// After `finalize` or `abort` has returned, operations enqueued earlier touch their memory only
+/// while they keep it alive.
 pub unsafe trait Lifecycle: Launches {
     /// One rank's communicator.
     type Comm: Send + 'static;
 
-    /// A reduction operator made at run time.
+    /// A reduction operator created at run time.
     type Operator: Clone + Send + Sync + 'static;
 
-    /// A communicator in the making.
+    /// A communicator that is connecting.
     type Joining: Send + 'static;
 
     /// A communicator that is being divided.
     type Dividing: Send + 'static;
 
-    /// Whether the ranks of a communicator are threads of one process, always.
+    /// Whether the ranks of a communicator are always threads of one process.
     const IN_PROCESS: bool = false;
 
-    /// What it runs on and all ranks must have in common, for people: `NCCL 2.28.3`. Empty if there is
-    /// nothing to compare.
+    /// The library release that all ranks must share, for messages: `NCCL 2.28.3`. Empty if there
+    /// is nothing to compare.
     fn release() -> String {
         String::new()
     }
 
-    /// Where in its machine a device is, whatever its ordinal: `PCI 0000:1b:00`. None where that is not
-    /// known.
+    /// A device's location in its machine, independent of its ordinal: `PCI 0000:1b:00`. `None` if
+    /// unknown.
     fn place(ordinal: u32) -> Option<String> {
         let _ = ordinal;
         None
     }
 
-    /// Why ranks of one communicator cannot share a device, for people; none if they can.
+    /// Why ranks of one communicator cannot share a device; `None` if they can.
     fn not_shared() -> Option<String> {
         Some("each rank of a communicator needs a device of its own".to_owned())
     }
 
-    /// Whether there can be communicators that are configured so.
+    /// Checks whether the backend supports a configuration.
     ///
     /// # Errors
-    /// There cannot.
+    /// It does not.
     fn offers(config: &CommConfig) -> Result<()> {
         let _ = config;
         Ok(())
     }
 
-    /// Starts to join; the host does not wait. Called by all ranks of `id`. What is dropped before
-    /// it is [`joined`](Self::joined) ends by itself. A rank of a child passes what
-    /// [`divide`](Self::divide) gave it, one of a communicator that another library made what takes it.
+    /// Starts to join; the host does not wait. Called by all ranks of `id`. Dropping the result
+    /// before it is [`joined`](Self::joined) ends it. For a child, pass what
+    /// [`divide`](Self::divide) returned; for an adopted communicator, the handle that owns it.
     ///
     /// # Errors
-    /// The communicator cannot be made.
+    /// The communicator cannot be created.
     fn join(join: Join, from: Option<Self::Dividing>) -> Result<Self::Joining>;
 
-    /// The communicator, once it is made; never blocks. Not asked again after it gave one.
+    /// Returns the communicator once it is created; never blocks. Not called again afterwards.
     ///
     /// # Errors
-    /// The communicator cannot be made.
+    /// The communicator cannot be created.
     fn joined(joining: &mut Self::Joining) -> Result<Option<Self::Comm>>;
 
-    /// A communicator that was [`joined`](Self::joined) is used from here on. Before that, one that another
-    /// library made stays that library's, whatever becomes of this one.
+    /// Commits to a [`joined`](Self::joined) communicator. Until then an adopted one belongs to the
+    /// library that created it, whatever happens.
     fn keep(comm: &Self::Comm) {
         let _ = comm;
     }
 
-    /// Starts to divide a communicator into children; the host does not wait. Called by all its ranks but
-    /// those that the part is `without`, also those that stay out, when they have agreed on it and nothing is under way on it. None where
-    /// children join as first communicators do. What is dropped before it is over has failed: the
-    /// communicator can only be aborted.
+    /// Starts to divide a communicator into children; the host does not wait. Called by all of its
+    /// ranks, including those that stay out but not those that the part is `without`, after they
+    /// have agreed and while it is idle. Returns `None` if children join as new communicators do.
+    /// Dropping the result before it has completed is a failure: the communicator can then only be
+    /// aborted.
     ///
     /// # Errors
     /// It cannot be divided.
@@ -88,21 +89,21 @@ pub unsafe trait Lifecycle: Launches {
         Ok(None)
     }
 
-    /// Whether a communicator can be divided without calls of those who are left out. All ranks of one
-    /// release say the same.
+    /// Whether a communicator can be divided without calls of the ranks that are left out. All
+    /// ranks with one release return the same.
     fn leaves_out(comm: &Self::Comm) -> bool {
         let _ = comm;
         false
     }
 
-    /// Whether the part of a rank that stays out of a division is over, or what
-    /// [`suspend`](Self::suspend) and [`resume`](Self::resume) started; never blocks.
+    /// Whether a rank's part in a division without a child has completed, or what
+    /// [`suspend`](Self::suspend) or [`resume`](Self::resume) started; never blocks.
     ///
     /// # Errors
     /// It has failed.
     fn divided(dividing: &mut Self::Dividing) -> Result<bool>;
 
-    /// Whether communicators like this one can be suspended: alike on all ranks.
+    /// Checks whether communicators like this one can be suspended; the same on all ranks.
     ///
     /// # Errors
     /// They cannot.
@@ -111,9 +112,10 @@ pub unsafe trait Lifecycle: Launches {
         Ok(())
     }
 
-    /// Starts to give back what device memory it need not keep; the host does not wait. Called by all of
-    /// its ranks, when they have agreed on it and nothing is under way on any of them. None where it is
-    /// done at once. What is dropped before it is over has failed: the communicator can only be aborted.
+    /// Starts to release device memory that the communicator need not keep; the host does not wait.
+    /// Called by all of its ranks, after they have agreed and while all of them are idle. Returns
+    /// `None` if it has completed already. Dropping the result before it has completed is a
+    /// failure: the communicator can then only be aborted.
     ///
     /// # Errors
     /// It cannot be suspended.
@@ -122,7 +124,8 @@ pub unsafe trait Lifecycle: Launches {
         Ok(None)
     }
 
-    /// Starts to take that memory again, in the same way. Until it has, there are no operations.
+    /// Starts to allocate that memory again, in the same way. There are no operations until it has
+    /// completed.
     ///
     /// # Errors
     /// It cannot be resumed.
@@ -131,47 +134,47 @@ pub unsafe trait Lifecycle: Launches {
         Ok(None)
     }
 
-    /// What device memory it has for itself.
+    /// Returns the communicator's own device memory.
     ///
     /// # Errors
-    /// That is not known.
+    /// It is unknown.
     fn memory(comm: &Self::Comm) -> Result<MemoryStats> {
         let _ = comm;
         Ok(MemoryStats::default())
     }
 
-    /// What it can do; `known` is what the typed layer knows of it, and for the rest what is true of
-    /// ranks that are threads with one memory.
+    /// Returns the communicator's properties. `known` has those that the typed layer knows; its
+    /// other fields are those of ranks that are threads of one process.
     ///
     /// # Errors
-    /// That is not known.
+    /// They are unknown.
     fn properties(comm: &Self::Comm, known: Properties) -> Result<Properties> {
         let _ = comm;
         Ok(known)
     }
 
-    /// A rank of communicator `id` will never connect.
+    /// Records that a rank of communicator `id` will never connect.
     fn absent(id: u64, rank: Rank, why: &str) {
         let _ = (id, rank, why);
     }
 
-    /// Whether everything that this rank enqueued is over.
+    /// Whether everything that this rank enqueued has completed.
     fn is_idle(comm: &Self::Comm) -> bool;
 
-    /// Lets the calling thread rest, or help, until `is_idle` may have changed.
+    /// Blocks or helps with work until `is_idle` may have changed.
     fn rest(comm: &Self::Comm, at_most: Duration) {
         let _ = comm;
         std::thread::sleep(at_most);
     }
 
-    /// What tells how far the ranks have come.
+    /// Returns the source of the ranks' progress.
     fn pace(comm: &Self::Comm) -> Box<dyn Pace> {
         let _ = comm;
         Box::new(())
     }
 
-    /// Notes a host wait that found nothing to do for a while. A backend that can tell that it will
-    /// never end poisons the communicators at fault.
+    /// Registers a host wait that has been idle for a while. A backend that detects that the wait
+    /// can never end poisons the communicators at fault.
     fn watch(wait: HostWait<'_, Self>) -> Option<Watcher>
     where
         Self: Backend,
@@ -180,19 +183,20 @@ pub unsafe trait Lifecycle: Launches {
         None
     }
 
-    /// A way to say, from any thread, that this rank will enqueue nothing more and why, so that
-    /// peers that wait for it can be told. It never touches a communicator that another thread may
-    /// be inside.
+    /// Returns a function that announces, from any thread, that this rank will enqueue nothing more
+    /// and why, so that peers waiting for it fail. It never touches a communicator that another
+    /// thread may be inside.
     fn departer(comm: &Self::Comm) -> Departer;
 
-    /// Makes an operator that scales by `scalar` (one element of `dtype`, native byte order, the
-    /// rest zero) before it adds.
+    /// Creates an operator that multiplies by `scalar` (one element of `dtype` in native byte
+    /// order, padded with zeros) before it adds.
     ///
     /// # Errors
     /// The backend cannot.
     fn pre_mul_sum(comm: &Self::Comm, dtype: DType, scalar: [u8; 8]) -> Result<Self::Operator>;
 
-    /// The same with a scalar in device memory, read when an operation runs. The operator holds it.
+    /// Creates one with a scalar in device memory, which is read when an operation runs and which
+    /// the operator keeps alive.
     ///
     /// # Errors
     /// The backend cannot.
@@ -204,43 +208,44 @@ pub unsafe trait Lifecycle: Launches {
     where
         Self: Backend;
 
-    /// An operator that nothing names any more.
+    /// Drops an operator that is no longer in use.
     fn drop_operator(comm: &Self::Comm, operator: Self::Operator) {
         let _ = (comm, operator);
     }
 
-    /// What the other ranks have to know of this one's work at its end, where they cannot see it.
+    /// Encodes what other ranks need to know about this rank's work at its end and cannot observe.
     fn last_words(comm: &Self::Comm) -> Vec<u8> {
         let _ = comm;
         Vec::new()
     }
 
-    /// Every rank's work is over; these are their last words, by rank.
+    /// Compares the ranks' last words, by rank, after every rank's work has completed.
     ///
     /// # Errors
-    /// They do not fit each other.
+    /// They do not match.
     fn conclude(comm: &Self::Comm, words: &[Arc<[u8]>]) -> Result<()> {
         let _ = (comm, words);
         Ok(())
     }
 
-    /// The signals that reached this rank and that it never awaited, asked when every rank is idle.
-    /// Not those in slots that no rank awaited at all, the first one apart.
+    /// Returns the signals that this rank never awaited, once every rank is idle. Slots other than
+    /// the first are skipped if no rank awaited any signal in them.
     fn unawaited(comm: &Self::Comm) -> Vec<Surplus> {
         let _ = comm;
         Vec::new()
     }
 
-    /// What this rank sent and nobody received, or was sent and did not receive, asked when every rank
-    /// is idle: where a send can be over before it is met.
+    /// Returns an error for messages that this rank sent and nobody received, or that it did not
+    /// receive, once every rank is idle. For backends on which a send can complete before it is
+    /// received.
     fn unmet(comm: &Self::Comm) -> Option<Error> {
         let _ = comm;
         None
     }
 
-    /// The end after `finish`: every rank is idle.
+    /// Ends it after `finish`: every rank is idle.
     fn finalize(comm: Self::Comm);
 
-    /// The end at any time.
+    /// Ends it at any time.
     fn abort(comm: Self::Comm, why: &str);
 }

@@ -4,7 +4,7 @@ use super::{Owner, Streams};
 use crate::Result;
 use crate::error::{Error, Site, Unsupported};
 
-/// Which allocator memory comes from.
+/// The allocator of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum AllocKind {
     /// The device's own.
@@ -16,9 +16,9 @@ pub enum AllocKind {
 /// Memory on a device.
 ///
 /// # Safety
-/// A block that is allocated is `bytes` long, aligned to at least 16, and every byte is initialised and stays
-/// readable and writable through the backend until the block is dropped. Dropping a block neither
-/// blocks nor panics.
+/// An allocated block is `bytes` long and aligned to at least 16. Every byte is initialised, and
+/// stays readable and writable through the backend until the block is dropped. Dropping a block
+/// neither blocks nor panics.
 pub unsafe trait Memory: Sized + 'static {
     /// The device kind's name in messages: `host`.
     const KIND: &'static str;
@@ -29,13 +29,14 @@ pub unsafe trait Memory: Sized + 'static {
     /// Allocates zeroed memory.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// It cannot be allocated.
     fn alloc(ordinal: u32, bytes: usize, kind: AllocKind) -> Result<Self::Block>;
 
-    /// Copies from the device to the host, asked for at `site`; returns when it is done.
+    /// Copies from the device to the host on behalf of the call at `site`; returns once the copy
+    /// has completed.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     ///
     /// # Safety
     /// `offset + bytes` is within the block, `to` is writable for `bytes`, and no enqueued
@@ -48,10 +49,11 @@ pub unsafe trait Memory: Sized + 'static {
         site: Site,
     ) -> Result<()>;
 
-    /// Copies from the host to the device, asked for at `site`; returns when it is done.
+    /// Copies from the host to the device on behalf of the call at `site`; returns once the copy
+    /// has completed.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     ///
     /// # Safety
     /// `offset + bytes` is within the block, `from` is readable for `bytes`, and no enqueued
@@ -64,14 +66,14 @@ pub unsafe trait Memory: Sized + 'static {
         site: Site,
     ) -> Result<()>;
 
-    /// A block over `bytes` bytes of somebody else's, aligned for their elements only.
+    /// A block over `bytes` bytes of foreign memory, aligned only for their elements.
     ///
     /// # Errors
-    /// It has no such blocks.
+    /// The backend does not support it.
     ///
     /// # Safety
-    /// The bytes are on the device of that ordinal, initialised, and the block's alone until it goes to
-    /// [`let_go`](Self::let_go); those of no elements are nowhere.
+    /// The bytes are on the device of that ordinal, initialised, and used by nothing but the block
+    /// until it is passed to [`let_go`](Self::let_go). With no bytes, `start` may be any address.
     unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Self::Block> {
         let _ = (ordinal, start, bytes);
         Err(Error::from(Unsupported {
@@ -81,15 +83,15 @@ pub unsafe trait Memory: Sized + 'static {
         }))
     }
 
-    /// A block over the first `bytes` bytes of another one of NCCL's memory, which can back a window as
-    /// that one can. It goes to [`let_go`](Self::let_go).
+    /// A block over the first `bytes` bytes of another block of NCCL memory, which can back a
+    /// window just as the other one. It ends with [`let_go`](Self::let_go).
     ///
     /// # Errors
-    /// It has no such blocks.
+    /// The backend does not support it.
     ///
     /// # Safety
-    /// There are so many bytes. The other block stays until this one's owner is dropped, and nothing uses
-    /// it meanwhile.
+    /// The other block has at least `bytes` bytes. It lives until this one's owner is dropped, and
+    /// nothing uses it meanwhile.
     unsafe fn alias(block: &Self::Block, bytes: usize) -> Result<Self::Block> {
         let _ = (block, bytes);
         Err(Error::from(Unsupported {
@@ -99,8 +101,9 @@ pub unsafe trait Memory: Sized + 'static {
         }))
     }
 
-    /// [`retire`](Self::retire) for a block that another library named, or [`let_go`](Self::let_go) for one
-    /// that has an owner: whatever the device does at this moment may still use it.
+    /// Retires a block that was exported to another library, by [`retire`](Self::retire), or
+    /// [`let_go`](Self::let_go) if it has an owner. Any work that is now on the device may still
+    /// use it.
     fn retire_exported(block: Self::Block, owner: Option<Owner>, streams: Vec<Self::Stream>)
     where
         Self: Streams,
@@ -111,8 +114,8 @@ pub unsafe trait Memory: Sized + 'static {
         }
     }
 
-    /// [`retire`](Self::retire) for a block of [`adopt`](Self::adopt) or [`alias`](Self::alias). Drops the owner when no work on
-    /// the streams can use the block any more.
+    /// [`retire`](Self::retire) for a block from [`adopt`](Self::adopt) or [`alias`](Self::alias).
+    /// Drops the owner once no work on the streams can use the block any more.
     fn let_go(block: Self::Block, owner: Option<Owner>, streams: Vec<Self::Stream>)
     where
         Self: Streams,
@@ -121,9 +124,9 @@ pub unsafe trait Memory: Sized + 'static {
         drop(owner);
     }
 
-    /// Takes back a block that nobody names any more. Work enqueued on `streams` may still use it;
-    /// nothing else does. Neither blocks nor panics. A backend whose queues hold what they use has
-    /// nothing to do.
+    /// Takes back a block that has no owner any more. Only work enqueued on `streams` may still use
+    /// it. Neither blocks nor panics. A backend whose queues keep their operands alive has nothing
+    /// to do.
     fn retire(block: Self::Block, streams: Vec<Self::Stream>)
     where
         Self: Streams,

@@ -1,9 +1,9 @@
-//! The seam to what carries out the work: NCCL's host API as traits, split by capability.
+//! The interface to the backends: NCCL's host API as traits, split by capability.
 //!
-//! The device type picks the implementation statically. The typed layer above validates every call
-//! (lengths, ranks, devices, stamps, health) and orders buffers between streams before a backend
-//! sees it, so a backend only carries out; the shapes handed over are plain data, so that recording
-//! them for a group and issuing them now are the same thing.
+//! The device type selects the implementation statically. Before a backend sees a call, the typed
+//! layer above has validated it (lengths, ranks, devices, stamps, health) and ordered buffers
+//! between streams, so a backend only executes. Operations are plain data, so that recording them
+//! for a group and issuing them immediately use the same types.
 //!
 //! This module is public for backends outside the crate (a double in a test, a null device in a
 //! benchmark). It is exempt from semantic versioning.
@@ -49,7 +49,7 @@ pub use crate::control::{Exchange, Submission};
 pub use crate::device_api::Shared as DeviceShared;
 pub use crate::memory::{Allocation, Lease, Owner};
 
-/// Everything that a device's backend does.
+/// All capabilities of a device's backend.
 pub trait Backend:
     Memory
     + Streams

@@ -1,4 +1,4 @@
-//! Validated operations as plain data: what the typed layer hands to a backend.
+//! Validated operations as plain data, which the typed layer passes to a backend.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::{Backend, Lifecycle, form};
 use crate::communicator::CallConfig;
 use crate::memory::Allocation;
 
-/// One operation that has passed validation.
+/// A validated operation.
 pub type Op<'a, B> = form::Op<Span<'a, B>, Operator<'a, B>, form::Target, &'a CallConfig>;
 
-/// A collective that has passed validation.
+/// A validated collective.
 pub type Collective<'a, B> = form::Collective<Span<'a, B>, Operator<'a, B>, &'a CallConfig>;
 
 /// A send or a receive.
@@ -31,10 +31,11 @@ pub struct Span<'a, B: Backend> {
 }
 
 impl<'a, B: Backend> Span<'a, B> {
-    /// `len` elements from `offset` bytes on.
+    /// `len` elements from byte `offset`.
     ///
     /// # Safety
-    /// They lie inside the allocation, aligned for their type, whatever type an operation gives them.
+    /// They lie within the allocation and are aligned for their type, whatever type an operation
+    /// gives them.
     #[inline]
     pub(crate) unsafe fn new(
         allocation: &'a Arc<Allocation<B>>,
@@ -50,13 +51,13 @@ impl<'a, B: Backend> Span<'a, B> {
         self.allocation
     }
 
-    /// Where it starts, in bytes. Aligned for the element type.
+    /// The offset in bytes, aligned for the element type.
     #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
-    /// How many elements.
+    /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len

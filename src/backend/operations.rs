@@ -1,4 +1,4 @@
-//! What ranks do together.
+//! Operations that ranks perform together.
 
 use std::time::Duration;
 
@@ -9,25 +9,26 @@ use crate::{Rank, Result};
 /// Operations.
 ///
 /// # Safety
-/// The backend reads and writes the spans that [`Op`] documents, in stream order, and nothing else,
-/// and holds their memory until it is done.
+/// The backend accesses only the spans that [`Op`] documents, in stream order, and keeps their
+/// memory alive until it has completed.
 pub unsafe trait Operations: Lifecycle {
-    /// Enqueues `ops` as one group (one operation is a group of its own); the host does not wait.
-    /// Inside a group NCCL's order holds: one-sided operations in program order, then collectives,
+    /// Enqueues `ops` as one group (a single operation is a group of its own); the host does not
+    /// wait. A group follows NCCL's order: one-sided operations in program order, then collectives,
     /// then transfers.
     ///
     /// # Errors
-    /// They could not be enqueued. Errors of the operations go to the communicator's health.
+    /// They could not be enqueued. Errors of the operations themselves go to the communicator's
+    /// health.
     ///
     /// # Safety
     /// The operations passed validation: spans, counts, ranks and offsets fit each other as [`Op`]
-    /// says. Every earlier use of their memory that conflicts is before them in stream order.
+    /// documents. Every earlier conflicting use of their memory is ordered before them.
     unsafe fn issue(comm: &Self::Comm, stream: &Self::Stream, ops: &[Op<'_, Self>]) -> Result<()>
     where
         Self: Backend;
 
-    /// Enqueues a collective on the stream that carried the communicator's last operations: what programs
-    /// call most.
+    /// Enqueues a collective on the stream that carried the communicator's last operations, which
+    /// is the most frequent call.
     ///
     /// # Errors
     /// As [`issue`](Self::issue).
@@ -43,7 +44,7 @@ pub unsafe trait Operations: Lifecycle {
     where
         Self: Backend,
     {
-        // SAFETY: the caller's promise is more than is asked.
+        // SAFETY: the caller's promise includes that of `issue`.
         unsafe { Self::issue(comm, stream, &[Op::Collective(collective)]) }
     }
 
@@ -64,12 +65,12 @@ pub unsafe trait Operations: Lifecycle {
         })
     }
 
-    /// How long a group of collectives of a communicator of several ranks takes, as far as the backend
-    /// can tell; nothing of it is enqueued. These are one of its ranks, or all of them; each has the same
-    /// collectives, and the other ranks ask the same.
+    /// Estimates how long a group of collectives takes on a communicator of several ranks, as far
+    /// as the backend can tell; nothing is enqueued. The parts are one of its ranks or all of them.
+    /// All ranks have the same collectives, and all of them ask.
     ///
     /// # Errors
-    /// It cannot tell.
+    /// The backend cannot tell.
     ///
     /// # Safety
     /// As [`issue`](Self::issue).
@@ -85,11 +86,11 @@ pub unsafe trait Operations: Lifecycle {
         }))
     }
 
-    /// Books refused operations as this rank's, so that the others can be told.
+    /// Records refused operations as this rank's turns, so that its peers fail too.
     fn refuse(comm: &Self::Comm, ops: &[Refusal], reason: &Error);
 }
 
-/// One rank's part of what several ranks of one thread issue together.
+/// One rank's share of what several ranks of one thread issue together.
 pub struct RankOps<'p, 'a, B: Backend> {
     /// The rank's communicator.
     pub comm: &'p B::Comm,
@@ -99,7 +100,7 @@ pub struct RankOps<'p, 'a, B: Backend> {
     pub ops: &'p [Op<'a, B>],
 }
 
-/// An operation that this rank refused, as far as the others have to know.
+/// The part of a refused operation that other ranks need to know.
 #[derive(Clone, Copy, Debug)]
 pub enum Refusal {
     /// Its part of a collective.
@@ -110,13 +111,13 @@ pub enum Refusal {
     RecvFrom(Rank),
     /// A put or signal to a rank.
     Signal(Rank, Slot),
-    /// A wait for so many signals of a rank. The typed layer has this rank's next wait in the slot consume
-    /// them too; a backend does nothing.
+    /// A wait for this many signals of a rank. A backend does nothing, because the typed layer
+    /// makes this rank's next wait in the slot consume them.
     Wait(Rank, Slot, u32),
 }
 
 impl Call {
-    /// A collective's data, as bytes.
+    /// The size of a collective's data in bytes.
     pub fn bytes(&self) -> usize {
         self.count.saturating_mul(self.dtype.size())
     }

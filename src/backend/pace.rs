@@ -1,53 +1,53 @@
-//! How far the ranks have come with a communicator.
+//! The ranks' progress on a communicator.
 
 use std::time::Instant;
 
 use crate::Rank;
 
-/// Tells how far the ranks have come, from any thread and without waiting.
+/// Reports the ranks' progress, from any thread and without blocking.
 pub trait Pace: Send + Sync {
-    /// Asks ranks of other processes how far they have come, now and then.
+    /// Asks ranks of other processes for their progress, at limited intervals.
     fn ask(&self) {}
 
-    /// Each other rank that has not left.
+    /// Returns the progress of each other rank that has not left.
     fn others(&self) -> Vec<Paced>;
 }
 
-/// Nobody is compared.
+/// Compares no ranks.
 impl Pace for () {
     fn others(&self) -> Vec<Paced> {
         Vec::new()
     }
 }
 
-/// What this rank and another one have called.
+/// The calls that this rank and another one have made.
 #[derive(Clone, Copy, Debug)]
 pub struct Paced {
     /// The other rank.
     pub rank: Rank,
-    /// What this one has called.
+    /// This rank's calls.
     pub own: Counts,
-    /// What the other one has called.
+    /// The other rank's calls.
     pub theirs: Counts,
-    /// When that was known; none of a rank that has told nothing yet.
+    /// When the other rank's counts were known; `None` if it has reported nothing yet.
     pub heard: Option<Instant>,
 }
 
-/// How many operations a rank has called of which two ranks have each a part.
+/// The number of operations called by a rank that involve both of two ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Collectives.
     pub collectives: u64,
-    /// Transfers from this rank to the other one.
+    /// Transfers from this rank to the other.
     pub there: u64,
-    /// Transfers from the other one.
+    /// Transfers from the other rank.
     pub back: u64,
-    /// Exchanges on the host, of which no backend knows.
+    /// Exchanges on the host, which backends do not see.
     pub exchanges: u64,
 }
 
 impl Counts {
-    /// By how many operations `other` is behind; none if it is not, or is ahead in something.
+    /// How many operations `other` is behind; `None` if it is not behind, or is ahead in any count.
     pub(crate) fn ahead_of(&self, other: &Self) -> Option<u64> {
         let all = |counts: &Self| [counts.collectives, counts.there, counts.back, counts.exchanges];
         let behind =

@@ -9,33 +9,33 @@ use crate::error::{Error, Unsupported};
 /// Streams and points in them.
 ///
 /// # Safety
-/// `reached` is true only when everything enqueued on the stream before `point` was called is over
-/// and its writes are visible to the calling thread; what is enqueued after `wait_for` runs after
-/// the point.
+/// `reached` is true only if everything enqueued on the stream before `point` was called has
+/// completed and its writes are visible to the calling thread. Work enqueued after `wait_for` runs
+/// after the point.
 pub unsafe trait Streams: Memory {
-    /// Whether points can be reached because a communicator ended, without its work: kernels that were
-    /// told to stop.
+    /// Whether the end of a communicator can let points be reached without its work, because
+    /// kernels are told to stop.
     const ENDS_REACH_POINTS: bool = false;
 
     /// A queue of work.
     type Stream: Clone + Send + Sync + 'static;
 
-    /// A place in a stream's order.
+    /// A position in a stream.
     type Point: Clone + Send + Sync + 'static;
 
     /// Opens a stream.
     ///
     /// # Errors
-    /// The device cannot.
+    /// The device reports an error.
     fn open(ordinal: u32) -> Result<Self::Stream>;
 
-    /// The stream of another library that has this handle.
+    /// Wraps another library's stream, given its handle.
     ///
     /// # Errors
-    /// It has no such streams.
+    /// The backend does not support it.
     ///
     /// # Safety
-    /// It is a stream of the device of that ordinal, and stays for as long as it is used.
+    /// The handle is a stream of the device of that ordinal, and lives as long as it is used.
     unsafe fn theirs(ordinal: u32, handle: usize) -> Result<Self::Stream> {
         let _ = (ordinal, handle);
         Err(Error::from(Unsupported {
@@ -45,71 +45,73 @@ pub unsafe trait Streams: Memory {
         }))
     }
 
-    /// Whether it is captured, or may be: what is enqueued on it does not run then.
+    /// Whether the stream is capturing or may be, in which case enqueued work does not run.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     fn captures(stream: &Self::Stream) -> Result<bool> {
         let _ = stream;
         Ok(false)
     }
 
-    /// The point after everything enqueued so far.
+    /// Returns the point after everything enqueued so far.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     fn point(stream: &Self::Stream) -> Result<Self::Point>;
 
-    /// Makes what is enqueued later on `stream` wait for `point`; the host does not wait.
+    /// Makes work enqueued later on `stream` wait for `point`; the host does not wait.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     fn wait_for(stream: &Self::Stream, point: &Self::Point) -> Result<()>;
 
     /// Whether the point is reached; never blocks.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     fn reached(point: &Self::Point) -> Result<bool>;
 
-    /// Lets the calling thread rest, or help, until the point may be reached, `at_most` this long.
+    /// Blocks or helps with work until the point may be reached, for `at_most` this long.
     fn pause(point: &Self::Point, at_most: Duration);
 
-    /// What keeps the point from being reached, as far as it is known. Asked when a deadline passed.
+    /// Returns what prevents the point from being reached, if known. Called when a deadline has
+    /// passed.
     fn blame(point: &Self::Point) -> Option<Blame>;
 
-    /// Takes the error that work without a communicator left on the stream of this point.
+    /// Takes the error of work without a communicator on this point's stream.
     fn take_error(point: &Self::Point) -> Option<Error>;
 
-    /// Whether everything that was enqueued is over. Asked where ends reach points, before one.
+    /// Whether all enqueued work has completed. Called before a communicator ends, if ends reach
+    /// points.
     fn is_drained(stream: &Self::Stream) -> bool {
         Self::point(stream).and_then(|point| Self::reached(&point)).unwrap_or(true)
     }
 
-    /// Why operations before the point, which is reached, did not happen: their communicator ended.
-    /// Unlike an error that is taken it stays, for each thread that wants the data.
+    /// Why operations before a reached point did not happen: their communicator ended. Unlike
+    /// `take_error` this leaves the error in place, for each thread that wants the data.
     fn undone(point: &Self::Point) -> Option<Error> {
         let _ = point;
         None
     }
 }
 
-/// What holds up a stream.
+/// What blocks a stream.
 #[derive(Clone, Debug)]
 pub struct Blame {
-    /// Whose fault it is.
+    /// What is at fault.
     pub culprit: Culprit,
-    /// Who waits for whom, as far as it is known.
+    /// Which rank waits for which, as far as known.
     pub report: String,
 }
 
-/// Whose fault it is that a stream does not go on.
+/// What is at fault if a stream makes no progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Culprit {
-    /// A communicator's, by [`Health::id`](crate::communicator::Health::id).
+    /// This communicator, by [`Health::id`](crate::communicator::Health::id).
     Known(u64),
-    /// One of those that used the stream.
+    /// One of the communicators that used the stream.
     Unknown,
-    /// No communicator's: work of the program's own.
+    /// No communicator, but the program's own work.
     Program,
 }

@@ -1,28 +1,28 @@
-//! When a device did something.
+//! Timestamps of a device.
 
 use std::time::Duration;
 
 use super::Streams;
 use crate::Result;
 
-/// When a device did something.
+/// Timestamps of a device.
 ///
 /// # Safety
-/// The point that `timed` gives keeps what [`Streams::point`] promises of its own.
+/// The point from `timed` keeps the promises of one from [`Streams::point`].
 pub unsafe trait Timing: Streams {
-    /// The device's time at a point, once it is reached.
+    /// The device's time at a point, available once the point is reached.
     type Time: Clone + Send + Sync + 'static;
 
-    /// The point after everything enqueued so far, and the time there.
+    /// Returns the point after everything enqueued so far, and the time there.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     fn timed(stream: &Self::Stream) -> Result<(Self::Point, Self::Time)>;
 
-    /// How long it took from one point to another of the same device; zero where the second was reached
-    /// first, and none until both are. Never blocks.
+    /// The time from one point to another of the same device: zero if the second was reached first,
+    /// `None` until both are reached. Never blocks.
     ///
     /// # Errors
-    /// The device reports one.
+    /// The device reports an error.
     fn between(start: &Self::Time, end: &Self::Time) -> Result<Option<Duration>>;
 }

@@ -1,4 +1,4 @@
-//! Threads that wait.
+//! Waiting threads.
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use crate::communicator::Health;
 use crate::control::{Exchange, Submission};
 use crate::error::Site;
 
-/// A thread that waits, for a device or for other ranks.
+/// A thread that waits for a device or for other ranks.
 pub struct HostWait<'w, B: Backend> {
-    /// What it waits for.
+    /// The awaited event.
     pub on: WaitsOn<'w, B>,
-    /// The call that waits: `to_vec`.
+    /// The waiting call: `to_vec`.
     pub operation: &'static str,
     /// Where it was made.
     pub site: Site,
-    /// The communicators whose end ends the wait.
+    /// The communicators whose end also ends the wait.
     pub users: Box<dyn Fn() -> Vec<Arc<Health>> + Send>,
-    /// The communicator whose call it is: until it returns, nobody makes another.
+    /// The communicator whose call it is. No other call is made on it meanwhile.
     pub within: Option<u64>,
 }
 
@@ -27,17 +27,17 @@ pub enum WaitsOn<'w, B: Backend> {
     Point(&'w B::Point),
     /// Everything that this rank enqueued.
     Idle(&'w B::Comm),
-    /// The other ranks' parts of an exchange on the host.
+    /// The other ranks' parts of a host exchange.
     Exchange(&'w Exchange),
-    /// The turn of a request that its rank submitted.
+    /// The turn of a request that this rank submitted.
     Submission(&'w Submission),
 }
 
-/// A wait that is noted, until it is dropped.
+/// A registered wait. Dropping it deregisters the wait.
 pub type Watcher = Box<dyn Watched>;
 
 /// See [`Watcher`].
 pub trait Watched {
-    /// Looks whether the wait can end. Called from time to time by the thread that waits.
+    /// Checks whether the wait can end. The waiting thread calls it at intervals.
     fn look(&self);
 }

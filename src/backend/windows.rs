@@ -10,23 +10,23 @@ use crate::{Rank, Result, Team};
 /// Windows: memory that peers write.
 ///
 /// # Safety
-/// A registered allocation is held until it is unregistered or the communicator ends, and touched
-/// by puts within its first `bytes` bytes only.
+/// A registered allocation is kept alive until it is unregistered or the communicator ends, and
+/// puts touch only its first `bytes` bytes.
 pub unsafe trait Windows: Lifecycle {
-    /// What the backend keeps of a registered window.
+    /// The backend's state of a registered window.
     type Window: Send + 'static;
 
-    /// Whether there can be windows with these flags of NCCL's. Asked before anything is registered.
+    /// Checks whether windows can have these NCCL flags, before anything is registered.
     ///
     /// # Errors
-    /// There cannot.
+    /// They cannot.
     fn can_register(comm: &Self::Comm, flags: u32) -> Result<()> {
         let _ = (comm, flags);
         Ok(())
     }
 
-    /// Registers this rank's part of window `id`. Collective; the caller has compared the ranks'
-    /// parts, and puts nothing anybody's way before all have returned.
+    /// Registers this rank's memory as part of window `id`. Collective; the caller has compared the
+    /// ranks' parts, and starts no put before all ranks have returned.
     ///
     /// # Errors
     /// It cannot be registered.
@@ -40,16 +40,16 @@ pub unsafe trait Windows: Lifecycle {
     where
         Self: Backend;
 
-    /// The end of a window: nothing uses it any more on any rank.
+    /// Ends a window that no rank uses any more.
     fn unregister(comm: &Self::Comm, id: WindowId, window: Self::Window);
 
     /// The address of a block.
     fn address(block: &Self::Block) -> *mut u8;
 
-    /// The address here of a peer's part of a window, if it has one.
+    /// The local address of a peer's memory in a window, if it has one.
     fn peer_address(comm: &Self::Comm, id: WindowId, peer: Rank) -> Option<*mut u8>;
 
-    /// The address through which all parts of a window are written, if there is one.
+    /// The address that writes to all ranks' memory of a window, if there is one.
     fn multimem_address(comm: &Self::Comm, id: WindowId) -> Option<*mut u8>;
 
     /// NCCL's handle of a window, for kernels, if there is one.
@@ -58,16 +58,16 @@ pub unsafe trait Windows: Lifecycle {
         None
     }
 
-    /// The address of a window in a multicast mapping that starts there, if there is one.
+    /// The address of a window within the multicast mapping at `mapping`, if there is one.
     fn multimem_address_in(comm: &Self::Comm, id: WindowId, mapping: *mut u8) -> Option<*mut u8> {
         let _ = (comm, id, mapping);
         None
     }
 
-    /// Where counted transfers reach a place, in bytes, of a window, if they do.
+    /// The endpoint of a byte offset in a window for counted transfers, if they are available.
     ///
     /// # Errors
-    /// The backend reports one.
+    /// The backend reports an error.
     fn endpoint(
         comm: &Self::Comm,
         id: WindowId,
@@ -84,11 +84,11 @@ pub unsafe trait Windows: Lifecycle {
         None
     }
 
-    /// The ranks whose windows have addresses here.
+    /// The ranks whose windows have local addresses.
     fn lsa_team(comm: &Self::Comm, world: Team) -> Team;
 
-    /// Registers these bytes of an allocation for faster communication; NCCL's handle, if it keeps one. The
-    /// lease is kept for as long as NCCL names them.
+    /// Registers bytes of an allocation for faster communication, and returns NCCL's handle if
+    /// there is one. The lease is kept as long as NCCL refers to them.
     ///
     /// # Errors
     /// They cannot be registered.
@@ -100,10 +100,10 @@ pub unsafe trait Windows: Lifecycle {
     where
         Self: Backend;
 
-    /// Ends such a registration. This rank's work with the memory is over.
+    /// Ends such a registration. This rank's work on the memory has completed.
     ///
     /// # Errors
-    /// The backend reports one.
+    /// The backend reports an error.
     fn deregister_buffer(
         comm: &Self::Comm,
         lease: &Arc<Lease<Self>>,
