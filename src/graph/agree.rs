@@ -1,8 +1,8 @@
-//! Whether the ranks' recordings fit together: compared once, when all have recorded.
+//! Checks that the ranks' recordings fit together, once all ranks have recorded.
 //!
-//! Every rank finds the same from the same parts, so either all have a graph or none. Signals are played
-//! through as NCCL has them in graphs: a rank raises its next signal to a rank only when that one has
-//! awaited the last.
+//! Every rank sees the same parts and reaches the same answer, so either all ranks have a graph or
+//! none has. Signals are simulated with NCCL's rule for graphs: a rank raises its next signal to a
+//! peer only after the peer has awaited the last one.
 
 use std::fmt;
 
@@ -15,21 +15,21 @@ use crate::backend::{
 };
 use crate::error::{Call, Essence, Operation};
 
-/// What a rank says that it recorded, or why it could not.
+/// A summary of a rank's recording, or why it could not record.
 #[derive(Default, Serialize, Deserialize)]
 pub(crate) struct Said {
     refused: Option<String>,
     collectives: Vec<What>,
-    /// With the peer's rank.
+    /// Each with the peer's rank.
     sends: Vec<(usize, What)>,
     receives: Vec<(usize, What)>,
-    /// Whether each is raised at the peer, or awaited from it.
+    /// Each with whether it is raised at the peer; otherwise it is awaited from it.
     signals: Vec<(bool, usize, Slot)>,
-    /// The windows and the device communicators that it names.
+    /// The windows and device communicators that the recording uses.
     pub(super) names: Vec<WindowId>,
 }
 
-/// What of a call is the same on all ranks, and how the backend carries it out, for people.
+/// The part of a call that must match, and how the backend performs it, for messages.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct What {
     call: Essence,
@@ -59,7 +59,7 @@ impl Said {
         said
     }
 
-    /// Says one more operation.
+    /// Adds an operation.
     pub(crate) fn add<B: Backend>(&mut self, comm: &B::Comm, op: &Op<'_, B>) {
         let what =
             |call: &Call| What { call: call.essence(), how: B::memory_of(comm, op).to_owned() };
@@ -86,7 +86,7 @@ impl Said {
         self.signals.push((raises, peer.index(), *slot));
     }
 
-    /// A kernel counts as the collective that it is, or as messages of its pieces.
+    /// Adds a kernel as the collective that it performs, or as the messages of its pieces.
     fn add_kernel<B: Backend>(&mut self, kernel: &Kernel<B>) {
         let Kernel { call, work, pieces, .. } = kernel;
         let what = |call: &Call, how: &str| What {
@@ -112,7 +112,7 @@ impl Said {
         }
     }
 
-    /// What it says, for who compares it with the others.
+    /// The summary for a message about a difference at collective `differ`.
     fn text(&self, differ: usize) -> String {
         if let Some(why) = &self.refused {
             return format!("could not: {why}");
@@ -129,7 +129,7 @@ impl fmt::Display for What {
     }
 }
 
-/// Why the ranks' recordings do not fit together, rank by rank.
+/// Why the ranks' recordings do not fit together, by rank.
 pub(super) fn differ(all: &[Said]) -> Option<Vec<String>> {
     let are_alike = |at: usize| {
         let mut calls = all.iter().map(|said| said.collectives.get(at));
@@ -143,7 +143,7 @@ pub(super) fn differ(all: &[Said]) -> Option<Vec<String>> {
     transfers(all).or_else(|| signals(all))
 }
 
-/// The k-th send of a pair meets the k-th receive.
+/// The k-th send of a pair of ranks must match its k-th receive.
 fn transfers(all: &[Said]) -> Option<Vec<String>> {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for (own, said) in all.iter().enumerate() {
@@ -167,7 +167,7 @@ fn transfers(all: &[Said]) -> Option<Vec<String>> {
     Some(fill(told))
 }
 
-/// Plays the signals through: what is left of them, or who waits for whom.
+/// Simulates the signals; reports ranks that get stuck, and surplus signals.
 fn signals(all: &[Said]) -> Option<Vec<String>> {
     let ops = |(own, said): (usize, &Said)| {
         let op = |&(raises, peer, slot): &(bool, usize, Slot)| match raises {
@@ -193,7 +193,7 @@ fn signals(all: &[Said]) -> Option<Vec<String>> {
     told.iter().any(|told| !told.is_empty()).then(|| fill(told))
 }
 
-/// Ranks of which there is nothing to say.
+/// Fills in ranks without a fault.
 fn fill(told: Vec<String>) -> Vec<String> {
     told.into_iter().map(|told| if told.is_empty() { "fits".to_owned() } else { told }).collect()
 }

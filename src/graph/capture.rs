@@ -1,4 +1,4 @@
-//! Recording: the closure, the comparison, and what becomes of them.
+//! Recording a graph, and comparing the recordings.
 
 use std::cell::Cell;
 use std::fmt;
@@ -17,12 +17,12 @@ thread_local! {
     static CAPTURING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is inside the closure of a capture, which may not wait.
+/// Whether this thread is inside a capture's closure, where the host may not wait.
 pub(crate) fn capturing() -> bool {
     CAPTURING.get()
 }
 
-/// Marks the thread for as long as it lives, panics included.
+/// Marks the thread while it lives, and unmarks it even after a panic.
 pub(crate) struct Capturing {
     outer: bool,
 }
@@ -39,12 +39,12 @@ impl Drop for Capturing {
     }
 }
 
-/// Records the operations of a graph; [`capture`](Communicator::capture) hands it out, and helpers take
-/// `&mut Capture<'_, W>`.
+/// Records the operations of a graph. [`capture`](Communicator::capture) passes it to its closure;
+/// helper functions take `&mut Capture<'_, W>`.
 ///
-/// It has the operations of [`On`]: collectives, transfers, puts, signals and waits, in the order in which
-/// they run. Groups, copies and closures are its own. Operands are borrowed for the call only; the graph
-/// keeps their memory.
+/// It has the operations of [`On`] (collectives, transfers, puts, signals and waits), which run in
+/// the order recorded, and adds groups, copies and closures. A call borrows its operands only while
+/// it records; the graph keeps their memory alive.
 pub struct Capture<'c, W: World> {
     on: On<'c, W>,
     pub(crate) stream: &'c Stream<W::Device>,
@@ -58,7 +58,7 @@ impl<'c, W: World> Deref for Capture<'c, W> {
     }
 }
 
-/// What has no place in a graph.
+/// Required by operations that a graph cannot contain.
 #[diagnostic::on_unimplemented(
     message = "the host cannot wait in a capture",
     label = "this waits on the host, and nothing of what is captured has run",
@@ -73,7 +73,8 @@ impl<W: World> Capture<'_, W> {
     /// Records several operations as one, as [`Communicator::group`] issues them.
     ///
     /// # Errors
-    /// The closure's own; the first refusal of an operation in it. There is no graph then.
+    /// The closure's own error; the first refusal of an operation in it. Either one fails the
+    /// capture.
     #[track_caller]
     pub fn group<'e, R, E: From<Error>>(
         &'e mut self,
@@ -82,10 +83,10 @@ impl<W: World> Capture<'_, W> {
         group::run(self.on, record, Site::caller())
     }
 
-    /// Not in a capture: it waits on the host.
+    /// Not available in a capture, because it waits on the host.
     ///
     /// # Errors
-    /// None: it does not compile.
+    /// It cannot be called.
     pub fn barrier(&self) -> Result<()>
     where
         Self: NeverInACapture,
@@ -93,10 +94,10 @@ impl<W: World> Capture<'_, W> {
         self.never()
     }
 
-    /// Not in a capture: it waits on the host.
+    /// Not available in a capture, because it waits on the host.
     ///
     /// # Errors
-    /// None: it does not compile.
+    /// It cannot be called.
     pub fn sync(&self) -> Result<()>
     where
         Self: NeverInACapture,
@@ -122,9 +123,9 @@ impl<W: World> fmt::Debug for Capture<'_, W> {
 }
 
 impl<W: World, S: State> Communicator<W, S> {
-    /// Captures what `record` records as a graph, which costs one launch however many operations it has.
-    /// All ranks call it and record operations that fit together; the host waits for them to compare. NCCL:
-    /// in a CUDA graph, 2.9.
+    /// Captures the operations that `record` records as a graph, which costs one launch however
+    /// many operations it has. All ranks must call it and record matching operations; the host
+    /// waits for them to compare. NCCL: in a CUDA graph, 2.9.
     ///
     /// ```
     /// use typed_nccl::{Communicator, Device, Result, Sum, World, launch};
@@ -149,15 +150,17 @@ impl<W: World, S: State> Communicator<W, S> {
     /// }
     /// ```
     ///
-    /// Nothing is sent while the closure runs, and the host may not wait in it. The graph keeps the memory
-    /// that it names; the buffers stay yours, to be read and written between launches. In a graph a rank
-    /// raises its next signal to a rank only when that one has awaited the last: each put is followed by a
-    /// wait for it, and a wait takes one signal. Signals of graphs are apart from all others.
+    /// Nothing is sent while the closure runs, and the host may not wait in it. The graph keeps the
+    /// memory that it uses alive; the buffers stay yours, to be read and written between launches.
+    /// In a graph, a rank raises its next signal to a peer only after the peer has awaited the last
+    /// one, so every put needs a matching wait, and a wait takes one signal. Signals in graphs are
+    /// separate from all others.
     ///
     /// # Errors
-    /// The closure's own, or the first refusal of what it recorded. [`Error::CapturesDiffer`] on the other
-    /// ranks then, and on all of them if what they recorded does not fit together. No rank has a graph
-    /// then, and the communicator is unharmed. A lost peer; a passed deadline; the device reports one.
+    /// The closure's own error, or the first refusal of an operation that it recorded; the other
+    /// ranks then get [`Error::CapturesDiffer`]. All ranks get that error if their recordings do
+    /// not match. In both cases no rank has a graph, and the communicator is unharmed. A lost peer;
+    /// a passed deadline; an error of the device.
     #[track_caller]
     pub fn capture(
         &mut self,
@@ -192,7 +195,7 @@ impl<W: World, S: State> Communicator<W, S> {
 
 const OPERATION: &str = "capture";
 
-/// Fails where this rank's communicator was made for no graphs.
+/// Fails if this rank's communicator was configured without graphs.
 fn allowed<B: Backend>(core: &Core<B>) -> Result<()> {
     if core.config.graphs != GraphUse::None {
         return Ok(());
@@ -211,7 +214,7 @@ impl<W: World> Live<W> {
         record: impl FnOnce(&mut Capture<'_, W>) -> R,
     ) -> (Tape<Back<W>>, Result<R, unwind::Panic>) {
         let core = &self.core;
-        // Nothing is enqueued on it.
+        // Nothing is enqueued on this stream.
         let raw = self.stream.core.raw().clone();
         let stream = Stream::recording(&self.device, raw);
         core.tape.replace(Some(Tape::new()));
@@ -223,8 +226,8 @@ impl<W: World> Live<W> {
         (core.tape.take().unwrap_or_else(Tape::new), recorded)
     }
 
-    /// Compares this rank's recording with the others': the windows and device communicators that any of
-    /// them names.
+    /// Compares the ranks' recordings. Returns the windows and device communicators that any of
+    /// them uses.
     fn compare(
         &self,
         tape: &Tape<Back<W>>,
@@ -242,7 +245,7 @@ impl<W: World> Live<W> {
         agree(core, &said, site)
     }
 
-    /// The ranks have agreed: makes the graph of a recording.
+    /// Creates the graph of a recording that the ranks have agreed on.
     fn graph(&self, tape: Tape<Back<W>>, names: Vec<WindowId>, site: Site) -> Result<Graph<W>> {
         let core = &self.core;
         let Tape { steps, leases, .. } = tape;
@@ -255,7 +258,7 @@ impl<W: World> Live<W> {
         Ok(Graph { steps, held, maker: core.resources.maker() })
     }
 
-    /// Has the device capture a recording, on all ranks or on none.
+    /// Makes the device capture a recording, on all ranks or on none.
     fn captured(&self, steps: &[Step<Back<W>>], site: Site) -> Result<<Back<W> as Graphs>::Graph> {
         let core = &self.core;
         let comm = core.comm()?;
@@ -267,8 +270,8 @@ impl<W: World> Live<W> {
     }
 }
 
-/// Compares what this rank says with what the others say: the windows and device communicators that any of
-/// them names.
+/// Compares the ranks' summaries. Returns the windows and device communicators that any of them
+/// uses.
 fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<WindowId>> {
     let all = core.gather(said, OPERATION, site)?;
     if let Some(parts) = differ(&all) {
@@ -280,7 +283,7 @@ fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<Wind
     Ok(names)
 }
 
-/// What this rank has, if all are ready to capture what they say.
+/// Returns this rank's value if all ranks are ready to capture matching operations.
 pub(crate) fn all_ready<B: Backend, T>(
     core: &Core<B>,
     own: Result<T>,
@@ -293,8 +296,8 @@ pub(crate) fn all_ready<B: Backend, T>(
     own.and_then(|own| agreed.map(|_| own))
 }
 
-/// What the device captured on this rank, if it has on all of them. Else they have captured some of it, and
-/// not the same: the communicator is over.
+/// Returns this rank's captured graph if all ranks have one. Otherwise the ranks have captured
+/// different parts of it, so the communicator is aborted.
 pub(crate) fn out_of_step<B: Backend>(
     core: &Core<B>,
     captured: Result<Result<B::Graph>, unwind::Panic>,

@@ -1,13 +1,13 @@
 //! Graphs: operations that are recorded once, compared once, and launched often.
 //!
-//! [`Communicator::capture`](crate::Communicator::capture) runs a closure that records; nothing is sent
-//! while it runs, as in a group. Then the ranks compare what they recorded, and each makes a graph of it,
-//! or none does. On GPUs a graph is CUDA's: the recording is enqueued once on a stream that captures. On
-//! the host a launch makes the recorded calls again.
+//! [`Communicator::capture`](crate::Communicator::capture) runs a closure that records. As in a
+//! group, nothing is sent while it runs. Then the ranks compare their recordings, and either each
+//! of them creates a graph or none does. On GPUs that is a CUDA graph, created by enqueueing the
+//! recording once on a capturing stream. On the host a launch repeats the recorded calls.
 //!
-//! A [`Graph`] owns a reference to all the memory that it names and borrows nothing: buffers stay their
-//! owners', who use them between launches, in stream order. What a device has of a graph is the
-//! communicator's and ends with it, because NCCL's end waits for its graphs.
+//! A [`Graph`] keeps all memory that it uses alive and borrows nothing: buffers stay with their
+//! owners, who use them between launches, in stream order. The device's part of a graph belongs to
+//! the communicator and ends with it, because NCCL waits for its graphs when a communicator ends.
 
 mod agree;
 mod capture;
@@ -36,44 +36,46 @@ use tape::Step;
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
-/// What the ranks of a communicator captured together; made by
-/// [`Communicator::capture`](crate::Communicator::capture), works with that communicator only.
+/// Operations that the ranks of a communicator captured together. Created by
+/// [`Communicator::capture`](crate::Communicator::capture), and usable only with that communicator.
 ///
-/// It keeps the memory that it names and borrows nothing: it fits into a struct beside its communicator
-/// and its buffers. `Send`, not `Sync`. Dropping it neither waits nor calls the device; launches that are
-/// enqueued still run.
+/// It keeps the memory that it uses alive and borrows nothing, so it can be stored in a struct
+/// beside its communicator and its buffers. `Send`, not `Sync`. Dropping it neither waits nor calls
+/// the device; enqueued launches still run.
 pub struct Graph<W: World> {
     steps: Vec<Step<Back<W>>>,
     held: Held<Back<W>>,
     maker: Maker,
 }
 
-/// What a graph has of its memory and of its communicators.
+/// A graph's memory and its part of the communicators.
 pub(crate) struct Held<B: Backend> {
     leases: Leases<B>,
     life: Arc<Life<B>>,
-    /// Whether it waits for signals, and so for what peers put into windows.
+    /// Whether it waits for signals, and so for peers' writes to windows.
     has_waits: bool,
 }
 
 impl<W: World> Graph<W> {
-    /// Enqueues all that was captured on the communicator's own stream; the host does not wait. All ranks
-    /// launch the same graphs in the same order among their other calls. NCCL: in a CUDA graph, 2.9.
+    /// Enqueues all captured operations on the communicator's own stream; the host does not wait.
+    /// All ranks must launch the same graphs in the same order among their other calls. NCCL: in a
+    /// CUDA graph, 2.9.
     ///
-    /// It is one use of each buffer that it names: after what was enqueued before, whatever the stream,
-    /// and before what is enqueued later. While another thread is in a call that uses one of them (a closure
-    /// that it launches on a GPU, a host copy), the host waits for that call.
+    /// A launch counts as one use of each buffer that the graph names, ordered after uses enqueued
+    /// before, on any stream, and before uses enqueued later. If another thread is in a call that
+    /// uses one of them (a closure that it launches on a GPU, a host copy), the host waits for that
+    /// call.
     ///
-    /// A closure that panics on the host surfaces at this rank's next host wait as [`Error::Panicked`]. The
-    /// graph's operations behind it are refused: the other ranks get [`Error::Refused`] for them, and the next
-    /// launch finds the ranks in step.
+    /// If a closure panics on the host, this rank's next host wait returns [`Error::Panicked`]. The
+    /// graph's operations after it are refused: the other ranks get [`Error::Refused`] for them,
+    /// and the ranks are in step for the next launch.
     ///
     /// # Errors
-    /// [`Error::WrongCommunicator`]; [`Error::Stale`]: it was captured before the communicator went on
-    /// with other ranks or was suspended, or a window or a device communicator that it names was closed;
-    /// [`Error::MemoryInUse`]: this is in a closure that was launched with memory that it names; a poisoned
-    /// communicator. Nothing is sent then. The deadline passes while the host waits for another thread's call:
-    /// that poisons the communicator.
+    /// [`Error::WrongCommunicator`]; [`Error::Stale`]: since the capture the communicator's ranks
+    /// changed, it was suspended, or a window or a device communicator that the graph uses was
+    /// closed; [`Error::MemoryInUse`]: the call is inside a closure that was launched with memory
+    /// that the graph uses; a poisoned communicator. Nothing is sent then. A deadline that passes
+    /// while the host waits for another thread's call poisons the communicator.
     #[track_caller]
     pub fn launch<S: State + CanEnqueue>(&mut self, comm: &Communicator<W, S>) -> Result<()> {
         self.launch_in(&comm.here(), Site::caller())
@@ -82,7 +84,7 @@ impl<W: World> Graph<W> {
     /// [`launch`](Self::launch) on another stream.
     ///
     /// # Errors
-    /// As there; [`Error::OtherDevice`].
+    /// As [`launch`](Self::launch); [`Error::OtherDevice`].
     #[track_caller]
     pub fn launch_on<S: State + CanEnqueue>(
         &mut self,
@@ -92,7 +94,7 @@ impl<W: World> Graph<W> {
         self.launch_in(&comm.on(stream), Site::caller())
     }
 
-    /// How many steps it has: calls, groups, copies, closures.
+    /// The number of steps: calls, groups, copies and closures.
     pub fn len(&self) -> usize {
         self.steps.len()
     }
@@ -127,7 +129,7 @@ impl<W: World> Graph<W> {
 }
 
 impl<B: Backend> Held<B> {
-    /// What a device captured, with the windows and device communicators that it names on any rank.
+    /// `names` are the windows and device communicators that it uses on any rank.
     pub(crate) fn new(
         cores: &[&Core<B>],
         (leases, has_waits): (Leases<B>, bool),
@@ -144,7 +146,7 @@ impl<B: Backend> Held<B> {
         self.life.state().stale.is_none()
     }
 
-    /// Launches what a device captured, with operations of these communicators.
+    /// Launches the graph that the device captured on these communicators.
     pub(crate) fn launch(&self, cores: &[&Core<B>], stream: &StreamCore<B>) -> Result<()> {
         let state = self.life.state();
         let Some(graph) = &state.executable else { return Ok(()) };
@@ -163,12 +165,14 @@ impl<B: Backend> Held<B> {
             Error::MemoryInUse(it) if it.waited.is_none() => {}
             error => cores.iter().for_each(|core| core.health.fail(error.clone())),
         };
-        // The device failed, or a deadline passed; the other ranks would wait for this one.
+        // The device failed or a deadline passed, so the other ranks would wait for this one.
         let booking = Booking::of_graph(stream, &self.leases).inspect_err(fail)?;
         cores.iter().for_each(|core| core.note(stream));
-        // SAFETY: the communicators on which it was captured live, for their ends take it from `life`; the
-        // leases keep its memory, which is released when the streams that used it have passed, and the
-        // booking has the stream wait for the earlier uses.
+        // SAFETY: `launch_graph` needs live communicators, live memory and ordered uses. The
+        // communicators it was captured on are alive, because their end takes the graph out of
+        // `life`, whose lock is held. The leases keep its memory, which is released only after the
+        // streams that used it have passed that use. The booking makes the stream wait for earlier
+        // uses.
         let launched = unsafe { B::launch_graph(comms, stream.raw(), graph) };
         drop(booking);
         if self.has_waits {
@@ -178,10 +182,10 @@ impl<B: Backend> Held<B> {
     }
 }
 
-/// What messages call it.
+/// Its name in messages.
 const WHAT: &str = "graph";
 
-/// Makes the calls of a step again.
+/// Repeats the calls of a step.
 fn again<B: Backend>(core: &Core<B>, stream: &StreamCore<B>, step: &Step<B>) -> Result<()> {
     match step {
         Step::Operations(kept, refusals) => {
@@ -216,8 +220,8 @@ impl<W: World> fmt::Debug for Graph<W> {
 )]
 pub trait SharedBetweenThreads<G> {}
 
-// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
-// Writing the impl replaces the automatic one, so that the refusal carries a sentence.
+// SAFETY: the impl never applies: nothing implements `SharedBetweenThreads`, and no other crate can
+// name it. An explicit impl replaces the automatic one, so that the compiler reports our message.
 unsafe impl<W: World> Sync for Graph<W> where (): SharedBetweenThreads<Self> {}
 
 #[cfg(test)]
@@ -227,8 +231,8 @@ mod tests {
     use super::{Capture, Graph};
     use crate::Host;
 
-    // It moves between threads: what it holds is data, closures that are `Send`, and memory whose uses are
-    // booked under a lock.
+    // A graph may move between threads: it consists of data, `Send` closures, and memory whose uses
+    // are recorded under a lock.
     assert_impl_all!(Graph<Host>: Send);
     assert_not_impl_any!(Graph<Host>: Sync);
     assert_not_impl_any!(Capture<'static, Host>: Send, Sync);

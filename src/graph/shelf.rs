@@ -1,4 +1,4 @@
-//! The graphs of a communicator: what of them ends with it.
+//! The graphs of a communicator, and their parts that end with it.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use crate::lock::{Mutex, MutexGuard};
 /// The graphs that a communicator captured.
 pub(crate) struct Shelf<B: Backend>(RefCell<Vec<Arc<Life<B>>>>);
 
-/// What a graph and its communicator have in common.
+/// The state shared by a graph and its communicator.
 pub(super) struct Life<B: Backend> {
-    /// The windows and the device communicators that it names on any rank.
+    /// The windows and device communicators that it uses on any rank.
     names: Vec<WindowId>,
     state: Mutex<State<B>>,
 }
 
 pub(super) struct State<B: Backend> {
-    /// Why it can be launched no more.
+    /// Why it can no longer be launched.
     pub(super) stale: Option<String>,
-    /// The device's, where it has graphs, until it is stale.
+    /// The device's graph, if the device captures graphs, until it is stale.
     pub(super) executable: Option<B::Graph>,
 }
 
@@ -41,20 +41,21 @@ impl<B: Backend> Default for Shelf<B> {
 }
 
 impl<B: Backend> Shelf<B> {
-    /// Keeps a new one; lets go of those that nobody has any more.
+    /// Adds a new graph, and forgets those that were dropped.
     pub(super) fn add(&self, life: Arc<Life<B>>) {
         let mut all = self.0.borrow_mut();
         all.retain(|known| Arc::strong_count(known) > 1);
         all.push(life);
     }
 
-    /// A window or a device communicator is about to be closed, on all ranks.
+    /// Invalidates graphs that use a window or a device communicator about to be closed on all
+    /// ranks.
     pub(crate) fn lose_naming(&self, what: &str, id: WindowId, site: Site) {
         let why = || format!("{what} #{id}, which it names, was closed (at {site})");
         self.lose(|life| life.names.contains(&id), why);
     }
 
-    /// None can be launched any more.
+    /// Invalidates all graphs.
     pub(crate) fn lose_all(&self, why: impl Fn() -> String) {
         self.lose(|_| true, why);
     }

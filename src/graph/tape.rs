@@ -1,4 +1,4 @@
-//! What a capture records: validated steps in their order, with the memory that they name.
+//! A recording: validated steps in order, and the memory that they use.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,25 +12,25 @@ use crate::error::{Call, CaptureFault, Error, NotCapturable, Site};
 use crate::kernels::Launch;
 use crate::memory::{Allocation, Lease, Lessee, Order, Uses};
 
-/// A recording in the making.
+/// A recording in progress.
 pub(crate) struct Tape<B: Backend> {
     pub(super) steps: Vec<Step<B>>,
     pub(super) leases: Leases<B>,
-    /// Why there will be no graph.
+    /// Why the capture fails.
     pub(super) error: Option<Error>,
 }
 
-/// What happens at one point of a graph.
+/// One step of a graph.
 pub(super) enum Step<B: Backend> {
-    /// Operations, together.
+    /// Operations issued together.
     Operations(Vec<Kept<B>>, Vec<Refusal>),
-    /// Work of the program's own, and copies.
+    /// A closure of the program, or a copy.
     Work(Work<B>),
-    /// A kernel of this library's own.
+    /// One of this library's own kernels.
     Kernel(Kernel<B>),
 }
 
-/// A launch that holds its memory.
+/// A kernel launch that keeps its memory alive.
 pub(super) struct Kernel<B: Backend> {
     pub(super) call: Call,
     pub(super) work: KernelWork,
@@ -44,15 +44,15 @@ pub(super) struct Work<B: Backend> {
     pub(super) enqueue: Enqueue<B>,
 }
 
-/// Enqueues it once more.
+/// Enqueues the work again.
 pub(crate) type Enqueue<B> =
     Box<dyn Fn(&<B as crate::backend::Streams>::Stream) -> Result<()> + Send>;
 
-/// An operation that holds its memory.
+/// An operation that keeps its memory alive.
 pub(super) type Kept<B> =
     form::Op<Part<B>, <B as Lifecycle>::Operator, form::Target, Box<CallConfig>>;
 
-/// A span that holds its memory.
+/// A span that keeps its memory alive.
 pub(super) struct Part<B: Backend> {
     allocation: Arc<Allocation<B>>,
     offset: usize,
@@ -65,12 +65,12 @@ impl<B: Backend> Part<B> {
     }
 
     fn span(&self) -> Span<'_, B> {
-        // SAFETY: it was a span of this allocation.
+        // SAFETY: these are the allocation, offset and length of a valid span.
         unsafe { Span::new(&self.allocation, self.offset, self.len) }
     }
 }
 
-/// Takes hold of what an operation names.
+/// Copies an operation so that it keeps its operands alive.
 fn keep<B: Backend>(op: &Op<'_, B>) -> Kept<B> {
     let mut kept = op.map(
         |span, _| Part::of(span),
@@ -79,22 +79,22 @@ fn keep<B: Backend>(op: &Op<'_, B>) -> Kept<B> {
         |config| Box::new((*config).clone()),
     );
     if let Some(slot) = kept.slot_mut() {
-        // Signals of graphs are apart from all others.
+        // Signals in graphs are separate from all others.
         slot.captured = true;
     }
     kept
 }
 
-/// The operation again.
+/// Borrows a kept operation.
 pub(super) fn lend<B: Backend>(kept: &Kept<B>) -> Op<'_, B> {
     kept.map(|part, _| part.span(), |operator| operator, |target| *target, |config| &**config)
 }
 
-/// The memory that a graph names, each allocation once, and whether it is written.
+/// The memory that a graph uses: each allocation once, with whether it is written.
 pub(crate) struct Leases<B: Backend> {
     by: Lessee,
     all: Vec<Named<B>>,
-    /// By address.
+    /// Indices into `all`, by address.
     known: HashMap<usize, usize>,
 }
 
@@ -108,7 +108,7 @@ impl<B: Backend> Leases<B> {
         Self { by, all: Vec::new(), known: HashMap::new() }
     }
 
-    /// Names memory that the caller has in hand: nobody else books a use of it meanwhile.
+    /// Adds memory that the caller holds, so that no other thread records a use of it meanwhile.
     pub(crate) fn add(
         &mut self,
         comm: &B::Comm,
@@ -154,7 +154,7 @@ impl<B: Backend> Tape<B> {
         Self { steps: Vec::new(), leases: Leases::new(Lessee::Graph), error: None }
     }
 
-    /// There will be no graph; the first reason counts.
+    /// Fails the capture; the first reason is kept.
     pub(crate) fn fail(&mut self, error: Error) -> Error {
         self.error.get_or_insert_with(|| error.clone());
         error

@@ -1,4 +1,4 @@
-//! Work of the program's own, and copies, in a graph.
+//! Closures of the program, and copies, in a graph.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ type Back<W> = super::Back<W>;
 type Memory<W> = Arc<Allocation<Back<W>>>;
 
 impl<W: World> Capture<'_, W> {
-    /// Records a computation of your own, as [`Stream::launch`](crate::Stream::launch) enqueues one: on the
-    /// host the closure runs at each launch of the graph, on a GPU once, at the end of the capture, and what
-    /// it enqueues on its stream is what the graph has. See [`Graph::launch`](crate::Graph::launch) for a
-    /// closure that panics at a launch.
+    /// Records a computation of your own, as [`Stream::launch`](crate::Stream::launch) enqueues
+    /// one. On the host the closure runs at each launch of the graph. On a GPU it runs once, at the
+    /// end of the capture, and the graph repeats what it enqueues on its stream. For closures that
+    /// panic, see [`Graph::launch`](crate::Graph::launch).
     ///
     /// # Errors
-    /// An operand on another device; a view past the end of its buffer; a device communicator of another
-    /// communicator. There is no graph then.
+    /// An operand on another device; a view past the end of its buffer; a device communicator of
+    /// another communicator. Any of them fails the capture.
     #[track_caller]
     pub fn launch<A, F>(&self, operands: A, work: F) -> Result<()>
     where
@@ -54,7 +54,7 @@ impl<W: World> Capture<'_, W> {
     /// Records a copy, as [`Stream::copy`](crate::Stream::copy) enqueues one.
     ///
     /// # Errors
-    /// As there. There is no graph then.
+    /// As [`Stream::copy`](crate::Stream::copy). Any of them fails the capture.
     #[track_caller]
     pub fn copy<T, A, B>(&self, from: &A, to: &mut B) -> Result<()>
     where
@@ -70,8 +70,8 @@ impl<W: World> Capture<'_, W> {
         let uses = both::<W>(&from.0, &to.0);
         let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
             let (from, to) = ((&from.0, from.1), (&to.0, to.1));
-            // SAFETY: the lengths are equal, and what is written was borrowed exclusively, so it is apart
-            // from what is read; each launch orders the uses.
+            // SAFETY: the spans are in bounds and have equal lengths. The destination was borrowed
+            // exclusively, so it is disjoint from the source. Each launch orders the uses.
             unsafe { <Back<W> as Copies>::copy(stream, from, to, bytes, site) }
         };
         self.record("copy", uses, Box::new(enqueue), site)
@@ -80,7 +80,7 @@ impl<W: World> Capture<'_, W> {
     /// Records a conversion, as [`Stream::convert`](crate::Stream::convert) enqueues one.
     ///
     /// # Errors
-    /// As there. There is no graph then.
+    /// As [`Stream::convert`](crate::Stream::convert). Any of them fails the capture.
     #[track_caller]
     pub fn convert<T, U, A, B>(&self, from: &A, to: &mut B) -> Result<()>
     where
@@ -96,8 +96,9 @@ impl<W: World> Capture<'_, W> {
             ((from.allocation().clone(), from.offset()), (to.allocation().clone(), to.offset()));
         let uses = both::<W>(&from.0, &to.0);
         let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
-            // SAFETY: the lengths are equal, the offsets aligned for the types, and what is written was
-            // borrowed exclusively, so it is apart from what is read; each launch orders the uses.
+            // SAFETY: the spans are in bounds, have equal lengths, and are aligned for their types.
+            // The destination was borrowed exclusively, so it is disjoint from the source. Each
+            // launch orders the uses.
             unsafe {
                 stream::convert_on::<Back<W>>(
                     stream,
@@ -114,7 +115,7 @@ impl<W: World> Capture<'_, W> {
     /// Records a fill, as [`Stream::fill`](crate::Stream::fill) enqueues one.
     ///
     /// # Errors
-    /// As there. There is no graph then.
+    /// As [`Stream::fill`](crate::Stream::fill). Any of them fails the capture.
     #[track_caller]
     pub fn fill<T: Element, B: Writable<W::Device, Elem = T>>(
         &self,
@@ -127,19 +128,20 @@ impl<W: World> Capture<'_, W> {
         let (uses, value) = (vec![(to.clone(), true)], element::bytes(value));
         let enqueue = move |stream: &<Back<W> as Streams>::Stream| {
             let to = (&to, offset);
-            // SAFETY: the span is inside and aligned for its type; each launch orders the use.
+            // SAFETY: the span is in bounds and aligned for its type; each launch orders the use.
             unsafe { <Back<W> as Copies>::fill(stream, to, value, size_of::<T>(), count, site) }
         };
         self.record("fill", uses, Box::new(enqueue), site)
     }
 
-    /// Device communicators that are taken: a graph has those of its communicator, with which it ends.
+    /// Accepts only device communicators of the graph's own communicator, with which the graph
+    /// ends.
     pub(crate) fn own(&self, may_enter: Result<()>, entered: &Entered<'_, Back<W>>) -> Result<()> {
         let made = |maker| self.core.resources.made(maker, "device communicator");
         self.checked(may_enter.and_then(|()| entered.makers().try_for_each(made)))
     }
 
-    /// What is wrong with a call is wrong with the capture, whatever the closure makes of it.
+    /// Fails the capture if a call is wrong, even if the closure ignores the error.
     pub(crate) fn checked<R>(&self, checked: Result<R>) -> Result<R> {
         checked.map_err(|error| self.core.refuse(&[], error))
     }
@@ -164,19 +166,21 @@ fn both<W: World>(from: &Memory<W>, to: &Memory<W>) -> Vec<(Memory<W>, bool)> {
 }
 
 impl<B: Backend> Step<B> {
-    /// Enqueues it on a stream that captures.
+    /// Enqueues the step on a capturing stream.
     pub(super) fn enqueue(&self, comm: &B::Comm, stream: &B::Stream) -> Result<()> {
         match self {
             Self::Operations(kept, _) => {
                 let ops: Vec<_> = kept.iter().map(lend).collect();
-                // SAFETY: they were validated when they were recorded. Nothing runs before the graph is
-                // launched, and each launch is ordered after the earlier uses of the memory.
+                // SAFETY: the operations were validated when they were recorded. They run only when
+                // the graph is launched, and each launch is ordered after the earlier uses of the
+                // memory.
                 unsafe { B::issue(comm, stream, &ops) }
             }
             Self::Work(work) => (work.enqueue)(stream),
             Self::Kernel(kernel) => {
                 let Kernel { call, work, pieces, .. } = kernel;
-                // SAFETY: it was validated when it was recorded; the rest as above.
+                // SAFETY: the kernel was validated when it was recorded; it runs and is ordered as
+                // above.
                 unsafe { B::enqueue(comm, stream, call, *work, pieces) }
             }
         }
