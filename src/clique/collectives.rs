@@ -75,7 +75,7 @@ macro_rules! collectives {
             #[doc = concat!("See [`Clique::", stringify!($name), "`].")]
             ///
             /// # Errors
-            /// As there; a configuration that NCCL would reject.
+            /// As the clique's method; a configuration that NCCL would reject.
             #[track_caller]
             pub fn $name<$($generic)+>(
                 &self,
@@ -100,7 +100,7 @@ collectives! {
     /// [`Communicator::all_reduce`](crate::Communicator::all_reduce) on every rank.
     ///
     /// # Errors
-    /// As there, from any rank; a [`PerRank`] of another clique. Nothing is sent then.
+    /// As the communicator's, from any rank; a [`PerRank`] of another clique. Nothing is sent then.
     all_reduce[A: Readable<W::Device, Elem = E>, B: Writable<W::Device, Elem: SameDtype<E>>, E](
         &send: A,
         mut recv: B,

@@ -1,5 +1,5 @@
-//! Checks that what the lanes recorded can complete. Only this thread could make a missing call,
-//! but it waits in the group, where NCCL blocks on the first operation.
+//! Checks that the lanes' operations can complete. Only this thread could make a missing call, but
+//! it waits in the group, where NCCL blocks on the first operation.
 
 use typed_nccl_match::unlike;
 
@@ -8,10 +8,10 @@ use crate::backend::{Backend, Half, Op};
 use crate::error::{Call, LanesDiffer, Site};
 use crate::group::Part;
 
-/// Refuses collectives that differ between ranks, and halves of transfers.
+/// Refuses collectives that differ between ranks, and transfers without their other half.
 pub(super) fn complete<B: Backend>(parts: &[Part<'_, B>], site: Site) -> Result<()> {
     let differ = |what: String| Err(LanesDiffer { what, site }.into());
-    // What is refused has no calls to compare; its own reason is told.
+    // A refused part has no calls to compare, and its own reason is returned.
     if parts.iter().any(Part::is_refused) {
         return Ok(());
     }

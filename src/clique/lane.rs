@@ -1,4 +1,4 @@
-//! Lanes: one rank of a clique each, while its part is handed out.
+//! Lanes: one rank of a clique each, while its values are handed out.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -28,7 +28,7 @@ where
     const NAME: &'static str = W::NAME;
 }
 
-/// A rank that has a thread to itself. No lane implements it.
+/// Required by calls that need one thread per rank. No lane implements it.
 #[diagnostic::on_unimplemented(
     message = "a lane of `clique.each` records nothing",
     label = "this thread drives every rank: a call of one of them alone would wait for the others for ever",

@@ -35,7 +35,7 @@ pub trait Lanes<'e, D: DeviceFamily> {
 }
 
 /// A rank's value that a lane accepts: a buffer, a window, an operator, a signal, declared lengths,
-/// or a vector of the program's own.
+/// or a vector.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` is nothing that one rank of a clique is handed",
     label = "expected a buffer, a window, an operator, a signal, declared lengths or a vector"

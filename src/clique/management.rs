@@ -18,7 +18,7 @@ impl<W: World> Clique<W> {
     /// host waits.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Communicator::window`].
     #[track_caller]
     pub fn window<T: Element>(&mut self, len: usize) -> Result<PerRank<Window<T, W>>> {
         let site = Site::caller();
@@ -36,7 +36,7 @@ impl<W: World> Clique<W> {
     /// rank. See [`Communicator::register_window_as`]. The host waits.
     ///
     /// # Errors
-    /// As there, with the buffers; a [`PerRank`] of another clique.
+    /// As [`Communicator::register_window_as`], with the buffers; a [`PerRank`] of another clique.
     #[track_caller]
     pub fn register_window<T: Element, M: WindowMemory + Send, K: WindowKind>(
         &mut self,
@@ -64,7 +64,7 @@ impl<W: World> Clique<W> {
     /// host waits.
     ///
     /// # Errors
-    /// As there, with the windows; a [`PerRank`] of another clique.
+    /// As [`Communicator::close`], with the windows; a [`PerRank`] of another clique.
     #[track_caller]
     pub fn close<T: Element, K: WindowKind>(
         &mut self,
@@ -88,7 +88,7 @@ impl<W: World> Clique<W> {
     /// Registers every rank's memory; see [`Communicator::register_buffer`]. Local.
     ///
     /// # Errors
-    /// As there; a [`PerRank`] of another clique.
+    /// As [`Communicator::register_buffer`]; a [`PerRank`] of another clique.
     #[track_caller]
     pub fn register_buffer<A: Readable<W::Device>>(
         &mut self,
@@ -105,7 +105,7 @@ impl<W: World> Clique<W> {
     /// Ends every rank's registration; see [`Communicator::deregister_buffer`]. Local.
     ///
     /// # Errors
-    /// As there; a [`PerRank`] of another clique.
+    /// As [`Communicator::deregister_buffer`]; a [`PerRank`] of another clique.
     #[track_caller]
     pub fn deregister_buffer(&mut self, registrations: PerRank<Registration<W>>) -> Result<()> {
         self.same_clique(Some(registrations.clique()), Site::caller())?;
@@ -119,7 +119,7 @@ impl<W: World> Clique<W> {
     /// [`Communicator::pre_mul_sum`]. Local.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Communicator::pre_mul_sum`].
     #[track_caller]
     pub fn pre_mul_sum<T: Numeric>(
         &mut self,
@@ -135,7 +135,7 @@ impl<W: World> Clique<W> {
     /// Signal `index` of context `context` on every rank; see [`Communicator::signal_in`]. Local.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Communicator::signal_in`].
     #[track_caller]
     pub fn signal_in(&self, context: u32, index: u32) -> Result<PerRank<SignalSlot>> {
         let mut slots = Vec::with_capacity(self.size());
@@ -148,7 +148,7 @@ impl<W: World> Clique<W> {
     /// Declares how many elements each rank sends to each rank; see [`Communicator::splits`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Communicator::splits`].
     #[track_caller]
     pub fn splits(&mut self, sends: impl FnMut(Rank) -> Vec<usize>) -> Result<PerRank<Splits>> {
         let site = Site::caller();
@@ -161,7 +161,7 @@ impl<W: World> Clique<W> {
     /// Declares the length of each rank's block; see [`Communicator::blocks`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Communicator::blocks`].
     #[track_caller]
     pub fn blocks(&mut self, lens: impl FnMut(Rank) -> usize) -> Result<PerRank<Blocks>> {
         let site = Site::caller();
@@ -188,7 +188,7 @@ impl<W: World> Clique<W> {
     /// ```
     ///
     /// # Errors
-    /// As there.
+    /// As [`Communicator::split`].
     #[track_caller]
     pub fn split<L: Label>(
         &mut self,

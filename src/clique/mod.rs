@@ -59,7 +59,7 @@ impl<D: Device> Clique<D> {
     /// `Clique::init_as::<TensorParallel>(devices, config)`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`init`](Self::init).
     #[track_caller]
     pub fn init_as<L: Label>(devices: Vec<D>, config: CommConfig) -> Result<Clique<L::On<D>>> {
         Clique::connect(devices, config, |seat, device, config| {
@@ -203,7 +203,7 @@ impl<W: World> Clique<W> {
     /// `clique.per_rank(|_, device| device.stream())?`.
     ///
     /// # Errors
-    /// As there.
+    /// As [`group`](Self::group).
     #[track_caller]
     pub fn group_on<'e, A: Lanes<'e, W::Device>>(
         &'e mut self,
@@ -225,7 +225,7 @@ impl<W: World> Clique<W> {
     /// [`Communicator::estimate`]. Nothing is issued. NCCL: `ncclGroupSimulateEnd`, 2.22.3.
     ///
     /// # Errors
-    /// As there, and those of [`group`](Self::group).
+    /// As [`Communicator::estimate`] and [`group`](Self::group).
     #[track_caller]
     pub fn estimate<'e, A: Lanes<'e, W::Device>>(
         &'e mut self,

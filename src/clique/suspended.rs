@@ -6,8 +6,8 @@ use crate::communicator::{HasAbortHandle, HasMemory, Suspended, given_up};
 use crate::error::Site;
 use crate::{AbortHandle, Communicator, MemoryStats, Rank, Result, State, World};
 
-/// A clique that has released device memory, returned by [`Clique::suspend`];
-/// [`resume`](Self::resume) takes the memory again.
+/// A clique that has released device memory, returned by [`Clique::suspend`].
+/// [`resume`](Self::resume) allocates the memory again.
 #[must_use = "dropping it ends all of its ranks: `resume()` gives the clique back"]
 #[derive(Debug)]
 pub struct SuspendedClique<W: World> {
@@ -16,12 +16,12 @@ pub struct SuspendedClique<W: World> {
 }
 
 impl<W: World> Clique<W> {
-    /// Releases the device memory that the ranks can do without; see [`Communicator::suspend`]. The
+    /// Releases the device memory that the ranks need not keep; see [`Communicator::suspend`]. The
     /// host waits for all work of the ranks.
     ///
     /// # Errors
-    /// As there. The clique has ended then; what it would say first is
-    /// [`Error::Unsupported`](crate::Error::Unsupported).
+    /// As [`Communicator::suspend`]. All of them end the clique,
+    /// [`Error::Unsupported`](crate::Error::Unsupported) included.
     #[track_caller]
     pub fn suspend(self) -> Result<SuspendedClique<W>> {
         let (site, id) = (Site::caller(), self.id);
@@ -34,18 +34,18 @@ impl<W: World> Clique<W> {
     /// Every rank's use of its device's memory; see [`Communicator::memory_stats`]. Local.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Communicator::memory_stats`].
     pub fn memory_stats(&self) -> Result<PerRank<MemoryStats>> {
         stats(&self.members, self.id)
     }
 }
 
 impl<W: World> SuspendedClique<W> {
-    /// Takes the memory again on every rank; see [`Communicator::resume`]. Everything that belongs
-    /// to the clique is usable again.
+    /// Allocates the memory again on every rank; see [`Communicator::resume`]. Everything that
+    /// belongs to the clique is usable again.
     ///
     /// # Errors
-    /// As there. The clique has ended then.
+    /// As [`Communicator::resume`]. All of them end the clique.
     #[track_caller]
     pub fn resume(self) -> Result<Clique<W>> {
         let (site, id) = (Site::caller(), self.id);
@@ -58,7 +58,7 @@ impl<W: World> SuspendedClique<W> {
     /// See [`Clique::memory_stats`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Clique::memory_stats`].
     pub fn memory_stats(&self) -> Result<PerRank<MemoryStats>> {
         stats(&self.members, self.id)
     }
