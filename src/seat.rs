@@ -25,9 +25,9 @@ pub struct Seat {
     meeting: Option<Arc<Meeting>>,
     rank: u32,
     size: usize,
-    /// If the program gave several ids: how many, and a hash of the list.
+    /// If the program passed several ids: their number, and a hash of the list.
     ids: Option<(u32, u64)>,
-    /// The other ranks have a communicator already.
+    /// Whether it joins a communicator that the other ranks already have.
     is_newcomer: bool,
     /// The generation, for a communicator that replaces another one.
     generation: Generation,
@@ -66,7 +66,7 @@ impl Seat {
         (0..n).map(|rank| Self::at(meeting.clone(), rank)).collect()
     }
 
-    /// Seat `rank` of a communicator of `size` ranks in any number of processes. All give the same
+    /// Seat `rank` of a communicator of `size` ranks in any number of processes. All pass the same
     /// `address`, as `host:port`: rank 0, which runs on that host, listens there until the ranks
     /// have met, and the others try it until their communicator's deadline has passed.
     ///
@@ -85,13 +85,13 @@ impl Seat {
     ///
     /// # Errors
     /// [`Error::InitFailed`](crate::Error::InitFailed): an address that does not parse, a rank out
-    /// of range, a port that rank 0 cannot have. [`init`](Self::init) and `connect` report whatever
-    /// else keeps the ranks from meeting.
+    /// of range, a port that rank 0 cannot listen on. [`init`](Self::init) and `connect` report
+    /// anything else that prevents the ranks from meeting.
     pub fn tcp(address: impl AsRef<str>, rank: usize, size: usize) -> Result<Self> {
         Ok(Self::at(control::tcp(address.as_ref(), rank, size)?, rank))
     }
 
-    /// Seat `rank` of a communicator of `size` ranks that share a file system. All give the same
+    /// Seat `rank` of a communicator of `size` ranks that share a file system. All pass the same
     /// `path`: rank 0 writes its address and a secret there, in a file that only its user can read,
     /// and the others wait for it. A file left by an earlier run does no harm.
     ///
@@ -104,20 +104,20 @@ impl Seat {
     /// Seat `rank` of the communicator of `size` ranks that `id` is for: see [`UniqueId`].
     ///
     /// # Errors
-    /// As [`tcp`](Self::tcp); bytes that are no id.
+    /// As [`tcp`](Self::tcp); bytes that are not an id.
     pub fn with_id(id: UniqueId, rank: usize, size: usize) -> Result<Self> {
         Ok(Self::at(control::with_id(id, rank, size)?, rank))
     }
 
     /// [`with_id`](Self::with_id) with several ids for NCCL to connect the ranks by
-    /// (`ncclCommInitRankScalable`, 2.23; older releases have one). All ranks give the same `ids`
+    /// (`ncclCommInitRankScalable`, 2.23; older releases have one). All ranks pass the same `ids`
     /// in the same order, at most one per rank; they meet at the first.
     ///
-    /// Each of NCCL's ids is made by the first rank of a block of ranks and sent to the others by
-    /// us. Other seats have one per 128 ranks.
+    /// For each id, the first rank of a block of ranks creates one of NCCL's ids, and the control
+    /// plane sends it to the others. Other seats use one per 128 ranks.
     ///
     /// # Errors
-    /// As [`with_id`](Self::with_id); no id, more ids than ranks, or one twice. If ranks give
+    /// As [`with_id`](Self::with_id); no id, more ids than ranks, or a duplicate. If ranks pass
     /// different ids, [`init`](Self::init) and `connect` report it.
     pub fn with_ids(ids: &[UniqueId], rank: usize, size: usize) -> Result<Self> {
         let fail = |why: String| Err(InitFailed { size, ranks: Vec::new(), why }.into());
@@ -156,9 +156,9 @@ impl Seat {
     ///
     /// # Errors
     /// [`Error::BadInvitation`]: there is no such newcomer; its seat was taken in this process; the
-    /// communicator is gone, or has grown already. [`Error::InitFailed`]: bytes that are no
-    /// invitation. [`init`](Self::init) and `connect` report whatever else keeps the ranks from
-    /// meeting.
+    /// communicator is gone, or has grown already. [`Error::InitFailed`]: bytes that are not an
+    /// invitation. [`init`](Self::init) and `connect` report anything else that prevents the ranks
+    /// from meeting.
     #[track_caller]
     pub fn invited(invitation: &Invitation, newcomer: usize) -> Result<Self> {
         let mut seat = invitation.seat(newcomer, Site::caller())?;
@@ -180,7 +180,7 @@ impl Seat {
         seat
     }
 
-    /// The ids that the program gave, if it gave several.
+    /// The ids, if the program passed several.
     pub(crate) fn ids(&self) -> Option<(u32, u64)> {
         self.ids
     }
@@ -196,17 +196,17 @@ impl Seat {
     }
 
     /// Takes the seat on `device`: `Communicator::builder().seat(self).device(device)` and
-    /// `connect`. All ranks must; the host waits for them, 10 minutes at most.
+    /// `connect`. All ranks must call it; the host waits for them for at most 10 minutes.
     ///
     /// # Errors
-    /// [`Error::InitFailed`](crate::Error::InitFailed): a rank that does not come or cannot take
+    /// [`Error::InitFailed`](crate::Error::InitFailed): a rank that does not join or cannot take
     /// part, or two ranks on one device.
     #[track_caller]
     pub fn init<D: Device>(self, device: D) -> Result<Communicator<D>> {
         Communicator::unnamed(self, device, CommConfig::default()).connect()
     }
 
-    /// Takes the seat on `device` and returns at once; `ready()` gives the communicator.
+    /// Takes the seat on `device` and returns immediately; `ready()` gives the communicator.
     ///
     /// # Errors
     /// The device cannot be used.
@@ -219,7 +219,7 @@ impl Seat {
         self.is_newcomer
     }
 
-    /// The seat's end of the control plane; a private one if the ranks are too many to meet.
+    /// The seat's end of the control plane; a private one if there are too many ranks to meet.
     pub(crate) fn take(mut self) -> Control {
         let meeting = self.meeting.take().unwrap_or_else(|| Meeting::new(1));
         Control::new(meeting, self.rank).numbered(self.generation)

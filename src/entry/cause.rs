@@ -1,8 +1,8 @@
 //! Attributes a rank's failure to the rank itself or to another one.
 //!
 //! Ranks fail together and in any order: a rank that waits for another may end before that one has
-//! returned its error. So the first cause is not the rank that ended first, but the one that had
-//! not been told of another's failure.
+//! returned its error. The first cause is therefore not the rank that ended first, but the one that
+//! failed without having been shown another's failure.
 
 use std::any::Any;
 
@@ -21,7 +21,7 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// The origin of an error that `rank` returned after it had been told this much.
+    /// The origin of an error that `rank` returned after it was shown errors of this severity.
     pub(super) fn of_error<E: 'static>(error: &E, rank: usize, heard: Heard) -> Self {
         match (error as &dyn Any).downcast_ref::<Error>() {
             Some(error) => Self::of(error, rank, heard),
@@ -38,7 +38,7 @@ impl Origin {
             }
             // Whatever the reason, it was deliberate.
             Error::Abort(_) => Self::after(heard),
-            // NCCL may have noticed a lost peer before we were told.
+            // NCCL may have noticed a lost peer before this library did.
             Error::NcclFailed(_) => Self::Unsure.max(Self::after(heard)),
             Error::InitFailed(failed) => {
                 let is_one = failed.ranks.iter().any(|named| named.index() == rank);
@@ -48,7 +48,7 @@ impl Origin {
         }
     }
 
-    /// The origin of any failure after this much was told.
+    /// The origin of any failure after errors of this severity.
     pub(super) fn after(heard: Heard) -> Self {
         match heard {
             Heard::Nothing => Self::Own,
@@ -57,9 +57,9 @@ impl Origin {
         }
     }
 
-    /// The origin of a panic of a rank that was told this. A panic that only repeats it (`unwrap`,
-    /// `expect`, `panic!("{error}")`) comes from there; any other, such as a failed assertion, is a
-    /// bug of its own.
+    /// The origin of a panic of a rank that was shown `told`. A panic that repeats that error
+    /// (`unwrap`, `expect`, `panic!("{error}")`) has the error's origin; any other, such as a
+    /// failed assertion, is a bug of its own.
     pub(super) fn of_panic(panic: &(dyn Any + Send), told: Option<&Error>) -> Self {
         let repeats = |told: &Error| unwind::message(panic).contains(&told.to_string());
         told.filter(|told| repeats(told)).map_or(Self::Own, |told| Self::after(told.heard()))

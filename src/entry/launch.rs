@@ -19,10 +19,10 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// |---|---|
 /// | `program` | 4 host ranks, threads of this process |
 /// | `TYPED_NCCL=host:8 program` | 8 of them |
-/// | `TYPED_NCCL=cuda program` | one process for each GPU of this machine; `cuda:2` for GPUs 0 and 1 |
-/// | `TYPED_NCCL=cuda:2,survive program` | the same, and a rank that fails does not end the others; `host:8,survive` and `cuda-threads:2,survive` too |
+/// | `TYPED_NCCL=cuda program` | a process for each GPU of this machine; `cuda:2`: GPUs 0 and 1 |
+/// | `TYPED_NCCL=cuda:2,survive program` | the same; a rank that fails does not end the others |
 /// | `TYPED_NCCL=cuda-threads:2 program` | GPUs 0 and 1, threads of this process |
-/// | `torchrun --no-python .. program`, `srun .. program`, `mpirun .. program` | this process is one rank, on its own GPU |
+/// | `torchrun --no-python .. program`, `srun ..`, `mpirun ..` | one rank, on its own GPU |
 ///
 /// The body is generic over its device, since it is compiled for the host and for GPUs; for host
 /// devices alone, use [`Host::spmd`]. `launch!(body, config)` configures the communicator with a
@@ -38,8 +38,8 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 ///
 /// With `,survive` the other ranks continue when one fails, for programs that
 /// [recover](crate::Communicator::recover): standard error names the failed rank, and the program
-/// succeeds if one of the others did. Threads always continue; for them the option makes `launch!`
-/// return `Ok`.
+/// succeeds if one of the others did. Threads always continue; for them the option
+/// (`host:8,survive`, `cuda-threads:2,survive`) makes `launch!` return `Ok`.
 ///
 /// A process uses the GPU at its local rank, or the only one that it sees. docs/cluster.md has a
 /// complete command line for each launcher.

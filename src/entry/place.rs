@@ -32,7 +32,7 @@ impl<D: Device> Place<D> {
     /// Connects to the other ranks, all of which must call it; see [`Seat::init`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`Seat::init`].
     #[track_caller]
     pub fn init(self) -> Result<Communicator<D>> {
         self.seat.init(self.device)
@@ -52,7 +52,7 @@ impl<D: Device> Place<D> {
     /// ```
     ///
     /// # Errors
-    /// As there; a configuration that differs from the other ranks'.
+    /// As [`init`](Self::init); a configuration that differs from the other ranks'.
     #[track_caller]
     pub fn init_with(self, config: CommConfig) -> Result<Communicator<D>> {
         let Self { seat, device } = self;

@@ -18,7 +18,7 @@ use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
 /// Each rank's device has a unique type, so a buffer cannot move from one rank to another. Returns
 /// the first cause of a failure, not an error that another rank's failure caused, whichever rank
 /// ends first. A panic in a rank is resumed here, unless it only repeats an error that another rank
-/// caused, as `unwrap` does. The other ranks are told of a rank's error or panic. [`Host::spmd`]
+/// caused, as `unwrap` does. The other ranks get the error or panic as the reason. [`Host::spmd`]
 /// also returns a value from each rank.
 ///
 /// ```

@@ -1,5 +1,5 @@
-//! Reports to the launcher that started this process where its failure comes from, as soon as that
-//! is known. The system reports how it ends.
+//! Reports the origin of this process's failure to the launcher that started it, as soon as it is
+//! known. The system reports how the process ends.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -21,7 +21,7 @@ struct Tells {
 
 static OWN: Mutex<Option<Tells>> = Mutex::new(None);
 
-/// A rank's body begins: failures that this process is told of count from here on.
+/// Starts a rank's body: errors that this process is shown count from here on.
 pub(super) fn begin() {
     let mut own = OWN.lock();
     if own.is_none() {
@@ -34,8 +34,8 @@ pub(super) fn begin() {
     }
 }
 
-/// The body of this rank fails. The process is one rank, so whatever any of its threads was told
-/// counts.
+/// Reports the failure of this rank's body. The process is one rank, so errors shown to any of its
+/// threads count.
 pub(super) fn fail<E: 'static>(failure: &Failure<'_, E>, rank: usize) {
     let mut own = OWN.lock();
     let Some(tells) = &mut *own else { return };
@@ -51,7 +51,7 @@ pub(super) fn fail<E: 'static>(failure: &Failure<'_, E>, rank: usize) {
 const ERROR: u8 = 1;
 const PANIC: u8 = 101;
 
-/// A thread was told this, or continues.
+/// Records that a thread was shown an error of this severity, or that it continues.
 fn hear(heard: Heard) {
     let mut own = OWN.lock();
     let Some(tells) = own.as_mut().filter(|tells| tells.last.code.is_none()) else { return };
@@ -78,19 +78,19 @@ fn pipe() -> Option<File> {
     let given = std::env::var(TELLS).ok()?;
     let (given, number) = given.split_once(':')?;
     let given: RawFd = given.parse().ok()?;
-    // SAFETY: a system call on numbers. If the number is not an open file, the copy fails; if it is
-    // another file, the copy is inspected and closed.
+    // SAFETY: the system call takes only numbers. If `given` is not an open file, the copy fails;
+    // if it is another file, the copy is inspected and closed.
     let copy = unsafe { libc::fcntl(given, libc::F_DUPFD_CLOEXEC, 3) };
     if copy < 0 {
         return None;
     }
-    // SAFETY: it was made here, and nobody else has it.
+    // SAFETY: the descriptor was just created, and nothing else owns it.
     let pipe = File::from(unsafe { OwnedFd::from_raw_fd(copy) });
     let number: u64 = number.parse().ok()?;
     if pipe.metadata().ok()?.ino() != number {
         return None;
     }
-    // SAFETY: a system call on numbers.
+    // SAFETY: the system call takes only numbers.
     unsafe { libc::fcntl(given, libc::F_SETFD, libc::FD_CLOEXEC) };
     Some(pipe)
 }

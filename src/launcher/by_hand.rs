@@ -15,7 +15,7 @@ pub(super) const BY_HAND: Launcher = Launcher {
     also: &torchrun::MASTER,
     depth: 3,
     with_address: "TYPED_NCCL_ADDRESS=node1:29400 program",
-    // A port is all that its ranks have in common.
+    // Its ranks have only a port in common.
     place: |variables, launched| {
         Ok(Place { is_unique: false, ..torchrun::place(variables, launched)? })
     },

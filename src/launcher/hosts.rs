@@ -1,6 +1,6 @@
 //! Lists of machines as Slurm writes them: `gpu[01-03,07],login1`.
 
-/// The first machine of a list, and whether there are more. `None` if it is no list.
+/// The first machine of a list, and whether there are more. `None` if it is not a list.
 pub(super) fn first(list: &str) -> Option<(String, bool)> {
     let Some((prefix, rest)) = list.split_once(['[', ',']) else {
         return (!list.is_empty() && !list.contains(']')).then(|| (list.to_owned(), false));

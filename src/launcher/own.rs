@@ -10,8 +10,8 @@ pub(crate) const SIZE: &str = "TYPED_NCCL_SIZE";
 pub(crate) const LOCAL_RANK: &str = "TYPED_NCCL_LOCAL_RANK";
 /// Where rank 0 listens, as `host:port`. Valid under every launcher.
 pub(crate) const ADDRESS: &str = "TYPED_NCCL_ADDRESS";
-/// The file descriptor of a socket that already listens there for rank 0, so that nobody else takes
-/// its port.
+/// The file descriptor of a socket that already listens there for rank 0, so that no other program
+/// takes its port.
 pub(crate) const LISTENER: &str = "TYPED_NCCL_LISTENER";
 /// How a rank reports its failure to our launcher: the file descriptor of a pipe, and the pipe's
 /// number.

@@ -13,10 +13,10 @@ use crate::error::{LaunchFault, Launched};
 pub(crate) struct Place {
     /// Rank 0 listens at the first free one; the others try them in turn.
     pub(crate) addresses: Vec<String>,
-    /// The job's name, as far as the launcher gives one: it tells two jobs apart that try the same
-    /// port. No secret. `None` for an address that the user gave.
+    /// The job's name, as far as the launcher provides one. It distinguishes two jobs that try the
+    /// same port, and is not secret. `None` for an address set by the user.
     pub(crate) job: Option<String>,
-    /// No other job has that name.
+    /// Whether no other job has that name.
     pub(crate) is_unique: bool,
 }
 
@@ -37,7 +37,7 @@ impl Place {
         Self::at(host, port..port + PORTS, job)
     }
 
-    /// Beside a port that is or may be taken.
+    /// Beside a port that is or may be in use.
     pub(super) fn beside(host: &str, port: u16, job: String) -> Self {
         let first = if port > u16::MAX - PORTS { port - PORTS } else { port + 1 };
         Self::at(host, first..first + PORTS, job)

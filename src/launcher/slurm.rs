@@ -6,15 +6,15 @@ use crate::error::{LaunchFault, Launched};
 
 const STEP: &str = "SLURM_STEP_ID";
 
-/// Step numbers of what is no job step: a batch script, an interactive shell. Slurm's `slurm.h`,
-/// `SLURM_INTERACTIVE_STEP` and those after it.
+/// Step numbers that are not job steps, such as a batch script or an interactive shell: Slurm's
+/// `slurm.h`, `SLURM_INTERACTIVE_STEP` and those after it.
 const NO_STEP: u32 = 0xffff_fff0;
 
 pub(super) const SRUN: Launcher = Launcher {
     name: "srun",
     marks: &[STEP],
-    // A process that the batch script starts itself is no rank, though it sees `SLURM_PROCID` and
-    // `SLURM_NTASKS`.
+    // A process that the batch script starts itself is not a rank, although it sees `SLURM_PROCID`
+    // and `SLURM_NTASKS`.
     but: |variables| {
         variables
             .get(STEP)

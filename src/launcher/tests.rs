@@ -1,4 +1,4 @@
-//! Each launcher by variables that it really sets, and what is wrong with others.
+//! Each launcher with variables that it sets in practice, and faults in them.
 
 use super::{Place, Variables, find};
 use crate::error::{Error, LaunchFault};
@@ -64,7 +64,7 @@ const MVAPICH: &str = "MPIRUN_HOST=vm MPIRUN_ID=812 MV2_COMM_WORLD_LOCAL_RANK=0
 fn torchrun_meets_beside_its_own_port() {
     let ports = [29501, 29502, 29503, 29504].map(|port| format!("node7:{port}")).to_vec();
     assert_eq!(found(TORCHRUN), ("torchrun", 7, 8, Some(3), ports));
-    // What the old processes left is not found by the new ones.
+    // New processes do not find what old ones left behind.
     let job = |lines: &str| {
         let variables = Variables::of(lines);
         find(&variables).unwrap().unwrap().place(&variables).unwrap().job.unwrap()
@@ -96,7 +96,7 @@ fn srun_meets_on_the_first_machine_of_the_step() {
 
 #[test]
 fn a_batch_script_is_no_rank() {
-    // As salloc and sbatch set them, then as Slurm numbers what is no step.
+    // The variables of salloc and sbatch, then Slurm's step numbers that are not steps.
     let batch = SRUN.replace("SLURM_STEP_ID", "NONE");
     assert!(find(&Variables::of(&batch)).unwrap().is_none());
     for step in ["4294967291", "4294967290"] {
@@ -160,16 +160,16 @@ fn the_innermost_launcher_counts() {
     // One torchrun on each machine of a step: rank 3 of 4 there.
     assert_eq!(found(&format!("{SRUN} {TORCHRUN}")).0, "torchrun");
     assert_eq!(found(&format!("{OPEN_MPI} {TORCHRUN}")).0, "torchrun");
-    // Slurm starts mpirun's daemons.
+    // Slurm starts the daemons of mpirun.
     assert_eq!(found(&format!("{SRUN} {OPEN_MPI}")).0, "Open MPI's mpirun");
     assert_eq!(found(&format!("{SRUN} {FLUX}")).0, "Flux");
-    // PMI's variables are Slurm's own here, and no half of Hydra's.
+    // The PMI variables are Slurm's own here, not an incomplete set of Hydra's.
     assert_eq!(found(&format!("{SRUN} PMI_RANK=3 PMI_SIZE=4 PMI_FD=9")).0, "srun");
     assert_eq!(found(&format!("{SRUN} PALS_RANKID=3 PALS_LOCAL_RANKID=1 PMI_SIZE=4")).0, "srun");
-    // A script that sets PyTorch's variables from srun's.
+    // A script that derives PyTorch's variables from srun's.
     let script = "RANK=3 WORLD_SIZE=4 MASTER_ADDR=gpu02 MASTER_PORT=29500";
     assert_eq!(found(&format!("{SRUN} {script}")).3, None);
-    // What many scripts export before srun is no half of anything.
+    // Variables that many scripts export before srun do not count as an incomplete set.
     assert_eq!(
         found(&format!("{SRUN} WORLD_SIZE=4 MASTER_ADDR=gpu02 MASTER_PORT=29500")).0,
         "srun"
@@ -183,7 +183,7 @@ fn who_numbers_the_ranks_alike_may_know_where_they_meet() {
     let (launcher, rank, size, _, addresses) = found(&format!("{SRUN} {mpi}"));
     assert_eq!((launcher, rank, size), ("Open MPI's mpirun", 3, 4));
     assert!(addresses[0].starts_with("gpu02:"), "{addresses:?}");
-    // mpirun started it, with other numbers than Slurm's.
+    // mpirun started it, and numbers it differently from Slurm.
     let other = mpi.replace("RANK=3", "RANK=2");
     let words = ["mpirun", "rank 2 of 4", "TYPED_NCCL_ADDRESS"];
     assert!(matches!(fault(&format!("{SRUN} {other}"), &words), LaunchFault::NoAddress { .. }));

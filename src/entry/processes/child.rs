@@ -87,10 +87,11 @@ impl Child {
     fn runs(&self) -> bool {
         let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-        // SAFETY: the system writes to `info`, which has room for it, and keeps no pointer.
+        // SAFETY: the system writes only to `info`, which is large enough, and keeps no pointer to
+        // it.
         let found =
             unsafe { libc::waitid(libc::P_PID, self.process.id(), info.as_mut_ptr(), flags) };
-        // SAFETY: it is plain numbers, all zero before.
+        // SAFETY: `siginfo_t` is plain data and was zeroed.
         let info = unsafe { info.assume_init() };
         found == 0 && info.si_signo == 0
     }
@@ -111,11 +112,11 @@ impl Child {
     /// Signals its group, whose number is the process's and is not reused until it is reaped.
     fn send(&self, signal: i32) {
         let Ok(group) = libc::pid_t::try_from(self.process.id()) else { return };
-        // SAFETY: a system call on numbers.
+        // SAFETY: the system call takes only numbers.
         unsafe { libc::kill(-group, signal) };
     }
 
-    /// Ends the process, if it has not ended, and the children that it left behind.
+    /// Ends the process, if it is running, and the children it left behind.
     pub(super) fn kill(&mut self) {
         if !std::mem::replace(&mut self.ended, true) {
             self.send(libc::SIGKILL);
@@ -123,7 +124,7 @@ impl Child {
         }
     }
 
-    /// Waits for its output, but not for ever: a process that left its group may hold the pipe.
+    /// Waits for its output, but not forever: a process that left its group may hold the pipe.
     pub(super) fn drain(&mut self) {
         self.printing.drain(..).for_each(Printing::end);
     }
@@ -144,12 +145,12 @@ fn name(rank: usize, process: u32) -> String {
     format!("rank {rank} (process {process})")
 }
 
-/// Ends it with this process, however this one ends.
+/// Makes the process end with this one, however this one ends.
 #[cfg(target_os = "linux")]
 fn die_with_this_process(command: &mut Command) {
     let parent = process::id();
     let bind = move || {
-        // SAFETY: a system call on numbers.
+        // SAFETY: the system call takes only numbers.
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -159,7 +160,7 @@ fn die_with_this_process(command: &mut Command) {
         }
         Ok(())
     };
-    // SAFETY: between fork and exec it makes two system calls, and allocates nothing.
+    // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
     unsafe { command.pre_exec(bind) };
 }
 

@@ -1,5 +1,5 @@
 //! Finds the process that failed first: not the one that ended first, but the one whose failure no
-//! other caused.
+//! other one caused.
 
 use super::child::Status;
 use super::word::{News, Word};
@@ -14,11 +14,11 @@ pub(super) struct Failures {
 struct Known {
     word: Word,
     status: Option<Status>,
-    /// It was asked to end before it did.
+    /// Whether it was asked to end before it did.
     was_asked: bool,
-    /// When its first report came.
+    /// When its first report arrived.
     since: Option<u64>,
-    /// It sends no further reports.
+    /// Whether it sends no further reports.
     closed: bool,
 }
 
@@ -39,7 +39,7 @@ impl Failures {
         Some((self.known.get_mut(rank)?, self.news))
     }
 
-    /// Takes a report of a process, or the end of its reports.
+    /// Records a report of a process, or the end of its reports.
     pub(super) fn hear(&mut self, rank: usize, news: &News) {
         let Some((known, now)) = self.news(rank) else { return };
         match *news {
@@ -55,7 +55,7 @@ impl Failures {
         }
     }
 
-    /// Takes the end of a process.
+    /// Records the end of a process.
     pub(super) fn ended(&mut self, status: Status, was_asked: bool) {
         let Some((known, now)) = self.news(status.rank) else { return };
         (known.status, known.was_asked) = (Some(status), was_asked);
@@ -82,7 +82,8 @@ impl Failures {
         self.known.get(rank)?.status.as_ref()
     }
 
-    /// The exit code of a failed rank: the one that it reported, if it was killed on its way out.
+    /// The exit code of a failed rank. If it was killed while it was ending, that is the code it
+    /// reported.
     pub(super) fn code(&self, rank: usize) -> i32 {
         let Some(Known { status, word, was_asked, .. }) = self.known.get(rank) else { return 1 };
         let said = word.code.map(i32::from);

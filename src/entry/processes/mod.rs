@@ -40,7 +40,8 @@ use child::Child;
 use failures::Failures;
 use word::News;
 
-/// The time for the others to end by themselves after a failure: they learn of it and report it.
+/// The time for the other processes to end by themselves after a failure, which they learn of and
+/// report.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The time for them to end after they are asked to.
@@ -56,7 +57,7 @@ const REST: Duration = Duration::from_millis(10);
 /// The last step taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// Nothing: they run.
+    /// None: they run.
     Run,
     /// One has failed.
     Failed,
@@ -133,7 +134,7 @@ impl Watch {
         self.first.map_or(0, |first| self.failures.code(first))
     }
 
-    /// Takes the reports that have come, or come in time.
+    /// Records reports that are there or arrive within `time`.
     fn hear(&mut self, time: Duration) {
         let first = self.news.recv_timeout(time).ok();
         for (rank, news) in first.into_iter().chain(self.news.try_iter()) {

@@ -28,7 +28,7 @@ impl Sink {
     /// Prints a line of this process's own.
     pub(super) fn say(&self, line: &str) {
         let mut error = self.error.lock();
-        // Who reads it may be gone.
+        // The reader may be gone.
         let _ = error.write_all(format!("typed-nccl: {line}\n").as_bytes());
     }
 }
