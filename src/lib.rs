@@ -128,7 +128,7 @@ pub use window::{
 };
 pub use world::{Label, World};
 
-/// Compiles and runs the examples of the documentation outside the code.
+/// Compiles and runs the examples in the Markdown documentation.
 #[cfg(doctest)]
 mod shown {
     #[doc = include_str!("../README.md")]

@@ -1,6 +1,6 @@
 //! Ranks: places in a communicator, checked where they enter.
 //!
-//! A communicator that goes on without some of its ranks renumbers the others. A rank therefore
+//! A communicator that continues without some ranks renumbers the others. A rank therefore
 //! carries the [`Generation`] of the communicator that gave it, and a stale one is refused. Below
 //! the typed layer ranks are plain numbers, of the first generation whatever the communicator's.
 
@@ -9,7 +9,7 @@ use std::fmt;
 /// One place in a communicator, from 0 to its size.
 ///
 /// A `Rank` from a communicator (`comm.rank()`, `comm.ring(1)`, `comm.peer(3)`) is in range there
-/// until the communicator goes on without some of its ranks
+/// until the communicator continues without some of its ranks
 /// ([`recover`](crate::Communicator::recover), [`shrink`](crate::Communicator::shrink)). The
 /// survivors are renumbered, so an old rank is refused as
 /// [`Error::StaleRank`](crate::Error::StaleRank) and equals no new one.
@@ -21,15 +21,15 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank(pub(crate) u32);
 
-/// How often a communicator has gone on without some of its ranks. Its ranks carry this in the bits
-/// above [`BITS`]; it wraps around.
+/// How many times a communicator has renumbered its ranks. Ranks carry it in the bits above
+/// [`BITS`]; it wraps around.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Generation(u32);
 
-/// How many bits of a rank are its number.
+/// The number of bits that hold a rank's number.
 const BITS: u32 = 24;
 
-/// How many ranks a communicator has at most.
+/// The maximum number of ranks of a communicator.
 pub(crate) const MOST: usize = NUMBER as usize;
 
 const NUMBER: u32 = (1 << BITS) - 1;
@@ -46,7 +46,7 @@ impl Generation {
         }
     }
 
-    /// For a message to ranks that join later.
+    /// Encodes it for ranks that join later.
     pub(crate) fn to_byte(self) -> u8 {
         (self.0 >> BITS) as u8
     }
@@ -56,7 +56,7 @@ impl Generation {
         Some(Self(u32::from(byte) << BITS)).filter(|generation| generation.0 != PLAIN)
     }
 
-    /// The rank of this number, or of this rank's, in this generation.
+    /// This generation's rank with the number of `rank`.
     #[inline]
     pub(crate) fn of(self, rank: Rank) -> Rank {
         Rank(rank.0 & NUMBER | self.0)
@@ -98,18 +98,18 @@ impl Rank {
         Self(Self::at(index).0 | self.0 & PLAIN)
     }
 
-    /// A rank as the program named it, for a communicator that is not known yet.
+    /// The rank as the program passed it, for use before the communicator is known.
     pub(crate) fn kept(rank: impl AsRank) -> Self {
         rank.kept(sealed::Inside)
     }
 
-    /// Whether it may be a rank of this generation.
+    /// Whether it is a rank of this generation or a plain number.
     pub(crate) fn is_of(self, generation: Generation) -> bool {
         let own = self.0 & PLAIN;
         own == generation.0 || own == PLAIN
     }
 
-    /// Whether the two may be one rank: a plain number matches in any generation.
+    /// Whether the two can be the same rank: a plain number matches in any generation.
     pub(crate) fn may_be(self, other: Self) -> bool {
         let either_is_plain = self.is_plain() || other.is_plain();
         self == other || either_is_plain && self.index() == other.index()
@@ -143,7 +143,8 @@ pub trait AsRank: Copy + sealed::Sealed {
     /// The rank as a number, not checked yet.
     fn index(self) -> usize;
 
-    /// The rank's number in a communicator of this generation, out of range for one of another.
+    /// The rank's number in a communicator of this generation; out of range for a rank of another
+    /// one.
     #[doc(hidden)]
     fn number_in(self, base: u32, _: sealed::Inside) -> usize;
 
@@ -210,7 +211,7 @@ mod sealed {
     impl Sealed for super::Rank {}
     impl Sealed for usize {}
 
-    /// Only this module makes one, so only this module calls the methods that ask for it.
+    /// Constructible only in this module, so that no other code can call the methods that take it.
     #[derive(Clone, Copy, Debug)]
     pub struct Inside;
 }
@@ -239,7 +240,7 @@ mod tests {
     fn a_plain_number_is_of_every_generation() {
         let (first, kept) = (Generation::default(), Rank::kept(2_usize));
         let mut generation = first;
-        // One step per generation, so the reserved one of plain numbers would come up.
+        // One step per generation, enough to reach the value reserved for plain numbers.
         for _ in 0..256 {
             assert_eq!((generation.number(kept, 3), generation.number(kept, 2)), (Some(2), None));
             assert_eq!((generation.number(2, 3), generation.number(3, 3)), (Some(2), None));

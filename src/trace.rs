@@ -1,20 +1,20 @@
-//! What `tracing` is told, with the feature of that name: a span for each operation that is enqueued and
-//! for each wait of the host, an event for each change of a communicator's state. Nothing without it: a
-//! [`Span`] is empty then, and what makes one too.
+//! Instrumentation for the `tracing` feature: a span for each enqueued operation and each host
+//! wait, and an event for each change of a communicator's state. Without the feature, [`Span`] is
+//! empty and every function here is a no-op.
 
 use crate::Rank;
 use crate::backend::{Backend, Op};
 use crate::communicator::{Change, Core, Health};
 use crate::error::Site;
 
-/// Open until it is dropped.
+/// A span that closes when it is dropped.
 #[must_use = "a span is open until it is dropped"]
 pub(crate) struct Span {
     #[cfg(feature = "tracing")]
     open: Vec<tracing::span::EnteredSpan>,
 }
 
-/// The last one first, as they were opened.
+/// Closes spans in reverse order of opening.
 #[cfg(feature = "tracing")]
 impl Drop for Span {
     fn drop(&mut self) {
@@ -22,20 +22,20 @@ impl Drop for Span {
     }
 }
 
-/// Whether anybody may be told.
+/// Whether the feature is enabled.
 pub(crate) const IS_ON: bool = cfg!(feature = "tracing");
 
 #[cfg(not(feature = "tracing"))]
 mod off {
     use super::{Backend, Change, Core, Health, Op, Rank, Site, Span};
 
-    /// Operations that are enqueued.
+    /// A span for enqueued operations.
     #[inline(always)]
     pub(crate) fn enqueue<B: Backend>(_: &Core<B>, _: &[Op<'_, B>]) -> Span {
         Span {}
     }
 
-    /// The same of several ranks.
+    /// A span for enqueued operations of several ranks.
     #[inline(always)]
     pub(crate) fn enqueue_all<'a, B: Backend>(
         _: impl Iterator<Item = (&'a Core<B>, &'a [Op<'a, B>])>,
@@ -43,13 +43,13 @@ mod off {
         Span {}
     }
 
-    /// A wait of the host, in a call of a communicator's if there is one.
+    /// A span for a host wait, with the communicator whose call it is, if any.
     #[inline(always)]
     pub(crate) fn wait(_: Option<&Health>, _: &'static str, _: Site) -> Span {
         Span {}
     }
 
-    /// A change of a communicator's state.
+    /// An event for a change of a communicator's state.
     #[inline(always)]
     pub(crate) fn change(_: &'static str, _: Rank, _: &Change) {}
 }
@@ -60,7 +60,7 @@ mod on {
 
     use super::{Backend, Change, Core, Health, Op, Rank, Site, Span};
 
-    /// Operations that are enqueued. Those of a group are open together.
+    /// Spans for enqueued operations. Those of a group are open together.
     pub(crate) fn enqueue<B: Backend>(core: &Core<B>, ops: &[Op<'_, B>]) -> Span {
         let span = |op: &Op<'_, B>| {
             let call = op.call();
@@ -88,7 +88,7 @@ mod on {
         Span { open: if is_on { ops.iter().map(span).collect() } else { Vec::new() } }
     }
 
-    /// The same of several ranks.
+    /// Spans for enqueued operations of several ranks.
     pub(crate) fn enqueue_all<'a, B: Backend>(
         parts: impl Iterator<Item = (&'a Core<B>, &'a [Op<'a, B>])>,
     ) -> Span {
@@ -96,7 +96,7 @@ mod on {
         Span { open: parts.flat_map(open).collect() }
     }
 
-    /// A wait of the host, in a call of a communicator's if there is one.
+    /// A span for a host wait, with the communicator whose call it is, if any.
     pub(crate) fn wait(health: Option<&Health>, operation: &'static str, site: Site) -> Span {
         let span = info_span!(
             target: "typed_nccl",
@@ -109,7 +109,7 @@ mod on {
         Span { open: vec![span.entered()] }
     }
 
-    /// A change of a communicator's state.
+    /// An event for a change of a communicator's state.
     pub(crate) fn change(communicator: &'static str, rank: Rank, change: &Change) {
         let rank = rank.index();
         match change {

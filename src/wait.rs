@@ -1,7 +1,7 @@
-//! Host waits: the one loop through which the host ever waits for a device.
+//! Host waits: the only loop in which the host waits for a device.
 //!
 //! It polls the points, the health of every communicator that used their streams (so that a lost
-//! peer or an abort request ends it), and the deadline.
+//! peer or an abort request ends the wait), and the deadline.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,18 +17,18 @@ use crate::trace;
 /// The deadline of waits on streams that no communicator used.
 pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(600);
 
-/// How long a wait rests before it looks at health and deadline again.
+/// The interval at which a wait checks health and deadline.
 pub(crate) const REST: Duration = Duration::from_millis(5);
 
-/// The communicator whose call waits: until it returns, nobody makes another.
+/// The communicator whose call waits. No other call is made on it meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Within<'c> {
     pub(crate) health: &'c Health,
     pub(crate) limits: &'c Limits,
 }
 
-/// Waits for what wrote the data that is about to be taken for done: also told, however often one asks,
-/// if it did not happen.
+/// Waits for the operations that produce data about to be read. Fails every time if one of them did
+/// not happen.
 pub(crate) fn for_data<B: Backend>(
     points: &[Awaited<B>],
     operation: &'static str,
@@ -38,12 +38,12 @@ pub(crate) fn for_data<B: Backend>(
     undone(points).map_or(Ok(()), |error| Err(told(error)))
 }
 
-/// Why something before these points, which are reached, did not happen.
+/// Returns why an operation before these reached points did not happen, if one did not.
 pub(crate) fn undone<B: Streams>(points: &[Awaited<B>]) -> Option<Error> {
     points.iter().find_map(Awaited::undone)
 }
 
-/// Waits for `points`; the deadline is that of `within`, else the smallest of the communicators
+/// Waits for `points`. The deadline is that of `within`, or else the shortest of the communicators
 /// involved.
 pub(crate) fn until<B: Backend>(
     points: &[Awaited<B>],
@@ -57,7 +57,8 @@ pub(crate) fn until<B: Backend>(
     allowed(operation, site)?;
     let _span = trace::wait(within.map(|within| within.health), operation, site);
     let started = Instant::now();
-    // Once past the deadline, work that nothing can be blamed for is on its way: it gets one rest.
+    // Work that nothing is to blame for may be about to complete, so it gets one more interval
+    // after the deadline.
     let mut rested = false;
     for Awaited { stream, point, .. } in points {
         let mut noted = Noted::No;
@@ -88,11 +89,12 @@ pub(crate) fn until<B: Backend>(
             }
         }
     }
-    // Everything is over; what went wrong on the way surfaces here, once.
+    // Everything has completed. Errors of the work are returned here, once.
     let mut first = None;
     for awaited in points {
         first = first.or_else(|| B::take_error(&awaited.point));
-        // What was seen to be over while all was well is there, whatever has become of who did it.
+        // Data that was seen complete while all was well stays valid, even if its communicator
+        // ends.
         let ends_matter = B::ENDS_REACH_POINTS && !awaited.was_over();
         for user in awaited.stream.users() {
             user.health.look();
@@ -106,7 +108,7 @@ pub(crate) fn until<B: Backend>(
     first.map_or(Ok(()), |error| Err(told(error)))
 }
 
-/// How long a wait may take now.
+/// The limit of a wait now.
 fn limit(within: Option<Within<'_>>, users: &[User]) -> Limit {
     let of = |time, of| Limit { time, of };
     match (within, users.iter().map(|user| user.deadline).min()) {
@@ -116,10 +118,10 @@ fn limit(within: Option<Within<'_>>, users: &[User]) -> Limit {
     }
 }
 
-/// How far a wait is known to who can tell that it will never end.
+/// Whether a wait is registered with the backend's deadlock detection.
 enum Noted {
     No,
-    /// It rested once: most waits end with that.
+    /// It slept once, which is enough for most waits.
     Rested,
     Yes(Option<Watcher>),
 }
@@ -153,7 +155,7 @@ fn watch<B: Backend>(
     })
 }
 
-/// Whether a point is reached. A device that fails takes every communicator on the stream with it.
+/// Whether a point is reached. A device failure poisons every communicator that used the stream.
 fn reached<B: Backend>(stream: &StreamShared<B>, point: &B::Point) -> Result<bool> {
     B::reached(point).inspect_err(|error| {
         for user in stream.users() {
@@ -162,8 +164,8 @@ fn reached<B: Backend>(stream: &StreamShared<B>, point: &B::Point) -> Result<boo
     })
 }
 
-/// Refuses a wait inside a launched closure, which would hold up its own stream, and inside that of a
-/// capture, of which nothing has run.
+/// Refuses a wait inside a launched closure, which would block its own stream, or inside a
+/// capture's closure, whose operations have not run.
 pub(crate) fn allowed(operation: &'static str, site: Site) -> Result<()> {
     if launching() {
         return Err(WaitInLaunch { operation, site }.into());
@@ -174,7 +176,7 @@ pub(crate) fn allowed(operation: &'static str, site: Site) -> Result<()> {
     Ok(())
 }
 
-/// Poisons what the deadline is to blame on.
+/// Poisons the communicators to blame for a passed deadline.
 #[cold]
 fn expire(
     blame: Option<Blame>,
