@@ -27,7 +27,7 @@ pub enum Op<P, O, T, C> {
     Wait(Wait),
 }
 
-/// How elements are combined.
+/// A reduction.
 #[derive(Clone, Copy)]
 pub enum Reduction<O> {
     /// One of NCCL's own.

@@ -18,7 +18,7 @@ pub type Transfer<'a, B> = form::Transfer<Span<'a, B>>;
 /// A put of part of a window.
 pub type Put<'a, B> = form::Put<Span<'a, B>, form::Target>;
 
-/// How elements are combined.
+/// A reduction.
 pub type Reduction<'a, B> = form::Reduction<Operator<'a, B>>;
 
 type Operator<'a, B> = &'a <B as Lifecycle>::Operator;

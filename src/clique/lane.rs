@@ -58,7 +58,7 @@ where
         self.rank.index()
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.size
     }

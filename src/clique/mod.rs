@@ -100,7 +100,7 @@ impl<W: World> Clique<W> {
         Self { members, id: NEXT.fetch_add(1, Relaxed) }
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.members.len()
     }

@@ -15,7 +15,7 @@ impl<X> PerRank<X> {
         Self { items, clique }
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn len(&self) -> usize {
         self.items.len()
     }

@@ -188,7 +188,7 @@ impl<D: Device> Communicator<D, Uninit> {
     }
 }
 
-/// What an unconnected communicator holds.
+/// The state of an unconnected communicator.
 #[doc(hidden)]
 pub struct Setup<W: World> {
     pub(super) seat: Seat,

@@ -18,7 +18,7 @@ pub enum Change {
     Ready {
         /// This rank.
         rank: Rank,
-        /// How many ranks there are.
+        /// The number of ranks.
         size: usize,
     },
     /// It is poisoned: every further call fails with this error.
@@ -30,9 +30,9 @@ pub enum Change {
     Recovered(Recovery),
     /// Newcomers have joined it, by [`grow`](super::Communicator::grow).
     Grown {
-        /// How many ranks there were.
+        /// The old number of ranks.
         size_before: usize,
-        /// How many there are.
+        /// The new number of ranks.
         size: usize,
     },
     /// A rank has been late for longer than [`Stragglers::Report`](super::Stragglers::Report)
@@ -46,7 +46,7 @@ pub enum Change {
     Finished,
     /// It was aborted: by `abort`, or because the other ranks did not finish after a drop.
     Abort {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

@@ -125,7 +125,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S::place(&self.body).0
     }
 
-    /// How many ranks it has.
+    /// The number of ranks.
     #[inline]
     pub fn size(&self) -> usize {
         S::place(&self.body).1

@@ -156,7 +156,7 @@ impl<W: World> Ordered<W> {
         self.here.rank
     }
 
-    /// How many ranks it has.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.size
     }

@@ -19,7 +19,7 @@ impl<D: Device> Place<D> {
         self.seat.rank()
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.seat.size()
     }

@@ -15,9 +15,9 @@ pub struct NotAdoptable {
     pub library: Option<&'static str>,
     /// The method.
     pub operation: &'static str,
-    /// Why.
+    /// The reason.
     pub fault: AdoptFault,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 

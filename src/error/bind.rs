@@ -47,7 +47,7 @@ pub enum BindFault {
     /// One of several axes has no extent.
     #[error("axis `{axis}` has no extent: it is a mesh")]
     NoExtent {
-        /// Which.
+        /// Its name.
         axis: String,
     },
     /// An element type that the plan leaves open was not given.
@@ -90,7 +90,7 @@ pub enum BindFault {
     /// The form in which `plan!` stored it cannot be decoded.
     #[error("{why}")]
     Unreadable {
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

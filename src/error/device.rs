@@ -42,7 +42,7 @@ pub struct NoNccl {
 pub struct Unsupported {
     /// What was asked for.
     pub what: String,
-    /// What it needs.
+    /// The requirement.
     pub needs: String,
     /// What was found.
     pub found: String,
@@ -127,6 +127,6 @@ impl fmt::Display for BadKey {
 pub struct NoWindow {
     /// The method.
     pub operation: &'static str,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }

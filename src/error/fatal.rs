@@ -49,9 +49,9 @@ impl PeerFailed {
 pub struct Timeout {
     /// The operation that waited: `to_vec`, `barrier`.
     pub operation: &'static str,
-    /// Where.
+    /// The call site.
     pub site: Site,
-    /// How long.
+    /// The time waited.
     pub waited: Duration,
     /// Whose deadline it was.
     pub deadline: Deadline,
@@ -112,7 +112,7 @@ pub struct Excluded {
     pub name: &'static str,
     /// This rank.
     pub rank: Rank,
-    /// Why.
+    /// The reason.
     pub why: String,
     /// Where this rank tried to continue with them; `None` if it has not.
     pub site: Option<Site>,
@@ -157,7 +157,7 @@ pub struct InitFailed {
     pub size: usize,
     /// The ranks at fault; empty if the reason concerns all of them.
     pub ranks: Vec<Rank>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 

@@ -17,7 +17,7 @@ pub struct NotCapturable {
     pub operation: &'static str,
     /// Why it cannot.
     pub fault: CaptureFault,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -35,9 +35,9 @@ pub enum CaptureFault {
         "it waits for {count} signals of rank {peer} at once, and in a graph a rank raises its next signal only when the last one was awaited; wait for each by itself, after each put"
     )]
     SeveralSignals {
-        /// Whose signals.
+        /// The rank that raises them.
         peer: Rank,
-        /// How many.
+        /// The number of signals.
         count: u32,
     },
     /// It has a launch event (`CallConfig::launched`).
@@ -84,7 +84,7 @@ pub enum CaptureFault {
 pub struct WaitInCapture {
     /// The method.
     pub operation: &'static str,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 

@@ -10,7 +10,7 @@ use super::Site;
 pub struct BadKernel {
     /// Its name.
     pub kernel: &'static str,
-    /// Why.
+    /// The reason.
     pub fault: KernelFault,
     /// Where it was launched.
     pub site: Site,

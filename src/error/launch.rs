@@ -69,9 +69,9 @@ pub enum LaunchFault {
         "{variable} is `{found}`, which is no number that it can be; a launcher sets it, so look for what changed it"
     )]
     NotANumber {
-        /// Which.
+        /// Its name.
         variable: &'static str,
-        /// What it holds.
+        /// Its value.
         found: String,
     },
     /// A variable that does not hold a list of machines.
@@ -79,9 +79,9 @@ pub enum LaunchFault {
         "{variable} is `{found}`, which does not read as a list of machines such as `gpu[01-03,07]`; TYPED_NCCL_ADDRESS=host:port says where rank 0 runs instead"
     )]
     NoHosts {
-        /// Which.
+        /// Its name.
         variable: &'static str,
-        /// What it holds.
+        /// Its value.
         found: String,
     },
     /// The rank is not below the size.

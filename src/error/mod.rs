@@ -313,7 +313,7 @@ impl std::fmt::Debug for Error {
 /// value.
 #[must_use = "the value is in it"]
 pub struct Failed<C> {
-    /// Why.
+    /// The reason.
     pub error: Error,
     /// The value, unchanged.
     pub value: C,

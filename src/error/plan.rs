@@ -30,7 +30,7 @@ pub struct BoundElsewhere {
     pub bound: (&'static str, usize),
     /// The communicator that it was run with, and its size.
     pub found: (&'static str, usize),
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -56,7 +56,7 @@ impl fmt::Display for BoundElsewhere {
 pub struct RanAlready {
     /// The plan's name.
     pub plan: String,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -69,7 +69,7 @@ pub struct BadArgument {
     pub buffer: String,
     /// What is wrong with it.
     pub why: ArgumentFault,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 

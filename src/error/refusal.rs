@@ -21,7 +21,7 @@ fn unharmed(collective: &bool) -> String {
 pub struct BadLength {
     /// The method.
     pub operation: &'static str,
-    /// Which buffer: `receive` or `send`.
+    /// The buffer: `receive` or `send`.
     pub buffer: &'static str,
     /// The element type.
     pub dtype: DType,
@@ -29,9 +29,9 @@ pub struct BadLength {
     pub found: usize,
     /// How many elements are needed.
     pub needed: usize,
-    /// Why: `4 ranks x 1024`.
+    /// The reason: `4 ranks x 1024`.
     pub because: String,
-    /// Where.
+    /// The call site.
     pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
@@ -75,7 +75,7 @@ pub struct NoSuchRank {
     pub asked: usize,
     /// The communicator's size.
     pub size: usize,
-    /// Where.
+    /// The call site.
     pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
@@ -91,7 +91,7 @@ pub struct NoBuffer {
     pub operation: &'static str,
     /// This rank, the root.
     pub root: crate::Rank,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -106,7 +106,7 @@ pub struct Overflow {
     pub times: usize,
     /// The element type.
     pub dtype: DType,
-    /// Where.
+    /// The call site.
     pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
@@ -142,7 +142,7 @@ pub struct SplitsTooLong {
     pub receives: bool,
     /// The number of elements from or to each rank.
     pub counts: Vec<usize>,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -174,7 +174,7 @@ pub struct OtherDevice {
     pub found: u32,
     /// The ordinal where it must be.
     pub needed: u32,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -307,7 +307,7 @@ impl fmt::Display for NoMemory {
 pub struct BadGroups {
     /// What is wrong with them.
     pub why: String,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -318,7 +318,7 @@ pub struct BadGrid {
     pub dims: Vec<usize>,
     /// The number of ranks.
     pub ranks: usize,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -346,7 +346,7 @@ pub struct OtherDType {
     pub found: DType,
     /// The data type of the other side, or the requested one.
     pub expected: DType,
-    /// Where.
+    /// The call site.
     pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
@@ -362,7 +362,7 @@ pub struct NotReducible {
     pub operation: &'static str,
     /// The data type.
     pub dtype: DType,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -372,7 +372,7 @@ pub struct NotReducible {
     "per-rank values of another clique were used (at {site}): make them with this one's `alloc` or `per_rank`; nothing was sent"
 )]
 pub struct OtherClique {
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -384,7 +384,7 @@ pub struct OtherClique {
 pub struct LanesDiffer {
     /// What two ranks recorded.
     pub what: String,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -412,7 +412,7 @@ pub struct TagTaken {
 pub struct WaitInLaunch {
     /// The method.
     pub operation: &'static str,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 

@@ -25,7 +25,7 @@ pub struct OutsideWindow {
     pub len: usize,
     /// Their type.
     pub dtype: DType,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -76,7 +76,7 @@ pub struct NoSuchSignal {
     pub contexts: u32,
     /// How many signals each has.
     pub signals: u32,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -90,11 +90,11 @@ pub struct TooManySignals {
     pub operation: &'static str,
     /// The rank whose signals they are.
     pub peer: Rank,
-    /// How many.
+    /// The number of signals.
     pub count: u32,
     /// How many can be waited for at once.
     pub most: u32,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -124,7 +124,7 @@ pub struct NotRegistered {
     pub name: &'static str,
     /// Whether it could be registered, because it is memory of NCCL's allocator.
     pub is_nccls: bool,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 
@@ -155,7 +155,7 @@ pub struct BadWindow {
     pub name: &'static str,
     /// What is wrong.
     pub fault: WindowFault,
-    /// Where.
+    /// The call site.
     pub site: Site,
 }
 

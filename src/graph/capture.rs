@@ -110,7 +110,7 @@ impl<W: World> Capture<'_, W> {
         self.on.core.own()
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.on.core.size
     }
