@@ -10,7 +10,7 @@ use super::environment::Environment;
 use crate::Result;
 use crate::error::{Call, Error, NcclFailed, NcclResult, NoNccl, Unsupported};
 
-/// NCCL's functions, the oldest of them looked up once: every release from 2.18 on has these.
+/// NCCL's functions. Those that every release from 2.18 on has are looked up once.
 pub(super) struct Nccl {
     pub(super) api: &'static Api,
     pub(super) all_reduce: nccl_sys::ncclAllReduce,
@@ -34,8 +34,8 @@ impl Nccl {
         if let Some(nccl) = LOADED.get() {
             return Ok(nccl);
         }
-        // SAFETY: what this machine calls NCCL, and what `TYPED_NCCL_LIB` names, is NCCL: it is the
-        // one thing that a user of this crate vouches for, as for every library of the machine.
+        // SAFETY: the library that the system's search or `TYPED_NCCL_LIB` finds is NCCL. The user
+        // vouches for that, as for every library on the machine.
         let api = unsafe { Api::load() }
             .map_err(|error| Error::from(NoNccl { tried: error.to_string() }))?;
         let nccl = Self::of(api).map_err(|missing| unsupported("a communicator", missing))?;
@@ -65,12 +65,12 @@ impl Nccl {
         self.api.version().at_least(version_of(release))
     }
 
-    /// Fails where the loaded release is older.
+    /// Fails if the loaded release is older.
     pub(super) fn needs(&self, what: &str, release: Release) -> Result<()> {
         self.needs_version(what, version_of(release))
     }
 
-    /// The same of a version that a declaration names.
+    /// Like [`needs`](Self::needs), for the version in a function's declaration.
     pub(super) fn needs_version(&self, what: &str, version: Version) -> Result<()> {
         if self.api.version().at_least(version) {
             return Ok(());
@@ -78,7 +78,7 @@ impl Nccl {
         Err(too_old(what, version, self.api.version()))
     }
 
-    /// A result, as ours.
+    /// Converts a result.
     pub(super) fn check(
         &self,
         function: &'static str,
@@ -108,19 +108,18 @@ impl Nccl {
 
     pub(super) fn sentence(&self, result: ncclResult_t) -> String {
         let Ok(sentence) = self.api.ncclGetErrorString() else { return String::new() };
-        // SAFETY: it takes any value, known or not.
+        // SAFETY: the function accepts any value.
         text(unsafe { sentence(result) }).unwrap_or_default()
     }
 
-    /// The last warning of this process: what NCCL would log.
+    /// NCCL's last warning in this process.
     pub(super) fn last_words(&self) -> Option<String> {
         let last = self.api.ncclGetLastError().ok()?;
-        // SAFETY: it does not look at the communicator.
+        // SAFETY: the function ignores the communicator.
         text(unsafe { last(nccl_sys::NCCL_COMM_NULL) }).filter(|words| !words.is_empty())
     }
 }
 
-/// A version of the table of releases.
 pub(super) fn version_of(Release(major, minor, patch): Release) -> Version {
     Version::new(major.into(), minor.into(), patch.into())
 }
@@ -129,12 +128,12 @@ fn text(words: *const std::ffi::c_char) -> Option<String> {
     if words.is_null() {
         return None;
     }
-    // SAFETY: NCCL's texts are C strings; this one is copied at once.
+    // SAFETY: NCCL's texts are C strings, and this one is copied at once.
     let words = unsafe { CStr::from_ptr(words) };
     Some(words.to_string_lossy().trim().to_owned())
 }
 
-/// What a missing function means to a program.
+/// The error for a function that the loaded NCCL lacks.
 #[cold]
 pub(super) fn unsupported(what: &str, missing: MissingSymbol) -> Error {
     let what = format!("{what} ({})", missing.function);
@@ -153,23 +152,23 @@ fn too_old(what: &str, needs: Version, loaded: Version) -> Error {
     })
 }
 
-/// Memory of NCCL's allocator on the current GPU, which is `ordinal`.
+/// Allocates with NCCL's allocator on the current GPU, which is `ordinal`.
 pub(crate) fn alloc(bytes: usize, ordinal: u32) -> Result<u64> {
     let nccl = Nccl::load()?;
     let alloc =
         nccl.api.ncclMemAlloc().map_err(|missing| unsupported("memory for windows", missing))?;
     let mut address: *mut c_void = std::ptr::null_mut();
-    // SAFETY: `address` is a place for an address; the size is not 0.
+    // SAFETY: `address` is valid for a write; the size is not 0.
     let result = unsafe { alloc(&raw mut address, bytes) };
     nccl.check("ncclMemAlloc", None, result)?;
     log::trace!("cuda:{ordinal}: ncclMemAlloc of {bytes} bytes");
     Ok(address.addr() as u64)
 }
 
-/// Frees such memory.
+/// Frees memory of [`alloc`].
 ///
 /// # Safety
-/// It is of [`alloc`], on the current GPU; no work uses it, and no window names it.
+/// The memory is from [`alloc`] on the current GPU, no work uses it, and no window contains it.
 pub(crate) unsafe fn free(address: u64) -> Result<()> {
     let nccl = Nccl::load()?;
     let free = nccl.api.ncclMemFree().map_err(|missing| unsupported("freeing memory", missing))?;

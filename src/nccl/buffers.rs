@@ -14,7 +14,7 @@ use crate::cuda::CudaBackend;
 use crate::error::{Error, Unsupported};
 use crate::memory::Lease;
 
-/// NCCL accepts registrations and does nothing: it was told to.
+/// NCCL was configured to accept registrations and ignore them.
 #[cold]
 fn turned_off() -> Error {
     Error::from(Unsupported {
@@ -26,7 +26,8 @@ fn turned_off() -> Error {
 }
 
 impl Comm {
-    /// Registers these bytes; NCCL's handle, if it keeps one, and then the lease is kept with it.
+    /// Registers these bytes. Returns NCCL's handle if NCCL keeps one, and then stores the lease
+    /// with it.
     pub(super) fn register_buffer(
         &self,
         lease: &Arc<Lease<CudaBackend>>,
@@ -42,12 +43,12 @@ impl Comm {
         self.gpu.bind()?;
         let mut handle: *mut c_void = ptr::null_mut();
         let start = block.at(bytes.start);
-        // SAFETY: `handle` is a place for one; the memory is held until it is deregistered.
+        // SAFETY: `handle` is valid for a write, and the memory is held until it is deregistered.
         let result = unsafe { register(self.handle, start, bytes.len(), &raw mut handle) };
         self.check("ncclCommRegister", result).map_err(|error| self.poison(error))?;
         if handle.is_null() {
             return match is_nccls && self.config.transfers == Transfers::Registered {
-                // The other ranks' transfers would count on it.
+                // The other ranks' transfers would rely on the registration.
                 true => Err(turned_off()),
                 false => Ok(None),
             };
@@ -57,14 +58,14 @@ impl Comm {
         Ok(Some(handle))
     }
 
-    /// Ends a registration. This rank's work with the memory is over.
+    /// Ends a registration. This rank's work with the memory must be over.
     pub(super) fn deregister_buffer(
         &self,
         lease: &Arc<Lease<CudaBackend>>,
         handle: u64,
     ) -> Result<()> {
         self.deregister_handle(handle).map_err(|error| self.poison(error))?;
-        // Registrations of what lies in one page have one handle.
+        // NCCL returns one handle for all registrations within a page.
         let is_it = |(known, its): &(u64, Arc<_>)| *known == handle && Arc::ptr_eq(its, lease);
         let mut registered = self.registered.borrow_mut();
         let at = registered.iter().position(is_it);
@@ -74,8 +75,9 @@ impl Comm {
         Ok(())
     }
 
-    /// Ends the registrations that are left, before the communicator ends: NCCL would when the last rank of
-    /// this process has ended, and the memory's owner may want it sooner. Every rank's work is over.
+    /// Ends the remaining registrations before the communicator ends. NCCL would do so only when
+    /// the last rank of this process has ended, and the memory's owner may need it sooner. Every
+    /// rank's work must be over.
     pub(super) fn deregister_buffers(&self) {
         let left = self.registered.take();
         if !left.is_empty() {
@@ -94,23 +96,25 @@ impl Comm {
         let deregister = self.nccl.api.ncclCommDeregister().map_err(missing)?;
         let handle = ptr::with_exposed_provenance_mut(handle as usize);
         self.gpu.bind()?;
-        // SAFETY: the handle is of `register_buffer` on this communicator, and given back once.
+        // SAFETY: the handle is from `register_buffer` on this communicator and is released once.
         let result = unsafe { deregister(self.handle, handle) };
         self.check("ncclCommDeregister", result)
     }
 
-    /// Whether memory of NCCL's allocator is in a window of this communicator, or registered with it.
+    /// Whether memory of NCCL's allocator is in a window of this communicator or registered with
+    /// it.
     pub(super) fn is_known(&self, allocation: &Arc<Allocation<CudaBackend>>) -> bool {
         let is_it = |known: &Arc<_>| Arc::ptr_eq(known, allocation);
         self.windows.borrow().iter().any(|window| is_it(&window.allocation))
             || self.registered.borrow().iter().any(|(_, lease)| is_it(lease.allocation()))
     }
 
-    /// Whether NCCL's transfers take no notice of plain memory that one rank has registered: none name any,
-    /// or all ranks are of one host, where they look for memory that other processes can map. Across a
-    /// network NCCL sends plain memory straight from where it is, too.
+    /// Whether NCCL's transfers ignore a registration of plain memory by one rank alone. They do if
+    /// no transfer names plain memory, or if all ranks share a host, where NCCL only looks for
+    /// memory that other processes can map. Across a network NCCL also sends registered plain
+    /// memory in place.
     fn ignores_plain(&self) -> bool {
-        // They have it look on one host all the same.
+        // These variables make NCCL look for plain memory on one host too.
         let is_on = |name| self.nccl.environment.is_on(name);
         if self.config.transfers == Transfers::Registered {
             return true;

@@ -1,4 +1,4 @@
-//! Collectives and transfers: which functions of NCCL's they are.
+//! Maps collectives and transfers to NCCL's functions.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -19,22 +19,21 @@ use crate::{Rank, ReductionName};
 
 pub(super) type Span1<'a> = Option<Span<'a, CudaBackend>>;
 
-/// Where a span starts on the device; null for none.
+/// A span's address on the device, or null for none.
 #[inline]
 pub(super) fn start(span: &Span1<'_>) -> *mut c_void {
     span.as_ref().map_or(ptr::null_mut(), |span| span.allocation().block().at(span.offset()))
 }
 
-/// Whether an operand of a collective is memory of NCCL's allocator: no other is in a window.
+/// Whether an operand is memory of NCCL's allocator. Only such memory can be in a window.
 #[inline]
 pub(super) fn is_nccls(collective: &Collective<'_, CudaBackend>) -> bool {
     let is = |span: &Span1<'_>| span.is_some_and(|span| span.allocation().block().is_nccls());
     is(&collective.send) || is(&collective.recv)
 }
 
-/// Why an operation was not enqueued.
 pub(super) enum Failure {
-    /// Seen before NCCL was called.
+    /// Detected before NCCL was called.
     Before(Error),
     Nccl(&'static str, ncclResult_t, Call),
 }
@@ -66,8 +65,8 @@ impl Comm {
         }
     }
 
-    /// Which operands of a collective are in windows of this communicator, or registered with it. NCCL
-    /// chooses its way by it, each rank for itself.
+    /// Which operands of a collective are in windows of this communicator or registered with it.
+    /// Each rank's NCCL chooses its algorithm by this.
     pub(super) fn memory(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
         if !is_nccls(collective) {
             return 0;
@@ -78,11 +77,12 @@ impl Comm {
         };
         let spec = collective.name.spec();
         if spec.is_messages_with_root() {
-            // They name addresses that NCCL does not know as registered.
+            // Transfers then use addresses that NCCL does not know as registered.
             if self.config.transfers == Transfers::Any {
                 return 0;
             }
-            // They are transfers between the root's whole memory and the others' parts.
+            // NCCL makes these as transfers between the root's whole memory and the other ranks'
+            // parts.
             let is_root = collective.call.root == Some(Rank::at(self.shared.rank));
             return match spec.send.is_whole == is_root {
                 true => of(&collective.send, 1),
@@ -90,13 +90,13 @@ impl Comm {
             };
         }
         match spec.has_root() {
-            // Only the root has both: the others' side says nothing.
+            // Only the root has both operands; the other ranks cannot be compared with it.
             true => 0,
             false => of(&collective.send, 1) | of(&collective.recv, 2),
         }
     }
 
-    /// Keeps what NCCL records when a kernel has been launched: that may be after the call has returned.
+    /// Keeps the event that NCCL records at a kernel's launch, which may follow the call's return.
     fn keep_launched(&self, config: &CallConfig) {
         let Some(event) = &config.launched else { return };
         let mut kept = self.launched.borrow_mut();
@@ -118,16 +118,16 @@ impl Comm {
         })
     }
 
-    /// Where a collective reads and writes.
+    /// The addresses that a collective reads and writes.
     fn addresses(&self, collective: &Collective<'_, CudaBackend>) -> (*mut c_void, *mut c_void) {
         let Collective { name, send, recv, .. } = collective;
         let at = |span: &Span1<'_>| match span {
-            // They are transfers.
+            // NCCL makes these as transfers.
             Some(span) if name.spec().is_messages_with_root() => self.named(span),
             _ => start(span),
         };
         let (from, to) = (at(send), at(recv));
-        // A rank that is no root has one side only; NCCL wants an address for the other.
+        // A rank other than the root has one operand only, but NCCL wants an address for both.
         (if from.is_null() { to } else { from }, if to.is_null() { from } else { to })
     }
 
@@ -139,7 +139,7 @@ impl Comm {
         let Collective { name, call, reduction, send, recv, config } = collective;
         let (from, to) = self.addresses(collective);
         let (count, dtype) = (call.count, values::dtype(call.dtype));
-        // The mean of one rank is itself; NCCL does not divide 8-bit floats there.
+        // The mean of one rank is its own value, and NCCL does not divide 8-bit floats there.
         let op = match reduction {
             Some(_) if self.size == 1 && call.reduction == Some(ReductionName::Mean) => {
                 ncclRedOp_t::ncclSum
@@ -153,7 +153,7 @@ impl Comm {
             return self.configured(*name, *call, &arguments, config);
         }
         let Ok(function) = Plain::of(self.nccl, *name) else {
-            // Where the loaded NCCL has none of its own.
+            // The loaded NCCL lacks this collective.
             let aside = |span: &Span1<'_>, other: *mut c_void| match span {
                 Some(span) => span.allocation().block().aside(span.offset()),
                 None => other,
@@ -161,13 +161,13 @@ impl Comm {
             return self.spread(stream, *name, *call, (aside(send, from), aside(recv, to)));
         };
         // SAFETY: the spans are on the communicator's device and hold the elements that the
-        // collective's spec says, which are those that NCCL asks for; where a rank has none NCCL
-        // does not look. Communicator and stream are alive.
+        // collective's spec states, which are those that NCCL accesses. NCCL ignores the address of
+        // an operand that a rank does not have. Communicator and stream are alive.
         let result = unsafe { function.call(&arguments) };
         self.done(name.spec().function, *call, result)
     }
 
-    /// A collective with a configuration of its own.
+    /// Issues a collective with its own configuration.
     fn configured(
         &self,
         name: CollectiveName,
@@ -178,14 +178,15 @@ impl Comm {
         let made = config::of_call(config);
         let function = Configured::of(self.nccl, name);
         let function = function.map_err(|missing| unsupported("a `CallConfig`", missing))?;
-        // SAFETY: as in `collective`; texts are kept for good, and an event with the communicator.
+        // SAFETY: as in `collective`. Texts of the configuration are never freed, and an event
+        // lives as long as the communicator.
         let result = unsafe { function.call(arguments, &made) };
         self.keep_launched(config);
         self.done(name.spec().configured, call, result)
     }
 
-    /// `all_to_all`, `gather` and `scatter` where NCCL has none of its own: as transfers
-    /// of blocks, inside the group that the caller opened.
+    /// `all_to_all`, `gather` and `scatter` for releases without them: transfers of blocks, inside
+    /// the group that the caller opened.
     fn spread(
         &self,
         stream: &CudaStream,
@@ -204,7 +205,7 @@ impl Comm {
             let receives = has(spec.recv, rank) && has(spec.send, peer);
             let send = sends.then(|| at(from, spec.send));
             let recv = receives.then(|| at(to, spec.recv));
-            // A rank's own block is there already when the operation is in place.
+            // In place, a rank's own block is already where it belongs.
             let peer_number = c_int::try_from(peer).unwrap_or(c_int::MAX);
             let in_place = peer == rank && send == recv;
             if let (Some(send), false) = (send, in_place) {
@@ -230,17 +231,19 @@ impl Comm {
         }
     }
 
-    /// Where a transfer's memory is.
+    /// The address that a transfer passes to NCCL.
     ///
-    /// NCCL waits for ever between memory that its communicator knows as registered and memory that it
-    /// does not, and each rank sees its own side only. The two sides of a message never differ: which
-    /// memory transfers name is compared when the communicator is made, so it is one on all ranks, and
-    /// * [`Transfers::Any`]: NCCL knows neither side. Memory of its allocator goes by a second address, which
-    ///   is never registered; plain memory is registered only where NCCL's transfers do not look for it,
-    ///   on all ranks alike (see `register_buffer`).
-    ///   That is so of what is not captured: in a capture NCCL may register by itself.
-    /// * [`Transfers::Registered`]: NCCL knows both sides. The typed layer refuses what is not in a window or
-    ///   a registration of this communicator's that spans the message, or is not of NCCL's allocator.
+    /// NCCL waits forever if one side of a message is memory that its communicator knows as
+    /// registered and the other is not, and each rank sees its own side only. So the two sides must
+    /// never differ. The choice is part of the communicator's configuration, which is the same on
+    /// all ranks:
+    /// * [`Transfers::Any`]: NCCL knows neither side as registered. Memory of its allocator is
+    ///   passed by a second address that is never registered. Plain memory is registered only where
+    ///   no rank's transfers look it up (see `register_buffer`). This does not cover captures, in
+    ///   which NCCL may register by itself.
+    /// * [`Transfers::Registered`]: NCCL knows both sides. The typed layer refuses memory that is
+    ///   not of NCCL's allocator, or not in one window or registration of this communicator that
+    ///   spans the message.
     fn named(&self, span: &Span<'_, CudaBackend>) -> *mut c_void {
         let block = span.allocation().block();
         match self.config.transfers {
@@ -272,7 +275,8 @@ impl Comm {
         peer: c_int,
     ) -> Result<(), Failure> {
         let dtype = values::dtype(call.dtype);
-        // SAFETY: as in `send`; nothing else uses them until the stream is past.
+        // SAFETY: as in `send`; nothing else uses the elements until the stream has passed the
+        // operation.
         let result =
             unsafe { (self.nccl.recv)(to, call.count, dtype, peer, self.handle, stream.handle()) };
         self.done("ncclRecv", call, result)

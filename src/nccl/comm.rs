@@ -29,30 +29,30 @@ use crate::memory::Lease;
 
 /// One rank's communicator.
 ///
-/// The thread that has it is inside NCCL with it, or nobody is. A thread that waits asks it for
-/// errors through [`Shared`], which its end empties first.
+/// Only the thread that owns it calls NCCL with it. A waiting thread polls it for errors through
+/// [`Shared`], from which `end` first takes the handle.
 pub struct Comm {
     pub(super) nccl: &'static Nccl,
     pub(super) handle: ncclComm_t,
     pub(super) recorder: Arc<Recorder>,
-    /// The stream that was noted last.
+    /// The stream noted last.
     last_stream: Cell<*const CudaStream>,
     pub(super) streams: RefCell<Vec<Arc<CudaStream>>>,
     pub(super) windows: RefCell<Vec<Windowed>>,
     pub(super) window_handles: WindowHandles,
     /// Device communicators, in the order in which they were made.
     pub(super) device_comms: RefCell<Vec<DeviceComm>>,
-    /// Where the last one-sided operation went.
+    /// The stream of the last one-sided operation.
     pub(super) last_one_sided: RefCell<Option<Arc<CudaStream>>>,
-    /// Whether one-sided operations are set up; nothing where NCCL has none.
+    /// Whether one-sided operations are set up; `None` until the communicator tries to.
     pub(super) one_sided: Cell<Option<bool>>,
     /// Scalars that kernels may still read.
     pub(super) scalars: RefCell<Vec<Arc<Allocation<CudaBackend>>>>,
-    /// Buffers that are registered, by NCCL's handle.
+    /// Registered buffers, by NCCL's handle.
     pub(super) registered: RefCell<Vec<(u64, Arc<Lease<CudaBackend>>)>>,
-    /// Events that NCCL records when kernels have been launched.
+    /// Events that NCCL records when it launches kernels.
     pub(super) launched: RefCell<Vec<LaunchEvent>>,
-    /// For kernels of this library's own.
+    /// For this library's own kernels.
     pub(super) kit: OnceCell<Kit>,
     pub(super) gpu: &'static Gpu,
     pub(super) size: u32,
@@ -64,8 +64,8 @@ pub struct Comm {
     pub(super) health: Arc<Health>,
 }
 
-// SAFETY: a handle of NCCL's is bound to no thread, and neither are streams and windows; the cells go
-// with the value.
+// SAFETY: NCCL's handles, streams and windows are not bound to a thread, and the cells move with
+// the value.
 unsafe impl Send for Comm {}
 
 impl Comm {
@@ -114,13 +114,13 @@ impl Comm {
         }
     }
 
-    /// Whether `stream` carried its last work.
+    /// Whether `stream` carried the communicator's last work.
     #[inline]
     pub(super) fn is_last(&self, stream: &Arc<CudaStream>) -> bool {
         self.last_stream.get() == Arc::as_ptr(stream)
     }
 
-    /// Remembers that `stream` carries its work.
+    /// Records that `stream` carries work of this communicator.
     #[inline]
     pub(super) fn note(&self, stream: &Arc<CudaStream>) {
         if self.last_stream.get() != Arc::as_ptr(stream) {
@@ -132,7 +132,7 @@ impl Comm {
     fn note_new(&self, stream: &Arc<CudaStream>) {
         self.last_stream.set(Arc::as_ptr(stream));
         let mut streams = self.streams.borrow_mut();
-        // Those that nobody else names and that are idle carry nothing more.
+        // An idle stream that nothing else refers to carries no more work.
         streams.retain(|known| Arc::strong_count(known) > 1 || !known.is_idle());
         if !streams.iter().any(|known| Arc::ptr_eq(known, stream)) {
             streams.push(stream.clone());
@@ -141,7 +141,7 @@ impl Comm {
         }
     }
 
-    /// Makes a call of NCCL's for which other ranks are needed.
+    /// Makes an NCCL call that may wait for other ranks.
     pub(super) fn inside<R>(&self, call: impl FnOnce() -> R) -> R {
         self.recorder.cross();
         let result = call();
@@ -149,8 +149,8 @@ impl Comm {
         result
     }
 
-    /// A call of NCCL's failed: the communicator can only be aborted. Gives the first cause, which may
-    /// be why the call failed.
+    /// Poisons the communicator after a failed NCCL call: it can only be aborted. Returns the first
+    /// cause, which may be why the call failed.
     #[cold]
     pub(super) fn poison(&self, error: Error) -> Error {
         self.shared.family.hear_of_deaths(&self.health);
@@ -161,19 +161,19 @@ impl Comm {
         error
     }
 
-    /// Lets go of a scalar when what is enqueued has read it.
+    /// Releases a scalar once the enqueued work has read it.
     pub(super) fn let_go(&self, scalar: &Arc<Allocation<CudaBackend>>) {
         let streams = self.streams.borrow();
         let points = streams.iter().map(CudaBackend::point).collect::<Result<Vec<_>>>();
-        // Without points, it stays until the communicator ends.
+        // Without points it stays until the communicator ends.
         let Ok(points) = points else { return };
         self.scalars.borrow_mut().retain(|known| !Arc::ptr_eq(known, scalar));
         watch::bury_until(vec![scalar.clone()], points);
     }
 
-    /// Takes the handle from everybody; none if that was done.
+    /// Takes the handle out of every thread's reach; `None` if that has happened before.
     pub(super) fn end(&mut self) -> Option<Handle> {
-        // NCCL's end waits for them.
+        // NCCL's end waits for graphs.
         self.gpu.end_graphs();
         let mut handle = self.shared.handle.lock().take();
         if let Some(handle) = &mut handle {
@@ -190,7 +190,7 @@ impl Comm {
 
 impl Drop for Comm {
     fn drop(&mut self) {
-        // Made, and then not wanted.
+        // Made, and then dropped before use.
         if let Some(handle) = self.end() {
             let why = "its communicator was made, and then not wanted";
             self.shared.family.depart(self.shared.rank, why, Departure::AtOnce);

@@ -1,4 +1,4 @@
-//! Comparing what the ranks call, as NCCL does not: calls that differ hang in it, or give wrong data.
+//! Compares the ranks' calls. NCCL does not: calls that differ hang in it or give wrong data.
 
 use std::ops::Range;
 
@@ -9,15 +9,15 @@ use super::recorder::Leg;
 use crate::Rank;
 use crate::error::{Call, Error, Mismatch};
 
-/// From here on, what would be the digest of a configuration says which kernel of this library it is.
+/// From here on, the configuration's digest holds the number of one of this library's kernels.
 pub(super) const KERNELS: u8 = 56;
 
-/// How far one rank's calls were compared with another's.
+/// How far one rank's calls have been compared with another's.
 pub(super) type Compared = [typed_nccl_match::Compared; 4];
 
 impl Family {
-    /// The first thing that `rank` and another rank called differently. `compared` says, for each
-    /// other rank, what was compared before.
+    /// The first call in which `rank` and another rank differ. `compared` holds, for each other
+    /// rank, how far earlier comparisons came.
     pub(super) fn desync(&self, rank: usize, compared: &mut [Compared]) -> Option<Error> {
         let others = compared.iter_mut().enumerate().filter(|(other, _)| *other != rank);
         others.into_iter().find_map(|(other, [collectives, legs, sent, received])| {
@@ -39,7 +39,7 @@ impl Family {
             if !mine.matches(&their) {
                 return Some(self.collective_mismatch(format!("collective #{number}"), number));
             }
-            // The rest says how the call was configured.
+            // The remaining bits describe the call's configuration.
             let (here, mine) = (here & 3, here >> 2);
             let (there, their) = (there & 3, there >> 2);
             if mine != their {
@@ -52,7 +52,7 @@ impl Family {
                 return Some(self.collective_mismatch(what, number));
             }
             (here != there).then(|| {
-                // In one order, whoever found it.
+                // In rank order, so that every rank reports the same.
                 let mut each = [(rank, here), (other, there)];
                 each.sort_by_key(|(rank, _)| *rank);
                 let each = each.map(|(rank, memory)| describe(rank, memory)).join(", ");
@@ -67,15 +67,15 @@ impl Family {
         })
     }
 
-    /// Kernels pair the legs of the ranks' exchanges by number: what one rank sends to another in a leg, that one
-    /// receives in it.
+    /// Kernels pair the legs of exchanges by number: what one rank sends to another in a leg, the
+    /// other receives in the same leg.
     fn legs_differ(
         &self,
         rank: usize,
         other: usize,
         done: &mut typed_nccl_match::Compared,
     ) -> Option<Error> {
-        // In one order, whoever finds it.
+        // In rank order, so that every rank reports the same.
         let (rank, other) = (rank.min(other), rank.max(other));
         let (own, theirs) = (self.of(rank), self.of(other));
         let differs = |_, mine: Leg, their: Leg| {
@@ -106,7 +106,7 @@ impl Family {
         })
     }
 
-    /// NCCL pairs the sends of one rank to another with that one's receives, in their order.
+    /// NCCL pairs the sends from one rank to another with the other's receives, in order.
     fn transfers_differ(
         &self,
         from: usize,
@@ -136,7 +136,8 @@ impl Family {
         })
     }
 
-    /// What differs among calls that are known by a digest only; `first` is this rank's first of them.
+    /// The difference between calls known by a digest only; `first` is this rank's first call of
+    /// the block.
     fn unlike(
         &self,
         what: &str,
@@ -163,8 +164,7 @@ impl Family {
     }
 }
 
-/// What one rank sends in a leg, and another does not receive in it from that one, or the other way round; with
-/// both calls.
+/// A leg that one rank sends and the other does not receive, or the reverse, with both calls.
 fn crossed(
     (from, Leg { send, .. }): (usize, &Leg),
     (to, Leg { recv, .. }): (usize, &Leg),

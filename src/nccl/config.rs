@@ -1,4 +1,4 @@
-//! Configurations as NCCL takes them.
+//! Configurations in NCCL's layout.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int};
@@ -15,7 +15,7 @@ use crate::communicator::{CallConfig, CommConfig, EARLY_SIGNALS, Setting, Value}
 use crate::error::{Error, Unsupported};
 use crate::lock::Mutex;
 
-/// Whether the loaded NCCL has what a configuration asks for: it drops without a word what it does not
+/// Fails if the loaded NCCL lacks a setting. NCCL itself silently ignores settings that it does not
 /// know.
 pub(super) fn offers(nccl: &Nccl, config: &CommConfig) -> Result<()> {
     let slots = config.slots();
@@ -33,12 +33,12 @@ pub(super) fn offers(nccl: &Nccl, config: &CommConfig) -> Result<()> {
         nccl.api.ncclSignal().map_err(missing)?;
     }
     let settings = config.settings();
-    // Where that is no field, connecting sets them up.
+    // Releases without this field set signals up while connecting.
     let mut fields = settings.iter().filter(|setting| setting.field != EARLY_SIGNALS);
     fields.try_for_each(|setting| has::<ncclConfig_t>(nccl, setting.field, &setting.name()))
 }
 
-/// Whether the loaded release knows a field.
+/// Fails if the loaded release lacks a field.
 pub(super) fn has<T: Layout>(nccl: &Nccl, field: &str, what: &str) -> Result<()> {
     match T::field(field) {
         Some(known) => nccl.needs_version(what, known.since),
@@ -46,7 +46,7 @@ pub(super) fn has<T: Layout>(nccl: &Nccl, field: &str, what: &str) -> Result<()>
     }
 }
 
-/// A configuration, for a communicator of this name.
+/// The configuration of a communicator with this name.
 pub(super) fn of(config: &CommConfig, name: &str) -> ncclConfig_t {
     let mut made = ncclConfig_t::new();
     made.commName = kept(name).as_ptr();
@@ -64,7 +64,7 @@ pub(super) fn of(config: &CommConfig, name: &str) -> ncclConfig_t {
     made
 }
 
-/// Whether the loaded NCCL has what a configuration of a call asks for.
+/// Fails if the loaded NCCL lacks a setting of a call's configuration.
 pub(super) fn offers_call(comm: &Comm, config: &CallConfig) -> Result<()> {
     let nccl = comm.nccl;
     has::<ncclCollConfig_t>(nccl, "size", "a `CallConfig`")?;
@@ -81,7 +81,6 @@ pub(super) fn offers_call(comm: &Comm, config: &CallConfig) -> Result<()> {
     }))
 }
 
-/// A call's configuration.
 pub(super) fn of_call(config: &CallConfig) -> ncclCollConfig_t {
     let mut made = ncclCollConfig_t::new();
     for setting in config.settings() {
@@ -94,35 +93,34 @@ pub(super) fn of_call(config: &CallConfig) -> ncclCollConfig_t {
     made
 }
 
-/// Sets one field of one of NCCL's configurations.
 pub(super) fn put<T: Layout>(config: &mut T, setting: &Setting) {
     let Some(field) = T::field(setting.field) else { return };
     let place = ptr::from_mut(config).wrapping_byte_add(field.offset);
     match &setting.value {
         Value::Number(value) | Value::Named(value, _) if field.size == size_of::<c_int>() => {
-            // SAFETY: the field is one of the struct, and as large as an integer: it is one.
+            // SAFETY: the field is inside the struct, and its size says that it is an integer.
             unsafe { place.cast::<c_int>().write(*value) };
         }
         Value::Number(value) | Value::Named(value, _) if field.size == size_of::<bool>() => {
-            // SAFETY: the field is one of the struct, and as large as a `bool`: it is one.
+            // SAFETY: the field is inside the struct, and its size says that it is a `bool`.
             unsafe { place.cast::<bool>().write(*value != 0) };
         }
         Value::Text(text) if field.size == size_of::<*const c_char>() => {
-            // SAFETY: the field is one of the struct, and as large as a pointer: it is one to a text, by
-            // its name.
+            // SAFETY: the field is inside the struct and as large as a pointer; its name says that
+            // it points to a text.
             unsafe { place.cast::<*const c_char>().write(kept(text).as_ptr()) };
         }
-        // No setting has a field of another kind: a test looks at each.
+        // No setting has a field of another size; a test checks each.
         _ => {}
     }
 }
 
-/// A text as NCCL takes it, for good: it does not copy a communicator's name.
+/// Leaks a text as NCCL takes it, once per text: NCCL does not copy a communicator's name.
 fn kept(text: &str) -> &'static CStr {
     static TEXTS: LazyLock<Mutex<HashMap<String, &'static CStr>>> = LazyLock::new(Mutex::default);
     let mut texts = TEXTS.lock();
     texts.entry(text.to_owned()).or_insert_with(|| {
-        // An identifier has no zero, and other texts were looked at.
+        // Identifiers contain no zero, and other texts were checked.
         let text = CString::new(text).unwrap_or_default();
         Box::leak(text.into_boxed_c_str())
     })

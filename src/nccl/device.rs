@@ -1,8 +1,9 @@
 //! Device communicators.
 //!
-//! A library writes the layout of the release whose requirements it is given: its own, or that of the newest
-//! headers that are known here, where it is newer. Then kernels are compiled with headers of its own too, so
-//! it is told to write its own layout, of which nothing but the size is known.
+//! NCCL writes the layout of the release that the requirements state. That is the loaded release,
+//! or the newest one known here if the loaded one is newer. In that case kernels are compiled with
+//! the loaded release's own headers, so NCCL is asked for its own layout, of which only the size is
+//! known here.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -26,11 +27,11 @@ use crate::{Properties, Result, Team};
 pub(super) struct DeviceComm {
     id: WindowId,
     words: Box<[u64]>,
-    /// Who books its uses.
+    /// Records its uses.
     shared: Option<Arc<DeviceShared<CudaBackend>>>,
 }
 
-// SAFETY: a device communicator is destroyed when its uses are over, or with its communicator.
+// SAFETY: a device communicator is destroyed once its uses are over, or with its communicator.
 unsafe impl DeviceComms for CudaBackend {
     type DevComm<'v> = DevCommView<'v>;
 
@@ -65,21 +66,21 @@ unsafe impl DeviceComms for CudaBackend {
         let create = comm.nccl.api.ncclDevCommCreate().map_err(missing)?;
         let loaded = comm.nccl.api.version();
         comm.gpu.bind()?;
-        // NCCL may write it after a call has returned.
+        // On the heap, as NCCL may write to it after a call has returned.
         let slot = Box::leak(Box::new(Slot::new(comm, requirements, known)?));
         let to = slot.words.as_mut_ptr().cast::<ncclDevComm_t>();
         let result = comm.inside(|| {
-            // SAFETY: the communicator lives; the requirements are whole, for this release, and their
-            // lists live in the slot, as do all places that NCCL writes to. The first of them has as
+            // SAFETY: the communicator is alive. The requirements are complete for this release;
+            // their lists live in the slot, as does every place that NCCL writes to. `words` has as
             // many bytes as the release writes.
             let result = unsafe { create(comm.handle, &raw const slot.reqs, to) };
             comm.over(result)
         });
         let made = comm.check("ncclDevCommCreate", result);
         let slot = ptr::from_mut(slot);
-        // One that does not block may be at it still when it has failed, and writes there later.
+        // After a failure, a non-blocking communicator may still be working and write there later.
         let slot = (made.is_ok() || !comm.is_adopted).then(|| {
-            // SAFETY: it was leaked above, and NCCL is done with it.
+            // SAFETY: it was leaked above, and NCCL has finished with it.
             unsafe { Box::from_raw(slot) }
         });
         made.map_err(|error| comm.poison(error))?;
@@ -110,12 +111,12 @@ unsafe impl DeviceComms for CudaBackend {
 }
 
 impl Comm {
-    /// Whether no kernel that was launched with a device communicator may still run.
+    /// Whether every kernel launched with a device communicator has ended.
     pub(super) fn no_kernel_has_one(&self) -> bool {
         self.device_comm_users().is_empty()
     }
 
-    /// Streams with kernels, perhaps, that were launched with a device communicator.
+    /// Streams that may run kernels launched with a device communicator.
     pub(super) fn device_comm_users(&self) -> Vec<Arc<CudaStream>> {
         let all = self.device_comms.borrow();
         let shared = all.iter().filter_map(|known| known.shared.as_ref());
@@ -123,8 +124,8 @@ impl Comm {
         streams.filter(|stream| !stream.is_idle()).collect()
     }
 
-    /// Destroys all of them, in the order in which every rank made them; false if some kernel may still
-    /// have one, or NCCL fails.
+    /// Destroys all of them, in the order in which every rank made them. Returns false if a kernel
+    /// may still use one, or if NCCL fails.
     pub(super) fn destroy_device_comms(&self) -> bool {
         if !self.no_kernel_has_one() {
             return false;
@@ -142,7 +143,8 @@ impl Comm {
         let destroyed = match self.nccl.api.ncclDevCommDestroy() {
             Ok(destroy) => {
                 let result = self.inside(|| {
-                    // SAFETY: it is this communicator's, whole, and no kernel has it any more.
+                    // SAFETY: it is this communicator's and complete, and no kernel uses it any
+                    // more.
                     let result = unsafe { destroy(self.handle, known.words.as_ptr().cast()) };
                     self.over(result)
                 });
@@ -154,7 +156,7 @@ impl Comm {
     }
 }
 
-/// What NCCL reads, and writes, when it makes a device communicator. It stays where it is.
+/// What NCCL reads and writes while it makes a device communicator. It must not move.
 struct Slot {
     /// The device communicator.
     words: Vec<u64>,
@@ -165,14 +167,14 @@ struct Slot {
     teams: Vec<ncclTeamRequirements_t>,
     #[expect(dead_code, reason = "NCCL reads it")]
     resources: Vec<ncclDevResourceRequirements_t>,
-    /// For each listed requirement, what it gives.
+    /// What NCCL returns for each listed requirement.
     outs: Vec<(Listed, Out)>,
 }
 
-// SAFETY: it points to itself, and to nothing of a thread's.
+// SAFETY: its pointers lead into itself and to nothing that belongs to a thread.
 unsafe impl Send for Slot {}
 
-/// What NCCL gives for one requirement: one of them.
+/// What NCCL returns for one requirement; one field of it is used.
 struct Out {
     multimem: ncclMultimemHandle_t,
     lsa: ncclLsaBarrierHandle_t,
@@ -235,7 +237,7 @@ impl Slot {
                 other => resources.push(resource(comm, other, out)?),
             }
         }
-        // Each list ends with its last entry.
+        // Each entry points to the next.
         for at in 1..teams.len() {
             teams[at - 1].next = &raw mut teams[at];
         }
@@ -254,7 +256,7 @@ impl Slot {
         let at = |offset: usize, size: usize| {
             let mut value = [0; 8];
             let from = bytes.get(offset..offset + size)?;
-            // Its lowest byte first, as on all machines with GPUs.
+            // Little-endian, as on all machines with GPUs.
             value[..size].copy_from_slice(from);
             Some(u64::from_le_bytes(value))
         };
@@ -278,7 +280,7 @@ fn first<T>(list: &mut Vec<T>) -> *mut T {
     if list.is_empty() { ptr::null_mut() } else { list.as_mut_ptr() }
 }
 
-/// A resource as NCCL takes it; what it gives is written to `out`.
+/// A resource as NCCL takes it; its result is written to `out`.
 fn resource(comm: &Comm, listed: &Listed, out: &mut Out) -> Result<ncclDevResourceRequirements_t> {
     let api = &comm.nccl.api;
     let missing = |missing| unsupported("a requirement of a device communicator", missing);
@@ -287,22 +289,22 @@ fn resource(comm: &Comm, listed: &Listed, out: &mut Out) -> Result<ncclDevResour
         Listed::LsaBarriers(team, count) => {
             let ask = api.ncclLsaBarrierCreateRequirement().map_err(missing)?;
             let (team, count) = (team_of(team), number(*count));
-            // SAFETY: both places are good for what it writes; it keeps the handle's address, where the
-            // handle stays.
+            // SAFETY: both places are valid for what NCCL writes. NCCL keeps the handle's address,
+            // and the handle does not move.
             let result = unsafe { ask(team, count, &raw mut out.lsa, &raw mut made) };
             ("ncclLsaBarrierCreateRequirement", result)
         }
         Listed::GinBarriers(team, count) => {
             let ask = api.ncclGinBarrierCreateRequirement().map_err(missing)?;
             let (team, count) = (team_of(team), number(*count));
-            // SAFETY: as above; the communicator lives.
+            // SAFETY: as above; the communicator is alive.
             let result = unsafe { ask(comm.handle, team, count, &raw mut out.gin, &raw mut made) };
             ("ncclGinBarrierCreateRequirement", result)
         }
         Listed::AllToAll { blocks, elements, size } => {
             let slots = api.ncclLLA2ACalcSlots().map_err(missing)?;
             let ask = api.ncclLLA2ACreateRequirement().map_err(missing)?;
-            // SAFETY: it takes any numbers.
+            // SAFETY: the function accepts any numbers.
             let slots = unsafe { slots(number(*elements), number(*size)) };
             // SAFETY: as above.
             let result =

@@ -1,4 +1,4 @@
-//! Setting signals up: with the first symmetric window, or when a communicator is made.
+//! Setting up signals: with the first symmetric window, or when a communicator is made.
 
 use nccl_sys::{ncclComm_t, ncclCommProperties_t, ncclWaitSignalDesc_t};
 use typed_nccl_plan::releases::WINDOWS_SET_UP_SIGNALS;
@@ -9,8 +9,8 @@ use crate::Result;
 use crate::cuda::Gpu;
 use crate::error::{Error, Unsupported};
 
-/// Whether the first one-sided call of a communicator is secretly collective, so that every rank makes it
-/// where all of them are.
+/// Whether a communicator's first one-sided call is collective without saying so. Then every rank
+/// makes it at a point that all ranks reach.
 pub(super) fn is_first_collective(nccl: &Nccl) -> bool {
     !nccl.at_least(WINDOWS_SET_UP_SIGNALS)
 }
@@ -20,19 +20,19 @@ pub(super) fn supports_signals(nccl: &Nccl, comm: ncclComm_t) -> Result<bool> {
     let (Ok(_), Ok(query)) = (nccl.api.ncclPutSignal(), nccl.api.ncclCommQueryProperties()) else {
         return Ok(false);
     };
-    // A library refuses a struct that is newer than itself.
+    // NCCL refuses a struct that is newer than itself.
     let Some(mut properties) = ncclCommProperties_t::for_library(nccl.api.version()) else {
         return Ok(false);
     };
-    // SAFETY: the communicator is alive; `properties` is whole and says how long it is.
+    // SAFETY: the communicator is alive; `properties` is complete and states its size.
     let result = unsafe { query(comm, &raw mut properties) };
-    // SAFETY: the communicator is alive, and this thread called.
+    // SAFETY: the communicator is alive, and this thread made the call.
     let result = unsafe { nccl.over(comm, result) };
     nccl.check("ncclCommQueryProperties", None, result)?;
     Ok(properties.hostRmaSupport)
 }
 
-/// A rank's first one-sided call: it signals to itself, and waits for that.
+/// A rank's first one-sided call: it signals itself and waits for the signal.
 pub(super) fn first_signal(
     nccl: &Nccl,
     gpu: &'static Gpu,
@@ -43,13 +43,13 @@ pub(super) fn first_signal(
     let signal = nccl.api.ncclSignal().map_err(missing)?;
     let wait = nccl.api.ncclWaitSignal().map_err(missing)?;
     gpu.now_with(|stream| {
-        // SAFETY: communicator and stream are alive; no memory is named.
+        // SAFETY: communicator and stream are alive; the call names no memory.
         let signalled = unsafe { signal(own, 0, 0, 0, comm, stream) };
-        // SAFETY: the communicator is alive, and this thread called.
+        // SAFETY: the communicator is alive, and this thread made the call.
         let signalled = unsafe { nccl.over(comm, signalled) };
         nccl.check("ncclSignal", None, signalled)?;
         let mut description = ncclWaitSignalDesc_t { opCnt: 1, peer: own, sigIdx: 0, ctx: 0 };
-        // SAFETY: one description, which NCCL copies.
+        // SAFETY: the count is one, and NCCL copies the description.
         let waited = unsafe { wait(1, &raw mut description, comm, stream) };
         // SAFETY: as above.
         let waited = unsafe { nccl.over(comm, waited) };
@@ -57,8 +57,8 @@ pub(super) fn first_signal(
     })
 }
 
-/// Sets up signals of a new communicator that is to have them before its first window. From 2.31 on NCCL
-/// has, as it was configured; before, all ranks call this.
+/// Sets up signals of a new communicator configured to have them before its first window. All ranks
+/// call this. From 2.31 on NCCL does so by itself.
 pub(super) fn set_up_signals(nccl: &Nccl, gpu: &'static Gpu, handle: &Handle) -> Result<()> {
     let comm = handle.raw;
     if is_first_collective(nccl) {
@@ -68,7 +68,7 @@ pub(super) fn set_up_signals(nccl: &Nccl, gpu: &'static Gpu, handle: &Handle) ->
         let missing = |missing| unsupported("signals before the first window", missing);
         let rank_of = nccl.api.ncclCommUserRank().map_err(missing)?;
         let mut own = 0;
-        // SAFETY: the communicator is alive; `own` is a place for its rank.
+        // SAFETY: the communicator is alive; `own` is valid for a write.
         let result = unsafe { rank_of(comm, &raw mut own) };
         nccl.check("ncclCommUserRank", None, result)?;
         gpu.bind()?;

@@ -1,9 +1,9 @@
-//! NCCL's own environment, as far as it changes what is promised here.
+//! NCCL's environment, as far as it affects what this library promises.
 //!
-//! NCCL puts a variable before what a program configures, and reads its files as if they were variables. What
-//! only makes it faster or slower is its user's affair. What would break a promise is refused by name before
-//! NCCL is called: a table in `docs/environment.md` says of each variable what becomes of it. What an
-//! environment plugin of NCCL's says is not seen here.
+//! NCCL prefers a variable to what a program configures, and reads its files as if they were
+//! variables. Variables that only affect speed are the user's choice. Variables that would break a
+//! promise are refused by name before NCCL is called; `docs/environment.md` lists each variable.
+//! Settings of NCCL's environment plugins are not visible here.
 
 use std::env;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::Result;
 use crate::communicator::{CaptureOrder, CommConfig, GraphUse, LaunchOrder, Transfers};
 use crate::error::Unsupported;
 
-/// What is looked at. Those that all ranks must have alike come first.
+/// The variables read. The first [`ALIKE`] must be the same on all ranks.
 const NAMES: [&str; 31] = [
     "NCCL_ALGO",
     "NCCL_CGA_CLUSTER_SIZE",
@@ -49,10 +49,10 @@ const NAMES: [&str; 31] = [
     "NCCL_SHM_DISABLE",
 ];
 
-/// How many all ranks must have alike.
+/// How many variables must be the same on all ranks.
 const ALIKE: usize = 18;
 
-/// Whether several ranks may share one GPU, as far as the environment says.
+/// Whether the environment lets several ranks share one GPU.
 pub(crate) fn shares_gpus() -> bool {
     Environment::read().is_on("NCCL_MULTI_RANK_GPU_ENABLE")
 }
@@ -63,12 +63,12 @@ pub(super) struct Environment(Vec<Variable>);
 struct Variable {
     name: &'static str,
     value: String,
-    /// Where it is set, if that is a file.
+    /// The file that sets it, if a file does.
     file: Option<PathBuf>,
 }
 
 impl Environment {
-    /// As NCCL reads it: the process's own, then the user's file, then the machine's.
+    /// Reads them in NCCL's order: the process's environment, the user's file, the machine's file.
     pub(super) fn read() -> Self {
         let users = match env::var_os("NCCL_CONF_FILE").filter(|path| !path.is_empty()) {
             Some(path) => Some(PathBuf::from(path)),
@@ -99,12 +99,12 @@ impl Environment {
         self.0.iter().find(|variable| variable.name == name)
     }
 
-    /// A variable that is set to such a number.
+    /// The variable, if it is set to a number that fits.
     fn number(&self, name: &str, is: impl Fn(i64) -> bool) -> Option<&Variable> {
         self.find(name).filter(|variable| number(&variable.value).is_some_and(is))
     }
 
-    /// A variable that is set to this word.
+    /// The variable, if it is set to this word.
     fn word(&self, name: &str, word: &str) -> Option<&Variable> {
         self.find(name).filter(|variable| variable.value.eq_ignore_ascii_case(word))
     }
@@ -114,14 +114,15 @@ impl Environment {
         self.number(name, |n| n != 0).is_some()
     }
 
-    /// What all ranks must have alike, for people: ` with NCCL_ALGO=Ring`. Empty if none of it is set.
+    /// The variables that must be the same on all ranks, for messages: ` with NCCL_ALGO=Ring`.
+    /// Empty if none is set.
     pub(super) fn alike(&self) -> String {
         let alike = NAMES[..ALIKE].iter().filter_map(|name| self.find(name));
         let alike: Vec<_> = alike.map(|found| format!("{}={}", found.name, found.value)).collect();
         if alike.is_empty() { String::new() } else { format!(" with {}", alike.join(", ")) }
     }
 
-    /// Whether a communicator of this configuration keeps what it promises.
+    /// Fails if a communicator of this configuration could not keep its promises.
     pub(super) fn allows(&self, config: &CommConfig, is_lent: bool) -> Result<()> {
         if !is_lent {
             self.allows_ours(config)?;
@@ -129,7 +130,7 @@ impl Environment {
         self.allows_configured(config)
     }
 
-    /// What is so of every communicator that is made here.
+    /// Checks for every communicator that is made here.
     fn allows_ours(&self, config: &CommConfig) -> Result<()> {
         let (zero, not_zero) = (|n| n == 0, |n| n != 0);
         let alone = Some(()).filter(|()| !config.split_share);
@@ -158,7 +159,7 @@ impl Environment {
         rules.into_iter().try_for_each(|(found, what, needs)| refuse(found, what, needs))
     }
 
-    /// What is so of every communicator, and what its configuration asks for.
+    /// Checks for every communicator, and for what its configuration asks for.
     fn allows_configured(&self, config: &CommConfig) -> Result<()> {
         let when = |wanted: bool, found: Option<_>| found.filter(|_| wanted);
         let contexts = i64::from(config.slots().context);
@@ -228,14 +229,14 @@ impl Environment {
         })
     }
 
-    /// Whether one-sided operations are left on.
+    /// Whether one-sided operations are left enabled.
     pub(super) fn allows_one_sided(&self, what: &str) -> Result<()> {
         let off = self.number("NCCL_NUM_RMA_CTX", |n| n == 0);
         let off = off.or_else(|| self.number("NCCL_RMA_DISABLE", |n| n != 0));
         refuse(off, what, "NCCL's one-sided operations")
     }
 
-    /// Whether operations can be captured, where the program leaves the use of graphs to NCCL.
+    /// Whether operations can be captured when the program leaves the use of graphs to NCCL.
     pub(super) fn allows_graphs(&self) -> Result<()> {
         let off = self.number("NCCL_GRAPH_MIXING_SUPPORT", |n| n == 0);
         refuse(off, "a graph", "graphs beside direct calls")
@@ -264,13 +265,14 @@ impl fmt::Display for Variable {
     }
 }
 
-/// A variable in one of NCCL's files: of two lines the first counts.
+/// A variable in one of NCCL's files. The first of several lines counts.
 fn in_file<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(|line| line.split_once('=')).find(|(known, _)| *known == name).map(|it| it.1)
 }
 
-/// A number as NCCL reads it, by C's `strtoll`: what is no number is 0, and what is empty is not set.
+/// A number as NCCL parses it, with C's `strtoll`: text that is not a number is 0, empty text
+/// counts as unset.
 fn number(text: &str) -> Option<i64> {
     if text.is_empty() {
         return None;
@@ -326,7 +328,7 @@ mod tests {
             error.ends_with("NCCL_WIN_ENABLE=0 is set in /etc/nccl.conf: take it out"),
             "{error}"
         );
-        // The process's own come first.
+        // The process's environment comes first.
         let own = |name: &str| (name == "NCCL_GRAPH_MIXING_SUPPORT").then(|| "1".to_owned());
         assert_eq!(Environment::of(own, &files).allows(&config, false), Ok(()));
     }

@@ -1,13 +1,15 @@
-//! The end of the process: no thread of ours is inside NCCL when its destructors run, and it comes
-//! within seconds.
+//! The end of the process. It takes seconds at most, and no thread of ours is inside NCCL when
+//! NCCL's destructors run.
 //!
-//! Communicators end on threads that `main` does not wait for: the reaper's, those that join; and other
-//! threads may be inside an operation. A process that ends meanwhile would take NCCL apart under them.
-//! And a stream that waits for a signal that never comes, or a thread that NCCL holds up, would keep
-//! the destructors of CUDA and NCCL from returning. So the end waits for what is under way. What is not
-//! over in a second is told that the process ends, so that the ranks which the reaper has raise what
-//! they owe. If something still holds on after that, the process ends without those destructors. What is
-//! known to hold on for ever, because it waits for a rank that is gone, is not waited for.
+//! Communicators end on threads that `main` does not wait for, such as the reaper, and other
+//! threads may be inside an operation. A process that ended meanwhile would destroy NCCL under
+//! them. A stream that waits for a signal that never comes, or a thread held up by NCCL, would also
+//! keep the destructors of CUDA and NCCL from returning.
+//! So the exit handler waits for work in progress. After a second it announces the end of the
+//! process, so that the ranks held by the reaper raise the signals they owe. If something is still
+//! in progress a few seconds later, the process ends without those destructors. Threads known to
+//! wait for a lost rank are not waited for.
+//! lost rank are not waited for.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;
@@ -19,25 +21,25 @@ use super::watch;
 use crate::cuda::kernels::Stop;
 use crate::lock::Mutex;
 
-/// How long what ends by itself may take.
+/// How long to wait for work to end by itself.
 const BY_ITSELF: Duration = Duration::from_secs(1);
 
-/// How long what is told to end may take.
+/// How long to wait after announcing the end.
 const TOLD: Duration = Duration::from_secs(4);
 
-/// How long what waits for a rank that is gone may take all the same.
+/// How long to wait for threads that wait for a lost rank.
 const LOST: Duration = Duration::from_millis(50);
 
-/// How often the end looks.
+/// How often the state is checked.
 const EVERY: Duration = Duration::from_millis(2);
 
-/// Longer than a thread takes from its look at its communicator's health into NCCL.
+/// Longer than a thread takes between checking its communicator's health and entering NCCL.
 const CROSSING: Duration = Duration::from_millis(20);
 
 struct State {
-    /// By communicator.
+    /// The communicators of threads inside NCCL.
     inside: Vec<u64>,
-    /// Communicators whose threads do not come back.
+    /// Communicators whose threads do not return from NCCL.
     lost: Vec<u64>,
     ending: bool,
 }
@@ -46,12 +48,12 @@ static STATE: Mutex<State> =
     Mutex::new(State { inside: Vec::new(), lost: Vec::new(), ending: false });
 static LEFT: Condvar = Condvar::new();
 
-/// Says that a thread is inside NCCL with the life of a communicator.
+/// Proof that a thread is registered as inside NCCL with a communicator.
 pub(super) struct Inside(u64);
 
-/// Enters with the communicator of this number; none when the process ends.
+/// Enters with the communicator of this number; `None` once the process ends.
 pub(super) fn enter(comm: u64) -> Option<Inside> {
-    // After NCCL was loaded, so that it runs before NCCL's own destructors.
+    // Registered after NCCL is loaded, so that it runs before NCCL's own destructors.
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(register);
     let mut state = STATE.lock();
@@ -62,8 +64,8 @@ pub(super) fn enter(comm: u64) -> Option<Inside> {
     Some(Inside(comm))
 }
 
-/// The threads that are inside with this communicator wait for a rank that is gone: the end of the process
-/// does not wait for them.
+/// Marks the threads inside NCCL with this communicator as waiting for a lost rank. The process
+/// then ends without waiting for them.
 pub(super) fn lose(comm: u64) {
     let mut state = STATE.lock();
     if !state.lost.contains(&comm) {
@@ -73,7 +75,7 @@ pub(super) fn lose(comm: u64) {
     LEFT.notify_all();
 }
 
-/// Whether that was said of this communicator.
+/// Whether [`lose`] was called for this communicator.
 pub(super) fn is_lost(comm: u64) -> bool {
     STATE.lock().lost.contains(&comm)
 }
@@ -90,11 +92,10 @@ impl Drop for Inside {
 
 fn register() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: the function is there as long as the process, takes what it is called with and does not
-    // unwind.
+    // SAFETY: the function lives as long as the process, takes these arguments and does not unwind.
     let failed = unsafe { on_exit(at_exit, std::ptr::null_mut()) } != 0;
     #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-    // SAFETY: the function is there as long as the process, takes nothing and does not unwind.
+    // SAFETY: the function lives as long as the process, takes nothing and does not unwind.
     let failed = unsafe { libc::atexit(at_exit) } != 0;
     if failed {
         log::debug!("no place among the functions that run when the process ends");
@@ -103,7 +104,7 @@ fn register() {
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 unsafe extern "C" {
-    /// `atexit` whose functions are told the exit status.
+    /// `atexit` with the exit status passed to the function.
     fn on_exit(function: extern "C" fn(c_int, *mut c_void), context: *mut c_void) -> c_int;
 }
 
@@ -111,7 +112,7 @@ unsafe extern "C" {
 extern "C" fn at_exit(status: c_int, _: *mut c_void) {
     if !settle() {
         last_words();
-        // SAFETY: null: all of C's streams. Rust's were flushed when `main` returned.
+        // SAFETY: null means all of C's streams. Rust's were flushed when `main` returned.
         unsafe { libc::fflush(std::ptr::null_mut()) };
         // SAFETY: it ends the process, without the destructors that would not return.
         unsafe { libc::_exit(status) };
@@ -125,12 +126,12 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Brings what is under way to its end; whether it has come to it.
+/// Waits for work in progress to end, and returns whether it did.
 fn settle() -> bool {
     if until(BY_ITSELF, || is_over(false)) {
         STATE.lock().ending = true;
     }
-    // Who waits in a kernel waits for a rank that this process may be the last to have.
+    // A kernel that waits may wait for a rank that only this process has.
     Stop::set_all();
     let families = family::all();
     for family in &families {
@@ -144,8 +145,8 @@ fn settle() -> bool {
     over && until(BY_ITSELF, || is_over(false)) && until(LOST, || is_over(true))
 }
 
-/// Whether nobody is inside NCCL and nothing of its work is under way. What is lost counts only if it is
-/// asked for.
+/// Whether no thread is inside NCCL and none of its work is in progress. Lost communicators count
+/// only with `lost_too`.
 fn is_over(lost_too: bool) -> bool {
     let state = STATE.lock();
     let inside = state.inside.iter().any(|comm| lost_too || !state.lost.contains(comm));
@@ -164,7 +165,7 @@ fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {
         if started.elapsed() >= limit {
             return false;
         }
-        // Who leaves wakes it; the device does not.
+        // A leaving thread wakes this one; the device does not.
         drop(LEFT.wait_timeout(STATE.lock(), EVERY));
     }
 }
@@ -176,7 +177,7 @@ fn last_words() {
         true => "a communicator's end has not returned, or its stream waits".to_owned(),
         false => holds.join("; "),
     };
-    // Who reads standard error may be gone.
+    // Standard error may be closed.
     let _ = writeln!(
         std::io::stderr(),
         "typed-nccl: the process ends without the destructors of NCCL and CUDA, which would not return: {holds}"

@@ -1,4 +1,4 @@
-//! Which function of NCCL's a collective is, plain and with a configuration for the call.
+//! The NCCL function of each collective, with and without a configuration of the call.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,7 +11,7 @@ use nccl_sys::{
 use super::api::Nccl;
 use crate::error::CollectiveName;
 
-/// What the function of a collective takes.
+/// The arguments of a collective's function.
 pub(super) struct Arguments {
     pub(super) from: *mut c_void,
     pub(super) to: *mut c_void,
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
     pub(super) stream: *mut c_void,
 }
 
-/// A collective's function, by what it takes besides its memory.
+/// A collective's function, by its arguments besides the memory.
 macro_rules! functions {
     (
         $(#[$doc:meta])* $Function:ident($($config:ident: $Config:ty)?):
@@ -40,7 +40,7 @@ macro_rules! functions {
 
         impl $Function {
             /// # Errors
-            /// The loaded NCCL has none.
+            /// The loaded NCCL lacks it.
             pub(super) fn of(nccl: &Nccl, name: CollectiveName) -> Result<Self, MissingSymbol> {
                 Ok(match name {
                     $(CollectiveName::$name => Self::$Kind(nccl.$($function)+),)+
@@ -48,8 +48,9 @@ macro_rules! functions {
             }
 
             /// # Safety
-            /// The arguments are as NCCL asks for them, and what they name lives until it is done
-            /// with it; a configuration until the group has ended that the call is in.
+            /// The arguments are valid for the NCCL function. What they name lives until NCCL has
+            /// finished with it, and a configuration until the group that contains the call has
+            /// ended.
             pub(super) unsafe fn call(
                 &self,
                 of: &Arguments
@@ -57,7 +58,7 @@ macro_rules! functions {
             ) -> ncclResult_t {
                 let Arguments { from, to, count, dtype, op, root, comm, stream } = *of;
                 match self {
-                    // SAFETY: by the caller's promise.
+                    // SAFETY: the caller's promise.
                     Self::Moves(function) => unsafe {
                         function(from, to, count, dtype, comm, stream $(, $config)?)
                     },
@@ -80,7 +81,7 @@ macro_rules! functions {
 }
 
 functions! {
-    /// The plain one.
+    /// The function without a configuration.
     Plain(): ncclAllReduce, ncclBroadcast, ncclReduce, ncclAllGather;
     AllReduce: Reduces(all_reduce),
     Broadcast: MovesRooted(broadcast),
@@ -93,7 +94,7 @@ functions! {
 }
 
 functions! {
-    /// The one that takes a configuration for the call.
+    /// The function that takes a configuration of the call.
     Configured(config: &ncclCollConfig_t):
     ncclAllReduceConfig, ncclBroadcastConfig, ncclReduceConfig, ncclAllGatherConfig;
     AllReduce: Reduces(api.ncclAllReduceConfig()?),

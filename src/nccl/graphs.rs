@@ -1,4 +1,4 @@
-//! Graphs: operations that NCCL enqueues on a stream that captures, and launches of them.
+//! Graphs: operations that NCCL enqueues on a capturing stream, and their launches.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::backend::{Allocation, Graphs, Op, RankOps, Refusal};
 use crate::cuda::{CudaBackend, CudaGraph, CudaStream};
 use crate::error::{Call, Error};
 
-/// What each launch of a graph calls, for who compares the ranks' calls.
+/// The calls of each launch of a graph, which the comparison of the ranks' calls needs.
 #[derive(Default)]
 pub(crate) struct Captured {
     entries: Vec<Entry>,
-    /// Where the last kernel of a communicator was captured, by the driver's handle.
+    /// For each communicator, the driver's handle of the stream that captured its last kernel.
     last: Vec<(u64, usize)>,
 }
 
@@ -27,11 +27,11 @@ struct Entry {
     what: What,
 }
 
-/// What is counted.
+/// What a launch counts.
 pub(super) enum What {
-    /// A call, as a turn, and of a collective which of its operands are in windows.
+    /// A call, its turn, and, for a collective, which operands are in windows.
     Call(Call, Refusal, u8),
-    /// By a kernel.
+    /// A leg made by a kernel.
     Leg(Leg),
 }
 
@@ -60,7 +60,7 @@ impl Entry {
     }
 }
 
-/// Enqueues operations on a stream that captures: nothing happens yet, so nothing is counted.
+/// Enqueues operations on a capturing stream. Nothing runs yet, so nothing is counted.
 pub(super) fn capture(
     comm: &Comm,
     stream: &Arc<CudaStream>,
@@ -79,7 +79,7 @@ pub(super) fn capture(
     comm.inside(|| call(&part, std::slice::from_ref(&part)))
 }
 
-/// Notes a kernel that is captured, and orders it after the last one of its communicator.
+/// Records a captured kernel, and orders it after the previous one of its communicator.
 pub(super) fn capture_kernel(
     comm: &Comm,
     stream: &Arc<CudaStream>,
@@ -108,7 +108,7 @@ pub(super) fn capture_kernel(
     }
 }
 
-// SAFETY: what a graph has captured are calls of NCCL's and of closures, which touch what they were given.
+// SAFETY: a graph captures NCCL's calls and closures, which only access the memory they were given.
 unsafe impl Graphs for CudaBackend {
     const ARE_CAPTURED: bool = true;
 
@@ -131,7 +131,8 @@ unsafe impl Graphs for CudaBackend {
                 2 => ", received in a window or registered memory",
                 _ => ", both sides in windows or registered memory",
             },
-            // While it captures, NCCL registers memory of its own allocator by itself, and no other.
+            // In a capture, NCCL registers memory of its own allocator by itself, and no other
+            // memory.
             Op::Transfer(transfer) if transfer.span.allocation().block().is_nccls() => {
                 ", in memory of NCCL's allocator"
             }
@@ -144,7 +145,7 @@ unsafe impl Graphs for CudaBackend {
         streams: usize,
         enqueue: impl FnOnce(&[Arc<CudaStream>]) -> Result<()>,
     ) -> Result<CudaGraph> {
-        // NCCL may have counted what the others have not.
+        // NCCL may have counted calls that the other ranks have not.
         let poison = |error: Error| {
             comms[1..].iter().for_each(|comm| drop(comm.poison(error.clone())));
             comms[0].poison(error)
@@ -165,7 +166,8 @@ unsafe impl Graphs for CudaBackend {
         let mut kits = comms.iter().filter_map(|comm| comm.kit.get());
         kits.try_for_each(|kit| kit.order(stream)).map_err(|error| comms[0].poison(error))?;
         calls.iter().for_each(Entry::count);
-        // As for operations by themselves: a peer that ended before it could see the waits.
+        // As outside of graphs: a peer that ended before it could see the waits has poisoned the
+        // communicator.
         if calls.iter().any(|entry| matches!(entry.what, What::Call(_, Refusal::Wait(..), _))) {
             comms[0].health.check()?;
         }

@@ -1,4 +1,4 @@
-//! NCCL's handle of a communicator, and how one ends.
+//! NCCL's handle of a communicator, and how a communicator ends.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -10,19 +10,19 @@ use super::api::Nccl;
 use super::exit;
 use crate::cuda::CudaStream;
 
-/// How long an abort is waited for. One that takes its course takes less than a second.
+/// How long to wait for an abort. A regular one takes less than a second.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A communicator of NCCL's. Whoever has it ends it, unless it is lent.
+/// An NCCL communicator. Its owner ends it, unless it is lent.
 pub(super) struct Handle {
     pub(super) raw: ncclComm_t,
-    /// It is another library's still, which ends it if it is not kept here.
+    /// It still belongs to another library, which ends it unless it is kept here.
     pub(super) is_lent: bool,
-    /// Streams with kernels, perhaps, that were given its device communicators.
+    /// Streams that may run kernels with its device communicators.
     pub(super) users: Vec<Arc<CudaStream>>,
 }
 
-// SAFETY: NCCL's communicators are bound to no thread; who may use one when is said at [`Comm`].
+// SAFETY: NCCL's communicators are not bound to a thread; [`Comm`] says which thread may use one.
 unsafe impl Send for Handle {}
 
 impl Handle {
@@ -30,23 +30,26 @@ impl Handle {
         Self { raw, is_lent: false, users: Vec::new() }
     }
 
-    /// Ends one that nobody has been given.
+    /// Ends a communicator that no other thread knows of.
     ///
     /// # Safety
-    /// Nobody else knows it.
+    /// No other thread knows of it.
     pub(super) unsafe fn discard(self, nccl: &'static Nccl, comm: u64) {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller's promise.
         unsafe { self.abort(nccl, comm, PATIENCE, |_| {}, || {}) };
     }
 
-    /// Ends it, then does `then`; waits for its kernels to see it, not for other ranks. That can take
-    /// long: NCCL frees memory, for which the driver waits for the whole GPU, and a stream that waits
-    /// for a signal cannot be freed from its wait. Then it goes on on a thread of its own, after
-    /// `patience`. Nothing more is done if NCCL fails. Whether it is over.
+    /// Aborts the communicator, then calls `then`, unless NCCL fails. Returns whether the abort has
+    /// completed.
+    ///
+    /// It waits for the communicator's kernels to notice, not for other ranks. That can take long:
+    /// NCCL frees memory, for which the driver waits for the whole GPU, and a stream's wait for a
+    /// signal cannot be cancelled. So the abort runs on its own thread, and this call returns after
+    /// `patience` at the latest.
     ///
     /// # Safety
-    /// Once `first` has returned, which runs on that thread, nobody is inside a call with the
-    /// communicator, and nobody makes one any more.
+    /// Once `first` has returned, which runs on that thread, no thread is inside a call with the
+    /// communicator, and none makes another.
     pub(super) unsafe fn abort(
         self,
         nccl: &'static Nccl,
@@ -64,13 +67,13 @@ impl Handle {
         let abort = move || {
             let (handle, _inside) = (self, inside);
             first(handle.raw);
-            // SAFETY: nobody else uses the communicator, by the caller's promise.
+            // SAFETY: by the caller's promise, no other thread uses the communicator.
             let result = unsafe { (nccl.abort)(handle.raw) };
             match nccl.check("ncclCommAbort", None, result) {
                 Ok(()) => then(),
                 Err(error) => log::warn!("{error}"),
             }
-            // Nobody may wait any more.
+            // The receiver may have stopped waiting.
             let _ = done.send(());
         };
         let thread = std::thread::Builder::new().name("NCCL abort".to_owned());

@@ -1,4 +1,4 @@
-//! Enqueuing: one call of NCCL's for one operation, a group for several.
+//! Enqueueing: one NCCL call for one operation, a group for several.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::error::{Call, CollectiveName, Error, Unsupported};
 use crate::{ReductionName, Result};
 
 // SAFETY: NCCL reads and writes the spans that its functions document, which are those of `Op`, in
-// stream order. Their memory is held by its header, which knows the streams.
+// stream order. The memory's header holds it until the streams have passed.
 unsafe impl Operations for CudaBackend {
     #[inline]
     unsafe fn issue(comm: &Comm, stream: &Arc<CudaStream>, ops: &[Op<'_, Self>]) -> Result<()> {
@@ -27,7 +27,7 @@ unsafe impl Operations for CudaBackend {
             return first(comm, stream, ops);
         }
         match *ops {
-            // SAFETY: the caller's promise, and it is the communicator's last stream.
+            // SAFETY: the caller's promise; `stream` is the communicator's last stream.
             [Op::Collective(collective)] => unsafe { Self::issue_again(comm, stream, collective) },
             _ => together(&[RankOps { comm, stream, ops }]),
         }
@@ -70,7 +70,7 @@ unsafe impl Operations for CudaBackend {
     }
 }
 
-/// Issues what is no all_reduce as most are.
+/// Slow path: any single operation but a plain `all_reduce`.
 #[inline(never)]
 fn alone(
     comm: &Comm,
@@ -80,10 +80,10 @@ fn alone(
     together(&[RankOps { comm, stream, ops: &[Op::Collective(collective)] }])
 }
 
-/// Issues an all_reduce of what may be in windows.
+/// Issues an `all_reduce` whose operands may be in windows.
 ///
 /// # Safety
-/// As of [`Operations::issue_again`].
+/// See [`Operations::issue_again`].
 #[inline(never)]
 unsafe fn all_reduce_in_window(
     comm: &Comm,
@@ -94,10 +94,10 @@ unsafe fn all_reduce_in_window(
     unsafe { all_reduce(comm, stream, collective, comm.memory(&collective)) }
 }
 
-/// Issues an all_reduce, with which of its operands are in windows.
+/// Issues an `all_reduce`; `memory` says which of its operands are in windows.
 ///
 /// # Safety
-/// As of [`Operations::issue_again`].
+/// See [`Operations::issue_again`].
 #[inline]
 unsafe fn all_reduce(
     comm: &Comm,
@@ -109,8 +109,8 @@ unsafe fn all_reduce(
     let recorder = &*comm.recorder;
     recorder.collective(&call, memory);
     recorder.cross();
-    // SAFETY: the spans are on the communicator's device and hold `count` elements each, by the caller's
-    // promise; communicator and stream are alive.
+    // SAFETY: by the caller's promise, the spans are on the communicator's device and hold `count`
+    // elements each; communicator and stream are alive.
     let result = unsafe {
         (comm.nccl.all_reduce)(
             start(&send),
@@ -129,7 +129,7 @@ unsafe fn all_reduce(
     }
 }
 
-/// What an all_reduce comes to, the last call, that has not succeeded at once.
+/// The result of an `all_reduce`, the last call, that did not succeed at once.
 #[cold]
 fn not_yet(comm: &Comm, result: ncclResult_t) -> Result<()> {
     match comm.inside(|| comm.over(result)) {
@@ -138,21 +138,21 @@ fn not_yet(comm: &Comm, result: ncclResult_t) -> Result<()> {
     }
 }
 
-/// Issues on another stream than the last time.
+/// Issues on a different stream than last time.
 #[cold]
 fn first(comm: &Comm, stream: &Arc<CudaStream>, ops: &[Op<'_, CudaBackend>]) -> Result<()> {
     if stream.is_capturing() {
         return graphs::capture(comm, stream, ops);
     }
     comm.note(stream);
-    // SAFETY: the promise of whoever issues.
+    // SAFETY: the promise of the caller that issues.
     unsafe { CudaBackend::issue(comm, stream, ops) }
 }
 
 #[cold]
 pub(super) fn failed(comm: &Comm, failure: Failure) -> Error {
     match failure {
-        // Earlier calls of its group were made and booked, so the ranks are no longer in step.
+        // Earlier calls of the group were made and recorded, so the ranks are out of step.
         Failure::Before(error) => comm.poison(error),
         Failure::Nccl(function, result, call) => {
             comm.poison(comm.nccl.failed(function, Some(call), result))
@@ -160,9 +160,9 @@ pub(super) fn failed(comm: &Comm, failure: Failure) -> Error {
     }
 }
 
-/// Enqueues everything as one group.
+/// Enqueues all operations as one group.
 fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
-    // What NCCL, as it is loaded, cannot do is known before anything is called.
+    // Whether the loaded NCCL can run the group is checked before any call.
     if let Err(error) = possible_together(parts) {
         refuse_all(parts, &error);
         return Err(error);
@@ -180,8 +180,8 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
             count(&comm.recorder, member, (&op.call(), op.refusal()), how);
         }
     }
-    // A peer that ended before it could see these waits has poisoned the communicator by now; one that
-    // ends later raises what they wait for.
+    // A peer that ended before it could see these waits has poisoned the communicator by now. One
+    // that ends later raises the signals they wait for.
     let waits = |part: &&RankOps<'_, '_, _>| part.ops.iter().any(|op| matches!(op, Op::Wait(_)));
     let well = parts.iter().filter(waits).try_for_each(|part| part.comm.health.check());
     for RankOps { comm, .. } in parts {
@@ -194,8 +194,8 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     outcome.map_err(|error| poison_all(parts, error))
 }
 
-/// Books a call, with which the other ranks' calls are compared. `how` says of a collective which
-/// operands are in windows, and how it is configured.
+/// Records a call for the comparison with the other ranks' calls. For a collective, `how` says
+/// which operands are in windows and how it is configured.
 pub(super) fn count(
     recorder: &Recorder,
     (family, own): (&Family, usize),
@@ -215,17 +215,18 @@ pub(super) fn count(
     }
 }
 
-/// One failure drops a whole group, on every communicator in it. All have booked it, so none is in step
-/// with its other ranks. Gives the first cause.
+/// Poisons every communicator of a group. One failure drops the whole group, and all of its
+/// communicators have recorded it, so none is in step with its other ranks. Returns the first
+/// cause.
 #[cold]
 pub(super) fn poison_all(parts: &[RankOps<'_, '_, CudaBackend>], error: Error) -> Error {
     let causes: Vec<_> = parts.iter().map(|part| part.comm.poison(error.clone())).collect();
     causes.into_iter().next().unwrap_or(error)
 }
 
-/// Calls NCCL: one-sided operations one by one, in the order in which they were recorded, then the
-/// rest as one group. Within a group NCCL would run one context's operations before the next one's, a
-/// wait before the put of a peer that waits too.
+/// Calls NCCL: one-sided operations one by one in the order of recording, then the rest as one
+/// group. Within a group, NCCL would run one context's operations before the next one's, and so a
+/// wait before the put that a waiting peer needs.
 pub(super) fn call(
     first: &RankOps<'_, '_, CudaBackend>,
     parts: &[RankOps<'_, '_, CudaBackend>],
@@ -247,7 +248,7 @@ pub(super) fn call(
     if calls == 1 && !spreads {
         return parts.iter().try_for_each(others);
     }
-    // SAFETY: it takes nothing; the end below is reached whatever happens between, on this thread.
+    // SAFETY: the call takes nothing, and this thread ends the group below on every path.
     let started = unsafe { (nccl.group_start)() };
     if started != ncclResult_t::ncclSuccess {
         return Err(failed(first.comm, Failure::Nccl("ncclGroupStart", started, call)));
@@ -259,7 +260,7 @@ pub(super) fn call(
     outcome.and(ended)
 }
 
-/// What a group has come to. Communicators that do not block are done each by itself.
+/// A group's result. Each non-blocking communicator completes by itself.
 fn over(parts: &[RankOps<'_, '_, CudaBackend>], ended: ncclResult_t) -> ncclResult_t {
     if ended != ncclResult_t::ncclInProgress {
         return ended;
@@ -269,23 +270,23 @@ fn over(parts: &[RankOps<'_, '_, CudaBackend>], ended: ncclResult_t) -> ncclResu
         .unwrap_or(ended)
 }
 
-/// Books everything as refused: nothing of a group is enqueued if part of it cannot be.
+/// Records the whole group as refused: nothing is enqueued if one operation cannot be.
 #[cold]
 fn refuse_all(parts: &[RankOps<'_, '_, CudaBackend>], reason: &Error) {
     for RankOps { comm, ops, .. } in parts {
         let refusals: Vec<Refusal> = ops.iter().map(Op::refusal).collect();
         comm.shared.family.refuse(comm.shared.rank, &refusals, reason);
-        // The signals that they would have consumed are for no later wait, where there are signals.
+        // Later waits must not take the signals that these waits would have consumed.
         if comm.one_sided.get() == Some(true) && ops.iter().any(|op| matches!(op, Op::Wait(_))) {
             comm.poison(reason.clone());
         }
     }
 }
 
-/// Whether the loaded NCCL has what all operations need, and takes their communicators together.
+/// Fails if the loaded NCCL cannot run all operations, or cannot group their communicators.
 fn possible_together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
-    // Whether a group blocks is decided by one of its communicators: another one that does not block
-    // would not know that it is over.
+    // One of the communicators decides whether NCCL's group call blocks. A non-blocking
+    // communicator beside it would not learn when the group is complete.
     if parts.len() > 1 && parts.iter().any(|part| part.comm.is_adopted) {
         return Err(Error::from(Unsupported {
             what: "a group of several communicators".to_owned(),
@@ -299,7 +300,7 @@ fn possible_together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     parts.iter().try_for_each(all)
 }
 
-/// Whether the loaded NCCL has what an operation needs.
+/// Fails if the loaded NCCL cannot run an operation.
 pub(super) fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
     match op {
         Op::Collective(collective) => {
@@ -308,7 +309,7 @@ pub(super) fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
             if let Some(config) = collective.config {
                 config::offers_call(comm, config)?;
             }
-            // NCCL gives an internal error, and the communicator is lost.
+            // NCCL reports an internal error here, and the communicator is lost.
             let scales = call.reduction == Some(ReductionName::ScaledAdd);
             match comm.size == 1 && scales && !values::always_known(call.dtype) {
                 true => Err(values::no_scaling(call.dtype)),
@@ -325,7 +326,6 @@ pub(super) fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
     }
 }
 
-/// Whether an operation is several transfers.
 fn takes_several_calls(comm: &Comm, op: &Op<'_, CudaBackend>) -> bool {
     let Op::Collective(collective) = op else { return false };
     collective.name.is_messages() && comm.nccl.api.ncclAlltoAll().is_err()

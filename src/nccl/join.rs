@@ -1,4 +1,4 @@
-//! Joining a communicator: by an id of NCCL's, or as the child of one that is divided.
+//! Joining a communicator: by an NCCL id, or as the child of a divided one.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) struct Rest {
     pub(super) join: Join,
 }
 
-/// Whether NCCL registers memory, where transfers count on it.
+/// Fails if transfers rely on registrations and NCCL does not register memory.
 fn registers(nccl: &Nccl, transfers: Transfers) -> Result<()> {
     if transfers == Transfers::Any {
         return Ok(());
@@ -41,7 +41,7 @@ fn registers(nccl: &Nccl, transfers: Transfers) -> Result<()> {
 }
 
 impl Joining {
-    /// `from` is what makes it where it is a child, or has it where another library made it.
+    /// `from` is the division that makes a child, or holds another library's communicator.
     pub(super) fn start(join: Join, from: Option<Making>) -> Result<Self> {
         let nccl = Nccl::load()?;
         let gpu = Gpu::open(join.ordinal)?;
@@ -50,7 +50,7 @@ impl Joining {
         nccl.environment.allows(&join.config, from.as_ref().is_some_and(Making::is_lent))?;
         let family = Family::meet(nccl, &join, from.is_none())?;
         let rest = Rest { nccl, gpu, family, join };
-        // From here on its drop leaves the family.
+        // From here on, dropping this leaves the family.
         let started = match from {
             Some(mut making) => match making.take_lent() {
                 Some(made) => Call::of(&rest).start(|call| call.wanted.connected(made)),
@@ -78,8 +78,8 @@ impl Joining {
 
 impl Drop for Joining {
     fn drop(&mut self) {
-        // What was made and not asked for, or is made later, ends by its drop. A thread that NCCL holds up
-        // for ranks that do not come is not waited for.
+        // A communicator that was made and not taken, or is made later, ends with its drop. A
+        // thread that NCCL holds up for missing ranks is not waited for.
         if let Some(rest) = self.rest.take() {
             exit::lose(rest.join.health.id());
             rest.family.leave();
@@ -122,21 +122,22 @@ impl Call {
         let (rank, make) = (self.rank as usize, || family::unique_id(nccl));
         let mut ids = self.family.unique((rank, &self.health), deadline, make)?;
         let mut config = self.wanted.config();
-        // The current device becomes the rank's for ever.
+        // The rank's device stays the current one.
         gpu.bind()?;
         let Some(_inside) = exit::enter(self.health.id()) else { return Err(self.process_ends()) };
         let mut comm: ncclComm_t = NCCL_COMM_NULL;
         let rank = number(self.rank);
         let (function, result) = match &mut *ids {
-            // SAFETY: `comm` is a place for a handle and `config` is whole; the id is this
-            // communicator's, and each of its ranks is taken once, because a seat is.
+            // SAFETY: `comm` is valid for a write and `config` is complete. The id is this
+            // communicator's, and a seat is taken once, so each rank joins once.
             [id] => ("ncclCommInitRankConfig", unsafe {
                 init(&raw mut comm, size, *id, rank, &raw mut config)
             }),
             ids => {
                 let init = nccl.api.ncclCommInitRankScalable().map_err(missing)?;
                 let (ids, count) = (ids.as_mut_ptr(), i32::try_from(ids.len()).unwrap_or(i32::MAX));
-                // SAFETY: as above; there are so many ids, which all ranks have in this order.
+                // SAFETY: as above; `count` is the number of ids, which all ranks have in the same
+                // order.
                 ("ncclCommInitRankScalable", unsafe {
                     init(&raw mut comm, size, rank, count, ids, &raw mut config)
                 })

@@ -1,4 +1,4 @@
-//! What kernels are given of windows.
+//! What kernels get to know about windows.
 
 use nccl_sys::{NCCL_LE_ID_INVALID, ncclCftTeamMode_t, ncclComm_t, ncclTeam_t};
 
@@ -8,7 +8,7 @@ use crate::backend::WindowId;
 use crate::window::{Endpoint, EndpointOf, TeamOf};
 use crate::{Result, Team};
 
-/// A team of NCCL's that this rank of `world` is in.
+/// Converts one of NCCL's teams that contains this rank of `world`.
 pub(super) fn team(found: ncclTeam_t, world: Team) -> Team {
     let number = |n: i32| usize::try_from(n).unwrap_or(0);
     let (rank, size, stride) = (number(found.rank), number(found.nRanks), number(found.stride));
@@ -37,7 +37,7 @@ impl Comm {
         found.ok().map(|found| team(found, world)).filter(|team| team.size > 0)
     }
 
-    /// Where counted transfers reach an offset, in bytes, of a window.
+    /// The endpoint of counted transfers for an offset, in bytes, of a window.
     pub(super) fn endpoint(
         &self,
         id: WindowId,
@@ -53,7 +53,7 @@ impl Comm {
             EndpointOf::Peer(peer) => {
                 let find = api.ncclGetPeerDeviceLeInfo().map_err(missing)?;
                 let peer = number(peer.index());
-                // SAFETY: the window is this communicator's; `id` and `place` are places for the answer.
+                // SAFETY: the window is this communicator's; `id` and `place` are valid for writes.
                 let result = unsafe { find(window, offset, peer, &raw mut id, &raw mut place) };
                 ("ncclGetPeerDeviceLeInfo", result)
             }
@@ -69,7 +69,7 @@ impl Comm {
             }
             EndpointOf::Multicast => {
                 let find = api.ncclGetMultimemDeviceLeInfo().map_err(missing)?;
-                // The first one sets multicast up, on all ranks.
+                // The first query sets multicast up, on all ranks.
                 let result = self.inside(|| {
                     // SAFETY: as above.
                     unsafe { find(window, offset, &raw mut id, &raw mut place) }

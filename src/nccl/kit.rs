@@ -1,8 +1,8 @@
-//! What a communicator has for this library's own kernels, and their launches.
+//! The state of this library's own kernels in a communicator, and their launches.
 //!
-//! Each rank has memory that the others write, in a window of its own that is not the program's. Launches of
-//! a communicator run one after the other, whatever their streams. Kernels wait for other ranks: before
-//! anything waits for them in turn, at the end of a communicator or when it is revoked, they are told to stop.
+//! Each rank has memory that the others write, in an internal window. Launches of a communicator
+//! run one after the other, on any streams. Kernels wait for other ranks, so they are told to stop
+//! before the host waits for them: when a communicator ends or is revoked.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
@@ -25,36 +25,36 @@ use crate::cuda::{CudaBackend, CudaStream, Gpu};
 use crate::error::{Call, Error, Operation, Unsupported};
 use crate::{DType, Rank, ReductionName, Result, Team};
 
-/// What a communicator has for kernels.
+/// What a communicator needs for kernels.
 pub(super) struct Kit {
-    /// What the other ranks write.
+    /// Written by the other ranks.
     staging: Arc<Allocation<CudaBackend>>,
     /// How many batches each block has run.
     counts: Arc<Allocation<CudaBackend>>,
     brake: Arc<Brake>,
     made: OnceCell<Made>,
-    /// Where the last launch went.
+    /// The stream of the last launch.
     last: RefCell<Option<Arc<CudaStream>>>,
 }
 
-/// Ends a communicator's kernels from any thread.
+/// Stops a communicator's kernels from any thread.
 pub(super) struct Brake {
     stop: Stop,
     counts: Arc<Allocation<CudaBackend>>,
     gpu: &'static Gpu,
-    /// Whether there was a launch.
+    /// Whether a kernel was launched.
     used: AtomicBool,
 }
 
 impl Brake {
-    /// Kernels that wait for other ranks end soon.
+    /// Tells kernels that wait for other ranks to end.
     pub(super) fn pull(&self) {
         self.stop.set();
     }
 
-    /// Once this returns, no kernel touches memory of the other ranks: one that begins later ends at once, and
-    /// none runs. Streams are not waited for: what a kernel is enqueued behind may be what the caller is about
-    /// to end.
+    /// Returns once no kernel accesses the other ranks' memory: running kernels have ended, and
+    /// later ones end at once. Streams are not waited for, since a kernel may be queued behind work
+    /// that the caller is about to end.
     pub(super) fn hold(&self) {
         self.pull();
         if !self.used.load(Relaxed) {
@@ -72,7 +72,8 @@ impl Brake {
         unsafe { self.gpu.end_kernels(counts) }?;
         let (started, mut warned) = (Instant::now(), false);
         loop {
-            // What blocks stored before is there by then: that they run, or are done and have sent everything.
+            // Blocks store that they run, or that they are done and have sent everything. Earlier
+            // stores arrive within this time.
             thread::sleep(Duration::from_millis(1));
             // SAFETY: as above.
             if !unsafe { self.gpu.kernels_run(counts) }? {
@@ -87,23 +88,23 @@ impl Brake {
     }
 }
 
-/// How long a kernel that no longer waits takes at most, unless something keeps it from the GPU.
+/// How long a kernel that no longer waits takes, unless it has to wait for the GPU.
 const RUNNING: Duration = Duration::from_secs(1);
 
-/// What only all ranks can make.
+/// What all ranks make together.
 struct Made {
-    /// What every launch is given, without its operations.
+    /// The arguments of every launch, without its operations.
     arguments: Arguments,
-    /// The most blocks of a launch.
+    /// The most blocks that a launch uses.
     blocks: u32,
-    /// Of the staging memory, until it is deregistered.
+    /// The window of the staging memory, until it is deregistered.
     window: Cell<Option<ncclWindow_t>>,
 }
 
 impl Kit {
     fn new(comm: &Comm) -> Result<Self> {
         let (ordinal, size) = (comm.gpu.ordinal(), comm.size as usize);
-        // Memory is zeroed, which is the flag of no batch.
+        // Memory is zeroed, and zero is no batch's flag.
         let staging = Allocation::new(ordinal, kernels::staging(size), AllocKind::Nccl)?;
         let counts = Allocation::new(ordinal, kernels::COUNTS, AllocKind::Plain)?;
         let (made, last) = (OnceCell::new(), RefCell::default());
@@ -113,12 +114,12 @@ impl Kit {
         Ok(Self { staging, counts, brake, made, last })
     }
 
-    /// What the others may write until they have ended.
+    /// The memory that others may write until they have ended.
     pub(super) fn into_memory(self) -> [Arc<Allocation<CudaBackend>>; 2] {
         [self.staging, self.counts]
     }
 
-    /// The next launch, on `stream`, comes after the last one.
+    /// Orders the next launch, on `stream`, after the last one.
     pub(super) fn order(&self, stream: &Arc<CudaStream>) -> Result<()> {
         if self.last.borrow().as_ref().is_some_and(|last| Arc::ptr_eq(last, stream)) {
             return Ok(());
@@ -131,9 +132,9 @@ impl Kit {
     }
 }
 
-// SAFETY: a kernel touches what its arguments name: the pieces, this communicator's memory on all ranks, and
-// its words. That memory is held until all ranks of the process have ended, and a kernel is over before, as
-// the communicator's streams are.
+// SAFETY: a kernel accesses what its arguments name: the pieces, this communicator's memory on all
+// ranks, and its words. That memory is held until all ranks of the process have ended. A kernel
+// ends before that, with the communicator's streams.
 unsafe impl Kernels for CudaBackend {
     fn offer_kernels(comm: &Comm) -> Result<Option<KernelOffer>> {
         can(comm)?;
@@ -210,17 +211,17 @@ unsafe impl Kernels for CudaBackend {
             }
         }
         let launch = Launch::of(made, call.dtype, work, pieces);
-        // A thread that launches more than the driver holds waits for the device.
+        // A launch blocks for the device once the driver's queue is full.
         let launched = comm.inside(|| {
             let Launch { function, dtype, blocks, arguments, norm } = &launch;
-            // SAFETY: the caller's promise; launches are ordered by `order`, or in their graph.
+            // SAFETY: the caller's promise; launches are ordered by `order`, or by their graph.
             unsafe { kernels::launch(stream, (*function, *dtype), *blocks, arguments, *norm) }
         });
         launched.map_err(|error| comm.poison(error))
     }
 }
 
-/// Fails where the communicator cannot have kernels.
+/// Fails if the communicator cannot have kernels.
 fn can(comm: &Comm) -> Result<()> {
     comm.nccl.api.ncclGetPeerDevicePointer().map_err(|missing| unsupported(WHAT, missing))?;
     comm.nccl.api.ncclTeamLsa().map_err(|missing| unsupported(WHAT, missing))?;
@@ -263,8 +264,8 @@ fn not_made() -> Error {
     missing("`comm.kernels()`, which makes what they take", "it was not called".to_owned())
 }
 
-/// How a collective that goes by a kernel is noted, for who compares it with one that does not, or not by
-/// the same.
+/// The code under which a kernel's collective is recorded, so that the comparison detects a rank
+/// that uses no kernel or another one.
 fn code(work: KernelWork) -> u8 {
     let way = match work {
         KernelWork::AllReduce(_, KernelWay::OneShot) => 0,
@@ -282,7 +283,7 @@ fn is_collective(call: &Call) -> bool {
 
 /// The legs of an exchange.
 fn legs(call: &Call, pieces: &[Piece]) -> impl Iterator<Item = Leg> {
-    // They are few.
+    // An exchange has few pieces.
     let of = pieces.len() as u8;
     pieces.iter().zip(0..).map(move |(piece, place)| {
         let one = |operation, peer: u16| {
@@ -294,7 +295,7 @@ fn legs(call: &Call, pieces: &[Piece]) -> impl Iterator<Item = Leg> {
     })
 }
 
-/// What a launch counts as.
+/// The calls that a launch counts as.
 fn calls(call: &Call, work: KernelWork, pieces: &[Piece]) -> Vec<What> {
     match work {
         KernelWork::Messages if !is_collective(call) => legs(call, pieces).map(What::Leg).collect(),
@@ -302,7 +303,7 @@ fn calls(call: &Call, work: KernelWork, pieces: &[Piece]) -> Vec<What> {
     }
 }
 
-/// A launch, as the kernel takes it.
+/// A launch as the kernel takes it.
 struct Launch {
     function: Function,
     dtype: DType,
@@ -323,7 +324,8 @@ impl Launch {
             KernelWork::AllReduceRmsNorm { .. } => Function::RmsNorm,
             KernelWork::Messages => Function::Exchange,
         };
-        // A group is 32 lines: of 8 bytes, or of 16 where they have no flags; of a rank's part in two shots.
+        // A group is 32 lines. A line has 8 bytes, or 16 without flags. In two shots, groups count
+        // the lines of one rank's part.
         let (line, parts) = match function {
             Function::Push | Function::PushRmsNorm => (16, 1),
             Function::TwoShot => (8, made.arguments.ranks as usize),
@@ -344,7 +346,7 @@ impl Launch {
         arguments.groups = groups;
         let most = match function {
             Function::Push | Function::PushRmsNorm => kernels::PUSHES,
-            // More only get into each other's way.
+            // More blocks only compete with each other.
             Function::OneShot | Function::TwoShot if groups * 32 <= FEW => 16,
             _ => kernels::BLOCKS,
         };
@@ -373,13 +375,12 @@ impl Launch {
     }
 }
 
-/// How many blocks have a row of so many lines together: as many as there are for it, with a line for each of
-/// their threads.
+/// How many blocks share a row: enough for one line per thread, if that many are available.
 fn of_a_row(rows: u32, lines: u32, most: u32) -> u32 {
     lines.div_ceil(kernels::THREADS as u32).clamp(1, (most / rows.max(1)).max(1))
 }
 
-/// Whether rows are so many bytes that they travel without flags.
+/// Whether the rows are long enough to travel without flags.
 fn is_much(dtype: DType, rows: &[Piece]) -> bool {
     rows.iter().map(|piece| piece.count * dtype.size()).sum::<usize>() > MUCH
 }
@@ -387,10 +388,10 @@ fn is_much(dtype: DType, rows: &[Piece]) -> bool {
 /// 256 KiB.
 const MUCH: usize = 256 << 10;
 
-/// So many lines, 256 KiB, go as fast with half of the blocks.
+/// This many lines, 256 KiB, are as fast with half of the blocks.
 const FEW: u32 = 32 * 1024;
 
-/// A reduction's number, and what the result is divided by.
+/// A reduction's number, and the divisor of its result.
 fn reduced(reduction: ReductionName, ranks: u32) -> (u32, u32) {
     match reduction {
         ReductionName::Multiply => (1, 1),

@@ -1,8 +1,9 @@
-//! The NCCL that this process has loaded: which it is, what it said last, and what is asked of it for the
-//! whole process.
+//! The NCCL that this process has loaded: its release and file, its last warning, and process-wide
+//! settings.
 //!
-//! All of this loads NCCL, as the first communicator does, and needs no GPU. Which library is loaded is
-//! chosen by the variable `TYPED_NCCL_LIB`, or else found: a copy that the process has already, then the
+//! Each function loads NCCL, as the first communicator does, and needs no GPU. The variable
+//! `TYPED_NCCL_LIB` selects the library. Without it, the search covers a copy already loaded in the
+//! process, then the system's search path, then Python's wheels.
 //! system's search path, then Python's wheels.
 
 use std::ffi::CString;
@@ -25,49 +26,49 @@ pub fn version() -> Result<NcclVersion> {
     Ok(Nccl::load()?.api.version().into())
 }
 
-/// The file that it was loaded from; `None` where the system does not tell.
+/// The file that it was loaded from; `None` if the system does not report it.
 ///
 /// # Errors
-/// As of [`version`].
+/// See [`version`].
 pub fn path() -> Result<Option<PathBuf>> {
     Ok(Nccl::load()?.api.path())
 }
 
-/// The CUDA that it was built with, major and minor, as its file says; `None` where it does not. Reads
+/// The CUDA release that it was built with, major and minor; `None` if its file does not say. Reads
 /// the file.
 ///
 /// # Errors
-/// As of [`version`].
+/// See [`version`].
 pub fn built_for() -> Result<Option<(u32, u32)>> {
     Ok(path()?.and_then(|path| banner(&path).ok().flatten()))
 }
 
-/// NCCL's last warning in this process, of whichever communicator; `None` before the first one. NCCL:
+/// NCCL's last warning in this process, of any communicator; `None` before the first one. NCCL:
 /// `ncclGetLastError`.
 ///
 /// # Errors
-/// As of [`version`].
+/// See [`version`].
 pub fn last_error() -> Result<Option<String>> {
     Ok(Nccl::load()?.last_words())
 }
 
-/// What NCCL says a result means. NCCL: `ncclGetErrorString`.
+/// NCCL's description of a result. NCCL: `ncclGetErrorString`.
 ///
 /// # Errors
-/// As of [`version`].
+/// See [`version`].
 pub fn describe(result: NcclResult) -> Result<String> {
     Ok(Nccl::load()?.sentence(ncclResult_t(result.code())))
 }
 
-/// A key that all processes of a job know: text of 32 bytes or more.
+/// A key shared by all processes of a job: text of 32 bytes or more.
 #[derive(Clone)]
 pub struct PreSharedKey(CString);
 
 impl PreSharedKey {
-    /// A key of this text.
+    /// Creates a key from text.
     ///
     /// # Errors
-    /// [`Error::BadKey`]: under 32 bytes, or with a zero in it.
+    /// [`Error::BadKey`]: under 32 bytes, or contains a zero.
     pub fn new(text: impl Into<Vec<u8>>) -> Result<Self> {
         let text = text.into();
         let bad = |bytes, zero_at| Error::from(BadKey { bytes, zero_at });
@@ -83,20 +84,20 @@ impl std::fmt::Debug for PreSharedKey {
     }
 }
 
-/// Has NCCL encrypt its own TCP connections, by which ranks meet and, without a faster network, send
-/// data. Every process of the job calls it with the same key, before its first communicator; it stays
-/// for the life of the process. What goes over InfiniBand, NVLink or shared memory is not encrypted, nor
-/// what typed-nccl's own connections carry, which prove that they know the job's secret
-/// (`TYPED_NCCL_SECRET`).
+/// Makes NCCL encrypt its own TCP connections, over which ranks meet and, without a faster network,
+/// send data. Every process of the job calls it with the same key before its first communicator. It
+/// stays in effect for the life of the process. Traffic over InfiniBand, NVLink or shared memory is
+/// not encrypted. Neither are typed-nccl's own connections, which only prove knowledge of the job's
+/// secret (`TYPED_NCCL_SECRET`).
 ///
-/// NCCL takes the wish also where it was built without TLS, as NVIDIA's wheels are. Then `connect` fails
-/// with [`NcclResult::InvalidUsage`] and NCCL's words for it.
+/// NCCL accepts the request even if it was built without TLS, as NVIDIA's wheels are. Then
+/// `connect` fails with [`NcclResult::InvalidUsage`] and NCCL's explanation.
 ///
 /// NCCL: `ncclSetEncryption`, 2.32.3.
 ///
 /// # Errors
-/// [`Error::NoNccl`]; [`Error::Unsupported`]: an older release, or a process that has made a communicator
-/// already; a failure of NCCL's.
+/// [`Error::NoNccl`]; [`Error::Unsupported`]: an older release, or a process that has already made
+/// a communicator; an NCCL failure.
 pub fn encrypt(key: &PreSharedKey) -> Result<()> {
     let nccl = Nccl::load()?;
     let mode = ncclEncryptionMode_t::NCCL_ENCRYPTION_MODE_PSK.0;
@@ -111,12 +112,12 @@ pub fn encrypt(key: &PreSharedKey) -> Result<()> {
             found: "this process has made one".to_owned(),
         }));
     }
-    // SAFETY: the wish is whole, and its key ends with a zero and lives until the call returns.
+    // SAFETY: the request is complete; its key ends with a zero and lives until the call returns.
     let result = unsafe { set(&raw const wish) };
     nccl.check("ncclSetEncryption", None, result)
 }
 
-/// What its file says of CUDA: `NCCL version 2.32.3+cuda13.1`, and a zero.
+/// The CUDA release that its file states: `NCCL version 2.32.3+cuda13.1`, and a zero.
 fn banner(path: &Path) -> io::Result<Option<(u32, u32)>> {
     let mut file = BufReader::with_capacity(1 << 20, File::open(path)?);
     let mut part = Vec::new();
@@ -135,7 +136,7 @@ fn banner(path: &Path) -> io::Result<Option<(u32, u32)>> {
     }
 }
 
-/// Whether it ends as `NCCL version 2.32.3+` does.
+/// Whether the text ends like `NCCL version 2.32.3+`.
 fn is_release(text: &[u8]) -> bool {
     let Some(text) = text.strip_suffix(b"+") else { return false };
     let is_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
@@ -143,7 +144,7 @@ fn is_release(text: &[u8]) -> bool {
     number > 0 && text[..text.len() - number].ends_with(b"NCCL version ")
 }
 
-/// `cuda13.1`, and a zero.
+/// Parses `cuda13.1` and a zero.
 fn cuda_of(text: &[u8]) -> Option<(u32, u32)> {
     let text = std::str::from_utf8(text.strip_suffix(b"\0")?).ok()?;
     let (major, minor) = text.strip_prefix("cuda")?.split_once('.')?;

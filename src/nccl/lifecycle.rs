@@ -1,4 +1,4 @@
-//! How communicators begin and end, for the rest of the library.
+//! How communicators begin and end: the backend's side of it.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::cuda::{CudaBackend, Gpu};
 use crate::error::{Error, Surplus};
 use crate::{DType, Rank, Result};
 
-// SAFETY: NCCL's kernels are over when their streams say so, and memory is given out again only then;
-// memory in windows stays until every rank of the process has ended.
+// SAFETY: NCCL's kernels are over when their streams report it, and memory is reused only then.
+// Memory in windows stays until every rank of the process has ended.
 unsafe impl Lifecycle for CudaBackend {
     type Comm = Comm;
     type Operator = Operator;
@@ -30,7 +30,7 @@ unsafe impl Lifecycle for CudaBackend {
     type Dividing = Making;
 
     fn release() -> String {
-        // Without one, joining says why.
+        // Without NCCL, joining reports the reason.
         let Ok(nccl) = Nccl::load() else { return String::new() };
         format!("NCCL {}{}", nccl.api.version(), nccl.environment.alike())
     }
@@ -46,7 +46,7 @@ unsafe impl Lifecycle for CudaBackend {
                 "give each a GPU of its own, or set NCCL_MULTI_RANK_GPU_ENABLE=1 for all ranks (NCCL {since} and later)"
             ));
         }
-        // Without one, joining says why.
+        // Without NCCL, joining reports the reason.
         let is_older = Nccl::load().is_ok_and(|nccl| !nccl.at_least(SHARES_GPUS));
         is_older.then(|| {
             format!("each needs a GPU of its own: they can share one with NCCL {since} and later")
@@ -141,7 +141,7 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn drop_operator(comm: &Comm, operator: Operator) {
         let Ok(destroy) = comm.nccl.api.ncclRedOpDestroy() else { return };
-        // SAFETY: the operator is this communicator's, and no call names it any more.
+        // SAFETY: the operator is this communicator's, and no call uses it any more.
         let result = unsafe { destroy(operator.number, comm.handle) };
         if let Err(error) = comm.check("ncclRedOpDestroy", result) {
             log::warn!("{error}");
@@ -170,7 +170,7 @@ unsafe impl Lifecycle for CudaBackend {
     }
 
     fn finalize(mut comm: Comm) {
-        // What NCCL found out by itself makes destroying an error that leaves a group open.
+        // After an error that NCCL found by itself, destroying fails and leaves a group open.
         let error = comm.shared.async_error();
         let destroyed = error.is_none() && comm.destroy_device_comms();
         if destroyed {
@@ -178,19 +178,19 @@ unsafe impl Lifecycle for CudaBackend {
         }
         let Some(handle) = comm.end() else { return };
         let destroy = comm.nccl.api.ncclCommDestroy();
-        // Nobody revokes or divides it from here on: the handle is out of the lock.
+        // Nothing revokes or divides it from here on, as the handle is out of the lock.
         let shared = &comm.shared;
         let busy = shared.revoking.try_lock().is_none() || shared.dividing.try_lock().is_none();
         let (true, Ok(destroy), false) = (destroyed, destroy, busy) else {
             return comm.shared.abort(handle, None);
         };
         let Some(_inside) = exit::enter(comm.shared.id) else { return };
-        // SAFETY: every rank is idle and nobody else has the handle. NCCL finalises by itself when the
-        // last rank of this process destroys.
+        // SAFETY: every rank is idle and no other thread has the handle. NCCL finalises by itself
+        // when the last rank of this process destroys its communicator.
         let result = unsafe { destroy(handle.raw) };
         match comm.nccl.check("ncclCommDestroy", None, result) {
             Ok(()) => comm.shared.family.leave(),
-            // NCCL may still name what is parked: it stays.
+            // NCCL may still refer to parked memory, so it stays.
             Err(error) => log::warn!("{error}"),
         }
     }
@@ -219,8 +219,9 @@ fn create(
     let missing = |missing| unsupported("an operator", missing);
     let create = comm.nccl.api.ncclRedOpCreatePreMulSum().map_err(missing)?;
     let mut number = ncclRedOp_t::ncclSum;
-    // SAFETY: `number` is a place for an operator; the scalar is one element of the type, on the host
-    // and read before the call returns, or on the device and kept until the communicator ends.
+    // SAFETY: `number` is valid for a write. The scalar is one element of the type: on the host,
+    // where it is read before the call returns, or on the device, where it stays until the
+    // communicator ends.
     let result =
         unsafe { create(&raw mut number, scalar, values::dtype(dtype), residence, comm.handle) };
     comm.check("ncclRedOpCreatePreMulSum", result).map_err(|error| comm.poison(error))?;

@@ -1,5 +1,5 @@
-//! A thread on which NCCL makes a communicator. Its calls block until every rank that it needs has made
-//! them, so that who waits for it keeps its deadline.
+//! Threads on which NCCL makes communicators. The calls block until every rank involved has made
+//! them; on a thread of their own, they cannot make the caller miss its deadline.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -19,24 +19,24 @@ use crate::communicator::{CommConfig, Health};
 use crate::cuda::Gpu;
 use crate::error::{Error, InitFailed, Unsupported};
 
-/// A call of NCCL's that makes a communicator, under way.
+/// An NCCL call in progress that makes a communicator.
 pub struct Making {
     made: Receiver<Result<Option<Made>>>,
-    /// The communicator that is divided, if it is one's child.
+    /// The divided communicator, if this makes a child.
     parent: Option<Parent>,
     size: usize,
     /// Another library's communicator, until it joins.
     lent: Option<Made>,
 }
 
-/// What NCCL divides.
+/// The communicator that NCCL divides.
 pub(super) struct Parent {
     pub(super) comm: Arc<Shared>,
     pub(super) health: Arc<Health>,
 }
 
 impl Making {
-    /// Makes a call on a thread of its own.
+    /// Makes a call on its own thread.
     pub(super) fn start(
         thread: String,
         size: usize,
@@ -45,7 +45,7 @@ impl Making {
     ) -> Result<Self> {
         let (sender, made) = channel();
         let spawned = std::thread::Builder::new().name(thread).spawn(move || {
-            // Whoever asked may be gone: then what was made ends by its drop.
+            // If the receiver is gone, dropping the communicator ends it.
             let _ = sender.send(call());
         });
         match spawned {
@@ -54,7 +54,7 @@ impl Making {
         }
     }
 
-    /// Another library's communicator, which is there: it only has to join.
+    /// Holds another library's communicator, which only has to join.
     pub(super) fn lent(raw: ncclComm_t, nccl: &'static Nccl) -> Self {
         let made = Made(Some(Handle { is_lent: true, ..Handle::own(raw) }), nccl, 0);
         Self { made: channel().1, parent: None, size: 0, lent: Some(made) }
@@ -64,15 +64,16 @@ impl Making {
         self.lent.is_some()
     }
 
-    /// The one that joins, if it is another library's.
+    /// Takes the communicator to join, if it is another library's.
     pub(super) fn take_lent(&mut self) -> Option<Made> {
         self.lent.take()
     }
 
-    /// What was made, if anything was to be; none while the call is under way. Not asked again then.
+    /// The communicator, if this rank gets one; `None` while the call is in progress. After that it
+    /// must not be called again.
     pub(super) fn poll(&mut self) -> Result<Option<Option<Made>>> {
-        // NCCL needs all ranks of the parent, those of other children among them. What it made before the
-        // parent failed is good.
+        // NCCL needs all ranks of the parent, including those of other children. A child made
+        // before the parent failed is usable.
         let parents = match &self.parent {
             Some(Parent { comm, health }) => {
                 comm.look(health);
@@ -95,7 +96,8 @@ impl Making {
 
 impl Drop for Making {
     fn drop(&mut self) {
-        // What comes of it is not wanted any more: a thread that waits for ranks of the parent is freed.
+        // The result is not wanted any more. A thread that waits for ranks of the parent must be
+        // freed.
         if let Some(parent) = self.parent.take()
             && self.made.try_recv().is_err_and(|error| error == TryRecvError::Empty)
         {
@@ -107,7 +109,7 @@ impl Drop for Making {
     }
 }
 
-/// A communicator that nobody has asked for yet. Aborted when it is dropped, unless it is lent.
+/// A communicator not yet taken by its caller. Dropping it aborts it, unless it is lent.
 pub(super) struct Made(Option<Handle>, &'static Nccl, u64);
 
 impl Made {
@@ -119,16 +121,17 @@ impl Made {
 impl Drop for Made {
     fn drop(&mut self) {
         if let Some(handle) = self.0.take() {
-            // SAFETY: it was made, and nobody has asked for it.
+            // SAFETY: the communicator is complete, and no other thread has it.
             unsafe { handle.discard(self.1, self.2) };
         }
     }
 }
 
-/// What a new communicator is to be, for the thread that makes it.
+/// The communicator to make, for the thread that makes it.
 #[derive(Clone)]
 pub(super) struct Wanted {
-    /// The number of the communicator that threads are inside with: of the parent, for a child.
+    /// The communicator whose number is registered while the thread is inside NCCL: for a child,
+    /// the parent.
     pub(super) comm: u64,
     pub(super) nccl: &'static Nccl,
     pub(super) gpu: &'static Gpu,
@@ -143,14 +146,14 @@ impl Wanted {
         config::of(&self.config, self.name)
     }
 
-    /// What NCCL's call, which gave this result, has made.
+    /// Converts the result of the NCCL call.
     pub(super) fn made(
         &self,
         function: &'static str,
         result: ncclResult_t,
         comm: ncclComm_t,
     ) -> Result<Made> {
-        // Aborted where it is dropped here: a failure may leave a handle.
+        // If this is dropped here, it aborts: a failed call may leave a handle.
         let made = Made((!comm.is_null()).then(|| Handle::own(comm)), self.nccl, self.comm);
         match result {
             ncclResult_t::ncclSuccess if made.0.is_some() => self.connected(made),
@@ -159,7 +162,7 @@ impl Wanted {
         }
     }
 
-    /// One that is there, once its ranks are connected.
+    /// Returns the communicator once its ranks are connected.
     pub(super) fn connected(&self, made: Made) -> Result<Made> {
         if let Some(handle) = &made.0 {
             connect(self.nccl, self.gpu, handle.raw, self.size, self.deadline)?;

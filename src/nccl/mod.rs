@@ -1,10 +1,10 @@
 //! NCCL's half of the NCCL backend: communicators, operations, windows.
 //!
-//! A rank's communicator is used by the thread that has it, and by nobody else, with one exception:
-//! a thread that waits for its work asks it for errors, under a lock that its end takes too.
+//! A rank's communicator is used only by the thread that has it, with one exception: a thread that
+//! waits for its work polls it for errors, under a lock that its end also takes.
 //!
-//! The ranks of one process are a [`family`]: they meet there, tell each other who left, and compare
-//! what they call, so that calls that differ are an error and not a hang.
+//! The ranks of one process form a [`family`]. They meet in it, announce departures and compare
+//! their calls, so that different calls are an error instead of a hang.
 
 mod api;
 mod buffers;

@@ -1,4 +1,4 @@
-//! Puts, signals and waits: which functions of NCCL's they are, and in what order.
+//! Maps puts, signals and waits to NCCL's functions, in order.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::backend::{Op, Put, Signal, Streams, Wait};
 use crate::cuda::{CudaBackend, CudaStream};
 
 impl Comm {
-    /// Puts, signals and waits, in order; waits that follow each other are one call.
+    /// Issues puts, signals and waits in order. Consecutive waits become one call.
     pub(super) fn one_sided_operations(
         &self,
         stream: &Arc<CudaStream>,
@@ -43,10 +43,11 @@ impl Comm {
         self.wait(stream, &waits)
     }
 
-    /// Operations of one communicator run one after the other whatever their streams. NCCL sees to it
-    /// for its kernels; what is one-sided is copies and waits on the caller's stream.
+    /// Orders this stream after the communicator's last one-sided operation. Operations of one
+    /// communicator run one after the other on any streams. NCCL ensures this for its kernels, but
+    /// one-sided operations are copies and waits on the caller's stream.
     pub(super) fn one_after_the_other(&self, stream: &Arc<CudaStream>) -> Result<()> {
-        // What is captured comes after it when it is launched.
+        // The graph's launch orders captured operations.
         if stream.is_capturing() {
             return Ok(());
         }
@@ -60,7 +61,8 @@ impl Comm {
     }
 
     fn put(&self, stream: &CudaStream, put: &Put<'_, CudaBackend>) -> Result<(), Failure> {
-        // A put of nothing is its signal. It may stand at the end of a window, where NCCL takes none.
+        // A put of nothing is only a signal. Its offset may be the end of a window, which NCCL
+        // refuses.
         if put.call.count == 0 {
             let Put { call, peer, slot, .. } = *put;
             return self.signal(stream, &Signal { call, peer, slot });
@@ -71,8 +73,8 @@ impl Comm {
         let from = start(&Some(put.span));
         let (dtype, peer) = (values::dtype(put.call.dtype), number(put.peer.0));
         let (signal, context) = (number(put.slot.index), number(put.slot.context));
-        // SAFETY: the source is in a symmetric window of this communicator and the target inside the
-        // peer's part of `window`, by the caller's promise; `window` is this rank's own handle.
+        // SAFETY: by the caller's promise, the source is in a symmetric window of this communicator
+        // and the target inside the peer's part of `window`. `window` is this rank's own handle.
         let result = unsafe {
             function(
                 from,
@@ -96,7 +98,7 @@ impl Comm {
             self.nccl.api.ncclSignal().map_err(|missing| unsupported("signal", missing))?;
         let (index, context) = (number(signal.slot.index), number(signal.slot.context));
         let peer = number(signal.peer.0);
-        // SAFETY: communicator and stream are alive; no memory is named.
+        // SAFETY: communicator and stream are alive; the call names no memory.
         let result = unsafe { function(peer, index, context, 0, self.handle, stream.handle()) };
         self.done("ncclSignal", signal.call, result)
     }
@@ -115,13 +117,13 @@ impl Comm {
             })
             .collect();
         let count = c_int::try_from(descriptions.len()).unwrap_or(c_int::MAX);
-        // SAFETY: as many descriptions as are said; NCCL copies them before it returns.
+        // SAFETY: `count` is the number of descriptions, which NCCL copies before it returns.
         let result =
             unsafe { function(count, descriptions.as_mut_ptr(), self.handle, stream.handle()) };
         self.done("ncclWaitSignal", first.call, result)
     }
 
-    /// Ok where one-sided operations are there.
+    /// Fails if one-sided operations are unavailable.
     pub(super) fn one_sided(&self, what: &str) -> Result<()> {
         self.nccl.api.ncclPutSignal().map_err(|missing| unsupported(what, missing))?;
         match self.one_sided.get() {

@@ -1,5 +1,5 @@
-//! NCCL's own parameters, as the loaded library has them: what its environment variables and
-//! configuration files say, and what it takes where they say nothing.
+//! NCCL's own parameters in the loaded library: the values set by its environment variables and
+//! configuration files, or the defaults.
 //!
 //! ```no_run
 //! use typed_nccl::{Result, params};
@@ -12,9 +12,10 @@
 //! }
 //! ```
 //!
-//! NCCL reads a variable when it first needs it and keeps what it read, so a variable is set before the
-//! first call into NCCL or not at all. 2.32.3 has few of its variables here. All of this loads NCCL, needs no GPU and no communicator, and is
-//! local. NCCL: `ncclParam*`, 2.30.3; 2.30.3 and 2.30.4 have the functions, and no parameter to read.
+//! NCCL reads a variable when it first needs it and keeps the value, so set variables before the
+//! first call into NCCL. 2.32.3 lists few of its variables here; 2.30.3 and 2.30.4 have the
+//! functions but no parameters. Each function loads NCCL, needs neither GPU nor communicator, and
+//! is local. NCCL: `ncclParam*`, 2.30.3.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::ptr;
@@ -27,7 +28,7 @@ use super::api::{Nccl, unsupported};
 use crate::Result;
 use crate::error::{Error, Unsupported};
 
-/// The keys of the documented parameters; of all, where the process was started with
+/// The keys of the documented parameters, or of all parameters if the process was started with
 /// `NCCL_PARAM_DUMP_ALL=true`. NCCL: `ncclParamGetAllParameterKeys`.
 ///
 /// # Errors
@@ -37,37 +38,38 @@ pub fn keys() -> Result<Vec<String>> {
     let all = nccl.api.ncclParamGetAllParameterKeys().map_err(too_old)?;
     let mut table: *mut *const c_char = ptr::null_mut();
     let mut len: c_int = 0;
-    // SAFETY: both are places of the declared types.
+    // SAFETY: both are valid for writes of the declared types.
     let result = unsafe { all(&raw mut table, &raw mut len) };
     nccl.check("ncclParamGetAllParameterKeys", None, result)?;
     let len = usize::try_from(len).unwrap_or(0);
     if table.is_null() {
         return Ok(Vec::new());
     }
-    // SAFETY: NCCL wrote a table of this length, which stands until this thread asks again.
+    // SAFETY: NCCL wrote a table of this length, which stays valid until this thread asks again.
     let keys = unsafe { std::slice::from_raw_parts(table, len) };
     Ok(keys.iter().filter_map(|&key| text(key)).collect())
 }
 
-/// A parameter's value as text, whatever its type; `None` if the loaded release has no parameter of this
-/// key. NCCL: `ncclParamGetParameter`.
+/// A parameter's value as text, whatever its type; `None` if the loaded release has no such
+/// parameter. NCCL: `ncclParamGetParameter`.
 ///
 /// # Errors
-/// As of [`keys`].
+/// See [`keys`].
 pub fn get(key: &str) -> Result<Option<String>> {
     let nccl = Nccl::load()?;
     let get = nccl.api.ncclParamGetParameter().map_err(too_old)?;
     let Some((key, _)) = bind(nccl, key)? else { return Ok(None) };
     let mut value: *const c_char = ptr::null();
     let mut len: c_int = 0;
-    // SAFETY: the key ends with a zero; the rest are places of the declared types.
+    // SAFETY: the key ends with a zero; the other arguments are valid for writes of the declared
+    // types.
     let result = unsafe { get(key.as_ptr(), &raw mut value, &raw mut len) };
     nccl.check("ncclParamGetParameter", None, result)?;
     Ok(Some(text(value).unwrap_or_default()))
 }
 
-/// A parameter's value in the type that NCCL stores it in: an integer, or `String`. `None` if the loaded
-/// release has no parameter of this key. NCCL: `ncclParamBind`, `ncclParamGetI64` and its like.
+/// A parameter's value in the type that NCCL stores it in: an integer, or `String`. `None` if the
+/// loaded release has no such parameter. NCCL: `ncclParamBind`, `ncclParamGetI64` and similar.
 ///
 /// ```no_run
 /// # use typed_nccl::{Result, params};
@@ -78,7 +80,7 @@ pub fn get(key: &str) -> Result<Option<String>> {
 /// ```
 ///
 /// # Errors
-/// As of [`keys`]; [`Error::Unsupported`] too where the parameter is of another type.
+/// As for [`keys`]; [`Error::Unsupported`] also if the parameter has another type.
 pub fn read<T: Stored>(key: &str) -> Result<Option<T>> {
     let nccl = Nccl::load()?;
     let Some((_, param)) = bind(nccl, key)? else { return Ok(None) };
@@ -94,21 +96,21 @@ pub fn read<T: Stored>(key: &str) -> Result<Option<T>> {
     }
 }
 
-/// Writes the documented parameters to NCCL's log; all, with `NCCL_PARAM_DUMP_ALL=true`. NCCL:
-/// `ncclParamDumpAll`.
+/// Writes the documented parameters to NCCL's log, or all of them with `NCCL_PARAM_DUMP_ALL=true`.
+/// NCCL: `ncclParamDumpAll`.
 ///
 /// # Errors
-/// As of [`keys`].
+/// See [`keys`].
 pub fn dump() -> Result<()> {
     let dump = Nccl::load()?.api.ncclParamDumpAll().map_err(too_old)?;
-    // SAFETY: it takes nothing, and may be called at any time.
+    // SAFETY: the function takes nothing and may be called at any time.
     unsafe { dump() };
     Ok(())
 }
 
-/// What a parameter is stored as.
+/// Types in which NCCL stores parameters.
 pub trait Stored: Sized + sealed::Sealed {
-    /// NCCL's reader, and what it gave.
+    /// The NCCL function that reads the value, and its result.
     #[doc(hidden)]
     fn read(param: &Param) -> Result<(&'static str, Result<Self, ncclResult_t>), MissingSymbol>;
 }
@@ -116,7 +118,7 @@ pub trait Stored: Sized + sealed::Sealed {
 mod sealed {
     pub trait Sealed {}
 
-    /// One of NCCL's.
+    /// An NCCL parameter.
     pub struct Param {
         pub(super) api: &'static nccl_sys::Api,
         pub(super) handle: nccl_sys::ncclParamHandle_t,
@@ -134,7 +136,8 @@ macro_rules! stored {
                 ) -> Result<(&'static str, Result<Self, ncclResult_t>), MissingSymbol> {
                     let get = param.api.$function()?;
                     let mut value = 0;
-                    // SAFETY: the handle is NCCL's; `value` is a place of the declared type.
+                    // SAFETY: the handle is NCCL's; `value` is valid for a write of the declared
+                    // type.
                     let result = unsafe { get(param.handle, &raw mut value) };
                     Ok((stringify!($function), done(result).map(|()| value)))
                 }
@@ -160,7 +163,7 @@ impl Stored for String {
     fn read(param: &Param) -> Result<(&'static str, Result<Self, ncclResult_t>), MissingSymbol> {
         let get = param.api.ncclParamGetStr()?;
         let mut value: *const c_char = ptr::null();
-        // SAFETY: the handle is NCCL's; `value` is a place for an address.
+        // SAFETY: the handle is NCCL's; `value` is valid for a write of an address.
         let result = unsafe { get(param.handle, &raw mut value) };
         Ok(("ncclParamGetStr", done(result).map(|()| text(value).unwrap_or_default())))
     }
@@ -170,13 +173,13 @@ fn done(result: ncclResult_t) -> Result<(), ncclResult_t> {
     if result == ncclResult_t::ncclSuccess { Ok(()) } else { Err(result) }
 }
 
-/// NCCL's handle of a parameter, which stays as long as the library does; `None` where it has none of
-/// this key.
+/// NCCL's handle of a parameter, valid as long as the library is loaded; `None` if there is no such
+/// parameter.
 fn bind(nccl: &Nccl, key: &str) -> Result<Option<(CString, Param)>> {
     let bind = nccl.api.ncclParamBind().map_err(too_old)?;
     let Ok(key) = CString::new(key) else { return Ok(None) };
     let mut handle = ptr::null_mut();
-    // SAFETY: the key ends with a zero; `handle` is a place for a handle.
+    // SAFETY: the key ends with a zero; `handle` is valid for a write.
     match unsafe { bind(&raw mut handle, key.as_ptr()) } {
         ncclResult_t::ncclSuccess => Ok(Some((key, Param { api: nccl.api, handle }))),
         ncclResult_t::ncclInvalidArgument => Ok(None),
@@ -188,7 +191,7 @@ fn text(words: *const c_char) -> Option<String> {
     if words.is_null() {
         return None;
     }
-    // SAFETY: NCCL's texts are C strings, and stand until this thread asks again.
+    // SAFETY: NCCL's texts are C strings, which stay valid until this thread asks again.
     let words = unsafe { CStr::from_ptr(words) };
     Some(words.to_string_lossy().into_owned())
 }

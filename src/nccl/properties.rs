@@ -1,4 +1,4 @@
-//! What NCCL says that a communicator can do.
+//! What a communicator can do, according to NCCL.
 
 use nccl_sys::{Layout, ncclCommProperties_t, ncclGinConnectionType_t, ncclGinType_t};
 
@@ -8,10 +8,11 @@ use crate::Result;
 use crate::communicator::{GinConnections, GinType, Properties};
 
 impl Comm {
-    /// What NCCL says of this communicator; of fields that the release does not know, nothing.
+    /// Adds NCCL's properties of this communicator to `known`. Those that the loaded release does
+    /// not report are `None`.
     pub(super) fn properties(&self, known: Properties) -> Result<Properties> {
         let (version, found) = (self.nccl.api.version(), self.raw_properties()?);
-        // It stops at what the release knows.
+        // NCCL writes only the fields of its own release.
         let end = ncclCommProperties_t::end_in(version);
         let has = |name| {
             ncclCommProperties_t::field(name).is_some_and(|field| field.offset + field.size <= end)
@@ -42,18 +43,18 @@ impl Comm {
 
     /// Whether windows can be the targets of counted transfers.
     pub(super) fn has_counted(&self) -> Result<bool> {
-        // 0 where the release does not know it.
+        // 0 if the release does not know the field.
         Ok(self.raw_properties()?.cftCountedSupport)
     }
 
     fn raw_properties(&self) -> Result<ncclCommProperties_t> {
         let missing = |missing| unsupported("a communicator's properties", missing);
         let query = self.nccl.api.ncclCommQueryProperties().map_err(missing)?;
-        // A library refuses a struct that is newer than itself.
+        // NCCL refuses a struct that is newer than itself.
         let version = self.nccl.api.version();
         let mut found = ncclCommProperties_t::for_library(version).unwrap_or_default();
-        // SAFETY: the communicator lives and its rank's thread asks; `found` is whole and says how long
-        // it is.
+        // SAFETY: the communicator is alive and its rank's thread asks; `found` is complete and
+        // states its size.
         let result = unsafe { query(self.handle, &raw mut found) };
         self.check("ncclCommQueryProperties", result)?;
         Ok(found)

@@ -1,7 +1,7 @@
-//! Communicators that another library made, and ours that another library goes on with.
+//! Communicators made by another library, and ours handed to another library.
 //!
-//! One of another library's stays that library's until every rank has said what its own says of itself
-//! and all of them fit: whatever goes wrong before is no reason to end it.
+//! An adopted communicator stays the other library's until every rank has described its own and all
+//! of them fit. A failure before that does not end it.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::making::Making;
 use crate::Result;
 use crate::communicator::{Says, ended};
 
-/// How often one that does not block is asked whether it is done.
+/// How often a non-blocking communicator is polled.
 const EVERY: Duration = Duration::from_micros(20);
 
-/// What a communicator of another library says of itself, and what takes it when the ranks join.
+/// Describes another library's communicator, and keeps it until the ranks join.
 ///
 /// # Safety
-/// It is a communicator of the NCCL that is loaded, or null; nobody else uses it.
+/// It is null, or a communicator of the loaded NCCL that nothing else uses.
 pub(crate) unsafe fn adopt(raw: ncclComm_t) -> (Says, Option<Making>) {
     if raw.is_null() {
         return (Err("is null".to_owned()), None);
@@ -36,14 +36,14 @@ pub(crate) unsafe fn adopt(raw: ncclComm_t) -> (Says, Option<Making>) {
     }
 }
 
-/// Asks it what it is.
+/// Queries the communicator.
 ///
 /// # Safety
-/// As [`adopt`].
+/// As for [`adopt`].
 unsafe fn ask(nccl: &Nccl, raw: ncclComm_t) -> Result<Says> {
     let missing = |missing| unsupported("a communicator of another library", missing);
     let mut state = ncclResult_t::ncclSuccess;
-    // SAFETY: the caller's promise; `state` is a place for a result.
+    // SAFETY: the caller's promise; `state` is valid for a write.
     let asked = unsafe { (nccl.async_error)(raw, &raw mut state) };
     nccl.check("ncclCommGetAsyncError", None, asked)?;
     if state == ncclResult_t::ncclInProgress {
@@ -53,7 +53,7 @@ unsafe fn ask(nccl: &Nccl, raw: ncclComm_t) -> Result<Says> {
     nccl.check("ncclCommGetAsyncError", None, state)?;
     let number = |name, ask: unsafe extern "C" fn(ncclComm_t, *mut c_int) -> ncclResult_t| {
         let mut number: c_int = -1;
-        // SAFETY: the caller's promise; `number` is a place for one.
+        // SAFETY: the caller's promise; `number` is valid for a write.
         let result = unsafe { ask(raw, &raw mut number) };
         nccl.check(name, None, result).map(|()| number)
     };
@@ -64,11 +64,11 @@ unsafe fn ask(nccl: &Nccl, raw: ncclComm_t) -> Result<Says> {
 }
 
 impl Nccl {
-    /// What a call has come to. On a communicator that does not block it returns before it is over; NCCL
-    /// goes on by itself then, and takes no other call until it is done.
+    /// A call's final result. On a non-blocking communicator a call may return before it is
+    /// complete, and NCCL takes no other call until it is.
     ///
     /// # Safety
-    /// The communicator lives, and this thread is the one that called.
+    /// The communicator is alive, and this thread made the call.
     #[inline]
     pub(super) unsafe fn over(&self, comm: ncclComm_t, result: ncclResult_t) -> ncclResult_t {
         match result {
@@ -78,16 +78,16 @@ impl Nccl {
         }
     }
 
-    /// Waits until a communicator is done, and gives what has come of it. It ends as a call that blocks
-    /// would: also by a revocation.
+    /// Waits until a communicator has completed its call, and returns the result. A revocation ends
+    /// the wait, as it would a blocking call.
     ///
     /// # Safety
-    /// As [`over`](Self::over).
+    /// As for [`over`](Self::over).
     #[cold]
     unsafe fn settled(&self, comm: ncclComm_t) -> ncclResult_t {
         loop {
             let mut state = ncclResult_t::ncclSuccess;
-            // SAFETY: the caller's promise; `state` is a place for a result.
+            // SAFETY: the caller's promise; `state` is valid for a write.
             let asked = unsafe { (self.async_error)(comm, &raw mut state) };
             match asked {
                 ncclResult_t::ncclSuccess if state == ncclResult_t::ncclInProgress => {
@@ -101,25 +101,26 @@ impl Nccl {
 }
 
 impl Comm {
-    /// What a call with this communicator has come to: see [`Nccl::over`].
+    /// A call's final result: see [`Nccl::over`].
     #[cold]
     pub(super) fn over(&self, result: ncclResult_t) -> ncclResult_t {
-        // `ncclCommWindowRegister` gives success, not progress, where it goes on.
+        // `ncclCommWindowRegister` reports success even if it is still in progress.
         let result = match result {
             ncclResult_t::ncclSuccess if self.is_adopted => ncclResult_t::ncclInProgress,
             result => result,
         };
-        // SAFETY: it lives, and its rank's thread called.
+        // SAFETY: it is alive, and its rank's thread made the call.
         unsafe { self.nccl.over(self.handle, result) }
     }
 
-    /// The result of a call with this communicator, as ours.
+    /// Converts the result of a call with this communicator.
     pub(super) fn check(&self, function: &'static str, result: ncclResult_t) -> Result<()> {
         self.nccl.check(function, None, self.over(result))
     }
 }
 
-/// Gives a communicator away, with nothing of ours in it and nothing under way; none if it has ended.
+/// Releases a communicator with no resources of ours and no work in progress; fails if it has
+/// ended.
 pub(crate) fn give_away(mut comm: Comm) -> Result<ncclComm_t> {
     let handle = comm.end().ok_or_else(|| ended(&comm.health))?;
     comm.shared.family.leave();

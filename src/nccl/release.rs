@@ -1,9 +1,9 @@
-//! Ranks that wait for a signal of a rank that ends.
+//! Frees ranks that wait for a signal of a rank that ends.
 //!
-//! An abort ends kernels, not the wait of a stream for a signal: such a stream waits for ever, and what
-//! frees memory of its GPU waits for it. So a rank that ends raises what others wait for first. They
-//! have been told that it is gone, and take nothing from it any more. Who waits leaves them a moment
-//! for it before it aborts.
+//! An abort ends kernels, but not a stream's wait for a signal: such a stream waits forever, and
+//! freeing memory of its GPU waits for the stream. So a rank that ends first raises the signals
+//! that others wait for. They already know that it is gone and do not use what it sent. Waiting
+//! ranks give it a moment before they abort.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,13 +15,14 @@ use super::exit;
 use crate::backend::Streams;
 use crate::cuda::{CudaBackend, CudaStream};
 
-/// How long it may take: a few writes.
+/// The time limit: it takes a few writes.
 const LIMIT: Duration = Duration::from_millis(500);
 
 impl Comm {
-    /// Raises the signals that this rank owes. Does what it can: the communicator is about to end.
+    /// Raises the signals that this rank owes. Failures are ignored, as the communicator is about
+    /// to end.
     pub(super) fn release_waits(&self) {
-        // NCCL takes no call with a communicator that was revoked.
+        // NCCL takes no calls on a revoked communicator.
         if self.one_sided.get() != Some(true) || self.shared.is_revoked() {
             return;
         }
@@ -33,7 +34,7 @@ impl Comm {
             return;
         }
         let Some(_inside) = exit::enter(self.health.id()) else { return };
-        // A stream of its own: this rank's may wait too.
+        // This rank's own streams may be waiting too.
         let Ok(stream) = CudaBackend::open(self.gpu.ordinal()) else { return };
         let started = Instant::now();
         for (to, slot, count) in owed {
@@ -57,7 +58,7 @@ impl Comm {
         let number = |n: u32| i32::try_from(n).ok();
         let (to, index) = (i32::try_from(to).ok()?, number(index)?);
         let context = number(context)?;
-        // SAFETY: communicator and stream are alive; no memory is named.
+        // SAFETY: communicator and stream are alive; the call names no memory.
         let result = unsafe { signal(to, index, context, 0, self.handle, stream.handle()) };
         (result == ncclResult_t::ncclSuccess).then_some(())
     }

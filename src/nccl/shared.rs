@@ -1,4 +1,5 @@
-//! What other threads reach of a communicator: they ask it for errors, revoke it, and end it.
+//! The part of a communicator that other threads use: they poll it for errors, revoke it and end
+//! it.
 
 use std::mem;
 use std::sync::atomic::AtomicBool;
@@ -19,48 +20,50 @@ use crate::cuda::CudaStream;
 use crate::error::Error;
 use crate::lock::Mutex;
 
-/// How much longer an abort is waited for where a stream may wait for a signal that never comes.
+/// How much longer to wait for an abort if a stream may wait for a signal that never comes.
 const DOUBT: Duration = Duration::from_secs(1);
 
-/// What other threads reach of a communicator.
+/// The part of a communicator that other threads use.
 pub(super) struct Shared {
     pub(super) nccl: &'static Nccl,
-    /// None once it ends.
+    /// `None` once it ends.
     pub(super) handle: Mutex<Option<Handle>>,
-    /// Held by a thread that revokes it: the end comes after. Whether that was done.
+    /// Held by a thread that revokes the communicator, which therefore ends later. Whether it was
+    /// revoked.
     pub(super) revoking: Mutex<bool>,
-    /// Held by a thread that divides it: the end comes after.
+    /// Held by a thread that divides the communicator, which therefore ends later.
     pub(super) dividing: Mutex<()>,
     pub(super) revoked: AtomicBool,
-    /// Ends this library's own kernels, if there are any.
+    /// Stops this library's own kernels, if there are any.
     pub(super) brake: OnceLock<Arc<Brake>>,
     pub(super) family: Arc<Family>,
     pub(super) rank: usize,
-    /// Of this rank's communicator, in this process.
+    /// The number of this rank's communicator in this process.
     pub(super) id: u64,
-    /// How far each rank's calls were compared with this one's.
+    /// How far each rank's calls have been compared with this one's.
     pub(super) compared: Mutex<Vec<Compared>>,
 }
 
-/// A stream that waits for a signal, perhaps: the last that carried one-sided operations.
+/// A stream that may wait for a signal: the last that carried one-sided operations.
 pub(super) struct Waits {
     pub(super) stream: Arc<CudaStream>,
     pub(super) owing: Owing,
-    /// What may wait for that stream.
+    /// Streams that may wait for it.
     pub(super) all: Vec<Arc<CudaStream>>,
 }
 
 impl Shared {
-    /// Aborts a communicator, after a stream that others are about to free. Until NCCL is done with
-    /// it, what is parked stays so. Where they are gone or do not free it, nobody waits for it any more.
+    /// Aborts a communicator, after giving other ranks time to free a stream that waits for a
+    /// signal. Parked memory stays until NCCL has finished. If the others are gone or do not free
+    /// the stream, this returns without waiting longer.
     pub(super) fn abort(self: &Arc<Self>, mut handle: Handle, waits: Option<Waits>) {
         self.stop_kernels();
-        // Who lent it may end it at once.
+        // The lender may end it at once.
         if let Some(brake) = self.brake.get().filter(|_| handle.is_lent) {
             brake.hold();
         }
         let (shared, family) = (self.clone(), self.family.clone());
-        // What NCCL does not let go is not waited for.
+        // A thread known to be lost in NCCL does not come back.
         let usual = if exit::is_lost(self.id) { SOON } else { PATIENCE };
         let patience = waits.as_ref().map_or(usual, |waits| waits.limit() + DOUBT);
         let limit = waits.as_ref().map(|waits| (waits.stream.clone(), waits.limit()));
@@ -69,13 +72,13 @@ impl Shared {
             if let Some((stream, limit)) = limit {
                 settle(&stream, limit);
             }
-            // A division may have been given up when the handle was out of the lock.
+            // A division may have been abandoned while the handle was out of the lock.
             if shared.dividing.try_lock().is_none() {
                 shared.free(|| Some(comm));
             }
-            // NCCL takes the other ranks' memory away, which the program's kernels may have.
+            // NCCL unmaps the other ranks' memory, which the program's kernels may be using.
             if !users.iter().all(|stream| stream.is_idle()) {
-                // What NCCL has on their streams ends.
+                // Ends NCCL's work on their streams.
                 shared.free(|| Some(comm));
                 await_users(&users);
             }
@@ -85,9 +88,9 @@ impl Shared {
                 brake.hold();
             }
         };
-        // SAFETY: the rank's thread ends the communicator, and whoever asks it for errors, revokes or
-        // divides it takes the handle from the lock: it is no longer there. A revocation or a division
-        // that had begun is over when its lock is free.
+        // SAFETY: the rank's thread ends the communicator. Threads that poll, revoke or divide it
+        // take the handle from the lock, where it no longer is. A revocation or a division that had
+        // begun is over when its lock is free.
         let over =
             unsafe { handle.abort(self.nccl, self.id, patience, first, move || family.leave()) };
         if let Some(waits) = waits
@@ -98,9 +101,9 @@ impl Shared {
         }
     }
 
-    /// Frees a thread that NCCL holds up, from outside; the communicator stays, for its end. It takes
-    /// half a second, or for ever where a stream waits for a signal, so a thread of its own does it.
-    /// False where the loaded NCCL cannot.
+    /// Frees a thread that NCCL holds up; the communicator stays until its owner ends it. This
+    /// takes half a second, or forever if a stream waits for a signal, so it runs on its own
+    /// thread. Returns false if the loaded NCCL cannot.
     pub(super) fn revoke(self: &Arc<Self>) -> bool {
         self.stop_kernels();
         if self.nccl.api.ncclCommRevoke().is_err() {
@@ -119,14 +122,16 @@ impl Shared {
         thread.spawn(work).is_ok()
     }
 
-    /// Ends this library's own kernels, which wait for other ranks: before anything waits for them.
+    /// Stops this library's own kernels, which wait for other ranks, before the host waits for
+    /// them.
     pub(super) fn stop_kernels(&self) {
         if let Some(brake) = self.brake.get() {
             brake.pull();
         }
     }
 
-    /// Revokes it, if it is there and the loaded NCCL can. Once: NCCL refuses to do it again.
+    /// Revokes the communicator, if it still exists and the loaded NCCL can. NCCL refuses a second
+    /// revocation.
     fn free(&self, comm: impl FnOnce() -> Option<ncclComm_t>) {
         self.stop_kernels();
         let Ok(revoke) = self.nccl.api.ncclCommRevoke() else { return };
@@ -134,15 +139,15 @@ impl Shared {
         let (Some(raw), false) = (comm(), *is_done) else { return };
         let Some(_inside) = exit::enter(self.id) else { return };
         *is_done = true;
-        // SAFETY: the communicator lives: its end waits for the lock, or is what asks. NCCL lets another
-        // thread revoke it while its own is inside a call.
+        // SAFETY: the communicator is alive, as its end waits for the lock or makes this call. NCCL
+        // lets another thread revoke it while its own is inside a call.
         let result = unsafe { revoke(raw, NCCL_REVOKE_DEFAULT) };
         if let Err(error) = self.nccl.check("ncclCommRevoke", None, result) {
             log::warn!("{error}");
         }
     }
 
-    /// Makes a call that divides it; none if it has ended. The end waits for it.
+    /// Makes a call that divides it; `None` if it has ended. The end waits for the call.
     pub(super) fn divides<R>(&self, call: impl FnOnce(ncclComm_t) -> R) -> Option<R> {
         let _dividing = self.dividing.lock();
         let handle = self.handle.lock();
@@ -156,13 +161,13 @@ impl Shared {
         self.revoked.load(Relaxed)
     }
 
-    /// Looks for what NCCL found out by itself, and for ranks that call something else.
+    /// Checks for errors that NCCL found by itself, and for ranks that made different calls.
     pub(super) fn look(&self, health: &Health) {
         if !health.is_well() {
             return;
         }
         if let Some(error) = self.async_error() {
-            // A process that dies takes its connections with it; that it died is heard a moment later.
+            // A dying process breaks its connections; the news of its death comes a moment later.
             if self.family.may_be_a_death() {
                 return;
             }
@@ -185,12 +190,12 @@ impl Shared {
     }
 
     pub(super) fn async_error(&self) -> Option<Error> {
-        // Somebody else asks, or ends it.
+        // Otherwise another thread is polling or ending it.
         let handle = self.handle.try_lock()?;
         let comm = handle.as_ref()?.raw;
         let mut state = ncclResult_t::ncclSuccess;
-        // SAFETY: the communicator lives: its end takes the handle out of the lock first. NCCL lets
-        // one thread ask while another enqueues.
+        // SAFETY: the communicator is alive, as its end takes the handle out of the lock first.
+        // NCCL lets one thread poll while another enqueues.
         let asked = unsafe { (self.nccl.async_error)(comm, &raw mut state) };
         let result = if asked == ncclResult_t::ncclSuccess { state } else { asked };
         match result {
@@ -209,14 +214,14 @@ impl Waits {
     }
 }
 
-/// How long others may take to free a stream.
+/// How long other ranks may take to free a stream.
 const SETTLING: Duration = Duration::from_millis(700);
 
-/// How long a stream may take for which everything has come.
+/// How long a stream may take once everything it waits for has come.
 const SOON: Duration = Duration::from_millis(20);
 
-/// Waits until no stream has a kernel that was given a device communicator. One that waits for a rank that is
-/// gone never ends: then the communicator's memory stays.
+/// Waits until no stream runs a kernel with a device communicator. A kernel that waits for a lost
+/// rank never ends, and then the communicator's memory stays.
 fn await_users(users: &[Arc<CudaStream>]) {
     let (started, mut warned) = (Instant::now(), false);
     while !users.iter().all(|stream| stream.is_idle()) {
@@ -230,8 +235,8 @@ fn await_users(users: &[Arc<CudaStream>]) {
     }
 }
 
-/// Waits for a stream that others are about to free: NCCL's abort of a communicator whose stream waits
-/// for a signal may not return. Whether it is free.
+/// Waits for other ranks to free a stream, since NCCL's abort may not return while a stream waits
+/// for a signal. Returns whether the stream is free.
 fn settle(stream: &CudaStream, limit: Duration) -> bool {
     let started = Instant::now();
     while !stream.is_idle() {

@@ -1,4 +1,4 @@
-//! The signals of one communicator: how many each rank called for and waits for.
+//! Counts the signals of one communicator that each rank called for and waits for.
 
 use std::collections::HashMap;
 
@@ -19,21 +19,21 @@ type Key = (usize, usize, Slot);
 #[derive(Clone, Copy, Default)]
 struct Counts {
     raised: u64,
-    /// Puts and signals that the sender refused: nobody raises them.
+    /// Puts and signals that the sender refused, so that they never arrive.
     refused: u64,
     awaited: u64,
     /// The receiver's last wait.
     wait: Option<Call>,
-    /// Where the last one was raised.
+    /// Where the last one was called for.
     last: Option<Site>,
 }
 
-/// What a rank raised and awaits, as another process is told of it.
+/// The signals a rank raised and awaits, as sent to another process.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Told {
-    /// To whom, in which slot, how many, how many were refused, and where the last was raised.
+    /// Receiver, slot, how many, how many were refused, and where the last was called for.
     raised: Vec<(u32, Slot, u64, u64, Option<Site>)>,
-    /// From whom, in which slot, how many, and the last wait.
+    /// Sender, slot, how many, and the last wait.
     awaited: Vec<(u32, Slot, u64, Option<Word>)>,
 }
 
@@ -44,7 +44,7 @@ impl Counts {
 }
 
 impl Signals {
-    /// Notes a signal of rank `from`.
+    /// Records a signal of rank `from`.
     pub(super) fn raised(&self, from: usize, to: Rank, slot: Slot, site: Site) {
         let mut signals = self.0.lock();
         let count = signals.entry((from, to.index(), slot)).or_default();
@@ -52,8 +52,8 @@ impl Signals {
         count.last = Some(site);
     }
 
-    /// What reached rank `to` and was never awaited: in the first slot, and in those of which some rank
-    /// awaited any.
+    /// Signals to rank `to` that were never awaited: in the first slot, and in slots where some
+    /// rank awaited any.
     pub(super) fn unawaited(&self, to: usize) -> Vec<Surplus> {
         let signals = self.0.lock();
         let is_used = |slot: Slot| {
@@ -71,7 +71,7 @@ impl Signals {
         found
     }
 
-    /// Notes a signal that rank `from` refused to raise; gives its number.
+    /// Records a signal that rank `from` refused to raise; returns its number.
     pub(super) fn refused(&self, from: usize, to: Rank, slot: Slot) -> u64 {
         let mut signals = self.0.lock();
         let count = signals.entry((from, to.index(), slot)).or_default();
@@ -80,7 +80,7 @@ impl Signals {
         number
     }
 
-    /// Notes that rank `to` waits for signals.
+    /// Records that rank `to` waits for signals.
     pub(super) fn awaited(&self, to: usize, wait: &Wait) {
         let mut signals = self.0.lock();
         let count = signals.entry((wait.peer.index(), to, wait.slot)).or_default();
@@ -104,7 +104,7 @@ impl Signals {
         self.0.lock().get(&(from, to, slot))?.wait
     }
 
-    /// A wait of rank `to` for signals of rank `from` that were not all called for.
+    /// A wait of rank `to` for signals of rank `from` of which some were not called for.
     pub(super) fn unraised(&self, from: usize, to: usize) -> Option<Call> {
         let signals = self.0.lock();
         signals.iter().find_map(|(&(sender, receiver, _), count)| {
@@ -120,20 +120,20 @@ impl Signals {
         of.any(|(_, count)| count.is_short())
     }
 
-    /// The signals that others wait for and `from` has not called for: receiver, slot, how many. All
-    /// that they wait for where those that it called for may not be on their way.
+    /// The signals that others wait for and `from` has not called for: receiver, slot and count.
+    /// With `all`, those it called for are included, as they may not arrive.
     pub(super) fn owed(&self, from: usize, all: bool) -> Vec<(usize, Slot, u64)> {
         let signals = self.0.lock();
         let of = |(&(sender, to, slot), count): (&Key, &Counts)| {
             let raised = if all { 0 } else { count.raised };
             let owed = count.awaited.saturating_sub(raised);
-            // A call outside of a graph raises none of a graph's.
+            // A call outside a graph does not raise a graph's signals.
             (sender == from && owed > 0 && !slot.captured).then_some((to, slot, owed))
         };
         signals.iter().filter_map(of).collect()
     }
 
-    /// What a rank raised and awaits, for other processes.
+    /// The signals a rank raised and awaits, for other processes.
     pub(super) fn tell(&self, own: usize) -> Told {
         let (mut raised, mut awaited) = (Vec::new(), Vec::new());
         for (&(from, to, slot), count) in &*self.0.lock() {
@@ -148,8 +148,8 @@ impl Signals {
         Told { raised, awaited }
     }
 
-    /// What a rank of another process raised and awaits. Counts only grow, so what comes late does no
-    /// harm.
+    /// Takes over the signals of a rank of another process. Counts only grow, so a late message
+    /// does no harm.
     pub(super) fn hear(&self, rank: usize, size: usize, told: &Told) {
         let mut signals = self.0.lock();
         let exists = |rank: u32| (rank as usize) < size;

@@ -1,4 +1,4 @@
-//! Simulation: what NCCL says a group would take.
+//! Simulation: NCCL's estimate of how long a group would take.
 
 use std::time::Duration;
 
@@ -13,13 +13,12 @@ use crate::error::{Error, Unsupported};
 
 const WHAT: &str = "an estimate of a group";
 
-/// Has NCCL estimate collectives, of which there is one at least. It connects the ranks for them, as their
-/// first use would.
+/// Makes NCCL estimate at least one collective. Like a first use, this connects the ranks.
 pub(super) fn simulate(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<Duration> {
     let Some(first) = parts.first() else { return Ok(Duration::ZERO) };
     let Some(call) = first.ops.first().map(Op::call) else { return Ok(Duration::ZERO) };
     let nccl = first.comm.nccl;
-    // A group of communicators that do not block is launched, whatever was asked.
+    // NCCL launches a group of non-blocking communicators instead of estimating it.
     if parts.iter().any(|part| part.comm.is_adopted) {
         return Err(no_estimate("a communicator that was made here", "another library made it"));
     }
@@ -31,12 +30,12 @@ pub(super) fn simulate(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<Duratio
     };
     let cross = || parts.iter().for_each(|part| part.comm.recorder.cross());
     cross();
-    // SAFETY: it takes nothing; the end below is reached whatever happens between, on this thread.
+    // SAFETY: the call takes nothing, and this thread ends the group below on every path.
     let started = unsafe { (nccl.group_start)() };
     let outcome = match started {
         ncclResult_t::ncclSuccess => {
             let outcome = parts.iter().try_for_each(others);
-            // SAFETY: the group was started on this thread; `info` is a place for what NCCL finds.
+            // SAFETY: the group was started on this thread; `info` is valid for writes.
             let ended = unsafe { function(&raw mut info) };
             let ended = nccl.check("ncclGroupSimulateEnd", Some(call), ended);
             outcome.and(ended)
@@ -45,7 +44,7 @@ pub(super) fn simulate(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<Duratio
     };
     cross();
     outcome.map_err(|error| poison_all(parts, error))?;
-    // It is -1 where NCCL has said nothing.
+    // -1 if NCCL has no estimate.
     Duration::try_from_secs_f32(info.estimatedTime / 1e6)
         .map_err(|_| no_estimate("an algorithm whose time NCCL knows", "it gave no time"))
 }

@@ -1,8 +1,9 @@
-//! Dividing a communicator: `ncclCommSplit`, which all of its ranks call, or `ncclCommShrink`, which those
-//! call who go on.
+//! Divides a communicator, by `ncclCommSplit`, which all of its ranks call, or `ncclCommShrink`,
+//! which only the remaining ranks call.
 //!
-//! It waits for every rank that calls it, also for those of other children. A rank that is lost meanwhile
-//! holds up the others until the parent is revoked, so who gives up poisons the parent.
+//! The call waits for every rank that makes it, including those of other children. A rank lost
+//! meanwhile holds up the others until the parent is revoked, so a rank that gives up poisons the
+//! parent.
 
 use std::ffi::c_int;
 
@@ -18,24 +19,24 @@ use crate::Result;
 use crate::backend::{ChildPlace, Part};
 use crate::error::Error;
 
-/// NCCL's function, and who has no part.
+/// The NCCL function, and the ranks without a part.
 enum Way<Split, Shrink> {
     Split(Split),
     Shrink(Shrink, Vec<c_int>),
 }
 
 impl Comm {
-    /// Whether the loaded release has `ncclCommShrink`, 2.27. A child whose resources are its parent's
-    /// would outlive it.
+    /// Whether the loaded release has `ncclCommShrink`, 2.27. A child that uses its parent's
+    /// resources cannot be made by it, as it would outlive the parent.
     pub(super) fn leaves_out(&self) -> bool {
         self.nccl.api.has(Function::ncclCommShrink) && !self.config.split_share && !self.is_adopted
     }
 
-    /// Starts this rank's part; none where children join by ids of their own.
+    /// Starts this rank's part; `None` if children join by ids of their own.
     pub(super) fn divide(&self, part: &Part) -> Result<Option<Making>> {
         let Part { place, borrows, without } = part;
-        // The children of such a parent share its resources, whatever is asked for: a child that
-        // outlives its parent is no child of it for NCCL. How another library made one is not known.
+        // Children of such a parent share its resources, whatever is asked for, and NCCL does not
+        // allow a child to outlive its parent. How another library made a communicator is unknown.
         if self.is_adopted || self.config.split_share && !borrows {
             return Ok(None);
         }
@@ -43,7 +44,7 @@ impl Comm {
         let parent = Parent { comm: shared.clone(), health: health.clone() };
         let place = place.as_ref();
         let (color, key) = place.map_or((NCCL_SPLIT_NOCOLOR, 0), |place: &ChildPlace| {
-            // NCCL's are numbers from 0 on; those of ranks are.
+            // NCCL's numbers start at 0, as ours do.
             (number(place.color), number(place.rank))
         });
         let wanted = Wanted {
@@ -73,15 +74,16 @@ impl Comm {
             let inside = exit::enter(health.id()).ok_or_else(ended)?;
             let mut comm: ncclComm_t = NCCL_COMM_NULL;
             let result = shared.divides(|parent| match way {
-                // SAFETY: the parent lives: its end waits for this; its rank waits for it too, and
-                // makes no other call with it. `comm` is a place for a handle and `config` is whole.
+                // SAFETY: the parent is alive, as its end waits for this. Its rank waits for this
+                // too and makes no other call with it. `comm` is valid for a write and `config` is
+                // complete.
                 Way::Split(split) => unsafe {
                     split(parent, color, key, &raw mut comm, &raw mut config)
                 },
                 Way::Shrink(shrink, mut list) => {
                     let (count, flags) = (list.len() as c_int, NCCL_SHRINK_DEFAULT);
                     let ranks = list.as_mut_ptr();
-                    // SAFETY: as above; there are so many ranks in the list, of the parent's.
+                    // SAFETY: as above; the list has `count` ranks, all of the parent.
                     unsafe { shrink(parent, ranks, count, &raw mut comm, &raw mut config, flags) }
                 }
             });

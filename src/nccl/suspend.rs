@@ -1,8 +1,8 @@
 //! Suspending and resuming: `ncclCommSuspend` and `ncclCommResume`, which all ranks call.
 //!
-//! NCCL waits for the whole device, then for the other ranks, with no way out but the communicator's
-//! abort flag. So it is called on a thread of its own, as a division is, and a rank that is lost
-//! meanwhile frees the others by a revocation. Windows and what is registered keep their memory: NCCL
+//! NCCL waits for the whole device, then for the other ranks, and only the communicator's abort
+//! flag interrupts it. So, like a division, the call runs on its own thread, and a rank that finds
+//! another lost frees the rest by a revocation. Windows and registered memory are unaffected: NCCL
 //! unmaps what it allocated for connections, and maps it again at the same addresses.
 
 use nccl_sys::{NCCL_SUSPEND_MEM, ncclComm_t, ncclCommMemStat_t, ncclResult_t};
@@ -23,7 +23,7 @@ impl Comm {
         if !self.config.split_share {
             return Ok(());
         }
-        // Its children have the same memory manager, so NCCL refuses it while there is one.
+        // Children use the same memory manager, so NCCL refuses to suspend while there is one.
         Err(Error::from(Unsupported {
             what: "suspending a communicator".to_owned(),
             needs: "one whose children have resources of their own".to_owned(),
@@ -36,8 +36,8 @@ impl Comm {
         let suspend = self.nccl.api.ncclCommSuspend().map_err(missing)?;
         self.gpu.end_graphs();
         self.shift("ncclCommSuspend", move |comm| {
-            // SAFETY: the communicator lives: its end waits for this, and its rank makes no other call
-            // with it meanwhile. Every rank is idle.
+            // SAFETY: the communicator is alive, as its end waits for this, and its rank makes no
+            // other call with it meanwhile. Every rank is idle.
             unsafe { suspend(comm, NCCL_SUSPEND_MEM) }
         })
     }
@@ -46,7 +46,7 @@ impl Comm {
         let missing = |missing| unsupported("resuming a communicator", missing);
         let resume = self.nccl.api.ncclCommResume().map_err(missing)?;
         self.shift("ncclCommResume", move |comm| {
-            // SAFETY: as above; it is suspended, which its type says.
+            // SAFETY: as above; its type shows that it is suspended.
             unsafe { resume(comm) }
         })
     }
@@ -65,7 +65,7 @@ impl Comm {
             let inside = exit::enter(health.id()).ok_or_else(|| ended(&health))?;
             let result = shared.divides(|comm| {
                 let result = call(comm);
-                // SAFETY: its end waits for this, and this thread called.
+                // SAFETY: its end waits for this, and this thread made the call.
                 unsafe { nccl.over(comm, result) }
             });
             drop(inside);
@@ -82,7 +82,7 @@ impl Comm {
         let total = self.statistic(ncclCommMemStat_t::ncclStatGpuMemTotal)?;
         let suspendable = self.statistic(ncclCommMemStat_t::ncclStatGpuMemSuspend)?;
         let persistent = self.statistic(ncclCommMemStat_t::ncclStatGpuMemPersist)?;
-        // NCCL counts what is suspended too.
+        // NCCL's total includes suspended memory.
         let is_suspended = self.statistic(ncclCommMemStat_t::ncclStatGpuMemSuspended)? != 0;
         let held = if is_suspended { total.saturating_sub(suspendable) } else { total };
         Ok(MemoryStats { held, total, suspendable, persistent })
@@ -92,7 +92,8 @@ impl Comm {
         let missing = |missing| unsupported("statistics of memory", missing);
         let stats = self.nccl.api.ncclCommMemStats().map_err(missing)?;
         let mut value = 0;
-        // SAFETY: the communicator lives and its rank's thread asks; `value` is a place for a number.
+        // SAFETY: the communicator is alive and its rank's thread asks; `value` is valid for a
+        // write.
         let result = unsafe { stats(self.handle, which, &raw mut value) };
         self.check("ncclCommMemStats", result)?;
         Ok(value)

@@ -1,4 +1,4 @@
-//! Which communicators used a stream: whom to ask when a wait on it passes its deadline.
+//! The communicators that used a stream, one of which is to blame if a wait on it times out.
 
 use std::sync::Weak;
 
@@ -24,8 +24,8 @@ impl Traffic {
         }
     }
 
-    /// Whom to blame: a communicator whose ranks are not equally far, if there is one such, or the
-    /// only one; and what the ranks called.
+    /// The communicator to blame: one whose ranks are not equally far, else the only one. With the
+    /// ranks' calls.
     pub(crate) fn blame(&self) -> Option<Blame> {
         let notes = self.0.lock();
         let alive = notes.iter().filter_map(|note| Some((note.health, note.family.upgrade()?)));

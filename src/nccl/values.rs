@@ -1,4 +1,4 @@
-//! Our values as NCCL's numbers.
+//! Converts our values to NCCL's numbers.
 
 use std::sync::Arc;
 
@@ -11,19 +11,19 @@ use crate::cuda::CudaBackend;
 use crate::error::{Error, Unsupported};
 use crate::{DType, ReductionName, Result};
 
-/// The data type's number: ours are NCCL's.
+/// The data type's number; ours are NCCL's.
 #[inline]
 pub(super) fn dtype(dtype: DType) -> ncclDataType_t {
     ncclDataType_t(dtype as i32)
 }
 
-/// Whether every NCCL knows the data type.
+/// Whether every supported NCCL release knows the data type.
 #[inline]
 pub(super) fn always_known(dtype: DType) -> bool {
     (dtype as u8) < DType::F8E4M3 as u8
 }
 
-/// Fails where the loaded NCCL does not know the data type.
+/// Fails if the loaded NCCL does not know the data type.
 pub(super) fn knows(nccl: &Nccl, dtype: DType) -> Result<()> {
     match dtype {
         DType::F8E4M3 | DType::F8E5M2 => nccl.needs(&format!("the data type {dtype}"), FLOAT8),
@@ -31,7 +31,7 @@ pub(super) fn knows(nccl: &Nccl, dtype: DType) -> Result<()> {
     }
 }
 
-/// 8-bit floats are scaled between ranks only.
+/// Scaling 8-bit floats needs more than one rank.
 #[cold]
 pub(super) fn no_scaling(dtype: DType) -> Error {
     Error::from(Unsupported {
@@ -46,11 +46,11 @@ pub(super) fn no_scaling(dtype: DType) -> Error {
 #[derive(Clone)]
 pub struct Operator {
     pub(super) number: ncclRedOp_t,
-    /// The scalar, where it is read when an operation runs.
+    /// The scalar, if an operation reads it when it runs.
     pub(super) scalar: Option<Arc<Allocation<CudaBackend>>>,
 }
 
-/// The reduction's number. A collective without one does not look at it.
+/// The reduction's number. Collectives without a reduction ignore it.
 #[inline]
 pub(super) fn reduction(reduction: Option<Reduction<'_, CudaBackend>>) -> ncclRedOp_t {
     match reduction {
@@ -60,7 +60,7 @@ pub(super) fn reduction(reduction: Option<Reduction<'_, CudaBackend>>) -> ncclRe
             ReductionName::Greatest => ncclRedOp_t::ncclMax,
             ReductionName::Least => ncclRedOp_t::ncclMin,
             ReductionName::Mean => ncclRedOp_t::ncclAvg,
-            // `ScaledAdd` is an operator that a communicator made.
+            // `ScaledAdd` names an operator that a communicator made.
             ReductionName::Add | ReductionName::ScaledAdd => ncclRedOp_t::ncclSum,
         },
         None => ncclRedOp_t::ncclSum,

@@ -1,13 +1,13 @@
-//! A thread that looks now and then: for ranks whose thread does not come back from NCCL, and for memory
-//! that nobody needs any more.
+//! A background thread that looks for ranks whose thread does not return from NCCL, and for memory
+//! that can be freed.
 //!
-//! The first operations of a communicator connect the ranks, and NCCL holds up their caller until the
-//! others are there. That thread cannot tell anybody, so this one looks on its behalf whether they ever
-//! will be: they may have left, refused the call, or called something else. When a call takes longer than the communicator's
-//! deadline, this one says so in the log and poisons the communicator, which tells the other ranks. A
-//! thread that is inside NCCL with a poisoned communicator is freed from outside, by `ncclCommRevoke`
-//! (2.28.7): the communicator stays until its rank ends it. What does not let go is named on standard
-//! error.
+//! A communicator's first operations connect the ranks, and NCCL holds up their caller until the
+//! others call too. The caller's thread cannot detect that they never will, so this one checks on
+//! its behalf whether they left, refused the call or made a different one. If a call exceeds the
+//! communicator's deadline, this thread logs it and poisons the communicator, which informs the
+//! other ranks. A thread inside NCCL with a poisoned communicator is freed by `ncclCommRevoke`
+//! (2.28.7); the communicator stays until its rank ends it. A thread that NCCL does not release is
+//! reported on standard error.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -23,15 +23,15 @@ use crate::cuda::{CudaBackend, CudaStream, Recorded};
 use crate::error;
 use crate::lock::Mutex;
 
-/// How often it looks.
+/// How often it checks.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Memory of communicators that are over, until what their members enqueued is.
+/// Memory of ended communicators, kept until their members' enqueued work is over.
 static BURIED: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
 
 struct Grave {
     _memory: Vec<Arc<Allocation<CudaBackend>>>,
-    /// Peers' too: their puts are copies on their own streams.
+    /// Peers' streams too: their puts are copies on their own streams.
     streams: Vec<Arc<CudaStream>>,
     points: Vec<Recorded>,
 }
@@ -60,13 +60,13 @@ pub(super) fn bury_until(memory: Vec<Arc<Allocation<CudaBackend>>>, points: Vec<
     buried.push(Grave { _memory: memory, streams: Vec::new(), points });
 }
 
-/// Lets go of what is over; whether that was all. What streams hold that are lost counts only if it is asked
-/// for.
+/// Frees memory whose work is over, and returns whether that was all. Memory of lost streams counts
+/// only with `lost_too`.
 pub(super) fn exhume(lost_too: bool) -> bool {
     static ASKING: Mutex<()> = Mutex::new(());
     let lock = || BURIED.lock();
     let Some(_asking) = ASKING.try_lock() else { return false };
-    // The driver is asked without the lock: it may not answer.
+    // The driver may not answer, so it is polled without the lock.
     let mut graves = std::mem::take(&mut *lock());
     graves.retain(|grave| !grave.is_over());
     let none = graves.iter().all(|grave| !lost_too && grave.is_lost());
@@ -101,7 +101,7 @@ fn run() {
             })
         });
         let due = stays.due(now, inside.collect());
-        // A thread that NCCL holds up cannot look for itself.
+        // A thread held up by NCCL cannot check for itself.
         for (id, rank) in stays.lasting(now) {
             if let Some(family) = families.iter().find(|family| Arc::as_ptr(family).addr() == id) {
                 family.look(rank);
@@ -123,12 +123,12 @@ fn run() {
     }
 }
 
-/// A thread that NCCL does not let go: nobody can tell it, so the program's user is told.
+/// Reports a thread that NCCL does not release to the user.
 fn give_up(family: &Family, rank: usize, waited: Duration) {
     let inside = family.inside(rank);
     let version =
         super::library::version().map_or_else(|_| String::new(), |version| version.to_string());
-    // Who reads standard error may be gone.
+    // Standard error may be closed.
     let _ = writeln!(
         std::io::stderr(),
         "typed-nccl: a thread has been inside NCCL {version} for {waited:.0?}, which does not let it go ({} and later can be told to): {inside}; {}",
@@ -140,23 +140,23 @@ fn give_up(family: &Family, rank: usize, waited: Duration) {
 /// A family and a rank.
 type Who = (usize, usize);
 
-/// A thread that is inside NCCL.
+/// A thread inside NCCL.
 struct Stay {
     who: Who,
     stay: u64,
     limit: Duration,
-    /// Nothing can come of it any more.
+    /// The communicator is poisoned, so the call cannot succeed.
     poisoned: bool,
 }
 
-/// What is to be done about a stay; each once, in this order.
+/// What is due for a stay; each happens once, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Due {
-    /// It lasts longer than it may.
+    /// It exceeds its deadline.
     Tell,
     /// Its communicator is poisoned.
     Free,
-    /// It was freed, and is there.
+    /// It was freed, and is still there.
     GiveUp,
 }
 
@@ -167,17 +167,17 @@ struct Known {
     done: Option<(Due, Instant)>,
 }
 
-/// How long a stay on a poisoned communicator may last: a call that takes its course is shorter.
+/// How long a stay on a poisoned communicator may last. A regular call is shorter.
 const VOID: Duration = Duration::from_millis(500);
 
-/// How long NCCL may take to let a thread go.
+/// How long NCCL may take to release a thread.
 const FREED: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 struct Stays(HashMap<Who, Known>);
 
 impl Stays {
-    /// What is due, for whom, after how long.
+    /// What is due, for which thread, after how long.
     fn due(&mut self, now: Instant, inside: Vec<Stay>) -> Vec<(Who, Duration, Due)> {
         self.0.retain(|who, known| inside.iter().any(|s| s.who == *who && s.stay == known.stay));
         let mut all = Vec::new();
@@ -197,7 +197,7 @@ impl Stays {
         all
     }
 
-    /// Whose threads are inside NCCL for longer than a call that takes its course.
+    /// Threads inside NCCL for longer than a regular call takes.
     fn lasting(&self, now: Instant) -> Vec<Who> {
         let lasts = |known: &Known| now.saturating_duration_since(known.since) >= VOID;
         self.0.iter().filter(|(_, known)| lasts(known)).map(|(who, _)| *who).collect()
@@ -231,7 +231,7 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         assert!(stays.due(at(0), inside(1, false)).is_empty());
         assert!(stays.due(at(2), inside(1, false)).is_empty());
-        // Another call: it starts anew.
+        // Another call starts a new stay.
         assert!(stays.due(at(3), inside(3, false)).is_empty());
         assert!(stays.due(at(5), inside(3, false)).is_empty());
         assert_eq!(stays.due(at(6), inside(3, false)), [((1, 0), LIMIT, Due::Tell)]);

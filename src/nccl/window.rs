@@ -1,4 +1,4 @@
-//! Windows, and what their addresses are elsewhere.
+//! Windows, and their addresses on peers.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -23,14 +23,14 @@ use crate::memory::Lease;
 use crate::window::{Endpoint, EndpointOf, TeamOf};
 use crate::{Rank, Result, Team};
 
-/// A window that is registered.
+/// A registered window.
 pub(super) struct Windowed {
     id: WindowId,
     window: ncclWindow_t,
     pub(super) allocation: Arc<Allocation<CudaBackend>>,
 }
 
-/// What the typed layer keeps of a window: nothing, its communicator has the handle.
+/// The typed layer's part of a window: empty, as the communicator keeps the handle.
 #[derive(Debug)]
 pub struct RegisteredWindow(());
 
@@ -71,20 +71,20 @@ impl Comm {
         let register = self.nccl.api.ncclCommWindowRegister().map_err(missing)?;
         let flags = flags.cast_signed();
         self.gpu.bind()?;
-        // NCCL may write it after a call has returned.
+        // On the heap, as NCCL may write to it after a call has returned.
         let place: *mut ncclWindow_t = Box::into_raw(Box::new(ptr::null_mut()));
         let start = allocation.block().address();
         let result = self.inside(|| {
-            // SAFETY: `place` is one for a handle; the memory is NCCL's own, whole, on the
-            // communicator's device, and held until it is deregistered. No length of 0 is allowed,
-            // and every block has more.
+            // SAFETY: `place` is valid for a write. The memory is a whole allocation of NCCL's, on
+            // the communicator's device, and held until it is deregistered. NCCL refuses a length
+            // of 0, and every block is longer.
             let result = unsafe { register(self.handle, start, bytes.max(1), place, flags) };
             self.over(result)
         });
         let made = self.check("ncclCommWindowRegister", result);
-        // One that does not block may be at it still when it has failed, and writes there later.
+        // After a failure, a non-blocking communicator may still be working and write there later.
         let window = (made.is_ok() || !self.is_adopted).then(|| {
-            // SAFETY: it was made above, and NCCL is done with it.
+            // SAFETY: it was allocated above, and NCCL has finished with it.
             *unsafe { Box::from_raw(place) }
         });
         made.map_err(|error| self.poison(error))?;
@@ -101,7 +101,7 @@ impl Comm {
         Ok(window)
     }
 
-    /// Deregisters a window, on all ranks; this rank's part of it is `allocation`.
+    /// Deregisters a window, on all ranks; `allocation` is this rank's part of it.
     pub(super) fn deregister(
         &self,
         window: ncclWindow_t,
@@ -122,26 +122,27 @@ impl Comm {
         };
         if let Err(error) = ended {
             log::warn!("{error}");
-            // NCCL may still name the memory.
+            // NCCL may still refer to the memory.
             self.shared.family.park(Parked::of([allocation], []), Vec::new());
         }
     }
 
-    /// The address here of a peer's part of a window, if it has one.
+    /// The local address of a peer's part of a window, if there is one.
     pub(super) fn peer_address(&self, window: ncclWindow_t, peer: Rank) -> Option<*mut u8> {
         let find = self.nccl.api.ncclGetPeerDevicePointer().ok()?;
         let peer = i32::try_from(peer.0).ok()?;
         let mut address: *mut c_void = ptr::null_mut();
         self.gpu.bind().ok()?;
-        // SAFETY: `address` is a place for an address; the window is this communicator's.
+        // SAFETY: `address` is valid for a write; the window is this communicator's.
         let result = unsafe { find(window, 0, peer, &raw mut address) };
         self.nccl.check("ncclGetPeerDevicePointer", None, result).ok()?;
         (!address.is_null()).then_some(address.cast())
     }
 }
 
-// SAFETY: the communicator holds the allocation until the window is deregistered, and afterwards its
-// family until every rank of the process has ended; puts stay inside, by the typed layer's checks.
+// SAFETY: the communicator holds the allocation until the window is deregistered; afterwards its
+// family does, until every rank of the process has ended. The typed layer checks that puts stay
+// inside.
 unsafe impl Windows for CudaBackend {
     type Window = RegisteredWindow;
 
@@ -212,7 +213,7 @@ unsafe impl Windows for CudaBackend {
 
     fn lsa_team(comm: &Comm, world: Team) -> Team {
         let Ok(find) = comm.nccl.api.ncclTeamLsa() else {
-            // Nobody but this rank.
+            // Only this rank.
             return Team { rank: 0, size: 1, first: world.rank, stride: 1, ..world };
         };
         let _ = comm.gpu.bind();
@@ -243,7 +244,8 @@ unsafe impl Windows for CudaBackend {
         let mapping = ncclMultimemHandle_t { mcBasePtr: mapping.cast() };
         let mut address: *mut c_void = ptr::null_mut();
         comm.gpu.bind().ok()?;
-        // SAFETY: as in `peer_address`; NCCL counts from the mapping's address and does not look there.
+        // SAFETY: as in `peer_address`; NCCL computes from the mapping's address and does not
+        // access it.
         let result = unsafe { find(window, 0, mapping, &raw mut address) };
         comm.nccl.check("ncclGetMultimemDevicePointer", None, result).ok()?;
         (!address.is_null()).then_some(address.cast())
@@ -270,8 +272,8 @@ impl Comm {
         found.ok_or_else(|| no_one_sided("this window", self.one_sided.get().is_some()))
     }
 
-    /// Sets up one-sided operations, where the communicator has them; whether it has. A rank that fails
-    /// here leaves the others waiting for it.
+    /// Sets up one-sided operations if the communicator supports them, and returns whether it does.
+    /// If a rank fails here, the others wait for it in vain.
     fn set_up_one_sided(&self) -> Result<bool> {
         let supported =
             self.config.slots().context > 0 && supports_signals(self.nccl, self.handle)?;

@@ -1,4 +1,4 @@
-//! Who left, and what that keeps from ending.
+//! Ranks that left, and the calls that cannot complete because of it.
 
 use typed_nccl_match::unanswered;
 
@@ -7,15 +7,15 @@ use crate::Rank;
 use crate::backend::Departure;
 use crate::error::{Call, Error, PeerFailed, Revocation};
 
-/// What a rank waits for that has called nothing that lacks another rank.
+/// What a rank waits for if each of its calls has its counterparts.
 const NEXT: &str = "the next operation";
 
-/// Who a rank waits for that has not raised a signal.
+/// The kind of rank that owes a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::nccl) enum Owing {
-    /// One that can.
+    /// A rank that can still raise it.
     Living,
-    /// Only processes that have died. What they called for may not have been raised either.
+    /// Only dead processes. Even signals that they called for may not have been raised.
     Dead,
 }
 
@@ -23,14 +23,14 @@ pub(in crate::nccl) enum Owing {
 pub(super) struct Left {
     pub(super) rank: usize,
     pub(super) why: String,
-    /// It was done, as far as it knew.
+    /// It had completed everything, as far as it knew.
     pub(super) finished: bool,
 }
 
 impl Family {
-    /// A rank will enqueue nothing more.
+    /// Announces that a rank enqueues nothing more.
     pub(in crate::nccl) fn depart(&self, rank: usize, why: &str, how: Departure) {
-        // What ended it is known to everybody.
+        // Every rank knows what ended the communicator.
         let is_news = !self.state.lock().ended;
         if let Some(remote) = self.remote.as_ref().filter(|_| is_news) {
             remote.leave(self, why, how);
@@ -38,11 +38,12 @@ impl Family {
         self.departed(rank, why, how, true);
     }
 
-    /// A rank, here or elsewhere, will enqueue nothing more. `is_known`: all that it called is.
+    /// Records that a rank, of this process or another, enqueues nothing more. With `is_known`, all
+    /// of its calls are known here.
     pub(super) fn departed(&self, rank: usize, why: &str, how: Departure, is_known: bool) {
         let mut state = self.state.lock();
         if state.ended {
-            // The first cause is known to everybody; ranks that leave because of it are no news.
+            // Every rank knows the first cause; ranks that leave because of it add nothing.
             return;
         }
         if how == Departure::Survives {
@@ -69,20 +70,20 @@ impl Family {
             self.gone(&lost, missed.unwrap_or_else(|| NEXT.to_owned()))
         };
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
-        // All of them before any of them can pass it on as its own.
+        // Poisons every member before one of them can report the failure as its own.
         let told: Vec<_> = others
             .filter_map(|(other, member)| Some((other, member.health()?)))
             .filter(|(other, health)| health.poison(error(*other)))
             .map(|(_, health)| health)
             .collect();
-        // Whoever finds the end noted finds everybody poisoned.
+        // A reader that finds `ended` set finds every member poisoned.
         drop(state);
         for health in told {
             health.tell_others();
         }
     }
 
-    /// Who owes signals to a rank, if anybody does.
+    /// Whether a rank waits for signals, and from what kind of rank.
     pub(in crate::nccl) fn owing(&self, to: usize) -> Option<Owing> {
         let dead = self.state.lock().dead.clone();
         if self.signals.is_owed(to, |from| !dead.contains(&from)) {
@@ -91,7 +92,8 @@ impl Family {
         dead.iter().any(|from| self.signals.awaits_any(to, *from)).then_some(Owing::Dead)
     }
 
-    /// These ranks are lost. Those that were done, as far as they knew, speak last.
+    /// The error for lost ranks. A rank that had completed everything, as far as it knew, is
+    /// reported last.
     fn gone(&self, lost: &[&Left], during: String) -> Error {
         let mut lost: Vec<_> = lost.to_vec();
         lost.sort_by_key(|left| left.finished);
@@ -99,8 +101,8 @@ impl Family {
         PeerFailed::new(self.name, &lost, during).into()
     }
 
-    /// Ranks that ended regularly and called less than `rank` did, so that a call of `rank`'s never
-    /// ends.
+    /// Ranks that ended regularly after fewer calls than `rank`, so that one of `rank`'s calls
+    /// never completes.
     pub(in crate::nccl) fn left(&self, rank: usize) -> Option<Error> {
         let state = self.state.lock();
         let mut during = None;
@@ -115,8 +117,8 @@ impl Family {
         Some(self.gone(&lost, during))
     }
 
-    /// A send of `rank`'s, or to it, that nobody received, when all have finished. NCCL may be done with
-    /// one that is never met.
+    /// A send from or to `rank` that was never received, once all ranks have finished. NCCL may
+    /// report such a send as complete.
     pub(in crate::nccl) fn unmet(&self, rank: usize) -> Option<Error> {
         let others = || (0..self.size()).filter(|&other| other != rank);
         let own = others().find_map(|to| self.unreceived(rank, to));
@@ -129,10 +131,10 @@ impl Family {
         })
     }
 
-    /// The first of a rank's calls that lacks another rank's.
+    /// The first of a rank's calls without a counterpart on another rank.
     fn missed(&self, rank: usize, other: usize) -> Option<String> {
         let (own, theirs) = (self.of(rank), self.of(other));
-        // What this rank refused waits for nobody.
+        // A call that this rank refused waits for no other rank.
         unanswered(own.collectives(), theirs.collectives())
             .next()
             .map(|(number, (call, _))| format!("collective #{number} ({call})"))
@@ -141,19 +143,19 @@ impl Family {
             .or_else(|| Some(self.signals.unraised(other, rank)?.to_string()))
     }
 
-    /// The first receive of a rank's from another one that has not called the send of it.
+    /// The first receive whose send the other rank has not called.
     fn first_unsent(&self, from: usize, to: usize) -> Option<String> {
         let (receives, sends) = (self.of(to).receives(from), self.of(from).sends(to));
         unanswered(&receives, &sends).next().map(transfer)
     }
 
-    /// The first send from one rank to another that it has not called the receive of.
+    /// The first send whose receive the other rank has not called.
     fn first_unreceived(&self, from: usize, to: usize) -> Option<String> {
         let (sends, receives) = (self.of(from).sends(to), self.of(to).receives(from));
         unanswered(&sends, &receives).next().map(transfer)
     }
 
-    /// What a rank is told whose send to another one was never received.
+    /// The error of a rank whose send was never received.
     fn unreceived(&self, from: usize, to: usize) -> Option<Error> {
         let during = self.first_unreceived(from, to)?;
         let state = self.state.lock();

@@ -1,8 +1,8 @@
 //! NCCL's ids of one communicator.
 //!
-//! An id is a place of NCCL's to which ranks come. Of several (`ncclCommInitRankScalable`, 2.23) each has
-//! a block of ranks, so that thousands do not all come to one. Rank 0 says how many there are, and the
-//! first rank of each block makes that block's.
+//! Ranks connect to an id. With several ids (`ncclCommInitRankScalable`, 2.23) each serves a block
+//! of ranks, which spreads the load of thousands of ranks. Rank 0 decides how many there are, and
+//! the first rank of each block makes that block's id.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use nccl_sys::ncclUniqueId;
 use super::super::api::Nccl;
 use crate::lock::Mutex;
 
-/// How many ranks one id serves, unless a program says how many ids there are.
+/// How many ranks one id serves, unless the program configures the number of ids.
 const BLOCK: usize = 128;
 
 /// How many ids a communicator has.
@@ -24,36 +24,36 @@ pub(super) fn count(nccl: &Nccl, size: usize, asked: Option<u32>) -> usize {
     wanted.clamp(1, size.max(1))
 }
 
-/// The ranks that come to one of so many ids, as NCCL divides them: the first blocks are longer by one.
+/// The ranks that an id serves. As in NCCL, the first blocks are longer by one.
 fn block(number: usize, count: usize, size: usize) -> Range<usize> {
     let (each, longer) = (size / count, size % count);
     let first = |number: usize| number * each + number.min(longer);
     first(number)..first(number + 1)
 }
 
-/// What is known of them.
+/// The ids known so far.
 #[derive(Default)]
 pub(super) struct Ids(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     count: Option<usize>,
-    /// By who made it.
+    /// By the rank that made it.
     made: BTreeMap<usize, ncclUniqueId>,
 }
 
 impl Ids {
-    /// There are so many. Said once.
+    /// Sets the number of ids, once.
     pub(super) fn are(&self, count: usize) {
         self.0.lock().count.get_or_insert(count);
     }
 
-    /// A rank has made one.
+    /// Records the id that a rank has made.
     pub(super) fn know(&self, by: usize, id: ncclUniqueId) {
         self.0.lock().made.entry(by).or_insert(id);
     }
 
-    /// Whether a rank is to make one that it has not made.
+    /// Whether a rank has yet to make an id.
     pub(super) fn wants(&self, rank: usize, size: usize) -> bool {
         let state = self.0.lock();
         let Some(count) = state.count.filter(|_| !state.made.contains_key(&rank)) else {
@@ -62,13 +62,13 @@ impl Ids {
         (0..count).any(|number| block(number, count, size).start == rank)
     }
 
-    /// What a rank tells the others: the one that it has made, and how many there are.
+    /// What a rank sends to the others: the id it has made, and the number of ids.
     pub(super) fn by(&self, rank: usize) -> Option<(ncclUniqueId, usize)> {
         let state = self.0.lock();
         state.made.get(&rank).copied().zip(state.count)
     }
 
-    /// All of them in their order; or who has not told its own.
+    /// All ids in order, or the ranks whose ids are missing.
     pub(super) fn all(&self, size: usize) -> Result<Vec<ncclUniqueId>, Vec<usize>> {
         let state = self.0.lock();
         let Some(count) = state.count else { return Err(vec![0]) };
@@ -87,7 +87,7 @@ mod tests {
     use super::{Ids, block};
     use nccl_sys::ncclUniqueId;
 
-    /// As `rankHasRoot` in NCCL's documentation.
+    /// Like `rankHasRoot` in NCCL's documentation.
     fn has_root(rank: usize, size: usize, count: usize) -> bool {
         let (longer, each) = (size % count, size / count);
         let limit = longer * (each + 1);
@@ -113,7 +113,7 @@ mod tests {
     fn ids_stand_in_the_order_of_their_blocks() {
         let (ids, id) = (Ids::default(), |byte| ncclUniqueId::from_bytes([byte; 128]));
         assert_eq!(ids.all(7).err(), Some(vec![0]));
-        // They may come before their number is known.
+        // Ids may arrive before their number.
         ids.know(5, id(5));
         ids.are(3);
         assert_eq!(ids.all(7).err(), Some(vec![0, 3]));

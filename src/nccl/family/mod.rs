@@ -1,10 +1,10 @@
 //! The ranks of one communicator.
 //!
-//! They share NCCL's ids, tell each other who left, and compare what they call. NCCL does none of it:
-//! a rank whose peer is gone, or calls something else, hangs in it.
+//! They share NCCL's ids, announce departures and compare their calls. NCCL does none of this: a
+//! rank whose peer is gone, or makes a different call, hangs in it.
 //!
-//! Ranks of one process have one family, which all of them read and write. A rank whose peers are other
-//! processes has a family of its own, in which the others are what they last told: see [`remote`].
+//! Ranks of one process share one family. A rank whose peers are other processes has its own, which
+//! holds what the others last sent: see [`remote`].
 
 mod departures;
 mod ids;
@@ -51,21 +51,21 @@ pub(super) struct Family {
     members: Box<[Member]>,
     state: Mutex<State>,
     pub(super) signals: Signals,
-    /// Held by who takes over what another process told.
+    /// Held while taking over another process's message.
     hearing: Mutex<()>,
     remains: Arc<Remains>,
-    /// To the others, where they are other processes.
+    /// The connection to the others, if they are other processes.
     remote: Option<Remote>,
 }
 
 struct Member {
     seen: OnceLock<Seen>,
-    /// None of a rank of another process that told nothing yet.
+    /// Empty for a rank of another process that has sent nothing yet.
     recorder: OnceLock<Arc<Recorder>>,
     comm: OnceLock<Weak<Shared>>,
 }
 
-/// What a member told when it joined.
+/// What a member passes when it joins.
 struct Seen {
     health: Weak<Health>,
     limits: Arc<Limits>,
@@ -76,7 +76,7 @@ impl Member {
         self.recorder.get_or_init(|| Arc::new(Recorder::new(size)))
     }
 
-    /// Its last call, as far as it is known.
+    /// Its last known call.
     fn last(&self) -> Option<Call> {
         self.recorder.get()?.last()
     }
@@ -91,30 +91,30 @@ struct State {
     /// How many members joined and have not ended.
     live: usize,
     refused: Vec<Turn>,
-    /// Who left, the first one first.
+    /// Ranks that left, in order.
     left: Vec<Left>,
-    /// Whose processes died.
+    /// Ranks whose processes died.
     dead: Vec<usize>,
-    /// A rank left before its time: everybody has been told.
+    /// A rank left too early, and every rank has been informed.
     ended: bool,
-    /// What the work of members that live goes to.
+    /// Streams that carry work of live members.
     carriers: Vec<Weak<CudaStream>>,
 }
 
-/// How often a thread looks whether NCCL's ids have come.
+/// How often a thread checks for NCCL's ids.
 const EVERY: Duration = Duration::from_millis(1);
 
-/// By communicator, and by the rank where each has its own.
+/// By communicator, and by rank where each rank has its own family.
 type Key = (u64, Option<u32>);
 
 static FAMILIES: LazyLock<Mutex<HashMap<Key, Weak<Family>>>> = LazyLock::new(Mutex::default);
 
-/// A new id of NCCL's.
+/// A new NCCL id.
 pub(super) fn unique_id(nccl: &Nccl) -> Result<ncclUniqueId> {
     let make =
         nccl.api.ncclGetUniqueId().map_err(|missing| unsupported("a communicator", missing))?;
     let mut unique = ncclUniqueId::zeroed();
-    // SAFETY: `unique` is a place for an id.
+    // SAFETY: `unique` is valid for a write.
     let result = unsafe { make(&raw mut unique) };
     nccl.check("ncclGetUniqueId", None, result)?;
     Ok(unique)
@@ -127,7 +127,7 @@ pub(super) fn has_met() -> bool {
 
 static HAS_MET: AtomicBool = AtomicBool::new(false);
 
-/// A rank of a communicator that others may have joined never will, or not for long.
+/// A rank of a communicator that others may have joined will not join, or leaves at once.
 pub(super) fn absent(id: u64, rank: Rank, why: &str) {
     let families = FAMILIES.lock();
     let of = |rank| families.get(&(id, rank)).and_then(Weak::upgrade);
@@ -150,8 +150,8 @@ impl Family {
         self.remote.is_none()
     }
 
-    /// The family of this communicator. With `by_id` its first member asks NCCL for an id; where the
-    /// members have families of their own, rank 0 does, and says how many there are.
+    /// The family of a communicator. With `by_id` its first member asks NCCL for an id. Where
+    /// members have families of their own, rank 0 does, and decides how many ids there are.
     pub(super) fn meet(nccl: &Nccl, join: &Join, by_id: bool) -> Result<Arc<Self>> {
         HAS_MET.store(true, Relaxed);
         let mut families = FAMILIES.lock();
@@ -175,7 +175,7 @@ impl Family {
         drop(families);
         watch::start();
         if let Some(member) = family.members.get(join.rank as usize) {
-            // A seat is taken once.
+            // Seats are taken once, so this is not set yet.
             let (health, limits) = (Arc::downgrade(&join.health), join.limits.clone());
             let _ = member.seen.set(Seen { health, limits });
         }
@@ -209,7 +209,7 @@ impl Family {
         }
     }
 
-    /// NCCL's ids; waits for those that other processes make. Makes the one that is `rank`'s to make.
+    /// NCCL's ids. Makes the one that `rank` has to make, and waits for those of other processes.
     pub(super) fn unique(
         &self,
         (rank, health): (usize, &Health),
@@ -237,7 +237,7 @@ impl Family {
     }
 
     pub(super) fn recorder(&self, rank: usize) -> Arc<Recorder> {
-        // The control plane gave the rank, which is below the size.
+        // The control plane assigned the rank, which is below the size.
         self.members[rank].recorder(self.size()).clone()
     }
 
@@ -245,19 +245,19 @@ impl Family {
         self.members.len()
     }
 
-    /// What a rank called.
+    /// A rank's calls.
     pub(super) fn of(&self, rank: usize) -> &Recorder {
         static NOTHING: LazyLock<Recorder> = LazyLock::new(|| Recorder::new(0));
         self.members[rank].recorder.get().map_or(&NOTHING, |recorder| recorder)
     }
 
-    /// A member's communicator is there.
+    /// Records a member's communicator.
     pub(super) fn has_made(&self, comm: &Arc<Shared>) {
-        // A seat is taken once.
+        // Seats are taken once, so this is not set yet.
         let _ = self.members[comm.rank].comm.set(Arc::downgrade(comm));
     }
 
-    /// A member's work goes to this stream.
+    /// Records that this stream carries a member's work.
     pub(super) fn carried_by(&self, stream: &Arc<CudaStream>) {
         let carriers = &mut self.state.lock().carriers;
         carriers.retain(|carrier| carrier.strong_count() > 0);
@@ -269,29 +269,29 @@ impl Family {
         self.remains.park(memory, streams);
     }
 
-    /// A member has ended, or never joined.
+    /// Records that a member has ended, or never joined.
     pub(super) fn leave(&self) {
         let mut state = self.state.lock();
         state.live = state.live.saturating_sub(1);
         let remains = self.remains.leave();
         drop(state);
-        // Whose memory it was may be a user's value.
+        // Dropping memory may drop a user's value, so the lock must be free.
         drop(remains);
     }
 
-    /// Ranks called what differs, and NCCL takes no call back: that is the end for all of them, with
-    /// one cause.
+    /// Ends the communicator on all ranks with one cause: ranks made different calls, and NCCL
+    /// cannot take a call back.
     #[cold]
     pub(super) fn end(&self, error: &Error) {
         let is_news = !self.state.lock().ended;
-        // First of all: whoever is told that this rank leaves takes that for the cause.
+        // Sent first, so that the others take this for the cause and not this rank's departure.
         if let (Some(remote), Error::Mismatch(mismatch), true) = (&self.remote, error, is_news) {
             remote.differ(mismatch);
         }
         self.ended(error);
     }
 
-    /// The same, where the others know.
+    /// Like [`end`](Self::end), without informing other processes.
     fn ended(&self, error: &Error) {
         let mut state = self.state.lock();
         if std::mem::replace(&mut state.ended, true) {
@@ -305,7 +305,7 @@ impl Family {
         }
     }
 
-    /// Whose thread is inside NCCL: the rank, which stay it is, and how long it may last.
+    /// The ranks whose threads are inside NCCL, with the number of the stay and its deadline.
     pub(super) fn stays(&self) -> impl Iterator<Item = (usize, u64, Duration)> {
         let members = self.members.iter().enumerate();
         members.filter_map(|(rank, member)| {
@@ -313,20 +313,21 @@ impl Family {
         })
     }
 
-    /// What a rank's thread is inside NCCL with.
+    /// The call that a rank's thread is inside NCCL with.
     pub(super) fn inside(&self, rank: usize) -> String {
         let call = self.members.get(rank).and_then(Member::last);
         let call = call.map_or_else(|| "a call of NCCL's".to_owned(), |call| call.to_string());
         format!("rank {rank} of {} with {call}", self.name)
     }
 
-    /// Whether a rank's communicator is poisoned: what its thread waits for inside NCCL is void.
+    /// Whether a rank's communicator is poisoned, so that its thread waits inside NCCL for nothing.
     pub(super) fn is_poisoned(&self, rank: usize) -> bool {
         let health = self.members.get(rank).and_then(Member::health);
         health.is_some_and(|health| !health.is_well())
     }
 
-    /// A rank's thread does not come back from NCCL. `elsewhere` says whose threads do not either.
+    /// Reports that a rank's thread does not return from NCCL. `elsewhere` names other such
+    /// threads.
     #[cold]
     pub(super) fn is_stuck(&self, rank: usize, waited: Duration, elsewhere: &[String]) {
         let Some(member) = self.members.get(rank) else { return };
@@ -345,7 +346,7 @@ impl Family {
         health.fail(error);
     }
 
-    /// Looks for what went wrong on behalf of a rank whose thread is inside NCCL.
+    /// Checks for errors on behalf of a rank whose thread is inside NCCL.
     pub(super) fn look(&self, rank: usize) {
         let Some(member) = self.members.get(rank) else { return };
         let comm = member.comm.get().and_then(Weak::upgrade);
@@ -354,23 +355,23 @@ impl Family {
         }
     }
 
-    /// Frees a rank's thread that NCCL holds up; false where that cannot be.
+    /// Frees a rank's thread that NCCL holds up; false if that is impossible.
     pub(super) fn free(&self, rank: usize) -> bool {
         let Some(member) = self.members.get(rank) else { return false };
         if let Some(health) = member.health() {
-            // The device may not answer before the thread is free.
+            // The device may not respond before the thread is free.
             health.cuts("NCCL held up its thread", false);
         }
         member.comm.get().and_then(Weak::upgrade).is_some_and(|comm| comm.revoke())
     }
 
-    /// Whether a member lives.
+    /// Whether any member is alive.
     pub(super) fn is_alive(&self) -> bool {
         self.state.lock().live > 0
     }
 
-    /// Whether no member's thread is inside NCCL, and none of their work is under way. Streams that are
-    /// lost count only if that is asked for.
+    /// Whether no member's thread is inside NCCL and none of their work is in progress. Lost
+    /// streams count only with `lost_too`.
     pub(super) fn is_quiet(&self, lost_too: bool) -> bool {
         let state = self.state.lock();
         let ended = self.remains.streams();
@@ -380,7 +381,7 @@ impl Family {
         self.stays().next().is_none() && ended.iter().chain(&alive).all(is_over)
     }
 
-    /// What holds on, where it is not quiet.
+    /// Describes the work in progress, if there is any.
     pub(super) fn holds(&self) -> Option<String> {
         if self.is_quiet(true) {
             return None;
@@ -393,7 +394,7 @@ impl Family {
         Some(format!("{inside}{}", self.report()))
     }
 
-    /// The process ends: no member begins anything any more.
+    /// The process ends: fails every member, so that none begins anything new.
     pub(super) fn process_ends(&self) {
         for health in self.members.iter().filter_map(Member::health) {
             let why = "the process ends".to_owned();

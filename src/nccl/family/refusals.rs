@@ -1,4 +1,4 @@
-//! Calls that a rank refused: the other ranks' parts of them never end.
+//! Calls that a rank refused. The other ranks' parts of them never complete.
 
 use serde::{Deserialize, Serialize};
 use typed_nccl_match::Log;
@@ -31,7 +31,7 @@ pub(super) enum What {
 const REFUSALS: usize = 256;
 
 impl Family {
-    /// Books calls that a rank refused.
+    /// Records calls that a rank refused.
     pub(in crate::nccl) fn refuse(&self, by: usize, refusals: &[Refusal], reason: &Error) {
         let recorder = self.of(by);
         let turns = refusals.iter().filter_map(|refusal| {
@@ -56,11 +56,11 @@ impl Family {
         self.note_refused(by, turns);
     }
 
-    /// A rank, here or elsewhere, refused calls.
+    /// Records that a rank, of this process or another, refused calls.
     pub(super) fn note_refused(&self, by: usize, turns: Vec<Turn>) {
         let mut state = self.state.lock();
         state.refused.extend(turns);
-        // Old ones have been seen, or nobody waits for them.
+        // Old ones have been reported already, or no rank waits for them.
         let own = state.refused.iter().filter(|turn| turn.by == by).count();
         let mut surplus = own.saturating_sub(REFUSALS);
         state.refused.retain(|turn| {
@@ -70,12 +70,12 @@ impl Family {
         });
     }
 
-    /// A call of `rank`'s that another rank refused its part of, so that it never ends.
+    /// A call of `rank` that never completes, because another rank refused its part.
     pub(in crate::nccl) fn refused(&self, rank: usize) -> Option<Error> {
         let state = self.state.lock();
         let own = self.of(rank);
         let stuck = state.refused.iter().find(|turn| {
-            // The same call, as this rank counts it.
+            // This rank's count of the same call.
             let (mine, called) = match turn.what {
                 _ if turn.by == rank => return false,
                 What::Collective => (What::Collective, own.issued()),
@@ -95,7 +95,7 @@ impl Family {
             called > turn.number && !refused_too && !state.refused.iter().any(too)
         })?;
         let call = match stuck.what {
-            // An old one may be forgotten: then the last stands for it.
+            // An old call may be forgotten; then the last one stands in for it.
             What::Collective => own.call(stuck.number).or_else(|| own.last()),
             What::Signal(_, slot) => self.signals.wait(stuck.by, rank, slot),
             What::Send(_) => own.receive(stuck.by, stuck.number).or_else(|| own.last()),

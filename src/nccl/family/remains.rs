@@ -1,5 +1,5 @@
-//! What a communicator leaves behind: memory that peers may have seen, until the last rank of this
-//! process has ended.
+//! What a communicator leaves behind: memory that peers may have accessed, kept until the last rank
+//! of this process has ended.
 
 use std::collections::HashMap;
 use std::mem;
@@ -11,8 +11,8 @@ use crate::cuda::{CudaBackend, CudaStream};
 use crate::lock::Mutex;
 use crate::memory::Lease;
 
-/// Shared by the ranks of one communicator in this process: they see each other's memory as it is.
-/// Other processes have mappings of their own, which keep what they map.
+/// Shared by the ranks of one communicator in this process, which access each other's memory
+/// directly. Other processes have their own mappings, which keep the memory alive.
 #[derive(Default)]
 pub(super) struct Remains(Mutex<State>);
 
@@ -20,13 +20,13 @@ pub(super) struct Remains(Mutex<State>);
 struct State {
     /// How many ranks joined and have not ended.
     live: usize,
-    /// NCCL lets go of it when the last one has ended.
+    /// NCCL drops its references when the last rank has ended.
     parked: Parked,
-    /// What the ranks' work went to.
+    /// Streams that carried the ranks' work.
     streams: Vec<Arc<CudaStream>>,
 }
 
-/// Memory that is kept, and what of it is registered: its owner does not get that back meanwhile.
+/// Kept memory, and registered memory that its owner does not get back meanwhile.
 #[derive(Default)]
 pub(in super::super) struct Parked {
     memory: Vec<Arc<Allocation<CudaBackend>>>,
@@ -48,7 +48,8 @@ impl Drop for Remains {
     fn drop(&mut self) {
         let state = self.0.get_mut();
         if state.live > 0 {
-            // A rank never ended, as far as NCCL is concerned: what it may name stays for ever.
+            // A rank never ended as far as NCCL knows, so memory that NCCL may still refer to is
+            // leaked.
             mem::forget(mem::take(&mut state.parked));
             watch::bury(Vec::new(), mem::take(&mut state.streams));
         }
@@ -56,7 +57,7 @@ impl Drop for Remains {
 }
 
 impl Remains {
-    /// Those of a communicator whose ranks in this process have no family in common: by its id.
+    /// The remains of a communicator whose ranks in this process share no family, by its id.
     pub(super) fn of(id: u64) -> Arc<Self> {
         static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<Remains>>>> = LazyLock::new(Mutex::default);
         let mut known = KNOWN.lock();
@@ -82,7 +83,8 @@ impl Remains {
         state.streams.extend(streams);
     }
 
-    /// A rank has ended. Gives what nothing uses any more, to be dropped without a lock.
+    /// Records that a rank has ended. Returns memory that nothing uses any more, for the caller to
+    /// drop without a lock.
     #[must_use]
     pub(super) fn leave(&self) -> Parked {
         let mut state = self.0.lock();
@@ -98,7 +100,7 @@ impl Remains {
         parked
     }
 
-    /// What the work of ranks that ended went to.
+    /// Streams that carried the work of ranks that ended.
     pub(super) fn streams(&self) -> Vec<Arc<CudaStream>> {
         self.0.lock().streams.clone()
     }

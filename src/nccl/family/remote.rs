@@ -1,10 +1,10 @@
 //! A family whose members are other processes.
 //!
-//! Nobody reads another process's memory, so each rank keeps what the others last told it: what they
-//! called, which signals they raised and await, what they refused, why they left. Calls cost nothing
-//! for that. A rank whose host waits tells the others what it called, and asks them for theirs, some
-//! times a second; what is compared with it is compared as between threads. What a rank calls last
-//! reaches the others before its end: with its departure, and with its part of `finish`.
+//! Processes do not share memory, so each rank keeps what the others last sent: their calls, the
+//! signals that they raised and await, what they refused, and why they left. Issuing a call costs
+//! nothing extra. A rank whose host waits sends its calls to the others and asks for theirs, some
+//! times a second; the comparison is the one between threads. A rank's last calls reach the others
+//! before it ends: with its departure, and as part of `finish`.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -24,19 +24,19 @@ use crate::control::Seldom;
 use crate::error::{Error, Excluded, Mismatch};
 use crate::lock::Mutex;
 
-/// The way to the other ranks.
+/// The connection to the other ranks.
 pub(super) struct Remote {
     wire: Arc<dyn Wire>,
     own: usize,
-    /// When this rank asked the others last.
+    /// When this rank last asked the others.
     asked: Mutex<Option<Instant>>,
-    /// When each rank told last what it called.
+    /// When each rank last sent its calls.
     heard: Mutex<Vec<Option<Instant>>>,
-    /// Since when NCCL says that something is wrong.
+    /// Since when NCCL has reported an error.
     failing: OnceLock<Instant>,
 }
 
-/// What a rank tells of its calls.
+/// What a rank sends about its calls.
 #[derive(Serialize, Deserialize)]
 struct Told {
     calls: Calls,
@@ -45,33 +45,32 @@ struct Told {
 
 #[derive(Serialize, Deserialize)]
 enum Message {
-    /// An id of NCCL's that the sender has made, and how many there are. What rank 0 says of that
-    /// counts.
+    /// An NCCL id made by the sender, and how many ids there are. Rank 0's number is authoritative.
     Id(Vec<u8>, usize),
-    /// What the sender called, and whether it wants to know the same.
+    /// The sender's calls, and whether it asks for the receiver's.
     Calls(Told, bool),
     /// Calls that the sender refused, and why.
     Refused(Vec<(What, u64)>, String),
     /// The sender will enqueue nothing more.
     Left(String, Departure, Told),
-    /// Ranks called what differs: what, and what each called.
+    /// Ranks made different calls: the difference, and each rank's call.
     Differ(String, Vec<(u32, Word)>),
 }
 
-/// How many calls of each kind are told.
+/// How many calls of each kind a message holds.
 const TOLD: usize = 64;
 
-/// How often a rank that waits asks the others, for each [`MANY`] of them.
+/// How often a waiting rank asks the others, for each [`MANY`] of them.
 const EVERY: Duration = Duration::from_millis(100);
 const MANY: usize = 64;
 
-/// How many times as long it rests while it lacks an answer.
+/// The factor by which it asks less often while an answer is missing.
 const UNANSWERED: u32 = 16;
 
-/// How long the news of a death may take.
+/// How long news of a death may take.
 const NEWS: Duration = Duration::from_millis(500);
 
-/// How long a rank that leaves waits for the others' answers.
+/// How long a leaving rank waits for the others' answers.
 const ANSWER: Duration = Duration::from_millis(100);
 
 impl Remote {
@@ -81,19 +80,19 @@ impl Remote {
         Self { wire, own, asked, heard, failing }
     }
 
-    /// When a rank told last what it called.
+    /// When a rank last sent its calls.
     pub(super) fn heard(&self, rank: usize) -> Option<Instant> {
         let heard = self.heard.lock();
         heard.get(rank).copied().flatten()
     }
 
-    /// Hears the others from here on.
+    /// Starts receiving messages from the others.
     pub(super) fn listen(&self, family: &Arc<Family>) {
         let family: Arc<dyn Listener> = family.clone();
         self.wire.listen(Arc::downgrade(&family) as Weak<dyn Listener>);
     }
 
-    /// Tells the others the id that this rank has made.
+    /// Sends the id that this rank has made to the others.
     pub(super) fn tell_id(&self, ids: &Ids) {
         if let Some((id, count)) = ids.by(self.own) {
             self.tell(None, &Message::Id(id.to_bytes().to_vec(), count));
@@ -104,35 +103,35 @@ impl Remote {
         self.wire.send(to, message);
     }
 
-    /// What this rank called.
+    /// This rank's calls.
     fn told(&self, family: &Family) -> Told {
         Told { calls: family.of(self.own).tell(TOLD), signals: family.signals.tell(self.own) }
     }
 
-    /// This rank will enqueue nothing more.
+    /// Announces that this rank enqueues nothing more.
     pub(super) fn leave(&self, family: &Family, why: &str, how: Departure) {
         self.tell(None, &Message::Left(why.to_owned(), how, self.told(family)));
     }
 
-    /// This rank refused calls.
+    /// Announces calls that this rank refused.
     pub(super) fn refuse(&self, turns: &[Turn], reason: &Error) {
         let turns = turns.iter().map(|turn| (turn.what, turn.number)).collect();
         self.tell(None, &Message::Refused(turns, reason.to_string()));
     }
 
-    /// Ranks called what differs.
+    /// Announces that ranks made different calls.
     pub(super) fn differ(&self, mismatch: &Mismatch) {
         let calls = mismatch.calls.iter().map(|(rank, call)| (rank.0, Word::new(call, 0)));
         self.tell(None, &Message::Differ(mismatch.what.clone(), calls.collect()));
     }
 
-    /// Tells the others what this rank called and asks them for theirs, unless it just did.
+    /// Sends this rank's calls to the others and asks for theirs, unless it just did.
     fn ask(&self, family: &Family) {
         let rarely = u32::try_from(family.size() / MANY).unwrap_or(u32::MAX);
         let every = EVERY.saturating_mul(rarely.saturating_add(1));
         let mut asked = self.asked.lock();
         let is_soon = |then: Instant| {
-            // What is not answered in time is not answered sooner for being asked again.
+            // Asking again does not speed up an answer that is late.
             let rest = if self.is_answered(family, then) { every } else { every * UNANSWERED };
             then.elapsed() < rest
         };
@@ -144,7 +143,7 @@ impl Remote {
         self.tell(None, &Message::Calls(self.told(family), true));
     }
 
-    /// Whether all ranks that are there have told what they called since then.
+    /// Whether every rank that is still there has sent its calls since then.
     fn is_answered(&self, family: &Family, since: Instant) -> bool {
         let state = family.state.lock();
         let has_left = |rank: usize| state.left.iter().any(|left| left.rank == rank);
@@ -153,35 +152,36 @@ impl Remote {
         silent.all(|(rank, _)| rank == self.own || has_left(rank))
     }
 
-    /// Tells one rank what this one called.
+    /// Sends this rank's calls to one rank.
     fn answer(&self, family: &Family, to: Rank) {
         self.tell(Some(to), &Message::Calls(self.told(family), false));
     }
 }
 
 impl Family {
-    /// A rank's host waits: what the others called is of interest.
+    /// A rank's host waits, so the others' calls are of interest.
     pub(in crate::nccl) fn ask(&self) {
         if let Some(remote) = &self.remote {
             remote.ask(self);
         }
     }
 
-    /// A rank has said that it leaves: gives the others the time to say what they wait for.
+    /// After announcing that this rank leaves, gives the others time to say what they wait for.
     pub(in crate::nccl) fn hear_them_out(&self) {
         if self.remote.is_some() {
             std::thread::sleep(ANSWER);
         }
     }
 
-    /// NCCL found an error by itself: whether that may be a process's death, of which this rank hears in a
-    /// moment.
+    /// Whether an error that NCCL found by itself may come from a process's death, news of which is
+    /// about to arrive.
     pub(in crate::nccl) fn may_be_a_death(&self) -> bool {
         let Some(remote) = &self.remote else { return false };
         remote.failing.get_or_init(Instant::now).elapsed() < NEWS
     }
 
-    /// A call of NCCL's failed. If a process has died, that is the cause: gives the news the time to come.
+    /// Called after an NCCL call failed. If a process's death is the cause, waits for the news of
+    /// it.
     pub(in crate::nccl) fn hear_of_deaths(&self, health: &Health) {
         let started = Instant::now();
         while self.remote.is_some() && health.is_well() && started.elapsed() < NEWS {
@@ -189,16 +189,16 @@ impl Family {
         }
     }
 
-    /// What the others have to know of a rank's calls at its end; nothing where they see them.
+    /// What the others need to know of a rank's calls at its end; empty if they share memory.
     pub(in crate::nccl) fn last_words(&self) -> Vec<u8> {
         let told = self.remote.as_ref().map(|remote| remote.told(self));
         told.map_or_else(Vec::new, |told| postcard::to_stdvec(&told).unwrap_or_default())
     }
 
-    /// Another rank's last words.
+    /// Takes over another rank's last words.
     pub(in crate::nccl) fn hear_last_words(&self, from: usize, words: &[u8]) {
         let is_other = self.remote.as_ref().is_some_and(|remote| remote.own != from);
-        // A rank that was dropped has none.
+        // A dropped rank sends none.
         if let Ok(told) = postcard::from_bytes::<Told>(words)
             && is_other
         {
@@ -206,8 +206,8 @@ impl Family {
         }
     }
 
-    /// A rank of another process leaves. What it refused or called otherwise before is the cause, where
-    /// this one waits for that.
+    /// Records that a rank of another process leaves. If this rank waits for a call that the
+    /// leaving one refused or made differently, that is the cause.
     fn goes(&self, remote: &Remote, by: usize, why: &str, how: Departure, has_told: bool) {
         if how == Departure::AtOnce {
             self.look(remote.own);
@@ -215,10 +215,10 @@ impl Family {
         self.departed(by, why, how, has_told);
     }
 
-    /// What a rank of another process called.
+    /// Takes over the calls of a rank of another process.
     fn hear(&self, from: usize, told: &Told) {
         let Some(member) = self.members.get(from) else { return };
-        // Messages come on one thread, last words on the rank's own.
+        // Messages arrive on one thread, last words on the rank's own.
         let _one = self.hearing.lock();
         member.recorder(self.size()).hear(&told.calls);
         self.signals.hear(from, self.size(), &told.signals);
@@ -265,7 +265,8 @@ impl Listener for Family {
             Message::Left(why, how, told) => {
                 self.hear(by, &told);
                 self.goes(remote, by, &why, how, true);
-                // It raises what this rank still waits for, once it knows of it.
+                // The leaving rank raises the signals this rank still awaits, once it knows of
+                // them.
                 if how == Departure::AtOnce && self.signals.awaits_any(remote.own, by) {
                     remote.answer(self, from);
                 }
@@ -293,8 +294,8 @@ impl Listener for Family {
         let mut state = self.state.lock();
         state.dead.push(rank.index());
         if let Some(left) = state.left.iter_mut().find(|left| left.rank == rank.index()) {
-            // It is missed by nobody, or by who waits for it in an exchange: and then with those who leave
-            // because of it.
+            // Either no rank misses it, or a rank misses it in an exchange, and then reports it
+            // together with the ranks that leave because of it.
             if std::mem::take(&mut left.finished) {
                 left.why = format!("{}; {why}", left.why);
             }

@@ -1,4 +1,4 @@
-//! What is known of the ranks, in words.
+//! Reports of the ranks' state.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use crate::Rank;
 use crate::error::{Called, CallsByRanks};
 
 impl Family {
-    /// Whether a rank called something that another one has not called.
+    /// Whether a rank made a call that another rank has not made.
     pub(in crate::nccl) fn is_uneven(&self) -> bool {
         let ranks = 0..self.size();
         ranks.clone().any(|rank| self.of(rank).issued() != self.of(0).issued())
@@ -18,7 +18,7 @@ impl Family {
             })
     }
 
-    /// What each rank called last, who refused what, and who left.
+    /// Each rank's last calls, refusals and departures.
     pub(in crate::nccl) fn report(&self) -> String {
         let ranks = 0..self.size();
         let called: Vec<_> = ranks.map(|rank| self.of(rank).called(Rank::at(rank))).collect();

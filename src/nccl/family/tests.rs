@@ -1,4 +1,4 @@
-//! Families of ranks that share no memory: what one does, the others hear of.
+//! Families of ranks that share no memory: each learns from messages what the others do.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -15,7 +15,7 @@ use crate::error::{Call, CollectiveName, Error, Operation, Site};
 use crate::lock::Mutex;
 use crate::{DType, Rank};
 
-/// Messages that are under way.
+/// Messages in transit.
 #[derive(Default)]
 struct Net {
     under_way: Mutex<VecDeque<(Rank, Option<Rank>, Vec<u8>)>>,
@@ -53,7 +53,7 @@ struct Ranks {
     healths: Vec<Arc<Health>>,
 }
 
-/// NCCL's, as a rank makes it.
+/// An NCCL id as a rank would make it.
 fn id(by: usize) -> ncclUniqueId {
     ncclUniqueId::from_bytes([by as u8; 128])
 }
@@ -91,7 +91,7 @@ fn ranks(n: u32) -> Ranks {
         families.push(family);
         healths.push(health);
     }
-    // Whoever came later hears what was said before, too.
+    // Ranks that joined later also receive earlier messages.
     net.deliver();
     Ranks { net, families, healths }
 }
@@ -159,14 +159,15 @@ fn transfers_are_compared_in_pairs() {
     let ranks = ranks(2);
     ranks.families[0].recorder(0).other(&transfer(Operation::SendTo, 1, 4));
     ranks.families[1].recorder(1).other(&transfer(Operation::RecvFrom, 0, 5));
-    // By the last words too, where nobody waited.
+    // Last words also carry it, if no rank waited.
     let words = ranks.families[0].last_words();
     ranks.families[1].hear_last_words(0, &words);
     let said = ranks.desync(1).expect("they differ").to_string();
     assert!(said.contains("send of 4 f32") && said.contains("recv of 5 f32"), "{said}");
 }
 
-/// What rank 1 says of its first two legs and of rank 0's, which both go from rank 0 to rank 1 in its eyes.
+/// Rank 1's verdict on its first two legs and rank 0's, both of which go from rank 0 to rank 1 as
+/// it sees them.
 fn of_legs(second: [(Option<u32>, Option<u32>); 2]) -> Option<String> {
     let ranks = ranks(4);
     for (rank, second) in [0, 1].into_iter().zip(second) {
@@ -242,13 +243,13 @@ fn a_rank_that_was_done_may_go() {
     ranks.net.deliver();
     ranks.families[0].died(Rank(1), "its connection was closed");
     assert!(ranks.healths[0].is_well() && ranks.families[0].left(0).is_none());
-    // What it never called is missed.
+    // The call that it never made is reported.
     ranks.families[0].recorder(0).collective(&all_reduce(1), 0);
     let said = ranks.families[0].left(0).expect("it is missed").to_string();
     assert!(said.contains("it called `finish`"), "{said}");
 }
 
-/// Rank 0 misses it in an exchange, and rank 1 hears that from rank 0 first.
+/// Rank 0 misses it in an exchange, and rank 1 learns that from rank 0 first.
 #[test]
 fn a_rank_that_dies_when_it_was_done_is_lost_with_those_who_leave_because_of_it() {
     let ranks = ranks(3);
@@ -307,12 +308,12 @@ fn a_process_that_died_raises_no_signal_any_more() {
     ranks.families[1].ask();
     ranks.net.deliver();
     assert_eq!(family.owing(0), None);
-    // It may have died before it did what it called for.
+    // It may have died before its calls took effect.
     family.died(Rank(1), "its connection was closed");
     assert_eq!(family.owing(0), Some(Owing::Dead));
     wait(2);
     assert_eq!(family.owing(0), Some(Owing::Living));
-    // One that has left dies too.
+    // A rank that has left dies as well.
     ranks.families[2].depart(2, "it was aborted", Departure::AtOnce);
     ranks.net.deliver();
     family.died(Rank(2), "its connection was closed");

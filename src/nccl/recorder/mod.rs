@@ -1,6 +1,6 @@
-//! What a rank called, readable by the other ranks of the process.
+//! Records a rank's calls, for the other ranks of the process to read.
 //!
-//! Written by the rank's thread at a few plain stores a call, read by whoever waits.
+//! The rank's thread writes with a few plain stores per call; a waiting thread reads.
 
 mod others;
 mod ring;
@@ -20,14 +20,14 @@ pub(super) use ring::{Ring, Word};
 use crate::Rank;
 use crate::error::{Call, Called, Operation};
 
-/// How many collectives, and how many transfers of a pair, are remembered: about as many as CUDA lets
-/// a thread enqueue ahead of its device.
+/// How many collectives, and how many transfers per pair, are kept: about as many as CUDA lets a
+/// thread enqueue ahead of its device.
 const KEPT: usize = 1024;
 
-/// How a transfer is noted that a kernel of this library makes.
+/// Marks a transfer made by a kernel of this library.
 const BY_A_KERNEL: u8 = 1;
 
-/// One rank's calls. What a collective changes in each call lies together.
+/// One rank's calls. The fields that every collective changes are adjacent.
 #[repr(C)]
 pub(super) struct Recorder {
     /// Odd while the rank's thread is inside NCCL with an operation.
@@ -36,9 +36,9 @@ pub(super) struct Recorder {
     /// By peer.
     sends: Transfers,
     receives: Transfers,
-    /// Of exchanges by kernels: two calls a leg, whose other rank may be nobody.
+    /// Legs of exchanges by kernels: two calls a leg, either of which may have no peer.
     legs: OnceLock<Box<Ring<KEPT>>>,
-    /// All calls that are no collectives.
+    /// All calls except collectives.
     others: Others,
 }
 
@@ -54,30 +54,31 @@ impl Recorder {
         }
     }
 
-    /// The rank's thread enters NCCL, or leaves it. By that thread only.
+    /// Marks that the rank's thread enters or leaves NCCL. Only that thread calls it.
     #[inline]
     pub(super) fn cross(&self) {
         self.inside.store(self.inside.load(Relaxed).wrapping_add(1), Relaxed);
     }
 
-    /// Which stay inside NCCL this is, if it is one.
+    /// The number of the current stay inside NCCL, if there is one.
     pub(super) fn stay(&self) -> Option<u64> {
         Some(self.inside.load(Relaxed)).filter(|crossings| crossings % 2 == 1)
     }
 
-    /// Notes a collective, and which of its operands are in windows: 1 for what it sends, 2 for what
-    /// it receives; the other bits say how it is configured. By the rank's own thread only, as all that notes.
+    /// Records a collective. In `memory`, 1 means that what it sends is in a window, 2 what it
+    /// receives; the other bits say how it is configured. Like all recording, only the rank's own
+    /// thread does this.
     #[inline]
     pub(super) fn collective(&self, call: &Call, memory: u8) {
         self.collectives.put(&Packed::new(call, memory));
     }
 
-    /// Notes a call that is no collective.
+    /// Records a call that is not a collective.
     pub(super) fn other(&self, call: &Call) {
         self.note(call, 0);
     }
 
-    /// Notes a leg of an exchange that a kernel makes.
+    /// Records a leg of an exchange by a kernel.
     pub(super) fn leg(&self, leg: &Leg) {
         let legs = self.legs.get_or_init(|| Box::new(Ring::new()));
         for (call, number) in [(&leg.send, leg.place), (&leg.recv, leg.of)] {
@@ -104,49 +105,49 @@ impl Recorder {
         self.others.put(&packed, self.issued());
     }
 
-    /// Notes a collective that was refused; gives its number.
+    /// Records a refused collective; returns its number.
     pub(super) fn refused(&self) -> u64 {
         self.collectives.put(&Packed::REFUSED)
     }
 
-    /// Notes a send that was refused; gives its number.
+    /// Records a refused send; returns its number.
     pub(super) fn refused_send(&self, to: usize) -> u64 {
         self.others.put(&Packed::REFUSED, self.issued());
         self.sends.put(to, &Packed::REFUSED)
     }
 
-    /// Notes a receive that was refused; gives its number.
+    /// Records a refused receive; returns its number.
     pub(super) fn refused_recv(&self, from: usize) -> u64 {
         self.others.put(&Packed::REFUSED, self.issued());
         self.receives.put(from, &Packed::REFUSED)
     }
 
-    /// Notes a put or a signal that was refused.
+    /// Records a refused put or signal.
     pub(super) fn refused_signal(&self) {
         self.others.put(&Packed::REFUSED, self.issued());
     }
 
-    /// How many sends it called.
+    /// How many sends it made.
     pub(super) fn sent(&self, to: usize) -> u64 {
         self.sends(to).known().end
     }
 
-    /// How many receives it called.
+    /// How many receives it made.
     pub(super) fn received(&self, from: usize) -> u64 {
         self.receives(from).known().end
     }
 
-    /// How many collectives it called.
+    /// How many collectives it made.
     pub(super) fn issued(&self) -> u64 {
         self.collectives.issued()
     }
 
-    /// Its collectives, with which of their operands are in windows.
+    /// Its collectives, with which operands are in windows.
     pub(super) fn collectives(&self) -> &Ring<KEPT> {
         &self.collectives
     }
 
-    /// Collective `number`, if it is remembered and was not refused.
+    /// Collective `number`, if it is still kept and was not refused.
     pub(super) fn call(&self, number: u64) -> Option<Call> {
         self.collectives.call(number).map(|(call, _)| call)
     }
@@ -156,7 +157,7 @@ impl Recorder {
         Legs(self.legs.get().map(Box::as_ref))
     }
 
-    /// Its sends to a rank, with how each is made: the same for both sides.
+    /// Its sends to a rank, each with how it is made, which is the same on both sides.
     pub(super) fn sends(&self, to: usize) -> Option<&Ring<KEPT>> {
         self.sends.of(to)
     }
@@ -166,12 +167,12 @@ impl Recorder {
         self.receives.of(from)
     }
 
-    /// Send `number` to a rank, if it is remembered and was not refused.
+    /// Send `number` to a rank, if it is still kept and was not refused.
     pub(super) fn send(&self, to: usize, number: u64) -> Option<Call> {
         Some(self.sends(to).call(number)?.0)
     }
 
-    /// Receive `number` from a rank, if it is remembered and was not refused.
+    /// Receive `number` from a rank, if it is still kept and was not refused.
     pub(super) fn receive(&self, from: usize, number: u64) -> Option<Call> {
         Some(self.receives(from).call(number)?.0)
     }
@@ -181,7 +182,7 @@ impl Recorder {
         self.backwards().next()?
     }
 
-    /// Its calls, the last one first; none for one that was refused or is not remembered.
+    /// Its calls, newest first; `None` for one that was refused or is no longer kept.
     fn backwards(&self) -> impl Iterator<Item = Option<Call>> {
         let (mut collectives, mut others) = (self.issued(), self.others.issued());
         std::iter::from_fn(move || {
@@ -197,7 +198,7 @@ impl Recorder {
         })
     }
 
-    /// What it called, for other processes: of each kind the last calls, `most` of them at most.
+    /// Its calls for other processes: the last `most` calls of each kind.
     pub(super) fn tell(&self, most: usize) -> Calls {
         Calls {
             collectives: self.collectives.tell(most),
@@ -208,7 +209,7 @@ impl Recorder {
         }
     }
 
-    /// Takes over what a rank of another process told. One thread does so at a time.
+    /// Takes over calls of a rank of another process. Only one thread does so at a time.
     pub(super) fn hear(&self, calls: &Calls) {
         self.collectives.hear(&calls.collectives);
         self.sends.hear(&calls.sends);
@@ -219,7 +220,7 @@ impl Recorder {
         self.others.hear(&calls.others);
     }
 
-    /// What it called, for reports.
+    /// Its calls, for reports.
     pub(super) fn called(&self, rank: Rank) -> Called {
         let mut last: Vec<_> = self.backwards().take(Called::LAST).collect();
         last.reverse();
@@ -227,9 +228,9 @@ impl Recorder {
     }
 }
 
-/// A leg of an exchange: two calls, each of which may be with nobody.
+/// A leg of an exchange: two calls, either of which may have no peer.
 pub(super) struct Leg {
-    /// Its place among the exchange's.
+    /// Its position among the exchange's legs.
     pub(super) place: u8,
     /// How many legs the exchange has.
     pub(super) of: u8,
@@ -241,7 +242,7 @@ pub(super) struct Leg {
 pub(super) struct Legs<'r>(Option<&'r Ring<KEPT>>);
 
 impl Legs<'_> {
-    /// The numbers of legs among which another process called one that differs.
+    /// The numbers of the first legs among which another process made a different call.
     pub(super) fn first_unlike(&self, other: &Self) -> Option<Range<u64>> {
         let unlike = self.0?.first_unlike(other.0?)?;
         Some(unlike.start / 2..unlike.end / 2)
@@ -263,7 +264,7 @@ impl Log for Legs<'_> {
     }
 }
 
-/// What a rank called, as another process is told of it.
+/// A rank's calls as sent to another process.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Calls {
     collectives: Told,
@@ -274,7 +275,7 @@ pub(super) struct Calls {
     others: ToldOthers,
 }
 
-/// Transfers in one direction, by peer: most pairs of ranks have none.
+/// Transfers in one direction, by peer. Most pairs of ranks have none.
 struct Transfers(Box<[OnceLock<Box<Ring<KEPT>>>]>);
 
 impl Transfers {
@@ -397,7 +398,7 @@ mod tests {
         }
     }
 
-    /// What the recorder of another process makes of it.
+    /// Transfers the calls to another process's recorder.
     fn heard(recorder: &Recorder, mirror: &Recorder, most: usize) {
         let told = postcard::to_stdvec(&recorder.tell(most)).expect("calls are encoded");
         mirror.hear(&postcard::from_bytes(&told).expect("and decoded"));
@@ -454,7 +455,7 @@ mod tests {
             known.map(|n| recorder.call(n).expect("it is remembered").count).collect::<Vec<_>>()
         };
         assert_eq!(counts(&mirror), [6, 7, 8, 9]);
-        // Told again, and from further on.
+        // Sent again, with later calls.
         heard(&recorder, &mirror, 2);
         assert_eq!(counts(&mirror), [6, 7, 8, 9]);
         (10..12).for_each(|count| recorder.collective(&all_reduce(count), 0));
@@ -482,7 +483,7 @@ mod tests {
             here.sends(1).and_then(|sends| sends.first_unlike(mirror.receives(0)?)),
             Some(64..128)
         );
-        // Told once.
+        // Sent once.
         assert_eq!(here.collectives().first_unlike(mirror.collectives()), None);
     }
 

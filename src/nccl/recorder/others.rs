@@ -1,4 +1,4 @@
-//! The last calls that are no collectives, and where they stand among those.
+//! The last calls other than collectives, and their position among the collectives.
 
 use std::array;
 use std::sync::atomic::Ordering::{Relaxed, Release};
@@ -10,16 +10,16 @@ use typed_nccl_match::Log;
 use super::ring::{Packed, Ring, Told};
 use crate::error::{Call, Called};
 
-/// Reports tell half of them: the others give who reads some time.
+/// Reports show half of them; the rest is slack for a slow reader.
 const KEPT: usize = 2 * Called::LAST;
 
 /// Sends, receives, puts, signals and waits of a rank.
 ///
-/// The order of all calls is found when somebody asks: each of these says how many collectives there were
-/// when it was called. So a collective, which is called most, is noted once.
+/// Each stores how many collectives preceded it, from which a reader derives the order of all
+/// calls. So the most frequent calls, collectives, are recorded once.
 pub(super) struct Others {
     calls: Ring<KEPT>,
-    /// By call, how many collectives came before it.
+    /// By call, how many collectives preceded it.
     after: [AtomicU64; KEPT],
 }
 
@@ -28,15 +28,15 @@ impl Others {
         Self { calls: Ring::new(), after: array::from_fn(|_| AtomicU64::new(0)) }
     }
 
-    /// Notes a call after so many collectives.
+    /// Records a call after this many collectives.
     pub(super) fn put(&self, packed: &Packed, collectives: u64) {
         self.come(self.issued(), collectives);
         self.calls.put(packed);
     }
 
-    /// Says what a call that is put next comes after.
+    /// Stores what the next call comes after.
     fn come(&self, number: u64, collectives: u64) {
-        // As in a ring: who sees it sees that the number before is out.
+        // As in a ring: a reader of the new contents also sees the preceding number.
         fence(Release);
         self.after[number as usize % KEPT].store(collectives, Relaxed);
     }
@@ -45,7 +45,7 @@ impl Others {
         self.calls.issued()
     }
 
-    /// How many collectives came before a call, and the call, if it is remembered and was not refused.
+    /// How many collectives preceded a call, and the call, if it is still kept and was not refused.
     pub(super) fn get(&self, number: u64) -> (u64, Option<Call>) {
         let after = self.after[number as usize % KEPT].load(Relaxed);
         (after, self.calls.call(number).map(|(call, _)| call))
@@ -57,7 +57,7 @@ impl Others {
         ToldOthers { calls, after }
     }
 
-    /// Takes over what another process told. One thread does so at a time.
+    /// Takes over another process's calls. Only one thread does so at a time.
     pub(super) fn hear(&self, told: &ToldOthers) {
         let known = self.issued();
         let last = told.calls.numbers().zip(&told.after).take(Called::LAST);
@@ -68,7 +68,7 @@ impl Others {
     }
 }
 
-/// The same, as another process is told of it.
+/// These calls as sent to another process.
 #[derive(Serialize, Deserialize)]
 pub(super) struct ToldOthers {
     calls: Told,

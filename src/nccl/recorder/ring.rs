@@ -1,5 +1,5 @@
-//! The last calls of one kind: written by the rank's thread at a few plain stores a call, read by
-//! whoever waits.
+//! The last calls of one kind. The rank's thread writes with a few plain stores per call; a waiting
+//! thread reads.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
@@ -18,16 +18,16 @@ use crate::{DType, Rank, ReductionName};
 /// The last `N` calls of one kind. `N` is a power of two.
 #[repr(C)]
 pub(in crate::nccl) struct Ring<const N: usize> {
-    /// How many there were. First, for who lays something beside it.
+    /// How many there were. First, so that the recorder can place other fields next to it.
     issued: AtomicU64,
-    /// The calls before this one are unknown: they are another process's, which told of later ones.
+    /// The number of the first known call. Another process sends only its latest calls.
     unknown: AtomicU64,
-    /// Digests of blocks of another process's calls that were not compared yet.
+    /// Digests of another process's blocks of calls that are not compared yet.
     told: Mutex<Vec<(u64, u64)>>,
     slots: [Slot; N],
 }
 
-/// How many calls are digested together.
+/// How many calls a digest covers.
 const BLOCK: u64 = 64;
 
 #[derive(Default)]
@@ -49,11 +49,11 @@ impl<const N: usize> Ring<N> {
         }
     }
 
-    /// Notes a call; gives its number.
+    /// Records a call; returns its number.
     #[inline]
     pub(super) fn put(&self, packed: &Packed) -> u64 {
         let number = self.issued.load(Relaxed);
-        // Who sees a slot's new contents sees that the number before is out.
+        // A reader of the new slot also sees the preceding `issued`.
         fence(Release);
         self.slots[number as usize % N].put(packed);
         self.issued.store(number + 1, Release);
@@ -64,13 +64,13 @@ impl<const N: usize> Ring<N> {
         self.issued.load(Acquire)
     }
 
-    /// The oldest call that is remembered for sure.
+    /// The oldest call that is certainly still kept.
     pub(super) fn oldest(&self) -> u64 {
         let kept = (self.issued() + 1).saturating_sub(N as u64);
         kept.max(self.unknown.load(Relaxed))
     }
 
-    /// Its last calls, `most` of them at most, for another process.
+    /// The last `most` calls, for another process.
     pub(super) fn tell(&self, most: usize) -> Told {
         let until = self.issued();
         let from = self.oldest().max(until.saturating_sub(most as u64));
@@ -79,7 +79,7 @@ impl<const N: usize> Ring<N> {
             Some(Word::new(&call, memory))
         };
         let mut calls: Vec<_> = (from..until).map(read).collect();
-        // What was overwritten meanwhile is not told.
+        // Calls overwritten meanwhile are left out.
         let gone = usize::try_from(self.oldest().saturating_sub(from)).unwrap_or(usize::MAX);
         calls.drain(..gone.min(calls.len()));
         let whole = self.oldest().div_ceil(BLOCK)..until / BLOCK;
@@ -87,13 +87,13 @@ impl<const N: usize> Ring<N> {
         Told { issued: until, calls, blocks }
     }
 
-    /// A digest of a block of calls; none if one of them was refused or is not remembered.
+    /// The digest of a block of calls; `None` if one of them was refused or is no longer kept.
     fn digest(&self, block: u64) -> Option<u64> {
         let mut hasher = SipHasher13::new();
         for number in block * BLOCK..(block + 1) * BLOCK {
             let (call, memory) = self.call(number)?;
             let what = match call.operation {
-                // Its two sides name each other.
+                // The two sides name each other.
                 Operation::SendTo | Operation::RecvFrom => call.dtype as u64,
                 _ => Packed::new(&call, memory).what,
             };
@@ -102,8 +102,8 @@ impl<const N: usize> Ring<N> {
         Some(hasher.finish())
     }
 
-    /// The first of the blocks that another process told of in which it called what differs: the
-    /// numbers of its calls. What agrees is not compared again.
+    /// The calls of the first block in which another process made a different call. Blocks that
+    /// agree are not compared again.
     pub(in crate::nccl) fn first_unlike(&self, other: &Self) -> Option<Range<u64>> {
         let mut told = other.told.lock();
         let mut unlike = None;
@@ -112,14 +112,14 @@ impl<const N: usize> Ring<N> {
             if differs && unlike.is_none() {
                 unlike = Some(block * BLOCK..(block + 1) * BLOCK);
             }
-            // Later, when it was called here too.
+            // This rank has not made all of these calls yet.
             self.issued() < (block + 1) * BLOCK
         });
         unlike
     }
 
-    /// Takes over what another process told of its own. One thread does so at a time, and nobody
-    /// [`put`](Self::put)s.
+    /// Takes over another process's calls. Only one thread does so at a time, and no thread calls
+    /// [`put`](Self::put).
     pub(super) fn hear(&self, told: &Told) {
         let mut blocks = self.told.lock();
         for block in told.blocks.iter().take(N) {
@@ -131,7 +131,7 @@ impl<const N: usize> Ring<N> {
         let count = told.calls.len().min(N - 1);
         let known = self.issued();
         let Some(first) = told.issued.checked_sub(count as u64) else { return };
-        // What was told later may arrive sooner.
+        // Messages may arrive out of order.
         if told.issued <= known {
             return;
         }
@@ -140,7 +140,7 @@ impl<const N: usize> Ring<N> {
         }
         let calls = &told.calls[told.calls.len() - count..];
         for (number, word) in (first..).zip(calls).filter(|(number, _)| *number >= known) {
-            // Who sees a slot's new contents sees that the numbers before are out.
+            // A reader of the new slot also sees the preceding numbers.
             fence(Release);
             let packed = word.as_ref().map_or(Packed::REFUSED, Word::packed);
             self.slots[number as usize % N].put(&packed);
@@ -163,19 +163,19 @@ impl<const N: usize> Log for Ring<N> {
         }
         let call = self.slots[number as usize % N].take();
         fence(Acquire);
-        // The next one may be on its way into the oldest one's slot.
+        // The next call may be overwriting the oldest slot.
         if number < self.oldest() { None } else { call }
     }
 }
 
-/// The last calls of one kind, as another process is told of them.
+/// The last calls of one kind as sent to another process.
 #[derive(Serialize, Deserialize, Default)]
 pub(super) struct Told {
     /// How many there were.
     issued: u64,
-    /// The last ones; none for one that was refused.
+    /// The last ones; `None` for one that was refused.
     calls: Vec<Option<Word>>,
-    /// Digests of blocks of the calls before, which are too many to be told one by one.
+    /// Digests of the preceding blocks, which are too many to send call by call.
     blocks: Vec<(u64, u64)>,
 }
 
@@ -190,7 +190,7 @@ impl Told {
     }
 }
 
-/// A call on its way to another process.
+/// A call as sent to another process.
 #[derive(Serialize, Deserialize, Clone)]
 pub(in crate::nccl) struct Word {
     site: Site,
@@ -207,7 +207,7 @@ impl Word {
         Packed { site: self.site.as_ptr(), count: self.count, what: self.what }
     }
 
-    /// The call; none if it is of no kind that this version knows.
+    /// The call; `None` if this version does not know its kind.
     pub(in crate::nccl) fn call(&self) -> Option<Call> {
         call(self.site, self.count, self.what).map(|(call, _)| call)
     }
@@ -216,7 +216,7 @@ impl Word {
 /// No root, no peer.
 const NOBODY: u32 = u32::MAX;
 
-/// A call as it is kept.
+/// A call as it is stored.
 pub(super) struct Packed {
     /// Null for a call that was refused.
     site: *mut (),
@@ -248,15 +248,15 @@ impl Slot {
         self.site.store(packed.site, Relaxed);
     }
 
-    /// What was put, or a mixture while something else is being put.
+    /// The stored call, or a mixture if another is being stored.
     fn take(&self) -> Option<(Call, u8)> {
-        // SAFETY: null, or of a call's site.
+        // SAFETY: the pointer is null or from a call's site.
         let site = unsafe { Site::from_ptr(self.site.load(Relaxed)) }?;
         call(site, self.count.load(Relaxed), self.what.load(Relaxed))
     }
 }
 
-/// What a slot says, and which of its operands are in windows.
+/// Decodes a slot: the call, and which of its operands are in windows.
 fn call(site: Site, count: usize, what: u64) -> Option<(Call, u8)> {
     let byte = |at: u32| (what >> at) as u8;
     let operation = operation(byte(0))?;
@@ -276,7 +276,8 @@ fn call(site: Site, count: usize, what: u64) -> Option<(Call, u8)> {
     Some((call, byte(24)))
 }
 
-/// The number of the first operation that is no collective; those have the numbers of their names.
+/// The number of the first operation that is not a collective; these have the numbers of their
+/// names.
 const OTHERS: u8 = CollectiveName::ALL.len() as u8;
 
 #[inline]
