@@ -88,7 +88,7 @@ impl Aside {
         }
     }
 
-    /// A copy for another user of the allocation, who does not unmap it.
+    /// A copy for another user of the allocation, which must not unmap it.
     pub(super) fn again(&self) -> Self {
         Self { ..*self }
     }

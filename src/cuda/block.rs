@@ -20,7 +20,7 @@ pub struct Block {
 /// A block without its device. Its holder may hand it out or free it.
 pub(super) struct Raw {
     pub(super) address: sys::CUdeviceptr,
-    /// The allocated size: the size class.
+    /// The allocated size, rounded up to the size class.
     pub(super) bytes: usize,
     pub(super) kind: AllocKind,
     /// The address for transfers; only for NCCL's memory.

@@ -62,7 +62,7 @@ unsafe fn function<F: Copy>(name: &[u8]) -> Option<F> {
 pub(super) type Elapsed =
     unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
 
-/// The driver's function for the time between two events. cudarc uses the one of CUDA 12.8 and
+/// The driver's function for the time between two events. cudarc uses CUDA 12.8's variant and
 /// panics with an older driver; every release has the original.
 pub(super) fn elapsed() -> Option<Elapsed> {
     static FOUND: OnceLock<Option<Elapsed>> = OnceLock::new();
@@ -108,7 +108,7 @@ pub(super) fn wait_for_all(ordinal: u32) -> Result<()> {
     result::ctx::synchronize().map_err(|error| failed("waiting for all work", ordinal, error))
 }
 
-/// How many GPUs this process sees.
+/// The number of GPUs that this process sees.
 pub(crate) fn count() -> Result<u32> {
     ready()?;
     let count = result::device::get_count().map_err(|error| failed("count devices", 0, error))?;

@@ -54,8 +54,8 @@ impl Event {
         Ok(self)
     }
 
-    /// Records the point after all work on the device, on anybody's streams. `None` if the driver
-    /// cannot (before CUDA 12.5), or not now (some stream records a graph).
+    /// Records the point after all work on the device, on any stream. `None` if the driver cannot
+    /// (before CUDA 12.5), or cannot now (a stream is capturing).
     pub(super) fn of_all(gpu: &'static Gpu) -> Result<Option<Self>> {
         let Some(record) = driver::record_all() else { return Ok(None) };
         let event = Self::new(gpu, false)?;

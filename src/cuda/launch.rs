@@ -26,7 +26,7 @@ impl<T> DeviceView<'_, T> {
         self.start
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -51,7 +51,7 @@ impl<T> DeviceViewMut<'_, T> {
         self.start
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }

@@ -81,7 +81,7 @@ impl CudaStream {
     fn open(gpu: &'static Gpu) -> Result<Arc<Self>> {
         gpu.bind()?;
         let mut free = gpu.streams.free.lock();
-        // One whose work is over is as good as new.
+        // A stream whose work is over is as good as a new one.
         let idle = free.iter().position(|raw| is_idle(*raw).unwrap_or(false));
         let idle = idle.map(|index| free.swap_remove(index));
         drop(free);
@@ -129,7 +129,7 @@ impl CudaStream {
     /// Adopts a stream that others made.
     ///
     /// # Safety
-    /// As [`adopt`](Self::adopt).
+    /// As for [`adopt`](Self::adopt).
     #[cfg(any(feature = "torch", feature = "cupy"))]
     pub(crate) unsafe fn keep(
         gpu: &'static Gpu,
@@ -176,7 +176,7 @@ impl CudaStream {
     pub(super) fn to_cudarc(&self) -> Arc<theirs::CudaStream> {
         match &self.origin {
             Origin::Theirs(Some(theirs)) => return theirs.clone(),
-            // cudarc's stream can outlive this one, so the handle is kept for ever.
+            // cudarc's stream can outlive this one, so the handle is never released.
             #[cfg(any(feature = "torch", feature = "cupy"))]
             Origin::Kept(keeps) => std::mem::forget(keeps.clone()),
             _ => {}
@@ -219,7 +219,7 @@ impl CudaStream {
         self.gpu.bind().is_err() || is_idle(self.raw).unwrap_or(true)
     }
 
-    /// Marks a stream that waits for something that never comes, so that nobody waits for it.
+    /// Marks a stream that waits for something that never comes, so that it is not waited for.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Relaxed);
     }

@@ -71,7 +71,7 @@ fn make_folder(path: &std::path::Path) -> io::Result<()> {
     let Some(folder) = path.parent() else { return Ok(()) };
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
-    // Whoever can write there chooses what GPUs run.
+    // Anyone who can write there chooses the code that GPUs run.
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(folder)

@@ -35,7 +35,7 @@ pub(super) fn cuda(nvrtc: &Nvrtc) -> Vec<PathBuf> {
 /// The folder with the headers of the loaded NCCL, whose version is appended to `compiler`.
 ///
 /// # Errors
-/// There is none, or its headers are of another release, whose layouts may differ.
+/// There is no such folder, or its headers are of another release, whose layouts may differ.
 pub(super) fn nccl(compiler: &mut String) -> Result<PathBuf, KernelFault> {
     let what = |version: &str| format!("the headers of NCCL{version} (`nccl_device.h`)");
     let loaded = library::version()

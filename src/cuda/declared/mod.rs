@@ -245,7 +245,7 @@ impl<'v> Parameters<'v> {
 /// Enqueues a kernel.
 ///
 /// # Safety
-/// As of [`Launches::run`](crate::backend::Launches::run).
+/// As for [`Launches::run`](crate::backend::Launches::run).
 pub(super) unsafe fn run(
     stream: &CudaStream,
     site: Site,

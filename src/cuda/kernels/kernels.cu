@@ -1,35 +1,45 @@
-// Small operations between GPUs that share memory, one kernel each. `cargo run -p xtask -- ptx` makes PTX of this file,
-// once for each element type: ELEMENT is its number below.
+// Small operations between GPUs that share memory, one kernel each. `cargo run -p xtask -- ptx`
+// compiles this file to PTX, once for each element type: ELEMENT is its number below.
 //
-// A line is eight bytes of data and an eight-byte flag, stored at once: who sees the flag sees the data, so nothing is
-// fenced. Thread t of block b writes into slots of its own in each peer's staging memory, and reads what thread t of
-// block b of each peer wrote into its own. The flag is how many batches the block has run so far, in this communicator's
-// life. Its last bit chooses one half of the slots, so a slot is written again two batches later. By then the peer has
-// read it: in the batch between, this block heard from it, or from one that had heard from it, what it sent after all of
-// its block had read the batch before. So a block meets itself between batches, and counts none in which it has no line;
-// a thread takes part in a batch with all lines up to the last one of a group of 32, zeros past the end of memory.
-// `exchange`, where a rank may send to another and receive nothing from it, has slots of its own and asks.
+// A line is eight bytes of data and an eight-byte flag, stored at once: a reader that sees the flag
+// also sees the data, so no fences are needed. Thread t of block b writes into its own slots in
+// each peer's staging memory, and reads what thread t of block b of each peer wrote into its
+// staging memory. The flag is the number of batches that the block has run in the life of this
+// communicator. Its last bit selects one half of the slots, so a slot is rewritten two batches
+// later.
 //
-// Launches of one communicator are ordered on each rank, and are the same on all of them.
+// By then the peer has read the slot. In the batch between, this block received lines that were
+// sent after the peer's block had read the batch before, from the peer itself or from a block that
+// had heard from it. This requires two things: the threads of a block synchronise between batches,
+// and a block counts no batch in which it has no line. A thread takes part in a batch with all
+// lines up to the end of the last group of 32; those past the end of memory are zero.
+//
+// In `exchange` a rank may send to another and receive nothing from it, so it has its own slots and
+// waits for acknowledgements.
+//
+// Launches of one communicator are ordered on each rank, and are the same on all ranks.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// What the host knows too: src/cuda/kernels/mod.rs.
+// Shared with the host: src/cuda/kernels/mod.rs.
 constexpr u32 RANKS = 32;    // most ranks
 constexpr u32 OPS = 96;      // most operations of a launch
-constexpr u32 THREADS = 512; // of a block
+constexpr u32 THREADS = 512; // per block
 constexpr u32 BLOCKS = 32;   // most blocks that send lines
 constexpr u32 PUSHES = 64;   // most blocks of `push`
-constexpr u32 BATCH = 4;     // lines of a thread at a time
+constexpr u32 BATCH = 4;     // lines per thread at a time
 constexpr u32 NOBODY = 0xffff;
-constexpr u32 OVER = 2 * BLOCKS + PUSHES; // of `batches`: whether the communicator is over
-constexpr u32 NORMS = OVER + 2;           // how many rows blocks have normed together; then, of 16 bytes, their sums
-constexpr u32 RUNNING = NORMS + 5 * PUSHES; // which blocks run
+// Indices into `batches`: whether the communicator is over; how many rows blocks have normed
+// together, followed by their sums of 16 bytes; which blocks are running.
+constexpr u32 OVER = 2 * BLOCKS + PUSHES;
+constexpr u32 NORMS = OVER + 2;
+constexpr u32 RUNNING = NORMS + 5 * PUSHES;
 
-// An operation: `bytes` of `source`, reduced into `target`; or sent to `to`, and as many of `from`'s into `target`.
+// An operation: `bytes` of `source`, reduced into `target`; or sent to `to`, with as many received
+// from `from` into `target`.
 struct Op {
     const u8* source;
     u8* target;
@@ -39,19 +49,21 @@ struct Op {
 
 struct Args {
     u64 staging[RANKS];  // of each rank, as this one addresses it
-    u64* batches;        // of each block, so far: of lines, of `exchange`, of `push`; then what is not 0 when the
-                         // communicator is over: a kernel that begins then touches nothing; then NORMS, RUNNING
-    volatile u32* stop;  // of the host: not 0 when the communicator is over: a kernel that waits ends
+    // How many batches each block has run: of lines, of `exchange`, of `push`. Then OVER, which is
+    // not 0 once the communicator is over, so that later kernels touch nothing; then NORMS and
+    // RUNNING.
+    u64* batches;
+    volatile u32* stop;  // on the host: not 0 once waiting kernels must end
     u32 rank, ranks;
-    u32 count;           // of operations
-    u32 groups;          // of 32 lines, of all operations
-    u32 reduction;       // 0 sum, 1 product, 2 least, 3 greatest
-    u32 divisor;         // of the result: 1, or how many ranks, for a mean
+    u32 count;           // number of operations
+    u32 groups;          // number of groups of 32 lines, over all operations
+    u32 reduction;       // 0 sum, 1 product, 2 minimum, 3 maximum
+    u32 divisor;         // divides the result: the number of ranks for a mean, else 1
     u32 starts[OPS];     // the first group of each operation
     Op ops[OPS];
 };
 
-// T is the element, A what it is reduced in, U the same without a sign, so that integers wrap.
+// T is the element, A its accumulator, and U the unsigned A, so that integers wrap.
 #if ELEMENT == 0
 typedef signed char T; typedef signed char A; typedef u8 U;
 #elif ELEMENT == 1
@@ -132,7 +144,7 @@ __device__ __forceinline__ void begin(Sum& sum, u64 bits) {
     for (u32 i = 0; i < LANES; i++) sum.lanes[i] = wide(line.lanes[i]);
 }
 
-// Four loops, so that the reduction is asked for once a line.
+// Four loops, so that the reduction is tested once per line.
 __device__ __forceinline__ void add(Sum& sum, u64 bits, u32 reduction) {
     Line line;
     line.bits = bits;
@@ -160,7 +172,7 @@ __device__ __forceinline__ u64 end(const Sum& sum, u32 divisor) {
     return line.bits;
 }
 
-// For tests: -DLATE makes threads wait here and there, each differently.
+// For tests: with -DLATE, threads sleep at random points.
 __device__ __forceinline__ void late() {
 #ifdef LATE
     u32 now;
@@ -176,24 +188,24 @@ __device__ __forceinline__ void put(u64 slot, u64 data, u64 flag) {
                  :: "l"(slot), "l"(data), "l"(flag) : "memory");
 }
 
-// Says that this block runs. Gives to `is_over` whether the communicator was over before: that is on its way while what is
-// to be sent is read.
+// Marks this block as running. Returns for `is_over` whether the communicator was over before; that
+// load overlaps with reading the data to send.
 __device__ __forceinline__ u64 enter(const Args& a) {
     if (threadIdx.x != 0) return 0;
     *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 1;
     return *(volatile u64*)(a.batches + OVER);
 }
 
-// Whether the communicator was over before this block ran: then it does not touch the other ranks' memory, and is done. The
-// host says that it is over, and has that memory taken away once no block runs. Nothing is fenced: the host gives what was
-// stored a millisecond to arrive.
+// Whether the communicator was over before this block ran. If so, the block ends without touching
+// the other ranks' memory. The host marks the communicator as over, and unmaps that memory once no
+// block runs. No fences are needed: the host allows a millisecond for stores to arrive.
 __device__ __forceinline__ bool is_over(const Args& a, u64 over) {
     if (!__syncthreads_or(over != 0)) return false;
     if (threadIdx.x == 0) *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 0;
     return true;
 }
 
-// Says how many batches this block has run, and that it is done.
+// Stores how many batches this block has run, and marks it as done.
 __device__ __forceinline__ void leave(const Args& a, u64* batches, u64 batch) {
     __syncthreads();
     if (threadIdx.x != 0) return;
@@ -201,7 +213,7 @@ __device__ __forceinline__ void leave(const Args& a, u64* batches, u64 batch) {
     *(volatile u64*)(a.batches + RUNNING + blockIdx.x) = 0;
 }
 
-// Waits for up to four lines at once; for nothing more once it is `over`.
+// Waits for up to four lines at once, or until the communicator is `over`.
 __device__ __forceinline__ void take(const u64 (&slots)[BATCH], const bool (&wanted)[BATCH], u64 expected,
                                      volatile u32* stop, bool& over, u64 (&data)[BATCH]) {
     late();
@@ -220,7 +232,7 @@ __device__ __forceinline__ void take(const u64 (&slots)[BATCH], const bool (&wan
     }
 }
 
-// Where thread `threadIdx.x` of this block finds in the memory of `at` what `from` wrote for it.
+// Where in the memory of `at` thread `threadIdx.x` of this block finds what `from` wrote for it.
 __device__ __forceinline__ u64 slot(const Args& a, u32 at, u32 number, u32 from) {
     return a.staging[at] + ((((u64)blockIdx.x * 6 * BATCH + number) * a.ranks + from) * THREADS + threadIdx.x) * 16;
 }
@@ -240,9 +252,10 @@ __device__ __forceinline__ u32 operation(const Args& a, u32 group) {
     return first;
 }
 
-// A line at the end of an operation's memory, or one that is not aligned: element by element. It is rare, so not inlined.
-// Elements are counted in a loop and not asked for one by one: where each of eight loads had a condition of its own, ptxas
-// 13.0 read a register five cycles after it had zeroed it, and sometimes found in it what it was before.
+// Loads a line at the end of an operation's memory, or an unaligned one, element by element. It is
+// rare, so not inlined. The elements are loaded in a loop, not each under its own condition: with
+// eight conditional loads, ptxas 13.0 read a register five cycles after zeroing it, and sometimes
+// got its old value.
 __device__ __noinline__ u64 load_part(const Bits* from, u32 elements) {
     u64 bits = 0;
     if (elements >= LANES) {
@@ -263,7 +276,7 @@ __device__ __noinline__ void store_part(T* to, u32 elements, u64 bits) {
         if (i < elements) to[i] = line.lanes[i];
 }
 
-// The line at a byte of an operation's memory; what is past its end is 0.
+// The line at a byte offset of an operation's memory, with zeros past the end.
 __device__ __forceinline__ u64 load(const u8* from, u32 at, u32 bytes) {
     if (at >= bytes) return 0;
     from += at;
@@ -278,7 +291,8 @@ __device__ __forceinline__ void store(u8* to, u32 at, u32 bytes, u64 bits) {
     else store_part((T*)to, (bytes - at) / sizeof(T), bits);
 }
 
-// Which line a thread has, of those of all operations: it may be past the end of its operation's memory.
+// The line of a thread among those of all operations. It may be past the end of its operation's
+// memory.
 struct Place {
     u32 op, at;
     bool is;
@@ -300,7 +314,7 @@ __device__ __forceinline__ void tell(const Args& a, u32 half, const bool (&is)[B
     }
 }
 
-// Reduces all ranks' lines, in the order of ranks. `single`: a thread has one line at most, the first.
+// Reduces all ranks' lines in rank order. With `single`, a thread has at most one line, the first.
 __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)[BATCH], const u64 (&own)[BATCH],
                                        u64 batch, bool single, u32 reduction, bool& over,
                                        Sum (&sums)[BATCH]) {
@@ -338,7 +352,7 @@ __device__ __forceinline__ void reduce(const Args& a, u32 half, const bool (&is)
     }
 }
 
-// Each operation is an all_reduce: every rank sends its lines to all others, and reduces theirs.
+// Each operation is an all_reduce: every rank sends its lines to all others and reduces theirs.
 extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x], before = enter(a);
     bool over = false;
@@ -370,7 +384,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) one_shot(const __grid_cons
     leave(a, a.batches, batch);
 }
 
-// One all_reduce: each rank reduces one part and sends the result to all others. Groups are those of a part.
+// One all_reduce: each rank reduces one part and sends the result to all others. Groups count the
+// lines of one part.
 extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_constant__ Args a) {
     u64 batch = a.batches[blockIdx.x];
     if (is_over(a, enter(a))) return;
@@ -423,7 +438,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) two_shot(const __grid_cons
     leave(a, a.batches, batch);
 }
 
-// Where `push` has its memory: past that of the lines, which a flag of theirs must never be taken for.
+// Where `push` has its memory: past the lines' memory, so that its data is never taken for a flag.
 __device__ __forceinline__ u64 pushed(const Args& a, u32 at) {
     return a.staging[at] + (u64)BLOCKS * 6 * BATCH * a.ranks * THREADS * 16;
 }
@@ -432,7 +447,8 @@ __device__ __forceinline__ u64 pair_of(const Args& a, u32 at, u32 number, u32 fr
     return pushed(a, at) + ((((u64)blockIdx.x * 2 * BATCH + number) * a.ranks + from) * THREADS + threadIdx.x) * 16;
 }
 
-// Where this block says to `at`, as `from`, which of its batches are over: of `exchange`, or of `push`.
+// Where this block, as `from`, tells `at` which of its batches are over: of `exchange`, or of
+// `push`.
 __device__ __forceinline__ u64 flag(const Args& a, u32 at, u32 from, bool push) {
     u64 memory = pushed(a, at) + (u64)PUSHES * 2 * BATCH * THREADS * 16 * a.ranks;
     return memory + (((u64)blockIdx.x + (push ? BLOCKS : 0)) * a.ranks + from) * 8;
@@ -489,7 +505,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) exchange(const __grid_cons
     leave(a, a.batches + BLOCKS, batch);
 }
 
-// Says to the same block of all peers that what this one wrote is there; waits until they have said so.
+// Tells the same block of all peers that this one's writes are complete, and waits for theirs.
 __device__ __forceinline__ void meet(const Args& a, u64 batch, bool& over) {
     __syncthreads();
     if (threadIdx.x < a.ranks && threadIdx.x != a.rank) {
@@ -526,7 +542,7 @@ __device__ __forceinline__ void tell_pairs(const Args& a, u32 half, const bool (
     }
 }
 
-// Reduces all ranks' pairs of this number, in the order of ranks.
+// Reduces all ranks' pairs of this number in rank order.
 __device__ __forceinline__ void reduce_pairs(const Args& a, u32 number, Pair own, u32 reduction, Sum& low, Sum& high) {
     for (u32 r = 0; r < a.ranks; r++) {
         Pair pair = own;
@@ -538,7 +554,8 @@ __device__ __forceinline__ void reduce_pairs(const Args& a, u32 number, Pair own
     }
 }
 
-// One all_reduce as `one_shot` does it: data without flags, one flag a block and batch. Groups are of lines of 16 bytes.
+// One all_reduce like `one_shot`, but with data without flags, and one flag per block and batch.
+// Groups have lines of 16 bytes.
 extern "C" __global__ void __launch_bounds__(THREADS) push(const __grid_constant__ Args a) {
     u64 batch = a.batches[2 * BLOCKS + blockIdx.x], before = enter(a);
     bool over = false;
@@ -577,11 +594,12 @@ union Number {
     u64 bits;
 };
 
-// The sum of what all threads of `parts` blocks, from `first` on, have: the same bits in each. Blocks tell each other
-// by lines as ranks do; the flag is how many rows were so summed on this GPU. A block waits for others of its grid, which
-// all have to fit on the GPU at once, beside what else waits for them. They are 64 at most, and no more than it has
-// multiprocessors; what does not wait for them ends, and gives way. So it is between ranks too: a block of a peer may wait
-// for any of these.
+// The sum over all threads of the `parts` blocks from `first` on, with the same bits in each.
+// Blocks exchange their sums by lines, as ranks do; the flag is the number of rows summed this way
+// on this GPU. A block waits for others of its grid, so all of them must fit on the GPU at once,
+// beside other kernels that wait for them. There are at most 64, and no more than the GPU has
+// multiprocessors; kernels that do not wait for them end and make room. The same holds between
+// ranks, as a peer's block may wait for any of these.
 __device__ __forceinline__ A total(const Args& a, A own, u32 first, u32 parts, u64 norm, bool& over) {
     __shared__ A of_warps[THREADS / 32], of_parts[PUSHES];
 #pragma unroll
@@ -611,14 +629,14 @@ __device__ __forceinline__ A total(const Args& a, A own, u32 first, u32 parts, u
     return all;
 }
 
-// What `rms_norm` is given beside.
+// The additional arguments of `rms_norm`.
 struct Norm {
     const T* weight;
     u32 width, rows, parts;
     float epsilon;
 };
 
-// The lines of a thread in a batch: WORDS of eight bytes each.
+// A thread's lines in a batch, of WORDS eight-byte words each.
 template <u32 WORDS>
 struct Lines {
     u64 bits[BATCH][WORDS];
@@ -638,7 +656,7 @@ struct Lines {
     }
 };
 
-// Puts the sums of all ranks' lines in place of this one's; adds their squares.
+// Replaces this rank's lines by the sums over all ranks, and accumulates the sums' squares.
 template <u32 WORDS>
 __device__ __forceinline__ void sum_lines(const Args& a, u64 batch, const bool (&is)[BATCH], bool single, Lines<WORDS>& own,
                                           A& square, bool& over) {
@@ -675,8 +693,9 @@ __device__ __forceinline__ void sum_lines(const Args& a, u64 batch, const bool (
     }
 }
 
-// All_reduce of rows of `width` elements, each then divided by the root of its mean square and multiplied by `weight`.
-// `parts` blocks have a row at a time, each a share of its lines. Operation 0 is the rows.
+// All_reduce of rows of `width` elements, each then divided by the root of its mean square and
+// multiplied by `weight`. `parts` blocks share a row, each with a part of its lines. Operation 0 is
+// the rows.
 template <u32 WORDS>
 __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Norm& n) {
     u64 batch = batches[blockIdx.x], norm = a.batches[NORMS + blockIdx.x], before = enter(a);
@@ -690,7 +709,7 @@ __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Nor
         const u8* source = op.source + (u64)row * bytes;
         u8* target = op.target + (u64)row * bytes;
         A square = 0;
-        // What the last batch leaves is not written before it is normed.
+        // The last batch stays in registers until it is normed.
         Lines<WORDS> sums, weights;
         for (u32 base = first; base < past; base += THREADS * BATCH) {
             if (base > first) __syncthreads();
@@ -734,7 +753,7 @@ __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Nor
             }
         }
     }
-    // All blocks that there may be have the same: the next launch may have more of them.
+    // Every possible block gets the same count, as the next launch may have more blocks.
     if (threadIdx.x == 0) {
         norm = a.batches[NORMS + blockIdx.x] + (n.rows + teams - 1) / teams;
         for (u32 block = blockIdx.x; block < PUSHES; block += gridDim.x) a.batches[NORMS + block] = norm;
@@ -742,12 +761,12 @@ __device__ __forceinline__ void norm_rows(const Args& a, u64* batches, const Nor
     leave(a, batches, batch);
 }
 
-// With flags beside all data, as `one_shot`.
+// With a flag beside all data, like `one_shot`.
 extern "C" __global__ void __launch_bounds__(THREADS) rms_norm(const __grid_constant__ Args a, const __grid_constant__ Norm n) {
     norm_rows<1>(a, a.batches, n);
 }
 
-// As `push`.
+// Like `push`.
 extern "C" __global__ void __launch_bounds__(THREADS)
     push_rms_norm(const __grid_constant__ Args a, const __grid_constant__ Norm n) {
     norm_rows<2>(a, a.batches + 2 * BLOCKS, n);

@@ -188,7 +188,7 @@ const PTX: [(DType, &[u8]); 10] = [
     (DType::Bf16, include_bytes!("ptx/bf16.ptx.z")),
 ];
 
-/// The text; empty, which no driver takes, if it is damaged.
+/// Decompresses the text. If it is damaged the text is empty, which every driver refuses.
 fn text(compressed: &[u8]) -> CString {
     let text = inflate::decompress_to_vec_zlib(compressed).unwrap_or_default();
     CString::new(text).unwrap_or_default()
@@ -247,7 +247,7 @@ impl Gpu {
         Ok(all.get_or_init(|| Loaded(loaded)))
     }
 
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub(crate) fn multiprocessors(&self) -> u32 {
         let number = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         self.context().attribute(number).ok().and_then(|n| n.try_into().ok()).unwrap_or(0)
