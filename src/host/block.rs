@@ -11,15 +11,15 @@ use crate::Result;
 use crate::communicator::Health;
 use crate::error::{Error, NoMemory};
 
-/// Alignment of every block: two cache lines, what a vector unit likes.
+/// Alignment of every block: two cache lines, which suits vector units.
 const ALIGN: usize = 128;
 
-/// What the system's large pages are aligned for, and from how many bytes on a block has them: it takes
-/// fewer steps to touch it first, and to find it.
+/// The alignment of the system's large pages, and the size from which a block uses them. Larger
+/// pages need fewer page faults and TLB entries.
 const LARGE_PAGE: usize = 2 << 20;
 const LARGE: usize = 2 * LARGE_PAGE;
 
-/// What a block's start is aligned for.
+/// The alignment of a block's start.
 #[repr(align(128))]
 struct Line;
 
@@ -27,19 +27,19 @@ static_assertions::const_assert_eq!(align_of::<Line>(), ALIGN);
 
 /// A range of bytes, all initialised.
 ///
-/// Nothing here gives a reference to the bytes: they are shared by every queued operation, and who
-/// may touch which of them when is the business of stream order.
+/// Nothing here returns a reference to the bytes. All queued operations share them, and stream
+/// order decides which may access them when.
 #[derive(Debug)]
 pub struct Block {
     start: NonNull<u8>,
-    /// What is freed; of no size if it is somebody else's.
+    /// What is freed: of size 0 if the memory is not ours.
     layout: Layout,
     ranges: Ranges,
 }
 
 // SAFETY: a block is an address and a size; it hands out raw pointers only.
 unsafe impl Send for Block {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Block {}
 
 impl Block {
@@ -62,13 +62,13 @@ impl Block {
         Ok(Self { start, layout, ranges: Ranges::default() })
     }
 
-    /// Over memory of somebody else's, which it does not free.
+    /// Covers memory that is not ours and is not freed here.
     pub(super) fn adopted(start: *mut u8) -> Self {
         let start = NonNull::new(start).unwrap_or(NonNull::<Line>::dangling().cast());
         Self { start, layout: Layout::new::<()>(), ranges: Ranges::default() }
     }
 
-    /// Peers may touch it from now on, unordered with its owner: every move takes its range first.
+    /// From now on peers may access it, unordered with its owner: every move takes its range first.
     /// Conflicts are reported to `owner`.
     pub(super) fn share(&self, owner: &Arc<Health>) {
         self.ranges.share(owner);
@@ -79,39 +79,39 @@ impl Block {
         self.start.as_ptr()
     }
 
-    /// Its range locks, if peers may touch it.
+    /// Its range locks, if peers may access it.
     pub(super) fn ranges(&self) -> Option<&Ranges> {
         self.is_shared().then_some(&self.ranges)
     }
 
-    /// Whether peers may touch it.
+    /// Whether peers may access it.
     #[inline]
     pub(super) fn is_shared(&self) -> bool {
         self.ranges.is_shared()
     }
 
-    /// The address `offset` bytes in.
+    /// The address at `offset` bytes.
     ///
     /// # Safety
     /// `offset` is at most the block's size.
     #[inline]
     pub(super) unsafe fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: within the allocation, or its end.
+        // SAFETY: the address is within the allocation, or at its end.
         unsafe { self.start.as_ptr().add(offset) }
     }
 }
 
-/// Zeroed memory in large pages, where the system has them.
+/// Zeroed memory in large pages, if the system has them.
 fn large(layout: Layout) -> Option<NonNull<u8>> {
     // SAFETY: the size is not zero.
     let start = NonNull::new(unsafe { alloc(layout) })?;
     #[cfg(target_os = "linux")]
-    // SAFETY: the range is allocated, and how it is mapped changes nothing of what it holds. One that
-    // the system refuses stays as it is.
+    // SAFETY: the range is allocated, and the advice does not change its contents. If the system
+    // refuses, the range stays as it is.
     unsafe {
         libc::madvise(start.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE)
     };
-    // SAFETY: so many bytes were allocated.
+    // SAFETY: this many bytes were allocated.
     unsafe { start.write_bytes(0, layout.size()) };
     Some(start)
 }
@@ -135,7 +135,7 @@ mod tests {
         for (bytes, align) in [(5, ALIGN), (LARGE - 1, ALIGN), (LARGE + 5, LARGE_PAGE)] {
             let block = Block::zeroed(0, bytes).expect("there is so much");
             assert_eq!(block.start().addr() % align, 0);
-            // SAFETY: so many bytes are there, and nobody else has them.
+            // SAFETY: the block has this many bytes, and nothing else uses them.
             let all = unsafe { std::slice::from_raw_parts(block.start(), bytes) };
             assert!(all.iter().all(|byte| *byte == 0), "{bytes} bytes");
         }

@@ -1,4 +1,4 @@
-//! Kernels on the host: their Rust bodies.
+//! Runs kernels on the host, by their Rust bodies.
 
 use super::HostBackend;
 use crate::backend::{Launches, Seen};
@@ -6,7 +6,7 @@ use crate::error::Site;
 use crate::kernel::{Arguments, Kernel, Shown, View, Views};
 use crate::stream::Launching;
 
-/// Says which device communicators the next launch of this thread brings.
+/// Adds a kernel's device communicators to this thread's next launch.
 pub(super) fn announce(arguments: &impl Arguments<HostBackend>) {
     arguments.each(|shown| {
         if let Shown::Comm(shared) = shown {
@@ -15,16 +15,16 @@ pub(super) fn announce(arguments: &impl Arguments<HostBackend>) {
     });
 }
 
-/// Runs a kernel's body, in its stream's turn.
+/// Runs a kernel's body, in its stream's order.
 ///
 /// # Safety
-/// As of [`Launches::run`]; other uses of the memory are over, or wait.
+/// As for [`Launches::run`]; other uses of the memory are over, or wait.
 pub(super) unsafe fn run(
     kernel: &'static Kernel,
     arguments: &impl Arguments<HostBackend>,
     site: Site,
 ) {
-    // A kernel without one does not compile where it is run.
+    // Running a kernel without a host body does not compile.
     let Some(body) = kernel.host else { return };
     let _launching = Launching::enter();
     let (mut views, mut seen) = (Vec::new(), Vec::new());
@@ -39,12 +39,12 @@ pub(super) unsafe fn run(
             }
             Shown::Comm(shared) => View::Comm(shared),
             Shown::Barrier { dev, index } => View::Barrier(dev, *index),
-            // Its closure waits for nobody's range: it reads and writes element by element.
+            // Its closure blocks no other range: it reads and writes element by element.
             Shown::Windowed(window) => View::Windowed(window),
         });
     });
     let _guard = HostBackend::guard(&seen, site);
-    // SAFETY: the caller's promise; what is written was borrowed exclusively, so it is apart from the rest,
-    // and the guard keeps peers away.
+    // SAFETY: the caller's promise. Written memory was borrowed exclusively, so it does not overlap
+    // the rest, and the guard keeps peers away.
     body(unsafe { Views::new(views) });
 }

@@ -1,8 +1,8 @@
-//! The device API for closures: barriers and peers' memory, so that what is written for kernels runs, and is
-//! tested, without a GPU.
+//! The device API for closures: barriers and peers' memory, so that code written for kernels runs
+//! and can be tested without a GPU.
 //!
-//! A kernel has no errors to give back, and neither has what stands here: what cannot go on ends the
-//! closure, and the host wait for its stream tells why, as it tells a panic.
+//! Kernels cannot return errors, and neither can these functions. On an error the closure ends, and
+//! the host wait for its stream reports the error, as it reports a panic.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -18,13 +18,13 @@ use crate::error::{BadRange, Error, NoSuchRank, Site};
 use crate::memory::Allocation;
 use crate::{AsRank, Element, Rank};
 
-/// How long a closure rests whose memory another one has.
+/// How long a closure sleeps while another one holds the memory.
 const REST: Duration = Duration::from_micros(200);
 
-/// Why a closure that has ended has ended.
+/// Why a closure was ended.
 pub(super) struct Ended(pub(super) Error);
 
-/// Ends the closure that this thread runs. No panic hook hears of it: the host wait tells it.
+/// Ends the closure that this thread runs. The host wait reports it; panic hooks are not called.
 fn end(error: Error) -> ! {
     std::panic::resume_unwind(Box::new(Ended(error)))
 }
@@ -43,18 +43,18 @@ impl Mirror {
         Self { brings, place }
     }
 
-    /// The next launch of this thread is given it.
+    /// Adds it to this thread's next launch.
     pub(super) fn announce(&self) {
         announce(self.brings);
     }
 
-    /// Every rank's part of a window; none if it is not registered.
+    /// Every rank's part of a window; `None` if it is not registered.
     pub(crate) fn parts(&self, window: WindowId) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
         ENGINE.parts(self.place, window)
     }
 }
 
-/// A device communicator, as a closure on the host has it: what a kernel has of an `ncclDevComm`.
+/// A device communicator in a closure on the host, the counterpart of a kernel's `ncclDevComm`.
 ///
 /// ```
 /// use typed_nccl::{Host, Requirements, Result};
@@ -92,19 +92,19 @@ impl<'v> HostDevComm<'v> {
         self.0.rank
     }
 
-    /// How many ranks there are, all of which reach each other's memory.
+    /// The number of ranks. All of them reach each other's memory.
     pub fn size(&self) -> usize {
         self.0.size
     }
 
-    /// Barrier `index`. One that was not required ends the closure with [`Error::NotRequired`].
+    /// Barrier `index`. If it was not required, the closure ends with [`Error::NotRequired`].
     #[track_caller]
     pub fn lsa_barrier(&self, index: u32) -> HostBarrier<'v> {
         let site = Site::caller();
         match (self.0.lsa_barrier(index, site), self.0.mirror()) {
             (Ok(index), Some(mirror)) => HostBarrier { mirror, index },
             (Err(error), _) => end(error),
-            // Each of the host's has one.
+            // On the host every device communicator has one.
             (Ok(_), None) => end(self.0.ended()),
         }
     }
@@ -116,7 +116,7 @@ impl fmt::Debug for HostDevComm<'_> {
     }
 }
 
-/// A barrier of closures: all ranks' closures that are given one device communicator come to it.
+/// A barrier of closures: those of all ranks that were given the same device communicator.
 #[derive(Clone, Copy)]
 #[must_use = "`sync()` waits at it"]
 pub struct HostBarrier<'v> {
@@ -125,12 +125,12 @@ pub struct HostBarrier<'v> {
 }
 
 impl HostBarrier<'_> {
-    /// Waits until every rank's closure has come here as often as this one. What they did before is done.
-    /// One closure of a rank uses a barrier at a time.
+    /// Waits until every rank's closure has called this as often as this one. What they did before
+    /// is complete then. One closure of a rank uses a barrier at a time.
     ///
-    /// Ranks that never come are a deadlock where that is certain, and a passed deadline of whoever waits
-    /// for the stream; a rank that is lost ends the wait. Then the closure ends here, and the host wait
-    /// tells why.
+    /// If a rank certainly never comes, that is a deadlock; otherwise the wait for the stream
+    /// passes its deadline. A lost rank ends the wait. In each case the closure ends here, and the
+    /// host wait reports the error.
     pub fn sync(&self) {
         if let Err(error) = ENGINE.sync(self.mirror.brings, self.index as usize) {
             end(error);
@@ -144,17 +144,17 @@ impl fmt::Debug for HostBarrier<'_> {
     }
 }
 
-/// A window, as a closure on the host has it: every rank's part, by its address. Of a
+/// A window in a closure on the host: every rank's part, by its address. For a
 /// [`WindowSlice`](crate::WindowSlice), the same elements of every rank's part.
 ///
-/// Nothing orders what the ranks do with it but barriers, as on a GPU. What meets is never torn: each read
-/// and each write has its elements to itself while it lasts.
+/// As on a GPU, only barriers order the ranks' accesses. Concurrent accesses are never torn: each
+/// read and each write locks its elements.
 #[derive(Clone, Copy)]
 pub struct HostWindow<'v, T> {
     shared: &'v DeviceShared<HostBackend>,
     parts: &'v [Arc<Allocation<HostBackend>>],
     lens: &'v [usize],
-    /// Where each rank's part begins, and its length at the most.
+    /// Where each rank's part begins, and its maximum length.
     start: usize,
     most: usize,
     elements: PhantomData<fn() -> T>,
@@ -174,8 +174,8 @@ impl<'v, T: Element> HostWindow<'v, T> {
         Self { start, most: len, ..self }
     }
 
-    /// A rank's part, as its address: this rank's too. A rank that the communicator has not ends the
-    /// closure with [`Error::NoSuchRank`].
+    /// The address of a rank's part, which may be this rank's own. A rank that is not in the
+    /// communicator ends the closure with [`Error::NoSuchRank`].
     #[track_caller]
     pub fn peer(&self, rank: impl AsRank) -> HostPart<'v, T> {
         let (asked, size) = (rank.index(), self.parts.len());
@@ -187,12 +187,12 @@ impl<'v, T: Element> HostWindow<'v, T> {
         HostPart { shared: self.shared, part, start, len, elements: PhantomData }
     }
 
-    /// How many elements this rank's part has, as the body in CUDA is given it.
+    /// The number of elements in this rank's part, as in the CUDA body.
     pub fn len(&self) -> usize {
         self.own().len()
     }
 
-    /// Whether this rank's part has none.
+    /// Whether this rank's part is empty.
     pub fn is_empty(&self) -> bool {
         self.own().is_empty()
     }
@@ -221,12 +221,12 @@ pub struct HostPart<'v, T> {
 }
 
 impl<T: Element> HostPart<'_, T> {
-    /// How many elements it has.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether it has no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -238,7 +238,7 @@ impl<T: Element> HostPart<'_, T> {
         let _guard = self.take(touch);
         // SAFETY: the range lies within the part, whose bytes are all initialised.
         let from = unsafe { touch.block.at(touch.start) };
-        // SAFETY: as above; the guard keeps who writes away, `to` is the caller's own, and every bit
+        // SAFETY: as above; the guard keeps writers away, `to` is the caller's own, and every bit
         // pattern is a `T`.
         unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr().cast(), touch.bytes) };
     }
@@ -257,7 +257,7 @@ impl<T: Element> HostPart<'_, T> {
     /// Copies a range of elements.
     #[track_caller]
     pub fn to_vec(&self, range: Range<usize>) -> Vec<T> {
-        // A range that does not fit is refused before there is memory for it.
+        // A range that does not fit is refused before memory is allocated for it.
         let _ = self.touch(range.clone(), false, Site::caller());
         let mut values = vec![T::default(); range.len()];
         self.read(range.start, &mut values);
@@ -288,8 +288,8 @@ impl<T: Element> HostPart<'_, T> {
         Touch { block: self.part.block(), start, bytes, write }
     }
 
-    /// Waits until nobody else has the range. A closure that has it may wait for this one: then the
-    /// communicator's end ends this one too.
+    /// Waits until nothing else holds the range. A closure that holds it may wait for this one;
+    /// then the communicator's end ends this one as well.
     fn take<'b>(&self, touch: Touch<'b>) -> Option<super::ranges::Guard<'b>> {
         loop {
             if let Ok(guard) = touch.take_beside() {

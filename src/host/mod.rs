@@ -1,9 +1,9 @@
-//! The embedded host backend: ranks as threads of one process, memory as memory.
+//! The embedded host backend: ranks are threads of one process, device memory is host memory.
 //!
-//! It is the executable specification of NCCL's semantics: operations of one communicator run one
-//! after the other whatever their streams, a collective starts when every rank's stream has reached
-//! it, in-place and count rules are NCCL's. Where NCCL would hang or corrupt (calls that differ, a
-//! rank that is gone), it reports.
+//! It is the executable specification of NCCL's semantics. Operations of one communicator run one
+//! after the other on any streams, a collective starts when every rank's stream has reached it, and
+//! the rules for counts and in-place operation are NCCL's. Where NCCL would hang or corrupt data
+//! (calls that differ, a rank that is gone), it reports an error.
 
 mod block;
 mod engine;
@@ -43,14 +43,14 @@ pub enum HostBackend {}
 /// An operator that scales before it adds.
 #[derive(Clone)]
 pub enum Scale {
-    /// By one element's bytes, the rest zero.
+    /// One element's bytes, padded with zeros.
     Host([u8; 8]),
-    /// By the first element of device memory, which nobody writes any more.
+    /// The first element of device memory that nothing writes any more.
     Device(Arc<Allocation<HostBackend>>),
 }
 
-// SAFETY: `Block` owns `bytes` zeroed, 128-byte aligned bytes until it is dropped; dropping frees. One that
-// is adopted is somebody else's, whom `Allocation` keeps.
+// SAFETY: `Block` owns `bytes` zeroed, 128-byte aligned bytes until it is dropped; dropping frees
+// them. An adopted block belongs to its owner, whom `Allocation` keeps.
 unsafe impl Memory for HostBackend {
     const KIND: &'static str = "host";
     type Block = Block;
@@ -77,8 +77,8 @@ unsafe impl Memory for HostBackend {
         let touch = Touch { block, start: offset, bytes, write: false };
         hazards::copied(&touch, site, || {
             let _guard = touch.take();
-            // SAFETY: the caller keeps the range inside the block, and ordered writers away; the guard
-            // keeps peers away; `to` is the caller's own memory.
+            // SAFETY: the caller keeps the range inside the block and ordered writers away. The
+            // guard keeps peers away, and `to` is the caller's own memory.
             let from = unsafe { block.at(offset) };
             // SAFETY: as above.
             unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
@@ -104,8 +104,9 @@ unsafe impl Memory for HostBackend {
     }
 }
 
-// SAFETY: the engine runs a stream's tasks in order and ends each of them once; `done` is stored with release after a task's
-// last write (made under, or before taking, the engine's lock) and loaded with acquire.
+// SAFETY: the engine runs a stream's tasks in order and ends each of them once. `done` is stored
+// with release after a task's last write (made under, or before taking, the engine's lock) and
+// loaded with acquire.
 unsafe impl Streams for HostBackend {
     type Stream = Arc<StreamToken>;
     type Point = Point;
@@ -164,8 +165,8 @@ unsafe impl Timing for HostBackend {
     }
 }
 
-// SAFETY: pinned memory is a block of its own, which stays until it is dropped; a copy is a task of
-// its stream and holds both sides.
+// SAFETY: pinned memory is its own block, which stays until it is dropped; a copy is a task of its
+// stream and holds both sides.
 unsafe impl Copies for HostBackend {
     type Pinned = Block;
 
@@ -287,7 +288,7 @@ unsafe impl Copies for HostBackend {
     }
 }
 
-// SAFETY: a launched closure is a task of its stream: it runs once, in the stream's order.
+// SAFETY: a launched closure is a task of its stream, so it runs once, in the stream's order.
 unsafe impl Launches for HostBackend {
     type View<'v, T: Element> = &'v [T];
     type ViewMut<'v, T: Element> = &'v mut [T];
@@ -353,7 +354,7 @@ unsafe impl Launches for HostBackend {
     }
 }
 
-// SAFETY: tasks hold their memory by `Arc`, so an end in the middle frees nothing under them.
+// SAFETY: tasks hold their memory by `Arc`, so an early end frees nothing that they use.
 unsafe impl Lifecycle for HostBackend {
     type Comm = Member;
     type Operator = Scale;
@@ -421,9 +422,9 @@ unsafe impl Lifecycle for HostBackend {
     }
 }
 
-// SAFETY: the moves read and write exactly the spans of the operations, held by `Arc`, after every
-// rank that takes part has reached the operation and before any goes on; puts stay inside the peer's
-// part, which the typed layer checked.
+// SAFETY: the moves read and write exactly the spans of the operations, which are held by `Arc`,
+// after every participating rank has reached the operation and before any proceeds. Puts stay
+// inside the peer's part, which the typed layer checked.
 unsafe impl Operations for HostBackend {
     unsafe fn issue(comm: &Member, stream: &Arc<StreamToken>, ops: &[Op<'_, Self>]) -> Result<()> {
         ENGINE.issue(comm, stream, ops);
@@ -435,7 +436,7 @@ unsafe impl Operations for HostBackend {
     }
 }
 
-// SAFETY: a launch is made of the calls that were captured, which the typed layer makes.
+// SAFETY: a launch consists of the captured calls, which the typed layer makes.
 unsafe impl Graphs for HostBackend {
     const ARE_CAPTURED: bool = false;
 
@@ -476,8 +477,8 @@ unsafe impl Graphs for HostBackend {
     }
 }
 
-// SAFETY: the engine holds the allocation until `unregister` or the communicator's end; its block is
-// shared, range by range, before a peer can name it.
+// SAFETY: the engine holds the allocation until `unregister` or the communicator's end. Its block
+// is shared, range by range, before a peer can access it.
 unsafe impl Windows for HostBackend {
     type Window = ();
 

@@ -1,4 +1,4 @@
-//! RMSNorm of rows, for who has no kernel that does it.
+//! RMSNorm of rows, for backends without a kernel for it.
 
 use std::slice;
 use std::sync::Arc;
@@ -26,10 +26,10 @@ fn norm<T: Copy>(
     }
 }
 
-/// The same of what lies at these addresses.
+/// Norms the rows at these addresses.
 ///
 /// # Safety
-/// So many elements lie there, of which nobody else touches the rows, and nobody writes the weight.
+/// This many elements lie there; nothing else accesses the rows, and nothing writes the weight.
 unsafe fn norm_at<T: Copy>(
     (rows, count): (*mut u8, usize),
     (weight, width): (*const u8, usize),
@@ -43,7 +43,7 @@ unsafe fn norm_at<T: Copy>(
     norm(rows, weight, epsilon, convert);
 }
 
-// SAFETY: it has no kernels; rows are normed in their stream's turn.
+// SAFETY: it has no kernels; rows are normed in their stream's order.
 unsafe impl Kernels for HostBackend {
     unsafe fn rms_norm(stream: &Arc<StreamToken>, all: Rows<'_, Self>) -> Result<()> {
         let Rows { rows: (rows, start), weight: (weight, offset), dtype, width, .. } = all;

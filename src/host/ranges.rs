@@ -1,12 +1,12 @@
-//! Range locks: who touches which bytes of a window's memory right now.
+//! Range locks: which bytes of a window's memory are being accessed.
 //!
-//! Memory in a window is touched by its owner in stream order and by peers' puts whenever they come.
-//! A program in which the two meet is wrong (nothing says which comes first), but it must not be
-//! undefined: every move takes its range, shared to read and exclusive to write. A conflict is such
-//! a program caught in the act, and is reported to the owner.
+//! The owner accesses window memory in stream order, and peers' puts access it at any time. A
+//! program in which the two overlap is wrong, as nothing orders them, but it must not be undefined
+//! behaviour. So every move locks its range: shared to read, exclusive to write. A conflict exposes
+//! such a program and is reported to the owner.
 //!
-//! A move holds its range for as long as a copy takes, so whoever meets one waits. A closure may hold
-//! its range for ever: a move that meets one is parked, and no thread waits for it.
+//! A move holds its range only for a copy, so a conflicting thread waits for it. A closure may hold
+//! its range forever, so a move that conflicts with one is parked, and no thread waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Weak};
@@ -21,19 +21,19 @@ use crate::lock::{self, Mutex, MutexGuard};
 /// The locks of one block.
 #[derive(Debug, Default)]
 pub(super) struct Ranges {
-    /// Set when the block is first registered, before any peer can know it.
+    /// Set when the block is first registered, before any peer can access it.
     shared: AtomicBool,
     owner: Mutex<Weak<Health>>,
     taken: Mutex<Taken>,
     freed: Condvar,
-    /// What was last done with the memory, where the order of uses is checked.
+    /// The last uses of the memory, if the order of uses is checked.
     uses: Mutex<Uses>,
 }
 
 #[derive(Debug, Default)]
 struct Taken {
     held: Vec<Held>,
-    /// Moves that closures are in the way of.
+    /// Moves that closures block.
     parked: Vec<Parked>,
 }
 
@@ -42,7 +42,7 @@ struct Held {
     start: usize,
     end: usize,
     write: bool,
-    /// Where the closure was launched that holds it; none for what copies and is gone.
+    /// The launch site of the closure that holds it; `None` for a copy, which is short.
     closure: Option<Site>,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Touch<'b> {
     pub(super) write: bool,
 }
 
-/// A taken range; lets go when dropped.
+/// A locked range, released when dropped.
 pub struct Guard<'b> {
     ranges: &'b Ranges,
     held: Held,
@@ -88,7 +88,7 @@ impl Ranges {
         self.shared.load(Ordering::Acquire)
     }
 
-    /// Takes a range when whatever is in the way has let go.
+    /// Locks a range, after waiting for every conflicting holder.
     fn take(&self, held: Held) -> Guard<'_> {
         let mut taken = self.taken.lock();
         let mut met = None;
@@ -108,7 +108,7 @@ impl Ranges {
         self.uses.lock()
     }
 
-    /// Takes a range unless a closure is in the way; waits for moves.
+    /// Locks a range unless a closure conflicts; waits for moves.
     fn try_take(&self, held: Held) -> Option<Guard<'_>> {
         let mut taken = self.taken.lock();
         let mut met = None;
@@ -127,7 +127,7 @@ impl Ranges {
         Some(Guard { ranges: self, held })
     }
 
-    /// Where the closure was launched that holds any of the range.
+    /// The launch site of a closure that holds some of the range.
     pub(super) fn closure_at(&self, start: usize, bytes: usize) -> Option<Site> {
         let held = Held { start, end: start + bytes, write: true, closure: None };
         self.taken.lock().closure_in_the_way(&held)?.closure
@@ -136,7 +136,7 @@ impl Ranges {
     #[cold]
     fn report(&self, held: Held, other: Held) {
         if hazards::is_on() {
-            // What met has no order: it was told, with its lines, before it met.
+            // The order check has already reported the conflict, with both lines.
             return;
         }
         let owner = self.owner.lock().upgrade();
@@ -181,8 +181,9 @@ impl<'b> Touch<'b> {
         self.ranges().map(|ranges| ranges.take(self.held(None)))
     }
 
-    /// Takes the range for a closure that has its peers' memory, and may meet them there: nothing is told
-    /// of it. An error if a closure is in the way, which may have it for ever.
+    /// Locks the range for a closure that accesses its peers' memory and may legitimately overlap
+    /// with them, so that nothing is reported. Fails if a closure conflicts, as it may hold the
+    /// range forever.
     pub(super) fn take_beside(self) -> Result<Option<Guard<'b>>, InUse> {
         let Some(ranges) = self.ranges() else { return Ok(None) };
         let held = self.held(None);
@@ -197,13 +198,13 @@ impl<'b> Touch<'b> {
         Ok(Some(Guard { ranges, held }))
     }
 
-    /// Takes the range for a move; an error if a closure is in the way.
+    /// Locks the range for a move; fails if a closure conflicts.
     fn try_take(self) -> Result<Option<Guard<'b>>, InUse> {
         let Some(ranges) = self.ranges() else { return Ok(None) };
         ranges.try_take(self.held(None)).map(Some).ok_or(InUse)
     }
 
-    /// Parks a move until the closure that is in its way is over; gives it back if none is.
+    /// Parks a move until the closure that blocks it is over; returns it if none does.
     pub(super) fn park(&self, parked: Parked) -> Option<Parked> {
         let Some(ranges) = self.ranges() else { return Some(parked) };
         let held = self.held(None);
@@ -218,12 +219,12 @@ impl<'b> Touch<'b> {
         None
     }
 
-    /// The order in which ranges are taken, so that two threads never wait for each other.
+    /// The order in which ranges are locked, so that two threads cannot deadlock.
     fn key(&self) -> (usize, usize) {
         (std::ptr::from_ref(self.block).addr(), self.start)
     }
 
-    /// One range for two of the same block that meet.
+    /// The union of two overlapping ranges of the same block.
     fn merge(&self, next: &Self) -> Option<Self> {
         let same = std::ptr::eq(self.block, next.block);
         let end = self.start + self.bytes;
@@ -235,10 +236,10 @@ impl<'b> Touch<'b> {
     }
 }
 
-/// A closure is in the way.
+/// A closure holds the range.
 pub(super) struct InUse;
 
-/// Takes two ranges for a move, or none; allocates nothing.
+/// Locks two ranges for a move, or none. Does not allocate.
 pub(super) fn guard_two<'b>(touches: [Touch<'b>; 2]) -> Result<[Option<Guard<'b>>; 2], InUse> {
     let [mut a, mut b] = touches;
     if b.key() < a.key() {
@@ -250,13 +251,13 @@ pub(super) fn guard_two<'b>(touches: [Touch<'b>; 2]) -> Result<[Option<Guard<'b>
     }
 }
 
-/// Takes any number of ranges for a move, or none.
+/// Locks any number of ranges for a move, or none.
 pub(super) fn guard_all(touches: Vec<Touch<'_>>) -> Result<Vec<Guard<'_>>, InUse> {
     let guards = merged(touches).map(Touch::try_take);
     guards.filter_map(Result::transpose).collect()
 }
 
-/// Takes any number of ranges for a closure.
+/// Locks any number of ranges for a closure.
 pub(super) fn guard_closure(touches: Vec<Touch<'_>>, site: Site) -> Vec<Guard<'_>> {
     let mut guards = Vec::new();
     for touch in merged(touches) {
@@ -265,7 +266,7 @@ pub(super) fn guard_closure(touches: Vec<Touch<'_>>, site: Site) -> Vec<Guard<'_
     guards
 }
 
-/// In the order in which they are taken, those that meet as one.
+/// In locking order, with overlapping ranges merged.
 fn merged<'b>(mut touches: Vec<Touch<'b>>) -> impl Iterator<Item = Touch<'b>> {
     touches.sort_by_key(Touch::key);
     touches.dedup_by(|next, current| match current.merge(next) {

@@ -1,9 +1,9 @@
-//! Barriers of device communicators: where closures of all ranks wait for each other.
+//! Barriers of device communicators, at which closures of all ranks wait for each other.
 //!
-//! A closure that waits has its worker to itself, as every closure has, and says so: its stream is at the
-//! barrier, so who waits for the stream is told of a deadlock, and a deadline names who has not come.
-//! Launches say which device communicators they bring, so that a rank whose closure is on its way is not
-//! taken for one that never comes.
+//! Like every closure, one that waits occupies its own worker. It records that its stream is at the
+//! barrier, so that a wait for the stream detects a deadlock and a timeout names the missing ranks.
+//! Launches record their device communicators, so that a rank whose closure is still queued does
+//! not count as absent.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -26,13 +26,13 @@ use crate::memory::Allocation;
 use crate::quiet;
 use crate::{Rank, Result};
 
-/// How long a closure rests before it looks at its communicator again.
+/// How long a closure sleeps before it checks its communicator again.
 const REST: Duration = Duration::from_millis(2);
 
-/// How long it spins before it rests.
+/// How long it spins before it sleeps.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// A device communicator of one rank's.
+/// A device communicator of one rank.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in crate::host) struct Brings {
     pub(super) place: Place,
@@ -45,19 +45,19 @@ impl Brings {
     }
 }
 
-/// A barrier that a stream's closure is at.
+/// A barrier at which a stream's closure waits.
 #[derive(Clone, Debug)]
 pub(super) struct At {
     pub(super) of: Brings,
     pub(super) index: usize,
-    /// Which time it is.
+    /// The number of the round.
     turn: u64,
-    /// The number of its thread in the system.
+    /// The operating system's number of its thread.
     thread: Option<u32>,
 }
 
 impl At {
-    /// What all have in common who wait there.
+    /// The round that all waiting ranks share.
     pub(super) fn gathering(&self) -> Gathering {
         let Self { of: Brings { place, dev }, index, turn, .. } = *self;
         Gathering::Barrier { comm: place.comm, dev, index, turn }
@@ -66,14 +66,14 @@ impl At {
 
 /// One barrier.
 struct Bar {
-    /// How often each rank has come.
+    /// How many rounds each rank has reached.
     arrived: Vec<u64>,
-    /// How many have come more often than all of them have.
+    /// How many ranks have reached a round that is not complete.
     ahead: usize,
-    /// How often all of them have.
+    /// How many rounds are complete.
     passed: Arc<AtomicU64>,
     waiting: HashMap<ThreadId, Thread>,
-    /// What those who came know, where the order of uses is checked.
+    /// What the ranks that arrived know, if the order of uses is checked.
     order: hazards::Gathered,
 }
 
@@ -88,14 +88,14 @@ impl Bar {
         }
     }
 
-    /// A rank comes: for which time, and whether all have now that had not.
+    /// Records a rank's arrival. Returns its round, and whether that completed it.
     fn arrive(&mut self, rank: usize) -> (u64, bool) {
         let passed = self.passed.load(Ordering::Relaxed);
         self.ahead += usize::from(self.arrived[rank] == passed);
         self.arrived[rank] += 1;
         let all = self.ahead == self.arrived.len();
         if all {
-            // Pairs with the acquire of those who wait: what was done before is done for them.
+            // Pairs with the acquire of the waiting ranks: they see everything done before.
             self.passed.store(passed + 1, Ordering::Release);
             self.ahead = self.arrived.iter().filter(|arrived| **arrived > passed + 1).count();
         }
@@ -103,26 +103,26 @@ impl Bar {
     }
 }
 
-/// What the ranks of a device communicator share: the barriers that some closure came to. The others cost
-/// nothing, however many were asked for.
+/// The barriers of a device communicator, shared by its ranks. Only barriers in use take memory,
+/// however many were required.
 #[derive(Default)]
 pub(super) struct DeviceComm {
     bars: HashMap<usize, Bar>,
 }
 
 thread_local! {
-    /// What the next launch of this thread brings.
+    /// The device communicators of this thread's next launch.
     static NEXT: RefCell<Vec<Brings>> = const { RefCell::new(Vec::new()) };
     /// The stream whose closure this thread runs.
     static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The next launch of this thread brings a device communicator.
+/// Adds a device communicator to this thread's next launch.
 pub(in crate::host) fn announce(brings: Brings) {
     NEXT.with_borrow_mut(|next| next.push(brings));
 }
 
-/// What was announced of this launch.
+/// Takes the device communicators of this launch.
 pub(super) fn announced() -> Vec<Brings> {
     NEXT.take()
 }
@@ -136,7 +136,7 @@ pub(super) fn in_closure<T>(stream: usize, run: impl FnOnce() -> T) -> T {
 }
 
 impl Engine {
-    /// A rank makes a device communicator.
+    /// Creates a rank's part of a device communicator.
     pub(in crate::host) fn make_device_comm(&self, of: Brings) {
         let mut state = self.lock();
         if let Some(comm) = state.comm(of.place) {
@@ -144,7 +144,7 @@ impl Engine {
         }
     }
 
-    /// Nobody uses a device communicator any more.
+    /// Removes a device communicator that nothing uses any more.
     pub(in crate::host) fn unmake_device_comm(&self, of: Brings) {
         let mut state = self.lock();
         let gone = state.comm(of.place).and_then(|comm| comm.device_comms.remove(&of.dev));
@@ -152,7 +152,7 @@ impl Engine {
         drop(gone);
     }
 
-    /// Whether a communicator is.
+    /// Fails if the communicator has broken.
     pub(in crate::host) fn is_well(&self, place: Place) -> Result<()> {
         let mut state = self.lock();
         match state.comm(place) {
@@ -171,7 +171,7 @@ impl Engine {
         state.comm(place)?.windows.get(&window)?.all()
     }
 
-    /// A closure comes to a barrier, and waits for those of all other ranks.
+    /// Called by a closure at a barrier: waits for the closures of all other ranks.
     pub(in crate::host) fn sync(&self, of: Brings, index: usize) -> Result<()> {
         let mut out = Out::take();
         let mut state = self.lock();
@@ -230,7 +230,7 @@ impl CommState {
         self.device_comms.get_mut(&dev)?.bars.get_mut(&index)
     }
 
-    /// Who has not come to a barrier for the `turn`-th time.
+    /// The ranks that have not reached this round.
     pub(super) fn missing(&self, at: &At) -> Vec<usize> {
         let bar = self.device_comms.get(&at.of.dev).and_then(|dev| dev.bars.get(&at.index));
         let late = |(_, arrived): &(usize, &u64)| **arrived < at.turn;
@@ -241,7 +241,7 @@ impl CommState {
 }
 
 impl StreamState {
-    /// Whether a closure that is not over brings a device communicator.
+    /// Whether a queued or running closure uses a device communicator.
     fn brings(&self, of: Brings) -> bool {
         let queued =
             |task: &Task| matches!(task, Task::Launch { brings, .. } if brings.contains(&of));
@@ -252,7 +252,7 @@ impl StreamState {
 }
 
 impl State {
-    /// A rank comes to a barrier: for which time, and how often all of them have.
+    /// Records a rank's arrival. Returns its round, and the counter of complete rounds.
     fn arrive(
         &mut self,
         of: Brings,
@@ -275,7 +275,7 @@ impl State {
         Some((turn, bar.passed.clone()))
     }
 
-    /// A rank passes a barrier: what the others did before it is before what this one does now.
+    /// A rank passes a barrier: what the others did before is ordered before what it does next.
     fn pass(&mut self, of: Brings, index: usize, stream: Option<usize>) {
         let own = stream.and_then(|key| self.streams.get(key)).map(|own| own.progress.clone());
         let bar = self.comm(of.place).and_then(|comm| comm.bar(of.dev, index));
@@ -284,7 +284,7 @@ impl State {
         }
     }
 
-    /// Why nobody comes to a rank's barriers any more.
+    /// Why no other rank comes to this rank's barriers any more.
     fn fault_of(&self, place: Place) -> Error {
         let member = self.seen_member(place);
         let health = member.and_then(|member| member.health.as_ref());
@@ -303,7 +303,7 @@ impl State {
         }
     }
 
-    /// What the closure that a stream is at was given.
+    /// The device communicators of a stream's current closure.
     pub(super) fn brought(&mut self, stream: usize) -> Vec<Brings> {
         match self.streams.get_mut(stream).and_then(|stream| stream.current.as_mut()) {
             Some(Current::Launch { brings, .. }) => std::mem::take(brings),
@@ -319,12 +319,12 @@ impl State {
         })
     }
 
-    /// The numbers of their threads.
+    /// The operating system's numbers of their threads.
     pub(super) fn threads_at_barriers(&self) -> Vec<Option<u32>> {
         self.at_barriers().map(|at| at.thread).collect()
     }
 
-    /// Whether closures that bring a device communicator of this rank's are not over.
+    /// Whether queued or running closures use a device communicator of this rank.
     pub(super) fn has_kernels(&self, place: Place) -> bool {
         let is_own = |brings: &[Brings]| brings.iter().any(|brings| brings.place == place);
         self.streams.iter().any(|(_, stream)| {
@@ -336,14 +336,14 @@ impl State {
         })
     }
 
-    /// Wakes who waits at barriers of a communicator that is over.
+    /// Wakes the closures that wait at barriers of a broken communicator.
     pub(super) fn leave_barriers(&mut self, place: Place, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let bars = comm.device_comms.values_mut().flat_map(|dev| dev.bars.values_mut());
         bars.flat_map(|bar| bar.waiting.drain()).for_each(|(_, thread)| out.unpark(thread));
     }
 
-    /// Ends the communicator if a closure waits for a rank that left, and that has no closure on its way.
+    /// Ends the communicator if a closure waits for a rank that left and has no closure queued.
     pub(super) fn check_barriers(&mut self, place: Place, out: &mut Out) {
         let may_wait =
             |comm: &CommState| comm.gone > 0 && !comm.broken && !comm.device_comms.is_empty();
@@ -365,7 +365,8 @@ impl State {
         }
     }
 
-    /// The streams whose closures bring device communicators, where each is one stream's.
+    /// For each device communicator the stream whose closures use it, or `None` for several
+    /// streams.
     pub(super) fn coming(&self) -> HashMap<Brings, Option<usize>> {
         let mut coming: HashMap<Brings, Option<usize>> = HashMap::new();
         for (key, stream) in &self.streams {
@@ -387,7 +388,7 @@ impl State {
         coming
     }
 
-    /// What a closure at a barrier waits for, in words.
+    /// Describes what a closure at a barrier waits for.
     pub(super) fn tell_barrier(&self, at: &At, site: Site) -> Option<String> {
         let comm = self.seen_comm(at.of.place)?;
         let (name, index, missing) = (comm.name, at.index, comm.missing(at));

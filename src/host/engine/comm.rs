@@ -1,4 +1,4 @@
-//! Communicators: who is in them, and whose turn it is.
+//! Communicators: their members, and the order of their groups.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::communicator::Health;
 use crate::error::{Call, Error};
 use crate::host::hazards::CommOrder;
 
-/// One rank's place in one communicator.
+/// One rank's membership in one communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in crate::host) struct Place {
     pub(super) comm: usize,
@@ -34,7 +34,7 @@ impl Place {
     }
 }
 
-/// One rank's communicator, as the backend hands it out.
+/// One rank's communicator, as the backend returns it.
 #[derive(Debug)]
 pub struct Member {
     place: Place,
@@ -65,7 +65,7 @@ pub(super) struct CommState {
     pub(super) id: u64,
     pub(super) name: &'static str,
     pub(super) members: Vec<MemberState>,
-    /// Collectives that not every rank is done with.
+    /// Collectives that some rank has not completed.
     pub(super) rounds: Calls,
     /// Transfers, by sender and receiver.
     pub(super) pairs: Sparse<Pairs>,
@@ -73,25 +73,25 @@ pub(super) struct CommState {
     pub(super) signals: Signals,
     pub(super) windows: HashMap<WindowId, Window>,
     pub(super) device_comms: HashMap<WindowId, DeviceComm>,
-    /// Its clocks, where the order of uses is checked.
+    /// Its clocks, if the order of uses is checked.
     pub(super) order: Option<Box<CommOrder>>,
-    /// How many ranks are gone.
+    /// How many ranks have left.
     pub(super) gone: usize,
-    /// How many ranks are at a group.
+    /// How many ranks are in a group.
     pub(super) flying: usize,
-    /// A rank is gone, and with it the communicator.
+    /// A rank left, which ended the communicator.
     pub(super) broken: bool,
-    /// How many members have joined, and how many of them have let go.
+    /// How many members have joined, and how many of them have dropped it.
     joined: usize,
     left: usize,
 }
 
 pub(super) struct MemberState {
     pub(super) health: Option<Arc<Health>>,
-    /// The thread that joined, which has the communicator unless it moved.
+    /// The thread that joined. It owns the communicator unless that was moved.
     pub(super) home: Option<ThreadId>,
-    /// The group that this rank may start next: groups of one communicator run one after the other,
-    /// whatever their streams.
+    /// The group that this rank may start next. Groups of one communicator run one after the other,
+    /// on any streams.
     pub(super) turn: u64,
     /// How many groups it has issued.
     pub(super) issued: u64,
@@ -99,20 +99,20 @@ pub(super) struct MemberState {
     pub(super) collectives: u64,
     /// Its last call, for reports.
     pub(super) last: Option<Call>,
-    /// The group that it is at.
+    /// Its current group.
     pub(super) flight: Option<Flight>,
-    /// Streams that wait for their turn, by the group that it is of.
+    /// Streams that wait for their turn, by group.
     pub(super) blocked: HashMap<u64, usize>,
     /// Why it will issue nothing more.
     pub(super) gone: Option<Gone>,
-    /// What ended its part of the communicator.
+    /// The error that ended its part of the communicator.
     pub(super) fault: Option<Error>,
 }
 
 /// A rank that left.
 pub(super) struct Gone {
     pub(super) why: String,
-    /// It was done, as far as it knew.
+    /// It had completed everything, as far as it knew.
     pub(super) finished: bool,
     /// How many had left before it.
     pub(super) order: usize,
@@ -134,7 +134,7 @@ impl MemberState {
         }
     }
 
-    /// Leaves an error for this rank's next host wait.
+    /// Stores an error for this rank's next host wait.
     pub(super) fn pend(&self, error: Error) {
         if let Some(health) = &self.health {
             health.pend(error);
@@ -180,7 +180,7 @@ impl State {
         comms[comm].joined += 1;
         let member = &mut comms[comm].members[rank];
         if let Some(fault) = &member.fault {
-            // It came too late; `tell_others` would tell nobody anything new.
+            // It joined too late; the other ranks know the cause already.
             let _ = join.health.poison(fault.clone());
         }
         let home = std::thread::current().id();
@@ -190,7 +190,7 @@ impl State {
         Member { place: Place { comm, id: join.id, rank }, home }
     }
 
-    /// The communicator of a place, unless it is gone (and its slot perhaps another's).
+    /// The communicator of a membership, unless it has been removed (its slot may be reused).
     pub(super) fn comm(&mut self, place: Place) -> Option<&mut CommState> {
         self.comms.get_mut(place.comm).filter(|comm| comm.id == place.id)
     }
@@ -207,10 +207,10 @@ impl State {
         }
     }
 
-    /// Forgets a communicator that every rank has left and that does nothing more. Of one that broke,
-    /// groups may still be in queues: their streams have yet to learn that they are void. And ranks may be missing that
-    /// died before they joined: nobody waits for those. One that joins later finds a new one, and learns
-    /// from the control plane that the others are gone.
+    /// Removes a communicator that every rank has left and that has no work. A broken one may still
+    /// have groups in queues, whose streams have yet to find them void. Ranks that died before they
+    /// joined are not waited for. A rank that joins later gets a new communicator, and the control
+    /// plane tells it that the others are gone.
     pub(super) fn sweep(&mut self, place: Place, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let all = if comm.broken { comm.joined } else { comm.size() };
@@ -227,10 +227,10 @@ impl State {
         out.drop_comm(comm);
     }
 
-    /// Whether a rank's group `unit` may start; if not, `stream` is advanced when it may.
+    /// Whether a rank's group `unit` may start. If not, `stream` is advanced once it may.
     pub(super) fn is_turn(&mut self, place: Place, unit: u64, stream: usize) -> bool {
         let Some(member) = self.member(place) else { return true };
-        // Of one that broke, groups wait for none but the one that is still moving.
+        // In a broken communicator, groups wait only for the one that is still moving data.
         if member.turn == unit || (member.fault.is_some() && member.flight.is_none()) {
             return true;
         }
@@ -238,7 +238,7 @@ impl State {
         false
     }
 
-    /// A rank is done with a group.
+    /// Records that a rank has completed a group.
     pub(super) fn take_turn(&mut self, place: Place) {
         let Self { comms, todo, .. } = self;
         let Some(comm) = comms.get_mut(place.comm).filter(|comm| comm.id == place.id) else {
@@ -253,7 +253,7 @@ impl State {
         }
     }
 
-    /// How far each other rank has come that has not left.
+    /// The progress of each other rank that has not left.
     fn compare(&mut self, place: Place) -> Vec<Paced> {
         let Some(comm) = self.comm(place) else { return Vec::new() };
         let (heard, exchanges) = (Some(Instant::now()), 0);

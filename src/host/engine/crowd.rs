@@ -1,5 +1,5 @@
-//! Short waits. Parking a thread and waking it costs more than a small collective, so a thread that
-//! waits looks again and again for a moment first, where nobody else needs its core.
+//! Short waits. Parking and waking a thread costs more than a small collective, so a waiting thread
+//! spins for a moment first, if no other thread needs its core.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -11,31 +11,32 @@ use std::time::{Duration, Instant};
 use super::state::State;
 use super::worker::CORES;
 
-/// For how long: about what it costs to park.
+/// How long to spin: about the cost of parking.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// How often between two looks at the clock.
+/// How many checks to make between two readings of the clock.
 const LOOKS: usize = 32;
 
-/// How many waits do not spin after one that spun in vain, at most. Threads of other programs, which
-/// nobody counts here, may need the cores; or the other ranks are late.
+/// The most waits that skip spinning after it was in vain. The other ranks may be late, or the
+/// cores needed by threads of other programs, which are not counted here.
 const MOST_SKIPPED: u32 = 255;
 
 thread_local! {
     static PATIENCE: Cell<Patience> = const { Cell::new(Patience { skips: 0, left: 0 }) };
 }
 
-/// Whether spinning pays, as one thread has seen it.
+/// Whether spinning has paid off for one thread.
 #[derive(Clone, Copy)]
 struct Patience {
-    /// How many waits do not spin after the next one that spins in vain, but for one.
+    /// How many waits skipped spinning after it was last in vain. The next time it is twice as many
+    /// and one more.
     skips: u32,
-    /// How many of them are left.
+    /// How many of these waits are left.
     left: u32,
 }
 
 impl Patience {
-    /// Takes the next wait: whether it spins.
+    /// Returns whether the next wait spins.
     fn take(&mut self) -> bool {
         let spins = self.left == 0;
         self.left = self.left.saturating_sub(1);
@@ -48,24 +49,25 @@ impl Patience {
     }
 }
 
-/// How many threads there may be something to do for; told without the engine's lock, and a little later
-/// than it is true.
+/// How many threads may have something to do. Read without the engine's lock, so slightly out of
+/// date.
 #[derive(Default)]
 pub(super) struct Crowd {
     /// Threads that have ranks.
     ranks: AtomicUsize,
-    /// Workers that do not rest.
+    /// Workers that are not idle.
     workers: AtomicUsize,
     /// Pieces of work that are ready.
     ready: AtomicUsize,
 }
 
-/// The threads that have ranks, as far as it is known.
+/// The threads that have ranks, as far as known.
 #[derive(Default)]
 pub(super) struct Homes {
-    /// How many ranks each thread has joined that have not ended.
+    /// How many live ranks each thread has joined.
     threads: HashMap<ThreadId, usize>,
-    /// The size of the largest communicator: one that was moved to other threads tells nobody.
+    /// The size of the largest communicator, as the engine does not see communicators move between
+    /// threads.
     pub(super) widest: usize,
 }
 
@@ -90,20 +92,20 @@ impl Homes {
 }
 
 impl Crowd {
-    /// Notes how many threads there are, and how much there is to do.
+    /// Updates the number of threads and of ready work.
     pub(super) fn note(&self, state: &State) {
         self.ranks.store(state.homes.count(), Relaxed);
         self.workers.store(state.workers - state.idle_workers, Relaxed);
         self.ready.store(state.ready.len(), Relaxed);
     }
 
-    /// Whether a thread that looks again and again takes nobody's core, and could do nothing better.
+    /// Whether a spinning thread needs no other thread's core and has nothing better to do.
     fn may_spin(&self, cores: usize) -> bool {
         let threads = self.ranks.load(Relaxed) + self.workers.load(Relaxed);
         threads <= cores && self.ready.load(Relaxed) == 0
     }
 
-    /// Waits for a moment, at most so long, and says whether that was enough.
+    /// Spins for at most `at_most`, and returns whether the wait is over.
     pub(super) fn spin(&self, at_most: Duration, is_over: impl Fn() -> bool) -> bool {
         if !self.may_spin(*CORES) {
             return false;
@@ -142,7 +144,8 @@ mod tests {
 
     use super::{Crowd, Homes, MOST_SKIPPED, Patience, Relaxed};
 
-    /// Whether it spins until the fifth look, with so many ranks, workers and pieces of work on two cores.
+    /// Whether a wait spins until the fifth check, with this many ranks, workers and pieces of work
+    /// on two cores.
     fn spins(ranks: usize, workers: usize, ready: usize) -> bool {
         let crowd = Crowd::default();
         crowd.ranks.store(ranks, Relaxed);

@@ -1,13 +1,14 @@
-//! Waits that never end: who waits for whom, over everything that is enqueued and every host wait.
+//! Detects waits that never end, over everything enqueued and every host wait.
 //!
-//! A stream waits for what its current task needs, a host wait for what it was called for. Whatever
-//! may still happen by itself is taken out: data that moves, closures, ranks that may make another
-//! call. Then, again and again, what waits only for what was taken out. What is left never ends: the
-//! first of it to go on would have to wait for another one before.
+//! A stream waits for what its current task needs, a host wait for its result. The search first
+//! removes everything that may still happen by itself: moving data, running closures, ranks that
+//! may make another call. Then it repeatedly removes what waits only for removed things. What
+//! remains never ends, since the first of it to proceed would have to wait for another first.
 //!
 //! A rank's next call can come from any thread. It cannot come while a call of that communicator
-//! waits, for there is one at a time, nor when every thread of the process waits. A refused call,
-//! which takes its turn at once, could end a wait too; behind work that waits, it is no remedy.
+//! waits, as there is only one at a time, nor while every thread of the process waits. A refused
+//! call, which takes its turn at once, could also end a wait, but not if it is queued behind
+//! waiting work.
 
 use std::collections::HashMap;
 
@@ -23,35 +24,35 @@ use super::who::Looking;
 use crate::backend::{Exchange, Submission, WindowId};
 use crate::control::Awaits;
 
-/// What waits.
+/// Something that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Node {
     /// A stream, at its current or next task.
     Stream(usize),
     /// A thread.
     Wait(usize),
-    /// A call that nobody makes.
+    /// A call that no thread makes.
     Nobody,
-    /// Nothing that waits itself: all of what many wait for together.
+    /// A shared set of needs, which itself does not wait.
     All(Gathering),
 }
 
-/// What many wait for together. Each of them waits for all that it lacks, so what that is stands once:
-/// thousands of ranks that wait for thousands would have millions of needs.
+/// A set of needs shared by many waiting ranks, stored once. Otherwise thousands of ranks waiting
+/// for thousands of others would have millions of needs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Gathering {
-    /// A collective of a communicator, by their numbers.
+    /// A collective, by communicator and number.
     Round { comm: usize, index: u64 },
-    /// An exchange, by where its meeting is, and its number.
+    /// An exchange, by the key of its meeting and its number.
     Exchange { meeting: usize, number: u64 },
-    /// A barrier of a device communicator, and which time it is.
+    /// A barrier of a device communicator, and its round.
     Barrier { comm: usize, dev: WindowId, index: usize, turn: u64 },
 }
 
-/// Something that a node cannot go on without.
+/// Something that a node needs in order to proceed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Need {
-    /// What has to go on first; none if it may by itself.
+    /// The node that must proceed first; `None` if it can by itself.
     pub(super) on: Option<Node>,
     pub(super) why: Why,
 }
@@ -60,7 +61,7 @@ pub(super) struct Need {
 pub(super) enum Why {
     /// Operation `at` of a rank's group needs another rank.
     Peer { place: Place, at: usize, peer: usize },
-    /// A rank's group is behind its earlier ones of the communicator.
+    /// A rank's group comes after its earlier groups of the communicator.
     Turn { place: Place },
     /// A stream waits for another.
     Stream,
@@ -68,20 +69,20 @@ pub(super) enum Why {
     Own,
     /// A thread waits for another rank's part of an exchange.
     Exchange { place: Place, peer: usize },
-    /// A rank that connects waits for another one that does not.
+    /// A connecting rank waits for a rank that does not connect.
     Seat { rank: usize, peer: usize },
     /// A request waits until another rank submits its key.
     Key { place: Place, peer: usize },
     /// A request waits for the one that its own rank is issuing.
     Request { place: Place },
-    /// A closure waits at a barrier for another rank's.
+    /// A closure at a barrier waits for another rank's closure.
     Barrier { place: Place, index: usize, peer: usize },
     /// A gathering lacks a rank's part.
     Part { peer: usize },
 }
 
 impl Why {
-    /// The same, waiting for this rank.
+    /// The same reason, for a wait for this rank.
     fn of(self, of: usize) -> Self {
         match self {
             Self::Peer { place, at, .. } => Self::Peer { place, at, peer: of },
@@ -94,8 +95,8 @@ impl Why {
 }
 
 impl State {
-    /// Ends the communicators of waits that never end. With `all_wait`, every thread of the process
-    /// waits. False if there are none.
+    /// Ends the communicators of waits that never end; returns false if there are none. With
+    /// `all_wait`, every thread of the process waits.
     pub(super) fn end_deadlock(&mut self, all_wait: bool, out: &mut Out) -> bool {
         let needs = Looking::new(self, all_wait).needs();
         let waiting = |of: &HashMap<Node, Vec<Need>>| {
@@ -123,7 +124,7 @@ impl State {
 }
 
 impl Looking<'_> {
-    /// What each stream and each thread that waits needs.
+    /// The needs of each stream and each waiting thread.
     fn needs(self) -> HashMap<Node, Vec<Need>> {
         let State { streams, waits, .. } = self.state;
         let mut needs = HashMap::with_capacity(streams.len() + waits.len());
@@ -167,7 +168,7 @@ impl Looking<'_> {
             |at, peer| Need { on: self.work(place.of(peer)), why: Why::Peer { place, at, peer } };
         let mut needs = Vec::new();
         match flight.phase {
-            // A put that moves, or waits for a closure.
+            // A put that moves data, or waits for a closure.
             Phase::OneSided(_) if flight.left > 0 => {}
             Phase::OneSided(at) => {
                 needs.extend(flight.wait_at(at).map(|wait| need(at, wait.peer.index())));
@@ -228,7 +229,7 @@ impl Looking<'_> {
         let (rank, (meeting, number)) = (exchange.rank(), exchange.key());
         let gathering = Gathering::Exchange { meeting, number };
         let Some(&comm) = self.state.by_id.get(&exchange.id()) else {
-            // It connects. Any thread may have the other ranks' seats.
+            // It is connecting. Any thread may have the other ranks' seats.
             let on = self.all_wait.then_some(Node::Nobody);
             let part = |peer| Need { on, why: Why::Part { peer } };
             let missing = || exchange.missing().into_iter().map(part).collect();
@@ -237,7 +238,7 @@ impl Looking<'_> {
         let place = Place { comm, id: exchange.id(), rank };
         let part = |peer| {
             let of = place.of(peer);
-            // One that was dropped sends its part when its work is over.
+            // A dropped communicator sends its part when its work is over.
             let dropped = self.state.seen_member(of).is_some_and(|m| m.gone.is_some());
             let on = match dropped {
                 true => self.own_work(of),
@@ -254,7 +255,7 @@ impl Looking<'_> {
         let place = Place { comm, id: submission.comm, rank: submission.rank.index() };
         match submission.awaits() {
             Awaits::Nothing => Vec::new(),
-            // Any thread of theirs may submit, and any thread may be issuing, unless all wait.
+            // Unless all threads wait, any of them may submit or be issuing.
             Awaits::Ranks(ranks) => {
                 let need = |peer: usize| {
                     let on = if self.all_wait { self.caller(place.of(peer)) } else { None };
@@ -273,10 +274,10 @@ impl Looking<'_> {
     }
 }
 
-/// What never ends: each with its needs that never come.
+/// The nodes that never proceed, each with its unmet needs.
 fn stuck(mut needs: HashMap<Node, Vec<Need>>) -> HashMap<Node, Vec<Need>> {
     let numbers: HashMap<Node, u32> = needs.keys().copied().zip(1..).collect();
-    // What nobody does waits for itself.
+    // A call that no thread makes waits for itself.
     const NOBODY: u32 = 0;
     let number = |need: &Need| match need.on? {
         Node::Nobody => Some(NOBODY),
@@ -296,7 +297,7 @@ fn stuck(mut needs: HashMap<Node, Vec<Need>>) -> HashMap<Node, Vec<Need>> {
     needs
 }
 
-/// The next step of the way from a node: its first need, and of a gathering its first part.
+/// The next step from a node: its first need, or a gathering's first part.
 fn step(node: Node, stuck: &HashMap<Node, Vec<Need>>) -> Option<Need> {
     let need = *stuck.get(&node)?.first()?;
     match (need.on, need.why) {
@@ -308,9 +309,10 @@ fn step(node: Node, stuck: &HashMap<Node, Vec<Need>>) -> Option<Need> {
     }
 }
 
-/// A circle of needs, each with who has it; or the longest way that ends with what nobody does.
+/// A cycle of needs, each with its node, or else the longest path to a call that no thread makes.
 fn path(stuck: &HashMap<Node, Vec<Need>>) -> Vec<(Node, Need)> {
-    // The lowest first, so that a program is told the same every time, as far as its threads let it.
+    // Lowest first, so that reports are the same on every run, as far as the program's threads
+    // allow.
     let order = |node: &Node| match *node {
         Node::Stream(key) => (0, key),
         Node::Wait(key) => (1, key),

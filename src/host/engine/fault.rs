@@ -1,4 +1,4 @@
-//! Faults: ranks that leave, and what cannot happen without them.
+//! Faults: departed ranks, and the operations that cannot happen without them.
 
 use super::comm::{CommState, Gone, Place};
 use super::flight::Phase;
@@ -8,11 +8,11 @@ use crate::Rank;
 use crate::backend::{Departure, Half};
 use crate::error::{Error, PeerFailed, Revocation};
 
-/// What a rank waits for that is at nothing yet.
+/// What a rank waits for if it has started nothing.
 const NEXT: &str = "the next operation";
 
 impl CommState {
-    /// What a rank's group is at, if it lacks another rank's part.
+    /// The operation for which a rank's group waits for another rank.
     fn waits_for(&self, rank: usize, other: usize) -> Option<String> {
         let flight = self.members[rank].flight.as_ref()?;
         if let Phase::OneSided(at) = flight.phase {
@@ -35,7 +35,8 @@ impl CommState {
 }
 
 impl State {
-    /// A rank will issue nothing more; at once, and the communicator is over for all.
+    /// Records that a rank issues nothing more. If it leaves at once, the communicator ends for
+    /// all.
     pub(super) fn depart(&mut self, place: Place, why: &str, how: Departure, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         if how == Departure::Survives {
@@ -47,7 +48,7 @@ impl State {
         let finished = how == Departure::Finished;
         let gone = &mut comm.members[place.rank].gone;
         comm.gone += usize::from(gone.is_none());
-        // One that had finished was not done after all.
+        // A rank that had finished was not done after all.
         if gone.as_ref().is_none_or(|known| known.finished) {
             *gone = Some(Gone { why: why.to_owned(), finished, order });
         }
@@ -60,14 +61,14 @@ impl State {
             let lost: Vec<usize> = (0..comm.size()).filter(is_lost).collect();
             let waits = |rank| lost.iter().find_map(|&lost| comm.waits_for(rank, lost));
             let during: Vec<_> = (0..comm.size()).map(waits).collect();
-            // Alone, it harms nobody; its own group still has to be taken down.
+            // A rank alone harms no other, but its own group must still be taken down.
             self.break_up(place, lost, &|rank| during[rank].as_deref(), out);
         } else {
             self.check_departed(place, out);
         }
     }
 
-    /// Ends the communicator if somebody waits for what a departed rank will never issue.
+    /// Ends the communicator if a rank waits for something that a departed rank never issues.
     pub(super) fn check_departed(&mut self, place: Place, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         if comm.broken || comm.members[place.rank].gone.is_none() {
@@ -75,7 +76,7 @@ impl State {
         }
         let waiting = comm.rounds.from(0).filter(|(_, round)| round.is_waiting());
         let waiting: Vec<u64> = waiting.map(|(index, _)| index).collect();
-        // Who waits for a transfer or a signal is at a group.
+        // A rank that waits for a transfer or a signal is in a group.
         let peers = if comm.flying > 0 { comm.size() } else { 0 };
         for index in waiting {
             self.check_round(place, index, out);
@@ -106,7 +107,7 @@ impl State {
         self.lose(place, lost, &during, out);
     }
 
-    /// A transfer between two ranks, one of which may have left.
+    /// Checks a transfer between two ranks, one of which may have left.
     pub(super) fn check_pair(&mut self, place: Place, from: usize, to: usize, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         if comm.gone == 0 {
@@ -120,7 +121,7 @@ impl State {
         }
     }
 
-    /// A wait for signals of a rank that may have left, everything that it issued being over.
+    /// Checks a wait for signals of a rank that may have left and whose issued work is over.
     pub(super) fn check_wait(&mut self, place: Place, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
@@ -140,8 +141,8 @@ impl State {
         }
     }
 
-    /// The communicator is over: what does not move yet is void on every rank. `during` says what a
-    /// rank waits for.
+    /// Ends the communicator: operations that are not moving data yet are void on every rank.
+    /// `during` describes what a rank waits for.
     fn break_up<'d>(
         &mut self,
         place: Place,
@@ -163,7 +164,7 @@ impl State {
         self.end(place, &lost, &|rank| errors[rank].clone(), out);
     }
 
-    /// The communicator is over, with an error for each rank; those that are lost know better.
+    /// Ends the communicator with an error for each rank. Lost ranks have a more precise one.
     pub(super) fn end(
         &mut self,
         place: Place,
@@ -200,7 +201,7 @@ impl State {
             let Some(member) = self.member(place.of(rank)) else { return };
             if let Some(flight) = &mut member.flight {
                 flight.void = true;
-                // A rank that is the cause has a better word for it.
+                // The rank that is the cause has a more precise error.
                 let own = member.health.as_ref().and_then(|health| health.fault());
                 let (stream, health) = (flight.stream, member.health.clone());
                 self.void(stream, health, own.unwrap_or_else(|| error(rank)));

@@ -1,7 +1,7 @@
-//! Flights: the group that a rank is at, from its first operation to its last.
+//! The group that a rank is executing, from its first operation to its last.
 //!
-//! A group is a bag with NCCL's order: first the one-sided operations, one after the other in program
-//! order; then all collectives; then all transfers. A phase begins when the one before is over.
+//! A group follows NCCL's order: first the one-sided operations, one by one in program order; then
+//! all collectives; then all transfers. Each phase begins when the previous one is over.
 
 use super::comm::Place;
 use super::job::{Done, Job};
@@ -14,7 +14,7 @@ use crate::host::moves::{Entry, Held, Moves};
 
 /// An operation of a group.
 pub(super) struct HostOp {
-    /// Counts collectives, and transfers of a pair, as they are issued.
+    /// The number of the collective, or of the pair's transfer, in issue order.
     pub(super) index: u64,
     pub(super) op: Booked,
 }
@@ -28,7 +28,7 @@ impl HostOp {
     }
 }
 
-/// What moves of a collective.
+/// The part of a collective that moves data.
 pub(super) fn entry(queued: &mut form::Collective<Option<Held>, Scale, u8>) -> Entry {
     let form::Collective { name, call, reduction, send, recv, config } = queued;
     let (send, recv) = (send.take().flatten(), recv.take().flatten());
@@ -37,7 +37,7 @@ pub(super) fn entry(queued: &mut form::Collective<Option<Held>, Scale, u8>) -> E
 }
 
 pub(super) struct Flight {
-    /// The stream that is at this group.
+    /// The stream that executes this group.
     pub(super) stream: usize,
     pub(super) ops: Vec<HostOp>,
     pub(super) phase: Phase,
@@ -45,13 +45,13 @@ pub(super) struct Flight {
     pub(super) left: usize,
     /// The communicator broke: nothing more starts.
     pub(super) void: bool,
-    /// Why this rank refuses its part. Its waits still consume the signals that they wait for.
+    /// Why this rank refuses its part. Its waits still consume their signals.
     pub(super) refused: Option<Error>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// At this operation, among the one-sided ones.
+    /// At this one-sided operation.
     OneSided(usize),
     Collectives,
     Transfers,
@@ -70,7 +70,7 @@ impl Flight {
         }
     }
 
-    /// Lets go of memory, after the lock; the list can be used again.
+    /// Releases memory once the lock is free, and returns the list for reuse.
     fn give_back(mut self, out: &mut Out) -> Vec<HostOp> {
         for op in self.ops.drain(..) {
             let (read, written) = op.op.sides();
@@ -83,11 +83,11 @@ impl Flight {
 }
 
 impl State {
-    /// A stream has reached a group, and it is the group's turn.
+    /// Called when a stream has reached a group and it is the group's turn.
     pub(super) fn take_off(&mut self, place: Place, mut flight: Flight, out: &mut Out) {
         let stream = flight.stream;
         let Some(comm) = self.comm(place) else {
-            // The communicator is forgotten only when none of its groups is left.
+            // A communicator is removed only when it has no group left.
             flight.give_back(out);
             return self.task_over(stream, out);
         };
@@ -103,7 +103,7 @@ impl State {
         self.todo.push(Step::Member(place));
     }
 
-    /// Moves a rank's group along as far as it goes.
+    /// Advances a rank's group as far as possible.
     pub(super) fn fly(&mut self, place: Place, out: &mut Out) {
         loop {
             let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) else { return };
@@ -133,14 +133,15 @@ impl State {
         }
     }
 
-    /// Posts every operation of a phase. All are counted first: one may be over at once.
+    /// Posts every operation of a phase. All are counted first, as one may be over at once.
     fn post_all(&mut self, place: Place, out: &mut Out, of_phase: fn(&Booked) -> bool) {
         let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) else { return };
         flight.left = flight.ops.iter().filter(|op| of_phase(&op.op)).count();
         for at in 0..flight.ops.len() {
             let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) else { return };
             if flight.void {
-                // Posting the one before broke the communicator: the rest is not waited for.
+                // Posting the previous operation broke the communicator, so the rest is not waited
+                // for.
                 let rest = flight.ops[at..].iter().filter(|op| of_phase(&op.op)).count();
                 flight.left = flight.left.saturating_sub(rest);
                 return;
@@ -148,13 +149,13 @@ impl State {
             match &flight.ops[at].op {
                 op if !of_phase(op) => {}
                 Booked::Collective(_) | Booked::Transfer(_) => self.post_call(place, at, out),
-                // One by one, before these.
+                // Executed one by one, before these.
                 Booked::Put(_) | Booked::Signal(_) | Booked::Wait(_) => {}
             }
         }
     }
 
-    /// Starts the one-sided operation `at`; true if the group can go on at once.
+    /// Starts the one-sided operation `at`; returns true if the group can proceed at once.
     fn one_sided(&mut self, place: Place, at: usize, out: &mut Out) -> bool {
         self.order_put(place, at);
         let Some(comm) = self.comm(place) else { return false };
@@ -212,7 +213,7 @@ impl State {
         true
     }
 
-    /// One of the operations that a rank's phase waits for is over.
+    /// An operation of a rank's current phase is over.
     pub(super) fn op_over(&mut self, place: Place) {
         if let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) {
             flight.left = flight.left.saturating_sub(1);
@@ -222,7 +223,7 @@ impl State {
         }
     }
 
-    /// The group is over: its stream goes on, and so does the communicator's next group.
+    /// The group is over: advances its stream and the communicator's next group.
     fn land(&mut self, place: Place, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let Some(flight) = comm.members[place.rank].flight.take() else { return };

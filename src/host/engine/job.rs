@@ -1,4 +1,4 @@
-//! Jobs: the data movement of one operation whose ranks are all there, in chunks.
+//! Jobs: the data movement of one operation that all ranks have reached, in chunks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,17 +20,17 @@ pub(super) struct Job {
     chunks: usize,
     next: AtomicUsize,
     left: AtomicUsize,
-    /// A chunk of it was parked.
+    /// Whether a chunk of it was parked.
     parked: AtomicBool,
 }
 
-/// A chunk that a closure is in the way of.
+/// A chunk blocked by a closure.
 pub(in crate::host) struct Parked {
     pub(super) job: Arc<Job>,
     chunk: usize,
 }
 
-/// What is over when a job is.
+/// What a completed job completes.
 #[derive(Clone, Copy)]
 pub(super) enum Done {
     Met { place: Place, which: Which, index: u64 },
@@ -44,7 +44,7 @@ impl Job {
         Self { done, moves, chunks, next, left, parked: AtomicBool::new(false) }
     }
 
-    /// How many of the first jobs are small: one, or several that are small together.
+    /// How many leading jobs are small: one, or several that together are small.
     pub(super) fn count_small(jobs: &[Self]) -> usize {
         let mut bytes = 0;
         let together = jobs.iter().take_while(|job| {
@@ -55,13 +55,13 @@ impl Job {
         together.count().max(usize::from(one))
     }
 
-    /// Whether every chunk has a thread.
+    /// Whether every chunk has been taken by a thread.
     pub(super) fn is_taken(&self) -> bool {
         self.next.load(Ordering::Relaxed) >= self.chunks
     }
 
-    /// Runs all chunks on this thread, which alone has the job; the first that a closure is in the way
-    /// of comes back.
+    /// Runs all chunks on this thread, the only one with the job. Returns the first chunk that a
+    /// closure blocks.
     pub(super) fn run_here(&self) -> Result<(), usize> {
         while let Some(chunk) = self.take() {
             self.try_run(chunk).ok_or(chunk)?;
@@ -69,7 +69,7 @@ impl Job {
         Ok(())
     }
 
-    /// Takes chunks until there are none; true on the thread that completes the last one.
+    /// Runs chunks until none are left; returns true on the thread that completes the last one.
     pub(super) fn run(self: &Arc<Self>) -> bool {
         let mut last = self.chunks == 0;
         while let Some(chunk) = self.take() {
@@ -83,13 +83,13 @@ impl Job {
         (chunk < self.chunks).then_some(chunk)
     }
 
-    /// Runs a chunk that was taken, and says whether it was the last one to be; none if a closure is
-    /// in the way.
+    /// Runs a chunk, and returns whether it completed the job; `None` if a closure blocks it.
     fn try_run(&self, chunk: usize) -> Option<bool> {
-        // SAFETY: the counter gives each chunk to one thread, which runs it, or hands it on as it is;
-        // and the operation's ranks stay at it until all chunks are done.
+        // SAFETY: the counter gives each chunk to one thread, which runs it or passes it on unrun.
+        // The operation's ranks do not proceed until all chunks are done.
         unsafe { self.moves.run(chunk) }.ok()?;
-        // Release hands this thread's writes to whoever counts down to zero; acquire takes them.
+        // Release publishes this thread's writes to the thread that reaches zero, and acquire
+        // receives them.
         Some(self.left.fetch_sub(1, Ordering::AcqRel) == 1)
     }
 }
@@ -99,7 +99,8 @@ impl Parked {
         Self { job, chunk }
     }
 
-    /// Runs it, or parks it with the memory that a closure holds; true if it was its job's last.
+    /// Runs it, or parks it at the memory that a closure holds; returns true if it completed its
+    /// job.
     pub(super) fn run(self) -> bool {
         let mut next = self;
         loop {
@@ -114,7 +115,7 @@ impl Parked {
         }
     }
 
-    /// Whether it is the first of its job to be parked: what it met is told once.
+    /// Whether it is the first parked chunk of its job: a conflict is reported once.
     pub(in crate::host) fn is_first(&self) -> bool {
         !self.job.parked.swap(true, Ordering::Relaxed)
     }
@@ -127,7 +128,7 @@ impl fmt::Debug for Parked {
 }
 
 impl State {
-    /// A job's data has moved.
+    /// Records that a job's data has moved.
     pub(super) fn job_over(&mut self, done: Done) {
         match done {
             Done::Met { place, which, index } => self.meeting_over(place, which, index),

@@ -1,7 +1,7 @@
-//! Meetings: collectives and transfers, from the first rank that comes to one to its end.
+//! Meetings: collectives and transfers, from the arrival of the first rank to their end.
 //!
-//! Which calls meet, and whether they fit, is [`typed_nccl_match`]'s; what follows from it for the ranks'
-//! groups and for their memory is here.
+//! [`typed_nccl_match`] decides which calls meet and whether they fit. This module applies the
+//! result to the ranks' groups and memory.
 
 use typed_nccl_match::{Channel, Met};
 
@@ -14,21 +14,22 @@ use crate::backend::Half;
 use crate::error::{Call, Error, Mismatch, Refused};
 use crate::host::moves::Moves;
 
-/// The collectives of a communicator, or the transfers from one rank to another: sender, then receiver.
+/// The collectives of a communicator, or the transfers from one rank to another: sender first, then
+/// receiver.
 pub(super) type Calls = Channel<Here, Error>;
 pub(super) type Meeting = typed_nccl_match::Meeting<Here, Error>;
 
 /// A call that a rank's group has reached.
 pub(super) struct Here {
-    /// The operation of the group. None of one that moves nothing and went on at once: NCCL drops a collective
-    /// of no elements.
+    /// The operation in the group. `None` if it moves nothing and completed at once: NCCL drops
+    /// collectives without elements.
     at: Option<usize>,
     pub(super) call: Call,
-    /// A number for how it is configured.
+    /// A number that identifies its configuration.
     config: u8,
 }
 
-/// Which calls of a communicator.
+/// The collectives of a communicator, or the transfers of a pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Which {
     Collectives,
@@ -36,7 +37,7 @@ pub(super) enum Which {
 }
 
 impl Which {
-    /// Those that a rank's transfer with a peer is among, and which member of their meetings the rank is.
+    /// The transfers that a rank's transfer with a peer belongs to, and the rank's side of them.
     pub(super) fn of(rank: usize, peer: Rank, half: Half) -> (Self, usize) {
         let peer = peer.index();
         match half {
@@ -54,10 +55,10 @@ impl Which {
     }
 }
 
-/// From one rank to another.
+/// Transfers from one rank to another.
 pub(super) struct Pairs {
     pub(super) calls: Calls,
-    /// How many sends, and receives, the ranks have issued or refused.
+    /// How many sends and receives the ranks have issued or refused.
     pub(super) issued: [u64; 2],
 }
 
@@ -68,8 +69,8 @@ impl Default for Pairs {
 }
 
 impl Pairs {
-    /// The first transfer with one end here whose other rank has not issued its own. Those that both
-    /// have issued are passed over as a whole: there may be as many as a program likes.
+    /// The first waiting transfer whose other side has not been issued. Transfers issued on both
+    /// sides are skipped as a block, as there may be arbitrarily many.
     pub(super) fn unanswered(&self) -> Option<(u64, usize, Call)> {
         let [sent, received] = self.issued;
         let mut waiting =
@@ -87,7 +88,7 @@ pub(super) fn holds(meeting: &Meeting, member: usize) -> bool {
     meeting.is_waiting() && meeting.call(member).is_some_and(is_here)
 }
 
-/// The call of the first member that has made its own.
+/// The call of the first member that has made one.
 pub(super) fn any_call(meeting: &Meeting) -> Option<Call> {
     meeting.calls().next().map(|(_, here)| here.call)
 }
@@ -98,7 +99,7 @@ impl CommState {
         self.pairs.take(from * size + to)
     }
 
-    /// None if neither has called the other.
+    /// `None` if neither rank has made a transfer to the other.
     pub(super) fn seen_pairs(&self, from: usize, to: usize) -> Option<&Pairs> {
         self.pairs.get(from * self.members.len() + to)
     }
@@ -110,7 +111,7 @@ impl CommState {
         }
     }
 
-    /// The same, to look at; none if there are none.
+    /// The calls, for reading; `None` if there are none.
     pub(super) fn seen_calls(&self, which: Which) -> Option<&Calls> {
         match which {
             Which::Collectives => Some(&self.rounds),
@@ -138,14 +139,14 @@ impl CommState {
         }
     }
 
-    /// The operation of its group that a member waits with.
+    /// The operation in the group with which a member waits.
     pub(super) fn at(&self, which: Which, index: u64, member: usize) -> Option<usize> {
         self.seen_calls(which)?.get(index)?.call(member)?.at
     }
 }
 
 impl State {
-    /// A rank's group has reached the collective or the transfer at `at`.
+    /// Called when a rank's group has reached the collective or transfer at `at`.
     pub(super) fn post_call(&mut self, place: Place, at: usize, out: &mut Out) {
         self.order_operates(place, at);
         let Some(comm) = self.comm(place) else { return };
@@ -167,7 +168,7 @@ impl State {
         self.meet(place, which, index, out);
     }
 
-    /// A rank refused its next call.
+    /// Records that a rank refused its next call.
     pub(super) fn refuse_call(
         &mut self,
         place: Place,
@@ -184,8 +185,8 @@ impl State {
         }
     }
 
-    /// Decides what becomes of a meeting once everybody is there. If it does not happen, every rank that made a
-    /// call is told at its next wait.
+    /// Decides a meeting once every rank has arrived. If it fails, every rank that made a call gets
+    /// the error at its next wait.
     fn meet(&mut self, place: Place, which: Which, index: u64, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let name = comm.name;
@@ -214,7 +215,7 @@ impl State {
             }
         };
         let mismatch = Mismatch { name, what, calls: calls.clone(), ended: false };
-        // A rank that sends to itself is told once.
+        // A rank that sends to itself gets the error once.
         calls.dedup_by_key(|(rank, _)| *rank);
         for (rank, call) in calls {
             comm.members[rank.index()].pend(match &refusal {
@@ -225,7 +226,7 @@ impl State {
         self.meeting_over(place, which, index);
     }
 
-    /// Data moves, if there is any.
+    /// Starts moving the data, if there is any.
     fn begin(&mut self, place: Place, which: Which, index: u64, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         if let Some(meeting) = comm.calls(which).get_mut(index) {
@@ -265,7 +266,7 @@ impl State {
         out.jobs.push(Job::new(done, moves));
     }
 
-    /// Everybody is done with a meeting.
+    /// Ends a meeting that every rank has completed.
     pub(super) fn meeting_over(&mut self, place: Place, which: Which, index: u64) {
         let Some(comm) = self.comm(place) else { return };
         let size = comm.calls(which).get(index).map_or(0, Meeting::size);
@@ -279,7 +280,7 @@ impl State {
         }
     }
 
-    /// Ends what waits for another rank, and takes it out of the ranks' groups.
+    /// Ends operations that wait for another rank, and removes them from the ranks' groups.
     pub(super) fn void_waiting(&mut self, place: Place) {
         let Some(comm) = self.comm(place) else { return };
         let CommState { members, rounds, pairs, .. } = comm;

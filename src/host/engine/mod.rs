@@ -1,12 +1,12 @@
 //! The engine: streams, communicators and their progress, for the whole process.
 //!
-//! One lock guards all of it. Data moves and closures run outside it; under it there are queues and
-//! counters only, and no user code. One lock means one consistent picture, which is what reports of
-//! who waits for whom are made of, and no lock order to get wrong.
+//! One lock guards all of it. Data movement and closures run outside it; under it there are only
+//! queues and counters, and no user code. A single lock gives reports a consistent picture of all
+//! waits, and there is no lock order to get wrong.
 //!
-//! Work that becomes ready runs on the thread that made it ready if it is small (the last rank to
-//! arrive), else on workers and on threads that wait anyway; those spin for a moment before they park. A helping thread moves data; it never
-//! runs another stream's closure.
+//! Small work that becomes ready runs on the thread that made it ready (the last rank to arrive).
+//! Other work runs on workers and on waiting threads, which spin for a moment before they park. A
+//! helping thread moves data; it never runs another stream's closure.
 
 mod barrier;
 mod comm;
@@ -56,7 +56,8 @@ use crate::lock::{Mutex, MutexGuard};
 use crate::memory::Allocation;
 use crate::unwind;
 
-/// How many tasks a stream is behind its rank before that gives the other ranks a moment, and how long.
+/// How many tasks a stream may be behind its rank before the rank pauses for the others, and how
+/// long.
 const AHEAD: u64 = 64;
 const SHORT: Duration = Duration::from_micros(5);
 
@@ -65,9 +66,9 @@ pub(super) static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
 #[derive(Default)]
 pub(super) struct Engine {
     state: Mutex<State>,
-    /// Workers rest here.
+    /// Idle workers wait here.
     work: Condvar,
-    /// Streams whose handles are gone. Locked last, and for a moment.
+    /// Streams whose handles were dropped. Locked last, and briefly.
     closed: Mutex<Vec<usize>>,
     /// Whether there are any.
     any_closed: AtomicBool,
@@ -76,11 +77,11 @@ pub(super) struct Engine {
 
 impl Engine {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing under the lock panics half-way: queues and counters only.
+        // The lock guards only queues and counters, and nothing under it panics half-way.
         self.state.lock()
     }
 
-    /// Notes that a stream's handle is gone.
+    /// Records that a stream's handle was dropped.
     fn closed(&self, key: usize) {
         self.closed.lock().push(key);
         self.any_closed.store(true, Ordering::Release);
@@ -98,7 +99,7 @@ impl Engine {
         self.enqueue(stream, Task::Time(time));
     }
 
-    /// The launch of a graph begins on a stream, or ends.
+    /// Marks the beginning or the end of a graph's launch on a stream.
     pub(super) fn enqueue_replay(&self, stream: &StreamToken, begins: bool) {
         self.enqueue(stream, Task::Replay { begins });
     }
@@ -126,7 +127,8 @@ impl Engine {
         member.issued += 1;
         state.push(stream, Task::Group { place, unit, ops: list });
         self.go_on(state, true);
-        // Far ahead of the other ranks, what it enqueues is out of the cache before they come to it.
+        // If a rank runs far ahead, its operations leave the cache before the other ranks reach
+        // them.
         if stream.ahead() > AHEAD {
             self.crowd.spin(SHORT, || stream.ahead() <= AHEAD);
         }
@@ -161,7 +163,7 @@ impl Engine {
         self.lock().register(comm.place(), id, allocation.clone());
     }
 
-    /// Two threads may use the memory from now on.
+    /// From now on two threads may use the memory.
     pub(super) fn lease(&self, comm: &Member, allocation: &Allocation<HostBackend>) {
         self.lock().lease(comm.place(), allocation);
     }
@@ -192,7 +194,7 @@ impl Engine {
         self.finish(state, out, false);
     }
 
-    /// A rank will never join: whoever has joined, or will, is told.
+    /// Records that a rank will never join, and informs the ranks that have joined or will.
     pub(super) fn absent(&self, id: u64, rank: usize, why: &str) {
         let state = self.lock();
         let Some(&comm) = state.by_id.get(&id) else { return };
@@ -200,7 +202,7 @@ impl Engine {
         self.depart(Place { comm, id, rank }, why, Departure::AtOnce);
     }
 
-    /// The signals that this rank never awaited.
+    /// The signals to this rank that it never awaited.
     pub(super) fn unawaited(&self, comm: &Member) -> Vec<Surplus> {
         let place = comm.place();
         let mut state = self.lock();
@@ -211,7 +213,7 @@ impl Engine {
         self.lock().is_idle(comm.place())
     }
 
-    /// A rank will enqueue nothing more.
+    /// Records that a rank enqueues nothing more.
     pub(super) fn depart(&self, place: Place, why: &str, how: Departure) {
         let mut out = Out::take();
         let mut state = self.lock();
@@ -228,7 +230,7 @@ impl Engine {
         point.take_error()
     }
 
-    /// Helps, or rests until the point may be reached.
+    /// Helps with work, or sleeps until the point may be reached.
     pub(super) fn pause(&self, point: &Point, at_most: Duration) {
         if self.crowd.spin(at_most, || point.reached()) {
             return;
@@ -251,7 +253,7 @@ impl Engine {
         self.finish(state, Out::take(), inline);
     }
 
-    /// Goes through what may go on, lets go of the lock, and does what became due: small jobs here
+    /// Advances runnable streams, releases the lock, then runs what became ready: small jobs here
     /// if `inline`, the rest on workers.
     fn finish<'s>(&'s self, mut state: MutexGuard<'s, State>, mut out: Out, mut inline: bool) {
         if self.any_closed.load(Ordering::Acquire) {
@@ -279,7 +281,7 @@ impl Engine {
             if own == 0 {
                 return out.keep();
             }
-            // Once only: enqueueing returns soon, however much was waiting for it.
+            // Once only, so that enqueueing returns soon, however much was waiting for it.
             inline = false;
             self.run_small(&mut out.jobs);
             state = self.lock();
@@ -290,7 +292,7 @@ impl Engine {
         }
     }
 
-    /// Runs small jobs here; what is left in the list is over.
+    /// Runs small jobs here. Jobs that remain in the list are complete.
     fn run_small(&self, jobs: &mut Vec<Job>) {
         let mut at = 0;
         while let Some(job) = jobs.get(at) {
@@ -305,7 +307,7 @@ impl Engine {
         }
     }
 
-    /// Closures let go of memory that moves wait for.
+    /// Closures released memory that moves wait for.
     pub(super) fn unpark(&self, parked: Vec<Parked>) {
         let mut state = self.lock();
         state.ready.extend(parked.into_iter().map(Work::Resume));
@@ -359,21 +361,21 @@ impl Engine {
     }
 }
 
-/// What a closure leaves that did not come to its end.
+/// The error of a closure that did not complete.
 fn left_by(panic: Box<dyn Any + Send>, site: Site) -> Error {
     let panic = match panic.downcast::<Ended>() {
         Ok(ended) => return ended.0,
         Err(panic) => panic,
     };
     let message = unwind::message(&*panic);
-    // What was thrown may panic when it is dropped; that is nobody's business here.
+    // Dropping the panic's payload may panic again, which is ignored.
     let dropped = std::panic::AssertUnwindSafe(move || drop(panic));
     std::mem::forget(std::panic::catch_unwind(dropped));
     Error::Panicked(Box::new(Panicked { message, site }))
 }
 
 impl CommState {
-    /// Numbers an operation of a rank and takes hold of its memory.
+    /// Numbers an operation of a rank and holds its memory.
     fn book(&mut self, rank: usize, op: &Op<'_, HostBackend>) -> HostOp {
         let counted = match op {
             Op::Collective(_) => Some((Which::Collectives, rank)),

@@ -1,6 +1,7 @@
-//! What the engine tells the check of order: who comes after whom, and who touches what.
+//! Reports the engine's events to the check of order: which tasks follow which, and what memory
+//! they touch.
 //!
-//! Nothing of it happens where the check is off: a communicator has no clocks then.
+//! Without the check a communicator has no clocks, and none of this happens.
 
 use std::sync::{Arc, Weak};
 
@@ -21,7 +22,7 @@ fn clock(stream: Option<&StreamState>) -> Option<&StreamOrder> {
 }
 
 impl State {
-    /// The clocks of a communicator, and of the stream that carries a rank's group.
+    /// The clocks of a communicator, and of the stream that executes a rank's group.
     fn clocks(&mut self, place: Place) -> Option<(&mut CommOrder, Option<&StreamOrder>)> {
         let Self { comms, streams, .. } = self;
         let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id)?;
@@ -36,7 +37,7 @@ impl State {
         }
     }
 
-    /// The rank's group was the stream's last task.
+    /// Records that the stream completed the rank's group as its last task.
     pub(super) fn order_lands(&mut self, place: Place, stream: usize) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id);
@@ -47,14 +48,14 @@ impl State {
         }
     }
 
-    /// Everything of a rank is over, as the host has seen.
+    /// Records that the host has seen a rank idle.
     pub(super) fn order_idle(&mut self, place: Place) {
         if let Some((order, _)) = self.clocks(place) {
             order.idle(place.rank);
         }
     }
 
-    /// A rank's group is at its operation `at`: if that is a put, it begins.
+    /// Records that a put begins, if operation `at` of the rank's group is one.
     pub(super) fn order_put(&mut self, place: Place, at: usize) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id);
@@ -78,7 +79,8 @@ impl State {
         order.put(stream, (put, slot.context), &source, &to.touch(0, source.bytes, true));
     }
 
-    /// A signal was raised; `refused`: not by the stream, whose put did not happen.
+    /// Records a raised signal. If `refused`, the stream did not raise it, as its put did not
+    /// happen.
     pub(super) fn order_raised(
         &mut self,
         place: Place,
@@ -91,7 +93,7 @@ impl State {
         }
     }
 
-    /// A rank's wait has consumed signals of `from`, those before number `consumed`.
+    /// Records that a rank's wait consumed the signals of `from` before number `consumed`.
     pub(super) fn order_consumed(
         &mut self,
         place: Place,
@@ -103,7 +105,7 @@ impl State {
         }
     }
 
-    /// A rank's group has come to a collective or a transfer.
+    /// Records that a rank's group has reached a collective or a transfer.
     pub(super) fn order_operates(&mut self, place: Place, at: usize) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
@@ -118,7 +120,7 @@ impl State {
         hazards::operates(stream, &op.call(), read, written);
     }
 
-    /// All ranks have come to a collective, and it begins to move.
+    /// Records that all ranks have reached a collective and its data begins to move.
     pub(super) fn order_collective(&mut self, place: Place, index: u64, entry: &Entry) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
@@ -131,7 +133,7 @@ impl State {
         hazards::collective(entry.name, entry.call.root, &clocks.collect::<Vec<_>>());
     }
 
-    /// Both ends of a message are there, and it begins to move.
+    /// Records that both sides of a message are present and its data begins to move.
     pub(super) fn order_message(&mut self, place: Place, from: usize, to: usize) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());

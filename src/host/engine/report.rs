@@ -1,4 +1,4 @@
-//! Reports: what keeps a stream from going on.
+//! Reports on what keeps a stream from proceeding.
 
 use super::comm::Place;
 use super::flight::{Booked, HostOp, Phase};
@@ -12,11 +12,11 @@ use crate::backend::{Blame, Culprit, Wait};
 /// How many streams a report follows.
 const DEPTH: usize = 8;
 
-/// How many ranks a report names that are in one position.
+/// How many ranks in the same state a report names.
 const RANKS: usize = 64;
 
 impl State {
-    /// The communicator to blame, by its health's id, and what is known.
+    /// The communicator to blame, by its health's id, and a report.
     pub(super) fn blame(&mut self, point: &Point) -> Option<Blame> {
         let mut key = point.stream().key;
         for _ in 0..DEPTH {
@@ -32,7 +32,7 @@ impl State {
                     return Some(Blame { culprit: Culprit::Known(health.id()), report });
                 }
                 (Some(Current::Launch { site, .. }), _) => {
-                    // No communicator's fault: its closure is this program's own.
+                    // No communicator is to blame: the closure is the program's.
                     let report = format!("the closure launched at {} is not over", site);
                     return Some(Blame { culprit: Culprit::Program, report });
                 }
@@ -48,7 +48,7 @@ impl State {
         None
     }
 
-    /// What a rank's group waits for.
+    /// Describes what a rank's group waits for.
     fn blame_flight(&mut self, place: Place) -> Option<Blame> {
         let comm = self.comm(place)?;
         let name = comm.name;
@@ -57,7 +57,7 @@ impl State {
         let blame = |report| Some(Blame { culprit, report });
         let Some(flight) = &member.flight else { return blame(String::new()) };
         let report = match flight.phase {
-            // A put goes on to the next operation when it begins to move.
+            // A put advances to the next operation when its data begins to move.
             Phase::OneSided(at) if flight.left > 0 => match flight.ops.get(at.wrapping_sub(1)) {
                 Some(HostOp { op: Booked::Put(Put { call, peer, to, .. }), .. }) => {
                     let window = comm.windows.get(&to.window);
@@ -120,8 +120,8 @@ impl State {
     }
 }
 
-/// Adds words for the first of these ranks, and how many more there are: each of many ranks has a report
-/// of its own.
+/// Describes the first of these ranks and counts the rest, as each of many ranks gets its own
+/// report.
 pub(super) fn some(
     report: &mut String,
     mut ranks: impl Iterator<Item = usize>,
@@ -134,7 +134,7 @@ pub(super) fn some(
     }
 }
 
-/// What a rank that is waited for did last.
+/// The last call of a rank that is waited for.
 fn last_seen(comm: &super::comm::CommState, rank: usize) -> String {
     match &comm.members[rank].last {
         Some(call) => format!("has not called it, its last call was {call}"),

@@ -16,18 +16,19 @@ pub(super) struct Signals {
     cells: Sparse<Cell>,
     /// How many were consumed in each slot.
     consumed: Vec<u64>,
-    /// Signals that their sender refused to send, by cell: the wait that consumes one is told.
+    /// Signals that their sender refused, by cell. The wait that consumes one gets the error.
     refused: HashMap<usize, VecDeque<Refused>>,
 }
 
-/// Signals that were refused for one reason, by number.
+/// Signals refused for the same reason, by number.
 struct Refused {
     first: u64,
     last: u64,
     reason: Error,
 }
 
-/// How many reasons are kept for signals that nobody awaits; the last one stands for what follows.
+/// How many reasons are kept for signals that are never awaited. The last one applies to all later
+/// signals.
 const REASONS: usize = 16;
 
 #[derive(Default)]
@@ -39,13 +40,13 @@ struct Cell {
 
 impl Signals {
     pub(super) fn new(size: usize, slots: Slot) -> Self {
-        // Those of graphs are others.
+        // Twice as many, as graphs have signals of their own.
         let per_pair = 2 * slots.context as usize * slots.index as usize;
         let (cells, consumed) = (Sparse::new(size * size * per_pair), vec![0; per_pair]);
         Self { size, slots, cells, consumed, refused: HashMap::new() }
     }
 
-    /// The typed layer hands out slots that exist.
+    /// The typed layer only hands out slots that exist.
     fn cell(&self, to: usize, from: usize, slot: Slot) -> usize {
         let per_pair = 2 * self.slots.context as usize * self.slots.index as usize;
         (to * self.size + from) * per_pair + self.number(slot)
@@ -62,7 +63,7 @@ impl Signals {
         self.cells.get(self.cell(to, from, slot)).map_or(0, |cell| cell.signals.left())
     }
 
-    /// Consumes signals, if there are enough; how many of the kind were consumed so far.
+    /// Consumes signals if there are enough. Returns how many in this slot were consumed so far.
     pub(super) fn consume(
         &mut self,
         to: usize,
@@ -76,8 +77,8 @@ impl Signals {
         Some(consumed.end)
     }
 
-    /// What reached rank `to`, was not refused, and was never consumed: in the first slot, and in those
-    /// of which some rank consumed any.
+    /// Signals that reached rank `to`, were not refused and were never consumed: in the first slot,
+    /// and in slots where some rank consumed any.
     pub(super) fn unawaited(&self, to: usize) -> Vec<Surplus> {
         if self.cells.is_empty() {
             return Vec::new();
@@ -105,7 +106,7 @@ impl Signals {
         found
     }
 
-    /// The first refusal among the signals that were consumed last.
+    /// The first refusal among the signals consumed last.
     pub(super) fn take_refusal(&mut self, to: usize, from: usize, slot: Slot) -> Option<Error> {
         if self.refused.is_empty() {
             return None;
@@ -137,7 +138,7 @@ impl Signals {
 }
 
 impl State {
-    /// A signal from `place` arrives at `to`: where it was raised, or why it was refused.
+    /// Delivers a signal from `place` to `to`: where it was raised, or why it was refused.
     pub(super) fn raise(&mut self, place: Place, to: usize, slot: Slot, how: Result<Site, Error>) {
         let Some(comm) = self.comm(place) else { return };
         let cell = comm.signals.cell(to, place.rank, slot);

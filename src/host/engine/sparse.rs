@@ -1,16 +1,16 @@
-//! Tables with a place for each pair of ranks, of which most are never used.
+//! Tables with an entry for each pair of ranks, most of which are never used.
 
-/// What is in use, and where. A place that is never used costs no memory: the table is zeroed by the
-/// system, page by page, when it is first touched.
+/// The entries in use. Unused entries take no memory, as the system zeroes the table page by page
+/// on first access.
 pub(super) struct Sparse<T> {
-    /// By place: 0, or the number of what is there, from 1 on.
+    /// By place: 0, or the entry's number, starting at 1.
     places: Vec<u32>,
-    /// With their places.
+    /// The entries, with their places.
     used: Vec<(usize, T)>,
 }
 
 impl<T: Default> Sparse<T> {
-    /// So many places; fewer than 2^32.
+    /// A table of this many places, fewer than 2^32.
     pub(super) fn new(places: usize) -> Self {
         Self { places: vec![0; places], used: Vec::new() }
     }
@@ -19,7 +19,7 @@ impl<T: Default> Sparse<T> {
         Some(&self.used.get((*self.places.get(place)? as usize).checked_sub(1)?)?.1)
     }
 
-    /// What is at a place of the table, in use from here on.
+    /// The entry at a place, which is in use from here on.
     pub(super) fn take(&mut self, place: usize) -> &mut T {
         if self.places[place] == 0 {
             self.used.push((place, T::default()));
@@ -32,7 +32,7 @@ impl<T: Default> Sparse<T> {
         self.used.is_empty()
     }
 
-    /// Everything that is in use, and where.
+    /// All entries in use, with their places.
     pub(super) fn used(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
         self.used.iter_mut().map(|(place, used)| (*place, used))
     }
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_place_that_nobody_took_is_empty() {
-        // A list of so many would take a gigabyte.
+        // A dense table of this size would take a gigabyte.
         let mut table = Sparse::<[u64; 8]>::new(1 << 24);
         assert!(table.get(7).is_none() && table.get(1 << 24).is_none());
         table.take((1 << 24) - 1)[0] = 3;

@@ -1,4 +1,4 @@
-//! What the engine's lock guards, and what is done after it is let go.
+//! The state that the engine's lock guards, and the work to do after releasing it.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
@@ -27,28 +27,28 @@ pub(super) struct State {
     pub(super) by_id: HashMap<u64, usize>,
     pub(super) ready: VecDeque<Work>,
     pub(super) workers: usize,
-    /// How many of them rest.
+    /// How many workers are idle.
     pub(super) idle_workers: usize,
     /// How many workers are inside a closure.
     pub(super) in_closures: usize,
     /// Threads that wait for streams and for other ranks.
     pub(super) waits: Slab<Wait>,
-    /// When it was last looked for waits that never end.
+    /// When the last search for endless waits was made.
     pub(super) looked: Looked,
     /// The threads that have ranks.
     pub(super) homes: Homes,
-    /// What to look at before the lock is let go.
+    /// Steps to process before the lock is released.
     pub(super) todo: Vec<Step>,
-    /// Groups' lists of operations, to be used again.
+    /// Empty lists of operations, for reuse.
     pub(super) spare: Vec<Vec<HostOp>>,
 }
 
-/// What may be able to go on.
+/// Something that may be able to proceed.
 #[derive(Clone, Copy)]
 pub(super) enum Step {
     /// A stream, with its next task.
     Stream(usize),
-    /// A rank, with the group that it is at.
+    /// A rank, with its current group.
     Member(Place),
 }
 
@@ -59,8 +59,8 @@ pub(super) enum Work {
     Run { stream: Arc<Progress>, work: Closure, site: Site },
 }
 
-/// What became due under the lock and is done after it: no user code, no wake-up, no other lock and
-/// no drop of memory under ours.
+/// Work found under the lock and done after releasing it, so that no user code, wake-up, other lock
+/// or drop of memory happens under ours.
 #[derive(Default)]
 pub(super) struct Out {
     pub(super) jobs: Vec<Job>,
@@ -70,7 +70,7 @@ pub(super) struct Out {
     void: Vec<Void>,
 }
 
-/// What is dropped after the lock.
+/// Values to drop after releasing the lock.
 #[expect(dead_code, reason = "kept to be dropped")]
 enum Void {
     Job(Job),
@@ -87,11 +87,11 @@ thread_local! {
 impl Out {
     /// An empty one, with its lists' memory.
     pub(super) fn take() -> Self {
-        // A communicator in a thread-local may end after ours is gone.
+        // A communicator in a thread-local may be dropped after this thread-local is gone.
         OUTS.try_with(|outs| outs.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
-    /// Tells those who wait, and drops what is over.
+    /// Wakes the waiting threads, and drops what is over.
     pub(super) fn tell(&mut self) {
         for thread in self.unpark.drain(..) {
             thread.unpark();
@@ -102,12 +102,12 @@ impl Out {
         self.void.clear();
     }
 
-    /// Keeps the lists' memory.
+    /// Keeps the lists' memory for reuse.
     pub(super) fn keep(self) {
         let _ = OUTS.try_with(|outs| outs.borrow_mut().push(self));
     }
 
-    /// How many of the first jobs are small.
+    /// How many leading jobs are small.
     pub(super) fn small_jobs(&self) -> usize {
         Job::count_small(&self.jobs)
     }
@@ -142,7 +142,7 @@ impl Out {
 }
 
 impl State {
-    /// Goes through `todo`: starts what can start, ends what is over.
+    /// Processes `todo`: starts what can start, ends what is over.
     pub(super) fn settle(&mut self, out: &mut Out) {
         while let Some(step) = self.todo.pop() {
             match step {
@@ -152,18 +152,18 @@ impl State {
         }
     }
 
-    /// Work that a waiting thread may do: data, no closures, which may take as long as they like.
+    /// Work for a waiting thread: data movement only, as closures may take arbitrarily long.
     pub(super) fn help(&mut self) -> Option<Work> {
         self.take(|work| matches!(work, Work::Move(_) | Work::Resume(_)))
     }
 
-    /// Work that a worker may do.
+    /// Work for a worker.
     pub(super) fn any_work(&mut self) -> Option<Work> {
         self.take(|_| true)
     }
 
-    /// Takes a closure, or joins a job, which stays for others until every chunk has a thread.
-    /// Whoever finds a job with no chunk left takes it away, and drops it after the lock.
+    /// Takes a closure, or joins a job, which stays for others until every chunk is taken. The
+    /// thread that finds no chunk left removes the job, and drops it after releasing the lock.
     fn take(&mut self, may: impl Fn(&Work) -> bool) -> Option<Work> {
         let index = self.ready.iter().position(may)?;
         match &self.ready[index] {

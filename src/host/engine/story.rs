@@ -1,4 +1,4 @@
-//! What ranks are told whose waits never end: who waits for whom at which line.
+//! The report of a deadlock to its ranks: which rank waits for which, at which line.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -13,10 +13,10 @@ use crate::backend::Signal;
 use crate::backend::form::Put;
 use crate::error::{Call, Deadlock, Error, Operation, PeerFailed};
 
-/// A step of the way from one wait to the next.
+/// The steps from one wait to the next.
 type Path = [(Node, Need)];
 
-/// How many lines a story has at most.
+/// The most lines in a report.
 const LINES: usize = 24;
 
 const GROUP: &str = "put what the ranks send each other and receive into one group, at both ends: \
@@ -32,22 +32,22 @@ const BARRIERS: &str =
     "all ranks must launch the same closures, and come to the same barriers in one order";
 const CALLS: &str = "all ranks must make the same calls in the same order";
 
-/// Where a rank's part of an operation is enqueued.
+/// The place where a rank's part of an operation is enqueued.
 struct Enqueued {
     call: Call,
     stream: usize,
-    /// In the group that the rank is at.
+    /// In the rank's current group.
     in_flight: bool,
 }
 
-/// The streams in whose queues ranks have groups, in their order.
+/// The streams whose queues hold ranks' groups, in order.
 type Queued = HashMap<Place, Vec<usize>>;
 
 impl State {
-    /// Ends the communicators on the way, with its story; false if there are none.
+    /// Ends the communicators on the path, with its report; returns false if there are none.
     pub(super) fn end_path(&mut self, path: &Path, out: &mut Out) -> bool {
         let mut ranks: BTreeMap<(u64, usize), BTreeSet<usize>> = BTreeMap::new();
-        // Those that are connecting have no place yet.
+        // Connecting ranks have no membership yet.
         let mut seats: Option<BTreeSet<usize>> = None;
         let mut connecting = Vec::new();
         for &(node, need) in path {
@@ -135,7 +135,7 @@ impl State {
     }
 
     fn story(&self, path: &Path, queued: &Queued) -> Vec<String> {
-        // The lowest rank begins.
+        // Begins with the lowest rank.
         let rank = |at: &usize| match path[*at].1.why {
             Why::Peer { place, .. }
             | Why::Exchange { place, .. }
@@ -289,7 +289,7 @@ impl State {
         Some(self.seen_member(place)?.flight.as_ref()?.ops.get(at)?.call())
     }
 
-    /// A peer's part of an operation of the group that a rank is at, where it is enqueued.
+    /// Where a peer's part of an operation in a rank's current group is enqueued.
     fn part_of(&self, place: Place, at: usize, peer: usize, queued: &Queued) -> Option<Enqueued> {
         let rank = place.rank;
         let op = self.seen_member(place)?.flight.as_ref()?.ops.get(at)?;

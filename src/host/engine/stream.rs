@@ -21,7 +21,8 @@ use crate::lock::{Mutex, MutexGuard};
 /// User compute, boxed.
 pub(super) type Closure = Box<dyn FnOnce() + Send>;
 
-/// The owner's handle of a stream. When the last clone goes, the stream runs dry and is gone.
+/// The owner's handle of a stream. After the last clone is dropped, the stream completes its tasks
+/// and is removed.
 #[derive(Debug)]
 pub struct StreamToken {
     progress: Arc<Progress>,
@@ -37,23 +38,24 @@ impl StreamToken {
 
 impl Drop for StreamToken {
     fn drop(&mut self) {
-        // The last clone may go with a buffer that an operation held, so perhaps under the engine's
-        // lock: the stream is only noted here, and forgotten with the next thing that settles.
+        // The last clone may be dropped with a buffer that an operation held, possibly under the
+        // engine's lock. So the stream is only noted here, and removed when the engine next
+        // settles.
         ENGINE.closed(self.progress.key);
     }
 }
 
-/// How far a stream has come; readable without the lock.
+/// A stream's progress, readable without the lock.
 #[derive(Debug)]
 pub(in crate::host) struct Progress {
     pub(super) key: usize,
     issued: AtomicU64,
     done: AtomicU64,
-    /// What closures left behind, by the task that did.
+    /// Errors of closures, by task.
     errors: Mutex<VecDeque<(u64, Arc<Left>)>>,
-    /// What communicators that ended left undone.
+    /// Work left undone by communicators that ended.
     voided: Mutex<VecDeque<Voided>>,
-    /// What its tasks come after, where that is checked.
+    /// What its tasks come after, if that is checked.
     order: Option<Box<StreamOrder>>,
 }
 
@@ -62,21 +64,21 @@ pub(in crate::host) struct Progress {
 struct Voided {
     health: Arc<Health>,
     error: Error,
-    /// The first task that is void.
+    /// The first void task.
     first: u64,
-    /// The last one that was enqueued when one was.
+    /// The last task enqueued when a task became void.
     last: u64,
 }
 
-/// An error that a closure left behind. Every stream that waits for that closure has it, and the
-/// first host wait that meets it tells it.
+/// A closure's error. Every stream that waits for the closure gets it, and the first host wait that
+/// finds it reports it.
 #[derive(Debug)]
 struct Left {
     error: Error,
     told: AtomicBool,
 }
 
-/// How many errors a stream keeps, and of how many communicators that ended.
+/// How many errors a stream keeps, and for how many ended communicators.
 const KEPT: usize = 16;
 
 impl Progress {
@@ -86,12 +88,12 @@ impl Progress {
         errors
     }
 
-    /// What its tasks come after, where that is checked.
+    /// What its tasks come after, if that is checked.
     pub(in crate::host) fn order(&self) -> Option<&StreamOrder> {
         self.order.as_deref()
     }
 
-    /// The task that the stream is at leaves an error.
+    /// Stores an error of the stream's current task.
     pub(super) fn leave_error(&self, error: Error) {
         self.leave(Arc::new(Left { error, told: AtomicBool::new(false) }));
     }
@@ -104,7 +106,7 @@ impl Progress {
         }
     }
 
-    /// The first error of the stream's first `seq` tasks that nobody was told.
+    /// The first unreported error of the stream's first `seq` tasks.
     fn take_error(&self, seq: u64) -> Option<Error> {
         let errors = self.errors();
         let untold = |(task, left): &&(u64, Arc<Left>)| {
@@ -117,7 +119,7 @@ impl Progress {
         self.voided.lock()
     }
 
-    /// The task that the stream is at does not happen.
+    /// Records that the stream's current task does not happen.
     pub(super) fn void(&self, health: &Arc<Health>, error: Error) {
         let first = self.done.load(Ordering::Acquire) + 1;
         let last = self.issued.load(Ordering::Acquire);
@@ -133,15 +135,16 @@ impl Progress {
         }
     }
 
-    /// Why some of the first `seq` tasks did not happen. Each wait for what was enqueued by then is told,
-    /// and while the communicator is there each that comes after.
+    /// Why some of the first `seq` tasks did not happen. Waits for work enqueued by then report it;
+    /// while the communicator exists, later waits do too.
     fn undone(&self, seq: u64) -> Option<Error> {
         let voided = self.voided();
         let is_behind = |it: &&Voided| it.first <= seq && (seq <= it.last || !it.health.is_over());
         voided.iter().find(is_behind).map(|it| it.error.clone())
     }
 
-    /// Who waits for a point of another stream may see what its errors left unfinished.
+    /// Takes over errors and void tasks of another stream, as a wait for its point exposes their
+    /// unfinished results.
     fn take_over(&self, point: &Point) {
         if let (Some(order), Some(other)) = (self.order(), point.progress.order()) {
             order.waits_for(other, point.seq);
@@ -157,7 +160,7 @@ impl Progress {
     }
 }
 
-/// The place after a stream's first `seq` tasks.
+/// The position after a stream's first `seq` tasks.
 #[derive(Clone, Debug)]
 pub struct Point {
     progress: Arc<Progress>,
@@ -168,7 +171,7 @@ impl Point {
     /// After everything enqueued so far.
     pub(in crate::host) fn now(stream: &StreamToken) -> Self {
         let progress = stream.progress.clone();
-        // Tasks are issued by the stream's one owner, or before it handed the stream over.
+        // Tasks are issued by the stream's only owner, or before it handed the stream over.
         let seq = progress.issued.load(Ordering::Acquire);
         Self { progress, seq }
     }
@@ -178,14 +181,14 @@ impl Point {
         self.progress.done.load(Ordering::Acquire) >= self.seq
     }
 
-    /// The host has seen that it is reached.
+    /// Records that the host has seen it reached.
     pub(in crate::host) fn seen(&self) {
         if let Some(order) = self.progress.order() {
             order.seen(self.seq);
         }
     }
 
-    /// The first error of what is before the point.
+    /// The first error of work before the point.
     pub(super) fn take_error(&self) -> Option<Error> {
         self.progress.take_error(self.seq)
     }
@@ -200,29 +203,29 @@ impl Point {
     }
 }
 
-/// One entry of a queue.
+/// An entry of a queue.
 pub(super) enum Task {
     /// A group of a communicator's operations.
     Group { place: Place, unit: u64, ops: Vec<HostOp> },
-    /// User compute, and the device communicators that it is given.
+    /// User compute, and its device communicators.
     Launch { work: Closure, site: Site, brings: Vec<Brings> },
     /// Waits for another stream.
     Wait(Point),
-    /// Notes the time.
+    /// Records the time.
     Time(Arc<OnceLock<Instant>>),
-    /// The launch of a graph begins, or ends.
+    /// The beginning or the end of a graph's launch.
     Replay { begins: bool },
 }
 
-/// The launch of a graph that a stream is in.
+/// The graph launch that a stream is executing.
 #[derive(Clone)]
 enum Replay {
     Running,
-    /// A closure of it failed: what follows it is refused.
+    /// A closure in it failed: the rest is refused.
     Failed(Error),
 }
 
-/// The task that a stream is at.
+/// A stream's current task.
 pub(super) enum Current {
     /// A group, waiting for the other ranks or moving data.
     Group { place: Place },
@@ -235,13 +238,13 @@ pub(super) struct StreamState {
     pub(super) queue: VecDeque<Task>,
     pub(super) current: Option<Current>,
     replay: Option<Replay>,
-    /// Streams that wait for this one to be done with so many tasks.
+    /// Streams that wait until this one has completed so many tasks.
     dependents: BinaryHeap<Reverse<(u64, usize)>>,
-    /// What its next task waits for has it among its dependents.
+    /// Whether the stream its next task waits for lists it as a dependent.
     is_listed: bool,
     /// Threads that wait likewise.
     watchers: Vec<(u64, Thread)>,
-    /// Its handle is gone.
+    /// Its handle was dropped.
     closed: bool,
 }
 
@@ -278,7 +281,7 @@ impl State {
         }
     }
 
-    /// The group that a stream is at does not happen: its communicator has ended.
+    /// Records that a stream's current group does not happen, as its communicator has ended.
     pub(super) fn void(&mut self, stream: usize, health: Option<Arc<Health>>, error: Error) {
         let (Some(stream), Some(health)) = (self.streams.get(stream), health) else { return };
         stream.progress.void(&health, error.clone().numbered(health.generation()));
@@ -298,7 +301,7 @@ impl State {
         }
     }
 
-    /// Starts the stream's next task; true if it is over already.
+    /// Starts the stream's next task; returns true if it is over already.
     pub(super) fn start_next(&mut self, key: usize, out: &mut Out) -> bool {
         let Some(stream) = self.streams.get_mut(key) else {
             return false;
@@ -372,7 +375,7 @@ impl State {
         }
     }
 
-    /// The closure that a stream is at failed.
+    /// Records that a stream's current closure failed.
     pub(super) fn closure_failed(&mut self, key: usize, error: Error) {
         let replay = self.streams.get_mut(key).and_then(|stream| stream.replay.as_mut());
         if let Some(replay @ Replay::Running) = replay {
@@ -380,7 +383,7 @@ impl State {
         }
     }
 
-    /// The stream's current task is over: whoever waits for that goes on.
+    /// Completes the stream's current task, and advances what waits for it.
     pub(super) fn task_over(&mut self, key: usize, out: &mut Out) {
         let Self { streams, todo, .. } = self;
         let Some(stream) = streams.get_mut(key) else {

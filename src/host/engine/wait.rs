@@ -1,4 +1,4 @@
-//! Host waits that take a while: which thread waits for what.
+//! Long host waits, and what each thread waits for.
 
 use std::sync::Arc;
 use std::thread::ThreadId;
@@ -15,16 +15,16 @@ use crate::error::Site;
 use crate::host::HostBackend;
 use crate::quiet::{self, Still};
 
-/// One thread's wait. It stays until the call returns.
+/// One thread's wait, registered until the call returns.
 pub(super) struct Wait {
     pub(super) thread: ThreadId,
-    /// Its number in the system, and how often it has looked.
+    /// The operating system's number of the thread, and how often it has checked.
     number: Option<u32>,
     looks: u64,
     pub(super) on: On,
     pub(super) operation: &'static str,
     pub(super) site: Site,
-    /// The communicator whose call it is, by its health: nobody else makes one meanwhile.
+    /// The communicator, by its health, whose call this is. No other thread can call it meanwhile.
     pub(super) within: Option<u64>,
     users: Box<dyn Fn() -> Vec<Arc<Health>> + Send>,
 }
@@ -37,26 +37,26 @@ pub(super) enum On {
 }
 
 impl Wait {
-    /// The communicators whose end ends it.
+    /// The communicators whose end ends the wait.
     pub(super) fn users(&self) -> Vec<Arc<Health>> {
         (self.users)()
     }
 
-    /// Whether the end of a communicator ends it now.
+    /// Whether a communicator's end ends the wait now.
     pub(super) fn is_told(&self) -> bool {
         self.users().iter().any(|health| !health.is_well())
     }
 }
 
-/// When it was last looked for waits that never end. It takes longer the more ranks there are, and is
-/// done seldom enough to be no matter.
+/// When the last search for endless waits was made. A search takes longer the more ranks there are,
+/// so searches are rare enough to cost little.
 #[derive(Default)]
 pub(super) struct Looked {
-    /// Counts what may have changed the answer.
+    /// Counts changes that may affect the result.
     pub(super) changes: u64,
     seen: u64,
     next: Option<Instant>,
-    /// Every thread waited, so many changes ago and then.
+    /// Since which change, and since when, every thread has been waiting.
     quiet: Option<Quiet>,
 }
 
@@ -65,17 +65,19 @@ struct Quiet {
     changes: u64,
     since: Instant,
     still: Still,
-    /// How often each thread that waits here had looked.
+    /// How often each waiting thread had checked.
     looks: Vec<(usize, u64)>,
 }
 
-/// How long at least between two looks, and for how long a whole process waits before it is told.
+/// The least time between two searches, and how long a whole process waits before a deadlock is
+/// reported.
 const BETWEEN: Duration = Duration::from_millis(10);
 
-/// How often each thread looks meanwhile: what it holds for a moment, another one may wait for.
+/// How often each thread must check in between, as another thread may wait for something it holds
+/// briefly.
 const LOOKS: u64 = 3;
 
-/// How much longer than a look nobody looks.
+/// The pause between searches, as a multiple of a search's duration.
 const SHARE: u32 = 50;
 
 struct Token {
@@ -118,7 +120,7 @@ impl Engine {
         Box::new(Token { key })
     }
 
-    /// Looks for waits that never end, and ends their communicators.
+    /// Searches for waits that never end, and ends their communicators.
     fn look(&self, key: Option<usize>) {
         let mut state = self.lock();
         if let Some(wait) = key.and_then(|key| state.waits.get_mut(key)) {
@@ -154,7 +156,7 @@ impl State {
         };
         match &self.looked.quiet {
             Some(quiet) if quiet.changes == changes && quiet.still == still => {
-                // Threads on their way out of a wait have had the time to go.
+                // Threads about to leave a wait have had time to do so.
                 now - quiet.since >= BETWEEN
                     && quiet.looks.iter().all(|&(key, then)| self.has_looked(key, then + LOOKS))
                     && self.end_deadlock(true, out)
@@ -171,7 +173,7 @@ impl State {
         self.waits.get(wait).is_some_and(|wait| wait.looks >= times)
     }
 
-    /// Whether every thread of the process waits, and nothing goes on in the background.
+    /// Whether every thread of the process waits and nothing runs in the background.
     fn is_quiet(&self) -> Option<Still> {
         let at_barriers = self.threads_at_barriers();
         let resting = self.idle_workers + at_barriers.len();

@@ -1,4 +1,4 @@
-//! Who has to go on first: found once for a look at everything that waits, not once for each wait.
+//! Which node each wait depends on, computed once per search instead of once per wait.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::HashMap;
@@ -10,22 +10,22 @@ use super::deadlock::{Gathering, Need, Node, Why};
 use super::state::State;
 use super::stream::Task;
 
-/// A look at everything that waits.
+/// One search over everything that waits.
 pub(super) struct Looking<'s> {
     pub(super) state: &'s State,
     /// Every thread of the process waits.
     pub(super) all_wait: bool,
-    /// The first wait that a call of each communicator makes, by its health.
+    /// For each communicator, by its health, the first wait made by one of its calls.
     within: HashMap<u64, usize>,
-    /// The first wait that the end of each communicator ends, by its health.
+    /// For each communicator, by its health, the first wait that its end would end.
     users: OnceCell<HashMap<u64, usize>>,
     /// The first wait of each thread.
     threads: OnceCell<HashMap<ThreadId, usize>>,
-    /// The streams in whose queues ranks have their next groups.
+    /// The streams whose queues hold ranks' next groups.
     turns: OnceCell<HashMap<Place, usize>>,
-    /// The streams with closures that bring device communicators; none where there are several.
+    /// The streams with closures that use device communicators; `None` for several streams.
     coming: OnceCell<HashMap<Brings, Option<usize>>>,
-    /// What many wait for together.
+    /// The shared sets of needs.
     gatherings: RefCell<HashMap<Gathering, Vec<Need>>>,
 }
 
@@ -44,7 +44,7 @@ impl<'s> Looking<'s> {
         }
     }
 
-    /// A need of all that a gathering lacks, which `lacks` tells if nobody has asked yet.
+    /// A need for everything that a gathering lacks, computed by `lacks` on first use.
     pub(super) fn gather(
         &self,
         gathering: Gathering,
@@ -58,13 +58,13 @@ impl<'s> Looking<'s> {
         Need { on: Some(Node::All(gathering)), why }
     }
 
-    /// What the gatherings lack that were asked for.
+    /// The needs of all gatherings that were used.
     pub(super) fn gathered(self) -> impl Iterator<Item = (Node, Vec<Need>)> {
         let gatherings = self.gatherings.into_inner().into_iter();
         gatherings.map(|(gathering, lacks)| (Node::All(gathering), lacks))
     }
 
-    /// What a rank's next operations are behind: its work that is not over, else its next call.
+    /// What a rank's next operations come after: its unfinished work, else its next call.
     pub(super) fn work(&self, place: Place) -> Option<Node> {
         match self.state.seen_member(place) {
             Some(member) if !member.is_idle() => self.own_work(place),
@@ -73,7 +73,7 @@ impl<'s> Looking<'s> {
         }
     }
 
-    /// The stream with a rank's first group that is not over.
+    /// The stream with a rank's first unfinished group.
     pub(super) fn own_work(&self, place: Place) -> Option<Node> {
         let member = self.state.seen_member(place)?;
         let key = match &member.flight {
@@ -95,7 +95,7 @@ impl<'s> Looking<'s> {
         firsts(queued.filter(|&(place, unit, _)| is_next(place, unit)).map(|(p, _, key)| (p, key)))
     }
 
-    /// Who would make a rank's next call: none if somebody may.
+    /// The node that would make a rank's next call; `None` if some thread may make it.
     pub(super) fn caller(&self, place: Place) -> Option<Node> {
         let member = self.state.seen_member(place)?;
         let health = member.health.as_ref().filter(|health| health.is_well())?;
@@ -108,7 +108,7 @@ impl<'s> Looking<'s> {
         if !self.all_wait {
             return None;
         }
-        // Whoever has the communicator waits; this is who most likely does.
+        // The communicator's owner is waiting; this is its most likely wait.
         let user = self.users.get_or_init(|| self.find_users()).get(&health.id());
         let at_home = || {
             let threads = self.threads.get_or_init(|| self.find_threads());
@@ -117,7 +117,7 @@ impl<'s> Looking<'s> {
         Some(user.or_else(at_home).map_or(Node::Nobody, |&key| Node::Wait(key)))
     }
 
-    /// The wait of a communicator's call that is being made, by its health.
+    /// The wait inside a communicator's current call, by its health.
     pub(super) fn within(&self, health: u64) -> Option<Node> {
         self.within.get(&health).map(|&key| Node::Wait(key))
     }
@@ -135,7 +135,7 @@ impl<'s> Looking<'s> {
         firsts(self.state.waits.iter().map(|(key, wait)| (wait.thread, key)))
     }
 
-    /// What a closure at a barrier cannot go on without.
+    /// The needs of a closure at a barrier.
     pub(super) fn barrier_needs(&self, at: &At) -> Vec<Need> {
         let place = at.of.place;
         let Some(comm) = self.state.seen_comm(place).filter(|comm| !comm.broken) else {
@@ -145,7 +145,7 @@ impl<'s> Looking<'s> {
             let of = Brings { place: place.of(peer), ..at.of };
             let on = match self.coming.get_or_init(|| self.state.coming()).get(&of) {
                 Some(Some(key)) => Some(Node::Stream(*key)),
-                // One of them may be free.
+                // One of the streams may be able to proceed.
                 Some(None) => None,
                 None => self.caller(of.place),
             };

@@ -1,4 +1,4 @@
-//! Windows: each rank's registered memory, for its peers' puts.
+//! Windows: each rank's registered memory, the target of its peers' puts.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Window {
 }
 
 impl Window {
-    /// Where the closure was launched that is in the way of a put of `bytes` bytes.
+    /// The launch site of a closure that blocks a put of `bytes` bytes.
     pub(super) fn closure_at(&self, rank: usize, offset: usize, bytes: usize) -> Option<Site> {
         self.parts[rank].as_ref()?.block().ranges()?.closure_at(offset, bytes)
     }
@@ -58,7 +58,7 @@ impl State {
         }
     }
 
-    /// A graph names the memory: its moves take their ranges, as a window's do.
+    /// Marks memory that a graph refers to: as in a window, moves take their ranges.
     pub(super) fn lease(&mut self, place: Place, allocation: &Allocation<HostBackend>) {
         let block = allocation.block();
         if let Some(comm) = self.comm(place)

@@ -1,5 +1,5 @@
-//! Workers: one thread a core, started when there is first something to do, and one more for each that
-//! is inside a closure.
+//! Workers: one thread per core, started on first use, and one more for each worker inside a
+//! closure.
 
 use std::sync::LazyLock;
 use std::thread;
@@ -8,16 +8,16 @@ use super::state::State;
 use super::{ENGINE, Engine};
 use crate::lock;
 
-/// Asked once: the answer is read from files.
+/// Read once, as the answer comes from files.
 pub(super) static CORES: LazyLock<usize> =
     LazyLock::new(|| thread::available_parallelism().map_or(1, usize::from));
 
-/// More idle workers than this are let go.
+/// More idle workers than this end.
 const IDLE: usize = 256;
 
 impl Engine {
-    /// Wakes workers for ready work; starts them the first time, and one more for each that is inside
-    /// a closure, which may take as long as it likes. Hands back why one could not be started.
+    /// Wakes workers for ready work. Starts them the first time, and one more for each inside a
+    /// closure, which may take arbitrarily long. Returns the error if one could not be started.
     #[must_use = "to be logged after the lock"]
     pub(super) fn wake_workers(&self, state: &mut State) -> Option<std::io::Error> {
         let wanted = *CORES + state.in_closures;
@@ -43,7 +43,7 @@ impl Engine {
             self.crowd.note(&state);
             match work {
                 Some(work) => {
-                    // What is left may be a closure that this one waits for.
+                    // The remaining work may be a closure that this worker's closure waits for.
                     if !state.ready.is_empty() {
                         let _ = self.wake_workers(&mut state);
                     }

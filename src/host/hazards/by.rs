@@ -1,4 +1,4 @@
-//! Who uses memory that peers put into.
+//! The user of memory that peers put into.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -7,16 +7,16 @@ use crate::Rank;
 use crate::communicator::Health;
 use crate::error::{Call, Site};
 
-/// Who reads or writes.
+/// The reader or writer.
 #[derive(Clone, Debug)]
 pub(in crate::host) enum By {
     /// The memory's owner, at a place in the program.
     Owner(Site),
-    /// A put of another rank (or of the owner, to itself).
+    /// A put of another rank, or of the owner to itself.
     Put(Put),
 }
 
-/// A put: who makes it, and whose memory it is.
+/// A put, with its sender and the memory's owner.
 #[derive(Clone, Debug)]
 pub(in crate::host) struct Put {
     pub(in crate::host) call: Call,
@@ -25,14 +25,14 @@ pub(in crate::host) struct Put {
     pub(in crate::host) name: &'static str,
     pub(in crate::host) health: Weak<Health>,
     pub(in crate::host) owner: Weak<Health>,
-    /// Whether its communicator was over before its work was.
+    /// Whether its communicator ended before its work did.
     pub(in crate::host) broken: Arc<AtomicBool>,
 }
 
 impl Put {
-    /// Whether what has no order with it lacks a wait. What a communicator left unfinished is
-    /// unspecified, and no wait could mend it any more. A rank that dropped its communicator is not
-    /// told of the end, so its own health does not say so.
+    /// Whether a wait could order the put. What a communicator left unfinished is unspecified, and
+    /// no wait could change that any more. A rank that dropped its communicator is not informed of
+    /// the end, so its own health does not show it.
     pub(super) fn can_be_awaited(&self) -> bool {
         let owner = self.owner.upgrade();
         !self.broken.load(Ordering::Acquire)

@@ -1,4 +1,4 @@
-//! What the ranks of a communicator hand on to each other.
+//! The order that the ranks of a communicator establish among each other.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -14,55 +14,56 @@ use crate::backend::Slot;
 use crate::error::{Call, CollectiveName, Operation};
 use crate::host::block::Touch;
 
-/// How many signals of a kind that nobody awaited keep a clock each. Of more, the oldest have what the next
-/// one tells, which hides mistakes and invents none.
+/// How many unawaited signals of a kind keep their own clock. Beyond that, the oldest get the next
+/// one's clock, which hides mistakes and invents none.
 const RAISED: usize = 256;
 
 /// The clocks of a communicator.
 #[derive(Default)]
 pub(in crate::host) struct CommOrder {
-    /// Behind each rank's last group: groups of one rank follow each other, whatever their streams.
+    /// The clock after each rank's last group: groups of one rank run in order, on any streams.
     groups: HashMap<usize, Clock>,
-    /// Puts, by sender, receiver and context: who has waited for a signal has the earlier ones of its line.
+    /// Puts, by sender, receiver and context. A wait for a signal also covers the earlier puts of
+    /// its line.
     puts: HashMap<(usize, usize, u32), Line>,
-    /// What each signal tells that was not awaited yet, by sender, receiver and slot.
+    /// The clock of each signal not awaited yet, by sender, receiver and slot.
     raised: HashMap<(usize, usize, Slot), VecDeque<(u64, Clock)>>,
-    /// Set before its waits are let go of: what they would have ordered has no order from then on.
+    /// Set before its waits are released: they order nothing from then on.
     pub(in crate::host) broken: Arc<AtomicBool>,
 }
 
 impl CommOrder {
-    /// None where nothing is checked.
+    /// `None` if the order of uses is not checked.
     pub(in crate::host) fn open() -> Option<Box<Self>> {
         super::is_on().then(Box::default)
     }
 
-    /// The communicator is over, before its work is.
+    /// Records that the communicator ended before its work did.
     pub(in crate::host) fn breaks(&self) {
         self.broken.store(true, Ordering::Release);
     }
 
-    /// A rank's stream has come to a group.
+    /// Records that a rank's stream has reached a group.
     pub(in crate::host) fn takes_off(&self, rank: usize, stream: &StreamOrder) {
         if let Some(clock) = self.groups.get(&rank) {
             stream.clock(|own| own.join(clock));
         }
     }
 
-    /// It is done with it.
+    /// Records that the stream has completed the group.
     pub(in crate::host) fn lands(&mut self, rank: usize, stream: &StreamOrder) {
         let clock = self.groups.entry(rank).or_default();
         stream.clock(|own| clock.clone_from(own));
     }
 
-    /// The host has seen that a rank's groups are over.
+    /// Records that the host has seen a rank's groups completed.
     pub(in crate::host) fn idle(&self, rank: usize) {
         if let Some(clock) = self.groups.get(&rank) {
             super::known::learn(|known| known.join_arrived(clock));
         }
     }
 
-    /// A put begins: a read here, and a write there that is over when a signal says so.
+    /// Records a put: a read here now, and a write at the peer that is over when a signal says so.
     pub(in crate::host) fn put(
         &mut self,
         stream: &StreamOrder,
@@ -81,7 +82,7 @@ impl CommOrder {
         stream.step();
     }
 
-    /// A rank's signal number `number` of a kind is raised; by the host, if there is no stream.
+    /// Records a rank's signal `number` of a kind. Without a stream, the host raised it.
     pub(in crate::host) fn raise(
         &mut self,
         stream: Option<&StreamOrder>,
@@ -103,7 +104,7 @@ impl CommOrder {
         raised.push_back((number, clock));
     }
 
-    /// A wait has consumed the signals of a kind before number `consumed`.
+    /// Records that a wait consumed the signals of a kind before number `consumed`.
     pub(in crate::host) fn consume(
         &mut self,
         stream: &StreamOrder,
@@ -119,7 +120,7 @@ impl CommOrder {
     }
 }
 
-/// What an operation reads and writes here.
+/// Records what an operation reads and writes on this rank.
 pub(in crate::host) fn operates(
     stream: &StreamOrder,
     call: &Call,
@@ -136,7 +137,7 @@ pub(in crate::host) fn operates(
     }
 }
 
-/// In place, what moves is not written where it came from.
+/// A moving collective in place does not write the range that it reads.
 fn without<'b>(
     written: Touch<'b>,
     read: Option<Touch<'b>>,
@@ -159,7 +160,7 @@ fn without<'b>(
     vec![before, Touch { start, bytes: end - start, ..written }]
 }
 
-/// A collective whose ranks have all come: data flows, and with it what the ranks it comes from know.
+/// Records a complete collective: receivers learn what the senders know.
 pub(in crate::host) fn collective(
     name: CollectiveName,
     root: Option<Rank>,
@@ -176,24 +177,24 @@ pub(in crate::host) fn collective(
     }
 }
 
-/// What those know who have come to a barrier. What comes later is added too, which hides mistakes and
-/// invents none.
+/// The knowledge of the ranks that have reached a barrier. Knowledge of later rounds is added too,
+/// which hides mistakes and invents none.
 #[derive(Default)]
 pub(in crate::host) struct Gathered(Clock);
 
 impl Gathered {
-    /// A stream's closure comes.
+    /// Adds the knowledge of a stream whose closure arrived.
     pub(in crate::host) fn gather(&mut self, stream: &StreamOrder) {
         stream.clock(|own| self.0.join_arrived(own));
     }
 
-    /// It goes on.
+    /// Passes the knowledge on to a stream that proceeds.
     pub(in crate::host) fn hand_on(&self, stream: &StreamOrder) {
         stream.clock(|own| own.join(&self.0));
     }
 }
 
-/// A message: what its sender knows, its receiver knows.
+/// Records a message: its receiver learns what its sender knows.
 pub(in crate::host) fn message(from: &StreamOrder, to: &StreamOrder) {
     let clock = from.clock(|own| own.clone());
     to.clock(|own| own.join_arrived(&clock));

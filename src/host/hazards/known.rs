@@ -1,9 +1,9 @@
-//! What the host knows: all of its threads together.
+//! What the host knows, over all of its threads.
 //!
-//! The program's threads tell each other things in ways that nobody sees (a channel, a join, a barrier
-//! of the standard library). So what one thread has seen (by a host wait, by a mark that is reached, by a
-//! read or write of its own) counts as known to whatever any thread enqueues later. This hides mistakes
-//! and invents none.
+//! The program's threads communicate in ways that are invisible here (a channel, a join, a barrier
+//! of the standard library). So what one thread has observed (by a host wait, a reached mark, or
+//! its own access) counts as known to everything that any thread enqueues later. This hides
+//! mistakes and invents none.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +15,7 @@ use crate::lock::Mutex;
 #[derive(Default)]
 struct Known {
     clock: Arc<Clock>,
-    /// The last access of the host's own.
+    /// The last access by the host itself.
     last: u64,
 }
 
@@ -26,19 +26,19 @@ pub(super) fn now() -> Arc<Clock> {
     KNOWN.lock().clock.clone()
 }
 
-/// The host has learnt something.
+/// Records that the host has learnt something.
 pub(super) fn learn(what: impl FnOnce(&mut Clock)) {
     what(Arc::make_mut(&mut KNOWN.lock().clock));
 }
 
-/// An access of the host's own begins.
+/// Begins an access by the host itself.
 pub(super) fn begins() -> When {
     let mut known = KNOWN.lock();
     known.last += 1;
     When { line: HOST, event: known.last, after: Clock::clone(&known.clock) }
 }
 
-/// It is over.
+/// Ends the access.
 pub(super) fn ends(event: u64) {
     learn(|known| known.learn(HOST, event));
 }

@@ -2,12 +2,12 @@
 
 use crate::lock::Mutex;
 
-/// The line of the host's own reads and writes, of all threads.
+/// The line of the host's own accesses, of all threads.
 pub(super) const HOST: usize = 0;
 
-/// A line of events that follow each other: a stream's, or one rank's puts to another. Its place in the
-/// clocks is used again when it is over, by a line that counts on: what came before the first is then
-/// taken to be before the second, which hides mistakes and invents none.
+/// A line of successive events: a stream's, or one rank's puts to another. When it is over, a new
+/// line reuses its place in the clocks and continues its numbering. Events known to precede the old
+/// line's then also count as preceding the new line's, which hides mistakes and invents none.
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) id: usize,
@@ -15,7 +15,7 @@ pub(super) struct Line {
     pub(super) last: u64,
 }
 
-/// Lines that are over, with their last events, and how many there ever were at once.
+/// Lines that are over, with their last events, and the largest number of lines at once.
 struct Lines {
     over: Vec<(usize, u64)>,
     many: usize,

@@ -1,15 +1,17 @@
-//! Hazards: uses of a window that nothing orders with a peer's put, whenever the two happen.
+//! Hazards: uses of a window that nothing orders with a peer's put, whatever their actual timing.
 //!
-//! Vector clocks: every task of a stream, every put and every access of the host's own is an event of a
-//! line, and every place knows of each line how many events are surely over. When memory that peers put
-//! into is used, the use is compared with the last uses of the same bytes; if one of the two is a put, one
-//! writes, and the later one does not know that the earlier one is over, that is a [`Hazard`], and both
-//! ranks are told. `docs/decisions/023-order-not-time.md` says what orders, and on whose promise.
+//! The check uses vector clocks. Every task of a stream, every put and every access by the host
+//! itself is an event of a line, and each clock holds how many events of each line are certainly
+//! over. A use of memory that peers put into is compared with the last uses of the same bytes. If
+//! one of the two is a put, one writes, and the later one does not know that the earlier one is
+//! over, that is a [`Hazard`], and both ranks get the error. `docs/decisions/023-order-not-time.md`
+//! says what establishes order, and on whose promise.
 //!
-//! Not compared: the owner's own uses with each other, which memory orders by itself; what goes by raw
-//! pointers. Where there is doubt, the check is silent: it has no false alarms by design.
+//! The owner's own uses are not compared with each other, as memory orders them by itself. Accesses
+//! through raw pointers are not seen. In doubt the check is silent: by design it has no false
+//! alarms.
 //!
-//! On in debug builds, and with `TYPED_NCCL_CHECK=order`; `TYPED_NCCL_CHECK=off` turns it off.
+//! It is on in debug builds and with `TYPED_NCCL_CHECK=order`; `TYPED_NCCL_CHECK=off` turns it off.
 
 mod by;
 mod comm;
@@ -34,7 +36,7 @@ use crate::Result;
 use crate::communicator::Health;
 use crate::error::{Error, Hazard, NoOrder, OtherUse, Site, told};
 
-/// The uses of a block that may still matter.
+/// The uses of a block that may still conflict.
 pub(super) type Uses = typed_nccl_match::Uses<By>;
 type Use = typed_nccl_match::Use<By>;
 
@@ -59,7 +61,7 @@ thread_local! {
     static TASK: RefCell<Option<Arc<Progress>>> = const { RefCell::new(None) };
 }
 
-/// Runs a stream's closure: what it touches is touched in the stream's order.
+/// Runs a stream's closure, so that its accesses count in the stream's order.
 pub(super) fn in_task<T>(stream: &Arc<Progress>, run: impl FnOnce() -> T) -> T {
     if stream.order().is_none() {
         return run();
@@ -74,15 +76,15 @@ fn task() -> Option<When> {
     TASK.with_borrow(|task| Some(task.as_ref()?.order()?.at_task()))
 }
 
-/// A closure is about to see memory.
+/// Records the memory that a closure is about to access.
 pub(super) fn closure(touch: &Touch<'_>, site: Site) {
     if let Some(when) = task() {
         used(touch, By::Owner(site), &when).into_iter().for_each(Clash::tell);
     }
 }
 
-/// The host reads or writes memory by itself: at once, or as a task of a stream. Returns what has no
-/// order with it.
+/// Records a read or write of memory by the host itself: immediately, or as a stream's task.
+/// Returns the use that it is not ordered with.
 pub(super) fn copied(touch: &Touch<'_>, site: Site, copy: impl FnOnce()) -> Result<()> {
     if !is_on() || !touch.block.is_shared() {
         copy();
@@ -100,7 +102,7 @@ pub(super) fn copied(touch: &Touch<'_>, site: Site, copy: impl FnOnce()) -> Resu
     clashes.into_iter().map(Clash::tell_peer).fold(Ok(()), Result::and)
 }
 
-/// Adds a use of a block that peers put into; hands back what it has no order with.
+/// Adds a use of a block that peers put into. Returns the uses that it is not ordered with.
 fn used(touch: &Touch<'_>, by: By, when: &When) -> Vec<Clash> {
     let Some(ranges) = touch.block.ranges() else { return Vec::new() };
     let bytes = (touch.start, touch.start + touch.bytes);
@@ -109,10 +111,10 @@ fn used(touch: &Touch<'_>, by: By, when: &When) -> Vec<Clash> {
     earlier.iter().filter_map(|earlier| Clash::of(earlier, &next)).collect()
 }
 
-/// Two uses without an order, and whom to tell.
+/// Two unordered uses, and the ranks to inform.
 struct Clash {
     error: Error,
-    /// Who has the memory, and who puts.
+    /// The memory's owner, and the senders of the puts.
     owner: Weak<Health>,
     puts: [Option<Weak<Health>>; 2],
 }
@@ -143,7 +145,7 @@ impl Clash {
         Some(Self { error: Error::from(hazard), owner: put.owner.clone(), puts })
     }
 
-    /// Tells the ranks at their next host waits.
+    /// Reports it to the ranks at their next host waits.
     fn tell(self) {
         if let Some(owner) = self.owner.upgrade() {
             owner.pend(self.error.clone());
@@ -151,7 +153,7 @@ impl Clash {
         self.tell_peers();
     }
 
-    /// Tells who puts; the owner gets it as an error at once.
+    /// Reports it to the sender; the owner gets it as an error at once.
     fn tell_peer(self) -> Result<()> {
         self.tell_peers();
         Err(told(self.error))

@@ -1,4 +1,4 @@
-//! What the tasks of a stream come after.
+//! What a stream's tasks come after.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use super::known;
 use super::line::Line;
 use crate::lock::Mutex;
 
-/// How many tasks ago a stream's clock can be asked for; an older point has what the oldest of these
-/// knew, which hides mistakes and invents none.
+/// How many tasks back a stream's clock is kept. An older point gets the oldest clock kept, which
+/// hides mistakes and invents none.
 const PAST: usize = 64;
 
-/// The events of one task: the steps that are over within it, then its end.
+/// The events of one task: the steps that complete within it, then its end.
 const STEPS: u64 = (1 << 20) - 1;
 
 /// A stream's clock.
@@ -24,14 +24,14 @@ pub(in crate::host) struct StreamOrder(Mutex<Inner>);
 struct Inner {
     line: Line,
     clock: Clock,
-    /// What the host knew when it enqueued the tasks that wait.
+    /// What the host knew when it enqueued the queued tasks.
     enqueued: VecDeque<Arc<Clock>>,
-    /// The clock behind the last tasks, by how many tasks there were.
+    /// The clocks after the last tasks, by the number of tasks.
     past: VecDeque<(u64, Clock)>,
 }
 
 impl StreamOrder {
-    /// None where nothing is checked.
+    /// `None` if the order of uses is not checked.
     pub(in crate::host) fn open() -> Option<Box<Self>> {
         super::is_on().then(|| {
             let mut line = Line::open();
@@ -43,12 +43,12 @@ impl StreamOrder {
         })
     }
 
-    /// A task was enqueued.
+    /// Records that a task was enqueued.
     pub(in crate::host) fn enqueued(&self) {
         self.0.lock().enqueued.push_back(known::now());
     }
 
-    /// The stream has come to its next task.
+    /// Records that the stream has reached its next task.
     pub(in crate::host) fn begins(&self) {
         let mut inner = self.0.lock();
         inner.line.last += 1;
@@ -57,7 +57,7 @@ impl StreamOrder {
         }
     }
 
-    /// It is done with its first `seq` tasks.
+    /// Records that the stream has completed its first `seq` tasks.
     pub(in crate::host) fn ends(&self, seq: u64) {
         let mut inner = self.0.lock();
         let Inner { line, clock, past, .. } = &mut *inner;
@@ -71,7 +71,7 @@ impl StreamOrder {
         past.push_back((seq, entry));
     }
 
-    /// A step of the task is over, which a signal or a peer may tell before the task is.
+    /// Completes a step of the task. A signal or a peer may learn of it before the task is over.
     pub(super) fn step(&self) {
         let mut inner = self.0.lock();
         let Inner { line, clock, .. } = &mut *inner;
@@ -81,32 +81,32 @@ impl StreamOrder {
         }
     }
 
-    /// When the step is that the task is at.
+    /// The time of the task's current step.
     pub(super) fn at_step(&self) -> When {
         let inner = self.0.lock();
         When { line: inner.line.id, event: inner.line.last, after: inner.clock.clone() }
     }
 
-    /// When the task is that the stream is at; it is over with the task.
+    /// The time of the stream's current task, which is over when the task is.
     pub(super) fn at_task(&self) -> When {
         let inner = self.0.lock();
         let event = inner.line.last | STEPS;
         When { line: inner.line.id, event, after: inner.clock.clone() }
     }
 
-    /// Takes part of the clock, or changes it.
+    /// Accesses the clock.
     pub(super) fn clock<T>(&self, with: impl FnOnce(&mut Clock) -> T) -> T {
         with(&mut self.0.lock().clock)
     }
 
-    /// What comes next comes after the first `seq` tasks of another stream.
+    /// Orders later tasks after the first `seq` tasks of another stream.
     pub(in crate::host) fn waits_for(&self, other: &Self, seq: u64) {
         if let Some(clock) = other.after(seq) {
             self.0.lock().clock.join(&clock);
         }
     }
 
-    /// The host has seen that the first `seq` tasks are over.
+    /// Records that the host has seen the first `seq` tasks completed.
     pub(in crate::host) fn seen(&self, seq: u64) {
         if let Some(clock) = self.after(seq) {
             known::learn(|known| known.join_arrived(&clock));

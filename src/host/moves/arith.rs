@@ -1,7 +1,7 @@
 //! Arithmetic of the element types, in their accumulators.
 //!
-//! Integers accumulate in their own type and wrap. `f32` and `f64` accumulate in their own type; the
-//! 16- and 8-bit floats in `f32`. A NaN loses to a number in `smaller` and `larger`.
+//! Integers accumulate in their own type and wrap. `f32` and `f64` accumulate in their own type,
+//! and the 16- and 8-bit floats in `f32`. A NaN loses to a number in `smaller` and `larger`.
 
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use crate::Element;
 
 pub(super) trait Arith: Element {
-    /// What elements accumulate in.
+    /// The type that elements accumulate in.
     type Acc: Copy + Default;
 
     fn raise(self) -> Self::Acc;
@@ -19,7 +19,7 @@ pub(super) trait Arith: Element {
     fn smaller(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     fn larger(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     fn divide(a: Self::Acc, by: usize) -> Self::Acc;
-    /// From the first bytes of eight.
+    /// Reads the first bytes of eight.
     fn from_bytes(bytes: [u8; 8]) -> Self;
 }
 

@@ -6,14 +6,14 @@ use super::collective::{Collective, Flow};
 use super::past;
 
 /// # Safety
-/// As of [`std::ptr::copy_nonoverlapping`].
+/// As for [`std::ptr::copy_nonoverlapping`].
 unsafe fn plain(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
 
 impl Collective {
-    /// Copies elements `range` of a block to where they belong.
+    /// Copies elements `range` of a block to its targets.
     ///
     /// # Safety
     /// As [`Collective::run`], for a collective whose blocks come from one rank each.
@@ -27,11 +27,11 @@ impl Collective {
         for recv in self.parts[flow.to.clone()].iter().filter_map(|to| to.recv.as_ref()) {
             // SAFETY: what a rank receives has block `target`.
             let target = unsafe { recv.at((flow.target * count + range.start) * size) };
-            // In place the block is where it belongs already.
+            // In place, the block is already where it belongs.
             if !std::ptr::eq(source, target) {
                 let copy = if self.is_large { past::copy } else { plain };
-                // SAFETY: the spans are disjoint unless they are the same in place (checked above), and
-                // nobody else writes this chunk of the target or any of the source meanwhile.
+                // SAFETY: the spans are disjoint unless equal (in place, checked above). No other
+                // thread writes this chunk of the target or any of the source meanwhile.
                 unsafe { copy(source, target, range.len() * size) };
             }
         }

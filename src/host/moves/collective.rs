@@ -17,21 +17,21 @@ pub(in crate::host) struct Collective {
     pub(super) count: usize,
     root: usize,
     pub(super) parts: Vec<Entry>,
-    /// Whether peers may touch any of the memory too.
+    /// Whether peers may also access some of the memory.
     windows: bool,
-    /// Its results do not fit into the cache.
+    /// The results exceed the cache.
     pub(super) is_large: bool,
 }
 
-/// What becomes of one block.
+/// The movement of one block.
 pub(super) struct Flow {
-    /// The ranks that it comes from; several where it is reduced.
+    /// The ranks that send it; several if it is reduced.
     pub(super) from: Range<usize>,
-    /// Which block of what they send.
+    /// The block's index in what they send.
     pub(super) source: usize,
-    /// The ranks that it goes to.
+    /// The ranks that receive it.
     pub(super) to: Range<usize>,
-    /// Which block of what they receive.
+    /// The block's index in what they receive.
     pub(super) target: usize,
 }
 
@@ -49,7 +49,7 @@ impl Collective {
         collective
     }
 
-    /// How many independent blocks of `count` elements there are to produce.
+    /// How many independent blocks of `count` elements are produced.
     fn blocks(&self) -> usize {
         let n = self.parts.len();
         match self.spec.wholes() {
@@ -59,11 +59,11 @@ impl Collective {
         }
     }
 
-    /// Where a block comes from, and where it goes.
+    /// A block's senders and receivers.
     pub(super) fn flow(&self, block: usize) -> Flow {
         let n = self.parts.len();
-        // A whole that is sent has a part for each receiver, one that is received a part of each
-        // sender.
+        // A whole that is sent has a part for each receiver; a whole that is received has a part
+        // from each sender.
         let (target, source) = match self.spec.wholes() {
             (false, false) => (None, None),
             (false, true) => (Some(block), None),
@@ -101,7 +101,7 @@ impl Collective {
         self.blocks() * self.count * self.dtype.size() * from.len().max(to.len())
     }
 
-    /// Runs one chunk, unless a closure is in the way.
+    /// Runs one chunk, unless a closure blocks it.
     ///
     /// # Safety
     /// As [`Moves::run`](super::Moves::run).
@@ -122,13 +122,13 @@ impl Collective {
         Ok(())
     }
 
-    /// What a chunk reads and writes.
+    /// The memory that a chunk reads and writes.
     pub(super) fn touches(&self, chunk: usize) -> Vec<Touch<'_>> {
         let (block, range) = self.part(chunk);
         self.touched(&self.flow(block), &range)
     }
 
-    /// A chunk's block, and its elements of it.
+    /// A chunk's block, and its range of elements.
     fn part(&self, chunk: usize) -> (usize, Range<usize>) {
         let (block, within) = (chunk / self.chunks_per_block(), chunk % self.chunks_per_block());
         let start = within * self.chunk_len();

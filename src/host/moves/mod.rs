@@ -1,5 +1,5 @@
-//! Moves: what an operation whose ranks are all there does to memory, cut into chunks that any thread
-//! may run.
+//! Moves: the memory accesses of an operation that all ranks have reached, in chunks that any
+//! thread may run.
 
 mod arith;
 mod blocks;
@@ -22,7 +22,7 @@ use crate::memory::Allocation;
 /// How many bytes of each rank one chunk covers.
 const CHUNK: usize = 64 * 1024;
 
-/// The same of what is moved past the cache, and of a copy.
+/// Likewise for copies, and for moves that bypass the cache.
 const COPY: usize = 256 * 1024;
 
 /// Part of an allocation, held by a queued operation.
@@ -38,7 +38,7 @@ impl Held {
         Self { allocation: span.allocation().clone(), offset: span.offset(), bytes }
     }
 
-    /// An allocation from byte `offset` on, as far as a put that was checked goes.
+    /// An allocation from byte `offset` on, for a put whose length was checked.
     pub(super) fn new(allocation: Arc<Allocation<HostBackend>>, offset: usize) -> Self {
         Self { allocation, offset, bytes: 0 }
     }
@@ -48,7 +48,7 @@ impl Held {
     /// # Safety
     /// `offset` is within the span.
     unsafe fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: spans lie inside their allocation: the typed layer checked it.
+        // SAFETY: the typed layer checked that spans lie inside their allocation.
         unsafe { self.block().at(self.offset + offset) }
     }
 
@@ -56,12 +56,12 @@ impl Held {
         self.allocation.block()
     }
 
-    /// All of the span.
+    /// The whole span.
     pub(super) fn whole(&self, write: bool) -> Touch<'_> {
         self.touch(0, self.bytes, write)
     }
 
-    /// `bytes` bytes from byte `offset` of the span, about to be read or written.
+    /// `bytes` bytes of the span from byte `offset` on, to be read or written.
     pub(super) fn touch(&self, offset: usize, bytes: usize, write: bool) -> Touch<'_> {
         Touch { block: self.block(), start: self.offset + offset, bytes, write }
     }
@@ -70,7 +70,7 @@ impl Held {
 /// A reduction with its operator's scalar.
 pub(super) type Combine = Reduction<Scale>;
 
-/// One rank's part of a collective; how it is configured is a number.
+/// One rank's part of a collective, with a number for its configuration.
 pub(super) type Entry = form::Collective<Held, Scale, u8>;
 
 /// The movement of one operation.
@@ -82,12 +82,13 @@ pub(super) enum Moves {
 }
 
 impl Moves {
-    /// The parts, by rank, agree: the round compared them.
+    /// The parts, by rank. They fit, as the meeting compared them.
     pub(super) fn new(parts: Vec<Entry>) -> Self {
         Self::Collective(Collective::new(parts))
     }
 
-    /// The target is as long as the source: transfers compare counts, puts were checked.
+    /// The target is as long as the source: counts of transfers were compared, and puts were
+    /// checked.
     pub(super) fn copy(from: Held, to: Held) -> Self {
         Self::Copy { from, to }
     }
@@ -95,13 +96,13 @@ impl Moves {
     pub(super) fn chunks(&self) -> usize {
         match self {
             Self::Collective(collective) => collective.chunks(),
-            // Within one allocation source and target may overlap: one piece.
+            // Within one allocation, source and target may overlap, so this is one chunk.
             Self::Copy { from, to } if Arc::ptr_eq(&from.allocation, &to.allocation) => 1,
             Self::Copy { from, .. } => from.bytes.div_ceil(COPY),
         }
     }
 
-    /// About how many bytes are touched.
+    /// The approximate number of bytes accessed.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Collective(collective) => collective.bytes(),
@@ -109,11 +110,11 @@ impl Moves {
         }
     }
 
-    /// Runs one chunk, unless a closure is in the way.
+    /// Runs one chunk, unless a closure blocks it.
     ///
     /// # Safety
-    /// Each chunk is run once, while every rank's spans are kept for this operation alone, peers'
-    /// puts into windows excepted.
+    /// Each chunk is run once, and meanwhile only this operation uses every rank's spans, except
+    /// for peers' puts into windows.
     pub(super) unsafe fn run(&self, chunk: usize) -> Result<(), InUse> {
         match self {
             // SAFETY: the caller's promise.
@@ -122,17 +123,17 @@ impl Moves {
                 let (start, bytes) = self.piece(from, chunk);
                 let touches = [from.touch(start, bytes, false), to.touch(start, bytes, true)];
                 let _guard = block::guard_two(touches)?;
-                // SAFETY: within the source span.
+                // SAFETY: the address is within the source span.
                 let source = unsafe { from.at(start) };
-                // SAFETY: the target is as long.
+                // SAFETY: the target is as long as the source.
                 let target = unsafe { to.at(start) };
                 if from.bytes >= past::LARGE && self.chunks() > 1 {
-                    // SAFETY: as below; in several pieces, they are of different allocations.
+                    // SAFETY: as below; several chunks mean different allocations.
                     unsafe { past::copy(source, target, bytes) };
                     past::fence();
                 } else {
-                    // SAFETY: both are readable and writable for `bytes`. Buffers are this operation's
-                    // alone; what peers may touch as well is kept by the guard.
+                    // SAFETY: both are readable and writable for `bytes`. Only this operation uses
+                    // buffers, and the guard protects memory that peers may access.
                     unsafe { std::ptr::copy(source, target, bytes) };
                 }
                 Ok(())
@@ -140,7 +141,7 @@ impl Moves {
         }
     }
 
-    /// Parks a chunk until the closure that is in its way is over; gives it back if none is.
+    /// Parks a chunk until the closure that blocks it is over; returns it if none does.
     pub(super) fn park(&self, chunk: usize, parked: Parked) -> Option<Parked> {
         let touches = match self {
             Self::Collective(collective) => collective.touches(chunk),
@@ -152,7 +153,7 @@ impl Moves {
         touches.into_iter().try_fold(parked, |parked, touch| touch.park(parked))
     }
 
-    /// Where a chunk of a copy starts, and its length.
+    /// The start and length of a copy's chunk.
     fn piece(&self, from: &Held, chunk: usize) -> (usize, usize) {
         let start = chunk * COPY;
         match self.chunks() {

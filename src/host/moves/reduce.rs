@@ -1,7 +1,8 @@
 //! Collectives that reduce.
 //!
-//! Elements accumulate in rank order, from rank 0 on, in the accumulator of their type
-//! ([`Arith::Acc`]), and are rounded once at the end: every rank gets the same bits, on every run.
+//! Elements accumulate in rank order, starting at rank 0, in the accumulator of their type
+//! ([`Arith::Acc`]), and are rounded once at the end. So every rank gets the same bits, on every
+//! run.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -14,11 +15,11 @@ use super::collective::{Collective, Flow};
 use super::{Combine, Scale, past};
 use crate::{DType, ReductionName};
 
-/// Elements that accumulate together, on the stack.
+/// How many elements accumulate together, on the stack.
 const LANE: usize = 512;
 
 impl Collective {
-    /// Reduces elements `range` of a block to where they belong.
+    /// Reduces elements `range` of a block into its targets.
     ///
     /// # Safety
     /// As [`Collective::run`].
@@ -53,8 +54,8 @@ impl Collective {
                 let Some(send) = &part.send else { continue };
                 // SAFETY: what a rank sends has block `source`, as `Collective` documents.
                 let from = unsafe { send.at((flow.source * self.count + start) * size) };
-                // SAFETY: aligned and inside; nobody writes this chunk of any send span but this
-                // thread, below, once the slice is gone.
+                // SAFETY: aligned and inside the span. Only this thread writes this chunk of any
+                // send span, below, after the slice's last use.
                 let from = unsafe { std::slice::from_raw_parts(from.cast::<T>(), len) };
                 accumulate(acc, from, part.reduction.as_ref(), rank == 0);
             }
@@ -68,15 +69,15 @@ impl Collective {
             if self.is_large {
                 // SAFETY: what a rank receives has block `target`.
                 let places = recvs.map(|recv| unsafe { recv.at(at) });
-                // SAFETY: inside; this chunk is this thread's.
+                // SAFETY: inside the spans; only this thread uses this chunk.
                 unsafe { write_past::<T>(acc, places) };
                 continue;
             }
             for recv in recvs {
                 // SAFETY: what a rank receives has block `target`.
                 let to = unsafe { recv.at(at) };
-                // SAFETY: aligned and inside; this chunk is this thread's, and no other reference
-                // to it lives here.
+                // SAFETY: aligned and inside the span; only this thread uses this chunk, and no
+                // other reference to it is live.
                 let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), len) };
                 for (to, a) in to.iter_mut().zip(&*acc) {
                     *to = T::lower(*a);
@@ -89,7 +90,7 @@ impl Collective {
 /// Writes results past the cache, to each of these places.
 ///
 /// # Safety
-/// There are so many elements at each, which nobody else uses.
+/// Each place has room for this many elements, which nothing else uses.
 #[inline(never)]
 unsafe fn write_past<T: Arith>(results: &[T::Acc], places: impl Iterator<Item = *mut u8>) {
     let mut lowered = [MaybeUninit::<T>::uninit(); LANE];
@@ -97,19 +98,19 @@ unsafe fn write_past<T: Arith>(results: &[T::Acc], places: impl Iterator<Item = 
         lowered.write(T::lower(*a));
     }
     for to in places {
-        // SAFETY: the caller's promise, and as many were written above.
+        // SAFETY: the caller's promise; as many elements were written above.
         unsafe { past::copy(lowered.as_ptr().cast(), to, size_of_val(&lowered[..results.len()])) };
     }
 }
 
-/// The scalar of an operator for elements `T`: the types bind both to one element type.
+/// The scalar of an operator on elements `T`; the types bind both to one element type.
 fn scalar<T: Arith>(scale: &Scale) -> T {
     match scale {
         Scale::Host(bytes) => T::from_bytes(*bytes),
         Scale::Device(allocation) => {
             // SAFETY: the memory holds at least one element.
             let at = unsafe { allocation.block().at(0) };
-            // SAFETY: aligned and initialised; who writes it does so in stream order, before or after.
+            // SAFETY: aligned and initialised; stream order keeps writers before or after.
             unsafe { at.cast::<T>().read() }
         }
     }
