@@ -236,7 +236,7 @@ impl<B: Streams> StreamCore<B> {
         self.asked.set(asked);
     }
 
-    /// Why a communicator's call cannot go on this stream: it is a step's, and captured.
+    /// Why a communicator's call cannot use this stream: it belongs to a step, and is captured.
     pub(crate) fn in_a_step(&self, operation: &'static str, site: Site) -> Option<Error> {
         let refused = self.is_captured() && self.asked.get();
         refused.then(|| not_capturable(operation, CaptureFault::Communicates, site))
@@ -333,7 +333,7 @@ impl<B: Streams> StreamCore<B> {
         let point = B::point(&self.shared.raw)?;
         let mut marks = self.shared.marks.lock();
         match marks.len() {
-            // The capacity suffices for ever.
+            // The capacity is never exceeded.
             0 => marks.reserve_exact(MARKS),
             MARKS => drop(marks.pop_front()),
             _ => {}

@@ -115,7 +115,7 @@ pub trait Operands {
     /// See [`Operand`].
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Operand::view`].
     #[doc(hidden)]
     unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v>;
 }

@@ -36,8 +36,8 @@ impl<D: Device> Stream<D> {
     /// # }
     /// ```
     ///
-    /// On GPUs two of them are off by half a microsecond or less, says NVIDIA; on the host, by the
-    /// error of the system's clock.
+    /// On GPUs, the time between two marks is accurate to half a microsecond according to NVIDIA;
+    /// on the host, to the precision of the system's clock.
     ///
     /// # Errors
     /// As [`mark`](Self::mark).

@@ -1,9 +1,9 @@
 //! Work that a stream left undone because its communicator ended.
 //!
-//! A device whose points are reached when a communicator ends ([`Streams::ENDS_REACH_POINTS`]) does
-//! not say which operations have happened. So the stream notes, just before, which were not over;
-//! every thread that wants their results is told. A wait for data reports it each time, until the
-//! memory is written again.
+//! On a device whose points are reached when a communicator ends ([`Streams::ENDS_REACH_POINTS`]),
+//! a reached point does not show that its operations have happened. So the stream records, just
+//! before the end, which were not over, and every thread that wants their results gets the error. A
+//! wait for data reports it each time, until the memory is written again.
 //!
 //! [`Streams::ENDS_REACH_POINTS`]: crate::backend::Streams::ENDS_REACH_POINTS
 

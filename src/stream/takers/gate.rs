@@ -32,7 +32,7 @@ impl Gate {
     /// Enters; `None` if the gate is closed. Only the stream's thread calls this.
     #[inline]
     pub(super) fn enter(&self, way: &Way) -> Option<Before> {
-        // Relaxed: nobody else changes it.
+        // Relaxed: only this thread changes it.
         let before = way.0.load(Relaxed);
         // Acquire: the closed gate, from a thread that read the way before. Release: to later
         // readers, the work that the number stands for.
@@ -46,8 +46,8 @@ impl Gate {
         Some(if before & INSIDE == 0 { Before::Outside } else { Before::Inside })
     }
 
-    /// Closes the gate. Nobody is inside any more once [every way](Way::is_entered) has been seen
-    /// empty.
+    /// Closes the gate. No thread is inside any more once [every way](Way::is_entered) has been
+    /// seen empty.
     pub(super) fn close(&self) {
         // Relaxed: reading the ways publishes it.
         self.0.store(true, Relaxed);

@@ -48,7 +48,7 @@ fn an_end_waits_for_who_is_inside() {
     loom::model(|| {
         ended(|gate, way| {
             gate.close();
-            // In loom a store may be delayed for ever: give up then.
+            // Loom may delay a store indefinitely: give up then.
             (0..3).any(|_| !way.is_entered())
         });
     });
