@@ -1,4 +1,4 @@
-//! Buffers over memory that somebody else owns.
+//! Buffers over memory owned by another library or by the program.
 
 use std::any::Any;
 use std::fmt;
@@ -11,8 +11,8 @@ use crate::error::{AdoptFault, Error, Failed, NotAdoptable, OtherDevice, Site};
 use crate::interop::Claim;
 use crate::{DType, Device, Element, Mark, Result, unwind, wait};
 
-/// The kind of memory that somebody else owns: `device.adopt(owner)` gives a
-/// `Buffer<T, D, Adopted<O>>`. It is an operand wherever plain memory is, and cannot back a window.
+/// The kind of adopted memory: `device.adopt(owner)` returns a `Buffer<T, D, Adopted<O>>`. It is an
+/// operand wherever plain memory is, and cannot back a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Adopted<O>(PhantomData<fn() -> O>);
 
@@ -39,7 +39,7 @@ pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
     /// The device address of the first element.
     fn start(&mut self) -> *mut Self::Elem;
 
-    /// How many elements.
+    /// The number of elements.
     fn elements(&self) -> usize;
 
     /// Which device of its kind the memory is on. Host memory is on every host device.
@@ -51,7 +51,7 @@ pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
     /// after [`start`](Self::start).
     ///
     /// # Errors
-    /// The memory cannot be had.
+    /// The memory cannot be obtained.
     fn ready(&mut self, device: &D) -> Result<Option<Mark<D>>> {
         let _ = device;
         Ok(None)
@@ -97,7 +97,7 @@ impl Drop for Owner {
     }
 }
 
-/// The place of somebody else's elements.
+/// The location of elements owned elsewhere.
 pub(crate) struct Place<D: Device> {
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
@@ -162,7 +162,7 @@ impl<D: Device> Place<D> {
 }
 
 impl AdoptFault {
-    /// The fault of an address for so many elements.
+    /// The fault of an address for this many elements.
     pub(crate) fn of_address(address: usize, len: usize, dtype: DType) -> Option<Self> {
         match address {
             _ if len == 0 => None,
@@ -232,8 +232,8 @@ impl<T: Element, D: Device, O: ForeignMemory<D, Elem = T>> Buffer<T, D, Adopted<
 }
 
 impl<T: Element, D: Device> Buffer<T, D, Adopted<()>> {
-    /// A buffer over `len` elements that somebody else owns. [`into_inner`](Self::into_inner)
-    /// returns when nothing of ours uses them any more.
+    /// A buffer over `len` elements owned elsewhere. [`into_inner`](Self::into_inner) returns once
+    /// nothing of ours uses them any more.
     ///
     /// # Errors
     /// [`Error::NotAdoptable`]: there are no elements, or the address is null or not aligned.

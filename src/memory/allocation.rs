@@ -21,15 +21,15 @@ pub struct Allocation<B: Backend> {
     /// Whether another library names it, or did.
     exported: AtomicBool,
     pub(crate) order: Order<B>,
-    /// For memory that is not ours.
+    /// For memory that is owned elsewhere.
     keeper: Option<Box<Keeper<B>>>,
 }
 
-/// The owner's side of memory that is not ours.
+/// The owner's side of memory that is owned elsewhere.
 struct Keeper<B: Backend> {
     /// The owner, until it is given back.
     owner: Mutex<Option<Owner>>,
-    /// The stream that orders the uses of others, who keep using it when the buffer is gone.
+    /// The stream that orders the owner's uses, if they continue after the buffer is gone.
     theirs: Option<B::Stream>,
 }
 
@@ -41,8 +41,8 @@ impl<B: Backend> Allocation<B> {
         Ok(Arc::new(Self { block, ordinal, is_nccls, exported, order, keeper: None }))
     }
 
-    /// Somebody else's memory, and the stream by which they order their uses if they keep using it
-    /// beside us.
+    /// Memory owned elsewhere, and the stream by which its owner orders uses if it keeps using the
+    /// memory beside us.
     pub(crate) fn adopted(ordinal: u32, block: B::Block, theirs: Option<B::Stream>) -> Self {
         let block = ManuallyDrop::new(block);
         let (exported, order) = (AtomicBool::new(false), Order::default());

@@ -13,7 +13,7 @@
 //!
 //! The guarantee: **a number that a header shows is already in its stream.** A stream that waited
 //! for it never has to again, and a mark with this number or a later one was made after it. Only
-//! the stream's owner counts, and nobody else reads its counter.
+//! the stream's owner counts, and no other thread reads its counter.
 //!
 //! A captured operation runs when its graph is launched: the launch is recorded, with all of the
 //! graph's memory. Memory that the graph does not keep is refused.

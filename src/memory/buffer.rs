@@ -43,7 +43,7 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
         Ok(Self { allocation, len, types: PhantomData })
     }
 
-    /// How many elements.
+    /// The number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.len

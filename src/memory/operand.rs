@@ -41,7 +41,7 @@ pub trait Readable<D: Device>: Elements<Device = D> {
         Slice::new(allocation, extent)
     }
 
-    /// How many elements; 0 for a view past the end of its buffer.
+    /// The number of elements; 0 for a view past the end of its buffer.
     fn len(&self) -> usize {
         self.span().map_or(0, |span| span.len())
     }

@@ -303,7 +303,7 @@ impl<B: Streams> Order<B> {
         self.spread.lock().registrations > 0
     }
 
-    /// Whether a graph names it; whoever owns the graph launches it.
+    /// Whether a graph names it, so that the graph's owner uses it too.
     pub(crate) fn is_in_a_graph(&self) -> bool {
         self.spread.lock().graphs > 0
     }

@@ -39,7 +39,7 @@ impl<T: Element, D: Device> Pinned<T, D> {
         Ok(Self { memory, len, types: PhantomData })
     }
 
-    /// How many elements.
+    /// The number of elements.
     pub fn len(&self) -> usize {
         self.len
     }

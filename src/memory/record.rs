@@ -64,7 +64,7 @@ impl<'e, B: Backend> Recorded<'e, B> {
         unsafe { self.extent.span(self.allocation, self.dtype.size()) }
     }
 
-    /// How many elements; 0 for a range past the end.
+    /// The number of elements; 0 for a range past the end.
     pub(crate) fn len(&self) -> usize {
         self.extent.checked().map_or(0, |(_, len)| len)
     }

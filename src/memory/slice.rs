@@ -1,7 +1,7 @@
 //! Views of buffers.
 //!
-//! Making a view checks nothing, so that `&x.slice(a..b)` can stand in a call; a range past the end
-//! is remembered and refused by whatever uses the view. Nothing panics and nothing is lost.
+//! Making a view checks nothing, so that `&x.slice(a..b)` fits into a call; a range past the end is
+//! remembered and refused by the operation that uses the view. Nothing panics and nothing is lost.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -103,7 +103,7 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
         unsafe { self.extent.span(self.allocation, size_of::<T>()) }
     }
 
-    /// How many elements; 0 for a range past the end.
+    /// The number of elements; 0 for a range past the end.
     pub fn len(&self) -> usize {
         self.extent.len
     }
@@ -172,7 +172,7 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
         (self.allocation, self.extent)
     }
 
-    /// How many elements; 0 for a range past the end.
+    /// The number of elements; 0 for a range past the end.
     pub fn len(&self) -> usize {
         self.extent.len
     }

@@ -37,7 +37,7 @@ const MUST_WAIT: u64 = 2;
 /// The distance between two numbers.
 const STEP: u64 = 4;
 
-/// A turn that somebody holds.
+/// A turn that a thread holds.
 struct Had {
     id: u64,
     thread: usize,
@@ -60,7 +60,7 @@ impl Turn {
         must
     }
 
-    /// Whether some memory may have a turn of it.
+    /// Whether the operation may hold a turn at some memory.
     pub(super) fn is_had(&self) -> bool {
         self.id() > 0
     }
