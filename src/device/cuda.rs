@@ -39,8 +39,8 @@ impl Cuda<Local> {
     /// launcher's local rank, else GPU 0.
     ///
     /// # Errors
-    /// [`Error::NoDriver`], [`Error::NoSuchDevice`]; [`Error::BadLaunch`] if it sees several and
-    /// nothing says which is its own; an error of CUDA's.
+    /// [`Error::NoDriver`], [`Error::NoSuchDevice`]; [`Error::BadLaunch`] if the process sees
+    /// several GPUs and nothing tells which is its own; an error of CUDA's.
     pub fn local() -> Result<Self> {
         Self::opened(own_gpu()?)
     }
@@ -87,7 +87,7 @@ impl Cuda<AnyDevice> {
 }
 
 impl Cuda {
-    /// How many GPUs this process sees.
+    /// The number of GPUs that this process sees.
     ///
     /// # Errors
     /// [`Error::NoDriver`].
@@ -123,7 +123,7 @@ fn chosen(count: u32, launched: Option<Launched>, shared: bool) -> Result<u32> {
 
 /// The methods of [`Device`], without an import.
 impl<Tag> Cuda<Tag> {
-    /// Which GPU.
+    /// The ordinal of this GPU.
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }
@@ -278,11 +278,11 @@ mod tests {
             })
         };
         assert_eq!(chosen(4, launched(Some(3)), false).unwrap(), 3);
-        // It sees only its own.
+        // The process sees only its own GPU.
         assert_eq!(chosen(1, launched(Some(3)), false).unwrap(), 0);
         assert_eq!(chosen(1, launched(None), false).unwrap(), 0);
         assert_eq!(chosen(4, None, false).unwrap(), 0);
-        // Several ranks share one.
+        // Several ranks share a GPU.
         assert_eq!(chosen(4, launched(Some(6)), true).unwrap(), 2);
         let too_high = chosen(4, launched(Some(4)), false).unwrap_err().to_string();
         assert!(too_high.contains("cuda:4") && too_high.contains("4 GPUs"), "{too_high}");

@@ -73,7 +73,7 @@ impl Host<AnyDevice> {
 
 /// The methods of [`Device`], without an import.
 impl<Tag> Host<Tag> {
-    /// Which host device.
+    /// The ordinal of this host device.
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }

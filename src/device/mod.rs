@@ -45,7 +45,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// The kind's name: `host`.
     const KIND: &'static str;
 
-    /// Which device of its kind.
+    /// The ordinal of the device among those of its kind.
     fn ordinal(&self) -> u32;
 
     /// Allocates `len` elements, all zero. Local; the host does not wait for other work.
