@@ -1,4 +1,4 @@
-//! Memory that somebody else owns, on the host: adopted, lent, by address.
+//! Memory owned by the program, on the host: adopted, lent, and by address.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::channel;
@@ -23,7 +23,7 @@ fn says(error: &Error, parts: &[&str]) {
     }
 }
 
-/// A vector that notes its drop, and uses the library when it is dropped.
+/// A vector that records its drop, and uses the library while it is dropped.
 struct Noted(Vec<f32>, Arc<AtomicUsize>);
 
 // SAFETY: the vector's own elements; nobody else touches them.
@@ -41,7 +41,7 @@ unsafe impl<Tag> ForeignMemory<Host<Tag>> for Noted {
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        // Hangs where a lock of the library is held.
+        // Hangs if a lock of the library is held.
         let stream = Dev::any(0).and_then(|device| device.stream()).expect("a stream");
         drop(stream);
         self.1.fetch_add(1, SeqCst);
@@ -85,7 +85,7 @@ fn an_owner_comes_back_when_its_memory_is_not_used_any_more() {
             x.fill(1.0);
         })?;
         begun.recv().expect("it runs");
-        // What else is enqueued on another stream is not waited for.
+        // Other work enqueued on another stream is not waited for.
         let (lets_go, held) = channel::<()>();
         other.launch((), move |(), ()| assert!(held.recv().is_ok()))?;
         let opener = thread::spawn(move || {
@@ -122,20 +122,20 @@ fn an_owner_lives_until_the_last_use_is_over() {
         while drops.load(SeqCst) == 0 {
             thread::sleep(Duration::from_millis(1));
         }
-        // At once where nothing uses it, and not when it was given back.
+        // Dropped at once if nothing uses it, but not if it was given back.
         drop(device.adopt(Noted(vec![0.0], drops.clone()))?);
         assert_eq!(drops.load(SeqCst), 2);
         let back = device.adopt(Noted(vec![0.0], drops.clone()))?.into_inner()?;
         assert_eq!(drops.load(SeqCst), 2);
         drop(back);
-        // As a buffer whose type is a value, too.
+        // Also as a buffer whose type is a value.
         drop(device.adopt(Noted(vec![0.0], drops.clone()))?.into_dyn());
         assert_eq!(drops.load(SeqCst), 4);
         Ok(())
     });
 }
 
-/// Owners whose drop takes the locks of the library, wherever the last use of their memory ends.
+/// Owners whose drop takes the library's locks, wherever the last use of their memory ends.
 #[test]
 fn no_owner_is_dropped_under_a_lock() {
     let drops = Arc::new(AtomicUsize::new(0));
@@ -160,7 +160,7 @@ fn no_owner_is_dropped_under_a_lock() {
                     g.send(&x, next)?;
                     g.recv(&mut z, previous)
                 })?;
-                // Nobody but the queues has them.
+                // Only the queues hold them.
                 drop((x, y, z));
             }
             let (x, mut y) = (new()?, new()?);
@@ -176,7 +176,7 @@ fn no_owner_is_dropped_under_a_lock() {
             comm.all_reduce_in_place(&mut x, &times)?;
             drop((x, times, registered));
 
-            // One of them differs: both are refused, with what they had enqueued.
+            // One of them differs: both are refused, with the operations they had enqueued.
             together.wait();
             let (mut x, mut y) = (new()?, new()?);
             let _ = comm.all_reduce_in_place(&mut x.slice_mut(0..8 - rank), Sum);
@@ -198,13 +198,13 @@ fn no_owner_is_dropped_under_a_lock() {
     }
 }
 
-/// Connects with a deadline of so many milliseconds.
+/// Connects with a deadline in milliseconds.
 fn connect(seat: Seat, device: Dev, milliseconds: u64) -> Result<Communicator<Dev>> {
     let config = CommConfig::builder().deadline(Duration::from_millis(milliseconds)).build();
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
-/// Rank 0 runs `body`; rank 1 is there, and makes no call until that is over.
+/// Rank 0 runs `body`; rank 1 is present and makes no call until that is over.
 fn beside_a_silent_rank(body: impl Fn(Communicator<Dev>) -> Result<()> + Send + Sync + 'static) {
     watched(move || {
         let together = Barrier::new(2);
@@ -277,7 +277,7 @@ fn slices_are_lent_to_operations() {
                 comm.stream().launch((&mut head, &tail), |(head, tail), ()| head[0] = tail[0])
             })?;
             assert_eq!(y[..3], [3, 0, 3]);
-            // No elements are as good as some.
+            // Empty memory can be lent too.
             device.lend((&x[..0], &mut y[..0]), |(x, y)| comm.all_reduce(x, y, Sum))?;
             comm.finish()
         })
@@ -339,7 +339,7 @@ fn memory_that_cannot_be_used_is_named() {
 
         let mut bytes = [0_u32; 4];
         let odd = bytes.as_mut_ptr().wrapping_byte_add(1);
-        // SAFETY: what is asked for is refused.
+        // SAFETY: the request is refused.
         let outcome = unsafe { Buffer::from_raw(&device, odd, 2) };
         says(&outcome.expect_err("misaligned"), &["from_raw", "no multiple of 4", "u32"]);
         // SAFETY: as above.
@@ -413,7 +413,7 @@ fn memory_by_address() {
         let device = Dev::any(0)?;
         let stream = device.stream()?;
         let mut values = [1.0_f64, 2.0, 3.0];
-        // SAFETY: the values stay, and are looked at when the buffer has come back.
+        // SAFETY: the values stay, and are read only after the buffer has been given back.
         let mut x: Buffer<f64, Dev, Adopted<()>> =
             unsafe { Buffer::from_raw(&device, values.as_mut_ptr(), 3) }?;
         stream.launch(&mut x, |x, ()| x.reverse())?;
@@ -421,7 +421,7 @@ fn memory_by_address() {
         assert_eq!(values, [3.0, 2.0, 1.0]);
         let mut owner = vec![1_u8; 3];
         let start = owner.as_mut_ptr();
-        // SAFETY: the vector keeps them.
+        // SAFETY: the vector keeps the elements.
         let mut x = unsafe { Buffer::from_raw_owned(&device, start, 3, owner) }?;
         stream.fill(&mut x.slice_mut(1..2), 9)?;
         assert_eq!(x.into_inner()?, [1, 9, 1]);
@@ -440,7 +440,7 @@ fn fills_and_copies_of_every_size() {
                 let mut x = device.zeros(5)?;
                 stream.fill(&mut x.slice_mut(1..4), value)?;
                 let mut y = device.zeros(3)?;
-                // Another stream's use waits for the first's.
+                // Another stream's use waits for the first one's.
                 other.copy(&x.slice(2..5), &mut y)?;
                 assert_eq!(y.to_vec()?, [value, value, Default::default()]);
             })+ };

@@ -1,13 +1,13 @@
-//! This program once more, in a process of its own, under a watchdog.
+//! Runs this program once more, in its own process, under a watchdog.
 
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A process that takes longer hangs, and is killed.
+/// A process that takes longer hangs and is killed.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs this program again, and fails if that one does.
+/// Runs this program again, and fails if that process fails.
 pub(crate) fn run(name: &str, limit: Duration, set: impl FnOnce(&mut Command) -> &mut Command) {
     let mut this = Command::new(std::env::current_exe().expect("a test is a program"));
     let mut child = set(&mut this).stdout(Stdio::null()).spawn().expect("a program starts again");

@@ -1,13 +1,13 @@
-//! Bad input: a typed error that says what was asked, found and mends it; the others are told; the
-//! communicator stays usable.
+//! Bad input: a typed error says what was asked, what was found and what fixes it. The other ranks
+//! get an error, and the communicator stays usable.
 
 use typed_nccl::{
     AnyDevice, Buffer, CallConfig, CommConfig, Communicator, CtaPolicy, Ctas, Error, Host,
     Multicast, Network, Rank, Result, Root, Seat, Sum, spmd, tag,
 };
 
-/// Runs `refused` on rank 1 and `fine` on the others, checks that all are told, and that the
-/// communicator goes on.
+/// Runs `refused` on rank 1 and `fine` on the others, checks that all get an error and that the
+/// communicator stays usable.
 fn refused_on_rank_1(
     refused: impl Fn(&Communicator<Host<AnyDevice>>) -> Result<()> + Sync,
     fine: impl Fn(&Communicator<Host<AnyDevice>>) -> Result<()> + Sync,
@@ -141,7 +141,7 @@ fn more_than_memory_can_hold() {
     let device = Host::local().expect("a host device");
     let error = device.zeros::<f64>(usize::MAX / 4).expect_err("too much");
     says(&error, &["f64 of 8 bytes", "more than a buffer can hold", "take fewer elements"]);
-    // Whoever allocates, the line is the program's.
+    // Whatever allocates, the error names the program's line.
     let (much, line) = (usize::MAX / 4, line!());
     let outcomes = [
         device.zeros::<f64>(much).map(drop),
@@ -256,7 +256,7 @@ fn two_ranks_on_one_device() -> Result<()> {
     Ok(())
 }
 
-/// What ranks 0 and 1 get that connect with these.
+/// The outcome for ranks 0 and 1 that connect with these configurations.
 fn connected(configs: [CommConfig; 2]) -> Vec<Result<()>> {
     let connect = |(seat, config): (Seat, CommConfig)| {
         let device = Host::any(seat.rank().index() as u32)?;
@@ -270,7 +270,8 @@ fn connected(configs: [CommConfig; 2]) -> Vec<Result<()>> {
     })
 }
 
-/// What NCCL needs alike is compared before it is called, and both sides are named on both.
+/// Settings that NCCL needs to be equal are compared before it is called, and both ranks name both
+/// values.
 #[test]
 fn options_that_differ_are_named_on_every_rank() {
     let of = CommConfig::builder;
@@ -301,7 +302,7 @@ fn options_that_differ_are_named_on_every_rank() {
             says(&error, &["ranks 0 and 1 configure", why, "configure all ranks alike"]);
         }
     }
-    // What each rank may choose for itself.
+    // Each rank may choose these for itself.
     let own = |class| of().network(Network::any().traffic_class(class)).build();
     assert!(connected([own(1), own(2)]).iter().all(Result::is_ok));
 }

@@ -1,4 +1,4 @@
-//! Communicators that are awaited, without a runtime.
+//! Awaited communicators, without a runtime.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -25,7 +25,7 @@ impl Wake for Unparks {
     }
 }
 
-/// What hangs ends here.
+/// Longer means a hang.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// An executor.
@@ -42,7 +42,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// All of them, on one thread.
+/// Joins all futures, on one thread.
 async fn all<F: Future + Unpin>(mut futures: Vec<F>) -> Vec<F::Output> {
     let mut outputs: Vec<Option<F::Output>> = futures.iter().map(|_| None).collect();
     poll_fn(|context| {
@@ -117,7 +117,7 @@ fn the_deadline_counts_from_when_it_is_asked_for() {
     let error = error.expect_err("nobody comes");
     assert!(matches!(error, Error::Timeout(_)), "{error}");
     assert!(error.to_string().contains("arrived: 0; rank 1 is missing"), "{error}");
-    // Who comes later hears that it was given up.
+    // A rank that joins later learns that the communicator was given up.
     let late = block_on(start(absent, LIMIT).ready()).map(drop).expect_err("rank 0 is gone");
     assert!(late.is_peer_failure() && late.to_string().contains("rank 0"), "{late}");
 }
@@ -134,7 +134,7 @@ fn a_peer_that_fails_is_named() {
     let mut waits = start(seat, LIMIT).ready();
     let mut again = pin!(async {
         poll_fn(|context| {
-            // Pending, or ready: both have come.
+            // Pending or ready, both have joined.
             let polled = Pin::new(&mut waits).poll(context);
             go.send(()).ok();
             polled

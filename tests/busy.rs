@@ -1,11 +1,11 @@
-//! A process that does not wait as a whole.
+//! A process that never waits as a whole.
 
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// Runs `body` while another thread of the process waits for the clock: somebody might still make a
-/// call, so a wait that nobody ends passes its deadline.
+/// Runs `body` while another thread of the process sleeps. A call might still come from there, so
+/// an endless wait passes its deadline instead of being a deadlock.
 pub(crate) fn busy<R>(body: impl FnOnce() -> R) -> R {
     thread::scope(|threads| {
         let (_over, until) = channel::<()>();

@@ -39,7 +39,7 @@ fn alone() -> Result<Communicator<Dev>> {
     Seat::local(1).remove(0).init(Dev::any(0)?)
 }
 
-/// Where candle has the first element.
+/// The address of candle's first element.
 fn address(tensor: &Tensor) -> usize {
     let (storage, layout) = tensor.storage_and_layout();
     let Storage::Cpu(CpuStorage::F32(elements)) = &*storage else { panic!("no f32 on the CPU") };
@@ -141,7 +141,7 @@ fn a_piece_of_a_tensor_is_lent_and_what_is_around_it_is_left() {
     });
 }
 
-/// One rank's would be added to others of the other ranks'.
+/// Otherwise one rank's elements would be added to other elements of the other ranks.
 #[test]
 fn a_transposed_tensor_is_not_lent() {
     on_two(|comm| {
@@ -164,7 +164,7 @@ fn a_transposed_tensor_is_not_lent() {
                 assert_eq!(refused(error, &says), fault);
             }
         }
-        // What mends it is the same memory, in C order.
+        // The suggested fix is the same memory, in C order.
         let same = turned.t()?;
         in_place(device, &same, |x| comm.all_reduce_in_place(x, Sum))?;
         assert_eq!(turned.to_vec2::<f32>()?, [[0.0, 2.0, 4.0], [6.0, 8.0, 10.0]]);
@@ -195,7 +195,7 @@ fn gradients_are_averaged_where_they_are() {
         assert_eq!(each.map(address), before);
         assert_eq!(each[0].to_vec2::<f32>()?, [[0.5, 1.0], [0.5, 1.0]]);
         assert_eq!(each[1].to_vec2::<f32>()?, [[1.0, 1.0]]);
-        // In the order given, whatever order the locks were taken in.
+        // In the order given, whatever the order of locking.
         for order in [[0, 1], [1, 0]] {
             let named = order.map(|i| each[i]);
             in_place_each(comm.device(), &named, |x| {
@@ -227,7 +227,7 @@ fn other_threads_do_not_see_what_is_written_meanwhile() {
         })?;
         assert_eq!(x.to_vec1::<f32>()?, [7.0; 1000]);
 
-        // Lent to be read, a variable is not set meanwhile.
+        // A variable lent for reading cannot be set meanwhile.
         let (var, other) = (Var::from_tensor(&x)?, x.ones_like()?);
         let (sent, set) = channel();
         let writer = comm.device().lend(&var, |_| {
@@ -296,7 +296,7 @@ fn a_tensors_own_methods_are_errors_in_the_closure_that_writes_it() {
             use_it();
             comm.all_reduce(from, to, Sum)
         })?;
-        // Lent to be read, it is read by all, and not lent to be written.
+        // While lent for reading, anything may read it, and it cannot be lent for writing.
         device.lend(x, |_| {
             assert_eq!(x.sum_all()?.to_scalar::<f32>()?, 4.0);
             device.lend(&view, |_| Ok(()))?;
@@ -334,7 +334,7 @@ fn clones_that_are_lent_at_once_exclude_each_other() {
             }
             comm.finish()
         };
-        // All of one loan's, or an error.
+        // All elements are of one loan, or there is an error.
         let reader = || {
             let mut last = 0.0;
             while last < 2.0 * LOANS as f32 {
@@ -388,7 +388,7 @@ fn a_loan_ends_with_an_error_and_with_a_panic() {
     });
 }
 
-/// What is made of a lent tensor in the closure is the tensor again afterwards, or stays an error.
+/// Whatever the closure makes of a lent tensor is the tensor again afterwards, or stays an error.
 #[test]
 fn what_is_made_of_a_tensor_while_it_is_lent() {
     watched(|| {
@@ -396,7 +396,7 @@ fn what_is_made_of_a_tensor_while_it_is_lent() {
         let x = Tensor::arange(0.0_f32, 4.0, &CPU)?.reshape((2, 2))?;
         let at = address(&x);
         let made = in_place(comm.device(), &x, |y| {
-            // Its elements are elsewhere: "[dims 2, 2; dtype f32]" may be printed, they may not.
+            // The text "[dims 2, 2; dtype f32]" may be printed, but not the elements.
             let print = panic::AssertUnwindSafe(|| format!("{x}"));
             assert!(!panic::catch_unwind(print).is_ok_and(|text| text.contains("3.")));
             comm.stream().launch(&mut y.typed::<f32>()?, |y, ()| y.fill(5.0))?;
@@ -415,7 +415,8 @@ fn what_is_made_of_a_tensor_while_it_is_lent() {
     });
 }
 
-/// Of two views of one storage on two threads one is lent; both are whole after panics and errors.
+/// Of two views of one storage on two threads, one is lent; both are intact after panics and
+/// errors.
 #[test]
 fn views_on_two_threads_are_whole_after_panics() {
     const LOANS: usize = 200;
@@ -513,7 +514,7 @@ fn what_cannot_be_lent_is_a_named_error() {
             let fault = refused(error, &["in use by `lend` of candle at tests/candle.rs:"]);
             assert!(matches!(fault, AdoptFault::InUse { .. }));
         }
-        // A wrong one among several: nothing is lent.
+        // One bad tensor among several: nothing is lent.
         let column = Tensor::zeros((3, 4), Theirs::F32, &CPU)?.narrow(1, 0, 2)?;
         let some = in_place_each(device, &[&x, &column], |_| Ok(()));
         refused(some.expect_err("refused"), &["`x.contiguous()?`"]);
@@ -522,7 +523,7 @@ fn what_cannot_be_lent_is_a_named_error() {
     });
 }
 
-/// A tensor of a program that does not look.
+/// A tensor of a program that does not check.
 fn from(storage: Storage, len: usize) -> Tensor {
     Tensor::from_storage(storage, len, BackpropOp::none(), false)
 }

@@ -1,5 +1,5 @@
-//! candle's tensors on GPUs: lent where they are, in order with candle's stream. Builds with the feature
-//! `candle-cuda`; says that it skipped where there is no GPU.
+//! candle's tensors on GPUs: lent in place, ordered with candle's stream. Needs the feature
+//! `candle-cuda`; without a GPU it reports that it was skipped.
 
 use std::sync::mpsc::channel;
 
@@ -15,7 +15,7 @@ type Dev<'id> = Cuda<Scoped<'id>>;
 
 const SIDE: usize = 2048;
 
-/// Two ranks, or one where there is one GPU.
+/// Two ranks, or one if there is a single GPU.
 fn ranks(
     job: impl for<'id> Fn(Communicator<Dev<'id>>, &OnCandle) -> Result<()> + Sync,
 ) -> Result<()> {
@@ -40,7 +40,7 @@ fn ranks(
     .map(drop)
 }
 
-/// Ones, when a GPU has worked for a while: sums of `SIDE` times 1 / `SIDE`.
+/// Ones, after the GPU has worked for a while: sums of `SIDE` times 1 / `SIDE`.
 fn late_ones(device: &OnCandle) -> Result<Tensor> {
     let mean = Tensor::full(1.0_f32 / SIDE as f32, (SIDE, SIDE), device)?;
     let mut x = Tensor::ones((SIDE, SIDE), Theirs::F32, device)?;
@@ -50,7 +50,7 @@ fn late_ones(device: &OnCandle) -> Result<Tensor> {
     Ok(x)
 }
 
-/// Whether all of them are this.
+/// Whether all elements equal this value.
 #[track_caller]
 fn all_are(x: &Tensor, value: f32) -> Result<()> {
     let (least, most) = (x.min_all()?.to_scalar::<f32>()?, x.max_all()?.to_scalar::<f32>()?);
@@ -59,7 +59,7 @@ fn all_are(x: &Tensor, value: f32) -> Result<()> {
     Ok(())
 }
 
-/// Where CUDA has the first element.
+/// CUDA's address of the first element.
 fn address(tensor: &Tensor) -> u64 {
     let (storage, layout) = tensor.storage_and_layout();
     let Storage::Cuda(storage) = &*storage else { panic!("no GPU's") };
@@ -76,7 +76,7 @@ fn our_uses_come_after_candles_and_candles_after_ours() -> Result<()> {
             let x = late_ones(device)?;
             in_place(comm.device(), &x, |x| comm.all_reduce_in_place(x, Sum))?;
             let y = x.affine(2.0, turn as f64)?;
-            // Its memory is candle's again, for the next one.
+            // The memory is candle's again, for the next tensor.
             drop(x);
             let next = late_ones(device)?;
             let z = next.zeros_like()?;

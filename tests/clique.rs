@@ -15,7 +15,7 @@ fn says(error: &Error, parts: &[&str]) {
     }
 }
 
-/// What n threads give.
+/// The results of n threads.
 fn by_threads<T: Numeric>(
     values: &[Vec<T>],
     op: impl ReduceOp<T, Host<typed_nccl::AnyDevice>> + Copy + Send,
@@ -120,7 +120,7 @@ fn collectives_of_a_clique_are_configured() -> Result<()> {
     clique.finish()
 }
 
-/// What belongs to a clique is used again when it is resumed.
+/// Resources of a clique work again after it is resumed.
 #[test]
 fn a_clique_is_suspended() -> Result<()> {
     let clique = Clique::init(Host::open_each(&[4, 0, 7])?)?;
@@ -155,7 +155,7 @@ fn an_estimate_of_a_clique_on_the_host() -> Result<()> {
     clique.finish()
 }
 
-/// What stands on a group stands on its lanes: windows, operators, lengths and roots, on any stream.
+/// A group's methods also exist on its lanes: windows, operators, lengths and roots, on any stream.
 #[test]
 fn lanes_record_all_that_groups_do() -> Result<()> {
     let config = CommConfig::builder().signals(3).build();
@@ -238,7 +238,8 @@ fn lanes_record_all_that_groups_do() -> Result<()> {
     clique.finish()
 }
 
-/// One thread calls for all: what somebody else would have to match is refused before it blocks.
+/// One thread calls for all ranks: calls that another thread would have to match are refused before
+/// they block.
 #[test]
 fn lanes_that_do_not_match_are_refused() -> Result<()> {
     let mut clique = Clique::init(Host::open_each(&[0, 1, 2])?)?;
@@ -282,7 +283,7 @@ fn lanes_that_do_not_match_are_refused() -> Result<()> {
 #[test]
 fn a_clique_is_split() -> Result<()> {
     let mut clique = Clique::init(Host::open_each(&[0, 1, 2, 3, 4])?)?;
-    // The even ranks backwards, and the odd ones.
+    // The even ranks in reverse, and the odd ones.
     let mut parts = clique.split::<Pair>(|rank| {
         let rank = rank.index();
         (rank as u32 % 2, if rank % 2 == 0 { -(rank as i64) } else { 0 })
@@ -297,7 +298,7 @@ fn a_clique_is_split() -> Result<()> {
     }
     let ordinals = parts[0].per_rank(|_, device| Ok(device.ordinal()))?;
     assert_eq!(ordinals.into_vec(), [4, 2, 0]);
-    // A value of the parent's is not a child's.
+    // A parent's value does not belong to the child.
     let x = clique.alloc::<f32>(2)?;
     assert!(matches!(parts[1].to_host(&x), Err(Error::OtherClique(_))));
     assert_eq!(ring(&mut clique, 1)?.len(), 5);
@@ -310,7 +311,7 @@ fn windows_of_a_clique_that_cannot_be() -> Result<()> {
     let mut clique = Clique::init(Host::open_each(&[0, 1])?)?;
     let error = clique.window::<u64>(usize::MAX).expect_err("too much");
     says(&error, &["tests/clique.rs"]);
-    // One rank's memory is another device's: both are told, and get it back.
+    // One rank's memory is on another device: both ranks get an error, and their memory back.
     let bad = clique.per_rank(|rank, device| match rank.index() {
         1 => Host::any(9)?.nccl_zeros::<f32>(8),
         _ => device.nccl_zeros(8),
@@ -385,7 +386,7 @@ fn what_is_refused_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<(
     clique.finish()
 }
 
-/// No half of what was refused waits for its other half, however wrong the one was.
+/// No half of a refused transfer waits for its other half, however wrong one half was.
 #[test]
 fn a_rank_that_does_not_exist_takes_no_turn_of_the_others() -> Result<()> {
     let config = CommConfig::builder().deadline(std::time::Duration::from_secs(20)).build();
@@ -406,7 +407,7 @@ fn a_rank_that_does_not_exist_takes_no_turn_of_the_others() -> Result<()> {
 fn memory_of_another_device_is_refused_on_every_rank_and_the_clique_goes_on() -> Result<()> {
     let clique = Clique::init(Host::open_each(&[0, 1, 2])?)?;
     let mut good = clique.alloc::<f32>(8)?;
-    // Rank 1's is elsewhere.
+    // Rank 1's memory is elsewhere.
     let mut bad = clique.per_rank(|rank, device| match rank.index() {
         1 => Host::any(9)?.zeros::<f32>(8),
         _ => device.zeros(8),

@@ -14,7 +14,7 @@ use crate::counting::by_this_thread;
 
 const CALLS: u64 = 1000;
 
-/// How often this thread allocates in `CALLS` calls, after one to warm up.
+/// The number of allocations of this thread in `CALLS` calls, after one to warm up.
 fn allocations(mut call: impl FnMut() -> Result<()>) -> Result<u64> {
     call()?;
     let before = by_this_thread();
@@ -74,7 +74,7 @@ kernel! {
     }
 }
 
-/// On a device that takes its arguments at the call.
+/// On a device that reads its arguments at the call.
 #[test]
 fn a_kernel_allocates_nothing() -> Result<()> {
     let comm = alone()?;
@@ -83,7 +83,7 @@ fn a_kernel_allocates_nothing() -> Result<()> {
     comm.finish()
 }
 
-/// 64 all_reduces that are one kernel.
+/// 64 all_reduces in one kernel.
 #[test]
 fn a_kernel_of_a_plan_allocates_nothing() -> Result<()> {
     kernels_allocate_nothing(false)
@@ -131,7 +131,8 @@ fn kernels_allocate_nothing(captured: bool) -> Result<()> {
     Ok(())
 }
 
-/// After its first run a plan allocates nothing: with one stream, with several, with groups and compute steps.
+/// After its first run a plan allocates nothing: with one stream, with several, with groups and
+/// compute steps.
 #[test]
 fn a_run_of_a_plan_allocates_nothing() -> Result<()> {
     let mut comm = alone()?;

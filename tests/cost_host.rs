@@ -1,6 +1,6 @@
-//! The host backend allocates nothing for an operation once its lists are as long as they get, on
-//! whatever thread: one-sided operations and groups of transfers that find their ranks ready. And
-//! what is over leaves nothing behind.
+//! The host backend allocates nothing for an operation once its lists have grown, on any thread.
+//! This covers one-sided operations and groups of transfers that find their ranks ready. Completed
+//! work leaves nothing behind.
 
 use std::sync::Barrier;
 use std::sync::mpsc::channel;
@@ -14,8 +14,9 @@ use crate::own_process::inside;
 const WARM_UP: usize = 2000;
 const ROUNDS: usize = 200;
 
-/// How often all threads allocate, and how much they keep, while two ranks play `ROUNDS` rounds together, after `WARM_UP` of them.
-/// A round begins when the other rank's streams are empty, and no wait of the library's is in it.
+/// The number of allocations by all threads, and the bytes they keep, while two ranks play `ROUNDS`
+/// rounds together, after `WARM_UP` rounds. A round begins when the other rank's streams are empty,
+/// and contains no wait of the library's.
 fn allocations<D: Device>(
     comm: &mut Communicator<D>,
     both: &Barrier,
@@ -36,14 +37,14 @@ fn allocations<D: Device>(
     let before = (by_all_threads(), live());
     both.wait();
     rounds(ROUNDS)?;
-    // Both ranks have ended their last round, and neither goes on until both have looked.
+    // Both ranks have ended their last round, and neither proceeds until both have measured.
     let found = (by_all_threads() - before.0, live() - before.1);
     both.wait();
     comm.sync(comm.stream())?;
     Ok(found)
 }
 
-/// What `body` leaves allocated, the second time.
+/// The bytes that `body` leaves allocated when it runs for the second time.
 fn left_behind(body: impl Fn() -> Result<()>) -> Result<isize> {
     body()?;
     let before = live();
@@ -51,7 +52,7 @@ fn left_behind(body: impl Fn() -> Result<()>) -> Result<isize> {
     Ok(live() - before)
 }
 
-/// Two calls that both ranks refuse while the call before them waits in a queue.
+/// Two calls that both ranks refuse while the previous call waits in a queue.
 fn refuse_ahead<D: Device>(comm: &Communicator<D>, both: &Barrier) -> Result<()> {
     let mut x = comm.device().zeros::<u32>(4)?;
     let refuse = |x: &mut Buffer<u32, D>| {
@@ -66,7 +67,7 @@ fn refuse_ahead<D: Device>(comm: &Communicator<D>, both: &Barrier) -> Result<()>
     let first = comm.rank().index() == 0;
     if first {
         drop(gate);
-        // Its part of the first call waits for the other rank's by now, or soon.
+        // By now, or soon, its part of the first call waits for the other rank's.
         std::thread::sleep(Duration::from_millis(20));
         both.wait();
         both.wait();
@@ -80,14 +81,14 @@ fn refuse_ahead<D: Device>(comm: &Communicator<D>, both: &Barrier) -> Result<()>
     comm.sync(comm.stream())
 }
 
-/// One test, because it counts all threads.
+/// A single test, because it counts all threads.
 #[test]
 fn operations_allocate_nothing_and_leave_nothing_behind() -> Result<()> {
     if !inside("operations_allocate_nothing_and_leave_nothing_behind") {
         return Ok(());
     }
-    // The check of order keeps clocks, and is for finding mistakes.
-    // SAFETY: the only test, and the library has no thread yet that could ask.
+    // The order check allocates clocks. SAFETY: this is the only test, and the library has no
+    // thread yet that could read the environment.
     unsafe { std::env::set_var("TYPED_NCCL_CHECK", "off") };
     let both = Barrier::new(2);
     spmd::<Host>(2, |place| {

@@ -1,10 +1,10 @@
-//! What the program allocates: every byte goes through here.
+//! Counts the program's allocations: every byte passes through here.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering::Relaxed};
 
-/// How much is allocated now.
+/// How many bytes are allocated now.
 pub(crate) fn live() -> isize {
     LIVE.load(Relaxed)
 }
@@ -14,7 +14,7 @@ pub(crate) fn by_all_threads() -> u64 {
     ALLOCATIONS.load(Relaxed)
 }
 
-/// How often this thread has: the harness and other tests have threads of their own.
+/// How often this thread has allocated; the harness and other tests have their own threads.
 pub(crate) fn by_this_thread() -> u64 {
     OWN.get()
 }

@@ -1,6 +1,7 @@
-//! Ranks that are threads die at random moments: every other one ends with the right parameters.
+//! Ranks that are threads die at random moments, and every other rank ends with the right
+//! parameters.
 //!
-//! `cargo run -p xtask -- deaths [SEED] [COUNT]` does so many more; `tests/processes` kills processes.
+//! `cargo run -p xtask -- deaths [SEED] [COUNT]` runs many more; `tests/processes` kills processes.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -9,7 +10,7 @@ use std::{env, fs, thread};
 
 use typed_nccl::{AbortHandle, AnyDevice, CommConfig, Communicator, Error, Host, Result, Seat};
 
-/// The harness would keep what the trainers print, and it would count as what they have left.
+/// The harness would keep the trainers' output, which would count as memory they have left.
 macro_rules! println {
     ($($printed:tt)*) => {
         drop(format!($($printed)*))
@@ -24,7 +25,7 @@ use crate::counting;
 use crate::own_process::inside_for;
 use survivor::Trainer;
 
-/// How many ranks there are, and who dies when: after so many microseconds, or by a panic at a step.
+/// The number of ranks, and which die when: after this many microseconds, or by a panic at a step.
 #[derive(Clone, Debug)]
 struct Deaths {
     size: usize,
@@ -34,11 +35,11 @@ struct Deaths {
 
 const STEPS: u64 = 300;
 
-/// What takes longer hangs.
+/// Longer means a hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn below(random: &mut u64, bound: u64) -> u64 {
-    // A step of Knuth's generator; its upper bits are the good ones.
+    // A step of Knuth's generator, whose upper bits are the good ones.
     *random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*random >> 33) % bound
 }
@@ -71,7 +72,7 @@ impl Deaths {
     }
 }
 
-/// One rank's life. A thread dies where it waits when its abort handle says so.
+/// One rank's life. A thread dies where it waits once its abort handle is used.
 fn live(seat: Seat, panics: Option<u64>, born: impl FnOnce(AbortHandle)) -> Result<(u64, usize)> {
     let device = Host::<AnyDevice>::any(seat.rank().index() as u32)?;
     let config = CommConfig::builder().deadline(Duration::from_secs(20)).build();
@@ -150,7 +151,7 @@ fn threads_that_die_at_random_moments() {
         }
     }
     let Some(before) = before else { return };
-    // What ends with the threads of the last ones takes a moment.
+    // Resources that end with the last ranks' threads take a moment.
     let started = Instant::now();
     while !Held::now().is_no_more_than(&before) {
         assert!(started.elapsed() < PATIENCE, "{:?}, and before {before:?}", Held::now());
@@ -158,10 +159,10 @@ fn threads_that_die_at_random_moments() {
     }
 }
 
-/// What may take as long ends some time.
+/// The longest that resources may take to be released.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What this process holds: also of those who died.
+/// The resources that this process holds, including those of dead ranks.
 #[derive(Debug)]
 struct Held {
     threads: usize,
@@ -172,7 +173,7 @@ struct Held {
 
 impl Held {
     fn now() -> Self {
-        // Streams of threads that are gone are closed by whoever calls next.
+        // The next caller closes the streams of threads that are gone.
         for seat in Seat::local(1) {
             live(seat, None, drop).expect("nobody dies");
         }
@@ -187,8 +188,8 @@ impl Held {
         }
     }
 
-    /// Lists keep the room of the longest time. What is never forgotten grows with the deaths: without the
-    /// engine's sweep by 40 KiB in a hundred.
+    /// Lists keep their largest capacity. A leak would grow with the deaths: without the engine's
+    /// sweep, by 40 KiB per hundred.
     fn is_no_more_than(&self, before: &Self) -> bool {
         (self.threads <= before.threads && self.files <= before.files)
             && (self.children == 0 && self.bytes <= before.bytes + (8 << 10))

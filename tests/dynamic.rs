@@ -1,4 +1,4 @@
-//! Run-time twins: the same methods, with an error where the compiler would have refused.
+//! Run-time twins: the same methods, with an error where the typed form would not compile.
 
 use typed_nccl::{
     Avg, Buffer, Communicator, DType, Device, DynBuffer, DynReduceOp, Error, Host, Lifecycle,

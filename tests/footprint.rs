@@ -1,6 +1,6 @@
-//! What operations take and leave: allocations, memory, threads, and time in proportion.
+//! What operations cost and leave behind: allocations, memory, threads, and time in proportion.
 //!
-//! Every byte is counted; a test that counts what the whole process has runs in one of its own.
+//! Every byte is counted; a test that measures the whole process runs in its own.
 
 mod again;
 mod counting;

@@ -1,4 +1,4 @@
-//! Newcomers join a communicator: invite, grow, and what comes of newcomers that do not come, on threads.
+//! Newcomers join a communicator: invite, grow, and newcomers that do not come, on threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, channel};
@@ -13,7 +13,7 @@ tag!(Named);
 
 type Comm = Communicator<Host<AnyDevice>>;
 
-/// Threads that are ranks; what hangs is told.
+/// Threads that are ranks; a hang is reported.
 struct Threads {
     count: usize,
     told: std::sync::mpsc::Sender<Result<(), String>>,
@@ -48,7 +48,7 @@ fn config(deadline: Duration) -> CommConfig {
     CommConfig::builder().deadline(deadline).build()
 }
 
-/// Connects on a device of its rank's number.
+/// Connects on the device with its rank's number.
 fn connect(seat: Seat, deadline: Duration) -> Result<Comm> {
     let ordinal = seat.rank().index();
     connect_on(seat, ordinal, deadline)
@@ -108,7 +108,7 @@ fn grows(
     threads.end();
 }
 
-/// The ranks that `comm` has now add up.
+/// Checks that the ranks of `comm` add up.
 fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
     let mut x = comm.device().from_slice(&[comm.rank().index() as u64, 1])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
@@ -125,7 +125,7 @@ fn until_it_fails(comm: &Comm) -> Error {
     }
 }
 
-/// What a newcomer does that is there until the others are done.
+/// A newcomer that stays until the others are done.
 fn joins(invitation: &Invitation, k: usize) -> Result<()> {
     let comm = come(invitation, k)?;
     let rank = invitation.size() - invitation.newcomers() + k;
@@ -134,7 +134,7 @@ fn joins(invitation: &Invitation, k: usize) -> Result<()> {
     comm.finish()
 }
 
-/// A newcomer that is told that nothing comes of it.
+/// A newcomer that learns that the growth failed.
 fn in_vain(invitation: &Invitation, k: usize) -> Result<()> {
     let error = come(invitation, k).expect_err("the members gave up");
     assert!(matches!(error, Error::PeerFailed(_) | Error::BadInvitation(_)), "{error}");
@@ -208,7 +208,7 @@ fn what_was_made_stays_or_is_stale() {
         let stale = comm.put_signal(&window, 0, window.at(0)).expect_err("it is of before");
         assert!(matches!(stale, Error::Stale(_)), "{stale}");
         assert!(stale.to_string().contains("newcomers have no part in it"), "{stale}");
-        // Its memory is the members', who register it again with all.
+        // The memory belongs to the members, who register it again with all ranks.
         let memory = comm.close(window)?;
         assert_eq!(memory.to_vec()?, [7, own]);
         let window = comm.register_window(memory)?;
@@ -327,7 +327,7 @@ fn newcomers_that_do_not_come_are_named_and_the_communicator_comes_back() {
         assert!(failed.error.to_string().contains("it was used"), "{}", failed.error);
         let mut comm = failed.value;
         comm.close(window)?;
-        // Another one serves.
+        // Another invitation works.
         let invitation = comm.invite(1)?;
         send(&invitation);
         let comm = comm.grow(invitation)?;
@@ -382,7 +382,7 @@ fn a_member_that_dies_meanwhile_is_named() {
         let mut comm = failed.value;
         comm.recover()?;
         adds_up(&comm)?;
-        // An invitation of before is of the communicator of before.
+        // An earlier invitation is for the earlier communicator.
         let stale = comm.invite(1)?;
         send(&stale);
         let comm = comm.grow(stale)?;
@@ -430,7 +430,7 @@ fn different_invitations_are_refused_on_all_ranks() {
         let other = format!("rank {} comes by another one", 1 - own);
         assert!(matches!(failed.error, Error::BadInvitation(_)) && text.contains(&other), "{text}");
         let comm = failed.value;
-        // Of another communicator, on one rank.
+        // An invitation of another communicator, on one rank.
         let alone = Seat::local(1).remove(0).init(Host::any(0)?)?;
         let (theirs, asked) = (alone.invite(1)?, own == 1);
         let failed = comm.try_grow(if asked { theirs.clone() } else { second });

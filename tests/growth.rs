@@ -1,7 +1,7 @@
-//! What a program has many of costs in proportion: nothing walks over all of it for each of it.
+//! Costs are proportional to what a program has: no step for one item visits all items.
 //!
-//! Sizes are such that work that grows by squares takes minutes and all other a second or two. So the limit
-//! is generous.
+//! Sizes are such that quadratic work takes minutes and all other work a second or two, so the
+//! limit is generous.
 
 use std::env;
 use std::process::Command;
@@ -16,7 +16,7 @@ use typed_nccl::{
     CommConfig, Communicator, Error, Host, Place, Requirements, Result, Seat, Stream, Sum,
 };
 
-/// How long each may take, beside other work on a slow machine.
+/// The limit of each test, beside other work on a slow machine.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The deadline of waits that are to pass it.
@@ -39,7 +39,7 @@ fn connect<T>(place: Place<Host<T>>, deadline: Duration) -> Result<Communicator<
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
-/// Lets go of what waits for it when a wait has looked around some times.
+/// Releases what waits for it after a wait has polled a few times.
 fn after_a_while(go: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         thread::sleep(Duration::from_millis(200));
@@ -68,7 +68,7 @@ fn a_group_of_sends_that_nobody_receives() -> Result<()> {
     })
 }
 
-/// Its end is late, so all of it is looked at.
+/// It ends late, so all of it is visited.
 #[test]
 fn a_chain_of_streams() -> Result<()> {
     in_time(|| {
@@ -109,7 +109,7 @@ fn streams_that_wait_for_each_task_of_one() -> Result<()> {
     })
 }
 
-/// They are one communicator's, so each waits for its turn.
+/// They belong to one communicator, so each waits for its turn.
 #[test]
 fn groups_on_streams_of_their_own() -> Result<()> {
     in_time(|| {
@@ -131,7 +131,7 @@ fn groups_on_streams_of_their_own() -> Result<()> {
     })
 }
 
-/// NCCL has a place in memory for each barrier; here those that are used have one.
+/// NCCL has memory for each barrier; here only used barriers take memory.
 #[test]
 fn barriers_that_nobody_comes_to() -> Result<()> {
     const BARRIERS: u32 = 1 << 24;
@@ -167,7 +167,7 @@ fn ranks_as_threads() -> Result<()> {
     })
 }
 
-/// So many sums that a rank takes minutes to check them all in a debug build.
+/// So many sums that checking them all takes a rank minutes in a debug build.
 fn many_sums() -> (Plan, Values) {
     let mut sums = PlanBuilder::new("sums");
     sums.ranks(1..);
@@ -193,7 +193,7 @@ fn a_plan_that_takes_longer_to_bind_than_the_deadline() -> Result<()> {
     })
 }
 
-/// Debug builds check the order of uses, which others do not.
+/// Only debug builds check the order of uses.
 #[test]
 fn all_of_it_without_the_check_of_order() {
     const CHECK: &str = "TYPED_NCCL_CHECK";

@@ -1,6 +1,6 @@
 //! The library as a program uses it, on the host backend: ranks are threads of this process.
 //!
-//! What must have its process to itself says so by [`own_process::inside`].
+//! Tests that need their own process call [`own_process::inside`].
 
 mod again;
 mod busy;

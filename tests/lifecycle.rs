@@ -28,7 +28,7 @@ fn connect(seat: Seat) -> Communicator<Host<AnyDevice>> {
     seat.init(device).expect("init")
 }
 
-/// The same, patient for `millis`.
+/// Likewise, with a deadline of `millis`.
 fn impatient(seat: Seat, millis: u64) -> Communicator<Host<AnyDevice>> {
     let device = Host::any(seat.rank().index() as u32).expect("a host device");
     let config = CommConfig::builder().deadline(Duration::from_millis(millis)).build();
@@ -259,7 +259,7 @@ fn the_first_cause_is_returned_and_values_otherwise() {
     let failed = Host::spmd(3, |place| -> Result<(), Mine> {
         let comm = place.init()?;
         if comm.rank().index() == 2 {
-            // The others are told first, and return first.
+            // The others get the error first, and return first.
             drop(comm);
             std::thread::sleep(Duration::from_millis(50));
             return Err(Mine::Bug(2));
@@ -317,7 +317,7 @@ fn host_values_travel_and_differences_are_named() -> Result<()> {
     })
 }
 
-/// However far that rank is by now.
+/// However far that rank is by then.
 #[test]
 fn another_call_is_named_with_its_own_line() -> Result<()> {
     let (tell, told) = channel();
@@ -351,7 +351,7 @@ fn a_communicator_in_a_thread_local_ends_with_its_thread() {
         static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
     }
 
-    // Whether the thread's first thread-local is ours or the library's: they end in an order.
+    // The thread's first thread-local may be ours or the library's; they are destroyed in order.
     for ours_first in [true, false] {
         let thread = std::thread::spawn(move || -> Result<()> {
             if ours_first {
@@ -389,7 +389,8 @@ fn a_send_that_nobody_receives_is_told() {
     assert!(there.contains("rank 0 left: ") && there.contains(what), "{there}");
 }
 
-/// Whatever a rank is at that lacks another one's part is named, with its line, however that one left.
+/// Whatever operation of a rank lacks another one's part is named, with its line, however that rank
+/// left.
 #[test]
 fn what_lacks_the_part_of_a_rank_that_left_is_named() {
     type Call =

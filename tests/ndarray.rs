@@ -14,7 +14,7 @@ fn arrays_are_lent_and_adopted() -> Result<()> {
     let mut y = Array2::<f32>::zeros((3, 4));
     device.lend((&x, &mut y), |(x, y)| comm.all_reduce(x, y, Sum))?;
     assert_eq!(x, y);
-    // Rows are one piece.
+    // Rows are contiguous.
     let (top, mut bottom) = y.view_mut().split_at(Axis(0), 1);
     device.lend((&top, &mut bottom), |(x, y)| comm.all_reduce(x, &mut y.slice_mut(4..8), Sum))?;
     assert_eq!(y.row(2), x.row(0));
@@ -30,7 +30,7 @@ fn arrays_are_lent_and_adopted() -> Result<()> {
     comm.finish()
 }
 
-/// Another rank's may be in another order, and the sums would be of different elements.
+/// Another rank's array may be in another order, and the sums would be of different elements.
 #[test]
 fn an_array_in_another_order_is_named_and_comes_back() -> Result<()> {
     let device = Dev::any(0)?;
@@ -58,7 +58,7 @@ fn an_array_in_another_order_is_named_and_comes_back() -> Result<()> {
     // The same memory, in C order.
     device.lend(&failed.value.t(), |x| x.to_vec().map(drop))?;
     device.adopt(failed.value.reversed_axes())?;
-    // What has one element, or none, is in any order.
+    // An array with one element, or none, is in any order.
     device.lend(&Array2::<f32>::ones((1, 4).f()), |_| Ok(()))?;
     device.lend(&Array2::<f32>::ones((0, 4).f()), |x| x.to_vec().map(drop))?;
     device.adopt(Array2::<f32>::ones((4, 1).f()))?;

@@ -39,10 +39,10 @@ fn any_thread_of_any_rank_in_any_order() -> Result<()> {
         let ordered = Ordered::new(comm)?;
         let each = |thread: usize| -> Result<()> {
             for step in 0..STEPS {
-                // Each rank gives its threads the keys in an order of its own.
+                // Each rank gives its threads the keys in a different order.
                 let key = shuffled(rank * STEPS + step, THREADS)[thread];
-                // Calls of different lengths: a wrong pair would be told, and one of a wrong key or
-                // step would have another sum.
+                // Calls have different lengths: a wrong pair would be reported, and a wrong key or
+                // step would give another sum.
                 let value = |rank| (1 + key + 10 * step + 1000 * rank) as u64;
                 let mut x = device.from_slice(&vec![value(rank); 1 + key % 3])?;
                 ordered.submit(format!("{step}/{key}"), |comm| {
@@ -69,7 +69,7 @@ fn a_missing_key_is_named() -> Result<()> {
             let comm = place.init_with(within(1))?;
             let rank = comm.rank().index();
             let ordered = Ordered::new(comm)?;
-            // Rank 2 has another one.
+            // Rank 2 has another key.
             let key = if rank == 2 { "grads/18" } else { "grads/17" };
             let error = ordered.submit(key, |_| Ok(())).expect_err("not every rank has it");
             assert!(error.is_peer_failure(), "{error}");
@@ -78,7 +78,7 @@ fn a_missing_key_is_named() -> Result<()> {
             Ok(error.to_string())
         })
     })?;
-    // Whose deadline passes first is chance; the others are told of it.
+    // Whose deadline passes first is chance; the others learn of it.
     let named = [
         "rank 2 has not submitted `grads/17`; rank 2 waits with `grads/18` (at tests/ordered.rs:",
         "ranks 0 and 1 have not submitted `grads/18`; rank 0 waits with `grads/17` (at tests/ordered.rs:",
@@ -173,7 +173,7 @@ fn a_request_that_fails_ends_the_communicator() -> Result<()> {
     Ok(())
 }
 
-/// What a rank says that leaves with an error of its own, or with a panic, and an `Ordered`.
+/// The reason of a rank with an `Ordered` that leaves with its own error, or with a panic.
 #[test]
 fn the_others_hear_why_it_was_dropped() {
     for panics in [false, true] {

@@ -1,22 +1,22 @@
-//! The engine is one for the process. A test that could stop it, or that another test's calls could
-//! keep going, runs in a process of its own.
+//! The engine is shared by the process. A test that could block it, or that another test's calls
+//! could keep going, runs in its own process.
 
 use std::panic::Location;
 use std::time::Duration;
 
 use crate::again;
 
-/// Set in the process of its own.
+/// Set in that process.
 const INSIDE: &str = "TYPED_NCCL_TEST_INSIDE";
 
-/// Runs the test `name` of the caller's module again, in a process of its own, and fails if that one
-/// does; true inside it.
+/// Runs the test `name` of the caller's module again, in its own process, and fails if that fails;
+/// returns true inside it.
 #[track_caller]
 pub(crate) fn inside(name: &str) -> bool {
     inside_for(again::LIMIT, name)
 }
 
-/// As [`inside`], with another limit.
+/// Like [`inside`], with another limit.
 #[track_caller]
 pub(crate) fn inside_for(limit: Duration, name: &str) -> bool {
     if std::env::var_os(INSIDE).is_some() {

@@ -1,5 +1,5 @@
-//! Code of the program's that panics in the middle of a call, and is caught: the call has taken its
-//! turn, so that the ranks stay in step or are told why they do not.
+//! Code of the program that panics in the middle of a call, and is caught: the call has taken its
+//! turn, so the ranks stay in step or learn why not.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,13 +22,13 @@ fn connect(place: Place<Host<Scoped<'_>>>) -> Result<Rank<'_>> {
     place.init_with(CommConfig::builder().deadline(Duration::from_secs(20)).build())
 }
 
-/// Runs what panics, and goes on.
+/// Runs code that panics, and continues.
 fn caught<R>(work: impl FnOnce() -> R) {
     let panicked = catch_unwind(AssertUnwindSafe(work)).err().expect("a panic");
     assert_eq!(panicked.downcast_ref(), Some(&"a panic that a test made"), "it goes on as it was");
 }
 
-/// Without a message on standard error.
+/// Panics without a message on standard error.
 fn panics() -> ! {
     resume_unwind(Box::new("a panic that a test made"))
 }
@@ -41,7 +41,7 @@ fn says(error: &Error, parts: &[&str]) {
     }
 }
 
-/// How much a group would have recorded is not known, so the communicator ends.
+/// The number of operations that a group would have recorded is unknown, so the communicator ends.
 #[test]
 fn in_a_group() -> Result<()> {
     if !inside("in_a_group") {
@@ -80,7 +80,7 @@ fn in_a_group() -> Result<()> {
     Ok(())
 }
 
-/// A group that is swapped for another one: both have lost track of what they would have recorded.
+/// A group swapped for another one: both lose track of the operations they would have recorded.
 #[test]
 fn in_a_group_that_was_swapped() -> Result<()> {
     if !inside("in_a_group_that_was_swapped") {
@@ -124,7 +124,7 @@ fn steps_of<W: World, F: FnMut(&mut Call<'_, W>) -> Result<()>>(_: &Communicator
     f
 }
 
-/// What is left of the run is refused, and the next run finds the ranks in step.
+/// The rest of the run is refused, and the next run finds the ranks in step.
 #[test]
 fn in_a_step_of_a_plan() -> Result<()> {
     if !inside("in_a_step_of_a_plan") {
@@ -153,7 +153,7 @@ fn in_a_step_of_a_plan() -> Result<()> {
     })
 }
 
-/// A value that panics when it is sent.
+/// A value that panics when it is serialized.
 #[derive(Debug, Deserialize, PartialEq)]
 struct Value(u8);
 
@@ -190,7 +190,7 @@ fn in_a_value() -> Result<()> {
     })
 }
 
-/// A list of ranks that panics when it is looked at.
+/// A list of ranks that panics when it is read.
 struct Ranks;
 
 impl AsRef<[usize]> for Ranks {
@@ -221,7 +221,7 @@ fn in_a_list_of_ranks() -> Result<()> {
     })
 }
 
-/// An error whose text is asked of the library.
+/// An error whose text calls the library.
 struct Asks;
 
 impl fmt::Display for Asks {
@@ -245,7 +245,8 @@ impl Drop for Asks {
     }
 }
 
-/// Two refusals of one reason are compared where they meet, which is no place for the program's code.
+/// Two refusals with the same reason are compared where they meet, where the program's code must
+/// not run.
 #[test]
 fn an_error_of_the_programs_own_runs_under_no_lock() -> Result<()> {
     if !inside("an_error_of_the_programs_own_runs_under_no_lock") {
@@ -273,14 +274,14 @@ fn an_error_of_the_programs_own_runs_under_no_lock() -> Result<()> {
     })
 }
 
-/// An error of the program's own that waits, when it is dropped, until another one is.
+/// An error of the program that waits in its drop until another one is dropped.
 #[derive(Debug)]
 enum Waits {
     First,
     Other,
 }
 
-/// It waited in vain.
+/// Whether it waited in vain.
 static LATE: AtomicBool = AtomicBool::new(false);
 
 static DROPPED: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
@@ -315,7 +316,7 @@ impl From<Error> for Waits {
     }
 }
 
-/// Of the ranks' errors one is returned; the rest are dropped where nobody waits for a lock.
+/// One of the ranks' errors is returned; the rest are dropped where no thread waits for a lock.
 #[test]
 fn errors_of_ranks_are_dropped_under_no_lock() {
     let late = Duration::from_millis(100);
@@ -323,7 +324,7 @@ fn errors_of_ranks_are_dropped_under_no_lock() {
         Host::spmd(3, |place| match place.rank().index() {
             0 => Err::<(), _>(Waits::First),
             1 => {
-                // When the first one is known: it is a worse cause, which takes its place.
+                // Once the first one is known: it has lower priority, and is replaced.
                 std::thread::sleep(late);
                 panics()
             }

@@ -11,7 +11,7 @@ fn says(error: &Error, parts: &[&str]) {
     }
 }
 
-/// Values that tell their place.
+/// Values that encode their place.
 fn ramp(len: usize, from: i32) -> Vec<i32> {
     (0..len).map(|i| from + i as i32).collect()
 }
@@ -25,7 +25,7 @@ fn copies_take_their_turn_and_give_their_memory_back() -> Result<()> {
     assert!(down.as_slice().iter().all(|&v| v == 0) && !up.is_empty() && up.len() == 1000);
     up.as_mut_slice().copy_from_slice(&ramp(1000, 7));
 
-    // The gate holds the stream up: neither copy has run when the calls return.
+    // The gate blocks the stream: neither copy has run when the calls return.
     let (open, gate) = mpsc::channel::<()>();
     stream.launch((), move |(), ()| assert!(gate.recv().is_ok()))?;
     let up = stream.upload(up, &mut x)?;
@@ -42,7 +42,7 @@ fn copies_take_their_turn_and_give_their_memory_back() -> Result<()> {
     let mut up = up.wait()?;
     assert_eq!(up.as_slice(), ramp(1000, 7));
 
-    // The memory serves again, for a part.
+    // The memory is usable again, for a part.
     let mut small = host.pinned::<i32>(10)?;
     small.as_mut_slice().fill(-1);
     let _ = stream.upload(small, &mut x.slice_mut(5..15))?.wait()?;
@@ -64,7 +64,7 @@ fn a_copy_that_nobody_waits_for_still_runs() -> Result<()> {
     let mut up = host.pinned::<i32>(64)?;
     up.as_mut_slice().copy_from_slice(&ramp(64, 1));
     drop(stream.upload(up, &mut x)?);
-    // Nor does anyone keep what this one reads and writes.
+    // Nothing else keeps the memory that this one reads and writes.
     drop(stream.download(&host.zeros::<i32>(64)?, host.pinned(64)?)?);
     assert!(open.send(()).is_ok());
     assert_eq!(x.to_vec()?, ramp(64, 1));
@@ -95,7 +95,7 @@ fn operators_scale_by_what_lies_on_the_device() -> Result<()> {
     spmd::<Host>(4, |place| {
         let mut comm = place.init()?;
         let rank = comm.rank().index() as f32;
-        // The scalar is made in stream order; the operator takes what is written by then.
+        // The scalar is computed in stream order; the operator takes the value written by then.
         let mut scalar = comm.device().zeros::<f32>(1)?;
         let stream = comm.device().stream()?;
         stream.launch(&mut scalar, move |s, ()| s[0] = rank + 1.0)?;
@@ -103,7 +103,7 @@ fn operators_scale_by_what_lies_on_the_device() -> Result<()> {
         let mut x = comm.device().from_slice(&[1.0_f32, rank, 2.0])?;
         comm.all_reduce_in_place(&mut x, &scale)?;
         assert_eq!(x.to_vec()?, [10.0, 20.0, 20.0]);
-        // As often as one likes, and beside one with a scalar on the host.
+        // Any number of times, and together with one with a scalar on the host.
         let half = comm.pre_mul_sum(0.5_f32)?;
         comm.all_reduce_in_place(&mut x, &half)?;
         comm.all_reduce_in_place(&mut x, &scale)?;

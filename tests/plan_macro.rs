@@ -1,4 +1,4 @@
-//! Plans of `plan!` run, and leave the numbers that they should.
+//! Plans of `plan!` run, and produce the right numbers.
 
 use typed_nccl::plan::{Slices, Swapped};
 use typed_nccl::{Communicator, Device, Error, Host, Result, Slice, SliceMut, Stream, World, plan};
@@ -68,7 +68,7 @@ plan! {
     }
 }
 
-/// Counts what it is asked to do.
+/// Counts its steps.
 #[derive(Default)]
 struct Model {
     order: Vec<usize>,
@@ -87,7 +87,7 @@ impl<D: Device> grad_sync::Steps<f32, D> for Model {
     }
 }
 
-/// Copies: what a neighbour sent is what it holds.
+/// Copies: a neighbour's data becomes its own.
 impl<D: Device> halo::Steps<f32, D> for Model {
     fn interior(
         &mut self,
@@ -221,7 +221,7 @@ fn the_plan_as_data() {
     assert!(ring::plan().files[0].ends_with("plan_macro.rs"));
 }
 
-/// For which numbers of ranks a plan is can be asked while a program compiles.
+/// The numbers of ranks that a plan supports are known while a program compiles.
 #[test]
 fn what_a_plan_claims_is_a_constant() {
     const { assert!(ring::claims(1) && !ring::claims(0)) }
@@ -249,7 +249,7 @@ plan! {
     }
 }
 
-/// Also where the bound plan is taken as data, whose runs borrow it.
+/// Also if the bound plan is taken as data, which its runs borrow.
 #[test]
 fn a_plan_for_one_run_is_one_as_data_too() {
     typed_nccl::spmd::<Host>(2, |place| {
@@ -268,7 +268,7 @@ fn a_plan_for_one_run_is_one_as_data_too() {
     .expect("a refusal does no harm");
 }
 
-/// A plan for one run is gone after it, with its communicators, and what it enqueued still runs.
+/// A plan for one run is gone after it, with its communicators, and its enqueued work still runs.
 #[test]
 fn a_plan_for_one_run() {
     typed_nccl::spmd::<Host>(4, |place| {

@@ -1,4 +1,4 @@
-//! What is tested from Python: tests/python, and examples/torch-extension.
+//! Tests in Python: tests/python, and examples/torch-extension.
 
 #[test]
 fn skipped() {

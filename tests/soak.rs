@@ -1,7 +1,7 @@
-//! Calls that are repeated need no more memory than calls that are not: each kind of call runs thousands
-//! of times, and what is allocated after one third of them, two thirds and all is compared.
+//! Repeated calls need no more memory than single ones. Each kind of call runs thousands of times,
+//! and the allocated memory after one third of them, two thirds and all is compared.
 //!
-//! A kind is a function that prepares what its calls need and gives one call: add it to `KINDS`.
+//! A kind is a function that prepares what its calls need and returns one call: add it to `KINDS`.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ tag!(Child);
 const RANKS: usize = 2;
 
 type Comm = Communicator<Host<AnyDevice>>;
-/// One call, on one of the ranks. What it leaves in flight ends by itself.
+/// One call, on one of the ranks. Work that it leaves in flight ends by itself.
 type Call = Box<dyn FnMut(&mut Comm) -> Result<()>>;
-/// Its name, how often it is made for each measurement, and how.
+/// Its name, the number of calls for each measurement, and its function.
 type Kind = (&'static str, usize, fn(&mut Comm) -> Result<Call>);
 
 const KINDS: &[Kind] = &[
@@ -95,7 +95,7 @@ const KINDS: &[Kind] = &[
             comm.wait_signal(comm.ring(-1))
         }))
     }),
-    // Debug builds check the order of uses: what it remembers of each is bounded.
+    // Debug builds check the order of uses, with bounded records.
     ("puts that are read, and streams that wait for each other", 500, |comm| {
         let (w, source) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
         let mut read = comm.device().zeros::<f32>(8)?;
@@ -293,11 +293,11 @@ const KINDS: &[Kind] = &[
     }),
 ];
 
-/// Makes calls, and says how much is allocated when all of them are over on all ranks.
+/// Makes calls; returns the allocated memory when all of them are over on all ranks.
 fn lap(comm: &mut Comm, times: usize, call: &mut Call) -> Result<isize> {
     for at in 0..times {
         call(comm)?;
-        // What is in flight is no growth, but memory.
+        // Work in flight takes memory without being growth.
         if at % 50 == 0 {
             let _ = comm.sync(comm.stream());
             comm.barrier()?;
@@ -344,7 +344,8 @@ fn calls_leave_nothing_behind() {
             told.collect::<Result<Vec<f64>>>()
         });
         let told = told.unwrap_or_else(|error| panic!("{}: {error}", kind.0));
-        // Ranks see one memory at about one time; what is kept for good is seen by all of them.
+        // The ranks measure the same memory at about the same time; permanent growth is seen by all
+        // of them.
         let growth = told.into_iter().fold(f64::MAX, f64::min);
         if growth > 4.0 {
             grown.push(format!("{}: {growth:.1} bytes a call", kind.0));

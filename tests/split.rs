@@ -44,7 +44,7 @@ proptest! {
                 let grandchild = child.split::<DataParallel>(second[rank].0.unwrap_or(0), second[rank].1)?;
                 let (place, ranks) = model(&wishes, place).expect("everybody has a colour");
                 assert_eq!((grandchild.rank().index(), grandchild.size()), (place, ranks.len()));
-                // In any order: children own what they use.
+                // In any order, as children own their resources.
                 child.finish()?;
                 grandchild.barrier()?;
                 grandchild.finish()?;
@@ -75,7 +75,7 @@ fn groups_by_lists_in_their_order() -> Result<()> {
                 "{error}"
             );
         }
-        // Bad lists on one rank are told to the others.
+        // A bad list on one rank is reported to the others.
         let lists = if world.rank().index() == 2 { vec![vec![7]] } else { vec![vec![0]] };
         let error = world.split_into::<Expert>(&lists).expect_err("rank 2 refuses");
         assert!(error.to_string().contains(if world.rank().index() == 2 {
@@ -158,8 +158,8 @@ fn two_names_in_different_orders_are_told_so() {
         let b = world.split::<TensorParallel>(0, 0)?;
         let stream = world.device().stream()?;
         let mut x = world.device().from_slice(&[1.0_f64; 4])?;
-        // On one stream: each rank waits in the one communicator for what the other rank has behind
-        // its wait in the other.
+        // On one stream: each rank waits in one communicator for work that the other rank has
+        // queued after its wait in the other communicator.
         if world.rank().index() == 0 {
             a.on(&stream).all_reduce_in_place(&mut x, Sum)?;
             b.on(&stream).all_reduce_in_place(&mut x, Sum)?;
@@ -192,7 +192,7 @@ fn a_shared_child_shares_its_parents_fate() -> Result<()> {
             assert!(error.is_peer_failure(), "{error}");
             drop(child);
         }
-        // The parent went with it, on every rank.
+        // The parent ended with it, on every rank.
         let error = loop {
             match world.health() {
                 Ok(_) => std::thread::yield_now(),
@@ -202,7 +202,7 @@ fn a_shared_child_shares_its_parents_fate() -> Result<()> {
         Ok(error.to_string())
     })?;
     assert!(errors.iter().all(|text| text.contains("the child goes")), "{errors:?}");
-    // An owned child goes alone.
+    // An owned child ends alone.
     spmd::<Host>(2, |place| {
         let mut world = place.init()?;
         let child = world.split::<Expert>(0, 0)?;
@@ -241,7 +241,7 @@ fn an_abort_handle_of_a_parent_ends_a_wait_in_its_shared_child() -> Result<()> {
     Ok(())
 }
 
-/// As above; the parent goes on.
+/// As above, but the parent continues.
 #[test]
 fn an_abort_handle_of_a_parent_revokes_it_while_its_owner_waits_in_a_shared_child() -> Result<()> {
     Host::spmd(2, |place| -> Result<()> {

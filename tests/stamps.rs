@@ -1,4 +1,4 @@
-//! What belongs to one communicator, one type or one run is not taken for another's.
+//! Values that belong to one communicator, type or run are not accepted for another.
 
 use typed_nccl::error::ArgumentFault;
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
@@ -43,7 +43,7 @@ fn a_signal_of_another_communicator() -> Result<()> {
             let error = comm.sync(comm.stream()).expect_err("told of the refusals");
             says(&error, &["rank 0 refused", "a signal of Other#"]);
         }
-        // The first signal is every communicator's, by either name.
+        // Every communicator has the first signal, by either name.
         comm.signal_slot(comm.ring(1), SignalSlot::default())?;
         comm.signal_slot(comm.ring(1), comm.signal_in(0, 0)?)?;
         let mut both = Signals::new();
@@ -124,7 +124,7 @@ fn host_values_of_different_types() -> Result<()> {
             false => comm.broadcast_value(&5_i32, 0).map(drop),
         };
         told(outcome);
-        // A call of ours is told from one of the program's.
+        // Our calls are distinguished from the program's.
         let outcome = match odd {
             true => comm.blocks(3).map(drop),
             false => comm.gather_values(&3_usize).map(drop),
@@ -184,7 +184,7 @@ fn ranks_and_signals_without_end() -> Result<()> {
     Ok(())
 }
 
-/// Everyone puts `a` into the right neighbour's `w`.
+/// Every rank puts `a` into the right neighbour's `w`.
 fn pass() -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("pass");
     plan.ranks(2..);
@@ -210,7 +210,7 @@ fn another_window_for_one_name_of_a_plan() -> Result<()> {
         a.copy_from(&[rank as f32; 2])?;
         let mut pass = plan::bind(&mut comm, pass.plan(), &Values::new())?;
         let came = [comm.ring(-1).index() as f32; 2];
-        // The same on all ranks, whichever: fine, also when it changes.
+        // Any window that is the same on all ranks works, also if it changes.
         for run in 0..6 {
             let w = if run % 3 == 0 { &mut second } else { &mut first };
             pass.on(&comm).read("a", &a).write("w", w).run(&mut ())?;
@@ -218,7 +218,7 @@ fn another_window_for_one_name_of_a_plan() -> Result<()> {
             // Nothing is overwritten before it is read.
             comm.barrier()?;
         }
-        // Another one on rank 1: whoever comes later refuses, and the rest are told.
+        // Another one on rank 1: whichever comes later refuses, and the rest get the error.
         let w = if rank == 1 { &mut second } else { &mut first };
         let outcome = pass.on(&comm).read("a", &a).write("w", w).run(&mut ());
         let outcome = outcome.and_then(|()| comm.sync(comm.stream()));
@@ -232,7 +232,7 @@ fn another_window_for_one_name_of_a_plan() -> Result<()> {
         let refused = matches!(&outcome, Err(Error::BadArgument(bad))
             if matches!(bad.why, ArgumentFault::OtherWindow { .. }));
         assert!(comm.gather_values(&refused)?.contains(&true));
-        // Two ranks may have refused, and each host wait tells of one.
+        // Two ranks may have refused, and each host wait reports one.
         while comm.sync(comm.stream()).is_err() {}
         comm.finish()
     })

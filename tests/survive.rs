@@ -1,4 +1,4 @@
-//! Ranks die, and the others go on: revoke, shrink, recover, agree, on threads.
+//! Ranks die, and the others continue: revoke, shrink, recover, agree, on threads.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -13,7 +13,7 @@ tag!(Pair);
 
 type Anywhere = Host<AnyDevice>;
 
-/// Runs a body on each of so many ranks, and waits for all of them. What hangs is told.
+/// Runs a body on each of several ranks, and waits for all of them. A hang is reported.
 fn ranks(n: usize, body: impl Fn(Communicator<Anywhere>) -> Result<()> + Send + Sync + 'static) {
     patient(n, Duration::from_secs(30), body);
 }
@@ -35,7 +35,7 @@ fn patient(
                 let config = CommConfig::builder().deadline(deadline).build();
                 let comm = Communicator::builder().seat(seat).device(device).config(config);
                 let comm = comm.build().connect()?;
-                // All of them are there before the first one leaves.
+                // All of them are present before the first one leaves.
                 comm.barrier()?;
                 body(comm)
             }));
@@ -51,7 +51,7 @@ fn patient(
     }
 }
 
-/// The ranks that `comm` has now add up.
+/// Checks that the ranks of `comm` add up.
 fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
     let mut x = comm.device().from_slice(&[comm.rank().index() as u64, 1])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
@@ -60,7 +60,7 @@ fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
     Ok(())
 }
 
-/// Works until a rank is gone.
+/// Works until a rank is lost.
 fn until_it_fails<W: World>(comm: &Communicator<W>) -> Error {
     loop {
         if let Err(error) = adds_up(comm) {
@@ -110,7 +110,7 @@ fn two_of_five_are_dropped_or_panic() {
                 assert!(thread.join().is_err());
             }
             _ => {
-                // The second one may not be gone yet when the others go on without the first.
+                // The second one may not be gone yet when the others continue without the first.
                 while comm.size() > 3 {
                     until_it_fails(&comm);
                     comm.recover()?;
@@ -175,7 +175,7 @@ fn what_was_made_stays_valid() {
         until_it_fails(&comm);
         comm.recover()?;
 
-        // Streams: those of the program, and the communicator's own.
+        // Streams: the program's, and the communicator's own.
         let mut x = comm.device().from_slice(&[1_u64])?;
         comm.on(&stream).all_reduce_in_place(&mut x, Sum)?;
         comm.sync(&stream)?;
@@ -207,7 +207,7 @@ fn what_was_made_stays_valid() {
         comm.close(uneven)?;
         assert!(registration.is_valid());
         comm.deregister_buffer(registration)?;
-        // What knows the ranks is stale, and says so.
+        // Values that know the ranks are stale, and report it.
         let (from, mut to) = (comm.device().zeros::<u8>(3)?, comm.device().zeros::<u8>(3)?);
         let stale = comm.all_to_all_v(&from, &mut to, &splits).expect_err("it knows four ranks");
         assert!(matches!(stale, Error::Stale(_)), "{stale}");
@@ -216,7 +216,7 @@ fn what_was_made_stays_valid() {
             "{stale}"
         );
         comm.barrier()?;
-        // An abort handle of before is this one's.
+        // An earlier abort handle now refers to this one.
         if comm.rank().index() == 2 {
             assert!(handle.abort("enough"));
             assert!(matches!(comm.barrier(), Err(Error::Abort(_))));
@@ -230,7 +230,7 @@ fn what_was_made_stays_valid() {
 
 #[test]
 fn deaths_during_recovery_are_recovered_from() {
-    // One dies at once, one when the others look for each other, one when they have.
+    // One dies at once, one while the others look for each other, and one afterwards.
     ranks(5, |mut comm| {
         let own = comm.rank().index();
         if own == 2 {
@@ -310,7 +310,7 @@ fn a_well_communicator_is_shrunk_when_its_work_is_over() {
         let window = comm.window::<u8>(4)?;
         comm.all_reduce_in_place(&mut x, Sum)?;
         if comm.rank().index() == 0 {
-            // It is told when the others have gone on.
+            // It gets the error when the others have continued.
             assert_eq!(x.to_vec()?, [4]);
             let error = until_it_fails(&comm);
             assert!(matches!(error, Error::Revocation(_)), "{error}");
@@ -327,7 +327,7 @@ fn a_well_communicator_is_shrunk_when_its_work_is_over() {
     });
 }
 
-/// As the example of `shrink` says it.
+/// As in the example of `shrink`.
 #[test]
 fn one_that_is_left_out_stays_until_the_others_have_agreed() {
     ranks(4, |comm| {

@@ -35,7 +35,7 @@ fn described(values: &[f32]) -> Described {
 /// A tensor that owns its elements.
 fn tensor(values: Vec<f32>) -> Tensor<Vec<f32>> {
     let _ = values.as_ptr().expose_provenance();
-    // SAFETY: the vector's own elements, which nobody else uses.
+    // SAFETY: the vector's own elements, which nothing else uses.
     unsafe { Tensor::new(described(&values), values) }.expect("well described")
 }
 
@@ -77,7 +77,7 @@ fn each_fault_of_a_description_says_what_mends_it() {
     says(&other, &["of jax", "a contiguous copy"]);
 }
 
-/// Other ranks would have other elements there.
+/// Other ranks would have other elements in their place.
 #[test]
 fn every_dense_order_is_described_and_c_order_is_used() -> Result<()> {
     let device = Dev::any(0)?;
@@ -172,7 +172,7 @@ fn elements_are_in_use_once() -> Result<()> {
         says(&outcome.expect_err("in use"), &["in use", "of torch at tests/tensor.rs", "end that"]);
     };
 
-    // Reads beside reads; a write alone, in one loan, in two, and in a buffer.
+    // Concurrent reads; an exclusive write, in one loan, in two, and in a buffer.
     device.lend((&x, &rest), |_| device.lend(&tail, |_| Ok(())))?;
     taken(device.lend((&x, &mut rest), |_| Ok(())));
     taken(device.lend((&mut x, &rest), |_| Ok(())));
@@ -207,7 +207,7 @@ fn what_the_host_cannot_use_is_named_and_comes_back() -> Result<()> {
     let make = |change: fn(&mut Described)| {
         let mut described = described(&values);
         change(&mut described);
-        // SAFETY: the vector's elements; those that are said to be on a GPU are refused.
+        // SAFETY: the vector's elements; those described as being on a GPU are refused.
         unsafe { Tensor::new(described, ()) }
     };
     let mut there = make(|it| it.place = TensorPlace::OnGpu { ordinal: 3, stream: Some(0) })?;
@@ -235,7 +235,7 @@ fn exported<D: Device>(device: &D, len: usize) -> Result<Tensor<Exported>> {
     Ok(Tensor::export(buffer, &[len], None)?)
 }
 
-/// What another library makes of memory that it was given: a tensor that keeps it.
+/// Another library's tensor over memory that it was given, which keeps the memory.
 fn theirs(of: Tensor<Exported>) -> Tensor<Arc<Exported>> {
     let described = Described { address: of.address(), shape: vec![of.len()], ..described(&[]) };
     // SAFETY: the owner keeps the elements.
@@ -277,7 +277,7 @@ fn only_the_start_of_what_was_given_out_is_nccls() -> Result<()> {
     says(&more.nccl_on(&device).expect_err("more than there is").error, &["nccl_on"]);
     let buffer: DynBuffer<Dev, NcclMem> = begin.nccl_on(&device)?;
     assert_eq!((buffer.len(), buffer.dtype()), (6, DType::F32));
-    // Exported again it is the same memory under two names, and in use no more.
+    // Exported again, it is the same memory under two names, and no longer in use.
     let second = Tensor::export(buffer, &[6], None)?;
     let first = theirs(whole);
     let address = first.address();

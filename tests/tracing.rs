@@ -1,4 +1,5 @@
-//! What `tracing` is told, by a subscriber of our own: spans of operations and of waits, events of changes.
+//! Reports to `tracing`, with a subscriber of our own: spans of operations and waits, events of
+//! changes.
 
 use std::collections::HashMap;
 use std::fmt::{Debug, Write};
@@ -13,7 +14,7 @@ use typed_nccl::{Communicator, Device, Host, Result, Sum, spmd};
 
 use crate::own_process::inside;
 
-/// What was told, in words, one for each span and event: `enqueue operation=all_reduce ..`.
+/// The reports as text, one for each span and event: `enqueue operation=all_reduce ..`.
 #[derive(Default)]
 struct Told {
     next: AtomicU64,
@@ -66,7 +67,7 @@ impl Subscriber for &'static Told {
 }
 
 impl Told {
-    /// The spans that begin like this, without where they were.
+    /// The spans with this prefix, without their place.
     fn spans(&self, begin: &str) -> Vec<String> {
         let over = self.over.lock().expect("nobody panics");
         let mut found: Vec<_> =

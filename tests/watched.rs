@@ -6,7 +6,7 @@ use std::{panic, thread};
 
 use typed_nccl::Result;
 
-/// Runs a test on a thread of its own; a deadlock fails it.
+/// Runs a test on its own thread; a deadlock fails it.
 pub(crate) fn watched(body: impl FnOnce() -> Result<()> + Send + 'static) {
     let (done, over) = channel();
     let thread = thread::spawn(move || {

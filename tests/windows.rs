@@ -1,4 +1,4 @@
-//! Windows: registration, puts, closing; what is refused, and how it reads.
+//! Windows: registration, puts, closing; the refusals and their messages.
 
 mod addresses;
 mod device;
@@ -64,7 +64,7 @@ fn bad_puts_are_refused_and_their_peer_is_told() -> Result<()> {
             says(&error, &["put_signal: there is no rank 2 in a communicator of 2"]);
             assert!(matches!(comm.wait_signal(9), Err(Error::NoSuchRank(_))));
         } else {
-            // Each refused put is told to the wait that would have taken its signal.
+            // The wait that would have taken the signal reports each refused put.
             for _ in 0..3 {
                 comm.wait_signal(0)?;
                 match comm.sync(comm.stream()) {
@@ -102,7 +102,7 @@ fn windows_are_compared_across_ranks() -> Result<()> {
         says(&failed.error, &["rank 0 registered 4 i32, LocalOnly", "SymmetricStrict"]);
         assert_eq!(failed.value.to_vec()?, [0; 4]);
 
-        // A rank without memory says so to all.
+        // A rank without memory reports that to all.
         let error = match rank {
             1 => comm.window::<u8>(isize::MAX as usize - 4096).expect_err("too much"),
             _ => comm.window::<u8>(16).expect_err("rank 1 has none"),
@@ -112,7 +112,7 @@ fn windows_are_compared_across_ranks() -> Result<()> {
             _ => says(&error, &["rank 1 could not: host:1 has no"]),
         }
 
-        // Uneven on purpose.
+        // Different lengths on purpose.
         let mut window = comm.window_uneven::<u64>(rank)?;
         assert_eq!((window.len(), window.len_at(Rank::from_index(2))), (rank, 2));
         window.copy_from(&vec![rank as u64; rank])?;
@@ -150,14 +150,14 @@ fn closing_is_collective_and_gives_the_memory_back() -> Result<()> {
         };
         let failed = failed.expect_err("they differ");
         says(&failed.error, &["close different windows", "window #", "none was closed"]);
-        // Both still stand; the rank that holds the other one closes it.
+        // Both still exist; the rank that holds the other one closes it.
         drop(failed);
         let again = comm.window::<i64>(4)?;
         let mut back = comm.close(again)?;
         back.copy_from(&[comm.rank().index() as i64; 4])?;
         comm.all_reduce_in_place(&mut back, Sum)?;
         assert_eq!(back.to_vec()?, [1; 4]);
-        // Registered again, by another communicator's rules.
+        // Registered again, with the rules of another communicator.
         let window = comm.register_window_as(back, LocalOnly)?;
         assert_eq!(window.to_vec()?, [1; 4]);
         comm.finish()
@@ -178,7 +178,7 @@ fn a_close_that_is_refused_has_taken_its_turn() -> Result<()> {
             0 => says(&failed.error, &["a bug of a test's"]),
             _ => says(&failed.error, &["close different windows", "none (", "a bug of a test's"]),
         }
-        // The ranks are in step, and both windows stand.
+        // The ranks are in step, and both windows exist.
         assert_eq!(comm.gather_values(&rank)?, [0, 1]);
         comm.close(failed.value)?;
         comm.finish()
@@ -226,7 +226,7 @@ fn registered<T>(place: Place<Host<T>>, transfers: Transfers) -> Result<Communic
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
-/// The host has one way for all memory. What GPUs refuse is refused here too.
+/// The host treats all memory alike, but refuses what GPUs refuse.
 #[test]
 fn transfers_of_registered_memory() -> Result<()> {
     spmd::<Host>(2, |place| {
@@ -286,7 +286,7 @@ tag!(Child);
 
 tag!(Tensor, Data);
 
-/// Two of each: the tensor-parallel neighbour and the data-parallel one put into one memory.
+/// Two of each: the tensor-parallel neighbour and the data-parallel one put into the same memory.
 #[test]
 fn one_memory_in_windows_of_two_communicators() -> Result<()> {
     for case in 0..4 {
@@ -312,12 +312,12 @@ fn one_memory_in_windows_of_two_communicators() -> Result<()> {
                 tensor.barrier()?;
                 data.barrier()?;
             }
-            // An operand of both, by the one window.
+            // An operand of both, through the one window.
             grads.copy_from(&[1; 64])?;
             tensor.all_reduce_in_place(&mut grads, Sum)?;
             data.all_reduce_in_place(&mut grads, Sum)?;
             assert_eq!(grads.to_vec()?, [4; 64]);
-            // In whatever order they end.
+            // They end in any order.
             match case {
                 0 => {
                     tensor.close_shared(shared)?;
@@ -365,11 +365,11 @@ fn memory_is_in_one_window_of_a_communicator() -> Result<()> {
         says(&error, &["in a window of Tensor"]);
         let error = shared.of(&second).map(drop).expect_err("other memory");
         says(&error, &["the window has other memory than what was registered with Tensor"]);
-        // Lengths that differ are as with any window.
+        // Different lengths work as with any window.
         let mine = comm.window_uneven::<u32>(4 + comm.rank().index())?;
         let uneven = mine.also_in(&mut other)?;
         assert_eq!([uneven.len_at(0), uneven.len_at(1)], [4, 5]);
-        // Who has the one communicator's window may be another thread than who has the other's.
+        // The two communicators' windows may be on different threads.
         std::thread::scope(|scope| {
             let peer = other.ring(1);
             let waits = scope.spawn(move || {
@@ -428,7 +428,7 @@ fn a_struct_owns_its_windows_moves_and_aborts_with_them_alive() {
                     assert_eq!(halo.step().expect("a step"), [1.0; 8]);
                     halo.comm.barrier().expect("both took it");
                     if rank == 0 {
-                        // The error path: the windows are alive, the peer's wait is not satisfied.
+                        // The error path: the windows are alive, the peer's wait unsatisfied.
                         halo.comm.abort_because("out of tolerance");
                         return;
                     }
@@ -455,7 +455,7 @@ fn a_put_that_meets_the_owners_work_is_a_hazard_not_undefined() -> Result<()> {
         let mut window = comm.window::<u64>(1 << 12)?;
         let source = comm.window::<u64>(1 << 12)?;
         if comm.rank().index() == 0 {
-            // Nothing orders this against the peer's puts.
+            // Nothing orders this with the peer's puts.
             comm.stream().launch(&mut window, |w, ()| {
                 STARTED.store(true, Ordering::Release);
                 for round in 0..50 {
@@ -472,7 +472,7 @@ fn a_put_that_meets_the_owners_work_is_a_hazard_not_undefined() -> Result<()> {
             for _ in 0..5 {
                 comm.put_signal(&source, 0, window.at(0))?;
             }
-            // Where the order of uses is checked, both ranks are told, with both lines.
+            // If the order of uses is checked, both ranks get an error with both lines.
             if let Err(error) = comm.stream().sync() {
                 says(&error, &["of a window of u64 of rank 0", "nothing orders the two"]);
             }
@@ -508,7 +508,7 @@ fn a_close_that_is_half_done_is_the_end() -> Result<()> {
         }
         let failed = comm.try_close(window).expect_err("rank 1 is late");
         assert!(matches!(failed.error, Error::Timeout(_)), "{}", failed.error);
-        // The window may be gone on the other rank: nothing is put there any more.
+        // The window may be gone on the other rank, so nothing is put there.
         let put = comm.put_signal(&failed.value, 1, failed.value.at(0));
         Ok(put.expect_err("the communicator is poisoned"))
     })?;

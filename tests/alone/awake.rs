@@ -1,5 +1,5 @@
-//! Processes whose threads seem to wait, while something can still make the next call: nobody is told
-//! of a deadlock.
+//! Processes whose threads seem to wait while something can still make the next call: no deadlock
+//! is reported.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use typed_nccl::{
     CommConfig, Communicator, Error, Failed, Host, Ready, Result, Seat, World, launch, spmd,
 };
 
-/// Longer than a process is looked at before it is told.
+/// Longer than the engine observes a process before it reports a deadlock.
 const LONG: Duration = Duration::from_millis(400);
 
 static WAIT: Mutex<Option<fn()>> = Mutex::new(None);
@@ -33,11 +33,11 @@ fn late(wait: fn()) -> Result<()> {
     launch!(body)
 }
 
-/// A signal's handler lets a thread go on.
+/// A signal handler lets a thread proceed.
 pub(crate) fn for_a_signal() -> Result<()> {
     late(|| {
         struct Gate(std::cell::UnsafeCell<libc::sem_t>);
-        // SAFETY: a semaphore is for several threads.
+        // SAFETY: a semaphore may be used by several threads.
         unsafe impl Sync for Gate {}
         // SAFETY: a semaphore may be all zeros until it is initialised.
         static GATE: Gate = Gate(std::cell::UnsafeCell::new(unsafe { std::mem::zeroed() }));
@@ -46,9 +46,9 @@ pub(crate) fn for_a_signal() -> Result<()> {
             unsafe { libc::sem_post(GATE.0.get()) };
         }
         let handler = opens as extern "C" fn(libc::c_int) as libc::sighandler_t;
-        // SAFETY: nobody else has the semaphore yet.
+        // SAFETY: nothing else uses the semaphore yet.
         unsafe { libc::sem_init(GATE.0.get(), 0, 0) };
-        // SAFETY: the handler does nothing but what one may.
+        // SAFETY: the handler only makes async-signal-safe calls.
         unsafe { libc::signal(libc::SIGUSR1, handler) };
         let sends = format!("sleep 0.4; kill -USR1 {}", std::process::id());
         let mut sends = Command::new("sh").args(["-c", &sends]).spawn().expect("a shell");
@@ -58,9 +58,9 @@ pub(crate) fn for_a_signal() -> Result<()> {
     })
 }
 
-/// What a child does that shares this process's memory as it was: system calls only.
+/// Forks a child that shares this process's memory; it may make system calls only.
 fn forked(child: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: the child does nothing but what is safe after a fork, and ends.
+    // SAFETY: the child only does what is safe after a fork, and ends.
     match unsafe { libc::fork() } {
         0 => {
             child();
@@ -72,7 +72,7 @@ fn forked(child: impl FnOnce()) -> libc::pid_t {
 }
 
 fn gone(child: libc::pid_t) {
-    // SAFETY: a child of this process; nobody asks for its status.
+    // SAFETY: it is a child of this process whose status nothing else reads.
     unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
 }
 
@@ -86,8 +86,8 @@ fn this_thread() -> libc::pid_t {
     unsafe { libc::gettid() }
 }
 
-/// Another process lets a thread go on, through memory of both. What is there looks like the number
-/// of a thread, as if its end were waited for.
+/// Another process lets a thread proceed, through shared memory. The value there looks like a
+/// thread's number, as if a join waited on it.
 pub(crate) fn for_another_process() -> Result<()> {
     late(|| {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
@@ -95,7 +95,7 @@ pub(crate) fn for_another_process() -> Result<()> {
         // SAFETY: new memory.
         let memory = unsafe { libc::mmap(std::ptr::null_mut(), 4096, protection, flags, -1, 0) };
         assert_ne!(memory, libc::MAP_FAILED);
-        // SAFETY: it is large enough, aligned, and stays for as long as the process.
+        // SAFETY: it is large enough, aligned, and stays as long as the process.
         let word = unsafe { &*memory.cast::<AtomicU32>() };
         let mine = this_thread() as u32;
         word.store(mine, SeqCst);
@@ -116,7 +116,7 @@ pub(crate) fn for_another_process() -> Result<()> {
     })
 }
 
-/// Stops a thread for a while, as a debugger does, and says when it is stopped.
+/// Stops a thread for a while, as a debugger does, and reports when it is stopped.
 fn stops(thread: libc::pid_t, stopped: libc::c_int) -> libc::pid_t {
     const NOTHING: usize = 0;
     // SAFETY: it allows another process to trace this one.
@@ -127,7 +127,7 @@ fn stops(thread: libc::pid_t, stopped: libc::c_int) -> libc::pid_t {
         let request = |request| unsafe { libc::ptrace(request, thread, NOTHING, NOTHING) };
         let seized = request(libc::PTRACE_SEIZE) == 0 && request(libc::PTRACE_INTERRUPT) == 0;
         if seized {
-            // SAFETY: nobody asks for its status.
+            // SAFETY: nothing else reads its status.
             unsafe { libc::waitpid(thread, std::ptr::null_mut(), libc::__WALL) };
         }
         // SAFETY: one byte of this one.
@@ -155,7 +155,7 @@ fn read(end: libc::c_int) {
     }
 }
 
-/// A thread was woken, and has not gone on: it is stopped.
+/// A thread was woken and has not proceeded, since it is stopped.
 pub(crate) fn in_a_debugger() -> Result<()> {
     late(|| {
         let (told, hears) = channel();
@@ -171,7 +171,7 @@ pub(crate) fn in_a_debugger() -> Result<()> {
     })
 }
 
-/// The same, of one that waits for ranks which are over.
+/// Likewise, for a thread that waits for ranks that are over.
 pub(crate) fn in_a_debugger_after_other_ranks() -> Result<()> {
     late(|| {
         let [ends, begins] = pipe();
@@ -185,7 +185,7 @@ pub(crate) fn in_a_debugger_after_other_ranks() -> Result<()> {
     })
 }
 
-/// A thread waits in every way that is not for a thread of this process alone.
+/// A thread waits in each way that does not only depend on threads of this process.
 pub(crate) fn in_other_ways() -> Result<()> {
     late(|| {
         let (told, hears) = channel::<()>();
@@ -197,7 +197,7 @@ pub(crate) fn in_other_ways() -> Result<()> {
         while Instant::now() < until {
             std::hint::spin_loop();
         }
-        // Threads that come and go: each lives for a moment, and leaves the rest to the next.
+        // Short-lived threads: each starts the next and ends.
         fn chain(left: u32, told: std::sync::mpsc::Sender<()>) {
             match left {
                 0 => told.send(()).expect("heard"),
@@ -211,7 +211,7 @@ pub(crate) fn in_other_ways() -> Result<()> {
 
 static SEATS: Mutex<Vec<Seat>> = Mutex::new(Vec::new());
 
-/// A rank that connects for a while, gives up for now, and lets the other one go on.
+/// A rank that connects for a while, gives up for now, and lets the other one proceed.
 pub(crate) fn until_it_tries_again() -> Result<()> {
     *SEATS.lock().expect("no panic") = Seat::local(2);
     let seat = || SEATS.lock().expect("no panic").remove(0);
@@ -243,7 +243,7 @@ pub(crate) fn until_it_tries_again() -> Result<()> {
     other.join().map_err(|_| Error::other("it panicked"))?
 }
 
-/// A rank that finishes for a while, gives up for now, and lets the other one go on.
+/// A rank that finishes for a while, gives up for now, and lets the other one proceed.
 pub(crate) fn until_it_finishes() -> Result<()> {
     let mut seats = Seat::local(2);
     let connect = |seat: Seat| {

@@ -1,5 +1,5 @@
-//! Programs that own their process: what is told when every thread of it waits, with ten minutes' time.
-//! Each is a program like those that users write, `main` with `launch!`, run again with its name.
+//! Programs that own their process: the report when every one of its threads waits, with deadlines
+//! of ten minutes. Each is a program as users write it, `main` with `launch!`, run again by name.
 
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -38,7 +38,7 @@ const PROGRAMS: [Program; 16] = [
 
 fn main() {
     if std::env::var_os("TSAN_OPTIONS").is_some() {
-        // It looks at memory now and then, so that no moment is one at which nothing runs.
+        // ThreadSanitizer checks memory now and then, so it always has a running thread.
         println!("not under ThreadSanitizer, which has a thread of its own");
         return;
     }
@@ -60,7 +60,7 @@ fn main() {
     }
 }
 
-/// Runs a body of two ranks that launches closures, which are other ones on GPUs.
+/// Runs the body of two ranks that launches closures, which differ on GPUs.
 fn on_host(
     config: CommConfig,
     body: fn(Communicator<Host<AnyDevice>>) -> Result<()>,
@@ -76,7 +76,7 @@ fn on_host(
     .map(drop)
 }
 
-/// Lines of a story, with this file's name.
+/// Lines of a report, with this file's name.
 fn story(lines: &[(u32, &str)]) -> String {
     let mut text = String::new();
     for (line, what) in lines {
@@ -85,7 +85,7 @@ fn story(lines: &[(u32, &str)]) -> String {
     text
 }
 
-/// Rank 1's communicator is lost, with nobody to make its calls.
+/// Rank 1's communicator is leaked, so no thread can make its calls.
 mod forgotten {
     use super::*;
 
@@ -119,7 +119,7 @@ mod forgotten {
     }
 }
 
-/// Each rank waits for its call of one communicator before it makes that of the other.
+/// Each rank waits for its call of one communicator before it makes the other's.
 mod crossed {
     use super::*;
 
@@ -132,7 +132,7 @@ mod crossed {
         let mut x = first.device().from_slice(&[1.0_f32; 4])?;
         if first.rank().index() == 0 {
             first.all_reduce_in_place(&mut x, Sum)?; // FIRST + 6
-            x.to_vec()?; // FIRST + 7
+            x.to_vec()?; // Each rank submits its own key.
             second.all_reduce_in_place(&mut x, Sum)?;
         } else {
             second.all_reduce_in_place(&mut x, Sum)?; // FIRST + 10
@@ -163,7 +163,7 @@ mod crossed {
     }
 }
 
-/// Each rank submits a key of its own.
+/// Each rank submits its own key.
 mod keys {
     use super::*;
 
@@ -195,7 +195,7 @@ mod keys {
     }
 }
 
-/// The same, on threads that the ranks' own ones wait for.
+/// Likewise, on threads that the ranks' own threads join.
 mod keys_on_threads {
     use super::*;
 
@@ -304,7 +304,7 @@ mod connects {
     }
 }
 
-/// All threads wait, for a closure that takes longer than a look.
+/// All threads wait for a closure that takes longer than the engine's observation.
 mod working {
     use super::*;
 
@@ -321,7 +321,7 @@ mod working {
     }
 }
 
-/// The threads of both ranks wait for what a third one does.
+/// The threads of both ranks wait for something that a third one does.
 mod helped {
     use super::*;
 
@@ -350,8 +350,8 @@ mod helped {
     }
 }
 
-/// Every rank's calls go through channels, from thread to thread, some of them late: at most moments
-/// every thread waits, for a rank or for another thread.
+/// Every rank's calls pass through channels from thread to thread, some of them late. At most
+/// moments every thread waits, for a rank or for another thread.
 mod handed {
     use super::*;
 
@@ -376,7 +376,7 @@ mod handed {
             std::thread::scope(|threads| {
                 let caller = threads.spawn(calling);
                 for step in 0..STEPS {
-                    // Longer than it takes until every thread is known to wait, now and then.
+                    // Now and then, longer than it takes to find that every thread waits.
                     if (step + rank * 7).is_multiple_of(20) {
                         std::thread::sleep(Duration::from_millis(60));
                     }

@@ -2,7 +2,7 @@
 
 use typed_nccl::{Avg, Communicator, Device, Host, Max, Min, Prod, Rank, Result, Root, Sum, spmd};
 
-/// What each of three ranks begins with: 1, 2, 3 as floats.
+/// The value that each of three ranks starts with: 1, 2, 3 as floats.
 fn own<D: Device>(comm: &Communicator<D>) -> f32 {
     comm.rank().index() as f32 + 1.0
 }
@@ -110,7 +110,7 @@ fn one_buffer() -> Result<()> {
         if is_root {
             assert_eq!(x.to_vec()?, [6.0, 60.0, 600.0]);
         }
-        // Each rank's own block lies at its own place.
+        // Each rank's own block is already in its place.
         let mut x = three()?;
         comm.all_gather_in_place(&mut x)?;
         assert_eq!(x.to_vec()?, [1.0, 20.0, 300.0]);

@@ -1,4 +1,4 @@
-//! One collective in a case: which, how, and where its operands lie on each rank.
+//! One collective of a case: which one, how, and the place of its operands on each rank.
 
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ pub(crate) enum Op {
     Prod,
     Min,
     Max,
-    /// `Sum` where the type has no average.
+    /// `Sum` for types without an average.
     Avg,
     PreMulSum,
 }
@@ -64,16 +64,16 @@ impl Op {
         [Self::Sum, Self::Prod, Self::Min, Self::Max, Self::Avg, Self::PreMulSum];
 }
 
-/// Where the operands lie.
+/// The place of the operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     /// In two buffers.
     Apart,
     /// In two parts of one buffer.
     Parts,
-    /// In one place; `Apart` for all_to_all, which has no such form.
+    /// In place; `Apart` for all_to_all, which has no such form.
     InPlace,
-    /// The result in a new buffer; `Apart` for all but reduce and gather.
+    /// The result is a new buffer; `Apart` for all but reduce and gather.
     Fresh,
 }
 
@@ -84,9 +84,9 @@ impl Form {
 /// How many elements a block has.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
-    /// So many, or as many as fit.
+    /// This many, or as many as fit.
     AtMost(usize),
-    /// As many as fit, less so many: whole buffers for `Less(0)`.
+    /// As many as fit, minus this many: `Less(0)` means whole buffers.
     Less(usize),
 }
 
@@ -99,9 +99,9 @@ pub(crate) struct Call {
     pub(crate) count: Count,
     /// The buffer of the send side, and of both in one buffer.
     pub(crate) send: usize,
-    /// The buffer of the receive side, counted on from the other.
+    /// The buffer of the receive side, as an offset from the other.
     pub(crate) recv: usize,
-    /// Moves the operands within their buffers, on each rank to another place.
+    /// Moves the operands within their buffers, to a different place on each rank.
     pub(crate) shift: usize,
     /// Bit r: rank r uses its second stream.
     pub(crate) side: u8,
@@ -117,15 +117,15 @@ pub(crate) struct Region {
 /// One rank's operands.
 #[derive(Debug)]
 pub(crate) struct Layout {
-    /// What is sent from, if this rank sends.
+    /// The send operand, if this rank sends.
     pub(crate) send: Option<Region>,
-    /// What is received into, if this rank receives into a buffer that exists.
+    /// The receive operand, if this rank receives into an existing buffer.
     pub(crate) recv: Option<Region>,
-    /// In place: what the call is given.
+    /// The operand of the in-place form.
     pub(crate) held: Option<Region>,
-    /// Whether the result comes in a new buffer, on the root.
+    /// Whether the root gets the result in a new buffer.
     pub(crate) gives: bool,
-    /// Whether it comes here.
+    /// Whether this rank gets it.
     pub(crate) given: bool,
 }
 
@@ -163,7 +163,7 @@ impl Call {
         let blocks = self.what.blocks(rank == self.root(case), case.ranks);
         let (send, recv) = (blocks.0.map(|b| b * count), blocks.1.map(|b| b * count));
         let (here, there) = (self.send % case.buffers, self.recv_buffer(case));
-        // A region of `len` elements, at a place of this rank's own.
+        // A region of `len` elements, at a different place on each rank.
         let place = |buffer: usize, len: usize, salt: usize| {
             let room = case.len(buffer) - len;
             let start = (self.shift + salt * rank) % (room + 1);

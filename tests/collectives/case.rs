@@ -1,4 +1,4 @@
-//! Cases: buffers on each rank, and what happens to them.
+//! Cases: buffers on each rank, and the operations on them.
 
 use typed_nccl::DType;
 
@@ -13,7 +13,7 @@ pub(crate) struct Case {
     pub(crate) ranks: usize,
     /// How many buffers each rank has: two or more.
     pub(crate) buffers: usize,
-    /// A buffer has room for so many elements from each rank.
+    /// A buffer has room for this many elements from each rank.
     pub(crate) block: usize,
     pub(crate) flavor: Flavor,
     pub(crate) seed: u64,
@@ -23,28 +23,28 @@ pub(crate) struct Case {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Call(Call),
-    /// A launch that turns the elements of a buffer around by one, on the second stream of the ranks
-    /// in `side`, after a nap of so many microseconds on every other rank.
+    /// A launch that rotates the elements of a buffer by one, on the second stream of the ranks in
+    /// `side`, after a nap of this many microseconds on every other rank.
     Turn {
         buffer: usize,
         side: u8,
         nap: u8,
     },
-    /// The host looks at all buffers and fills them anew.
+    /// The host reads all buffers and refills them.
     Refill,
 }
 
-/// What a rank's program looks at, in order: all buffers at each refill and at the end, then the
-/// buffers that calls gave.
+/// What a rank's program reads, in order: all buffers at each refill and at the end, then the
+/// buffers that calls returned.
 pub(crate) type Log<T> = Vec<Vec<T>>;
 
 impl Case {
-    /// The last buffer is a little longer than the others, so that it is never used whole.
+    /// The last buffer is slightly longer than the others, so it is never used whole.
     pub(crate) fn len(&self, buffer: usize) -> usize {
         self.ranks * self.block + if buffer + 1 == self.buffers { 5 } else { 0 }
     }
 
-    /// What a rank's buffers hold after the program's `time`-th filling.
+    /// The contents of a rank's buffers after the program's `time`-th filling.
     pub(crate) fn filling<T: Value>(&self, rank: usize, time: usize) -> Vec<Vec<T>> {
         let fill = |buffer: usize| {
             let key = mix(self.seed ^ mix((time << 16 | rank << 8 | buffer) as u64));
@@ -63,13 +63,13 @@ impl Case {
         if call.op == Op::Avg && !T::FLOAT { Op::Sum } else { call.op }
     }
 
-    /// Whether the sign of a zero is open.
+    /// Whether the sign of a zero is unspecified.
     pub(crate) fn picks_zeros(&self) -> bool {
         let picks = |call: &Call| call.what.reduces() && matches!(call.op, Op::Min | Op::Max);
         self.steps.iter().any(|step| matches!(step, Step::Call(call) if picks(call)))
     }
 
-    /// What each rank's program should see.
+    /// What each rank's program should read.
     pub(crate) fn expected<T: Value>(&self) -> Vec<Log<T>> {
         let fill = |time| (0..self.ranks).map(|rank| self.filling::<T>(rank, time)).collect();
         let mut buffers: Vec<Vec<Vec<T>>> = fill(0);

@@ -1,4 +1,4 @@
-//! A case on the library and in the model, compared.
+//! Compares a case on the library with the model.
 
 use proptest::test_runner::TestCaseError;
 use typed_nccl::{DType, Result};
@@ -45,7 +45,7 @@ fn check_as<T: Value>(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What each rank's program sees on the library.
+/// What each rank's program reads on the library.
 pub(crate) fn found<T: Value>(case: &Case) -> Result<Vec<Log<T>>, TestCaseError> {
     watchdog::watch(|| Kind::spmd(case.ranks, |place| play::<T, _>(place, case)))
         .map_err(|error| TestCaseError::fail(error.to_string()))

@@ -1,4 +1,4 @@
-//! What cases run on: host devices.
+//! The devices that cases run on: host devices.
 
 use std::thread;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use typed_nccl::{Buffer, Host, Result, Stream};
 use super::elements::Value;
 use super::play::Turns;
 
-/// Where ranks come from.
+/// The source of ranks.
 pub(crate) type Kind = Host;
 
 impl<Tag> Turns for Host<Tag> {

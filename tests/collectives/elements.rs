@@ -38,14 +38,14 @@ use super::small;
 
 /// An element in the model.
 pub(crate) trait Value: Numeric {
-    /// What it accumulates in.
+    /// The accumulator.
     type Acc: Copy;
 
-    /// Whether `Avg` takes it.
+    /// Whether `Avg` accepts the type.
     const FLOAT: bool;
     /// Half the distance from 1 to the next number; 0 for integers.
     const ROUNDOFF: f64;
-    /// Bit patterns where things happen.
+    /// Bit patterns of edge cases.
     const EDGES: &'static [u64];
 
     fn raise(self) -> Self::Acc;
@@ -57,13 +57,13 @@ pub(crate) trait Value: Numeric {
     fn is_nan(acc: Self::Acc) -> bool;
 
     fn bits(self) -> u64;
-    /// From the low bits.
+    /// Takes the low bits.
     fn from_bits(bits: u64) -> Self;
-    /// The nearest value; an integer takes the whole part and wraps.
+    /// The nearest value; an integer truncates and wraps.
     fn near(value: f64) -> Self;
     fn to_f64(self) -> f64;
 
-    /// Makes the call with `Avg`, which integers have not.
+    /// Makes the call with `Avg`, which integers lack.
     fn average<W: World>(call: impl Reducing<Self, W>) -> Result<()>;
 }
 
@@ -193,7 +193,7 @@ floats! {
         edges [0, 1, 0x03, 0x04, 0x3c, 0x7b, 0x7c, 0x7e];
 }
 
-/// What the elements of a case are like.
+/// The kind of a case's elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flavor {
     /// From -3 to 3: readable.

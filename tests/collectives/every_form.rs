@@ -1,4 +1,4 @@
-//! Every collective in every form with every reduction, each on buffers that are filled anew.
+//! Every collective in every form with every reduction, on freshly filled buffers.
 
 use super::call::{Call, Collective, Count, Form, Op};
 use super::case::Step;

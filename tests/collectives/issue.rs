@@ -10,7 +10,7 @@ use super::reducing::{Reducing, reduce};
 
 pub(crate) struct Issue<'a, T, D: Device> {
     pub(crate) comm: &'a Communicator<D>,
-    /// The stream to use in place of the communicator's own.
+    /// The stream to use instead of the communicator's own.
     pub(crate) side: Option<&'a Stream<D>>,
     pub(crate) what: Collective,
     pub(crate) root: usize,
@@ -53,8 +53,8 @@ impl<T: Value, D: Device> Issue<'_, T, D> {
         }
     }
 
-    /// Two buffers, as they are if they are used whole. A side that this rank does not have is
-    /// something of no length, which the call is not given.
+    /// Two buffers, whole if they are used whole. An operand that this rank does not have is
+    /// replaced by an empty one, which the call does not get.
     fn two(
         &self,
         send: Option<&Region>,
@@ -132,7 +132,7 @@ impl<T: Value, D: Device> Issue<'_, T, D> {
         Ok(())
     }
 
-    /// What only the root gives.
+    /// An argument that only the root passes.
     fn root<X>(&self, mine: X) -> Root<X> {
         match self.comm.rank().index() == self.root {
             true => Root::Here(mine),

@@ -1,6 +1,7 @@
-//! A finished operation may be the last that holds a buffer, and with it the stream that used it.
+//! A finished operation may hold the last reference to a buffer, and thereby to the stream that
+//! used it.
 //!
-//! Letting go of them closes the stream, which takes the engine's lock: it must not happen under that
+//! Dropping it closes the stream, which takes the engine's lock, so this must not happen under that
 //! lock.
 
 use std::sync::{Arc, Barrier};
@@ -10,8 +11,8 @@ use typed_nccl::{Host, Result, Sum};
 
 use crate::own_process::inside;
 
-/// While workers are busy the rank itself moves the data, and the job may stay in the engine's list
-/// when everybody else has let go of its buffer, until a worker looks.
+/// While workers are busy, the rank itself moves the data. The job may stay in the engine's list
+/// after all other references to its buffer are gone, until a worker looks.
 #[test]
 fn a_worker_meets_a_job_that_holds_the_last_buffer() -> Result<()> {
     if !inside("a_worker_meets_a_job_that_holds_the_last_buffer") {
@@ -42,6 +43,6 @@ fn a_worker_meets_a_job_that_holds_the_last_buffer() -> Result<()> {
     for stream in &streams {
         stream.sync()?;
     }
-    // The engine still answers.
+    // The engine still responds.
     host.stream()?.sync()
 }

@@ -1,10 +1,10 @@
 //! Every collective against a naive sequential model, bit for bit.
 //!
 //! A [`case::Case`] is a program: a few buffers on each rank and collectives on them, one after the
-//! other without a wait in between. [`play`] runs it on the library, [`model`] on plain vectors;
-//! then every element of every buffer is compared, those that no call should touch included.
+//! other without waits between. [`play`] runs it on the library, [`model`] on plain vectors. Then
+//! every element of every buffer is compared, including those that no call should touch.
 //!
-//! All of that is generic over the device: [`device`] says which it is here, and `tests/gpu` runs the
+//! All of this is generic over the device: [`device`] selects it here, and `tests/gpu` runs the
 //! same files on GPUs.
 //!
 //! `PROPTEST_CASES` scales the number of random cases; 256 stands for the numbers in the files.

@@ -1,10 +1,10 @@
-//! The naive model: what each rank sends goes in, what each rank receives comes out, by rank. An
-//! empty vector stands for a rank that has no such part.
+//! The naive model: each rank's send operands go in, each rank's receive operands come out, by
+//! rank. A rank without the operand has an empty vector.
 
 use super::call::{Collective, Op};
 use super::elements::Value;
 
-/// A reduction; the scalars, one for each rank, are for `PreMulSum`.
+/// A reduction, with one scalar per rank for `PreMulSum`.
 pub(crate) struct How<T> {
     pub(crate) op: Op,
     pub(crate) scalars: Vec<T>,

@@ -1,4 +1,4 @@
-//! A case on the library: what one rank does.
+//! One rank's part of a case on the library.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::issue::Issue;
 /// A case that waits this long hangs.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A device that can turn the elements of a buffer around.
+/// A device that can rotate the elements of a buffer.
 pub(crate) trait Turns: Device {
-    /// Puts every element one place to the left, and the first one at the end: in stream order, some
-    /// of it after a nap.
+    /// Moves every element one place to the left and the first one to the end, in stream order,
+    /// after a nap.
     fn turn<T: Value>(
         stream: &Stream<Self>,
         elements: &mut Buffer<T, Self>,
@@ -50,7 +50,7 @@ struct Player<'c, T, D: Device> {
     comm: Communicator<D>,
     side: Stream<D>,
     buffers: Vec<Buffer<T, D>>,
-    /// What calls gave.
+    /// Buffers that calls returned.
     fresh: Vec<Buffer<T, D>>,
     log: Log<T>,
 }

@@ -1,16 +1,16 @@
-//! A reduction chosen at run time, for calls that take it at compile time.
+//! Passes a reduction chosen at run time to calls that take it at compile time.
 
 use typed_nccl::{Max, Min, PreMulSum, Prod, ReduceOp, Result, Sum, World};
 
 use super::call::Op;
 use super::elements::Value;
 
-/// A call that still lacks its reduction.
+/// A call without its reduction.
 pub(crate) trait Reducing<T, W: World> {
     fn with(self, op: impl ReduceOp<T, W>) -> Result<()>;
 }
 
-/// Makes `call` with `op`; `scaled` is there for `PreMulSum`.
+/// Makes `call` with `op`; `scaled` is for `PreMulSum`.
 pub(crate) fn reduce<T: Value, W: World>(
     op: Op,
     scaled: Option<&PreMulSum<T, W>>,

@@ -1,7 +1,7 @@
 //! The 16- and 8-bit floats from their definitions.
 //!
-//! The bits of a positive float count upwards with its value, so rounding is a search in the list of
-//! all values.
+//! The bits of a positive float increase with its value, so rounding is a search in the list of all
+//! values.
 
 use std::sync::LazyLock;
 
@@ -11,9 +11,9 @@ pub(crate) struct Format {
     /// The code past the largest finite one: infinity, or NaN where there are no infinities.
     top: u16,
     infinite: bool,
-    /// Whether overflow gives the largest finite value.
+    /// Whether overflow yields the largest finite value.
     saturates: bool,
-    /// The values of the codes up to `top`, which counts as the finite value that it would be.
+    /// The values of the codes up to `top`, which counts as the finite value it would represent.
     values: Vec<f64>,
 }
 

@@ -9,11 +9,11 @@ use super::call::{Call, Collective, Count, Form, Op};
 use super::case::{Case, Step};
 use super::elements::Flavor;
 
-/// What cases are drawn from.
+/// The range that cases are drawn from.
 #[derive(Clone, Copy)]
 pub(crate) struct Scope {
     pub(crate) dtypes: &'static [DType],
-    /// At most so many.
+    /// The most ranks.
     pub(crate) ranks: usize,
 }
 
@@ -22,8 +22,8 @@ impl Scope {
     pub(crate) const ALL: Self = Self { dtypes: &DType::ALL, ranks: 8 };
 }
 
-/// Holds `test` against `cases` random values: so many where `PROPTEST_CASES` is 256 or not set, and
-/// in proportion where it is. (The macro `proptest!` would take the variable as it is.) Nothing is
+/// Runs `test` on `cases` random values, or in proportion to `PROPTEST_CASES`, for which 256 is the
+/// default. (The macro `proptest!` would use the variable as an absolute number.) Nothing is
 /// written to the tree.
 pub(crate) fn random<S: Strategy>(
     cases: u32,
@@ -92,7 +92,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Room for so many elements from each rank, around the sizes at which something changes.
+/// Room for this many elements from each rank, around the sizes at which the code paths change.
 fn block() -> impl Strategy<Value = usize> {
     prop_oneof![1 => 0_usize..3, 4 => 3_usize..40, 1 => 500_usize..530, 1 => 40_usize..1100]
 }
@@ -123,7 +123,7 @@ pub(crate) fn program(scope: Scope) -> impl Strategy<Value = Case> {
     case_of(scope, prop::collection::vec(step(), 2..9))
 }
 
-/// Bytes of a rank that the host moves in one piece.
+/// Bytes of a rank that the host moves in one chunk.
 const CHUNK: usize = 64 * 1024;
 
 /// Bytes that the host moves without its workers.

@@ -1,5 +1,5 @@
-//! How far results are from exact: the table in `elements.rs`, held against `f64` (and so for all
-//! floats but `f64`).
+//! How far results are from exact: checks the table in `elements.rs` against `f64`, and so for all
+//! floats but `f64`.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -18,7 +18,7 @@ const FLOATS: [DType; 5] = [DType::F16, DType::Bf16, DType::F8E4M3, DType::F8E5M
 
 const OPS: [Op; 4] = [Op::Sum, Op::Prod, Op::PreMulSum, Op::Avg];
 
-/// What the reference itself may lack.
+/// The possible error of the reference itself.
 const SLACK: f64 = 1e-12;
 
 #[test]
@@ -84,7 +84,7 @@ fn exact<T: Value>(op: Op, values: &[T], scalars: &[T]) -> f64 {
     }
 }
 
-/// What a backend gives that combines the values in any order and rounds each step.
+/// The result of a backend that combines the values in any order and rounds each step.
 fn elsewhere<T: Value>(
     op: Op,
     values: &[T],

@@ -1,10 +1,10 @@
-//! A deadlock ends the process, with a word, where it would hold up whoever waits for the tests.
+//! Ends the process with a message on a deadlock, which would otherwise block the test run.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// More than a case takes whose communicators time out.
+/// Longer than a case whose communicators time out takes.
 const LIMIT: Duration = Duration::from_secs(90);
 
 pub(crate) fn watch<R>(body: impl FnOnce() -> R) -> R {

@@ -1,17 +1,17 @@
-//! All pairs of element types, over values where conversions differ: what a device makes of them is what
-//! Rust makes of them.
+//! All pairs of element types, over values where conversions differ: a device's result must equal
+//! Rust's.
 
 use std::any::Any;
 
 use typed_nccl::{Device, Element, F8E4M3, F8E5M2, Result, bf16, f16};
 
-/// An element, as what is compared: its number, whole.
+/// An element as an exact number, for comparison.
 pub(crate) trait Known: Element {
-    /// All interesting ones.
+    /// All interesting values.
     fn all() -> Vec<Self>;
     /// Without a loss.
     fn exact(self) -> Exact;
-    /// What Rust makes of it.
+    /// Rust's conversion from the exact number.
     fn of(exact: Exact) -> Self;
     fn same(self, other: Self) -> bool;
 }
@@ -28,7 +28,7 @@ macro_rules! integers {
             fn all() -> Vec<Self> {
                 let bits = <$type>::BITS;
                 let powers = (0..bits).map(|shift| (1 as $type) << shift);
-                // Ties of mantissas of 2, 3, 7, 10, 23 and 52 bits, and what is beside them.
+                // Ties of mantissas of 2, 3, 7, 10, 23 and 52 bits, and their neighbours.
                 let ties = [2, 3, 7, 10, 23, 52].into_iter().flat_map(|mantissa: u32| {
                     let odd = [0_u128, 1].map(|last| ((1 << mantissa) | last) * 2 + 1);
                     let fits = odd.map(|odd| (0..bits.saturating_sub(mantissa + 2)).map(move |shift| odd << shift));
@@ -59,7 +59,7 @@ macro_rules! integers {
 
 integers!(i8, u8, i32, u32, i64, u64);
 
-/// What floats of any width are made of: powers, ties, limits, what is beside them.
+/// Building blocks of floats of any width: powers, ties, limits, and their neighbours.
 fn floats() -> impl Iterator<Item = f64> {
     let powers = [
         -1074, -1022, -151, -150, -149, -148, -134, -133, -132, -126, -25, -24, -23, -18, -17, -16,
@@ -75,7 +75,7 @@ fn floats() -> impl Iterator<Item = f64> {
     });
     let mantissas: Vec<f64> = mantissas.into_iter().chain(small).collect();
     let made = powers.flat_map(move |power| {
-        // In two steps: the least ones are subnormal.
+        // In two steps, as the smallest ones are subnormal.
         let scale = move |x: f64| x * f64::powi(2.0, power / 2) * f64::powi(2.0, power - power / 2);
         mantissas.clone().into_iter().map(scale)
     });
@@ -117,14 +117,14 @@ macro_rules! wide {
 
 wide!(f32, f64);
 
-/// The nearest of all values of a small float, the even one of two: by looking at all of them. `step` is
-/// from the largest to what would be next.
+/// The nearest of all values of a small float, the even one of two, by trying all of them. `step`
+/// is the distance from the largest value to the next one beyond it.
 fn nearest(exact: Exact, values: &[(u16, f64)], too_large: u16) -> (u16, bool) {
-    // Half the distance of two 64-bit integers does not fit a float: what is compared is doubled integers.
+    // Half the distance of two 64-bit integers does not fit a float: compares doubled integers.
     let value = match exact {
         Exact::Float(value) => value,
         Exact::Int(value) => {
-            // The sign of the rest decides ties.
+            // The sign of the remainder decides ties.
             let near = value as f64;
             let rest = value - near as i128;
             match (near as i128 == value, (rest > 0) == (value > 0)) {
@@ -139,7 +139,7 @@ fn nearest(exact: Exact, values: &[(u16, f64)], too_large: u16) -> (u16, bool) {
     let (low, at) = values[after - 1];
     let (last, most) = values[values.len() - 1];
     if after == values.len() {
-        // As if there were one more, a step of the last ones further.
+        // As if there were one more value, at the distance of the last two.
         let next = most + (most - values[values.len() - 2].1);
         let middle = most + (next - most) / 2.0;
         let stays = size < middle || size == middle && last % 2 == 0;
@@ -164,7 +164,7 @@ macro_rules! small {
     ($($type:ty: $bits:ty, $too_large:expr;)+) => { $(
         impl Known for $type {
             fn all() -> Vec<Self> {
-                // Of 16 bits not all: every mantissa's ends, and each exponent.
+                // Not all 16-bit values: the ends of every mantissa, and each exponent.
                 let all = 0..=<$bits>::MAX;
                 let wanted = |bits: &$bits| {
                     let low = u32::from(*bits) & 0x7f;
@@ -215,7 +215,7 @@ fn from<A: Known, D: Device>(device: &D) -> Result<()> {
             let mut y = device.zeros::<$type>(values.len())?;
             stream.convert(&x, &mut y)?;
             for (from, to) in values.iter().zip(y.to_vec()?) {
-                // A type into itself is copied.
+                // A type into itself is a copy.
                 let same = (from as &dyn Any).downcast_ref::<$type>();
                 let expected = same.copied().unwrap_or_else(|| <$type>::of(from.exact()));
                 let (a, b) = (A::DTYPE, <$type as Element>::DTYPE);

@@ -1,4 +1,4 @@
-//! Conversions between element types, on the host. `tests/gpu` has the same on GPUs.
+//! Conversions between element types, on the host. `tests/gpu` runs the same on GPUs.
 
 use typed_nccl::{Error, Host, Result};
 

@@ -1,4 +1,4 @@
-//! Circles through calls in which threads wait.
+//! Cycles through calls in which threads wait.
 
 use typed_nccl::Sum;
 

@@ -1,4 +1,4 @@
-//! Circles of what is enqueued.
+//! Cycles among enqueued operations.
 
 use typed_nccl::{Error, Sum, tag};
 

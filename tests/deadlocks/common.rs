@@ -12,7 +12,7 @@ pub(crate) type Comm = Communicator<Dev>;
 /// Longer than any test takes, and shorter than any deadline.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What each rank's body returns.
+/// Runs each rank's body and returns the results.
 pub(crate) fn ranks<R: Send + 'static>(
     n: usize,
     body: impl Fn(Comm) -> Result<R> + Send + Sync + 'static,
@@ -40,7 +40,7 @@ pub(crate) fn ranks<R: Send + 'static>(
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
-/// Every rank has a deadlock with exactly these lines; `#` stands for this file.
+/// Every rank reports a deadlock with exactly these lines; `#` stands for this file.
 pub(crate) fn tell<R: std::fmt::Debug>(outcomes: &[Result<R>], file: &str, text: &str) {
     let text = text.replace('#', file);
     for (rank, outcome) in outcomes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Correct programs, whose waits take long enough to be looked at: nobody is told of a deadlock.
+//! Correct programs whose waits are long enough to be examined: no deadlock is reported.
 
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Random {
         (self.0 >> 33) % n
     }
 
-    /// Often nothing, at times longer than a wait rests before it is looked at.
+    /// Often nothing, at times longer than a wait sleeps before it is examined.
     fn nap(&mut self) {
         let millis = [0, 0, 0, 3, 12, 30][self.below(6) as usize];
         if millis > 0 {
@@ -33,7 +33,7 @@ struct Player {
     other: Stream<Dev>,
     window: Window<u32, Dev>,
     source: Window<u32, Dev>,
-    /// Its own numbers: what it does when is nobody's business.
+    /// The rank's own random numbers, which decide its delays.
     own: Random,
 }
 
@@ -47,7 +47,7 @@ impl Player {
         let mut y = comm.device().zeros::<u32>(8)?;
         let stream = if own.below(2) == 0 { comm.stream() } else { &*other };
         if own.below(2) == 0 {
-            // What comes behind waits for it.
+            // Later work waits for it.
             let mut slow = Random(own.below(1 << 40));
             stream.launch(&mut x, move |_, ()| slow.nap())?;
         }
@@ -63,7 +63,7 @@ impl Player {
             2 if comm.rank().index() % 2 == 1 => comm.on(stream).recv(&mut x, left)?,
             2 => {}
             3 => {
-                // On two streams: the wait is behind the put that the other rank waits for.
+                // On two streams: the wait comes after the put that the other rank waits for.
                 comm.on(stream).put_signal(&*source, right, window.at(0))?;
                 let mut all = Signals::new();
                 all.expect(left);
@@ -85,7 +85,7 @@ impl Player {
         for _ in 0..12 {
             self.step(program.below(9))?;
             if program.below(6) == 0 {
-                // Another thread goes on, and this one waits for it.
+                // Another thread proceeds, and this one waits for it.
                 let rest = Random(program.below(1 << 40));
                 return thread::spawn(move || self.play_on(rest)).join().expect("no panic");
             }
@@ -127,7 +127,7 @@ fn no_random_program_is_told_of_a_deadlock() {
     }
 }
 
-/// What looks like the end until another thread makes the call.
+/// This looks like a deadlock until another thread makes the call.
 #[test]
 fn a_call_may_come_from_any_thread() {
     let outcomes = ranks(2, |comm| {
@@ -138,8 +138,8 @@ fn a_call_may_come_from_any_thread() {
             comm.all_reduce_in_place(&mut x, Sum)?;
         }
         comm.stream().launch((&x, &mut y), |(x, y), ()| y.copy_from_slice(x))?;
-        // The thread that had the communicator waits in a call of a buffer's, and so does the other
-        // rank's: only who has the communicator now can end it.
+        // The thread that had the communicator waits in a buffer's call, and so does the other
+        // rank's. Only the communicator's new owner can end it.
         let late = thread::spawn(move || {
             thread::sleep(Duration::from_millis(100));
             if rank == 1 {

@@ -1,5 +1,5 @@
-//! Waits that never end are told at once: who waits for whom, at which line. Every test is under a
-//! watchdog, and every communicator has ten minutes.
+//! Endless waits are reported at once: which rank waits for which, at which line. Every test runs
+//! under a watchdog, and every communicator has a deadline of ten minutes.
 
 mod calls;
 mod circles;

@@ -1,4 +1,4 @@
-//! Whatever a producer can write.
+//! Arbitrary producers.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -57,8 +57,8 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..Default::default() })]
 
-    /// Nothing that a producer can write makes us panic, or forget its deleter; what is taken is one
-    /// piece of memory.
+    /// Whatever a producer writes, nothing panics, its deleter is called, and accepted tensors are
+    /// one piece of memory.
     #[test]
     fn no_description_panics(foreign in anything()) {
         fn of<F: Form>(foreign: Foreign) -> Result<(), TestCaseError> {

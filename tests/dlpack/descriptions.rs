@@ -1,4 +1,4 @@
-//! What a tensor says of itself: shape, strides, version, place.
+//! A tensor's description: shape, strides, version, place.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -131,7 +131,7 @@ fn the_version_says_whether_it_can_be_read() {
 
 #[test]
 fn a_newer_major_is_not_looked_into() {
-    // Only what every version has is there.
+    // The fields that every version has.
     #[repr(C)]
     struct Future {
         version: DLPackVersion,
@@ -140,13 +140,13 @@ fn a_newer_major_is_not_looked_into() {
         flags: u64,
     }
     unsafe extern "C" fn delete(it: *mut Future) {
-        // SAFETY: what the test leaked.
+        // SAFETY: the test leaked it.
         drop(unsafe { Box::from_raw(it) });
     }
     let version = DLPackVersion { major: 2, minor: 0 };
     let future = Future { version, context: std::ptr::null_mut(), deleter: delete, flags: 0 };
     let raw = NonNull::from(Box::leak(Box::new(future))).cast::<DLManagedTensorVersioned>();
-    // SAFETY: as much as `import` may look at is there.
+    // SAFETY: everything that `import` may read is present.
     match unsafe { dlpack::import(raw) } {
         Err(Error::NotAdoptable(it)) => {
             assert_eq!(it.fault, AdoptFault::DlpackVersion { major: 2, minor: 0 });
@@ -172,7 +172,7 @@ fn what_is_read_only_is_only_read() {
     let failed = x.on(device).expect_err("a buffer can be written");
     is_read_only(failed.error);
     assert_eq!(failed.value.len(), 2, "it comes back");
-    // The old form has no flags, and other flags mean nothing here.
+    // The old form has no flags, and unknown flags have no meaning here.
     let (old, _) = import::<DLManagedTensor>(read_only());
     drop(old.expect("floats").on(device).expect("to be written"));
     drop(
@@ -201,7 +201,7 @@ fn where_it_is_decides_who_can_use_it() {
         assert!(failed.error.to_string().contains("GPU 1"), "{}", failed.error);
     }
     let (raw, deleted) = at(2, 0).raw::<DLManagedTensorVersioned>();
-    // SAFETY: a tensor of the test's, which nothing uses.
+    // SAFETY: the tensor is the test's, and nothing uses it.
     let gpu = unsafe { dlpack::import_on(raw, ConsumerStream::PER_THREAD) }.expect("floats");
     assert_eq!(gpu.place(), TensorPlace::OnGpu { ordinal: 0, stream: Some(2) });
     drop(gpu);

@@ -1,4 +1,4 @@
-//! What another library is given.
+//! Tensors exported to another library.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -30,7 +30,7 @@ fn what_an_exported_tensor_says() {
     // SAFETY: it is there.
     let whole = unsafe { padded.0.as_ref() };
     assert_eq!((whole.version.major, whole.flags), (1, 0));
-    // SAFETY: null is nothing to delete.
+    // SAFETY: the deleter accepts null.
     unsafe { whole.deleter.expect("there is one")(std::ptr::null_mut()) };
 
     let x = device.from_slice(&[1, 2, 3]).expect("memory");
@@ -40,10 +40,10 @@ fn what_an_exported_tensor_says() {
     let failed = dlpack::export(failed.value, &[2, 2], Layout::Strides(&[0, 1]));
     let x = failed.expect_err("elements twice").value;
     let export = dlpack::export(x, &[3], Layout::C).expect("all three");
-    // SAFETY: there is no such stream on the host, which says so.
+    // SAFETY: the host has no such stream and refuses it.
     let outcome = unsafe { export.to_raw_on::<DLManagedTensor>(ConsumerStream::LEGACY) };
     assert!(matches!(outcome, Err(Error::Unsupported(_))), "{outcome:?}");
-    // As many as there are consumers; what one writes another reads.
+    // One for each consumer; what one writes, another reads.
     let [first, second] =
         [(); 2].map(|()| Consumer::<DLManagedTensor>(export.to_raw().expect("nothing uses it")));
     drop(export);
@@ -85,7 +85,7 @@ fn our_memory_is_found_again() {
     let consumer = Consumer::<DLManagedTensor>(export.to_raw().expect("nothing uses it"));
     let again = export.to_raw::<DLManagedTensorVersioned>().expect("nothing uses it");
     drop(export);
-    // SAFETY: the consumer does nothing with it.
+    // SAFETY: the consumer does not use it.
     let tensor = unsafe { dlpack::import(again) }.expect("ours");
     assert_eq!(tensor.address(), consumer.data().addr());
     let buffer = tensor.nccl_on(&device).expect("it is NCCL's").typed::<f32>().expect("f32");
@@ -103,6 +103,6 @@ fn our_memory_is_found_again() {
     };
     let floats = || Foreign::floats(&[2], &[1.0, 2.0]);
     refused(floats());
-    // What was there has been deleted.
+    // The previous tensor has been deleted.
     refused(Foreign { data: Some(at), ..floats() });
 }

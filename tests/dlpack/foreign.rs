@@ -1,4 +1,4 @@
-//! Another library: what makes tensors, and what takes them.
+//! Another library: a producer and a consumer of tensors.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -24,7 +24,7 @@ pub(crate) fn named(code: u8, bits: u8, lanes: u16) -> DLDataType {
 pub(crate) struct Foreign {
     /// Aligned memory, of 8 bytes each.
     pub(crate) memory: Vec<u64>,
-    /// Where else the data is.
+    /// The address, if the data is elsewhere.
     pub(crate) data: Option<usize>,
     pub(crate) offset: u64,
     pub(crate) dtype: DLDataType,
@@ -65,7 +65,7 @@ impl Foreign {
         Self::new(named(2, 32, 1), shape, memory)
     }
 
-    /// Hands it out, with how often its deleter was called.
+    /// Exports it, with a counter of its deleter's calls.
     pub(crate) fn raw<F: Form>(mut self) -> (NonNull<F>, Arc<AtomicUsize>) {
         let deleted = Arc::new(AtomicUsize::new(0));
         let data = self.data.unwrap_or_else(|| self.memory.as_mut_ptr().expose_provenance());
@@ -97,7 +97,7 @@ struct Held<F> {
 }
 
 unsafe extern "C" fn delete<F>(tensor: *mut F) {
-    // SAFETY: what `raw` leaked.
+    // SAFETY: `raw` leaked it.
     let held = unsafe { Box::from_raw(tensor.cast::<Held<F>>()) };
     held.deleted.fetch_add(1, SeqCst);
 }
@@ -160,7 +160,7 @@ impl Form for DLManagedTensorVersioned {
 
 pub(crate) fn import<F: Form>(foreign: Foreign) -> (Result<Tensor<Managed>>, Arc<AtomicUsize>) {
     let (raw, deleted) = foreign.raw::<F>();
-    // SAFETY: a tensor of the test's; what lies about its memory is not used.
+    // SAFETY: the tensor is the test's; memory described wrongly is not used.
     (unsafe { dlpack::import(raw) }, deleted)
 }
 
@@ -182,7 +182,7 @@ pub(crate) fn refused(foreign: Foreign) -> (AdoptFault, String) {
     }
 }
 
-/// What a consumer does with a tensor that it was given.
+/// A consumer of an exported tensor.
 pub(crate) struct Consumer<F: Form>(pub(crate) NonNull<F>);
 
 impl<F: Form> Consumer<F> {

@@ -1,4 +1,4 @@
-//! Who has the memory, and for how long.
+//! Ownership of the memory, and its duration.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -35,7 +35,7 @@ fn the_deleter_is_called_once_wherever_it_ends() {
         assert_eq!(deleted.load(SeqCst), 0);
         drop(managed);
         assert_eq!(deleted.load(SeqCst), 1);
-        // By an error, and when there is none to call.
+        // After an error, and without a deleter.
         let (outcome, deleted) = import::<F>(Foreign { offset: 1, ..floats() });
         assert!(outcome.is_err());
         assert_eq!(deleted.load(SeqCst), 1);
@@ -89,7 +89,7 @@ fn all_reduce_on_imported_memory() {
         let y = y.as_mut().expect("dense");
         let at = y.address();
         device.lend((&x, &mut *y), |(x, y)| comm.all_reduce(x, y, Sum))?;
-        // SAFETY: the loan is over, and the tensor's six floats are there.
+        // SAFETY: the loan is over, and the tensor's six floats exist.
         let sums = unsafe { std::slice::from_raw_parts(at as *const f32, 6) };
         assert_eq!(sums, [3.0; 6]);
         // As buffers, in place.
@@ -140,9 +140,9 @@ fn the_memory_goes_back_when_the_consumer_deletes_it() {
     assert_eq!(drops.load(SeqCst), 1);
     thread::spawn(move || drop({ sent }.0)).join().expect("no panic");
     assert_eq!(drops.load(SeqCst), 2);
-    // Imported again, and in a buffer: as long as anything names it.
+    // Imported again, and in a buffer: it lives as long as anything refers to it.
     let raw = export().to_raw::<DLManagedTensorVersioned>().expect("nothing uses it");
-    // SAFETY: nobody else has it.
+    // SAFETY: nothing else has it.
     let buffer = unsafe { dlpack::import(raw) }.expect("ours").on(&device).expect("the host's");
     assert_eq!(drops.load(SeqCst), 2);
     drop(buffer);

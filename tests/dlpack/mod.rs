@@ -1,4 +1,4 @@
-//! DLPack on the host: what another library made, and what it is given.
+//! DLPack on the host: import from and export to another library.
 
 mod anything;
 mod descriptions;

@@ -22,13 +22,13 @@ struct Theirs {
 }
 
 unsafe extern "C" fn delete(tensor: *mut DLManagedTensorVersioned) {
-    // SAFETY: the tensor is there until this returns.
+    // SAFETY: the tensor lives until this returns.
     let whole = unsafe { (*tensor).manager_ctx }.cast::<Theirs>();
-    // SAFETY: what `tensor` leaked.
+    // SAFETY: `tensor` leaked it.
     drop(unsafe { Box::from_raw(whole) });
 }
 
-/// A tensor of the slice's elements, which is used on a stream.
+/// A tensor of the slice's elements, used on a stream.
 pub(crate) fn tensor(slice: CudaSlice<u32>, stream: ConsumerStream) -> Result<Tensor<Managed>> {
     let device_id = i32::try_from(slice.context().ordinal()).expect("a GPU");
     let address = slice.device_ptr(slice.stream()).0;
@@ -50,7 +50,7 @@ pub(crate) fn tensor(slice: CudaSlice<u32>, stream: ConsumerStream) -> Result<Te
     };
     let shape = i64::try_from(slice.len()).expect("so many");
     let whole = Box::into_raw(Box::new(Theirs { tensor, shape, _slice: slice }));
-    // SAFETY: it was just made, and is nobody else's.
+    // SAFETY: it was just made, and nothing else has it.
     let theirs = unsafe { &mut *whole };
     theirs.tensor.dl_tensor.shape = &raw mut theirs.shape;
     theirs.tensor.manager_ctx = whole.cast();
@@ -59,7 +59,7 @@ pub(crate) fn tensor(slice: CudaSlice<u32>, stream: ConsumerStream) -> Result<Te
     unsafe { dlpack::import_on(tensor, stream) }
 }
 
-/// The stream, as a consumer names it.
+/// The stream in a consumer's terms.
 pub(crate) fn named(stream: &Arc<CudaStream>) -> ConsumerStream {
     let handle = NonZeroUsize::new(stream.cu_stream().addr());
     handle.map_or(ConsumerStream::LEGACY, ConsumerStream::Handle)

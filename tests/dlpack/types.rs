@@ -108,7 +108,7 @@ fn every_data_type_goes_out_and_comes_back() {
         assert_eq!(theirs, values);
         theirs.reverse();
         let raw = ManuallyDrop::new(consumer).0;
-        // SAFETY: the consumer has no use for it any more.
+        // SAFETY: the consumer does not use it any more.
         let tensor = unsafe { dlpack::import(raw) }.expect("what was exported");
         assert_eq!((tensor.shape(), tensor.strides()), (&[2, 3][..], Some(&[3, 1][..])));
         let back = tensor.on(&device).expect("the host's").typed::<T>().expect("its type");

@@ -1,4 +1,4 @@
-//! cudarc's memory and streams: adopted and lent, without a copy, in the order of both sides.
+//! cudarc's memory and streams: adopted and lent without a copy, ordered with both sides.
 
 use std::sync::Arc;
 
@@ -11,12 +11,12 @@ use crate::scenario::{NEWEST, cuda, on};
 
 type Gpu = Cuda<AnyDevice>;
 
-/// How often the driver was called for this.
+/// How often this driver function was called.
 fn called(function: &str) -> usize {
     cuda().called().iter().filter(|name| **name == function).count()
 }
 
-/// What moves or makes memory.
+/// Functions that move or allocate memory.
 const NOT_WANTED: [&str; 8] = [
     "cuMemAlloc_v2",
     "cuMemAllocAsync",
@@ -47,7 +47,7 @@ fn raw(stream: &CudaStream) -> u64 {
     stream.cu_stream().addr() as u64
 }
 
-/// Whether what is enqueued on the stream next would run now.
+/// Whether work enqueued on the stream next would run now.
 fn runs(stream: &Stream<Gpu>) -> Result<bool> {
     let mark: Mark<Gpu> = stream.mark()?;
     mark.is_reached()
@@ -88,7 +88,7 @@ fn an_adopted_slice_waits_for_what_its_owner_did() {
         for held in [&first, &second] {
             let mut slice = values(&first, 1.0);
             cuda().hold(raw(held));
-            // A use that cudarc has ordered by an event, on a stream that is not the slice's.
+            // A use that cudarc has ordered by an event, on a stream other than the slice's.
             second.memset_zeros(&mut slice).expect("enqueued");
             let mut x = device.adopt(slice)?;
             ours.launch(&mut x, |_, _| ())?;
@@ -114,7 +114,7 @@ fn an_owner_is_dropped_when_the_streams_have_passed() {
         clear();
         drop(x);
         assert_eq!(called("cuMemFreeAsync"), 0, "it is in use");
-        // At once where nothing uses it; nor is it given out as memory of ours.
+        // At once if nothing uses it; and it is not reused as memory of ours.
         drop(adopted(2.0)?);
         assert_eq!(called("cuMemFreeAsync"), 1);
         cuda().release(handle(&ours)?);
@@ -148,7 +148,7 @@ fn a_lent_slice_is_ordered_with_its_owner_and_the_host_does_not_wait() {
             event.is_complete()
         };
 
-        // Ours come after theirs.
+        // Our uses come after theirs.
         cuda().hold(raw(&theirs));
         clear();
         comm.device().lend((&x, &mut y), |(x, y)| comm.all_reduce(x, y, Sum))?;
@@ -157,7 +157,7 @@ fn a_lent_slice_is_ordered_with_its_owner_and_the_host_does_not_wait() {
         cuda().release(raw(&theirs));
         assert!(runs(comm.stream())?);
 
-        // Theirs come after ours, on the slice's stream and on others; a read may be beside a read.
+        // Their uses come after ours, on the slice's stream and on others; reads may overlap.
         cuda().hold(own);
         comm.device().lend((&x, y.slice_mut(..50)), |(x, y)| {
             comm.broadcast_in_place(y, 0)?;
@@ -242,7 +242,7 @@ fn an_adopted_stream_is_theirs() {
             comm.on(&stream).all_reduce_in_place(&mut x, Sum)?;
             let last = calls(ncclAllReduce).len() - 1;
             assert_eq!(calls(ncclAllReduce)[last].pointer("stream") as u64, raw(&theirs));
-            // What is used here and on ours is ordered.
+            // Uses here and on our streams are ordered.
             cuda().hold(raw(&theirs));
             comm.all_reduce_in_place(&mut x, Sum)?;
             assert!(!runs(comm.stream())?, "ours would overtake theirs");
@@ -315,7 +315,7 @@ fn what_cannot_be_adopted_is_named_and_comes_back() {
         // SAFETY: it is refused.
         let outcome = unsafe { Stream::from_raw(&device, std::ptr::without_provenance_mut(2)) };
         assert_error!(outcome, NotAdoptable, "Stream::from_raw", "per-thread");
-        // SAFETY: the legacy stream is always there.
+        // SAFETY: the legacy stream always exists.
         let legacy = unsafe { Stream::from_raw(&device, std::ptr::null_mut()) }?;
         assert_eq!(handle(&legacy)?, 0);
         Ok(())

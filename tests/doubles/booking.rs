@@ -1,5 +1,5 @@
-//! What is booked of an operation, and when: closures run at the call here, so they come between the
-//! waits of a launch and its end.
+//! When an operation's uses are recorded. Closures run at the call here, so they come between a
+//! launch's waits and its end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::channel;
@@ -27,7 +27,7 @@ fn a_refused_launch_books_nothing() {
     });
 }
 
-/// The other stream waits for this one while this one launches. That is no wait for the launch.
+/// The other stream waits for this one during a launch, and so does not wait for the launch.
 #[test]
 fn a_wait_in_the_middle_of_a_launch_does_not_count_for_it() {
     on(NEWEST, || {
@@ -55,7 +55,7 @@ fn a_wait_in_the_middle_of_a_launch_does_not_count_for_it() {
     });
 }
 
-/// A closure that enqueues and then panics has enqueued. The mark is older than that.
+/// A closure that enqueues and then panics has enqueued. The mark is older.
 #[test]
 fn what_a_closure_enqueued_before_its_panic_is_waited_for() {
     on(NEWEST, || {
@@ -70,7 +70,7 @@ fn what_a_closure_enqueued_before_its_panic_is_waited_for() {
         }));
         assert!(panicked.is_err());
         clear();
-        // It looks for a recording since the log was cleared: the mark's would not do.
+        // It looks for a recording since the log was cleared; the mark's does not count.
         second.launch(&mut x, |_, _| ())?;
         assert_eq!(waits(), [(handles.1, handles.0)]);
         assert!(mark.is_reached()?);
@@ -78,7 +78,7 @@ fn what_a_closure_enqueued_before_its_panic_is_waited_for() {
     });
 }
 
-/// The stream is in the middle of a launch, and is used by its closure.
+/// A closure uses its stream during the launch.
 #[test]
 fn a_launch_inside_a_launch() {
     thread_local! {
@@ -96,7 +96,7 @@ fn a_launch_inside_a_launch() {
                 let inner = STREAM.with(|stream| {
                     stream.launch(&mut y, |_, _| ())?;
                     let mark = stream.mark()?;
-                    // Still inside: it may not wait.
+                    // Still inside the launch, where it may not wait.
                     assert_error!(stream.sync(), WaitInLaunch, "sync");
                     Ok::<_, typed_nccl::Error>(mark)
                 });

@@ -1,4 +1,5 @@
-//! What a captured stream refuses: what would be in the graph, which neither keeps nor orders it.
+//! Work that a captured stream refuses, since it would be in a graph that neither keeps nor orders
+//! it.
 
 use std::cell::RefCell;
 use std::sync::mpsc::channel;
@@ -44,7 +45,8 @@ fn assert_not_adoptable<T>(refused: Result<T>, operation: &str) {
     }
 }
 
-/// A stream of the program's own that waited for a step would be captured, with memory that nobody keeps.
+/// A stream of the program's that waited for a step would be captured, with memory that nothing
+/// keeps.
 #[test]
 fn no_other_stream_joins_the_capture_of_a_plan() {
     on(NEWEST, || {
@@ -80,7 +82,7 @@ fn no_other_stream_joins_the_capture_of_a_plan() {
             let found = fault(outcome, operation, "a step on it, in order by `after`");
             assert_eq!(found, CaptureFault::OtherStream);
         }
-        // The graph has nothing of it.
+        // The graph contains none of it.
         drop(scratch);
         let fresh = device.zeros::<u64>(64)?;
         let mut steps = bound.steps().ask(|_, _: &Stream<Gpu>| panic!("it is captured"));
@@ -90,7 +92,7 @@ fn no_other_stream_joins_the_capture_of_a_plan() {
     });
 }
 
-/// Later runs would copy from memory that was given back.
+/// Later runs would copy from memory that was freed.
 #[test]
 fn no_step_that_is_captured_copies_pinned_memory() {
     on(NEWEST, || {
@@ -114,7 +116,7 @@ fn no_step_that_is_captured_copies_pinned_memory() {
     });
 }
 
-/// No other rank compares what a step calls, and the graph does not keep what it names.
+/// No other rank compares a step's calls, and the graph does not keep their memory.
 #[test]
 fn no_step_that_is_captured_calls_a_communicator() {
     on(NEWEST, || {
@@ -143,7 +145,7 @@ fn no_step_that_is_captured_calls_a_communicator() {
     });
 }
 
-/// It could end while the plan's graph launches on.
+/// It could end while the plan's graph is still launched.
 #[test]
 fn a_captured_step_takes_no_device_communicator_of_others() {
     on(NEWEST, || {
@@ -177,7 +179,7 @@ fn a_captured_step_takes_no_device_communicator_of_others() {
     });
 }
 
-/// What would be enqueued on an adopted stream would be in the graph.
+/// Work enqueued on an adopted stream would be in the graph.
 #[test]
 fn a_stream_that_is_captured_is_not_adopted() {
     on(NEWEST, || {
@@ -194,7 +196,7 @@ fn a_stream_that_is_captured_is_not_adopted() {
             g.launch(&mut x, move |_, raw| {
                 let (captured, side) = (raw.to_cudarc(), side.lock().expect("nobody panicked"));
                 assert_not_adoptable(Stream::adopt(&of, captured.clone()), "Stream::adopt");
-                // SAFETY: it is a stream of that GPU's, which is never destroyed.
+                // SAFETY: it is a stream of that GPU, and is never destroyed.
                 let raw = unsafe { Stream::from_raw(&of, raw.as_ptr()) };
                 assert_not_adoptable(raw, "Stream::from_raw");
                 assert_not_adoptable(side.after(&captured), "Stream::after");
@@ -203,10 +205,10 @@ fn a_stream_that_is_captured_is_not_adopted() {
             })
         })?;
         graph.launch(&comm)?;
-        // It captures again, at another time.
+        // It captures again later.
         let captured: Arc<_> = hears.recv().expect("it ran");
         assert_not_adoptable(Stream::adopt(&device, captured), "Stream::adopt");
-        // One that a program captures by itself.
+        // A stream that a program captures by itself.
         let relaxed = cudarc::driver::sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         theirs.begin_capture(relaxed).expect("it is theirs");
         assert_not_adoptable(Stream::adopt(&device, theirs.clone()), "Stream::adopt");

@@ -1,4 +1,4 @@
-//! What several scenarios use.
+//! Helpers of several scenarios.
 
 use std::cell::Cell;
 use std::sync::mpsc::channel;
@@ -37,7 +37,7 @@ macro_rules! assert_error {
     }};
 }
 
-/// Connects with a deadline of so many milliseconds.
+/// Connects with a deadline in milliseconds.
 pub(crate) fn connect<T>(
     place: Place<Cuda<T>>,
     milliseconds: u64,
@@ -52,7 +52,7 @@ pub(crate) fn alone() -> Result<Communicator<Cuda<AnyDevice>>> {
     Seat::local(1).remove(0).init(Cuda::any(0)?)
 }
 
-/// What the driver calls a stream.
+/// The driver's handle of a stream.
 pub(crate) fn handle<T>(stream: &Stream<Cuda<T>>) -> Result<u64> {
     let (told, hears) = channel();
     stream.launch((), move |(), raw| {
@@ -61,7 +61,7 @@ pub(crate) fn handle<T>(stream: &Stream<Cuda<T>>) -> Result<u64> {
     Ok(hears.recv().expect("it runs at the call"))
 }
 
-/// Where a buffer is. Counts as a use on the stream.
+/// A buffer's address. Counts as a use on the stream.
 pub(crate) fn address<E: Element, T, M>(
     stream: &Stream<Cuda<T>>,
     buffer: &Buffer<E, Cuda<T>, M>,
@@ -73,12 +73,12 @@ pub(crate) fn address<E: Element, T, M>(
     Ok(hears.recv().expect("it runs at the call"))
 }
 
-/// The calls of one function of NCCL's.
+/// The calls of one NCCL function.
 pub(crate) fn calls(function: Function) -> Vec<Call> {
     nccl().log().into_iter().filter(|call| call.function == function).collect()
 }
 
-/// How often a function of NCCL's was called.
+/// How often an NCCL function was called.
 pub(crate) fn count(function: Function) -> usize {
     calls(function).len()
 }
@@ -97,7 +97,7 @@ pub(crate) fn line(call: &Call) -> String {
     line
 }
 
-/// Both doubles forget what was called.
+/// Clears the log of both doubles.
 pub(crate) fn clear() {
     cuda().clear();
     nccl().clear();
@@ -110,7 +110,7 @@ pub(crate) fn assert_silent(what: &str) {
     assert_eq!(nccl().called(), [], "{what} calls NCCL");
 }
 
-/// Waits for what other threads bring about.
+/// Waits for the effect of other threads.
 #[track_caller]
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
@@ -120,20 +120,20 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// One rank's calls of NCCL.
+/// One rank's NCCL calls.
 pub(crate) struct Wire {
     /// NCCL's handle.
     pub(crate) comm: u64,
-    /// Of the communicator's own stream.
+    /// The communicator's own stream.
     pub(crate) stream: u64,
     /// The number of the rank's thread.
     thread: usize,
-    /// How many calls are of no interest.
+    /// How many calls to skip.
     before: Cell<usize>,
 }
 
 impl Wire {
-    /// Of a communicator, on the thread that uses it.
+    /// For a communicator, on the thread that uses it.
     pub(crate) fn of<T, W: World<Device = Cuda<T>>>(comm: &Communicator<W>) -> Result<Self> {
         let mut probe = comm.device().zeros::<u8>(1)?;
         let place = address(comm.stream(), &probe)?;
@@ -149,7 +149,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// The calls of the rank's thread since this was asked last, but for those by which a host wait asks
+    /// The calls of the rank's thread since the last query, except those by which host waits poll
     /// for errors.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let wanted = |call: &Call| {
@@ -160,12 +160,12 @@ impl Wire {
         calls.into_iter().skip(before).collect()
     }
 
-    /// The same as text.
+    /// Likewise as text.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.calls().iter().map(line).collect()
     }
 
-    /// How the line of an operation ends.
+    /// The end of an operation's line.
     pub(crate) fn end(&self) -> String {
         format!("comm={:#x} stream={:#x}", self.comm, self.stream)
     }

@@ -1,4 +1,4 @@
-//! Configurations: what arrives at NCCL, and what is refused before it is called.
+//! Configurations: what NCCL receives, and what is refused before it is called.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::thread;
@@ -20,7 +20,7 @@ tag!(Child);
 
 type Comm = Communicator<Cuda<AnyDevice>>;
 
-/// All options, each with a value of its own.
+/// All options, each with a distinct value.
 fn all() -> CommConfig {
     let ctas = Ctas::between(3, 17).cluster(5).multicast(9).policy(CtaPolicy::Efficiency);
     let network = Network::named("Socket").traffic_class(106).channels_per_peer(6).collnet(true);
@@ -39,7 +39,7 @@ fn all() -> CommConfig {
         .build()
 }
 
-/// What NCCL gets of them.
+/// The fields that NCCL receives.
 const ALL: [(&str, c_int); 17] = [
     ("numRmaCtx", 2),
     ("numRmaSig", 4),
@@ -60,7 +60,8 @@ const ALL: [(&str, c_int); 17] = [
     ("rmaEagerInit", 1),
 ];
 
-/// What is ours: how long calls block, the label, and what a shrunk communicator shares.
+/// Fields that this library sets: blocking calls, the label, and the resources that a shrunk
+/// communicator shares.
 const OURS: [&str; 3] = ["blocking", "commName", "shrinkShare"];
 
 /// The integers that a call's configuration sets.
@@ -79,12 +80,12 @@ fn sorted(mut all: Vec<(&'static str, c_int)>) -> Vec<(&'static str, c_int)> {
 
 #[track_caller]
 fn has_all(call: &Call, and: &[(&'static str, c_int)]) {
-    // The order of captured operations goes with the mode.
+    // The ordering of captured operations depends on the mode.
     let wanted = [&ALL[..], &[("graphStreamOrdering", 0)], and].concat();
     assert_eq!(sorted(set(call)), sorted(wanted), "{}", call.function);
     let address = call.field::<ncclConfig_t, usize>("config", "netName");
     let name = std::ptr::with_exposed_provenance::<c_char>(address);
-    // SAFETY: names are kept for good, with a zero at the end.
+    // SAFETY: names are never freed, and end with a zero.
     assert_eq!(unsafe { CStr::from_ptr(name) }, c"Socket");
 }
 
@@ -121,7 +122,7 @@ fn every_option_arrives() {
         let mut comm = alone(all())?;
         has_all(&only(ncclCommInitRankConfig), &[]);
         comm.split::<Child>(0, 0)?.finish()?;
-        // Children are configured as their parents.
+        // Children have their parents' configuration.
         has_all(&only(ncclCommSplit), &[]);
         clear();
         let plain = CommConfig::builder().ctas(Ctas::at_most(2)).build();
@@ -131,7 +132,7 @@ fn every_option_arrives() {
     });
 }
 
-/// The number of a field, for a communicator of this configuration.
+/// The value of a field, for a communicator of this configuration.
 fn number(config: CommConfig, field: &str) -> Result<c_int> {
     clear();
     alone(config)?.finish()?;
@@ -196,7 +197,7 @@ fn every_option_arrives_when_ranks_go_on() {
         Cuda::spmd(2, |place| {
             let (seat, _) = place.into_parts();
             let comm = connect(seat, all())?;
-            // Rank 1 has joined when rank 0 goes on without it.
+            // Rank 1 has joined when rank 0 proceeds without it.
             let met = comm.barrier();
             if comm.rank().index() == 1 {
                 let _ = met.and_then(|()| comm.barrier());
@@ -251,7 +252,7 @@ fn no_one_sided_operations_are_none() {
     });
 }
 
-/// What each release has; what it has not is refused by name, and nothing is called.
+/// Options that a release lacks are refused by name, and nothing is called.
 #[test]
 fn an_option_that_the_release_lacks_is_named() {
     let cases = || {
@@ -300,7 +301,7 @@ fn an_option_that_the_release_lacks_is_named() {
                     assert_eq!(count(ncclCommInitRankConfig), 0);
                 }
             }
-            // What it has arrives.
+            // Options that it has are passed on.
             alone(CommConfig::builder().ctas(Ctas::between(2, 8).multicast(4)).build())?
                 .finish()?;
             let wanted = sorted(vec![("minCTAs", 2), ("maxCTAs", 8), ("nvlsCTAs", 4)]);

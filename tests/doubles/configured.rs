@@ -1,4 +1,4 @@
-//! Configurations of single calls: what arrives at NCCL, and what is refused before it is called.
+//! Configurations of single calls: what NCCL receives, and what is refused before it is called.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Barrier;
@@ -20,7 +20,7 @@ use crate::scenario::{NEWEST, cuda, on, release};
 
 type Comm = Communicator<Cuda<AnyDevice>>;
 
-/// All options, each with a value of its own.
+/// All options, each with a distinct value.
 fn all() -> CallConfig {
     let ctas = Ctas::between(3, 17).cluster(5).multicast(9).policy(CtaPolicy::Zero);
     let ways = [Algorithm::Ring(Protocol::LL128), Algorithm::Nvls, Algorithm::Tree(Protocol::Any)];
@@ -38,7 +38,7 @@ fn int(call: &Call, field: &str) -> c_int {
 fn selection(call: &Call) -> Option<String> {
     let address = call.field::<ncclCollConfig_t, usize>("config", "algSelection");
     let text = std::ptr::with_exposed_provenance::<c_char>(address);
-    // SAFETY: texts are kept for good, with a zero at the end.
+    // SAFETY: texts are never freed, and end with a zero.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
@@ -71,7 +71,8 @@ const EACH: [Function; 8] = [
     ncclScatterConfig,
 ];
 
-/// Each collective once, all with this configuration; those that NCCL chooses no algorithm for too.
+/// Each collective once, all with this configuration, including those for which NCCL chooses no
+/// algorithm.
 macro_rules! each {
     ($to:expr, $x:ident, $y:ident) => {{
         $to.all_reduce_in_place(&mut $x[0], Sum)?;
@@ -106,7 +107,7 @@ fn every_option_arrives_at_every_collective() {
             assert_eq!(call.pointer("stream") as u64, handle(&other)?);
         }
 
-        // Nothing is left of it for the next call.
+        // Nothing of it affects the next call.
         clear();
         comm.all_reduce_in_place(&mut x[0], Sum)?;
         assert_eq!((count(ncclAllReduce), count(ncclAllReduceConfig)), (1, 0));
@@ -137,7 +138,7 @@ fn every_option_arrives_in_a_group() {
             assert_eq!([int(&call, "minCTAs"), int(&call, "maxCTAs")], [1, 2]);
             assert_eq!(call.field::<ncclCollConfig_t, u64>("config", "userProfilerTag"), 9);
             assert_eq!(int(&call, "CTAPolicy"), NCCL_CONFIG_UNDEF_INT);
-            // What is not asked for is not forced.
+            // Options that are not set are not forced.
             assert_eq!((selection(&call), int(&call, "forceAlgSelection")), (None, 1));
         }
         assert_eq!((count(ncclAllReduce), count(ncclGroupEnd)), (1, 1));
@@ -206,7 +207,7 @@ fn algorithms_go_by_nccls_names() {
     });
 }
 
-/// Each is refused by name, nothing is called, and the communicator is as it was.
+/// Each is refused by name, nothing is called, and the communicator is unchanged.
 #[test]
 fn what_nccl_would_not_take_is_refused() {
     on(NEWEST, || {
@@ -230,7 +231,7 @@ fn what_nccl_would_not_take_is_refused() {
         assert_error!(refused, Unsupported, "has none of all_reduce's algorithms");
         let refused = comm.with(&wide).all_reduce_in_place(&mut x, Sum);
         assert_error!(refused, Unsupported, "`Ctas::between(2, 1)`");
-        // In a group it is the group that is refused.
+        // In a group, the whole group is refused.
         let mut z = device.zeros::<f32>(4)?;
         let refused = comm.group(|g| {
             g.all_reduce_in_place(&mut x, Sum)?;
@@ -275,7 +276,7 @@ fn a_launch_event_is_recorded_and_waited_for() {
         clear();
         stream.wait_launched(&event)?;
         assert!(cuda().called().contains(&"cuStreamWaitEvent"));
-        // NCCL may record it again: it stays while the communicator does.
+        // NCCL may record the event again, so it stays while the communicator lives.
         drop((event, config));
         let new = device.launch_event()?;
         let config = CallConfig::builder().launched(&new).build();
@@ -287,7 +288,7 @@ fn a_launch_event_is_recorded_and_waited_for() {
     });
 }
 
-/// CUDA records it at no launch of a graph.
+/// CUDA does not record it at launches of a graph.
 #[test]
 fn a_launch_event_is_not_captured() {
     on(NEWEST, || {

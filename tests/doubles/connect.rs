@@ -1,4 +1,4 @@
-//! Making communicators, and their ends.
+//! Communicators' creation, and their ends.
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_int};
@@ -24,7 +24,7 @@ use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
 tag!(TensorParallel);
 
-/// The devices that were current when NCCL was asked to connect.
+/// The devices that were current when NCCL connected.
 static CURRENT: Mutex<Vec<Option<u32>>> = Mutex::new(Vec::new());
 
 fn watch_devices() {
@@ -43,11 +43,11 @@ fn slots(call: &Call) -> (c_int, c_int) {
 fn name(call: &Call) -> String {
     let address = call.field::<ncclConfig_t, usize>("config", "commName");
     let text = std::ptr::with_exposed_provenance::<c_char>(address);
-    // SAFETY: NCCL keeps the pointer, so what it points to ends with a zero and stays.
+    // SAFETY: NCCL keeps the pointer, so the text ends with a zero and is never freed.
     unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }
 
-/// The rank and the number of ranks that NCCL has.
+/// The rank and the number of ranks according to NCCL.
 fn seat<T>(comm: &Communicator<Cuda<T>>) -> Result<(c_int, c_int)> {
     let handle = std::ptr::without_provenance_mut(Wire::of(comm)?.comm as usize);
     let api = nccl().api().expect("the double loads");
@@ -192,7 +192,7 @@ fn finish_destroys() {
     });
 }
 
-/// What was enqueued may still run.
+/// Enqueued work may still run.
 #[test]
 fn finish_waits_for_the_work() {
     on(NEWEST, || {
@@ -269,7 +269,7 @@ fn dropped_communicators_are_destroyed_when_their_work_is_over() {
     });
 }
 
-/// The other rank never ends: the one that was dropped is aborted, and the other told.
+/// The other rank never ends: the dropped one is aborted, and the other gets an error.
 #[test]
 fn a_dropped_communicator_waits_for_the_others_until_its_deadline() {
     on(NEWEST, || {
@@ -306,7 +306,7 @@ fn a_rank_that_nccl_refuses() {
         assert!(error.is_fatal());
         assert_eq!((count(ncclCommAbort), count(ncclCommInitRankConfig)), (0, 1));
 
-        // It may leave a handle.
+        // A failed call may leave a handle.
         nccl().fail(ncclCommInitRankConfig, ncclResult_t::ncclInProgress);
         assert_error!(alone(), Unsupported, "something sets NCCL_COMM_BLOCKING=0");
         assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (1, 0));
@@ -323,7 +323,7 @@ fn the_others_hear_of_a_rank_that_nccl_refuses() {
     on(NEWEST, || {
         nccl().fail(ncclCommInitRankConfig, ncclResult_t::ncclSystemError);
         let refused = Cuda::spmd(3, |place| {
-            // Whose call comes first is chance, and whether the others have connected by then.
+            // Which call comes first, and whether the others have connected by then, is chance.
             let error = match connect(place, 20_000) {
                 Err(error) => error,
                 Ok(comm) => comm.barrier().expect_err("one is missing"),
@@ -335,7 +335,7 @@ fn the_others_hear_of_a_rank_that_nccl_refuses() {
             Ok::<_, Error>(refused)
         })?;
         assert_eq!(refused.iter().filter(|refused| **refused).count(), 1);
-        // Who hears of it early does not ask NCCL.
+        // A rank that learns of it early does not call NCCL.
         let made = || count(ncclCommInitRankConfig) - 1;
         until("what was made is aborted", || count(ncclCommAbort) == made());
         assert_eq!((nccl().live().communicators, count(ncclCommDestroy)), (0, 0));
@@ -370,14 +370,14 @@ fn a_rank_that_leaves_while_the_others_connect() {
         })?;
         assert_eq!(nccl().live().communicators, 0);
         GO_ON.store(true, Ordering::Relaxed);
-        // What NCCL made too late is aborted.
+        // Communicators that NCCL made too late are aborted.
         until("both are aborted", || count(ncclCommAbort) == 2);
         assert_eq!((nccl().live().communicators, count(ncclCommDestroy)), (0, 0));
         Ok(())
     });
 }
 
-/// NCCL's init blocks until both have called it; who polls does not.
+/// NCCL's init blocks until both have called it; a polling thread does not.
 #[test]
 fn two_ranks_of_one_thread_are_awaited() {
     on(NEWEST, || {
@@ -405,7 +405,7 @@ fn two_ranks_of_one_thread_are_awaited() {
     });
 }
 
-/// NCCL's init returns, and nobody asks for what it made.
+/// NCCL's init returns, and nothing takes its communicator.
 #[test]
 fn a_communicator_that_is_made_and_not_wanted() {
     static GO_ON: AtomicBool = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! Device communicators: what NCCL is asked for, by release, and what is refused before it is.
+//! Device communicators: NCCL's requirements by release, and what is refused before NCCL is called.
 
 use std::cell::RefCell;
 use std::mem::offset_of;
@@ -89,12 +89,12 @@ fn requirements_are_nccls_fields() {
             assert_eq!(field(call, name), value, "{name}");
         }
         assert_eq!((dev.rank(), dev.size(), dev.lsa_size()), (comm.rank(), 1, 1));
-        // What NCCL gave, not what was asked for.
+        // NCCL's number, not the requested one.
         assert_eq!(dev.gin_contexts(), Some(3));
         assert_eq!((dev.size_in_bytes(), dev.bytes().len()), (248, 248));
         let number =
             |at: usize| i32::from_ne_bytes(dev.bytes()[at..at + 4].try_into().expect("four bytes"));
-        // Its layout's version, this rank, how many there are: as NCCL wrote them.
+        // The layout's version, this rank and the number of ranks, as NCCL wrote them.
         assert_eq!([4, 8, 12].map(number), [23203, 0, 1]);
         assert_eq!(dev.layout(), Some(NcclVersion::new(2, 32, 3)));
         assert_eq!(dev.multimem()?.base.addr().get(), 1 << 40);
@@ -146,7 +146,7 @@ fn a_newer_library_writes_its_own_layout() {
         let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(2))?;
         let [call] = &calls(ncclDevCommCreate)[..] else { panic!("one call") };
         assert_eq!((field(call, "version"), field(call, "useRuntimeVersion")), (23203, 1));
-        // What the double says of itself; of what is in it nothing is known.
+        // The double's own size; its contents are unknown.
         assert_eq!((dev.size_in_bytes(), dev.gin_contexts()), (4096, None));
         assert_eq!(dev.layout(), Some(NcclVersion::new(2, 33, 1)));
         comm.close_dev_comm(dev)?;
@@ -215,14 +215,14 @@ fn what_the_machine_has_not_is_refused_before_nccl_is_called() {
         let words = "proof of the device API";
         assert_error!(comm.dev_comm(&other, &new()), WrongCommunicator, words);
         theirs.finish()?;
-        // It is unharmed.
+        // The communicator still works.
         let dev = comm.dev_comm(&api, &new())?;
         comm.close_dev_comm(dev)?;
         comm.finish()
     });
 }
 
-/// A communicator whose kernels reach others over the network in every way, and that has counted transfers.
+/// A communicator whose kernels reach others over the network in every way, with counted transfers.
 fn with_all() -> Result<(Comm, DeviceApi<Cuda<AnyDevice>>)> {
     nccl().set_device_api(true);
     nccl().set_gin(3, 3, 3);
@@ -232,7 +232,7 @@ fn with_all() -> Result<(Comm, DeviceApi<Cuda<AnyDevice>>)> {
     Ok((comm, api))
 }
 
-/// The fields of the requirements that this asks for.
+/// The fields of the requirements that this sets.
 fn asked(needs: &Requirements, fields: &[&str]) -> Result<Vec<i32>> {
     let (mut comm, api) = with_all()?;
     clear();
@@ -324,7 +324,7 @@ fn ranks_that_ask_for_what_differs_are_told() {
             let parts =
                 ["ranks 0 and 1", "lsaBarrierCount 2", "lsaBarrierCount 3", "none was made"];
             assert_error!(outcome, DevCommsDiffer, parts[0], parts[1], parts[2], parts[3]);
-            // One rank's own refusal is its own, and the others hear of it.
+            // Each rank gets its own refusal, and the others an error that names it.
             let align = if comm.rank().index() == 0 { 3 } else { 4 };
             let outcome = comm.dev_comm(&api, &Requirements::new().buffer(64, align));
             match comm.rank().index() {
@@ -334,7 +334,7 @@ fn ranks_that_ask_for_what_differs_are_told() {
             assert_eq!(count(ncclDevCommCreate), 0);
             let (one, two) =
                 (comm.dev_comm(&api, &needs_of(1))?, comm.dev_comm(&api, &needs_of(2))?);
-            // They end in one order.
+            // They must end in the same order.
             let (first, second) = if comm.rank().index() == 1 { (one, two) } else { (two, one) };
             let outcome = comm.try_close_dev_comm(first);
             let Err(failed) = outcome else { panic!("the ranks close different ones") };
@@ -377,7 +377,7 @@ fn one_that_is_dropped_ends_with_its_communicator() {
     });
 }
 
-/// Its communicator ends on another thread than the one that launches.
+/// Its communicator ends on a thread other than the launching one.
 #[test]
 fn a_launch_that_has_begun_keeps_what_it_takes() {
     on(NEWEST, || {
@@ -438,7 +438,7 @@ fn a_launch_may_launch_another_with_the_same_one() {
     });
 }
 
-/// What a kernel may touch is not taken away before it is over.
+/// Memory that a kernel may access is not unmapped before the kernel is over.
 #[test]
 fn an_abort_waits_for_kernels_that_have_one() {
     on(NEWEST, || {
@@ -452,7 +452,7 @@ fn an_abort_waits_for_kernels_that_have_one() {
         stream.fill(&mut x, 1.0)?;
         clear();
         comm.abort();
-        // What NCCL has on the stream ends, and nothing is unmapped.
+        // NCCL's work on the stream ends, and nothing is unmapped.
         assert_eq!((count(ncclCommRevoke), count(ncclCommAbort)), (1, 0));
         cuda().release(raw);
         until("it is aborted", || count(ncclCommAbort) == 1);
@@ -461,7 +461,7 @@ fn an_abort_waits_for_kernels_that_have_one() {
     });
 }
 
-/// The launch that the closure is of has one: its end comes after.
+/// The launch that contains the closure uses it, so it ends after the launch.
 #[test]
 fn a_closure_that_ends_the_communicator() {
     on(NEWEST, || {

@@ -1,4 +1,4 @@
-//! DLPack's tensors of GPUs: in the order of the consumer's stream, both ways, without a copy.
+//! DLPack tensors on GPUs: in the order of the consumer's stream, both ways, without a copy.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn ones(theirs: &Arc<CudaStream>, stream: ConsumerStream) -> Result<Tensor<Manag
     tensor(theirs.clone_htod(&[1; 100]).expect("there is memory"), stream)
 }
 
-/// Whether all that is on the stream is over.
+/// Whether all work on the stream is over.
 fn idle(stream: &CudaStream) -> bool {
     stream.record_event(None).expect("an event").is_complete()
 }
@@ -35,7 +35,7 @@ fn streams() -> (Arc<CudaStream>, Arc<CudaStream>) {
     (context.new_stream().expect("a stream"), context.default_stream())
 }
 
-/// What moves memory, or makes the host wait.
+/// Functions that move memory, or make the host wait.
 const NOT_WANTED: [&str; 6] = [
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
@@ -122,9 +122,9 @@ fn an_exported_tensor_is_ordered_by_the_consumers_stream() {
             dlpack::export(x, &[2, 3], Layout::C).map_err(Error::from)
         };
         cuda().hold(handle(&ours)?);
-        // SAFETY: nobody uses what is exported.
+        // SAFETY: nothing uses the exported tensor.
         let raw = unsafe { export()?.to_raw_on::<DLManagedTensor>(ConsumerStream::Unordered) }?;
-        // SAFETY: nobody else has it.
+        // SAFETY: nothing else has it.
         drop(unsafe { dlpack::import(raw) }?);
         assert!(idle(&theirs));
         let export = export()?;
@@ -139,7 +139,7 @@ fn an_exported_tensor_is_ordered_by_the_consumers_stream() {
         // SAFETY: it is there.
         let DLTensor { device: place, data, .. } = unsafe { raw.as_ref() }.dl_tensor;
         assert_eq!((place.device_type, place.device_id, data.is_null()), (2, 0, false));
-        // SAFETY: nobody else has it.
+        // SAFETY: nothing else has it.
         drop(unsafe { dlpack::import(raw) }?);
         Ok(())
     });
@@ -157,7 +157,7 @@ fn exported_memory_stays_while_anybody_names_it() {
         // SAFETY: the stream is the test's.
         let raw = unsafe { export.to_raw_on::<DLManagedTensorVersioned>(named(&theirs)) }?;
         drop(export);
-        // SAFETY: nobody else has it.
+        // SAFETY: nothing else has it.
         let tensor = unsafe { dlpack::import_on(raw, named(&theirs)) }?;
         let at = tensor.address();
         let x = tensor.nccl_on(&device).map_err(Error::from)?.typed::<f32>()?;

@@ -1,4 +1,4 @@
-//! NCCL's own variables: done, or refused by name before NCCL is called.
+//! NCCL's own variables: honoured, or refused by name before NCCL is called.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -21,7 +21,7 @@ tag!(Half);
 
 type Variables = &'static [(&'static str, &'static str)];
 
-/// A machine where these are set.
+/// A machine with these variables.
 fn with(variables: Variables) -> Machine {
     Machine { variables, ..NEWEST }
 }
@@ -32,7 +32,7 @@ fn connect(config: CommConfig) -> Result<Communicator<Cuda<AnyDevice>>> {
     builder.config(config).build().connect()
 }
 
-/// A configuration that a variable breaks, and what is said of it.
+/// A configuration that a variable breaks, and the error's words.
 fn broken() -> [(Variables, CommConfig, &'static str); 13] {
     let of = CommConfig::builder;
     let plain = CommConfig::default;
@@ -155,8 +155,7 @@ fn a_file_of_nccls_is_read_too() {
     });
 }
 
-/// The files of which this library makes so much are those of the released one, which needs no GPU for
-/// an id.
+/// The released library reads the same files; an id needs no GPU.
 #[test]
 fn the_release_reads_the_file() {
     let Some(machine) = real("2.32.3") else { return };
@@ -164,20 +163,20 @@ fn the_release_reads_the_file() {
         // SAFETY: the scenario's machine has a released library.
         let api = unsafe { Api::load() }.expect("it is there");
         let mut id = ncclUniqueId::from_bytes([0; 128]);
-        // SAFETY: `id` is a place for one.
+        // SAFETY: `id` is valid for a write.
         let result = unsafe { api.ncclGetUniqueId().expect("it is there")(&raw mut id) };
         assert_eq!(result, ncclResult_t::ncclSuccess);
-        // A socket's address, behind a number of NCCL's: IPv4, port 7, 127.0.0.1.
+        // After a number of NCCL's, a socket's address: IPv4, port 7, 127.0.0.1.
         assert_eq!(id.to_bytes()[8..16], [2, 0, 0, 7, 127, 0, 0, 1]);
         Ok(())
     });
 }
 
-/// What the documents name is what the released library looks for.
+/// The released library looks for the variables that the documentation names.
 #[test]
 fn the_release_has_the_variables() {
     let Some(Machine { nccl: Nccl::Released(version), .. }) = real("2.32.3") else { return };
-    // Its texts come before its kernels, which are most of it.
+    // Its texts precede its kernels, which are most of it.
     let (mut library, file) = (Vec::new(), File::open(released(version)).expect("it was fetched"));
     file.take(8 << 20).read_to_end(&mut library).expect("it can be read");
     let texts: HashSet<_> = library.split(|byte| *byte == 0).collect();
@@ -200,7 +199,7 @@ fn windows_that_are_turned_off_are_refused() {
     }
 }
 
-/// The one context that is there unless set is no reason to refuse a communicator.
+/// The default of one context is no reason to refuse a communicator.
 #[test]
 fn one_sided_operations_that_are_turned_off_are_refused() {
     for variables in [&[("NCCL_NUM_RMA_CTX", "0")], &[("NCCL_RMA_DISABLE", "1")]] {

@@ -1,4 +1,4 @@
-//! Graphs: what CUDA and NCCL are called with, when, and what becomes of their failures.
+//! Graphs: the calls to CUDA and NCCL, their timing, and the handling of failures.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -13,7 +13,7 @@ use typed_nccl::{Cuda, Error, Result, Sum, spmd};
 use crate::common::{alone, calls, clear, count, handle, says};
 use crate::scenario::{NEWEST, cuda, nccl, on};
 
-/// How often a function of CUDA's was called.
+/// How often a CUDA function was called.
 fn called(function: &str) -> usize {
     cuda().called().iter().filter(|call| **call == function).count()
 }
@@ -116,7 +116,7 @@ fn what_a_communicator_does_ends_its_graphs_first() {
                     comm.finish()?;
                     Some(graph)
                 }
-                // Nobody has it any more: it goes with the next one, or with the communicator.
+                // Unreferenced: destroyed with the next graph, or with the communicator.
                 _ => {
                     drop(graph);
                     assert_eq!((cuda().live().graphs, cuda().called()), (1, vec![]));
@@ -154,14 +154,15 @@ fn signals_in_a_graph_are_calls_of_nccl_in_their_order() {
             for _ in 0..3 {
                 graph.launch(&comm)?;
             }
-            // What was raised and awaited in graphs leaves nothing over.
+            // Signals raised and awaited in graphs leave no surplus.
             drop(graph);
             comm.finish()
         })
     });
 }
 
-/// A graph that awaits a signal names no memory of what came with it: windows are later than its launch.
+/// A graph that awaits a signal does not refer to the memory that came with it, so the windows'
+/// later uses are ordered after its launch.
 #[test]
 fn what_peers_put_is_there_after_the_launch_that_awaits_it() {
     on(NEWEST, || {
@@ -198,7 +199,7 @@ fn a_capture_that_fails_leaves_no_stream_that_captures() {
                 comm.capture(|g| g.all_reduce_in_place(&mut x, Sum)).expect_err("CUDA fails");
             assert!(matches!(error, Error::CudaFailed(_)), "{error}");
             says(&error, &["capturing", &format!("{code:?}")]);
-            // NCCL may have counted it: the ranks are not in step.
+            // NCCL may have counted it, so the ranks are out of step.
             assert!(comm.health().is_err());
             comm.abort();
         }
@@ -219,7 +220,7 @@ fn a_capture_that_fails_leaves_no_stream_that_captures() {
         }));
         assert!(panicked.is_err() && comm.health().is_err());
         comm.abort();
-        // Streams and graphs are as ever.
+        // Streams and graphs still work.
         let mut comm = alone()?;
         let mut graph = comm.capture(|g| g.fill(&mut x, 2.0))?;
         graph.launch(&comm)?;
@@ -239,7 +240,7 @@ fn closures_enqueue_on_the_stream_that_captures_once() {
         let mut graph = comm.capture(|g| {
             g.launch(&mut x, move |mut x, stream| {
                 seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                // SAFETY: so many elements are there, for as long as the graph.
+                // SAFETY: this many elements exist, for as long as the graph.
                 let set = unsafe {
                     cudarc::driver::sys::cuMemsetD32Async(
                         x.as_mut_ptr() as u64,
@@ -262,7 +263,7 @@ fn closures_enqueue_on_the_stream_that_captures_once() {
     });
 }
 
-/// What a run of a captured plan calls, and what it leaves.
+/// The calls of a captured plan's run, and the resources that it leaves.
 #[test]
 fn a_captured_plan_is_one_launch() {
     on(NEWEST, || {
@@ -311,7 +312,7 @@ fn a_captured_plan_is_one_launch() {
         plan.on(&comm).write("g", &mut all).run(&mut steps)?;
         assert_eq!((called("cuEventRecord"), called("cuStreamWaitEvent")), (2, 2));
         assert_eq!(all[3].to_vec()?, [3.0; 64]);
-        // Other memory is captured once more; both are kept.
+        // Other memory is captured anew; both graphs are kept.
         plan.on(&comm).write("g", &mut others).run(&mut steps)?;
         plan.on(&comm).write("g", &mut all).run(&mut steps)?;
         plan.on(&comm).write("g", &mut others).run(&mut steps)?;
@@ -336,8 +337,8 @@ fn a_captured_plan_is_one_launch() {
     });
 }
 
-/// NCCL chooses its way by the kind of memory, captured plans included: what differs is told before anything
-/// is captured.
+/// NCCL's algorithm depends on the kind of memory, in captured plans too: a difference is reported
+/// before anything is captured.
 #[test]
 fn a_captured_plan_of_memory_that_differs_is_refused() {
     on(NEWEST, || {
@@ -384,7 +385,7 @@ fn a_captured_plan_of_memory_that_differs_is_refused() {
             comm.barrier()?;
             assert_eq!(called("cuStreamBeginCapture_v2"), 0);
             comm.barrier()?;
-            // Nothing is lost by it.
+            // The plan is still usable.
             sums.on(&comm).write("x", &mut plain).run(&mut ())?;
             shifts.on(&comm).read("x", &x).write("y", &mut y).run(&mut ())?;
             comm.finish()
@@ -392,8 +393,8 @@ fn a_captured_plan_of_memory_that_differs_is_refused() {
     });
 }
 
-/// A run of a captured plan waits for the other ranks, so a capture has none. (Of the communicator that
-/// captures it does not compile.)
+/// A run of a captured plan waits for the other ranks, so a capture cannot contain one. (For the
+/// capturing communicator it does not compile.)
 #[test]
 fn a_captured_plan_does_not_run_in_a_capture() {
     on(NEWEST, || {

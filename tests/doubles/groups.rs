@@ -1,4 +1,4 @@
-//! Groups and cliques: what is called between which, and what failures inside do.
+//! Groups and cliques: the calls between start and end, and the effect of failures inside.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -71,7 +71,7 @@ fn gives_up(panics: bool) -> Result<()> {
     let mut comm = alone()?;
     let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
     clear();
-    // One bad operation is all of them.
+    // One bad operation refuses all of them.
     let outcome = comm.group(|g| {
         g.send(&x, 0)?;
         g.recv(&mut y, 0)?;
@@ -98,14 +98,14 @@ fn gives_up(panics: bool) -> Result<()> {
         assert_error!(outcome, SizeVariable, "its own");
     }
     assert_silent("a group that is not issued");
-    // Nobody knows what else it would have recorded.
+    // What else it would have recorded is unknown.
     let why = if panics { "panicked: in the closure" } else { "returned an error" };
     assert_error!(comm.health(), Abort, why, "tests/doubles/groups.rs");
     comm.abort();
     Ok(())
 }
 
-/// A failure is told once, with everything; afterwards nothing reaches NCCL.
+/// A failure is reported once, with all details; afterwards nothing reaches NCCL.
 fn is_poisoned<T>(comm: &mut Communicator<Cuda<T>>, parts: &[&str]) -> Result<()> {
     says(&comm.health().expect_err("poisoned"), parts);
     let mut x = comm.device().zeros::<f32>(8)?;
@@ -182,7 +182,7 @@ fn a_call_that_nccl_refuses_alone() {
             let gave = format!("{function} of NCCL 2.32.3 gave {name} for ");
             assert_error!(outcome, NcclFailed, gave, "of 8 f32", "groups.rs:");
             let called = nccl().called();
-            // A group that did not start does not end, and has no calls.
+            // A group that did not start does not end, and contains no calls.
             assert_eq!(called.contains(&ncclSend), function == ncclGroupEnd);
             assert_eq!(called.contains(&ncclGroupEnd), function == ncclGroupEnd);
             is_poisoned(&mut comm, &[&gave])?;
@@ -325,13 +325,13 @@ fn several_communicators_are_one_launch() {
         })?;
         let calls = nccl().log();
         let called: Vec<_> = calls.iter().map(|call| call.function).collect();
-        // In one order on all ranks, whichever is named first.
+        // In the same order on all ranks, whichever is named first.
         assert_eq!(called, [ncclGroupStart, ncclAllReduce, ncclBroadcast, ncclGroupEnd]);
         for (call, (wire, stream)) in calls[1..3].iter().zip(wires.iter().zip(streams)) {
             assert_eq!(call.pointer("comm") as u64, wire.comm);
             assert_eq!(call.pointer("stream") as u64, stream);
         }
-        // One with nothing to do is none of it.
+        // A communicator without operations is not part of the group.
         clear();
         group((&mut rows, &mut cols), |(rows, _)| rows.all_reduce_in_place(&mut y, Sum))?;
         assert_eq!(nccl().called(), [ncclAllReduce]);
@@ -341,7 +341,8 @@ fn several_communicators_are_one_launch() {
     });
 }
 
-/// NCCL drops a group on every communicator in it; so does what fails before, once a part is booked.
+/// NCCL drops a group on every communicator in it, and so does an earlier failure once a part is
+/// recorded.
 #[test]
 fn a_failure_takes_every_communicator_of_the_group() {
     on(NEWEST, || {
@@ -368,7 +369,7 @@ fn a_failure_takes_every_communicator_of_the_group() {
     });
 }
 
-/// An estimated group does not end as one that is issued.
+/// An estimated group does not end like an issued one.
 #[test]
 fn a_group_that_is_estimated() {
     on(NEWEST, || {
@@ -387,7 +388,7 @@ fn a_group_that_is_estimated() {
                 g.all_gather_in_place(&mut y)?;
                 g.all_reduce_in_place(&mut x, Sum)
             })?;
-            // What the double says that each call takes.
+            // The double's time for each call.
             assert_eq!(time, Duration::from_micros(25));
             let called: Vec<_> = wire.calls().iter().map(|call| call.function).collect();
             let between = [ncclGroupStart, Function::ncclAllGather, ncclAllReduce];
@@ -431,7 +432,7 @@ fn simulates(does: bool) -> Result<()> {
     .map(drop)
 }
 
-/// What is made of several operations is one group, on whatever stream.
+/// An operation made of several calls is one group, on any stream.
 #[test]
 fn an_uneven_collective_is_one_group() {
     on(NEWEST, || {
@@ -452,7 +453,7 @@ fn an_uneven_collective_is_one_group() {
                 }),
                 4 => comm.gather_v(&x, Root::Here(&mut y), &blocks),
                 5 => comm.scatter_v(Root::Here(&x), &mut y, &blocks),
-                // Nobody else's block is here: nothing is to be moved.
+                // No other rank's block is here, so nothing moves.
                 6 => comm.gather_v_in_place(&mut y, &blocks, 0),
                 7 => comm.scatter_v_in_place(&mut y, &blocks, 0),
                 _ => comm.all_gather_v_in_place(&mut y, &blocks),
@@ -478,7 +479,7 @@ fn an_uneven_collective_is_one_group() {
     });
 }
 
-/// A group goes to one stream, and orders its operands there.
+/// A group uses one stream, and orders its operands there.
 #[test]
 fn a_group_on_another_stream() {
     on(NEWEST, || {

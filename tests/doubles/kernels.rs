@@ -1,4 +1,5 @@
-//! Kernels on GPUs: compiled once, loaded once for each GPU, launched with their arguments in stream order.
+//! Kernels on GPUs: compiled once, loaded once per GPU, launched with their arguments in stream
+//! order.
 
 use std::cell::Cell;
 use std::fs;
@@ -79,7 +80,7 @@ kernel! {
 }
 
 kernel! {
-    /// What a kernel is given of a device communicator and of a window.
+    /// A kernel's view of a device communicator and of a window.
     #[launch(threads = 1, blocks = 1)]
     fn given(dev: &DevComm, from: &mut Window<f64>, to: &mut [u64]);
     // SAFETY: what runs of it stays within its slices.
@@ -103,7 +104,7 @@ kernel! {
 }
 
 kernel! {
-    /// What a kernel is given of a barrier and of a part of a window.
+    /// A kernel's view of a barrier and of a part of a window.
     #[launch(threads = 1, blocks = part.len())]
     fn parts(dev: &DevComm, at: Barrier, part: &WindowSlice<f64>, to: &mut [u64]);
     // SAFETY: what runs of it stays within its slices.
@@ -197,7 +198,7 @@ fn compiled_once_for_many_gpus_and_threads() {
     });
 }
 
-/// What `run` is refused with; nothing was enqueued.
+/// The error of a refused `run`, which enqueued nothing.
 fn fault(refused: Result<()>) -> (KernelFault, String) {
     assert_eq!(called("cuLaunchKernel"), 0);
     let told = refused.expect_err("it cannot run");
@@ -221,7 +222,7 @@ fn what_does_not_compile_is_told_with_its_line() {
                 assert!(text.contains(part), "`{part}` is missing in: {text}");
             }
         }
-        // The stream goes on.
+        // The stream still works.
         twice(&device, &stream)
     });
 }
@@ -235,7 +236,7 @@ kernel! {
 
 impl<T> kernel::RunsOn<Cuda<T>> for of_the_host {}
 
-/// In the words of `kernel!`, with CUDA that nobody promised anything of.
+/// In the words of `kernel!`, with CUDA for which there was no `unsafe`.
 struct ByHand;
 
 impl kernel::Declared for ByHand {
@@ -247,7 +248,7 @@ impl kernel::Declared for ByHand {
 
 impl<T> kernel::RunsOn<Cuda<T>> for ByHand {}
 
-/// A program in safe code can say that a kernel has a body that it has not.
+/// A program in safe code can claim a body that a kernel lacks.
 #[test]
 fn a_body_that_is_not_there_is_not_loaded() {
     on(NEWEST, || {
@@ -282,14 +283,14 @@ fn what_does_not_fit_is_told() {
     });
 }
 
-/// The cache of the scenarios of one run of a test.
+/// The cache of the scenarios of one test run.
 fn cache() -> PathBuf {
     let run = std::os::unix::process::parent_id();
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("doubles/cache.{run}"))
 }
 
 fn keeps(compiles: usize) -> Result<PathBuf> {
-    // SAFETY: no other thread of this process looks at the environment now.
+    // SAFETY: no other thread of this process reads the environment now.
     unsafe { std::env::set_var("TYPED_NCCL_CACHE", cache()) };
     let device = Gpu::any(0)?;
     twice(&device, &device.stream()?)?;
@@ -372,7 +373,7 @@ fn parts_of_windows_and_barriers_are_arguments() {
 }
 
 kernel! {
-    /// Gives the first word of a device communicator.
+    /// Stores the first word of a device communicator.
     pub(crate) fn noted(dev: &DevComm, to: &mut [u64]);
     // SAFETY: what runs of it stays within its slices.
     unsafe ptx r#"
@@ -387,7 +388,7 @@ kernel! {
 }
 
 plan! {
-    /// Asks what a kernel is given, in a graph.
+    /// Reads a kernel's arguments, in a graph.
     #[capture]
     pub(crate) asked(n: Ranks) {
         out to: [u64; 3];
@@ -395,7 +396,7 @@ plan! {
     }
 }
 
-/// The graph of a plan keeps the plan's memory. Other memory would be used by runs that do not have it.
+/// A plan's graph keeps the plan's memory. Runs that do not have other memory would use it.
 #[test]
 fn a_captured_step_has_the_plans_memory_alone() {
     on(NEWEST, || {
@@ -422,7 +423,7 @@ fn a_captured_step_has_the_plans_memory_alone() {
     });
 }
 
-/// What a graph has of a device communicator ends before NCCL's does.
+/// A graph's use of a device communicator ends before NCCL's device communicator.
 #[test]
 fn graphs_end_with_the_device_communicators_that_their_kernels_take() {
     on(NEWEST, || {
@@ -447,7 +448,7 @@ fn graphs_end_with_the_device_communicators_that_their_kernels_take() {
         assert_eq!(cuda().live().graphs, 0);
         let error = graph.launch(&comm).expect_err("it is closed");
         assert!(matches!(error, Error::Stale(_)), "{error}");
-        // A plan captures again, with what it is given now.
+        // A plan captures anew, with its present arguments.
         run(&comm, &mut to, &next)?;
         let first = u64::from_ne_bytes(next.bytes()[..8].try_into().expect("eight bytes"));
         assert_eq!(to.to_vec()?[0], first);
@@ -493,7 +494,7 @@ fn a_warm_launch_asks_the_driver_for_the_launch_alone() {
         let api = comm.device_api()?;
         let dev = comm.dev_comm(&api, &Requirements::new())?;
         let (x, mut y) = (comm.device().zeros(2)?, comm.device().zeros(2)?);
-        // Another stream has the device communicator too, with memory of its own.
+        // Another stream has the device communicator too, with its own memory.
         let (stream, mut other) = (comm.device().stream()?, comm.device().zeros(2)?);
         let small = comm.device().zeros(2)?;
         for _ in 0..2 {
@@ -528,7 +529,7 @@ fn a_device_communicator_lets_go_of_streams_that_have_passed() {
     });
 }
 
-/// Its stream has had more device communicators since than it finds again without a lock.
+/// Since then its stream has had more device communicators than it caches without a lock.
 #[test]
 fn a_device_communicator_ends_after_the_kernels_that_take_it() {
     on(NEWEST, || {

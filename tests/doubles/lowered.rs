@@ -1,4 +1,4 @@
-//! Which communicators of a plan have kernels of this library. Data moves.
+//! Which of a plan's communicators have this library's kernels. Data moves.
 
 use std::path::PathBuf;
 use std::{env, fs, process};
@@ -19,7 +19,7 @@ impl Folder {
         let place = if memory.is_dir() { memory } else { env::temp_dir() };
         let folder = place.join(format!("typed-nccl-lowered.{}", process::id()));
         fs::create_dir_all(&folder).expect("the folder can be made");
-        // SAFETY: no other thread of this process looks at the environment now.
+        // SAFETY: no other thread of this process reads the environment now.
         unsafe { env::set_var("FAKE_NCCL_MOVES", &folder) };
         Self(folder)
     }
@@ -31,7 +31,7 @@ impl Drop for Folder {
     }
 }
 
-/// Rows of two ranks sum up, then all ranks.
+/// Rows of two ranks add up, then all ranks.
 fn rows() -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("rows");
     let (_, columns) = (plan.axis("rows", 1..), plan.axis("columns", 2..));
@@ -62,7 +62,7 @@ fn run_rows<W: World>(mut comm: Communicator<W>) -> Result<()> {
     comm.finish()
 }
 
-/// Where two neighbours reach each other's memory, rows of two have kernels, and all four have none.
+/// If two neighbours reach each other's memory, rows of two have kernels, and all four have none.
 #[test]
 fn some_ranks_have_kernels_where_all_have_none() {
     let near = &[("FAKE_CUDA_DEVICES", "4"), ("FAKE_NCCL_NEAR", "2")];

@@ -1,8 +1,8 @@
-//! The NCCL backend against doubles of CUDA's driver and of NCCL: which calls it makes, in which order
-//! and with what, and what it makes of their failures. Needs no GPU.
+//! The NCCL backend against doubles of CUDA's driver and of NCCL: its calls, their order and
+//! arguments, and its handling of failures. Needs no GPU.
 //!
-//! Each scenario runs in a process of its own, because a process loads its libraries once. Data moves
-//! within a device only: the double of NCCL moves none.
+//! Each scenario runs in its own process, because a process loads its libraries once. Data moves
+//! within a device only, as the double of NCCL moves none.
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 #[macro_use]

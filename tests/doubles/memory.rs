@@ -1,4 +1,4 @@
-//! Memory, streams and events: given out again when nothing uses them, and never by a drop.
+//! Memory, streams and events: reused once nothing uses them, and never freed by a drop.
 
 use std::sync::{Barrier, Mutex};
 
@@ -12,13 +12,13 @@ use crate::scenario::{NEWEST, cuda, nccl, on};
 
 type Gpu = Cuda<AnyDevice>;
 
-/// Where a buffer is, told by a stream of its own that is idle again.
+/// A buffer's address, read by means of a stream that is idle again.
 fn place<M>(buffer: &Buffer<f32, Gpu, M>) -> Result<u64> {
     let device = Gpu::any(0)?;
     address(&device.stream()?, buffer)
 }
 
-/// How often the driver was called for this.
+/// How often this driver function was called.
 fn called(function: &str) -> usize {
     cuda().called().iter().filter(|name| **name == function).count()
 }
@@ -30,7 +30,7 @@ fn a_buffer_that_is_dropped_in_use_is_not_given_out() {
         let device = Gpu::any(0)?;
         let other = device.stream()?;
         for turn in 0..3 {
-            // Used on two streams, as an operand that is read and as one that is written.
+            // Used on two streams, as a read operand and as a written one.
             let (x, mut y) = (device.from_slice(&[7.0_f32; 500])?, device.from_slice(&[8.0; 500])?);
             let (at_x, at_y) = (place(&x)?, place(&y)?);
             let streams = [handle(comm.stream())?, handle(&other)?];
@@ -44,7 +44,7 @@ fn a_buffer_that_is_dropped_in_use_is_not_given_out() {
                 assert!(![at_x, at_y].contains(&place(buffer)?), "turn {turn}");
             }
             cuda().release(streams[0]);
-            // What was written is used on the other stream too.
+            // Written memory is used on the other stream too.
             let second = [device.zeros::<f32>(500)?, device.zeros::<f32>(500)?];
             let given = [place(&second[0])?, place(&second[1])?];
             assert!(given.contains(&at_x) && !given.contains(&at_y), "turn {turn}");
@@ -160,14 +160,15 @@ fn out_of_memory_frees_what_is_free_and_asks_again() {
         let outcome = device.zeros::<u8>(3 << 20);
         assert_error!(outcome, NoMemory, "4194304 bytes", "cuda:0");
         assert_eq!((called("cuMemAlloc_v2"), called("cuMemFree_v2")), (1, 0), "nothing is free");
-        // What is in use is as it was, and small pieces can still be had.
+        // Memory in use is unchanged, and small allocations still succeed.
         assert_eq!(large.len() + kept.to_vec()?.len(), (5 << 20) + 100);
         device.zeros::<u8>(100)?;
         Ok(())
     });
 }
 
-/// The driver's free waits for the device, so for what is held up too: it is not called for nothing.
+/// The driver's free waits for the device, including blocked work, so it is not called without
+/// need.
 #[test]
 fn out_of_memory_does_not_free_what_is_in_use() {
     on(NEWEST, || {
@@ -189,7 +190,7 @@ fn out_of_memory_does_not_free_what_is_in_use() {
     });
 }
 
-/// What waits for this rank may hold the device up: giving memory back would wait for it.
+/// Work that waits for this rank may block the device, so returning memory would wait for it.
 #[test]
 fn out_of_memory_while_the_device_is_busy() {
     on(NEWEST, || {
@@ -262,7 +263,7 @@ fn nccls_memory_is_given_back_to_nccl() {
             (1, 0, 0)
         );
 
-        // It asks again when there was something to give back, and not else.
+        // It retries if there was something to return, and only then.
         drop(device.zeros::<f32>(9)?);
         nccl().fail(ncclMemAlloc, ncclResult_t::ncclUnhandledCudaError);
         let x = device.nccl_zeros::<f32>(9)?;
@@ -279,7 +280,7 @@ fn nccls_memory_is_given_back_to_nccl() {
     });
 }
 
-/// Where NCCL's memory was asked for, one device after the other.
+/// The devices on which NCCL's memory was requested, in order.
 static ASKED: Mutex<Vec<Option<u32>>> = Mutex::new(Vec::new());
 
 #[test]
@@ -312,14 +313,14 @@ fn a_second_address_ends_with_its_memory() {
         drop(again);
         device.trim()?;
         assert_eq!((count(ncclMemFree), cuda().live().mappings), (1, 1));
-        // Without one, a transfer of a window could wait for ever: it is no memory then.
+        // Without a second address a window's transfer could hang: the allocation fails.
         for function in ["cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"] {
             cuda().fail(function, Code::UNKNOWN);
             let outcome = device.nccl_zeros::<f32>(9);
             assert_error!(outcome, CudaFailed, "mapping NCCL's memory again on cuda:0 failed");
             assert_eq!((nccl().live().allocations, cuda().live().mappings), (1, 1), "{function}");
         }
-        // The mapping is there all the same.
+        // The mapping still works.
         cuda().fail("cuMemRelease", Code::UNKNOWN);
         drop(device.nccl_zeros::<f32>(9)?);
         device.trim()?;
@@ -344,7 +345,7 @@ fn trim_frees_what_is_free() {
         drop(dropped);
         assert_eq!(cuda().live().pieces, 5);
         clear();
-        // Freeing waits for the device: what frees has to wait for the held stream, on another thread.
+        // Freeing waits for the device, so the freeing thread has to wait for the held stream.
         std::thread::scope(|scope| {
             let device = device.clone();
             let trims = scope.spawn(move || device.trim());
@@ -374,7 +375,7 @@ fn equal_sizes_share_memory() {
         let sizes: Vec<_> =
             cuda().log().into_iter().filter(|c| c.function == "cuMemAlloc_v2").collect();
         assert_eq!(sizes.iter().map(|c| c.argument("bytesize")).collect::<Vec<_>>(), [512, 1024]);
-        // Memory is a GPU's.
+        // Memory belongs to a GPU.
         let other = Gpu::any(1)?.zeros::<f32>(1)?;
         assert_ne!(address(&Gpu::any(1)?.stream()?, &other)?, small);
         Ok(())
@@ -455,7 +456,7 @@ fn events_are_used_again() {
     });
 }
 
-/// Another rank may still write to memory that was a window's.
+/// Another rank may still write to a window's former memory.
 #[test]
 fn a_windows_memory_stays_until_all_ranks_have_ended() {
     on(NEWEST, || {
@@ -473,8 +474,8 @@ fn a_windows_memory_stays_until_all_ranks_have_ended() {
                 assert_ne!(given()?, start);
                 together.wait();
                 together.wait();
-                // It comes back when somebody looks whether the streams of all have passed.
-                // What is given out is held, or it would be given out again and again.
+                // It returns when the pool checks whether all streams have passed. Allocations are
+                // held, so that the same memory is not returned repeatedly.
                 let mut held = Vec::new();
                 until("it is given out", || {
                     held.extend(device.nccl_zeros::<f32>(10));
@@ -492,7 +493,7 @@ fn a_windows_memory_stays_until_all_ranks_have_ended() {
     });
 }
 
-/// NCCL may name it as long as it has not ended a rank of its communicator.
+/// NCCL may refer to it until it has ended every rank of its communicator in this process.
 #[test]
 fn memory_of_a_rank_that_does_not_end_is_lost() {
     on(NEWEST, || {
@@ -515,7 +516,7 @@ fn memory_of_a_rank_that_does_not_end_is_lost() {
             for (ordinal, start) in (0..).zip(starts) {
                 let device = Gpu::any(ordinal)?;
                 let stream = device.stream()?;
-                // What is given out is held, or it would be given out again and again.
+                // Allocations are held, so that the same memory is not returned repeatedly.
                 let held: Vec<_> = (0..20).map(|_| device.nccl_zeros::<f32>(10)).collect();
                 for buffer in held {
                     assert_ne!(address(&stream, &buffer?)?, start);

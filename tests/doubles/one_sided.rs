@@ -1,4 +1,4 @@
-//! Puts, signals and waits; what older releases have of them.
+//! Puts, signals and waits, also on older releases.
 
 use std::ffi::c_int;
 use std::sync::Barrier;
@@ -18,7 +18,7 @@ use crate::common::{Wire, alone, assert_silent, calls, clear, count, handle, lin
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
 use crate::windows::{configured, fails_on_one_rank, said};
 
-/// What a wait waits for: how many, from whom, which signal, in which context.
+/// The arguments of a wait: how many, from which rank, which signal, in which context.
 fn awaited(call: &Call) -> Vec<[i32; 4]> {
     let Value::List(descriptions) = call.argument("signalDescs") else { panic!("a list") };
     let numbers = |value: &Value| {
@@ -67,7 +67,7 @@ fn puts_and_signals() {
             comm.close(mine)?;
             let closed: Vec<_> = wire.calls().iter().map(|call| call.pointer("win")).collect();
             assert_eq!(closed, [of_other, of_mine]);
-            // Nobody awaited the first signal; the other one nobody awaits anywhere.
+            // The first signal was never awaited; the other slot is not awaited anywhere.
             let error = comm.finish().expect_err("signals are left");
             says(&error, &["did not await all signals on World: 1 from rank", "; 1 from rank"]);
             says(&error, &["raised at tests/doubles/one_sided.rs:", "the communicator has ended"]);
@@ -103,7 +103,7 @@ fn waits_are_one_call() {
             assert!(waits.iter().all(|call| call.pointer("stream") as u64 == wire.stream));
             assert!(waits.iter().all(|call| call.pointer("comm") as u64 == wire.comm));
 
-            // In a group, those that follow each other.
+            // In a group, consecutive waits.
             let mut x = comm.device().zeros::<f32>(4)?;
             let (mut one, mut other) = (Signals::new(), Signals::new());
             one.expect(left);
@@ -119,10 +119,10 @@ fn waits_are_one_call() {
             let calls = wire.calls();
             let names: Vec<_> = calls.iter().map(|call| call.function.name()).collect();
             let wait = "ncclWaitSignal";
-            // What is one-sided comes first, in order; one call needs no group.
+            // One-sided operations come first, in order; a single call needs no group.
             assert_eq!(names, [wait, "ncclSignal", wait, "ncclAllReduce"]);
             assert_eq!(awaited(&calls[0]), [[1, l, 0, 0], [1, r, 0, 0]]);
-            // Nobody raises what these waits are for, so it cannot finish.
+            // No rank raises these signals, so it cannot finish.
             comm.barrier()?;
             comm.abort();
             Ok::<_, Error>(())
@@ -131,8 +131,8 @@ fn waits_are_one_call() {
     });
 }
 
-/// Up to 2.30 the first one-sided call of a communicator is collective: the first symmetric window
-/// makes it.
+/// Up to 2.30 a communicator's first one-sided call is collective: the first symmetric window makes
+/// it.
 #[test]
 fn the_first_window_of_some_releases_sets_up_signals() {
     for (version, warm) in [("2.29.7", 1), ("2.30.7", 1), ("2.31.2", 0), ("2.32.3", 0)] {
@@ -158,7 +158,7 @@ fn the_first_window_of_some_releases_sets_up_signals() {
                     assert_eq!(slot, [rank, 0, 0]);
                     assert_eq!(awaited(wait), [[1, rank as i32, 0, 0]]);
                     assert_eq!(signal.pointer("stream"), wait.pointer("stream"));
-                    // Not behind the program's own work.
+                    // Not after the program's own work.
                     assert_ne!(signal.pointer("stream") as u64, wire.stream);
                     let at = |call: &Call| calls.iter().position(|other| other == call);
                     assert!(at(signal) < at(wait));
@@ -174,7 +174,8 @@ fn the_first_window_of_some_releases_sets_up_signals() {
     }
 }
 
-/// A field of the configuration from 2.31 on; before, connecting makes the first signal on every rank.
+/// A field of the configuration from 2.31 on. Earlier, connecting makes the first signal on every
+/// rank.
 #[test]
 fn signals_before_the_first_window() {
     for (version, warm) in [("2.29.7", 1), ("2.30.7", 1), ("2.31.2", 0), ("2.32.3", 0)] {
@@ -277,8 +278,9 @@ fn setting_up_signals_fails_on_one_rank() {
     });
 }
 
-/// Rank 1 waits for a signal of each of two slots, and for another one of the second. A stream that waits for a
-/// signal cannot be freed by an abort, so rank 0 raises signals when it ends: what of that is NCCL's.
+/// Rank 1 waits for a signal of each of two slots, and for another one of the second. An abort
+/// cannot free a stream that waits for a signal, so rank 0 raises signals when it ends. Returns the
+/// resulting NCCL calls.
 fn raised_at_its_end(
     end: impl Fn(Communicator<Cuda<Scoped<'_>>>, SignalSlot) -> Result<Vec<Call>> + Sync,
 ) -> Result<Vec<Call>> {
@@ -326,7 +328,7 @@ fn a_rank_that_aborts_raises_what_others_wait_for() {
     });
 }
 
-/// What it has enqueued may never be done: it raises all that others wait for, not only the rest.
+/// Its enqueued signals may never run, so it raises all that others wait for, not only the rest.
 #[test]
 fn a_rank_that_aborts_raises_what_is_still_on_its_way() {
     on(NEWEST, || {

@@ -1,4 +1,4 @@
-//! Opening devices and libraries, and what is said where there are none.
+//! Opening devices and libraries, and the errors if there are none.
 
 use fake_cuda::Code;
 use nccl_sys::ENVIRONMENT;
@@ -43,7 +43,7 @@ fn a_driver_that_does_not_start() {
         let says =
             "it gives CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (system has unsupported display driver";
         assert_error!(Cuda::local(), NoDriver, NO_DRIVER, says, REMEDY, "`Host`");
-        // Asked once: who sees no driver does not see one later.
+        // Checked once: the result does not change.
         assert_error!(Cuda::local(), NoDriver, says);
         assert_eq!(cuda().called().iter().filter(|name| **name == "cuInit").count(), 1);
         Ok(())
@@ -85,7 +85,7 @@ fn a_device_that_does_not_open() {
         cuda().fail("cuDevicePrimaryCtxRetain", Code::OUT_OF_MEMORY);
         let outcome = Cuda::<AnyDevice>::any(1);
         assert_error!(outcome, CudaFailed, "opening on cuda:1", "OUT_OF_MEMORY (out of memory)");
-        // It may go better the next time.
+        // The next attempt may succeed.
         Cuda::<AnyDevice>::any(1).map(drop)
     });
 }
@@ -93,7 +93,7 @@ fn a_device_that_does_not_open() {
 #[test]
 fn without_nccl() {
     on(Machine { nccl: Nccl::Missing, ..NEWEST }, || {
-        // Memory and streams take none.
+        // Memory and streams load no NCCL.
         let device = Cuda::local()?;
         assert_eq!(device.from_slice(&[1_u8, 2])?.to_vec()?, [1, 2]);
         let place = "doubles/nothing/here";

@@ -1,4 +1,4 @@
-//! Operators made at run time: their scalars, and their lives.
+//! Operators made at run time: their scalars and lifetimes.
 
 use std::thread;
 use std::time::Duration;
@@ -18,7 +18,8 @@ const HOST: i128 = 1;
 /// It is on the device, and read when an operation runs.
 const DEVICE: i128 = 0;
 
-/// Makes an operator and uses it; what NCCL was told: the type, where the scalar is, its bytes.
+/// Makes an operator and uses it. Returns NCCL's arguments: the type, the scalar's residence, its
+/// bytes.
 fn scaled<T: Numeric>(comm: &mut Comm, scalar: T) -> Result<(i128, i128, Vec<u8>)> {
     clear();
     let operator = comm.pre_mul_sum(scalar)?;
@@ -48,7 +49,7 @@ fn scalars_are_one_element() {
         assert_eq!(scaled(comm, -2.25_f64)?, (8, HOST, (-2.25_f64).to_ne_bytes().into()));
         let brain = bf16::from_f32(3.0);
         assert_eq!(scaled(comm, brain)?, (9, HOST, brain.to_bits().to_ne_bytes().into()));
-        // One rank alone scales no 8-bit floats.
+        // A single rank cannot scale 8-bit floats.
         let (e4m3, e5m2) = (F8E4M3::from_f32(1.0), F8E5M2::from_f32(1.0));
         assert_error!(scaled(comm, e4m3), Unsupported, "PreMulSum of f8e4m3", "two ranks");
         assert_error!(scaled(comm, e5m2), Unsupported, "PreMulSum of f8e5m2", "two ranks");
@@ -77,13 +78,13 @@ fn scalars_on_the_device_are_addresses() {
         cuda().hold(handle(comm.stream())?);
         comm.all_reduce_in_place(&mut x, &operator)?;
         drop(operator);
-        // Kernels read it when they run, after the operator has gone.
+        // Kernels read the scalar when they run, after the operator is dropped.
         let _other = comm.pre_mul_sum(1.0_f32)?;
         assert_eq!(count(ncclRedOpDestroy), 1);
         let stream = comm.device().stream()?;
         let mut held = Vec::new();
         let mut is_given_out = || {
-            // Held, so that the memory last given back is not given out again and again.
+            // Held, so that the memory last freed is not returned repeatedly.
             held.extend(comm.device().zeros::<f32>(2));
             let last = held.last().map(|last| address(&stream, last));
             matches!(last, Some(Ok(given)) if given == start)
@@ -98,7 +99,7 @@ fn scalars_on_the_device_are_addresses() {
     });
 }
 
-/// A scalar is set after what reads it, on whatever stream, and before what will.
+/// A scalar is set after earlier readers, on any stream, and before later ones.
 #[test]
 fn scalars_are_set_in_stream_order() {
     on(NEWEST, || {
@@ -130,7 +131,7 @@ fn scalars_are_set_in_stream_order() {
     });
 }
 
-/// A program that makes an operator a step.
+/// A program that makes an operator in every step.
 #[test]
 fn scalars_do_not_add_up() {
     on(NEWEST, || {
@@ -143,7 +144,7 @@ fn scalars_do_not_add_up() {
             comm.all_reduce_in_place(&mut x, &operator)?;
             if step == 20 {
                 most = cuda().live().pieces;
-                // What is over is let go of by a thread that looks now and then.
+                // A background thread frees what is over.
                 thread::sleep(Duration::from_millis(2500));
             }
         }
@@ -165,7 +166,7 @@ fn an_operator_is_destroyed_when_its_place_is_used_again() {
         let third = comm.pre_mul_sum(3.0_f32)?;
         let destroyed = calls(ncclRedOpDestroy);
         assert_eq!(destroyed.iter().map(|call| call.int("op")).collect::<Vec<_>>(), [number]);
-        // Those whose handles live are there.
+        // Operators with live handles still exist.
         comm.all_reduce_in_place(&mut x, &second)?;
         comm.all_reduce_in_place(&mut x, &third)?;
         for _ in 0..20 {

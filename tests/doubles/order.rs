@@ -10,7 +10,7 @@ use crate::scenario::{NEWEST, cuda, on};
 
 type Gpu = Cuda<AnyDevice>;
 
-/// Which stream was told to wait for a recording on which, in order.
+/// Which stream waits for a recording on which, in order.
 pub(crate) fn waits() -> Vec<(u64, u64)> {
     let log = cuda().log();
     let mut waits = Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn waits() -> Vec<(u64, u64)> {
     waits
 }
 
-/// Writes a value to all of a buffer, on a stream.
+/// Sets all elements of a buffer, on a stream.
 fn write(stream: &Stream<Gpu>, x: &mut Buffer<f32, Gpu>, value: f32) -> Result<()> {
     let mut pinned = stream.device().pinned::<f32>(x.len())?;
     pinned.as_mut_slice().fill(value);
@@ -53,7 +53,7 @@ fn a_use_on_another_stream_waits_for_the_first() {
         assert!(copying.is_done()?);
         assert_eq!(copying.wait()?.as_slice(), [2.0; 8]);
 
-        // The same for operations of NCCL's.
+        // The same for NCCL operations.
         let comm = alone()?;
         clear();
         comm.all_reduce_in_place(&mut x, Sum)?;
@@ -86,7 +86,7 @@ fn reads_do_not_wait_for_reads() {
         let mut waited = waits();
         waited.sort_unstable();
         assert_eq!(waited, [(handles[2], handles[0]), (handles[2], handles[1])]);
-        // Who reads after the write waits for it alone.
+        // A reader after the write waits for the write alone.
         clear();
         read(&streams[0], &x)?;
         read(&streams[1], &x)?;
@@ -161,7 +161,7 @@ fn a_mark_narrows_what_others_wait_for() {
             let mut other = device.zeros::<f32>(8)?;
             write(&first, &mut x, 4.0)?;
             let mark = if marked { Some(first.mark()?) } else { None };
-            // Later work there, which is held up.
+            // Later work there, which is blocked.
             cuda().hold(a);
             write(&first, &mut other, 5.0)?;
             clear();
@@ -175,7 +175,7 @@ fn a_mark_narrows_what_others_wait_for() {
                 .any(|call| call.function == "cuEventRecord" && call.argument("hStream") == a);
             assert_eq!(recorded, !marked, "the mark is there already");
             assert_eq!(copying.is_done()?, marked);
-            // The host reads what was marked too.
+            // The host reads marked work too.
             if marked {
                 assert_eq!(x.to_vec()?, [4.0; 8]);
             }
@@ -200,7 +200,7 @@ fn marks_by_hand() {
         second.wait_for(&mark)?;
         assert_eq!(waits(), [(b, a)]);
         assert!(!mark.is_reached()?);
-        // What is enqueued there later is none of the mark's.
+        // Work enqueued there later is not covered by the mark.
         cuda().release(a);
         cuda().hold(a);
         assert!(mark.is_reached()?);
@@ -234,7 +234,7 @@ fn a_launched_closure_has_its_streams_device() {
     });
 }
 
-/// Every call finds the context of its own device, whatever thread it is on.
+/// Every call runs in the context of its own device, on any thread.
 #[test]
 fn threads_without_a_context() {
     on(NEWEST, || {
@@ -259,7 +259,7 @@ fn threads_without_a_context() {
     });
 }
 
-/// A kernel of the library's own that repeats earlier ones looks for other streams all the same.
+/// A kernel of the library's own that repeats earlier ones still checks for other streams.
 #[test]
 fn a_kernel_waits_for_other_streams() {
     on(NEWEST, || {

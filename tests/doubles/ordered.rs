@@ -1,4 +1,4 @@
-//! Requests of many threads reach NCCL in one order on all ranks.
+//! Requests of many threads reach NCCL in the same order on all ranks.
 
 use std::collections::HashMap;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::scenario::{NEWEST, on};
 
 const THREADS: usize = 6;
 
-/// Each of a rank's threads reduces memory of a length of its own.
+/// Each of a rank's threads reduces memory of a different length.
 fn rank(seat: Seat) -> Result<()> {
     let device = Cuda::any(seat.rank().index() as u32)?;
     let ordered = Ordered::new(seat.init(device.clone())?)?;
@@ -23,7 +23,7 @@ fn rank(seat: Seat) -> Result<()> {
             x.to_vec().map(drop)
         };
         let spawn = |len| scope.spawn(move || reduce(len));
-        // Another thread is the first one on each rank.
+        // A different thread is the first one on each rank.
         let first = ordered.rank().index() * 2;
         let threads: Vec<_> = (0..THREADS).map(|at| spawn(1 + (first + at) % THREADS)).collect();
         threads.into_iter().try_for_each(|thread| thread.join().expect("no panic"))

@@ -1,4 +1,4 @@
-//! What can be asked: communicators, parameters, the library, errors, the time.
+//! Queries: communicators, parameters, the library, errors, the time.
 
 use std::env;
 use std::path::Path;
@@ -188,7 +188,7 @@ fn what_failed_is_matched_on() {
 #[test]
 fn the_library_says_what_it_is() {
     on(NEWEST, || {
-        // The newest whose declarations are bound.
+        // The newest release whose declarations are bound.
         assert_eq!(library::version()?, NcclVersion::from(BOUND));
         Ok(())
     });
@@ -211,7 +211,7 @@ fn timed_marks_measure_the_device() {
         let device = Cuda::any(0)?;
         let stream = device.stream()?;
         let start = stream.timed_mark()?;
-        // The device comes no further.
+        // The device gets no further.
         cuda().hold(crate::common::handle(&stream)?);
         let end = stream.timed_mark()?;
         assert!(start.is_reached()? && !end.is_reached()?);
@@ -228,7 +228,8 @@ fn timed_marks_measure_the_device() {
     });
 }
 
-/// Released libraries, without a GPU. Where they were not fetched, the run says so past the test's capture.
+/// Released libraries, without a GPU. If they were not fetched, the run says so outside of the
+/// test's capture.
 #[test]
 fn released_libraries_answer() {
     if let Some(machine) = real("2.27.7") {

@@ -1,4 +1,4 @@
-//! Communicators that another library made: what NCCL is called with, and who ends them.
+//! Communicators made by another library: the NCCL calls, and which side ends them.
 
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,7 +24,7 @@ fn theirs(rank: i32, size: i32, id: ncclUniqueId) -> ncclComm_t {
     let api = nccl().api().expect("the double loads");
     nccl().set_device(rank);
     let (init, mut comm) = (api.ncclCommInitRank().expect("there"), NCCL_COMM_NULL);
-    // SAFETY: `comm` is a place for a handle, and each rank is taken once.
+    // SAFETY: `comm` is valid for a write, and each rank is taken once.
     assert_eq!(unsafe { init(&raw mut comm, size, id, rank) }, OK);
     comm
 }
@@ -32,7 +32,7 @@ fn theirs(rank: i32, size: i32, id: ncclUniqueId) -> ncclComm_t {
 fn id() -> ncclUniqueId {
     let api = nccl().api().expect("the double loads");
     let (make, mut id) = (api.ncclGetUniqueId().expect("there"), ncclUniqueId::zeroed());
-    // SAFETY: `id` is a place for one.
+    // SAFETY: `id` is valid for a write.
     assert_eq!(unsafe { make(&raw mut id) }, OK);
     id
 }
@@ -40,12 +40,12 @@ fn id() -> ncclUniqueId {
 fn ends(comm: ncclComm_t, aborts: bool) {
     let api = nccl().api().expect("the double loads");
     let end = if aborts { api.ncclCommAbort() } else { api.ncclCommDestroy() };
-    // SAFETY: it lives, and nobody uses it.
+    // SAFETY: it is alive, and nothing uses it.
     assert_eq!(unsafe { end.expect("there")(comm) }, OK);
 }
 
 fn adopt(raw: ncclComm_t) -> Result<Comm> {
-    // SAFETY: nobody else uses it.
+    // SAFETY: nothing else uses it.
     unsafe { Communicator::from_raw(Seat::local(1).remove(0), Gpu::any(0)?, raw) }
 }
 
@@ -80,12 +80,12 @@ fn nothing_of_ours_stays_in_it() {
         let raw = theirs(0, 1, id());
         let mut comm = adopt(raw)?;
         let window = comm.window::<f32>(8)?;
-        // Nobody could close this one any more.
+        // Nothing could close this one any more.
         drop(comm.window::<f32>(8)?);
         let _operator = comm.pre_mul_sum(2.0_f32)?;
         let buffer = comm.device().nccl_zeros::<f32>(8)?;
         let _registered = comm.register_buffer(&buffer)?;
-        // They have a window of their own.
+        // The kernels have their own window.
         let _kernels = comm.kernels()?;
         assert_eq!(nccl().live().windows, 3);
         assert!(ptr::eq(comm.into_raw()?, raw));
@@ -98,7 +98,7 @@ fn nothing_of_ours_stays_in_it() {
     });
 }
 
-/// One whose thread NCCL held up on the way was freed by a revocation: nobody can use it any more.
+/// A communicator whose thread NCCL held up was freed by a revocation and cannot be used any more.
 #[test]
 fn what_was_revoked_is_not_given_away() {
     on(NEWEST, || {
@@ -139,7 +139,7 @@ fn what_cannot_be_used_is_named_and_stays() {
         assert_eq!((ended(), nccl().misuse().len()), ((0, 0), 0));
         ends(raw, true);
         assert_error!(adopt(raw), InitFailed, "cannot be used", "ncclCommGetAsyncError");
-        // The double finds fault with asking it.
+        // The double reports this query as misuse.
         nccl().clear();
         Ok(())
     });
@@ -156,7 +156,7 @@ fn an_error_of_one_rank_is_told_to_both() {
                 if rank == 1 {
                     nccl().set_async_error(raw, ncclResult_t::ncclRemoteError);
                 }
-                // SAFETY: nobody else uses it.
+                // SAFETY: nothing else uses it.
                 let comm = unsafe { Communicator::from_raw(seat, Gpu::any(rank as u32)?, raw) };
                 let error = comm.expect_err("one has failed");
                 assert!(matches!(error, Error::InitFailed(_)), "{error}");
@@ -178,7 +178,7 @@ fn ranks_are_connected_where_nccl_does_not() {
             let rank = |seat: Seat| -> Result<()> {
                 let rank = seat.rank().index();
                 let raw = theirs(rank as i32, 2, id);
-                // SAFETY: nobody else uses it.
+                // SAFETY: nothing else uses it.
                 unsafe { Communicator::from_raw(seat, Gpu::any(rank as u32)?, raw) }?.finish()
             };
             thread::scope(|scope| {
@@ -192,7 +192,7 @@ fn ranks_are_connected_where_nccl_does_not() {
     }
 }
 
-/// Operations that NCCL goes on with are waited for, one by one and in groups.
+/// Operations that are still in progress in NCCL are waited for, one by one and in groups.
 #[test]
 fn operations_in_progress_are_waited_for() {
     on(NEWEST, || {

@@ -1,4 +1,4 @@
-//! What kernels are given of other ranks' memory: teams, addresses by multicast, endpoints.
+//! Other ranks' memory for kernels: teams, addresses by multicast, endpoints.
 
 use std::ffi::c_void;
 use std::ptr::{NonNull, without_provenance_mut};
@@ -13,19 +13,19 @@ use typed_nccl::{CftCounted, Cuda, Endpoint, Team, TeamOf};
 use crate::common::{Wire, alone, calls, count};
 use crate::scenario::{NEWEST, nccl, on};
 
-/// How many ranks, which of them, how far apart.
+/// The number of ranks, this rank, and the stride.
 fn numbers(team: Team) -> (usize, usize, usize) {
     (team.size, team.rank, team.stride)
 }
 
-/// A team that a call was given.
+/// A team that was passed to a call.
 fn given(call: &Call) -> [i32; 3] {
     let Value::Bytes(bytes) = call.argument("cftTeam") else { panic!("a struct") };
     let mut words = bytes.chunks_exact(4).map(|word| word.try_into().expect("four bytes"));
     std::array::from_fn(|_| i32::from_ne_bytes(words.next().expect("three numbers")))
 }
 
-/// The double has another team for each: how far its ranks are apart tells which was asked for.
+/// The double returns a different team for each query; the stride identifies it.
 #[test]
 fn each_team_is_nccls_of_that_name() {
     on(NEWEST, || {
@@ -85,7 +85,7 @@ fn addresses_by_multicast() {
     });
 }
 
-/// An endpoint's number tells whose it is, and its offset which place of the window.
+/// An endpoint's number identifies the rank, and its offset the place in the window.
 #[test]
 fn endpoints_of_peers() {
     on(NEWEST, || {
@@ -105,7 +105,7 @@ fn endpoints_of_peers() {
             }
             let team = comm.team(TeamOf::CountedMultimem)?.expect("there is one");
             let found = comm.endpoint_in(window.at(3), team, 1)?.expect("it is reached");
-            // The second rank of the team that has every second one.
+            // The second rank of the team of every second rank.
             assert_eq!((found.id, found.offset), (102 + rank as u32 % 2, start + 24));
             let asked = wire.calls();
             let asked = asked.iter().find(|call| call.function == ncclGetCftDeviceLeInfo);

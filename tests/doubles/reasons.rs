@@ -1,4 +1,4 @@
-//! Why ranks left, and which, as the others are told it.
+//! Which ranks left and why, as reported to the others.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,7 +18,7 @@ thread_local! {
     static OVER: RefCell<Option<Sender<()>>> = const { RefCell::new(None) };
 }
 
-/// Told when a rank's thread is over.
+/// Notified when a rank's thread is over.
 struct End(Mutex<Option<Sender<()>>>, Mutex<Receiver<()>>);
 
 impl End {
@@ -71,7 +71,7 @@ fn every_rank_that_is_lost_is_named_with_the_first_cause() {
     });
 }
 
-/// A rank that ends the communicator names those that left before it.
+/// A rank that ends the communicator names the ranks that left before it.
 #[test]
 fn a_panic_after_an_error() {
     on(NEWEST, || {

@@ -1,7 +1,7 @@
-//! Registered memory: which transfers name it, who takes it out, and in which order.
+//! Registered memory: which transfers use it, when registrations end, and in which order.
 //!
-//! The double of NCCL knows what is registered, and calls it misuse when a message's two sides differ, in
-//! which NCCL hangs. Every scenario ends with a look for that.
+//! The double of NCCL tracks registrations, and reports misuse if a message's two sides differ,
+//! where NCCL hangs. Every scenario ends with a check for that.
 
 use std::thread;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::common::{Wire, address, alone, calls, clear, connect, count, says};
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
 use crate::waits::hold;
 
-/// From here on memory is virtual.
+/// From this size on memory is virtual.
 const PIECE: usize = 2 << 20;
 
-/// As many bytes as NCCL takes its shorter way for, in floats.
+/// The size, in floats, at which NCCL uses its shorter path.
 const LONG: usize = 16 << 10;
 
 fn registered<T>(place: Place<Cuda<T>>) -> Result<Communicator<Cuda<T>>> {
@@ -72,11 +72,11 @@ fn any_memory_meets_any_other() {
     });
 }
 
-/// The double sees what it is there to see.
+/// The double detects what it is meant to detect.
 #[test]
 fn the_double_notices_one_side_that_is_registered() {
     on(NEWEST, || {
-        // Without a second address, memory of NCCL's goes by its own, as where it is not virtual.
+        // Without a second address, NCCL's memory is passed by its own.
         Cuda::spmd(2, |place| {
             let comm = place.init()?;
             let (rank, peer) = (comm.rank().index(), comm.ring(1));
@@ -89,7 +89,7 @@ fn the_double_notices_one_side_that_is_registered() {
                 let mut handle = std::ptr::null_mut();
                 let comm = std::ptr::with_exposed_provenance_mut(wire.comm as usize);
                 let memory = std::ptr::with_exposed_provenance_mut(start);
-                // SAFETY: the communicator lives, and so does its memory of this length.
+                // SAFETY: the communicator is alive, and so is its memory of this length.
                 let result = unsafe { register(comm, memory, 4 * LONG, &raw mut handle) };
                 assert_eq!(result, ncclResult_t::ncclSuccess);
             }
@@ -117,7 +117,7 @@ fn transfers_of_registered_memory_name_it_by_its_own_address() {
             let window = comm.window::<f32>(LONG)?;
             let mut buffer = comm.device().nccl_zeros::<f32>(2 * LONG)?;
             let (w, b) = (window.user_ptr().addr() as u64, address(comm.stream(), &buffer)?);
-            // Of a part of it.
+            // A part of it.
             let held = comm.register_buffer(&buffer.slice(100..LONG + 100))?;
             assert_eq!(held.size(), 4 * LONG);
             comm.group(|g| {
@@ -128,7 +128,7 @@ fn transfers_of_registered_memory_name_it_by_its_own_address() {
                 g.send(window.slice(5..20), peer)?;
                 g.recv(buffer.slice_mut(200..215), peer)
             })?;
-            // Nothing has no address.
+            // An empty buffer has no address.
             comm.group(|g| {
                 g.send(window.slice(0..0), peer)?;
                 g.recv(buffer.slice_mut(0..0), peer)
@@ -150,7 +150,8 @@ fn transfers_of_registered_memory_name_it_by_its_own_address() {
     });
 }
 
-/// What another rank counts on is refused, and the other rank is told.
+/// Memory that would break the other rank's assumption is refused, and the other rank gets an
+/// error.
 #[test]
 fn other_memory_is_refused() {
     on(NEWEST, || {
@@ -195,7 +196,7 @@ fn other_memory_is_refused() {
                 assert!(matches!(error, Error::NotRegistered(_)), "{error}");
                 assert!(error.is_refusal());
                 says(&error, &["send: memory that is not", help, "registered.rs:", "split_with"]);
-                // The other rank is told of it, not of the end.
+                // The other rank gets that error, not one about the end.
                 let _ = comm.barrier();
                 Ok::<_, Error>(())
             })?;
@@ -205,7 +206,7 @@ fn other_memory_is_refused() {
     });
 }
 
-/// A child has a choice of its own.
+/// A child has its own choice.
 #[test]
 fn a_child_takes_other_memory() {
     on(NEWEST, || {
@@ -231,7 +232,7 @@ fn a_child_takes_other_memory() {
 
 typed_nccl::tag!(Child);
 
-/// NCCL keeps one handle for what lies in one page, and counts.
+/// NCCL keeps one handle per page, with a count.
 #[test]
 fn registrations_end_in_any_order() {
     for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
@@ -256,7 +257,7 @@ fn registrations_end_in_any_order() {
                 comm.deregister_buffer(held[index].take().expect("once"))?;
                 comm.all_reduce_in_place(&mut x, Sum)?;
             }
-            // By drop they stay until the communicator ends; an operator goes with the next one.
+            // Dropped registrations stay until the communicator ends, operators until the next one.
             drop((window, operator, comm.register_buffer(&x)?));
             comm.close(closing)?;
             let live = nccl().live();
@@ -270,7 +271,7 @@ fn registrations_end_in_any_order() {
     }
 }
 
-/// A peer may be at the memory as long as this rank's own part is not over.
+/// A peer may access the memory as long as this rank's own part is not over.
 #[test]
 fn the_end_of_a_registration_waits_for_its_uses() {
     on(NEWEST, || {
@@ -293,8 +294,8 @@ fn the_end_of_a_registration_waits_for_its_uses() {
     });
 }
 
-/// Across a network NCCL sends plain memory straight from where it is: it is registered only where all
-/// ranks' transfers are of registered memory.
+/// Across a network NCCL sends plain memory in place, so it is registered only if all ranks'
+/// transfers use registered memory.
 #[test]
 fn plain_memory() {
     on(NEWEST, || {
@@ -324,7 +325,7 @@ fn plain_memory() {
     });
 }
 
-/// Collectives choose their way by registered memory too, each rank for itself.
+/// Collectives also choose their algorithm by registered memory, each rank for itself.
 #[test]
 fn a_collective_with_one_side_that_is_registered() {
     on(NEWEST, || {

@@ -1,5 +1,5 @@
-//! Registered memory that somebody else owns: NCCL names it until the registration ends, so its owner does not
-//! come back before.
+//! Registered memory with another owner: NCCL refers to it until the registration ends, so its
+//! owner is not returned before.
 
 use std::sync::Barrier;
 
@@ -32,7 +32,7 @@ fn freed() -> usize {
     cuda().called().iter().filter(|name| **name == "cuMemFreeAsync").count()
 }
 
-/// The owner does not come back: a communicator has the memory registered.
+/// The owner is not returned: a communicator has the memory registered.
 #[track_caller]
 fn refused<T>(buffer: Theirs<T>) -> Theirs<T> {
     let failed = buffer.into_inner().expect_err("it is registered");
@@ -55,7 +55,7 @@ fn its_owner_comes_back_when_it_is_deregistered() {
             x
         });
         comm.deregister_buffer(whole)?;
-        // Another one has a part of it.
+        // Another registration covers a part of it.
         assert!(part.is_valid());
         comm.all_reduce_in_place(&mut x, Sum)?;
         let x = refused(x);
@@ -93,7 +93,7 @@ fn its_owner_comes_back_when_the_communicator_has_ended() {
     });
 }
 
-/// NCCL lets go of what ranks of one process registered when the last of them has ended.
+/// NCCL drops registrations of ranks of one process when the last of them has ended.
 #[test]
 fn its_owner_comes_back_after_an_abort() {
     on(NEWEST, || {
@@ -140,7 +140,7 @@ fn its_owner_comes_back_after_an_abort() {
     });
 }
 
-/// Nobody waits for a communicator that was dropped.
+/// A dropped communicator is not waited for.
 #[test]
 fn its_owner_comes_back_when_a_dropped_communicator_has_ended() {
     on(NEWEST, || {
@@ -169,7 +169,7 @@ fn its_owner_comes_back_when_a_dropped_communicator_has_ended() {
     });
 }
 
-/// The next communicator has it registered, too.
+/// The next communicator has it registered too.
 #[test]
 fn it_stays_registered_when_a_communicator_recovers() {
     on(NEWEST, || {
@@ -192,7 +192,7 @@ fn it_stays_registered_when_a_communicator_recovers() {
             let x = refused(x);
             comm.deregister_buffer(registered)?;
             let mut x = Some(x);
-            // NCCL has the communicator that is gone until its ranks have ended.
+            // NCCL keeps the former communicator until its ranks have ended.
             until("it comes back", || match x.take().map(Buffer::into_inner) {
                 Some(Err(failed)) => {
                     x = Some(refused(failed.value));
@@ -207,7 +207,7 @@ fn it_stays_registered_when_a_communicator_recovers() {
     });
 }
 
-/// Each has a lease of its own.
+/// Each has its own lease.
 #[test]
 fn it_stays_registered_while_another_communicator_has_it() {
     on(NEWEST, || {
@@ -227,7 +227,7 @@ fn it_stays_registered_while_another_communicator_has_it() {
     });
 }
 
-/// Its owner is dropped with the last that names the memory.
+/// The owner is dropped with the last reference to the memory.
 #[test]
 fn it_is_not_freed_while_it_is_registered() {
     on(NEWEST, || {
@@ -255,7 +255,7 @@ fn it_is_not_freed_while_it_is_registered() {
     });
 }
 
-/// In whatever state it is, and with whatever ranks it goes on.
+/// In any state, and with any remaining ranks.
 #[test]
 fn it_stays_registered_while_the_communicator_changes() {
     on(NEWEST, || {

@@ -1,4 +1,4 @@
-//! Runs a scenario: this program again, with the doubles where a machine has the libraries.
+//! Runs a scenario: this program again, with the doubles in place of a machine's libraries.
 
 use std::any::type_name;
 use std::env;
@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 use nccl_sys::{BOUND, ENVIRONMENT, Version};
 use typed_nccl::Result;
 
-/// What is installed on the machine that a scenario finds itself on.
+/// The libraries installed on a scenario's machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     pub(crate) driver: Driver,
     pub(crate) nccl: Nccl,
-    /// What is set there.
+    /// Its environment variables.
     pub(crate) variables: &'static [(&'static str, &'static str)],
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Driver {
     Double,
-    /// What the machine has by itself: mostly nothing.
+    /// The real machine's: mostly nothing.
     Own,
-    /// A file of that name which is no library.
+    /// A file of that name that is not a library.
     Broken,
 }
 
@@ -37,9 +37,9 @@ pub(crate) enum Nccl {
     Double(Version),
     /// A released library, where `cargo run -p xtask -- fetch-nccl` has put it.
     Released(Version),
-    /// The environment names what is not there.
+    /// The environment names a missing file.
     Missing,
-    /// What the machine has by itself: mostly nothing.
+    /// The real machine's: mostly nothing.
     Own,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Nccl {
 pub(crate) const NEWEST: Machine =
     Machine { driver: Driver::Double, nccl: Nccl::Double(BOUND), variables: &[] };
 
-/// Four GPUs and an NCCL, as `2.27.7`.
+/// Four GPUs and an NCCL release, such as `2.27.7`.
 pub(crate) fn release(text: &str) -> Machine {
     Machine { nccl: Nccl::Double(version(text)), ..NEWEST }
 }
@@ -76,32 +76,32 @@ pub(crate) fn nccl() -> &'static fake_nccl::Fake {
     })
 }
 
-/// Names the double of the driver, to a scenario.
+/// Tells a scenario where the double of the driver is.
 const CUDA: &str = "TYPED_NCCL_DOUBLES_CUDA";
 
-/// Which machine a scenario is on, in its process.
+/// Tells a process which machine its scenario is on.
 const CHILD: &str = "TYPED_NCCL_DOUBLES";
 
-/// What a scenario prints at its end.
+/// Printed at the end of a scenario.
 const OVER: &str = "the scenario is over";
 
 /// How long a scenario may take.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the scenario that the calling test is, in a process of its own on that machine; a test may run
-/// it on several. What the doubles find fault with is a failure too.
+/// Runs the calling test's scenario in its own process on that machine; a test may run it on
+/// several. Misuse reported by the doubles is a failure too.
 #[track_caller]
 pub(crate) fn on<F: FnOnce() -> Result<()>>(machine: Machine, run: F) {
     on_saying(machine, &[], run);
 }
 
-/// [`on`], with what the process says after the scenario or in it.
+/// Like [`on`]; returns the process's output during and after the scenario.
 #[track_caller]
 pub(crate) fn on_saying<F: FnOnce() -> Result<()>>(machine: Machine, words: &[&str], run: F) {
     let label = format!("{machine:?}");
     if let Some(child) = env::var_os(CHILD) {
         if child != *label {
-            // This process is another machine.
+            // This process is for another machine.
             return;
         }
         if let Err(error) = run() {
@@ -115,7 +115,7 @@ pub(crate) fn on_saying<F: FnOnce() -> Result<()>>(machine: Machine, words: &[&s
         }
         println!("{OVER}");
         if let (Driver::Double, []) = (machine.driver, words) {
-            // Nothing is to be seen of how the process ends.
+            // The process's end is not checked.
             cuda().release_all();
         }
         return;
@@ -128,7 +128,7 @@ pub(crate) fn on_saying<F: FnOnce() -> Result<()>>(machine: Machine, words: &[&s
     }
 }
 
-/// Where the doubles are, and what scenarios print.
+/// The folder of the doubles and of scenarios' output.
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("doubles")
 }
@@ -149,7 +149,7 @@ fn apart(name: &str, machine: &Machine, label: &str, words: &[&str]) -> Result<(
         Driver::Double => {
             let (folder, file) = driver();
             command.env("LD_LIBRARY_PATH", folder).env(CUDA, file).env("TYPED_NCCL_NVRTC", file);
-            // Each scenario compiles what it asks for.
+            // Each scenario compiles its own kernels.
             command.env("TYPED_NCCL_CACHE", "");
         }
         Driver::Own => {}
@@ -206,7 +206,7 @@ fn driver() -> &'static (PathBuf, PathBuf) {
     &DRIVER
 }
 
-/// A release's double; made once by each process.
+/// A release's double, made once by each process.
 fn library(version: Version) -> PathBuf {
     static MADE: Mutex<Vec<(Version, PathBuf)>> = Mutex::new(Vec::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -219,13 +219,13 @@ fn library(version: Version) -> PathBuf {
     path
 }
 
-/// A released library, and no GPU; None where it was not fetched.
+/// A released library and no GPU; `None` if it was not fetched.
 pub(crate) fn real(text: &str) -> Option<Machine> {
     let version = version(text);
     if released(version).is_file() {
         return Some(Machine { driver: Driver::Own, nccl: Nccl::Released(version), ..NEWEST });
     }
-    // Not by `println!`, which the harness keeps to itself when a test passes.
+    // Not with `println!`, whose output the harness hides when a test passes.
     let words =
         format!("SKIPPED: no NCCL {version}: `cargo run -p xtask -- fetch-nccl` fetches it\n");
     let _ = io::stderr().write_all(words.as_bytes());
@@ -233,12 +233,12 @@ pub(crate) fn real(text: &str) -> Option<Machine> {
 }
 
 pub(crate) fn released(version: Version) -> PathBuf {
-    // Below the target folder, in which this test's own is.
+    // Below the target folder, which also contains this test.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../nccl");
     target.join(version.to_string()).join("nvidia/nccl/lib/libnccl.so.2")
 }
 
-/// A folder with a driver that is none.
+/// A folder with a driver that is not a library.
 fn broken() -> PathBuf {
     let folder = folder().join("broken");
     let written = fs::create_dir_all(&folder)

@@ -1,4 +1,4 @@
-//! Waits for signals that never come: who is told, and what frees the stream.
+//! Waits for signals that never come: which ranks get an error, and what frees the stream.
 
 use std::sync::Barrier;
 
@@ -8,10 +8,10 @@ use typed_nccl::{Error, Rank, Result, Signals};
 use crate::common::{calls, clear, connect, count, handle, says, until};
 use crate::scenario::{NEWEST, cuda, nccl, on};
 
-/// What rank 0 does instead of its second signal.
+/// Rank 0's action in place of its second signal.
 #[derive(Clone, Copy, Debug)]
 enum Instead {
-    /// Refuses a put, then goes on.
+    /// Refuses a put, then continues.
     Refuse,
     /// Refuses a put, and drops its communicator.
     RefuseAndDrop,
@@ -19,14 +19,14 @@ enum Instead {
     Finish,
 }
 
-/// Rank 1 waits for two signals of rank 0's, which raises one; what the host wait of rank 1 is told, and
-/// the line of its wait.
+/// Rank 1 waits for two signals of rank 0, which raises one. Returns the error of rank 1's host
+/// wait, and the line of its wait.
 fn told(instead: Instead) -> Result<(u32, Error)> {
     nccl().set_rma(true);
     clear();
     let enqueued = Barrier::new(2);
     let told = typed_nccl::Cuda::spmd(2, |place| {
-        // The deadline is no way out: a scenario may not take so long.
+        // Passing the deadline does not help, as a scenario may not take so long.
         let mut comm = connect(place, 600_000)?;
         let window = comm.window::<f64>(4)?;
         if comm.rank().index() == 1 {

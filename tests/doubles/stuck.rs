@@ -1,4 +1,4 @@
-//! Threads that NCCL holds up, and how the process ends all the same.
+//! Threads held up by NCCL, and the process's end despite them.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,8 +17,8 @@ use crate::scenario::{NEWEST, cuda, nccl, on, on_saying, release};
 
 tag!(Columns);
 
-/// Two communicators whose first operations come in opposite orders: each rank's thread stays inside NCCL
-/// with the one that it called first.
+/// Two communicators whose first operations come in opposite orders: each rank's thread stays
+/// inside NCCL with its first call.
 #[test]
 fn opposite_first_operations_are_told_and_freed() {
     on(NEWEST, || {
@@ -45,7 +45,7 @@ fn opposite_first_operations_are_told_and_freed() {
             );
             says(error, &[&places[0], &places[1], "World", "Columns"]);
         }
-        // Each is revoked before it is aborted, and nothing else is called with it.
+        // Each is revoked before it is aborted, and gets no other call.
         until("all end", || count(ncclCommAbort) == 4);
         let revoked = calls(ncclCommRevoke);
         assert_eq!((revoked.len(), count(ncclCommDestroy)), (2, 0));
@@ -64,7 +64,7 @@ fn opposite_first_operations_are_told_and_freed() {
     });
 }
 
-/// Its deadline is far; its communicator is void.
+/// Its deadline is far off, but its communicator is poisoned.
 #[test]
 fn a_thread_that_connects_to_a_rank_that_left_is_freed() {
     on(NEWEST, || {
@@ -92,7 +92,7 @@ fn a_thread_that_connects_to_a_rank_that_left_is_freed() {
     });
 }
 
-/// Its own deadline is far: what keeps it from ever coming back is known before.
+/// Its own deadline is far off; the reason why it never returns is known earlier.
 #[test]
 fn a_thread_that_connects_to_a_rank_that_finishes_is_told_and_freed() {
     on(NEWEST, || {
@@ -114,8 +114,8 @@ fn a_thread_that_connects_to_a_rank_that_finishes_is_told_and_freed() {
     });
 }
 
-/// Releases that connect in the first operation and cannot free a thread: the ranks connect when they are
-/// made.
+/// Releases that connect in the first operation and cannot free a thread: the ranks connect when
+/// they are made.
 #[test]
 fn ranks_of_some_releases_connect_when_they_are_made() {
     let connects = ["2.22.3", "2.27.7"].map(|version| (version, 2, 2));
@@ -157,10 +157,10 @@ fn a_rank_that_does_not_connect() {
     });
 }
 
-/// What a revocation takes: the end of the communicator comes after.
+/// While a revocation is running, the communicator does not end.
 #[test]
 fn an_end_waits_for_a_revocation() {
-    // The rank's thread may see nothing of what is busy for a moment only.
+    // The rank's thread may miss a state that lasts a moment only.
     static BEGUN: AtomicBool = AtomicBool::new(false);
     static BUSY: AtomicBool = AtomicBool::new(false);
     on(NEWEST, || {
@@ -178,7 +178,7 @@ fn an_end_waits_for_a_revocation() {
         let comm = Seat::local(1).remove(0);
         let comm = connect_alone(comm, 1000)?;
         let mut x = comm.device().zeros::<f32>(8)?;
-        // NCCL may say that all is well.
+        // NCCL may report success.
         let _ = comm.all_reduce_in_place(&mut x, Sum);
         assert!(matches!(comm.health(), Err(Error::Timeout(_))));
         drop(comm);
@@ -197,13 +197,13 @@ fn connect_alone(
     comm.build().connect()
 }
 
-/// What runs after the library's own end of the process, as the destructors of CUDA and NCCL do.
+/// Runs after the library's own exit handler, like the destructors of CUDA and NCCL.
 fn at_the_end(work: extern "C" fn()) {
     // SAFETY: the function takes nothing, stays and does not unwind.
     assert_eq!(unsafe { libc::atexit(work) }, 0);
 }
 
-/// As the destructors of CUDA's driver, where a stream never ends.
+/// Like the destructors of CUDA's driver if a stream never ends.
 extern "C" fn never_returns() {
     loop {
         thread::sleep(Duration::from_secs(1));
@@ -241,7 +241,7 @@ fn a_thread_that_cannot_be_freed_is_named_and_does_not_keep_the_process() {
     });
 }
 
-/// A stream that nobody frees any more.
+/// A stream that nothing frees any more.
 #[test]
 fn a_stream_that_waits_for_ever_does_not_keep_the_process() {
     let words = ["typed-nccl: the process ends without the destructors of NCCL and CUDA"];
@@ -266,7 +266,8 @@ extern "C" fn waits_for_the_stream() {
     println!("the destructors ran");
 }
 
-/// Rank 0 refuses its put and leaves, and the program ends at once: the reaper raises what it owes.
+/// Rank 0 refuses its put and leaves, and the program ends at once: the reaper raises the signals
+/// it owes.
 #[test]
 fn signals_that_are_owed_are_raised_before_the_process_ends() {
     on_saying(NEWEST, &["the destructors ran"], || {
@@ -287,7 +288,7 @@ fn signals_that_are_owed_are_raised_before_the_process_ends() {
                 HELD.store(stream, Relaxed);
                 comm.wait_signal(0)?;
                 together.wait();
-                // It ends without a look.
+                // It ends without checking.
                 std::mem::forget(comm);
                 return Ok(());
             }
@@ -302,7 +303,7 @@ fn signals_that_are_owed_are_raised_before_the_process_ends() {
 /// How many calls have begun, and how many have returned.
 static CALLS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// A destructor that takes away what the calls use.
+/// A destructor that frees what the calls use.
 extern "C" fn no_call_is_under_way() {
     let [begun, returned] = [0, 1].map(|at| CALLS[at].load(Relaxed));
     thread::sleep(Duration::from_millis(300));
@@ -310,7 +311,7 @@ extern "C" fn no_call_is_under_way() {
     println!("{} of {begun} calls under way, {} began later", begun - returned, later - begun);
 }
 
-/// Another thread goes on when `main` returns.
+/// Another thread continues when `main` returns.
 #[test]
 fn the_end_of_the_process_waits_for_calls_and_lets_none_begin() {
     on_saying(NEWEST, &["0 of ", " calls under way, 0 began later"], || {
@@ -318,7 +319,7 @@ fn the_end_of_the_process_waits_for_calls_and_lets_none_begin() {
         nccl().before(|function| {
             if function == ncclAllReduce {
                 CALLS[0].fetch_add(1, Relaxed);
-                // Longer than the end waits for what ends by itself.
+                // Longer than the exit handler waits for work to end by itself.
                 thread::sleep(Duration::from_millis(1500));
                 CALLS[1].fetch_add(1, Relaxed);
             }
@@ -352,7 +353,7 @@ fn the_end_of_the_process_lets_no_communicator_be_made() {
         });
         thread::spawn(|| {
             loop {
-                // Those that were made are told that the process ends, and the next one is refused.
+                // Existing ones learn that the process ends, and the next one is refused.
                 let _ = connect_alone(Seat::local(1).remove(0), 600_000);
             }
         });

@@ -1,4 +1,4 @@
-//! Suspending and resuming: what NCCL is called with, and where it cannot.
+//! Suspending and resuming: the NCCL calls, and where it is impossible.
 
 use nccl_sys::Function::{ncclCommMemStats, ncclCommResume, ncclCommSuspend};
 use nccl_sys::ncclResult_t;
@@ -51,7 +51,7 @@ fn an_older_release_cannot() {
         let failed = comm.try_suspend().expect_err("it is too old");
         assert!(matches!(failed.error, Error::Unsupported(_)), "{}", failed.error);
         says(&failed.error, &parts);
-        // It is as it was.
+        // It is unchanged.
         let comm = failed.value;
         let mut x = comm.device().from_slice(&[1_f32; 4])?;
         comm.all_reduce_in_place(&mut x, Sum)?;
@@ -87,7 +87,7 @@ fn what_nccl_refuses_poisons() {
         nccl().fail(ncclCommResume, ncclResult_t::ncclUnhandledCudaError);
         let failed = comm.try_resume().expect_err("somebody has the memory");
         says(&failed.error, &["ncclCommResume", "ncclUnhandledCudaError"]);
-        // Those who live go on: with a new one.
+        // The survivors continue with a new communicator.
         let comm = failed.value.shrink(&[])?;
         assert_eq!((comm.size(), comm.memory_stats()?.held), (1, 64 << 20));
         assert_eq!(count(ncclCommMemStats), 4);

@@ -1,5 +1,5 @@
-//! Tensors of other libraries on GPUs: in the order of their streams, without a copy, and in memory of
-//! NCCL's that goes back when nobody names or uses it any more.
+//! Other libraries' tensors on GPUs: in the order of their streams, without a copy, and in NCCL's
+//! memory that is returned once nothing refers to it or uses it.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::scenario::{NEWEST, cuda, on};
 
 type Gpu = Cuda<AnyDevice>;
 
-/// How often the driver was called for this.
+/// How often this driver function was called.
 fn called(function: &str) -> usize {
     cuda().called().iter().filter(|name| **name == function).count()
 }
 
-/// Nothing moved or made memory, and the host did not wait.
+/// Nothing moved or allocated memory, and the host did not wait.
 #[track_caller]
 fn assert_no_copy() {
     let wanted = |name: &&&str| {
@@ -41,7 +41,7 @@ fn raw(stream: &CudaStream) -> u64 {
     stream.cu_stream().addr() as u64
 }
 
-/// A tensor on a stream of theirs, with what keeps it.
+/// A tensor on a foreign stream, with its owner.
 fn tensor<O>(address: usize, stream: &CudaStream, owner: O) -> Tensor<O> {
     let stream = Some(stream.cu_stream().addr());
     let place = TensorPlace::OnGpu { ordinal: 0, stream };
@@ -52,19 +52,19 @@ fn tensor<O>(address: usize, stream: &CudaStream, owner: O) -> Tensor<O> {
     unsafe { Tensor::new(described, owner) }.expect("well described")
 }
 
-/// Memory of theirs, for ever.
+/// Foreign memory, never freed.
 fn memory(stream: &Arc<CudaStream>) -> usize {
     let start = stream.clone_htod(&[1.0_f32; 100]).expect("there is memory").leak();
     stream.synchronize().expect("no fault");
     start as usize
 }
 
-/// Whether what is enqueued on a stream of ours next would run now.
+/// Whether work enqueued on a stream of ours next would run now.
 fn runs(stream: &Stream<Gpu>) -> Result<bool> {
     stream.mark()?.is_reached()
 }
 
-/// Whether what is enqueued on a stream of theirs next would run now.
+/// Whether work enqueued on a foreign stream next would run now.
 fn goes_on(stream: &CudaStream) -> bool {
     stream.record_event(None).expect("an event").is_complete()
 }
@@ -91,7 +91,7 @@ fn a_lent_tensor_is_ordered_with_its_stream_and_the_host_does_not_wait() {
         cuda().hold(own);
         comm.device().lend(&mut y, |y| comm.all_reduce_in_place(y, Sum))?;
         assert!(!goes_on(&theirs), "theirs would overtake ours");
-        // The elements are free again, for what comes after.
+        // The elements are free again for later uses.
         comm.device().lend(&mut y, |_| Ok(()))?;
         cuda().release(own);
         assert!(goes_on(&theirs));
@@ -124,14 +124,14 @@ fn a_tensor_that_is_a_buffer_is_ordered_with_its_stream() {
         drop(x);
         assert_eq!(Arc::strong_count(&named), 2, "its owner is let go while it is in use");
         assert!(!goes_on(&theirs), "theirs would overtake ours");
-        // What comes after comes after.
+        // Later work comes after our uses.
         comm.device().lend(&again, |_| Ok(()))?;
         cuda().release(own);
         assert!(goes_on(&theirs));
         let _ = comm.device().zeros::<u8>(1)?;
         assert_eq!(Arc::strong_count(&named), 1);
 
-        // Where theirs cannot wait the elements stay in use until ours are over.
+        // If their stream cannot wait, the elements stay in use until our uses are over.
         let mut x = tensor(address, &theirs, ()).on(comm.device())?;
         cuda().hold(own);
         comm.all_reduce_in_place(&mut x, Sum)?;
@@ -182,7 +182,7 @@ fn what_a_gpu_cannot_use_is_named_and_comes_back() {
     });
 }
 
-/// Memory of NCCL's as another library has it.
+/// NCCL's memory as another library sees it.
 fn empty(device: &Gpu, theirs: &CudaStream) -> Result<Tensor<Arc<Exported>>> {
     let memory = DynBuffer::nccl_zeros(device, DType::F32, 100)?;
     let exported = Tensor::export(memory, &[10, 10], None)?;
@@ -214,7 +214,7 @@ fn exported_memory_backs_a_window_and_lives_while_it_is_named() {
         comm.all_reduce_in_place(&mut window, Sum)?;
         assert_eq!((count(ncclMemAlloc), called("cuMemcpyDtoDAsync_v2")), (0, 0));
 
-        // The object is gone, the window is not; then the buffer.
+        // The object is dropped first, then the buffer, while the window stays.
         let other = device.nccl_zeros::<f32>(100)?;
         assert_eq!(count(ncclMemAlloc), 1, "it was given out while a window has it");
         let x = comm.close(window)?;
@@ -226,7 +226,7 @@ fn exported_memory_backs_a_window_and_lives_while_it_is_named() {
         let third = device.nccl_zeros::<f32>(100)?;
         assert_eq!(count(ncclMemAlloc), 2, "it was given out in use");
         cuda().release(own);
-        // Who looks first drops the last name, who looks next has it.
+        // The first check drops the last reference; the next one reuses the memory.
         drop(device.zeros::<u8>(1)?);
         let fourth = device.nccl_zeros::<f32>(100)?;
         assert_eq!(count(ncclMemAlloc), 2, "it did not come back");
@@ -248,7 +248,7 @@ fn exported_memory_comes_back_when_the_device_is_past_it() {
             drop(buffer);
             device.trim()
         };
-        // A stream that this library has never heard of.
+        // A stream that this library does not know.
         let x = empty(&device, &theirs)?;
         cuda().hold(raw(&theirs));
         drop(x);
@@ -258,7 +258,7 @@ fn exported_memory_comes_back_when_the_device_is_past_it() {
         given_out("it did not come back", 0)?;
         assert_eq!(count(ncclMemFree), 1);
 
-        // A driver that cannot tell: kept until the program trims, which waits.
+        // A driver that cannot record all work: kept until the program trims, which waits.
         let x = empty(&device, &theirs)?;
         drop(x);
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! Sends and receives that do not fit each other.
+//! Sends and receives that do not match.
 
 use std::sync::Barrier;
 use std::thread;
@@ -15,10 +15,10 @@ use crate::waits::hold;
 type Comm = Communicator<Cuda<AnyDevice>>;
 type Floats = Buffer<f32, Cuda<AnyDevice>>;
 
-/// What a rank calls; the line of what does not fit.
+/// A rank's calls; returns the line of the mismatch.
 type Part = fn(&mut Comm, &mut Floats) -> Result<u32>;
 
-/// What each of three ranks is told at the end of its part.
+/// The error of each of three ranks at the end of its part.
 fn play(parts: [Part; 3]) -> Vec<(u32, Error)> {
     let together = Barrier::new(3);
     let rank = |seat: Seat, part: Part| {
@@ -42,7 +42,7 @@ fn play(parts: [Part; 3]) -> Vec<(u32, Error)> {
     })
 }
 
-/// All three are told that transfer `number` from rank 0 to rank 1 differs.
+/// All three report that transfer `number` from rank 0 to rank 1 differs.
 fn differ(number: u64, counts: [usize; 2], parts: [Part; 3]) {
     let told = play(parts);
     let [a, b] = counts;
@@ -57,7 +57,7 @@ fn differ(number: u64, counts: [usize; 2], parts: [Part; 3]) {
     }
 }
 
-/// A rank that has no part in it.
+/// A rank without a part in it.
 fn nothing(_: &mut Comm, _: &mut Floats) -> Result<u32> {
     Ok(0)
 }
@@ -119,7 +119,8 @@ fn of_different_types() {
     });
 }
 
-/// What one rank refused takes its turn; the other is told of the refusal, not of what comes next.
+/// A refused transfer takes its turn; the other rank gets the refusal, not a mismatch with the next
+/// one.
 #[test]
 fn after_a_refusal() {
     on(NEWEST, || {
@@ -138,7 +139,7 @@ fn after_a_refusal() {
     });
 }
 
-/// What each of two ranks' `finish` says after a part of its own.
+/// The outcome of each of two ranks' `finish` after its own part.
 fn finished(
     part: impl Fn(&Comm, &mut Floats, usize) -> Result<()> + Sync,
 ) -> Result<[std::result::Result<(), String>; 2]> {
@@ -162,7 +163,7 @@ fn finished(
     })
 }
 
-/// NCCL sends what fits into its buffers whether or not somebody receives it.
+/// NCCL sends what fits into its buffers whether or not it is received.
 #[test]
 fn that_nobody_receives() {
     on(NEWEST, || {
@@ -182,7 +183,7 @@ fn that_nobody_receives() {
     });
 }
 
-/// What is told of a rank that does not finish is why, and what it never received.
+/// The report on a rank that does not finish: why, and what it never received.
 #[test]
 fn that_a_rank_which_is_aborted_or_dropped_does_not_receive() {
     let ends: [(fn(Comm), &str); 2] = [
@@ -228,7 +229,7 @@ fn that_a_rank_which_is_aborted_or_dropped_does_not_receive() {
     }
 }
 
-/// What was refused was not sent.
+/// A refused transfer was not sent.
 #[test]
 fn that_are_met_or_refused_are_no_loss() {
     on(NEWEST, || {

@@ -1,4 +1,4 @@
-//! A graph is launched by one thread while another one has a buffer that it names.
+//! One thread launches a graph while another one has a buffer that the graph refers to.
 
 use std::sync::mpsc::channel;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::scenario::{NEWEST, cuda, on};
 
 type Gpu = Cuda<AnyDevice>;
 
-/// Time for another thread to do what it must not do.
+/// Time for another thread to make a forbidden move.
 const WHILE: Duration = Duration::from_millis(100);
 
 const DEADLINE: Duration = Duration::from_secs(2);
@@ -24,10 +24,10 @@ fn count(function: &str) -> usize {
     cuda().called().iter().filter(|call| **call == function).count()
 }
 
-/// Enqueues what sets all elements.
+/// Enqueues setting all elements.
 fn set(x: &mut DeviceViewMut<'_, u32>, to: u32, stream: RawStream<'_>) {
     let (address, len) = (x.as_mut_ptr() as u64, x.len());
-    // SAFETY: so many elements are there.
+    // SAFETY: this many elements exist.
     let set =
         unsafe { cudarc::driver::sys::cuMemsetD32Async(address, to, len, stream.as_ptr().cast()) };
     assert_eq!(set, cudarc::driver::sys::CUresult::CUDA_SUCCESS);
@@ -45,7 +45,7 @@ fn nine() -> Result<(Communicator<Gpu>, Graph<Gpu>, Buffer<u32, Gpu>, Stream<Gpu
     Ok((comm, graph, x, stream))
 }
 
-/// What a closure enqueues and a launch on another thread are one after the other.
+/// A closure's work and a launch on another thread come one after the other.
 #[test]
 fn a_launch_comes_after_a_closure_on_another_thread() {
     on(NEWEST, || {
@@ -75,7 +75,7 @@ fn a_launch_comes_after_a_closure_on_another_thread() {
     });
 }
 
-/// The same the other way round: what is enqueued elsewhere meanwhile has its turn too.
+/// Conversely: work enqueued elsewhere meanwhile has its turn too.
 #[test]
 fn many_uses_on_two_threads_are_in_order() {
     on(NEWEST, || {
@@ -99,7 +99,7 @@ fn many_uses_on_two_threads_are_in_order() {
     });
 }
 
-/// The host reads what was enqueued before, and what is enqueued later comes after.
+/// The host reads earlier work, and later work comes after.
 #[test]
 fn a_launch_comes_after_a_read_on_another_thread() {
     on(NEWEST, || {
@@ -123,7 +123,7 @@ fn a_launch_comes_after_a_read_on_another_thread() {
     });
 }
 
-/// It cannot come before what the closure is about to enqueue, nor after.
+/// It may come neither before the closure's upcoming work nor after it.
 #[test]
 fn a_closure_cannot_launch_a_graph_of_its_memory() {
     on(NEWEST, || {
@@ -138,7 +138,7 @@ fn a_closure_cannot_launch_a_graph_of_its_memory() {
         assert!(matches!(&error, Error::MemoryInUse(_)), "{error}");
         says(&error, &["inside a closure", "launch the graph after it"]);
         assert_eq!(count("cuGraphLaunch"), 0);
-        // Nobody has a turn any more.
+        // No turn is held any more.
         stream.fill(&mut x, 3)?;
         assert_eq!(x.to_vec()?, [3; 4]);
         comm.health()?;

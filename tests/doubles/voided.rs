@@ -1,4 +1,4 @@
-//! Work that a communicator's end took away: everybody who reads its data is told.
+//! Work that a communicator's end cancelled: every reader of its data gets an error.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -25,7 +25,7 @@ static INSIDE: AtomicBool = AtomicBool::new(false);
 /// Whether an end is that of the communicator whose streams are held.
 static FREES: AtomicBool = AtomicBool::new(true);
 
-/// NCCL's operations are over when it ends their communicator, whatever they have done.
+/// NCCL's operations are over when it ends their communicator, complete or not.
 fn ends_free_streams() {
     nccl().before(|function| match function {
         ncclAllReduce => INSIDE.store(true, Relaxed),
@@ -34,7 +34,7 @@ fn ends_free_streams() {
     });
 }
 
-/// Operations that hang, a buffer each, on the streams in turn.
+/// Operations that hang, one per buffer, on alternating streams.
 fn hanging(comm: &Comm, streams: &[Stream<Gpu>], buffers: usize) -> Result<Vec<Data>> {
     ends_free_streams();
     for stream in streams {
@@ -52,7 +52,7 @@ fn streams(comm: &Comm, count: usize) -> Result<Vec<Stream<Gpu>>> {
     (0..count).map(|_| comm.device().stream()).collect()
 }
 
-/// Each thread reads its own buffer, and none gets what never came; nor if it tries again.
+/// Each thread reads its own buffer, and none gets data that never came, even if it retries.
 fn nobody_reads(data: Vec<Data>) {
     thread::scope(|scope| {
         for x in data {
@@ -102,7 +102,7 @@ fn each_thread_is_told_after_a_drop() {
     });
 }
 
-/// It was dropped while it was well, and is aborted when its deadline passes.
+/// It was dropped while healthy, and is aborted when its deadline passes.
 #[test]
 fn each_thread_is_told_of_an_end_in_the_background() {
     on(NEWEST, || {
@@ -144,7 +144,7 @@ fn who_waits_behind_another_stream_is_told() {
     });
 }
 
-/// A thread that NCCL holds up is freed from outside, which ends what is in flight too.
+/// A thread held up by NCCL is freed from outside, which also ends its work in flight.
 #[test]
 fn each_thread_is_told_after_a_revocation() {
     on(NEWEST, || {
@@ -167,7 +167,7 @@ fn each_thread_is_told_after_a_revocation() {
     });
 }
 
-/// What a child has in flight ends with its parent where they share resources.
+/// A child's work in flight ends with its parent if they share resources.
 #[test]
 fn who_reads_of_a_child_is_told_of_its_parents_end() {
     on(NEWEST, || {
@@ -225,7 +225,7 @@ fn who_reads_a_window_is_told_each_time() {
     });
 }
 
-/// The owner gets its memory back, once it knows.
+/// The owner gets its memory back once it knows.
 #[test]
 fn owners_are_told_once() {
     on(NEWEST, || {
@@ -270,7 +270,7 @@ fn copies_to_the_host_are_told_once() {
     });
 }
 
-/// What was over before is there, and so is what is written afterwards.
+/// Earlier results are valid, and so is memory written afterwards.
 #[test]
 fn what_came_can_be_read() {
     on(NEWEST, || {
@@ -297,7 +297,7 @@ fn what_came_can_be_read() {
     });
 }
 
-/// What was seen to be over is there, also while its communicator ends.
+/// Results seen before are valid, also while their communicator ends.
 #[test]
 fn what_was_seen_can_be_read_of_a_poisoned_one() {
     on(NEWEST, || {
@@ -317,7 +317,7 @@ fn what_was_seen_can_be_read_of_a_poisoned_one() {
     });
 }
 
-/// Those who go on without a rank are told what they lost, and their streams carry new work.
+/// Ranks that continue without a rank learn what they lost, and their streams carry new work.
 #[test]
 fn those_who_recover_are_told() {
     on(NEWEST, || {

@@ -1,4 +1,4 @@
-//! Host waits that end badly: deadlines, errors of NCCL's and of CUDA's, ranks that differ.
+//! Host waits that fail: deadlines, errors of NCCL and of CUDA, ranks that differ.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use typed_nccl::{Communicator, Cuda, Error, Max, Result, Stream, Sum};
 use crate::common::{Wire, alone, clear, connect, count, handle, says, until};
 use crate::scenario::{NEWEST, cuda, nccl, on};
 
-/// Keeps what is enqueued on a communicator's own stream from being done.
+/// Blocks work enqueued on a communicator's own stream.
 pub(crate) fn hold<T>(stream: &Stream<Cuda<T>>) -> Result<()> {
     cuda().hold(handle(stream)?);
     Ok(())
@@ -24,7 +24,7 @@ fn comm_of<T>(comm: &Communicator<Cuda<T>>) -> Result<usize> {
     Ok(Wire::of(comm)?.comm as usize)
 }
 
-/// What NCCL says of it from now on.
+/// Sets NCCL's asynchronous error of it.
 fn set_async_error(comm: usize, result: ncclResult_t) {
     nccl().set_async_error(std::ptr::without_provenance_mut(comm), result);
 }
@@ -55,7 +55,7 @@ fn a_deadline_names_every_ranks_last_call() {
             comm.send(&x, 1)?;
             comm.all_gather(&y, &mut all)?;
             let at = "at tests/doubles/waits.rs";
-            // Transfers and collectives in one list, in their order.
+            // Transfers and collectives in one list, in order.
             let called = format!(
                 "\n  rank 0, 2 collectives so far:\n{before}    send of 8 f32 to 1, {at}:{line}\n    \
                  all_gather of 5 i64, {at}:{}\n",
@@ -75,7 +75,7 @@ fn a_deadline_names_every_ranks_last_call() {
             assert_eq!(count(ncclAllReduce), 0);
             Ok(())
         })?;
-        // What is poisoned is aborted, never destroyed.
+        // A poisoned communicator is aborted, never destroyed.
         assert_eq!(nccl().live().communicators, 0);
         assert_eq!(count(ncclCommDestroy), 0);
         Ok(())
@@ -90,7 +90,7 @@ fn transfers_and_refusals_are_in_the_report() {
             let mut x = comm.device().zeros::<f32>(8)?;
             comm.barrier()?;
             if comm.rank().index() == 1 {
-                // Of another peer, and another kind: no reason for rank 0's wait to end.
+                // From another peer, and of another kind: this does not end rank 0's wait.
                 let error = comm.recv(&mut x.slice_mut(0..9), 0).expect_err("past the end");
                 assert!(error.is_refusal());
                 comm.barrier()?;
@@ -126,7 +126,7 @@ fn an_error_that_nccl_finds_by_itself() {
             comm.all_reduce_in_place(&mut x, Sum)?;
             together.wait();
             if comm.rank().index() == 0 {
-                // Under way is no error.
+                // Being in progress is not an error.
                 set_async_error(raw, ncclResult_t::ncclInProgress);
                 nccl().set_last_error("peer closed its socket");
                 thread::scope(|scope| {
@@ -158,7 +158,7 @@ fn an_error_that_nccl_finds_by_itself() {
     });
 }
 
-/// An error that was there before the wait ends is told by the wait, or by the next one.
+/// An error that precedes the end of the wait is reported by this wait, or by the next one.
 #[test]
 fn an_error_of_work_that_is_over() {
     on(NEWEST, || {
@@ -214,7 +214,7 @@ fn a_fault_of_the_device() {
     });
 }
 
-/// Calls of the driver that fail once, where a rank enqueues or waits.
+/// Driver calls that fail once, where a rank enqueues or waits.
 #[test]
 fn failures_of_the_driver_on_the_way() {
     on(NEWEST, || {
@@ -303,7 +303,7 @@ fn a_refusal_is_told_to_the_others() {
                 assert!(error.is_refusal(), "{error}");
                 says(&error, &[reason]);
                 together.wait();
-                // Its own work goes on until the others give up.
+                // Its own work continues until the others give up.
                 until("the others are told", || comm.health().is_err());
                 return Ok::<_, Error>(());
             }
@@ -349,7 +349,7 @@ fn a_refused_send_is_told_to_who_receives() {
     });
 }
 
-/// What all ranks refuse is no reason for anything.
+/// A call that all ranks refuse has no consequences.
 #[test]
 fn a_refusal_of_all_harms_nothing() {
     on(NEWEST, || {
@@ -375,11 +375,11 @@ fn a_refusal_of_all_harms_nothing() {
     });
 }
 
-/// More refusals than are kept of one rank.
+/// More refusals than are kept per rank.
 const MANY: usize = 300;
 
-/// A rank that is far ahead knows that it refused a call too, even when its own refusal is no longer
-/// kept.
+/// A rank that is far ahead still knows that it refused a call, even after its own refusal was
+/// dropped.
 #[test]
 fn an_old_refusal_of_all_harms_nothing() {
     on(NEWEST, || {
@@ -401,7 +401,7 @@ fn an_old_refusal_of_all_harms_nothing() {
             let first = if is_ahead { MANY } else { 1 };
             refuse(first);
             comm.barrier()?;
-            // The wait looks for calls of this rank's that others refused.
+            // The wait checks for calls of this rank that others refused.
             comm.sync(comm.stream())?;
             comm.barrier()?;
             refuse(MANY - first);
@@ -414,7 +414,7 @@ fn an_old_refusal_of_all_harms_nothing() {
     });
 }
 
-/// What one rank refuses again and again leaves another's refusal to be told, earlier or later.
+/// One rank's repeated refusals do not hide another's, earlier or later.
 #[test]
 fn many_refusals_of_one_rank_hide_none_of_another() {
     on(NEWEST, || {
@@ -430,7 +430,7 @@ fn many_refusals_of_one_rank_hide_none_of_another() {
                     for _ in (0..times).filter(|_| rank == turn) {
                         let refused = match rank {
                             1 => comm.all_reduce_in_place(&mut x.slice_mut(0..9), Sum),
-                            // Rank 1 receives nothing: nobody waits for it.
+                            // Rank 1 receives nothing, so no rank waits for it.
                             _ => comm.send(&x.slice(0..9), 1),
                         };
                         assert!(refused.is_err_and(|error| error.is_refusal()));
@@ -479,7 +479,7 @@ fn an_abort_ends_waits() {
                 });
                 assert_error!(x.to_vec(), Abort, "aborted by rank 0", "the program ends");
             });
-            // The handle calls nothing: the owner's end does.
+            // The handle makes no calls; the owner's end does.
             assert!(nccl().live().communicators > 0);
             drop(comm);
             Ok(())
@@ -490,7 +490,7 @@ fn an_abort_ends_waits() {
     });
 }
 
-/// A thread that does not come back from NCCL cannot tell anybody; somebody else does.
+/// A thread that does not return from NCCL cannot report it, so another one does.
 #[test]
 fn a_call_that_does_not_return() {
     static STUCK: AtomicBool = AtomicBool::new(true);
@@ -520,8 +520,9 @@ fn a_call_that_does_not_return() {
     });
 }
 
-/// Who drops a communicator at fault may not know: the next wait for its stream says so, the later ones
-/// are for whoever uses the stream then. Who reads what it was to write is told each time.
+/// The rank that drops a faulty communicator may not know of the fault. The next wait for its
+/// stream reports it; later waits belong to the stream's new users. Readers of its intended results
+/// get the error each time.
 #[test]
 fn the_fault_of_a_dropped_communicator_is_told_once() {
     on(NEWEST, || {
@@ -555,7 +556,7 @@ fn the_fault_of_one_communicator_does_not_end_another_on_its_stream() {
         assert_error!(at_fault.sync(well.stream()), NcclFailed, "ncclSystemError");
         cuda().release(handle(well.stream())?);
         clear();
-        // Its results may rest on what failed: it is told, and ends as it should.
+        // Its results may depend on the failed work, so it gets the error and ends regularly.
         assert_error!(well.finish(), NcclFailed, "ncclSystemError");
         assert_eq!((count(ncclCommAbort), count(ncclCommDestroy)), (0, 1));
         Ok(())

@@ -1,4 +1,4 @@
-//! Windows: what registers them, and what kernels are given; what older releases have of them.
+//! Windows: their registration, kernels' handles of them, and older releases.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -27,7 +27,7 @@ pub(crate) fn configured<T>(place: Place<Cuda<T>>) -> Result<Communicator<Cuda<T
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
-/// What the calls of a function said of an argument.
+/// The values of an argument in the calls of a function.
 pub(crate) fn said(calls: &[Call], name: &str) -> Vec<i128> {
     calls.iter().map(|call| call.int(name)).collect()
 }
@@ -72,7 +72,7 @@ fn closing_deregisters_on_every_rank() {
             let functions: Vec<_> = deregistered.iter().map(|call| call.function).collect();
             assert_eq!(functions, [ncclCommWindowDeregister]);
             assert_eq!(deregistered[0].pointer("comm") as u64, wire.comm);
-            // The memory goes on.
+            // The memory stays the same.
             assert_eq!(address(comm.stream(), &buffer)?, start);
             comm.all_reduce_in_place(&mut buffer, Sum)?;
             comm.barrier()?;
@@ -104,7 +104,7 @@ fn without_windows() {
     });
 }
 
-/// A call of NCCL's fails on one of two ranks that make a window: the other does not wait for it.
+/// An NCCL call fails on one of two ranks that make a window: the other does not wait for it.
 pub(crate) fn fails_on_one_rank(function: Function, failure: ncclResult_t) -> Result<()> {
     clear();
     nccl().fail(function, failure);
@@ -144,7 +144,7 @@ fn kinds_that_a_release_does_not_have() {
     });
 }
 
-/// What only kernels use: they are given handles.
+/// Handles for kernels.
 #[test]
 fn kernels_are_given_handles() {
     on(NEWEST, || {
@@ -218,7 +218,7 @@ fn kernels_are_given_handles() {
 
 tag!(Also);
 
-/// Each communicator has a registration of its own, and keeps the memory for it.
+/// Each communicator has its own registration, and keeps the memory for it.
 #[test]
 fn one_memory_in_windows_of_two_communicators() {
     on(NEWEST, || {
@@ -243,7 +243,7 @@ fn one_memory_in_windows_of_two_communicators() {
         comm.wait_signal(0)?;
         other.wait_signal(0)?;
 
-        // The memory of the one that is closed stays the other's.
+        // The memory of the closed window stays in the other's.
         drop(comm.close(window)?);
         let [closed] = &calls(ncclCommWindowDeregister)[..] else { panic!("one call") };
         assert_eq!(closed.pointer("win"), ours);
@@ -299,7 +299,7 @@ fn registered_buffers() {
     });
 }
 
-/// What was booked is not called: the ranks are no longer in step.
+/// A recorded operation is not called, so the ranks are out of step.
 #[test]
 fn a_failure_before_a_call_of_nccls_is_the_end() {
     on(NEWEST, || {
@@ -315,7 +315,7 @@ fn a_failure_before_a_call_of_nccls_is_the_end() {
             together.wait();
             if comm.rank().index() == 0 {
                 let other = comm.device().stream()?;
-                // One stream's one-sided operations come after another's, by an event.
+                // An event orders one stream's one-sided operations after another's.
                 cuda().fail("cuEventRecord", Code::UNKNOWN);
                 let failed = comm.on(&other).signal(peer);
                 assert_error!(failed, CudaFailed, "recording an event on cuda:0");

@@ -1,4 +1,4 @@
-//! What operations are to NCCL: the function, addresses, counts, types, ranks, the stream.
+//! Operations as NCCL calls: the function, addresses, counts, types, ranks, the stream.
 
 use fake_nccl::Call;
 use nccl_sys::Function::{self, ncclAllReduce};
@@ -44,7 +44,7 @@ fn collectives_with_two_buffers() {
             let from = if is_root { Root::Here(&large) } else { Root::There(other) };
             comm.scatter(from, &mut to)?;
 
-            // A rank that has one side only names it twice.
+            // A rank with a single operand passes it twice.
             let here = |root_has: u64, instead: u64| if is_root { root_has } else { instead };
             let two = |from: u64, to: u64| format!("sendbuff={from:#x} recvbuff={to:#x}");
             let expected = [
@@ -123,7 +123,7 @@ fn transfers() {
                 g.send(x.slice(1..20), right)?;
                 g.recv(y.slice_mut(0..19), left)
             })?;
-            // Alone, they are no group.
+            // A single call needs no group.
             match comm.rank().index() {
                 0 => comm.send(&x.slice(0..18), 1)?,
                 1 => comm.recv(&mut y.slice_mut(2..20), 0)?,
@@ -148,7 +148,7 @@ fn transfers() {
     });
 }
 
-/// Without functions of NCCL's own: blocks by rank, each with its rank.
+/// Without NCCL functions for them: blocks by rank.
 #[test]
 fn all_to_all_gather_and_scatter_of_an_old_release() {
     on(release("2.27.7"), || {
@@ -192,7 +192,7 @@ fn all_to_all_gather_and_scatter_of_an_old_release() {
             };
             assert_eq!(wire.lines(), grouped(expected));
 
-            // In place the root's own block stays where it is.
+            // In place, the root's own block stays where it is.
             let blocks = if is_root { 0..60 } else { 0..20 };
             comm.gather_in_place(&mut y.slice_mut(blocks.clone()), 1)?;
             let expected = match is_root {
@@ -212,10 +212,10 @@ fn all_to_all_gather_and_scatter_of_an_old_release() {
     });
 }
 
-/// How long memory of NCCL's is.
+/// The size of NCCL's memory.
 const PIECE: usize = 2 << 20;
 
-/// Where memory of NCCL's is mapped a second time.
+/// The second address of NCCL's memory.
 fn second(address: u64) -> u64 {
     let log = cuda().log();
     let of = |function: &str, argument: &str, value: u64| {
@@ -226,8 +226,8 @@ fn second(address: u64) -> u64 {
     of("cuMemMap", "handle", retained.gives.expect("it has one")).argument("ptr")
 }
 
-/// NCCL knows the first address of what is in a window or registered. Then its send and receive wait
-/// for a peer whose memory it knows too.
+/// NCCL knows the first address of registered memory. Its send and receive would then wait for a
+/// peer whose memory it also knows.
 #[test]
 fn transfers_name_nccls_memory_by_its_second_address() {
     for version in ["2.27.7", "2.32.3"] {
@@ -285,7 +285,7 @@ fn transfers_name_nccls_memory_by_its_second_address() {
     }
 }
 
-/// Where they are made of transfers, the same holds.
+/// The same holds for collectives made of transfers.
 #[test]
 fn all_to_all_gather_and_scatter_of_an_old_release_name_second_addresses() {
     on(release("2.27.7"), || {
@@ -346,7 +346,7 @@ fn all_to_all_gather_and_scatter_of_an_old_release_name_second_addresses() {
     });
 }
 
-/// Every operation, on the stream that it is given, and on the communicator's own one where it is given none.
+/// Every operation, on the given stream, and on the communicator's own one without it.
 #[test]
 fn another_stream() {
     on(NEWEST, || {
@@ -421,7 +421,7 @@ fn another_stream() {
     });
 }
 
-/// Once a call was made, the same call again is one call of NCCL's, and none of the driver's.
+/// After the first time, a repeated call is one call to NCCL and none to the driver.
 fn is_one_call(function: Function, mut call: impl FnMut() -> Result<()>) -> Result<()> {
     call()?;
     for _ in 0..3 {
@@ -512,7 +512,7 @@ fn element_types() {
     });
 }
 
-/// Each type by its value: NCCL's number of it, and how many bytes an element has.
+/// Each type by its value: NCCL's number, and the size of an element.
 #[test]
 fn data_types_by_value() {
     on(NEWEST, || {
@@ -558,7 +558,7 @@ fn element_types_of_an_old_release() {
     });
 }
 
-/// A refusal is before everything.
+/// A refusal comes before everything.
 #[test]
 fn what_is_refused_calls_nothing() {
     on(NEWEST, || {
@@ -591,7 +591,7 @@ fn what_is_refused_calls_nothing() {
     });
 }
 
-/// Elements are none of the counts' business: nothing to move is a call too, on every rank.
+/// An empty operation is a call too, on every rank.
 #[test]
 fn no_elements() {
     on(NEWEST, || {

@@ -1,4 +1,5 @@
-//! Of several ranks that fail, the one is returned that no other made fail, whichever ends first.
+//! Of several ranks that fail, `spmd` returns the error that no other rank caused, whichever ends
+//! first.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{scope, sleep};
@@ -23,7 +24,7 @@ fn refuses<D: Device>(comm: &Communicator<D>) -> Result<()> {
     comm.all_reduce(&x, &mut y, Sum)
 }
 
-/// Rank 1's call is refused, and it ends last; `takes` is what the others make of it.
+/// Rank 1's call is refused, and it ends last; `takes` handles the error on the others.
 fn refused(takes: fn(Result<()>) -> Result<(), Mine>) -> Result<Vec<()>, Mine> {
     Host::spmd(3, |place| {
         let comm = place.init()?;
@@ -51,7 +52,7 @@ fn aborted(takes: fn(Result<()>) -> Result<(), Mine>) -> Result<Vec<()>, Mine> {
     })
 }
 
-/// What `run` panics with.
+/// The message with which `run` panics.
 fn panics<R>(run: impl FnOnce() -> R) -> Option<String> {
     let panic = catch_unwind(AssertUnwindSafe(run)).err()?;
     let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
@@ -73,7 +74,7 @@ fn a_refusal_is_returned_and_not_that_another_rank_refused() {
             refused
         });
         assert!(matches!(failed, Err(Error::BadLength(_))), "{failed:?}");
-        // Nor that a rank whose errors are the program's own had heard of it.
+        // Nor does the program's own error show that a rank had learnt of it.
         let failed = refused(|outcome| outcome.map_err(|_| Mine::Tired));
         assert!(matches!(failed, Err(Mine::Theirs(Error::BadLength(_)))), "{failed:?}");
         let failed = refused(|outcome| outcome.map_err(|_| Error::other("tired").into()));
@@ -108,7 +109,7 @@ fn who_unwraps_what_another_rank_caused_is_not_the_cause() {
     });
 }
 
-/// A rank's communicator may be used on another of its threads, which is told then.
+/// A rank's communicator may be used on another of its threads, which then gets the error.
 #[test]
 fn what_another_thread_of_a_rank_was_told_counts() {
     watched(|| {
@@ -127,7 +128,7 @@ fn what_another_thread_of_a_rank_was_told_counts() {
     });
 }
 
-/// Each is a cause; what one of them caused is none.
+/// Each is a cause; their consequences are not.
 #[test]
 fn many_ranks_fail_at_once() {
     watched(|| {
@@ -148,7 +149,7 @@ fn many_ranks_fail_at_once() {
     });
 }
 
-/// What one communicator's ranks were told is a failure of the rank's own to another's.
+/// An error of one communicator's ranks is a failure of the rank itself in another communicator.
 #[test]
 fn ranks_in_a_rank_fail_as_that_rank() {
     watched(|| {

@@ -13,7 +13,7 @@ struct PanicsWhenDropped;
 impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         if !thread::panicking() {
-            // Without a value of its own: it is forgotten, for fear that it does the same.
+            // A panic without a value of its own, which is leaked in case it panics too.
             resume_unwind(Box::new(()));
         }
     }
@@ -40,7 +40,7 @@ fn a_panic_is_told_behind_a_change_of_streams() {
         |seat| {
             let comm = connect(seat);
             let mut x = comm.device().from_slice(&[1.0_f32]).expect("memory");
-            // The stream is gone before anybody waits.
+            // The stream is dropped before anything waits.
             let stream = comm.device().stream().expect("stream");
             stream.launch(&mut x, |_, ()| panic!("no gradient")).expect("launched");
             drop(stream);
@@ -64,7 +64,7 @@ fn a_closure_that_blocks_does_not_block_past_a_waits_deadline() {
     watched(|| {
         let [seat] = seats();
         let comm = impatient(seat, 100);
-        // No worker is free: whoever waits must not run the closure itself.
+        // No worker is free: a waiting thread must not run the closure itself.
         let busy = Busy::all_but(comm.device(), 0);
         let (gate, wait) = channel::<()>();
         let work = move |(), ()| assert!(wait.recv().is_err());

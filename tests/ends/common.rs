@@ -13,10 +13,10 @@ pub(crate) type Comm = Communicator<Dev>;
 /// Longer than any test takes.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How long what is due at once may take on a busy machine.
+/// How long an immediate effect may take on a busy machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// Runs a test on a thread of its own; a deadlock fails it.
+/// Runs a test on its own thread; a deadlock fails it.
 pub(crate) fn watched(body: impl FnOnce() + Send + 'static) {
     let (done, over) = channel();
     let thread = thread::spawn(move || {
@@ -33,7 +33,7 @@ pub(crate) fn watched(body: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Each rank's part on a thread of its own; a deadlock fails the test.
+/// Runs each rank's part on its own thread; a deadlock fails the test.
 pub(crate) fn pair(
     first: impl FnOnce(Seat) + Send + 'static,
     second: impl FnOnce(Seat) + Send + 'static,
@@ -64,7 +64,7 @@ pub(crate) fn connect(seat: Seat) -> Comm {
     seat.init(device).expect("init")
 }
 
-/// Patient for `millis`.
+/// Connects with a deadline of `millis`.
 pub(crate) fn build(seat: Seat, millis: u64) -> Communicator<Dev, Uninit> {
     let device = device(seat.rank().index());
     let config = CommConfig::builder().deadline(Duration::from_millis(millis)).build();
@@ -80,14 +80,14 @@ pub(crate) fn alone() -> Comm {
     connect(seat)
 }
 
-/// Closures that keep workers busy until they are let go.
+/// Closures that keep workers busy until they are released.
 pub(crate) struct Busy {
     gates: Vec<std::sync::mpsc::Sender<()>>,
     _streams: Vec<Stream<Dev>>,
 }
 
 impl Busy {
-    /// As many as there are cores, less `but`.
+    /// One per core, less `but`.
     pub(crate) fn all_but(device: &Dev, but: usize) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let (mut gates, mut streams) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! Groups that are on their way when a communicator ends.
+//! Groups in progress when a communicator ends.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use typed_nccl::{Mark, Sum};
 
 use super::common::{Comm, Dev, SOON, connect, device, pair, seats, watched};
 
-/// Marks look at no communicator: they are reached when the stream goes on.
+/// Marks do not check communicators: they are reached when the stream proceeds.
 fn goes_on(mark: &Mark<Dev>) -> bool {
     let until = Instant::now() + SOON;
     while !mark.is_reached().expect("no error") {
@@ -19,7 +19,7 @@ fn goes_on(mark: &Mark<Dev>) -> bool {
     true
 }
 
-/// A communicator whose other rank is gone, which nobody has told it.
+/// A communicator whose other rank is gone without its knowledge.
 fn left_alone() -> Comm {
     let [a, b] = seats();
     let soon = || Instant::now() + SOON;

@@ -1,4 +1,4 @@
-//! Ranks that come when others are gone already.
+//! Ranks that join after others have left.
 
 use std::time::Instant;
 

@@ -1,11 +1,11 @@
-//! Buffers and streams that are dropped while an operation holds them, the last handle in the
-//! hands of whoever happens to look for work.
+//! Buffers and streams that are dropped while an operation holds them, so that the last handle is
+//! dropped by whichever thread looks for work.
 
 use typed_nccl::Sum;
 
 use super::common::{Busy, alone, watched};
 
-/// Enough to be moved by workers.
+/// Large enough to be moved by workers.
 const LARGE: usize = 1 << 19;
 
 #[test]
@@ -13,7 +13,7 @@ fn a_buffer_and_its_stream_may_go_before_their_operation() {
     watched(|| {
         for but in [1, 0] {
             let comm = alone();
-            // One worker at most, so that the same thread finds the work and what is left of it.
+            // One worker at most, so that the same thread finds the work and its remains.
             let busy = Busy::all_but(comm.device(), but);
             for _ in 0..10 {
                 let stream = comm.device().stream().expect("stream");

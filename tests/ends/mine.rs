@@ -1,4 +1,4 @@
-//! What the body of a rank fails with, and what the others are told.
+//! The error of a rank's body, and the errors of the others.
 
 use std::fmt;
 

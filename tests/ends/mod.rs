@@ -1,5 +1,5 @@
-//! How things end: communicators, streams, buffers and closures, in every order, and what their
-//! ends mean to waits, streams and peers. `tests/lifecycle.rs` has the plain ends.
+//! How things end: communicators, streams, buffers and closures, in every order, and the effect on
+//! waits, streams and peers. `tests/lifecycle.rs` has the plain ends.
 
 mod common;
 mod mine;

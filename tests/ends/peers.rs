@@ -1,4 +1,4 @@
-//! Who is named as lost, and who is told of what.
+//! Which ranks are named as lost, and which ranks get which error.
 
 use std::sync::Barrier;
 use std::thread;
@@ -45,7 +45,7 @@ fn a_rank_that_was_told_is_not_lost_itself() {
             });
             let comm = together(b, &all);
             all.wait();
-            // Rank 0 said so too, and that is no news.
+            // Rank 0 left as well, which changes nothing.
             names(&comm.health().expect_err("poisoned"), 2);
             names(&comm.barrier().expect_err("poisoned"), 2);
             all.wait();

@@ -1,4 +1,4 @@
-//! Puts into memory that a closure has.
+//! Puts into memory that a closure holds.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -11,7 +11,7 @@ const LARGE: usize = 1 << 18;
 
 type Mine<T> = Window<T, Dev>;
 
-/// Launches a closure on the window that stays until the gate is gone; returns when it runs.
+/// Launches a closure that holds the window until the gate is dropped; returns once it runs.
 fn occupy(comm: &Comm, window: &mut Mine<u64>) -> (Sender<()>, u32) {
     let (gate, wait): (Sender<()>, Receiver<()>) = channel();
     let (inside, started) = channel();
@@ -32,7 +32,7 @@ fn says(error: &Error, parts: &[&str]) {
     }
 }
 
-/// Rank 0's closure has `len` elements of its window, and rank 1 puts there. Nobody waits past its
+/// Rank 0's closure holds `len` elements of its window, and rank 1 puts there. No wait exceeds its
 /// deadline, and rank 1's report names the closure.
 fn a_put_meets_a_closure(len: usize) {
     let (over, until_over) = channel::<()>();
@@ -85,14 +85,14 @@ fn a_put_into_the_own_window_is_parked_too() {
             let (source, other) = (comm.window::<u64>(len), comm.device().stream());
             let (source, other) = (source.expect("window"), other.expect("stream"));
             let (gate, _) = occupy(&comm, &mut window);
-            // Neither the enqueueing thread nor a helping one is caught, in what is another stream.
+            // Neither the enqueueing thread nor a helping one gets stuck in another stream's work.
             comm.on(&other).put_signal(&source, 0, window.at(0)).expect("enqueued");
             let mut x = comm.device().zeros::<f32>(4).expect("memory");
             x.copy_from(&[1.0; 4]).expect("nothing of this is in a window");
             let mark = other.mark().expect("mark");
             assert!(!mark.is_reached().expect("no error"));
             drop(gate);
-            // When the closure lets go, the put lands.
+            // Once the closure releases the range, the put completes.
             let met = other.sync().expect_err("they met");
             says(&met, &["of rank 0", "put", "nothing orders the two"]);
             assert!(mark.is_reached().expect("no error"));
@@ -126,7 +126,7 @@ fn a_parked_put_lands_when_the_closure_lets_go() -> Result<()> {
             let gate = until_occupied.recv().expect("it runs");
             comm.put_signal(&window, 0, window.at(0)).expect("enqueued");
             drop(gate);
-            // It lands. Where the order of uses is checked, this rank is told too.
+            // It completes. If the order of uses is checked, this rank gets an error too.
             let lands = comm.stream().sync();
             assert!(matches!(lands, Ok(()) | Err(Error::Hazard(_))), "{lands:?}");
             let over = comm.finish();

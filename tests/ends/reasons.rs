@@ -1,4 +1,4 @@
-//! Why a rank left, as the others are told it.
+//! Why a rank left, as reported to the others.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,19 +11,19 @@ use typed_nccl::{Communicator, Device, Error, Host, Result, Scoped, Sum, spmd};
 use super::common::{SOON, seats, watched};
 use super::mine::{Mine, says};
 
-/// The others' word for it.
+/// The others' description.
 const DISK: &str = "rank 1 left: it returned an error: disk full";
 
-/// Rank 1 fails when all are connected; what the others are told by `wait`.
+/// Rank 1 fails once all are connected. Checks the error that the others get from `wait`.
 fn disk_full(wait: impl for<'id> Fn(Communicator<Host<Scoped<'id>>>) -> Result<()> + Sync) {
     let failed = Host::spmd(3, |place| -> Result<(), Mine> {
         let comm = place.init()?;
         comm.barrier()?;
         if comm.rank().index() == 1 {
-            // Drops the communicator before anybody has seen the error.
+            // Drops the communicator before anything has seen the error.
             return Err(Mine::Disk);
         }
-        // Who is told first passes it on, so the other may hear of it from there.
+        // The first rank to get the error passes it on, so the other may get it from there.
         let error = wait(comm).expect_err("rank 1 is gone");
         assert!(error.is_peer_failure() && error.to_string().ends_with(DISK), "{error}");
         Ok(())
@@ -75,7 +75,7 @@ fn an_error_while_it_connects_is_told() {
                 return Err(Mine::Disk);
             }
             let until = Instant::now() + SOON;
-            // Rank 1 may have gone before rank 0 gets here, or after it has come.
+            // Rank 1 may be gone before rank 0 gets here, or after it has joined.
             match starting.ready().wait_until(until) {
                 Ok(comm) => says(&comm.barrier().expect_err("gone"), &[1], DISK),
                 Err(error) => says(&error, &[1], DISK),
@@ -104,7 +104,7 @@ fn a_connect_inside_a_closure_is_told() {
                 told.send(refused.map(drop)).expect("heard");
             };
             stream.launch((), work).expect("launched");
-            // All have come when rank 0 starts, so this one may be ready before rank 0 is refused.
+            // All have joined when rank 0 starts, so this may be ready before rank 0 is refused.
             let comm = second.init(Host::any(1).expect("a device"));
             let error = comm.and_then(|comm| comm.barrier()).expect_err("rank 0 does not");
             assert!(error.is_peer_failure(), "{error}");
@@ -136,7 +136,7 @@ fn a_panic_is_told_with_its_message() {
     });
 }
 
-/// All of its communicators say the same.
+/// All of its communicators report the same.
 #[test]
 fn an_error_is_told_on_every_communicator() {
     typed_nccl::tag!(Half);
@@ -156,8 +156,8 @@ fn an_error_is_told_on_every_communicator() {
     });
 }
 
-/// A body that goes on without its communicator has not failed: the others are told so, and do not
-/// wait for its end.
+/// A body that continues without its communicator has not failed: the others get that reason, and
+/// do not wait for its end.
 #[test]
 fn a_body_that_goes_on_is_told_of_soon() {
     watched(|| {

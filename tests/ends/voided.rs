@@ -1,4 +1,4 @@
-//! Work that a communicator's end left undone: nobody who waits for it takes its data for done.
+//! Work that a communicator's end left undone: no wait for it presents its data as complete.
 
 use std::sync::Barrier;
 use std::sync::mpsc::channel;
@@ -8,8 +8,8 @@ use typed_nccl::{Buffer, Error, Sum};
 
 use super::common::{Comm, Dev, connect, seats, watched};
 
-/// What is read of buffers that rank 1 never reduced, each on a thread of its own, when `end` has ended
-/// rank 0's communicator under them, or kept it.
+/// Reads buffers that rank 1 never reduced, each on its own thread, after `end` has ended or kept
+/// rank 0's communicator.
 fn read_by_threads(streams: usize, end: fn(Comm) -> Option<Comm>) -> Vec<Result<Vec<f32>, Error>> {
     let [a, b] = seats();
     let (mut comm, enqueued) = (None, Barrier::new(2));

@@ -1,4 +1,4 @@
-//! Waits look at every communicator that keeps them, however far behind.
+//! Waits check every communicator that they depend on, however indirectly.
 
 use std::sync::mpsc::channel;
 use std::thread;

@@ -1,5 +1,4 @@
-//! Gives the library the driver's name, by which a process finds a copy that it has loaded already, and
-//! keeps it small.
+//! Gives the library the driver's name, by which a process finds a loaded copy, and keeps it small.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

@@ -9,8 +9,8 @@ use crate::common::{connect, ranks};
 
 const LEN: usize = 1 << 20;
 
-/// Two streams of cudarc's on a GPU, made before another rank that shares it can wait for this one in a
-/// kernel: with the first stream cudarc waits for all that runs on the GPU.
+/// Two cudarc streams on a GPU. They are made before another rank that shares the GPU can wait for
+/// this one in a kernel, as with its first stream cudarc waits for everything that runs on the GPU.
 fn theirs<D: Device>(device: &D) -> (Arc<CudaStream>, Arc<CudaStream>) {
     let context = CudaContext::new(device.ordinal() as usize).expect("a GPU");
     (context.new_stream().expect("a stream"), context.new_stream().expect("a stream"))
@@ -24,8 +24,8 @@ fn given(stream: &Arc<CudaStream>, value: u32) -> CudaSlice<u32> {
     slice
 }
 
-/// What a slice has. CUDA copies to pageable memory under a lock of the context, and waits there for what
-/// the stream does first: another rank of the process that shares the GPU could not go on.
+/// A slice's contents. CUDA copies to pageable memory under a lock of the context, and waits there
+/// for the stream's earlier work; another rank of the process that shares the GPU would be blocked.
 fn got(stream: &Arc<CudaStream>, slice: &CudaSlice<u32>) -> Vec<u32> {
     stream.synchronize().expect("no fault");
     let values = stream.clone_dtoh(slice).expect("copied");
@@ -33,7 +33,7 @@ fn got(stream: &Arc<CudaStream>, slice: &CudaSlice<u32>) -> Vec<u32> {
     values
 }
 
-/// What cudarc enqueued on a slice comes first; wrong sums where the order is taken out.
+/// cudarc's work on a slice comes first; without the ordering the sums are wrong.
 pub(crate) fn a_slice_that_its_owner_still_writes() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
         let (stream, other) = theirs(place.device());
@@ -57,7 +57,7 @@ pub(crate) fn a_slice_that_its_owner_still_writes() -> Result<()> {
     .map(drop)
 }
 
-/// What cudarc enqueues on a lent slice comes after our uses, a free too.
+/// cudarc's work on a lent slice, including its free, comes after our uses.
 pub(crate) fn a_lent_slice_is_used_on_at_once() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
         let (stream, other) = theirs(place.device());
@@ -83,7 +83,7 @@ pub(crate) fn a_lent_slice_is_used_on_at_once() -> Result<()> {
     .map(drop)
 }
 
-/// Collectives on cudarc's own stream, in one order with what cudarc enqueues there; copies and fills.
+/// Collectives on cudarc's own stream, in one order with cudarc's work there; copies and fills.
 pub(crate) fn a_stream_of_cudarc() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
         let (theirs, _) = theirs(place.device());
@@ -92,7 +92,7 @@ pub(crate) fn a_stream_of_cudarc() -> Result<()> {
         let ranks = comm.size() as u64;
         let mut streams = vec![theirs.clone()];
         if theirs.context().ordinal() == 0 {
-            // The double has it on one device.
+            // The double has the default stream on one device.
             streams.push(theirs.context().default_stream());
         }
         for (round, stream) in streams.into_iter().enumerate() {
@@ -102,14 +102,14 @@ pub(crate) fn a_stream_of_cudarc() -> Result<()> {
                 ours.fill(&mut x, turn)?;
                 match round {
                     0 => comm.on(&ours).all_reduce_in_place(&mut x, Sum)?,
-                    // One rank alone.
+                    // A single rank.
                     _ => ours.fill(&mut x, ranks * turn)?,
                 }
-                // On the communicator's stream, so after theirs.
+                // On the communicator's stream, so after cudarc's work.
                 comm.stream().copy(&x, &mut y)?;
                 assert_eq!(y.to_vec()?, vec![ranks * turn; LEN]);
             }
-            // Values of 8 bytes whose halves differ.
+            // 8-byte values whose halves differ.
             ours.fill(&mut y, 7 << 32 | 9)?;
             assert_eq!(y.to_vec()?, vec![7 << 32 | 9; LEN]);
         }

@@ -11,7 +11,7 @@ pub(crate) fn host_copies_and_zeroes() -> Result<()> {
         let values: Vec<u32> = (0..len as u32).map(|i| i ^ 0xa5a5).collect();
         let mut x = gpu.from_slice(&values)?;
         assert_eq!(x.to_vec()?, values);
-        // What comes after it in the same memory is zero again.
+        // Later allocations in the same memory are zeroed again.
         drop(x);
         assert!(gpu.zeros::<u32>(len)?.to_vec()?.iter().all(|&one| one == 0));
         x = gpu.zeros(len)?;
@@ -35,7 +35,7 @@ pub(crate) fn gpus_that_are_not_there() -> Result<()> {
         let many = Cuda::spmd(count + 1, |place| -> Result<()> { place.init()?.finish() });
         assert!(matches!(many, Err(Error::NoSuchDevice(_))));
     }
-    // A tag that could not be opened is free.
+    // A tag whose device could not be opened is free.
     assert!(Cuda::<Trainer>::open_as(999).is_err());
     assert_eq!(Cuda::<Trainer>::open_as(0)?.ordinal(), 0);
     Ok(())
@@ -48,7 +48,7 @@ pub(crate) fn more_memory_than_there_is() -> Result<()> {
     says(&error, &["cuda:0 has no 8796093022208 bytes of memory to give"]);
     assert!(matches!(error, Error::NoMemory(_)));
     assert_eq!(kept.to_vec()?, [1, 2, 3]);
-    // What is dropped can be had again, many times over.
+    // Dropped memory is available again, many times over.
     let gib = 1 << 30;
     for _ in 0..400 {
         drop(gpu.zeros::<u8>(gib)?);
@@ -70,12 +70,12 @@ pub(crate) fn copies_of_pinned_memory() -> Result<()> {
         for (i, value) in pinned.as_mut_slice().iter_mut().enumerate() {
             *value = turn * 7919 + i as u32;
         }
-        // Up on one stream, down on another, which waits for the first by itself.
+        // Up on one stream, and down on another, which waits for the first by itself.
         let up = one.upload(pinned, &mut x)?;
         let down = other.download(&x, gpu.pinned(len)?)?;
         pinned = down.wait()?;
         assert!((0..).zip(pinned.as_slice()).all(|(i, &value)| value == turn * 7919 + i));
-        // A copy that nobody waits for keeps its memory.
+        // A copy that is not waited for keeps its memory.
         drop(up);
     }
     let short = gpu.pinned::<u32>(3)?;

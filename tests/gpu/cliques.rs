@@ -13,7 +13,7 @@ fn all() -> Result<Clique<Cuda<AnyDevice>>> {
     Clique::init((0..ranks()?).map(gpu).collect::<Result<_>>()?)
 }
 
-/// First operations connect ranks, which blocks: all of them are called at once.
+/// First operations connect ranks and block, so all ranks' calls are made at once.
 pub(crate) fn everything_that_groups_do() -> Result<()> {
     let mut clique = all()?;
     let n = clique.size();
@@ -96,7 +96,8 @@ pub(crate) fn a_clique_is_split() -> Result<()> {
     backwards.finish()
 }
 
-/// Collectives that are configured, an estimate, and a pause of all ranks; what the release lacks it says.
+/// Configured collectives, an estimate, and a suspension of all ranks; missing features of the
+/// release are reported.
 pub(crate) fn tuned_estimated_and_suspended() -> Result<()> {
     fn offered<R>(outcome: Result<R>) -> Result<Option<R>> {
         match outcome {

@@ -1,7 +1,7 @@
 //! The suite `tests/collectives` on GPUs: every collective against its model, from the same source.
 //!
-//! Integers and calls that only move are held bit for bit; sums and products of floats as near as
-//! `elements.rs` says that two backends must be.
+//! Integers and calls that only move data must match bit for bit; sums and products of floats as
+//! closely as `elements.rs` requires of two backends.
 
 #[path = "../collectives/bounds.rs"]
 mod bounds;
@@ -67,7 +67,7 @@ pub(crate) fn every_form_of_floats() -> Result<()> {
     let rounds = |call: &Call| call.what.reduces() && !matches!(call.op, Op::Min | Op::Max);
     let exact = |_, _, call: &Call| !rounds(call);
     hold(&grid(&dtypes, Flavor::Close, exact)?, check);
-    // NCCL's kernel for one rank, which scales, has no 8-bit floats (up to 2.30 at least): refused.
+    // NCCL's kernel for one rank, which scales, lacks 8-bit floats (up to 2.30 at least): refused.
     let scales = |call: &Call| call.op == Op::PreMulSum;
     let lacks =
         |dtype, ranks, call: &Call| ranks == 1 && SMALL_FLOATS.contains(&dtype) && scales(call);
@@ -89,7 +89,7 @@ pub(crate) fn large() -> Result<()> {
     Ok(())
 }
 
-/// How many ranks there can be. What a case says of each rank is said of eight at most.
+/// The most ranks possible. Cases describe eight at most.
 fn most() -> Result<usize> {
     Ok(crate::common::most()?.min(Scope::ALL.ranks))
 }
@@ -98,7 +98,7 @@ fn integers() -> Result<Scope> {
     Ok(Scope { dtypes: &INTEGERS, ranks: most()? })
 }
 
-/// The calls of the grid that are wanted, on whole buffers and on slices: on one GPU, two, and all.
+/// The wanted calls of the grid, on whole buffers and on slices: on one GPU, two, and all.
 fn grid(
     dtypes: &[DType],
     flavor: Flavor,
@@ -119,7 +119,7 @@ fn grid(
     Ok(pairs.map(|(dtype, ranks)| case(dtype, ranks)).collect())
 }
 
-/// Holds every case against the model, those after a failure too.
+/// Checks every case against the model, continuing after a failure.
 fn hold(cases: &[Case], check: impl Fn(&Case) -> Result<(), TestCaseError>) {
     let fails = |case: &&Case| match check(case) {
         Ok(()) => false,
@@ -132,8 +132,8 @@ fn hold(cases: &[Case], check: impl Fn(&Case) -> Result<(), TestCaseError>) {
     assert!(failed == 0, "{failed} of {} cases fail", cases.len());
 }
 
-/// Checks a random case. The first failure is told as it was drawn: one that hangs may leave no time
-/// to make it smaller.
+/// Checks a random case. The first failure is reported as drawn, as a case that hangs may leave no
+/// time to shrink it.
 fn checked(case: Case) -> TestCaseResult {
     static FIRST: Once = Once::new();
     check(&case).inspect_err(|error| FIRST.call_once(|| eprintln!("{error} in {case:?}")))

@@ -1,4 +1,4 @@
-//! What several tests use.
+//! Helpers of several tests.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use typed_nccl::{AnyDevice, CommConfig, Communicator, Cuda, Device, Error, Place
 
 use crate::runner;
 
-/// How many ranks there can be.
+/// The most ranks possible.
 pub(crate) fn most() -> Result<usize> {
     Ok(Cuda::count()? * runner::shared())
 }
 
-/// How many ranks a test takes: as many as there can be, eight at most.
+/// The number of ranks in a test: as many as possible, eight at most.
 pub(crate) fn ranks() -> Result<usize> {
     Ok(most()?.min(8))
 }
@@ -21,7 +21,7 @@ pub(crate) fn gpu(rank: usize) -> Result<Cuda<AnyDevice>> {
     Cuda::any((rank % Cuda::count()?) as u32)
 }
 
-/// Two GPUs, where there are two.
+/// Two GPUs, if there are two.
 pub(crate) fn apart() -> Result<Option<[Cuda<AnyDevice>; 2]>> {
     if Cuda::count()? < 2 {
         println!("SKIPPED: there is one GPU");
@@ -30,19 +30,19 @@ pub(crate) fn apart() -> Result<Option<[Cuda<AnyDevice>; 2]>> {
     Ok(Some([Cuda::any(0)?, Cuda::any(1)?]))
 }
 
-/// So many seconds, or ten times as many under a program that slows everything down.
+/// This many seconds, or ten times as many under a program that slows everything down.
 pub(crate) fn seconds(n: u64) -> Duration {
     Duration::from_secs(n * runner::slower())
 }
 
-/// Connects with a deadline of so many seconds.
+/// Connects with a deadline in seconds.
 pub(crate) fn connect<D: Device>(place: Place<D>, n: u64) -> Result<Communicator<D>> {
     let (seat, device) = place.into_parts();
     let config = CommConfig::builder().deadline(seconds(n)).build();
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
-/// So much with which a GPU is busy for a while; the doubles are slower by that factor.
+/// An amount of work that keeps a GPU busy for a while; the doubles are slower by this factor.
 pub(crate) fn busy(much: usize, factor: usize) -> usize {
     if std::env::var_os("FAKE_CUDA_DEVICES").is_some() { much / factor } else { much }
 }
@@ -55,7 +55,7 @@ pub(crate) fn says(error: &Error, parts: &[&str]) {
     }
 }
 
-/// It did not take so long that somebody must have waited for a deadline.
+/// It returned well before any deadline.
 pub(crate) fn soon(since: Instant) {
     let took = since.elapsed();
     assert!(took < seconds(20), "it took {took:?}");

@@ -1,4 +1,4 @@
-//! Configurations of communicators and of calls, with NCCL behind them.
+//! Configurations of communicators and of calls, with a real NCCL.
 
 use typed_nccl::{
     Algorithm, Algorithms, CallConfig, CaptureOrder, CommConfig, Communicator, CtaPolicy, Ctas,
@@ -9,7 +9,7 @@ use typed_nccl::{
 use crate::common::{ranks, says, seconds};
 use crate::runner::shared;
 
-/// Whether the loaded NCCL is new enough; says so if not.
+/// Whether the loaded NCCL is new enough; reports if it is not.
 fn has(version: NcclVersion, what: &str) -> Result<bool> {
     let loaded = library::version()?;
     if loaded < version {
@@ -24,7 +24,7 @@ fn connect<D: Device>(place: Place<D>, mut config: CommConfig) -> Result<Communi
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
-/// Sums and gathers, with numbers that are exact.
+/// Sums and gathers, with exact numbers.
 fn computes<T>(comm: &Communicator<Cuda<T>>, config: Option<&CallConfig>) -> Result<()> {
     const COUNT: usize = 70_001;
     let (n, rank) = (comm.size(), comm.rank().index());
@@ -49,7 +49,7 @@ fn computes<T>(comm: &Communicator<Cuda<T>>, config: Option<&CallConfig>) -> Res
     Ok(())
 }
 
-/// Each option alone: NCCL takes it, and computes the same.
+/// Each option alone: NCCL accepts it, and computes the same.
 pub(crate) fn communicators_that_are_tuned() -> Result<()> {
     let of = CommConfig::builder;
     let ctas = |ctas| of().ctas(ctas).build();
@@ -71,7 +71,7 @@ pub(crate) fn communicators_that_are_tuned() -> Result<()> {
         (v(2, 29, 2), "no one-sided operations", of().contexts(0).build()),
     ];
     for (since, what, config) in cases {
-        // Of two threads that launch on one GPU NCCL refuses one, then.
+        // With this option NCCL refuses one of two threads that launch on one GPU.
         let one_thread = config.launch_order == LaunchOrder::Calls;
         if !has(since, what)? || one_thread && shared() > 1 {
             continue;
@@ -85,8 +85,8 @@ pub(crate) fn communicators_that_are_tuned() -> Result<()> {
     Ok(())
 }
 
-/// Every algorithm that two GPUs of one host have for sure, with each protocol, and the rest of a call's
-/// configuration.
+/// Every algorithm that two GPUs of one host always have, with each protocol, and the rest of a
+/// call's configuration.
 pub(crate) fn calls_that_are_configured() -> Result<()> {
     if !has(NcclVersion::new(2, 31, 2), "configurations of calls")? {
         return Ok(());
@@ -98,7 +98,7 @@ pub(crate) fn calls_that_are_configured() -> Result<()> {
     configs.push(of().ctas(Ctas::at_most(1)).build());
     configs.push(of().ctas(Ctas::between(2, 8).cluster(2)).profiler_tag(42).build());
     configs.push(of().ctas(Ctas::any().policy(CtaPolicy::Efficiency)).build());
-    // Where there is none of these NCCL takes another.
+    // If none of these is available NCCL takes another.
     let ways =
         [Algorithm::Nvls, Algorithm::CollnetDirect, Algorithm::SymmetricKernels, Algorithm::Pat];
     configs.push(of().algorithms(Algorithms::prefer(ways)).build());
@@ -118,7 +118,7 @@ pub(crate) fn calls_that_are_configured() -> Result<()> {
     Ok(())
 }
 
-/// The event is there when the kernel is, and the other stream goes on with it.
+/// The event is recorded once the kernel is launched, and the other stream proceeds with it.
 pub(crate) fn launches_that_are_waited_for() -> Result<()> {
     if !has(NcclVersion::new(2, 32, 3), "launch events")? {
         return Ok(());
@@ -143,7 +143,7 @@ pub(crate) fn launches_that_are_waited_for() -> Result<()> {
     Ok(())
 }
 
-/// They are told at the next wait, and NCCL's hang is not.
+/// The next wait reports them, instead of NCCL's hang.
 pub(crate) fn configurations_that_differ() -> Result<()> {
     let outcome = Cuda::spmd(2, |place| {
         let most = 2 + place.rank().index() as u32;

@@ -1,4 +1,4 @@
-//! Conversions between element types: the kernels are those of the library.
+//! Conversions between element types, with the library's kernels.
 
 use typed_nccl::{Cuda, Result};
 

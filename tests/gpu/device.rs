@@ -1,4 +1,4 @@
-//! Device communicators: made, used and ended on what the machine has.
+//! Device communicators: created, used and ended with the machine's capabilities.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::common::ranks;
 type Comm<'id> = Communicator<Cuda<Scoped<'id>>>;
 type Api<'id> = DeviceApi<Cuda<Scoped<'id>>>;
 
-/// Runs a body on every GPU whose communicator can have device communicators; else says why not.
+/// Runs a body on every GPU whose communicator supports device communicators; else reports why not.
 fn with_api(body: impl for<'id> Fn(&mut Comm<'id>, &Api<'id>) -> Result<()> + Sync) -> Result<()> {
     let skipped = Cuda::spmd(ranks()?, |place| -> Result<Option<String>> {
         let mut comm = place.init()?;
@@ -32,7 +32,7 @@ fn with_api(body: impl for<'id> Fn(&mut Comm<'id>, &Api<'id>) -> Result<()> + Sy
     Ok(())
 }
 
-/// Barriers, and multicast where there is some.
+/// Barriers, and multicast if it is supported.
 fn near(api: &Api<'_>) -> Requirements {
     let needs = Requirements::new().lsa_barriers(16);
     if api.properties().multimem { needs.lsa_multimem() } else { needs }
@@ -73,14 +73,14 @@ pub(crate) fn all_that_the_machine_has() -> Result<()> {
             assert!(dev.all_to_all_of(0)?.slots > 0);
             assert_ne!(dev.buffer(0)?, dev.buffer(1)?);
             if api.properties().multimem {
-                // Where a window has an address, it has one in each mapping.
+                // A window with an address has one in each mapping.
                 let mapped = comm.multimem_ptr(&window)?.is_some();
                 for mapping in [dev.multimem()?, dev.multimem_of(team)?] {
                     assert_eq!(comm.multimem_ptr_in(&window, mapping.base)?.is_some(), mapped);
                 }
             }
         }
-        // In the order in which they were made, and in the other one.
+        // In the order of creation, and in reverse.
         comm.close_dev_comm(first)?;
         let third = comm.dev_comm(api, &needs)?;
         comm.close_dev_comm(third)?;

@@ -13,12 +13,12 @@ use theirs::{named, tensor};
 
 const LEN: usize = 1 << 20;
 
-/// What the library enqueued comes before our uses, and what it enqueues then after them; wrong sums where
-/// either order is taken out.
+/// The library's earlier work comes before our uses, and its later work after them; without either
+/// ordering the sums are wrong.
 pub(crate) fn a_tensor_that_its_library_goes_on_with() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
-        // Before another rank that shares the GPU can wait for this one in a kernel: with the first
-        // stream cudarc waits for all that runs on the GPU.
+        // Made before another rank that shares the GPU can wait for this one in a kernel, as with
+        // its first stream cudarc waits for everything that runs on the GPU.
         let context = CudaContext::new(place.device().ordinal() as usize).expect("a GPU");
         let stream = context.new_stream().expect("a stream");
         let comm = connect(place, 30)?;
@@ -36,13 +36,13 @@ pub(crate) fn a_tensor_that_its_library_goes_on_with() -> Result<()> {
             comm.device().lend(&mut x, |x| comm.all_reduce_in_place(x, Sum))?;
             let to = seen.device_ptr_mut(&stream).0;
             let bytes = LEN * size_of::<u32>();
-            // SAFETY: both have so many bytes, and stay until the stream is synchronized.
+            // SAFETY: both have this many bytes, and stay until the stream is synchronized.
             let copied = unsafe {
                 result::memcpy_dtod_async(to, x.address() as CUdeviceptr, bytes, stream.cu_stream())
             };
             copied.expect("enqueued");
-            // CUDA copies to pageable memory under a lock of the context, and waits there for what the
-            // stream does first: another rank that shares the GPU could not go on.
+            // CUDA copies to pageable memory under a lock of the context, and waits there for the
+            // stream's earlier work; another rank that shares the GPU would be blocked.
             stream.synchronize().expect("no fault");
             let seen = stream.clone_dtoh(&seen).expect("copied");
             // The doubles do not copy within a call.

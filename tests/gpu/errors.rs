@@ -1,4 +1,4 @@
-//! What NCCL hangs at, or gets wrong, and what it is here.
+//! Mistakes in which NCCL hangs or returns wrong data, and the errors here.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use typed_nccl::{Avg, Communicator, Cuda, Error, F8E4M3, Max, Result, Root, Sum}
 
 use crate::common::{connect, ranks, says, soon};
 
-/// Every rank calls what `call` says, and is told that they differ.
+/// Every rank makes the call of `call`, and gets the error that they differ.
 fn differs(
     parts: &[&str],
     call: impl for<'id> Fn(&Communicator<Cuda<typed_nccl::Scoped<'id>>>) -> Result<()> + Sync,
@@ -14,7 +14,7 @@ fn differs(
     let started = Instant::now();
     Cuda::spmd(2, |place| {
         let comm = connect(place, 40)?;
-        // A rank whose own part is over is told while it waits for the other.
+        // A rank whose own part is over gets the error while it waits for the other.
         let over = call(&comm).and_then(|()| comm.sync(comm.stream()));
         let error = over.and_then(|()| comm.barrier()).expect_err("they differ");
         assert!(matches!(error, Error::Mismatch(_)), "{error}");
@@ -89,13 +89,13 @@ pub(crate) fn transfers_in_another_order() -> Result<()> {
     })
 }
 
-/// Of 16 MiB, which NCCL may well be done with all the same.
+/// 16 MiB; NCCL may well complete it anyway.
 pub(crate) fn a_send_that_nobody_receives() -> Result<()> {
     let started = Instant::now();
     Cuda::spmd(2, |place| {
         let comm = connect(place, 40)?;
         let x = comm.device().zeros::<f32>(4 << 20)?;
-        // The first send connects, and NCCL may hold it up until it is told.
+        // The first send connects, and NCCL may block it until the error arrives.
         let sent = if comm.rank().index() == 0 { comm.send(&x, 1) } else { Ok(()) };
         let finished = sent.and_then(|()| comm.finish());
         let error = finished.expect_err("it is never met");
@@ -107,7 +107,7 @@ pub(crate) fn a_send_that_nobody_receives() -> Result<()> {
     Ok(())
 }
 
-/// Transfers that nobody meets, beside collectives that all call.
+/// Unmatched transfers, beside collectives that all ranks call.
 pub(crate) fn a_report_has_every_call_in_order() -> Result<()> {
     Cuda::spmd(2, |place| {
         let comm = connect(place, 3)?;
@@ -121,14 +121,14 @@ pub(crate) fn a_report_has_every_call_in_order() -> Result<()> {
             comm.all_reduce_in_place(&mut y, Sum)?;
         }
         comm.sync(comm.stream())?;
-        // A send that nobody receives may be over all the same; a receive of nothing never is.
+        // A send that is never received may complete; a receive of nothing never does.
         let outcome = match first {
             true => Ok(()),
             false => comm.recv(&mut y, 0),
         };
         let error = outcome.and_then(|()| comm.all_reduce_in_place(&mut y, Max));
         let error = error.and_then(|()| comm.sync(comm.stream())).expect_err("nobody sends");
-        // One rank may be told by the other, whose text has the report.
+        // One rank may get the error from the other, whose text has the report.
         says(&error, &["the last 8 calls of each rank on World, in order:"]);
         let text = error.to_string();
         let report = &text[text.find("rank 1, ").expect("its calls")..];
@@ -144,12 +144,13 @@ pub(crate) fn a_refusal_is_told() -> Result<()> {
     Cuda::spmd(2, |place| {
         let comm = connect(place, 40)?;
         let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(16)?);
-        // NCCL's first collective connects the ranks and holds up its caller until they are there.
+        // NCCL's first collective connects the ranks and blocks its caller until they are present.
         comm.all_gather(&x, &mut y)?;
         let error = if comm.rank().index() == 1 {
             // 8 elements from each of 2 ranks do not fit into 8.
             let error = comm.all_gather(&x, &mut y.slice_mut(0..8)).expect_err("refused");
-            // How the communicator is by now is not asked: the other rank may have been told already.
+            // The communicator's state is not checked: the other rank may have got the error
+            // already.
             assert!(error.is_refusal(), "{error}");
             error
         } else {
@@ -201,7 +202,8 @@ pub(crate) fn scaling_8_bits_on_one_rank() -> Result<()> {
     comm.finish()
 }
 
-/// One rank's operand is in a window and the other's is not: NCCL chooses a kernel on each for itself.
+/// One rank's operand is in a window and the other's is not: each rank's NCCL chooses its own
+/// kernel.
 pub(crate) fn memory_that_differs() -> Result<()> {
     let started = Instant::now();
     Cuda::spmd(2, |place| {

@@ -1,4 +1,4 @@
-//! Graphs: CUDA's, of what NCCL enqueues.
+//! CUDA graphs of NCCL's work.
 
 use typed_nccl::plan::{self, Values, build::PlanBuilder};
 use typed_nccl::{Communicator, Cuda, Result, Sum, World};
@@ -10,7 +10,7 @@ use crate::windows::one_sided;
 #[path = "../graphs/body.rs"]
 pub(crate) mod body;
 
-/// How often each graph is launched where the numbers are looked at once.
+/// How often each graph is launched where the numbers are checked at once.
 fn launches() -> u64 {
     busy(1000, 20) as u64
 }
@@ -58,7 +58,8 @@ pub(crate) fn drop_with_graphs() -> Result<()> {
     Cuda::spmd(ranks()?, |place| body::ends(connect(place, 60)?, "drop")).map(drop)
 }
 
-/// A kernel between collectives, launched many times without the host: every element of the result counts.
+/// A kernel between collectives, launched many times without the host: every element of the result
+/// matters.
 pub(crate) fn a_kernel_in_a_graph() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
         let mut comm = connect(place, 60)?;
@@ -70,7 +71,7 @@ pub(crate) fn a_kernel_in_a_graph() -> Result<()> {
         let mut graph = comm.capture(|g| {
             g.launch(&mut ones, |mut ones, stream| {
                 let (at, len) = (ones.as_mut_ptr() as u64, ones.len());
-                // SAFETY: the view is of so many elements of 4 bytes, and the stream's own.
+                // SAFETY: the view has this many elements of 4 bytes, and belongs to the stream.
                 let set = unsafe {
                     cudarc::driver::sys::cuMemsetD32Async(at, 1, len, stream.as_ptr().cast())
                 };
@@ -78,7 +79,7 @@ pub(crate) fn a_kernel_in_a_graph() -> Result<()> {
             })?;
             g.all_reduce_in_place(&mut ones, Sum)?;
             g.convert(&ones, &mut wide)?;
-            // What was summed so far is this rank's share of it, and `n` times that of all.
+            // Adds the current sums: this rank's share, and `n` times that over all ranks.
             g.all_reduce(&wide, &mut both, Sum)?;
             g.copy(&both, &mut total)
         })?;
@@ -118,7 +119,7 @@ pub(crate) fn a_captured_plan() -> Result<()> {
                 assert_eq!(one.to_vec()?, [expected; 128], "buffer {i}, run {round}");
             }
         }
-        // Without the host between: what is summed wraps, alike on all ranks.
+        // Without the host in between: sums wrap, equally on all ranks.
         sums_wrap(&comm, &mut all, |comm, all| plan.on(comm).write("g", all).run(&mut ()))?;
         drop(plan);
         comm.finish()
@@ -126,7 +127,7 @@ pub(crate) fn a_captured_plan() -> Result<()> {
     .map(drop)
 }
 
-/// Two streams that wait for each other, and nothing else orders.
+/// Two streams that wait for each other, with no other ordering.
 pub(crate) fn a_captured_plan_of_two_streams() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
         let mut comm = connect(place, 60)?;

@@ -1,11 +1,11 @@
-//! Groups: every operation that they record, on memory that is compared.
+//! Groups: every operation that they record, with checked results.
 
 use typed_nccl::{Cuda, Result, Root, Signals, Sum, group, tag};
 
 use crate::common::{busy, connect, ranks, says};
 use crate::windows::one_sided;
 
-/// Lengths that differ, apart and in place, alone, on another stream and in a group.
+/// Different lengths, out of place and in place, alone, on another stream and in a group.
 pub(crate) fn uneven_in_every_form() -> Result<()> {
     let ranks = ranks()?;
     Cuda::spmd(ranks, |place| {
@@ -99,14 +99,15 @@ pub(crate) fn rooted_and_slots() -> Result<()> {
 
 tag!(Rows, Cols, Pair);
 
-/// Two communicators of one launch: on the same GPUs, on one stream and on two, named in either order.
+/// Two communicators in one launch: on the same GPUs, on one stream and on two, named in either
+/// order.
 pub(crate) fn several_communicators() -> Result<()> {
     let ranks = ranks()?;
     Cuda::spmd(ranks, |place| {
         let mut world = connect(place, 20)?;
         let (rank, device) = (world.rank().index(), world.device().clone());
         let mut rows = world.split::<Rows>(0, 0)?;
-        // The other way round.
+        // In reverse.
         let mut cols = world.split::<Cols>(0, -(rank as i64))?;
         let other = device.stream()?;
         let (mut x, mut y) = (device.zeros::<u32>(100_000)?, device.zeros::<u32>(77)?);
@@ -144,7 +145,7 @@ pub(crate) fn several_communicators() -> Result<()> {
     .map(drop)
 }
 
-/// What one communicator refuses is told to the ranks of the other one too.
+/// A refusal by one communicator is reported to the ranks of the other one too.
 pub(crate) fn what_one_refuses_all_refuse() -> Result<()> {
     Cuda::spmd(2, |place| {
         let mut world = connect(place, 20)?;
@@ -159,7 +160,7 @@ pub(crate) fn what_one_refuses_all_refuse() -> Result<()> {
         let refused = "all_gather: the receive buffer holds 15 u32";
         if rank == 0 {
             says(&outcome.expect_err("too short"), &[refused]);
-            // The other one ends it when it has seen why.
+            // The other rank ends it after it has seen why.
             let _ = world.barrier();
         } else {
             let error = outcome.and_then(|()| world.sync(world.stream())).expect_err("refused");
@@ -172,7 +173,7 @@ pub(crate) fn what_one_refuses_all_refuse() -> Result<()> {
     .map(drop)
 }
 
-/// NCCL says what a group would take, and does nothing; afterwards the collectives are as they were.
+/// NCCL estimates a group without running it; afterwards the collectives work as before.
 pub(crate) fn estimates() -> Result<()> {
     Cuda::spmd(2, |place| {
         let mut comm = connect(place, 20)?;

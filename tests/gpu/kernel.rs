@@ -1,5 +1,4 @@
-//! A kernel of the tests, launched as CUDA programs launch theirs: on the stream and the memory that a step
-//! is given.
+//! A kernel of the tests, launched as CUDA programs launch theirs: on a step's stream and memory.
 
 use std::cell::OnceCell;
 use std::ffi::{CStr, c_void};
@@ -73,8 +72,8 @@ fn load() -> sys::CUfunction {
     function
 }
 
-/// Loads it for the thread's rank. CUDA may wait for all work of the GPU: before there is any that waits
-/// for another rank of the same GPU.
+/// Loads it for the thread's rank. CUDA may wait for all work of the GPU, so this comes before any
+/// work that waits for another rank on the same GPU.
 pub(crate) fn ready(device: &impl Device<Backend = <Cuda as Device>::Backend>) -> Result<()> {
     let loaded = |kernel: &OnceCell<_>| {
         kernel.get_or_init(load);
@@ -82,7 +81,7 @@ pub(crate) fn ready(device: &impl Device<Backend = <Cuda as Device>::Backend>) -
     device.stream()?.launch((), move |(), _| KERNEL.with(loaded))
 }
 
-/// What is added up: memory of at least `y`'s length, or `y` itself, and how often.
+/// A summand: memory of at least `y`'s length, or `y` itself, and its factor.
 pub(crate) type Term<'a, 'v> = (Option<&'a DeviceView<'v, u32>>, u32);
 
 /// Makes `y` the sum of the terms and `d`.
@@ -121,8 +120,8 @@ pub(crate) fn combine(
     let function = KERNEL.with(|kernel| *kernel.get_or_init(load));
     let (arguments, extra) = (arguments.as_mut_ptr(), ptr::null_mut());
     let (blocks, stream) = (n.div_ceil(256), stream.as_ptr().cast());
-    // SAFETY: the kernel's nine arguments, of its types, which outlive the call. The views are the stream's
-    // own at this place in it, of at least `n` elements each.
+    // SAFETY: the kernel's nine arguments, of its types, which outlive the call. Only the stream
+    // uses the views at this point, and they have at least `n` elements each.
     done(unsafe {
         sys::cuLaunchKernel(function, blocks, 1, 1, 256, 1, 1, 0, stream, arguments, extra)
     });

@@ -1,4 +1,4 @@
-//! Kernels that programs declare: compiled by NVRTC, where the machine has it, and run.
+//! Kernels that programs declare: compiled by NVRTC, if the machine has it, and run.
 
 use typed_nccl::error::KernelFault;
 use typed_nccl::{
@@ -26,7 +26,8 @@ kernel! {
 }
 
 kernel! {
-    /// Every rank's part of `from`, added up by its address; then a part of my sums goes to my right neighbour.
+    /// Every rank's part of `from`, added up by address; then a part of the sums goes to the right
+    /// neighbour.
     #[launch(threads = 128, blocks = 4)]
     fn sum_of_peers(dev: &DevComm, first: Barrier, from: &WindowSlice<f32>, to: &mut Window<f32>);
     // SAFETY: what runs of it stays within its slices.
@@ -48,7 +49,7 @@ kernel! {
 }
 
 plan! {
-    /// What comes from the left is added up.
+    /// Data from the left neighbour is added up.
     added(n: Ranks, len: usize) {
         inout x: [f32; len];
         local got: [f32; len];
@@ -58,7 +59,7 @@ plan! {
     }
 }
 
-/// Whether kernels can be compiled here; said where they cannot.
+/// Whether kernels can be compiled here; reports if not.
 fn compiles<D: Device>(stream: &Stream<D>, device: &D) -> Result<bool>
 where
     axpy: kernel::RunsOn<D>,
@@ -160,7 +161,7 @@ pub(crate) fn that_do_not_fit() -> Result<()> {
         let x = gpu.zeros::<f32>(3)?;
         let wide = stream.run(axpy(1.0, &x, &mut y).grid(1, 2048)).expect_err("too many threads");
         says(&wide, &["`axpy`", "2048 threads"]);
-        // The stream is unharmed.
+        // The stream still works.
         stream.run(axpy(1.0, &x, &mut y))?;
         assert_eq!(y.to_vec()?, [0.0; 3]);
     }

@@ -1,4 +1,4 @@
-//! A rank that is late: the others name it, leave it out and go on.
+//! A late rank: the others name it, leave it out and continue.
 
 use std::sync::Barrier;
 use std::time::Duration;

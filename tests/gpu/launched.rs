@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use crate::graphs::body;
 use typed_nccl::{Communicator, Device, Error, Result, Sum, launch};
 
-/// Says that a process is one that a test has started.
+/// Marks a process that a test has started.
 const STARTED: &str = "TYPED_NCCL_GPU_LAUNCHED";
 
 pub(crate) fn a_process_for_each_gpu() -> Result<()> {
@@ -68,7 +68,7 @@ pub(crate) fn processes_of_torchrun() -> Result<()> {
         command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", &port);
         command.spawn().map_err(Error::other)
     };
-    // torchrun's own store has the port for as long.
+    // torchrun's own store holds the port that long.
     let outcome = (0..2).map(start).collect::<Result<_>>().and_then(all_succeed);
     drop(listener);
     outcome

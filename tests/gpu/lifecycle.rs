@@ -1,4 +1,4 @@
-//! From init to the end, and all the other ends.
+//! From init to the end, and all other ends.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub(crate) fn again_and_again() -> Result<()> {
     Ok(())
 }
 
-/// As many ids of NCCL's as there are ranks.
+/// As many NCCL ids as ranks.
 pub(crate) fn an_id_for_each_rank() -> Result<()> {
     let n = ranks()?;
     let ids = (0..n).map(|_| UniqueId::new()).collect::<Result<Vec<_>>>()?;
@@ -60,8 +60,8 @@ pub(crate) fn dropped_communicators_end_by_themselves() -> Result<()> {
     again_and_again()
 }
 
-/// Kernels that NCCL stops have written nothing, and each thread that reads is told so; what was over
-/// before is there.
+/// Kernels that NCCL stops have written nothing, and each reading thread gets an error. Earlier
+/// results are valid.
 pub(crate) fn each_thread_is_told_what_never_came() -> Result<()> {
     Cuda::spmd(ranks()?, |place| -> Result<()> {
         let comm = connect(place, 40)?;
@@ -74,14 +74,14 @@ pub(crate) fn each_thread_is_told_what_never_came() -> Result<()> {
             comm.abort_because("it has seen enough");
             return Ok(());
         }
-        // Made first: a wait after rank 1 has gone tells so.
+        // Made first: a wait after rank 1 has left reports that.
         let mut made = Vec::new();
         for _ in 0..2 {
             made.push((comm.device().stream()?, comm.device().from_slice(&[1.0_f32; 1000])?));
         }
         let mut data = Vec::new();
         for (stream, mut x) in made {
-            // Rank 1 never comes; this one may know by now.
+            // Rank 1 never comes; this rank may know by now.
             if comm.on(&stream).all_reduce_in_place(&mut x, Sum).is_ok() {
                 data.push(x);
             }
@@ -96,7 +96,7 @@ pub(crate) fn each_thread_is_told_what_never_came() -> Result<()> {
                 });
             }
         });
-        // A wait tells what nobody has heard of yet, once.
+        // A wait reports an unreported error, once.
         let came = before.to_vec().or_else(|_| before.to_vec())?;
         assert_eq!(came, [n; 1000]);
         Ok(())
@@ -156,7 +156,7 @@ pub(crate) fn a_panic_ends_the_others_waits() -> Result<()> {
     again_and_again()
 }
 
-/// The error drops the communicator before anybody has seen it.
+/// The error drops the communicator before anything has seen it.
 pub(crate) fn an_error_is_told_to_the_others() -> Result<()> {
     let started = Instant::now();
     let outcome = Cuda::spmd(ranks()?, |place| -> Result<()> {
@@ -284,7 +284,7 @@ pub(crate) fn children_outlive_their_parent() -> Result<()> {
         along_rows.all_reduce_in_place(&mut x, Sum)?;
         let all: usize = (0..n).map(|r| (0..n).filter(|o| o % 2 == r % 2).sum::<usize>()).sum();
         assert_eq!(x.to_vec()?, [all as i64]);
-        // On a stream of its own, beside the other's.
+        // On its own stream, concurrently with the other's.
         let stream = half.device().stream()?;
         half.group_on(&stream, |g| g.all_reduce_in_place(&mut x, Sum))?;
         half.sync(&stream)?;
@@ -340,7 +340,7 @@ pub(crate) fn init_in_steps() -> Result<()> {
     })
 }
 
-/// The others finish; this one had one operation more.
+/// The others finish; this one had one more operation.
 pub(crate) fn one_operation_too_many() -> Result<()> {
     let started = Instant::now();
     Cuda::spmd(2, |place| -> Result<()> {
@@ -361,7 +361,7 @@ pub(crate) fn one_operation_too_many() -> Result<()> {
     again_and_again()
 }
 
-/// A thread that has never used its GPU communicates.
+/// A thread that has never used its GPU can communicate.
 pub(crate) fn on_a_thread_of_its_own() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
         let mut comm = connect(place, 30)?;
@@ -387,7 +387,7 @@ pub(crate) fn on_a_thread_of_its_own() -> Result<()> {
     .map(drop)
 }
 
-/// The first operation of a communicator connects its ranks, and holds up who calls it until all do.
+/// A communicator's first operation connects its ranks, and blocks its caller until all ranks call.
 pub(crate) fn opposite_first_operations() -> Result<()> {
     let started = Instant::now();
     Cuda::spmd(2, |place| {
@@ -418,7 +418,7 @@ pub(crate) fn connecting_to_a_rank_that_left() -> Result<()> {
         let comm = connect(place, 300)?;
         let mut x = comm.device().from_slice(&[1_i32; 10])?;
         if comm.rank().index() == 1 {
-            // The other is inside NCCL by now.
+            // The other one is inside NCCL by now.
             thread::sleep(Duration::from_secs(1));
             comm.abort_because("it has seen enough");
             return Ok(());
@@ -431,7 +431,7 @@ pub(crate) fn connecting_to_a_rank_that_left() -> Result<()> {
     again_and_again()
 }
 
-/// `main` returns while a thread that it does not wait for is inside NCCL.
+/// `main` returns while a thread that it does not join is inside NCCL.
 pub(crate) fn the_end_while_a_rank_connects() -> Result<()> {
     let (told, hears) = std::sync::mpsc::channel();
     for (rank, seat) in Seat::local(2).into_iter().enumerate() {

@@ -1,14 +1,15 @@
-//! What is for GPUs: `cargo test -p tests --test gpu`. Where there are none the tests run on the doubles of CUDA
-//! and NCCL, which move data between threads and run the tests' kernels, but for those that take more;
-//! `TYPED_NCCL_GPU_DOUBLES=2` pretends two GPUs on any machine.
+//! Tests for GPUs: `cargo test -p tests --test gpu`. Without GPUs they run on the doubles of CUDA
+//! and NCCL, which move data between threads and run the tests' kernels, except for those that need
+//! more. `TYPED_NCCL_GPU_DOUBLES=2` simulates two GPUs on any machine.
 //!
-//! The tests of a module share a process under a watchdog, and get a new one after a failure: a hang or
-//! a fault of one is told and does not reach the next. `cargo test -p tests --test gpu -- name` runs the tests
-//! whose names contain `name`.
-//! `TYPED_NCCL_GPU_UNDER="compute-sanitizer --report-api-errors no --error-exitcode 9"` runs them under
-//! another program, with ten times as much time (NCCL asks CUDA for what it may not have: hence no API
-//! errors). Where there is one GPU, two ranks share it, if NCCL can (2.30 and later);
-//! `TYPED_NCCL_GPU_SHARED=4` says how many do. `TYPED_NCCL_GPU_SECONDS=30` gives every test 30 seconds at most.
+//! The tests of a module share a process under a watchdog, and get a new one after a failure, so
+//! that a hang or a fault of one is reported and does not affect the next. `cargo test -p tests
+//! --test gpu -- name` runs the tests whose names contain `name`.
+//! `TYPED_NCCL_GPU_UNDER="compute-sanitizer --report-api-errors no --error-exitcode 9"` runs them
+//! under another program, with ten times as much time (without API errors, as NCCL queries CUDA for
+//! features that it may lack). With one GPU, two ranks share it, if NCCL supports that (2.30 and
+//! later); `TYPED_NCCL_GPU_SHARED=4` sets how many. `TYPED_NCCL_GPU_SECONDS=30` limits every test
+//! to 30 seconds.
 
 mod process;
 mod runner;
@@ -58,7 +59,7 @@ use std::process::ExitCode;
 
 use runner::Test;
 
-/// `module::test: ranks that it needs, seconds that it may take, why it takes real ones;`
+/// `module::test: ranks that it needs, seconds that it may take, why it needs real GPUs;`
 macro_rules! tests {
     ($(
         $(#[$on:meta])*
@@ -188,7 +189,7 @@ const TESTS: &[Test] = tests! {
     ours::a_kernel_beside_nccls: 2, 60;
     late::one_that_is_late_is_named: 2, 60;
     late::one_that_is_late_is_left_out: 2, 60;
-    // Apart from the others of its module, in a process of its own: it sets a variable.
+    // In its own process, apart from the others of its module, as it sets a variable.
     ours::an_abort_waits_for_what_runs: 2, 60;
     survive::the_others_go_on_when_a_rank_aborts: 2, 60;
     survive::a_communicator_is_shrunk_well_and_revoked: 2, 60;
@@ -219,8 +220,9 @@ const TESTS: &[Test] = tests! {
     windows::a_refused_put_and_the_end: 2, 30;
     windows::who_waits_for_a_rank_that_left_is_told: 2, 60;
     windows::a_wait_that_nobody_answers_and_the_end: 2, 30;
-    // Before those that leave a communicator to be freed in the background: CUDA waits there for what runs
-    // on the GPU, under a lock of the context, and this rank's collectives for another that needs the lock.
+    // Before tests that leave a communicator to be freed in the background. CUDA waits there for
+    // everything that runs on the GPU, under a lock of the context, and this rank's collectives
+    // wait for another rank that needs the lock.
     plans::buckets_beside_backward: 1, 60;
     plans::small_all_reduces_by_kernels: 2, 120;
     plans::small_messages_by_kernels: 2, 120;

@@ -1,4 +1,4 @@
-//! Memory under way: dropped, used on several streams, scaled by what lies on the device.
+//! Memory in flight: dropped, used on several streams, scaled by values on the device.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::common::{connect, ranks, soon};
 
 tag!(Second);
 
-/// Buffers that are dropped while operations run are not given to somebody else.
+/// Buffers dropped while operations run are not reused.
 pub(crate) fn dropped_in_flight() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
         let comm = connect(place, 30)?;
@@ -29,7 +29,7 @@ pub(crate) fn dropped_in_flight() -> Result<()> {
     .map(drop)
 }
 
-/// Operations on one buffer keep their order, whatever streams they are on.
+/// Operations on one buffer keep their order, on any streams.
 pub(crate) fn order_across_streams() -> Result<()> {
     Cuda::spmd(ranks()?, |place| {
         let comm = connect(place, 30)?;
@@ -48,12 +48,12 @@ pub(crate) fn order_across_streams() -> Result<()> {
             power = u64::wrapping_mul(power, n);
         }
         assert!(x.to_vec()?.iter().all(|&one| one == power));
-        // A mark orders streams by hand.
+        // A mark orders streams explicitly.
         let mark = streams[0].mark()?;
         streams[1].wait_for(&mark)?;
         comm.wait(&mark)?;
         assert!(mark.is_reached()?);
-        // On a thread that never used the GPU too.
+        // Also on a thread that never used the GPU.
         let elsewhere =
             std::thread::scope(|scope| scope.spawn(|| mark.is_reached()).join().expect("no panic"));
         assert!(elsewhere?);
@@ -113,7 +113,7 @@ pub(crate) fn two_communicators_on_the_same_gpus() -> Result<()> {
     .map(drop)
 }
 
-/// Transfers of no elements are transfers all the same.
+/// Transfers without elements are transfers too.
 pub(crate) fn transfers_of_nothing() -> Result<()> {
     Cuda::spmd(2, |place| {
         let mut comm = connect(place, 15)?;
@@ -143,7 +143,7 @@ pub(crate) fn transfers_of_nothing() -> Result<()> {
     .map(drop)
 }
 
-/// Giving memory back waits for the device, and so for the rank that does not come.
+/// Freeing memory waits for the device, and so for the rank that does not come.
 pub(crate) fn out_of_memory_while_a_rank_waits() -> Result<()> {
     let started = Instant::now();
     let together = Barrier::new(2);
@@ -153,7 +153,7 @@ pub(crate) fn out_of_memory_while_a_rank_waits() -> Result<()> {
         comm.all_reduce_in_place(&mut x, Sum)?;
         comm.sync(comm.stream())?;
         if comm.rank().index() == 0 {
-            // So much that twice as much is more than there is.
+            // So much that twice as much exceeds the GPU's memory.
             let mut large = 1_usize << 30;
             while comm.device().zeros::<u8>(2 * large).is_ok() {
                 large *= 2;

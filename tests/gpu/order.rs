@@ -1,4 +1,4 @@
-//! What one stream waits for of another, where work takes its time.
+//! What one stream waits for on another, while work takes time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::channel;
@@ -8,14 +8,14 @@ use typed_nccl::{Cuda, DeviceViewMut, RawStream, Result};
 use crate::common::{apart, busy};
 use crate::kernel::combine;
 
-/// Adds 1 to all of `x`, so often.
+/// Adds 1 to all of `x`, this often.
 fn add(x: &mut DeviceViewMut<'_, u32>, times: u32, stream: RawStream<'_>) {
     for _ in 0..times {
         combine(x, [(None, 1), (None, 0), (None, 0)], 1, stream);
     }
 }
 
-/// What a closure enqueued before its panic is waited for; the mark is older than that.
+/// Work that a closure enqueued before its panic is waited for; the mark is older.
 pub(crate) fn what_a_closure_left_before_its_panic() -> Result<()> {
     let gpu = Cuda::local()?;
     let (first, second) = (gpu.stream()?, gpu.stream()?);
@@ -38,8 +38,8 @@ pub(crate) fn what_a_closure_left_before_its_panic() -> Result<()> {
     Ok(())
 }
 
-/// One thread launches with `a` and `b`, which many streams still read; another one waits for its stream
-/// meanwhile, because of `x`. It has not waited for that launch when it gets `a`.
+/// One thread launches with `a` and `b`, which many streams still read. Another one waits for its
+/// stream meanwhile, because of `x`. It has not waited for that launch when it gets `a`.
 pub(crate) fn a_launch_that_is_still_waiting_is_not_waited_for() -> Result<()> {
     let Some([gpu, elsewhere]) = apart()? else { return Ok(()) };
     let len = busy(1 << 20, 1 << 12);

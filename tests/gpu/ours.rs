@@ -11,7 +11,7 @@ use crate::common::{busy, connect, ranks, says, seconds, soon};
 #[path = "../kernels/body.rs"]
 mod body;
 
-/// Whether the machine has them; says so where it has not.
+/// Whether the machine supports them; reports if not.
 fn there<W: World>(comm: &Communicator<W>) -> Result<bool> {
     match comm.kernels() {
         Ok(_) => Ok(true),
@@ -23,7 +23,7 @@ fn there<W: World>(comm: &Communicator<W>) -> Result<bool> {
     }
 }
 
-/// On all GPUs, where there are kernels.
+/// On all GPUs, if there are kernels.
 macro_rules! on_all {
     (|$comm:ident| $body:expr) => {
         Cuda::spmd(ranks()?, |place| {
@@ -61,8 +61,8 @@ pub(crate) fn rms_norm() -> Result<()> {
     on_all!(|comm| body::rms_norm(comm))
 }
 
-/// A kernel waits for a rank that never launches: its communicator's abort ends it, at once, and the GPU goes
-/// on.
+/// A kernel waits for a rank that never launches: its communicator's abort ends it at once, and the
+/// GPU continues.
 pub(crate) fn an_abort_ends_a_kernel_that_waits() -> Result<()> {
     on_all!(|comm| {
         let kernels = comm.kernels()?;
@@ -88,14 +88,14 @@ pub(crate) fn an_abort_ends_a_kernel_that_waits() -> Result<()> {
     })
 }
 
-/// What a kernel writes to is not taken away while it runs, however long that is.
+/// Memory that a kernel writes to is not unmapped while it runs, however long that is.
 pub(crate) fn an_abort_waits_for_what_runs() -> Result<()> {
     if std::env::var_os("FAKE_CUDA_DEVICES").is_none() {
         println!("SKIPPED: kernels end at once where nothing keeps them");
         return Ok(());
     }
     let long = std::time::Duration::from_millis(600);
-    // SAFETY: no other thread of this process looks at the environment now.
+    // SAFETY: no other thread of this process reads the environment now.
     unsafe { std::env::set_var("FAKE_CUDA_LINGER", long.as_millis().to_string()) };
     let launched = &AtomicUsize::new(1);
     on_all!(|comm| {
@@ -111,7 +111,7 @@ pub(crate) fn an_abort_waits_for_what_runs() -> Result<()> {
         let started = Instant::now();
         kernels.all_reduce_in_place(&comm, &mut x, Sum)?;
         launched.fetch_add(1, Relaxed);
-        // It runs by then.
+        // It is running by then.
         std::thread::sleep(long / 6);
         comm.abort();
         assert!(started.elapsed() >= long, "the kernel runs after NCCL's abort");
@@ -119,13 +119,13 @@ pub(crate) fn an_abort_waits_for_what_runs() -> Result<()> {
     })
 }
 
-/// Ranks that launch what differs are told so, and neither hangs.
+/// Ranks with different launches get an error, and none hangs.
 pub(crate) fn launches_that_differ() -> Result<()> {
     on_all!(|comm| {
         let kernels = comm.kernels()?;
         let is_first = comm.rank().index() == 0;
         let mut x = typed_nccl::Device::zeros::<f32>(comm.device(), 4096)?;
-        // Who finds it tells all, also one that has not called.
+        // The rank that finds it informs all, including one that has not called.
         comm.barrier()?;
         let started = Instant::now();
         let called = match is_first {
@@ -140,7 +140,7 @@ pub(crate) fn launches_that_differ() -> Result<()> {
     })
 }
 
-/// The first two ranks exchange what does not fit together, which neither waits for: the leg is named.
+/// The first two ranks exchange mismatched legs, for which neither waits: the leg is named.
 pub(crate) fn legs_that_cross() -> Result<()> {
     type Leg = (usize, Option<usize>, Option<usize>);
     let cases: [([&[Leg]; 2], &str); 4] = [
@@ -168,7 +168,7 @@ pub(crate) fn legs_that_cross() -> Result<()> {
             let mut all = (0..2)
                 .map(|_| typed_nccl::Device::zeros::<f32>(comm.device(), 80))
                 .collect::<Result<Vec<_>>>()?;
-            // Who finds it tells all, also one that has not called.
+            // The rank that finds it informs all, including one that has not called.
             comm.barrier()?;
             let started = Instant::now();
             let mut exchange = kernels.exchange(&comm);
@@ -179,7 +179,7 @@ pub(crate) fn legs_that_cross() -> Result<()> {
                 exchange =
                     exchange.leg(x.slice(0..*len), peer(to), y.slice_mut(0..*len), peer(from));
             }
-            // Who waits for nobody is told later.
+            // A rank that waits for no other gets the error later.
             let found = exchange
                 .run()
                 .and_then(|()| comm.sync(comm.stream()))
@@ -192,12 +192,12 @@ pub(crate) fn legs_that_cross() -> Result<()> {
     })
 }
 
-/// One rank takes a kernel, another NCCL's collective.
+/// One rank uses a kernel, another NCCL's collective.
 pub(crate) fn a_kernel_beside_nccls() -> Result<()> {
     on_all!(|comm| {
         let kernels = comm.kernels()?;
         let mut x = typed_nccl::Device::zeros::<f32>(comm.device(), 64)?;
-        // Who finds it tells all, also one that has not called.
+        // The rank that finds it informs all, including one that has not called.
         comm.barrier()?;
         let started = Instant::now();
         let called = match comm.rank().index() {

@@ -1,5 +1,5 @@
-//! The library's plans on GPUs, several runs in a row with nothing between them, beside plain Rust that
-//! computes the same. Their steps are kernels.
+//! The library's plans on GPUs, several runs in a row without anything in between, compared with
+//! plain Rust. Their steps are kernels.
 
 use typed_nccl::plan::Swapped;
 use typed_nccl::plans::{
@@ -14,13 +14,13 @@ use crate::common::{ranks, seconds};
 use crate::kernel::{combine, ready};
 use crate::windows::one_sided;
 
-/// How often a plan runs, with nothing between the runs.
+/// How often a plan runs, without anything between the runs.
 const RUNS: usize = 10;
 
 type Memory<'a, Tag> = Slice<'a, u32, Cuda<Tag>>;
 type MemoryMut<'a, Tag> = SliceMut<'a, u32, Cuda<Tag>>;
 
-/// Connects with as many signals as the plans have.
+/// Connects with as many signals as the plans use.
 fn connect<Tag>(place: Place<Cuda<Tag>>) -> Result<Communicator<Cuda<Tag>>> {
     let (seat, device) = place.into_parts();
     ready(&device)?;
@@ -36,7 +36,7 @@ fn buffers<D: Device>(
     values.into_iter().map(|values| device.from_slice(&values)).collect()
 }
 
-/// `len` values that tell rank, run and place.
+/// `len` values that encode rank, run and place.
 fn own(rank: usize, run: usize, len: usize) -> Vec<u32> {
     (0..len).map(|at| (1_000_000 * rank + 10_000 * run + at) as u32).collect()
 }
@@ -100,7 +100,7 @@ pub(crate) fn without_steps() -> Result<()> {
     .map(drop)
 }
 
-/// A stage of a pipeline. What it computes shows who did, and in which order.
+/// A stage of a pipeline. Its results show which stages computed, and in which order.
 struct Stage {
     rank: u32,
 }
@@ -177,12 +177,12 @@ fn told<D: Device>(batches: &[Buffer<u32, D>]) -> Result<Vec<Vec<u32>>> {
     batches.iter().map(Buffer::to_vec).collect()
 }
 
-/// What goes into a pipeline: element `at` of micro-batch `i` in a run.
+/// The input of a pipeline: element `at` of micro-batch `i` in a run.
 fn fed(run: usize, i: usize, at: usize) -> u32 {
     (1_000_000 * run + 10_000 * i + at) as u32
 }
 
-/// Stage by stage, what comes out of it.
+/// The output, stage by stage.
 fn through(n: usize, run: usize, i: usize, at: usize) -> Vec<u32> {
     let stages = (0..n as u32).scan(fed(run, i, at), |x, rank| {
         *x = forward(*x, rank, i);
@@ -294,7 +294,7 @@ pub(crate) fn experts() -> Result<()> {
     .map(drop)
 }
 
-/// What an element becomes: not the same from the left and from the right.
+/// The new value of an element, which depends on left and right differently.
 fn smooth(near: [u32; 3]) -> u32 {
     near[0].wrapping_add(near[1].wrapping_mul(2)).wrapping_add(near[2].wrapping_mul(3))
 }
@@ -370,7 +370,7 @@ pub(crate) fn a_line() -> Result<()> {
     .map(drop)
 }
 
-/// A tile that is its own four edges: each becomes itself and three times what its neighbour sent.
+/// A tile that is its own four edges: each becomes itself plus three times what its neighbour sent.
 struct Tile;
 
 impl<Tag> halo_2d::Steps<u32, Cuda<Tag>> for Tile {
@@ -432,7 +432,7 @@ pub(crate) fn a_torus() -> Result<()> {
                 halo.run(&comm, halo_2d::Buffers { u: &mut u }, &mut Tile)?;
                 let next = |rank: usize, at: usize| -> u32 {
                     let (row, col, edge) = (rank / cols, rank % cols, at / h);
-                    // Of the neighbour on this side, the edge that faces this one.
+                    // The edge of the neighbour on this side that faces this tile.
                     let (row, col) = match edge {
                         0 => (row + rows - 1, col),
                         1 => (row + 1, col),

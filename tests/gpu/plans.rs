@@ -36,7 +36,8 @@ pub(crate) fn buckets_beside_backward() -> Result<()> {
                 let value = rank + (10 * i + round) as f32;
                 call.stream().launch(&mut g, move |mut g, stream| {
                     let (at, bits, len) = (g.as_mut_ptr() as u64, value.to_bits(), g.len());
-                    // SAFETY: the view is of so many elements of 4 bytes, and the stream's own.
+                    // SAFETY: the view has this many elements of 4 bytes, and belongs to the
+                    // stream.
                     let set = unsafe {
                         cudarc::driver::sys::cuMemsetD32Async(at, bits, len, stream.as_ptr().cast())
                     };
@@ -79,7 +80,7 @@ pub(crate) fn a_halo_by_puts() -> Result<()> {
         first.copy_from(&start)?;
         let mut u = Swapped::new(first, second);
         let mut halo = match plan::bind(&mut comm, halo.plan(), &values) {
-            // Two signals between two ranks, and before 2.31 one counter for both.
+            // Two signals between two ranks, with a single counter before 2.31.
             Err(Error::BadPlan(bad))
                 if n == 2
                     && matches!(&bad.why, BindFault::Wrong(wrong)
@@ -93,13 +94,14 @@ pub(crate) fn a_halo_by_puts() -> Result<()> {
         comm.barrier()?;
         let runs = 50;
         for _ in 0..runs {
-            // What was h places to the left comes here: half of an edge is a neighbour's.
+            // The data that was h places to the left arrives here: half of an edge is a
+            // neighbour's.
             let mut steps = steps_of(&comm, |call| {
                 let (u, mut next) = (call.read::<u32>(0)?, call.write::<u32>(0)?);
                 call.stream().launch((&u, &mut next), move |(u, mut next), stream| {
                     let (from, to) = (u.as_ptr() as u64, next.as_mut_ptr() as u64);
                     let (bytes, stream): (usize, *mut c_void) = (next.len() * 4, stream.as_ptr());
-                    // SAFETY: both views have at least so many bytes; the stream is the step's.
+                    // SAFETY: both views have at least this many bytes; the stream is the step's.
                     let copied = unsafe {
                         cudarc::driver::sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.cast())
                     };
@@ -119,7 +121,8 @@ pub(crate) fn a_halo_by_puts() -> Result<()> {
     .map(drop)
 }
 
-/// What a put without a signal brought has come with the next signal, which is another of NCCL's signals.
+/// The data of a put without a signal has arrived with the next signal, which is another NCCL
+/// signal.
 pub(crate) fn a_put_without_a_signal() -> Result<()> {
     if !one_sided()? {
         return Ok(());
@@ -154,13 +157,13 @@ pub(crate) fn a_put_without_a_signal() -> Result<()> {
     }
 }
 
-/// Small all_reduces, of several types and reductions, by kernels of this library's own and by NCCL: the same bits
-/// from whole numbers, run after run, call by call and captured.
+/// Small all_reduces, of several types and reductions, by this library's own kernels and by NCCL:
+/// the same bits for whole numbers, run after run, call by call and captured.
 pub(crate) fn small_all_reduces_by_kernels() -> Result<()> {
     let n = ranks()?;
     for seed in 0..4_u64 {
         let drawn = Drawn::new(seed);
-        // NCCL does not fuse its kernels for windows; ours are one.
+        // NCCL does not fuse its kernels for windows; ours are one kernel.
         let windows = seed % 2 == 1;
         let told = Cuda::spmd(n, |place| -> Result<_> {
             let mut comm = connect(place, 60)?;
@@ -220,8 +223,9 @@ pub(crate) fn small_all_reduces_by_kernels() -> Result<()> {
     Ok(())
 }
 
-/// Small messages and all_to_alls, by kernels of this library's own and by NCCL: to both neighbours around a ring and
-/// along a line, whose ends have one, run after run, call by call and captured.
+/// Small messages and all_to_alls, by this library's own kernels and by NCCL: to both neighbours
+/// around a ring, and along a line, whose ends have one neighbour; run after run, call by call and
+/// captured.
 pub(crate) fn small_messages_by_kernels() -> Result<()> {
     let n = ranks()?;
     let told = Cuda::spmd(n, |place| -> Result<_> {
@@ -264,7 +268,8 @@ pub(crate) fn small_messages_by_kernels() -> Result<()> {
     Ok(())
 }
 
-/// A rank refuses its run: the others, whose kernels wait for it, are told so, also those that it sends nothing.
+/// A rank refuses its run: the others, whose kernels wait for it, get an error, including those
+/// that it sends nothing.
 pub(crate) fn a_refused_run_of_kernels() -> Result<()> {
     let n = ranks()?;
     Cuda::spmd(n, |place| {
@@ -292,7 +297,8 @@ pub(crate) fn a_refused_run_of_kernels() -> Result<()> {
     .map(drop)
 }
 
-/// Kernels on communicators of some of the ranks, beside NCCL and kernels on all of them.
+/// Kernels on communicators of some of the ranks, concurrently with NCCL and with kernels on all of
+/// them.
 pub(crate) fn kernels_of_some_ranks() -> Result<()> {
     let n = ranks()?;
     if n % 2 == 1 {
@@ -307,7 +313,7 @@ pub(crate) fn kernels_of_some_ranks() -> Result<()> {
             let values = Values::new().axis("rows", n / 2).axis("columns", 2);
             let mut bound = plan::bind(&mut comm, plan.plan(), &values)?;
             let found = bound.schedule().why_kernels.iter().filter(|why| why.chosen).count();
-            // Two of rows, one of all.
+            // Two for rows, one for all.
             assert!(found == 0 || (kernels && found == 3), "{}", bound.describe());
             told += found;
             let mut x = comm.device().from_slice(&[rank as f32; 300])?;
@@ -318,7 +324,7 @@ pub(crate) fn kernels_of_some_ranks() -> Result<()> {
                 run.write("z", &mut z).run(&mut ())?;
             }
             let row = (rank / 2 * 2) as f32;
-            // The sums of the row, doubled in each run; its other rank had the same.
+            // The sums of the row, doubled in each run; the row's other rank has the same.
             assert_eq!(x.to_vec()?, [(2.0 * row + 1.0) * 4.0; 300], "kernels {kernels}");
             assert_eq!(z.to_vec()?, x.to_vec()?);
             assert_eq!(y.to_vec()?, [(2 * n).pow(3) as f32; 7]);
@@ -332,7 +338,7 @@ pub(crate) fn kernels_of_some_ranks() -> Result<()> {
     Ok(())
 }
 
-/// Each row sums up, passes around what it has, and then all ranks sum up.
+/// Each row sums up and passes its data around, and then all ranks sum up.
 fn rows(kernels: bool, captured: bool) -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("rows");
     let (_, columns) = (plan.axis("rows", 1..), plan.axis("columns", 2..));

@@ -1,4 +1,4 @@
-//! A process that runs tests one after another, and says on its standard output where it is.
+//! A process that runs tests one after another, and reports its progress on standard output.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,8 +15,8 @@ pub(crate) type Outcome = Result<(), String>;
 /// Names the tests that a child runs, separated by commas.
 const CHILD: &str = "TYPED_NCCL_GPU_TEST";
 
-/// What a line begins with that is for the parent: the test passed, or failed with the error that
-/// follows. Other lines are the tests' own.
+/// The beginning of a line for the parent: the test passed, or failed with the error that follows.
+/// Other lines are the tests' own.
 const PASSED: &str = "\u{1}passed";
 const FAILED: &str = "\u{1}failed ";
 
@@ -46,8 +46,8 @@ impl TestProcess {
         Self { child, lines }
     }
 
-    /// How its next test ends, and after the last one the process. It is killed where that takes too
-    /// long.
+    /// The outcome of the next test, and after the last one of the process. A process that takes
+    /// too long is killed.
     pub(crate) fn run(&mut self, test: &Test, is_last: bool) -> Outcome {
         let child = self.child.as_mut().map_err(|error| error.clone())?;
         match self.lines.recv_timeout(test.limit()) {
@@ -93,7 +93,7 @@ fn spawn(tests: &[&Test], machine: &Machine) -> Result<Child, String> {
     command.spawn().map_err(|error| format!("does not start: {error}"))
 }
 
-/// How a process ended; `None` where it did not and was killed.
+/// How a process ended; `None` if it did not end and was killed.
 fn end(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let started = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What can be asked of NCCL and of GPUs.
+//! Queries of NCCL and of GPUs.
 
 use std::time::Duration;
 

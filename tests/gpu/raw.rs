@@ -1,4 +1,4 @@
-//! Communicators of NCCL's own functions, in threads of one process.
+//! Communicators made by NCCL's own functions, in threads of one process.
 
 use std::thread;
 
@@ -15,7 +15,7 @@ use body::{Raw, config, goes_round, id};
 type Gpu = Cuda<typed_nccl::AnyDevice>;
 type Comm = Communicator<Gpu>;
 
-/// Runs a rank on each of so many GPUs, with a communicator of NCCL's.
+/// Runs a rank on each of this many GPUs, with an NCCL communicator.
 fn each<R: Send>(n: usize, blocks: bool, body: impl Fn(usize, Raw) -> R + Sync) -> Result<Vec<R>> {
     let id = id();
     let live = |rank: usize| -> Result<R> {
@@ -29,11 +29,11 @@ fn each<R: Send>(n: usize, blocks: bool, body: impl Fn(usize, Raw) -> R + Sync) 
 
 fn adopt(seat: Seat, device: Gpu, raw: Raw) -> Result<Comm> {
     let comm = Communicator::builder().seat(seat).device(device).config(config()).build();
-    // SAFETY: nobody else uses it until it is given back, or refused.
+    // SAFETY: nothing else uses it until it is given back, or refused.
     unsafe { comm.with_raw(raw.comm) }.connect()
 }
 
-/// The seats of a rank in so many communicators.
+/// A rank's seats in several communicators.
 struct Seats(Vec<std::sync::Mutex<Vec<Option<Seat>>>>);
 
 impl Seats {
@@ -64,7 +64,7 @@ pub(crate) fn one_that_does_not_block() -> Result<()> {
     round(false)
 }
 
-/// One is refused on both ranks with this, and is used on.
+/// A communicator is refused on both ranks with this error, and stays usable.
 fn refused(take: impl Fn(usize, Seat, Raw) -> Result<Comm> + Sync, parts: &[&str]) -> Result<()> {
     let seats = Seats::new(1, 2);
     let outcomes = each(2, true, |rank, raw| {
@@ -82,7 +82,7 @@ pub(crate) fn what_does_not_fit_is_refused() -> Result<()> {
     let second = if shared() > 1 { 0 } else { 1 };
     let seat_of = format!("rank 1 of 2 on cuda:{second}, to a seat of rank 0 of 2 on cuda:");
     let other = std::sync::Mutex::new(Vec::new());
-    // The ranks give each other their communicators.
+    // The ranks exchange their communicators.
     let both = std::sync::Barrier::new(2);
     let swap = |rank: usize, seat: Seat, raw: Raw| {
         other.lock().expect("no panic").push((rank, raw));
@@ -128,7 +128,7 @@ pub(crate) fn what_does_not_fit_is_refused() -> Result<()> {
     Ok(())
 }
 
-/// Only where all ranks go on the same way is it given back.
+/// It is given back only if all ranks continue in the same way.
 pub(crate) fn ends_that_differ() -> Result<()> {
     let seats = Seats::new(1, 2);
     let outcomes = each(2, true, |rank, raw| {
@@ -147,7 +147,7 @@ pub(crate) fn ends_that_differ() -> Result<()> {
     outcomes.into_iter().collect()
 }
 
-/// A signal that nobody awaited is told before another library could take it for its own.
+/// An unawaited signal is reported before another library could take it for its own.
 pub(crate) fn what_is_left_over_is_told() -> Result<()> {
     let seats = Seats::new(1, 2);
     let outcomes = each(2, true, |rank, raw| {
@@ -173,7 +173,7 @@ pub(crate) fn what_is_left_over_is_told() -> Result<()> {
     outcomes.into_iter().collect()
 }
 
-/// One rank is lost: the other goes on with a communicator of ours, and gives that away.
+/// One rank is lost: the other continues with a communicator of ours, and gives that away.
 pub(crate) fn one_that_lost_a_rank() -> Result<()> {
     let (seats, ready) = (Seats::new(1, 2), std::sync::Barrier::new(2));
     let outcomes = each(2, true, |rank, raw| {

@@ -1,5 +1,5 @@
-//! Runs tests, those of a module after each other in one process that is killed when one takes too long:
-//! on GPUs, or on the doubles of CUDA and NCCL where there are none.
+//! Runs tests, those of a module one after the other in a process that is killed if one takes too
+//! long: on GPUs, or on the doubles of CUDA and NCCL.
 
 use std::collections::VecDeque;
 use std::env;
@@ -14,12 +14,12 @@ use typed_nccl::{Cuda, NcclVersion, Result, library};
 use crate::process::{self, Outcome, TestProcess};
 use crate::stage::Stage;
 
-/// A test: a name, how many ranks it takes at least, how long it may take, what it does.
+/// A test: its name, the least number of ranks, the time limit, and the body.
 pub(crate) struct Test {
     pub(crate) name: &'static str,
     pub(crate) gpus: usize,
     pub(crate) seconds: u64,
-    /// Why it takes real GPUs, if it does.
+    /// Why it needs real GPUs, if it does.
     pub(crate) real: Option<&'static str>,
     pub(crate) run: fn() -> Result<()>,
 }
@@ -29,7 +29,7 @@ impl Test {
         self.name.split("::").next().unwrap_or_default()
     }
 
-    /// How long it may take here.
+    /// How long it may take on this machine.
     pub(crate) fn limit(&self) -> Duration {
         let most = said(SECONDS).map_or(u64::MAX, |seconds| seconds as u64);
         Duration::from_secs(most.min(slower() * self.seconds))
@@ -39,32 +39,32 @@ impl Test {
 /// The most seconds that any test may take.
 const SECONDS: &str = "TYPED_NCCL_GPU_SECONDS";
 
-/// What the tests' processes are run under.
+/// The program under which the tests' processes run.
 pub(crate) const UNDER: &str = "TYPED_NCCL_GPU_UNDER";
 
-/// How many GPUs the doubles are to have; then they are taken whatever the machine has.
+/// The number of GPUs that the doubles simulate. If set, they are used whatever the machine has.
 const DOUBLES: &str = "TYPED_NCCL_GPU_DOUBLES";
 
 /// How many ranks share each GPU.
 const SHARED: &str = "TYPED_NCCL_GPU_SHARED";
 
-/// Since when NCCL lets them.
+/// The first NCCL release that supports it.
 const SHARES: NcclVersion = NcclVersion::new(2, 30, 3);
 
-/// How many they have where nothing is said.
+/// The default number of simulated GPUs.
 const PRETENDED: usize = 2;
 
-/// What tests run on.
+/// The machine for the tests.
 pub(crate) struct Machine {
     gpus: usize,
     /// How many ranks share each.
     shared: usize,
-    /// None where the GPUs are real.
+    /// `None` if the GPUs are real.
     doubles: Option<Stage>,
 }
 
 impl Machine {
-    /// What there is; `Err` says why the tests are skipped.
+    /// The available machine; `Err` says why the tests are skipped.
     fn find() -> Result<Self, String> {
         let asked = said(DOUBLES);
         let gpus = match (asked, Cuda::count()) {
@@ -76,7 +76,7 @@ impl Machine {
             }
         };
         let version = library::version().map_err(|error| format!("{gpus} GPUs, but {error}"))?;
-        // Much takes two ranks.
+        // Many tests need two ranks.
         let can = gpus == 1 && version >= SHARES;
         let shared = said(SHARED).unwrap_or(if can { 2 } else { 1 });
         println!("{gpus} GPUs, NCCL {version}, {shared} ranks on each");
@@ -92,7 +92,7 @@ impl Machine {
         Ok(Self { gpus, shared, doubles: Some(Stage::new()) })
     }
 
-    /// Runs tests, a few modules at a time: most tests wait.
+    /// Runs tests, a few modules at a time, as most tests wait.
     fn run(&self, tests: &[&Test]) -> Vec<(&'static str, How)> {
         let (tests, lacking): (Vec<_>, Vec<_>) =
             tests.iter().copied().partition(|test| self.lacks(test).is_none());
@@ -136,7 +136,7 @@ impl Machine {
         outcomes
     }
 
-    /// Why a test is not for this machine.
+    /// Why a test cannot run on this machine.
     fn lacks(&self, test: &Test) -> Option<String> {
         match test.real {
             Some(why) if self.doubles.is_some() => Some(why.to_owned()),
@@ -147,14 +147,14 @@ impl Machine {
         }
     }
 
-    /// What a test's process has.
+    /// The environment of a test's process.
     pub(crate) fn set(&self, command: &mut Command) {
         if let Some(stage) = &self.doubles {
             stage.set(command, self.gpus);
         }
         command.env(SHARED, self.shared.to_string());
         if self.shared > 1 {
-            // A kernel that is loaded late, and one that shares a queue, would wait for another rank's.
+            // A lazily loaded kernel, or one that shares a queue, would wait for another rank's.
             command.env("NCCL_MULTI_RANK_GPU_ENABLE", "1").env("CUDA_MODULE_LOADING", "EAGER");
             command.env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
         }
@@ -170,12 +170,12 @@ pub(crate) fn shared() -> usize {
     said(SHARED).unwrap_or(1)
 }
 
-/// How many times longer things may take: whatever a test runs under slows it down.
+/// The factor on time limits, for tests that run under another program.
 pub(crate) fn slower() -> u64 {
     if env::var(UNDER).unwrap_or_default().is_empty() { 1 } else { 10 }
 }
 
-/// Says how a test ended at once: whoever reads along sees it before the next one can hang.
+/// Reports a test's outcome at once, so that it is visible before the next one can hang.
 fn tell(test: &Test, took: Duration, outcome: &Outcome, before: &[&str]) {
     match outcome {
         Ok(()) => println!("ok      {} ({took:.1?})", test.name),

@@ -1,7 +1,7 @@
 //! The suite `tests/stress` on GPUs: random programs against their model, from the same source.
 //!
-//! On as many ranks as there are GPUs at most, and without groups that one rank refuses: NCCL cannot
-//! take back what the others enqueued.
+//! On at most as many ranks as GPUs, and without groups that one rank refuses, as NCCL cannot take
+//! back what the others enqueued.
 
 #[path = "../stress/call.rs"]
 mod call;
@@ -71,8 +71,8 @@ pub(crate) fn programs() -> Result<()> {
     Ok(())
 }
 
-/// Does once what programs cannot do without: a put to the next rank that raises the last signal of
-/// the last context.
+/// Does once what every program needs: a put to the next rank that raises the last signal of the
+/// last context.
 fn needs(ranks: usize) -> Result<()> {
     Cuda::spmd(ranks, |place| {
         let (seat, device) = place.into_parts();

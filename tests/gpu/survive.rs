@@ -1,4 +1,4 @@
-//! A rank ends, and the others go on: as threads of one process, each with a GPU.
+//! A rank ends, and the others continue: as threads of one process, each with a GPU.
 
 use std::sync::Barrier;
 
@@ -6,7 +6,7 @@ use typed_nccl::{Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum,
 
 use crate::common::{busy, gpu, ranks};
 
-/// Works until a rank is gone.
+/// Works until a rank is lost.
 fn until_it_fails<W: World>(comm: &Communicator<W>) -> Error {
     loop {
         if let Err(error) = adds_up(comm) {
@@ -15,7 +15,7 @@ fn until_it_fails<W: World>(comm: &Communicator<W>) -> Error {
     }
 }
 
-/// The ranks add up.
+/// Checks that the ranks add up.
 fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
     let mut x = typed_nccl::Device::from_slice(comm.device(), &[comm.rank().index() as u64, 1])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
@@ -54,7 +54,7 @@ pub(crate) fn the_others_go_on_when_a_rank_aborts() -> Result<()> {
                 (n - 1, Some(Rank::from_index(own)))
             );
             adds_up(&comm)?;
-            // What windows held, and what peers put into them.
+            // The windows' contents, and the data that peers put into them.
             assert_eq!(even.to_vec()?, [own as u32; 4]);
             let lens: Vec<usize> = (0..n - 1).map(|r| uneven.len_at(r)).collect();
             let expected: Vec<usize> = (0..n).filter(|&r| r != victim).map(|r| r + 1).collect();
@@ -95,7 +95,7 @@ pub(crate) fn a_communicator_is_shrunk_well_and_revoked() -> Result<()> {
             let own = comm.rank().index();
             let mut x = comm.device().from_slice(&[1_u64])?;
             comm.all_reduce_in_place(&mut x, Sum)?;
-            // A rank that is left out sees no result that it has not seen by then.
+            // A rank that is left out sees no results beyond those it has seen by then.
             assert_eq!(x.to_vec()?, [n as u64]);
             comm.barrier()?;
             if own == n - 1 {
@@ -117,7 +117,7 @@ pub(crate) fn a_communicator_is_shrunk_well_and_revoked() -> Result<()> {
     Ok(())
 }
 
-/// One rank grows to all, by threads of this process, which shrink to one again.
+/// One rank grows to all, as threads of this process, which shrink to one again.
 pub(crate) fn one_rank_grows_to_all_and_shrinks() -> Result<()> {
     let n = ranks()?;
     let (tell, hears) = std::sync::mpsc::channel::<Invitation>();
@@ -132,7 +132,7 @@ pub(crate) fn one_rank_grows_to_all_and_shrinks() -> Result<()> {
                         let comm = Seat::invited(invitation, k)?.init(device)?;
                         adds_up(&comm)?;
                         comm.barrier()?;
-                        // Rank 0 goes on alone.
+                        // Rank 0 continues alone.
                         let told = comm.barrier().expect_err("it is left out");
                         assert!(told.is_peer_failure(), "{told}");
                         comm.abort();
@@ -161,7 +161,7 @@ pub(crate) fn one_rank_grows_to_all_and_shrinks() -> Result<()> {
     })
 }
 
-/// The same where the newcomer is another process.
+/// Likewise, with a newcomer in another process.
 pub(crate) fn a_process_grows_by_another_one() -> Result<()> {
     const BYTES: &str = "TYPED_NCCL_GPU_INVITATION";
     if let Ok(text) = std::env::var(BYTES) {
@@ -199,7 +199,7 @@ pub(crate) fn suspended_and_resumed() -> Result<()> {
     Ok(())
 }
 
-/// Numbers are there again, where NCCL can suspend.
+/// The numbers are intact, if NCCL can suspend.
 pub(crate) fn suspends<W: World>(comm: Communicator<W>) -> Result<()> {
     match comm.memory_stats() {
         Ok(stats) => println!("rank {}: {stats}", comm.rank()),

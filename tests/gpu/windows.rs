@@ -10,7 +10,7 @@ use typed_nccl::{
 
 use crate::common::{connect, ranks, says, seconds, soon};
 
-/// Whether the loaded NCCL has one-sided operations; says so if not.
+/// Whether the loaded NCCL has one-sided operations; reports if not.
 pub(crate) fn one_sided() -> Result<bool> {
     let version = library::version()?;
     if version >= NcclVersion::new(2, 29, 0) {
@@ -131,7 +131,7 @@ pub(crate) fn signals_need_a_window() -> Result<()> {
             assert!(error.is_refusal());
             assert!(matches!(comm.wait_signal(comm.ring(1)), Err(Error::NoWindow(_))));
         }
-        // On this communicator a wait would be for the signals that were refused.
+        // On this communicator a wait would take the refused signals.
         let mut later = comm.split::<Later>(0, 0)?;
         let _window = later.window::<u8>(1)?;
         match later.signal(later.ring(1)).and_then(|()| later.wait_signal(later.ring(1))) {
@@ -186,12 +186,12 @@ pub(crate) fn an_abort_while_a_peer_waits_for_a_signal() -> Result<()> {
         Ok(())
     })?;
     soon(started);
-    // The GPUs go on, their memory too.
+    // The GPUs still work, and so does their memory.
     crate::basics::host_copies_and_zeroes()?;
     crate::lifecycle::again_and_again()
 }
 
-/// Operations between memory in windows and memory that is in none.
+/// Operations between memory in windows and other memory.
 pub(crate) fn windows_and_buffers_mixed() -> Result<()> {
     let only: Option<usize> = std::env::var("COMBO").ok().and_then(|n| n.parse().ok());
     Cuda::spmd(2, |place| {
@@ -237,7 +237,8 @@ fn numbers(rank: usize, turn: usize, n: usize) -> Vec<u32> {
     (0..n).map(|i| (i * 7 + turn * 1000 + rank) as u32).collect()
 }
 
-/// Windows and registered buffers, without a copy; parts of them; before and after other operations.
+/// Windows, registered buffers and parts of them, without a copy, before and after other
+/// operations.
 pub(crate) fn registered_transfers() -> Result<()> {
     Cuda::spmd(2, |place| {
         let (seat, device) = place.into_parts();
@@ -269,7 +270,7 @@ pub(crate) fn registered_transfers() -> Result<()> {
                 g.send(local.slice(0..inside.len()), peer)?;
                 g.recv(buffer.slice_mut(inside.clone()), peer)
             })?;
-            // What came from here comes back.
+            // The data sent from here comes back.
             assert_eq!(buffer.slice(inside.clone()).to_vec()?, sent[..inside.len()]);
         }
         comm.deregister_buffer(held)?;
@@ -279,7 +280,7 @@ pub(crate) fn registered_transfers() -> Result<()> {
             let error = comm.send(&plain, peer).expect_err("it is not registered");
             says(&error, &["Transfers::Registered", "nccl_zeros"]);
         } else {
-            // Whether it has heard of that yet or not.
+            // Whether or not it has learnt of that yet.
             let _ = comm.recv(&mut window, peer).and_then(|()| window.to_vec().map(drop));
         }
         Ok(())
@@ -287,7 +288,7 @@ pub(crate) fn registered_transfers() -> Result<()> {
     .map(drop)
 }
 
-/// Windows, registered buffers, NCCL's memory that is not registered, and plain memory.
+/// Windows, registered buffers, unregistered NCCL memory, and plain memory.
 pub(crate) fn any_memory_meets_any_other() -> Result<()> {
     Cuda::spmd(2, |place| {
         let mut comm = connect(place, 10)?;
@@ -321,7 +322,8 @@ pub(crate) fn any_memory_meets_any_other() -> Result<()> {
     .map(drop)
 }
 
-/// A window's memory in a window of a child, too: both communicators' puts arrive, and they end in any order.
+/// A window's memory in a child's window too: both communicators' puts arrive, and they end in any
+/// order.
 pub(crate) fn one_memory_in_windows_of_two_communicators() -> Result<()> {
     if !one_sided()? {
         return Ok(());
@@ -384,7 +386,7 @@ pub(crate) fn signals_before_the_first_window() -> Result<()> {
             comm.wait_signal(left)?;
         }
         comm.sync(comm.stream())?;
-        // Those of a window are the same.
+        // A window's addresses are the same.
         let mut window = comm.window::<u32>(64)?;
         window.copy_from(&[comm.rank().index() as u32; 64])?;
         comm.barrier()?;
@@ -396,7 +398,7 @@ pub(crate) fn signals_before_the_first_window() -> Result<()> {
     .map(drop)
 }
 
-/// Handles, teams and endpoints, as far as the machine has them.
+/// Handles, teams and endpoints, as far as the machine supports them.
 pub(crate) fn what_kernels_are_given() -> Result<()> {
     Cuda::spmd(2, |place| {
         let mut comm = connect(place, 30)?;
@@ -442,7 +444,8 @@ pub(crate) fn registrations_end_in_any_order() -> Result<()> {
     Ok(())
 }
 
-/// Rank 0 refuses a put past the end of a window, and then does `then`; rank 1 waits for its signal.
+/// Rank 0 refuses a put past the end of a window, and then does `then`; rank 1 waits for its
+/// signal.
 fn refused(
     then: impl for<'id> Fn(Communicator<Cuda<typed_nccl::Scoped<'id>>>) -> Result<()> + Sync,
 ) -> Result<()> {
@@ -468,7 +471,7 @@ pub(crate) fn a_refused_put_is_told_to_who_waits() -> Result<()> {
     if !one_sided()? {
         return Ok(());
     }
-    // It goes on for a while.
+    // It continues for a while.
     refused(|comm| {
         let until = Instant::now() + seconds(20);
         while comm.health().is_ok() && Instant::now() < until {
@@ -477,7 +480,7 @@ pub(crate) fn a_refused_put_is_told_to_who_waits() -> Result<()> {
         says(&comm.health().expect_err("rank 1 tells"), &["rank 1 left", "refused its part"]);
         Ok(())
     })?;
-    // The GPUs go on, their memory too.
+    // The GPUs still work, and so does their memory.
     crate::basics::host_copies_and_zeroes()?;
     crate::lifecycle::again_and_again()
 }

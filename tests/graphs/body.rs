@@ -1,9 +1,9 @@
-//! Graphs, on any device: captured, launched, and gone.
+//! Graphs on any device: captured, launched, and dropped.
 
 use typed_nccl::{Buffer, Communicator, Device, Error, Result, Signals, SliceMut, Sum, World};
 
-/// A sequence of operations on the same memory is launched again and again; what the program does between
-/// is ordered with it.
+/// A sequence of operations on the same memory is launched repeatedly, and ordered with the
+/// program's own operations in between.
 pub(crate) fn launched_again<W: World>(mut comm: Communicator<W>) -> Result<()> {
     let (n, own) = (comm.size() as u64, comm.rank().index() as u64);
     let ranks = n * (n - 1) / 2;
@@ -27,13 +27,13 @@ pub(crate) fn launched_again<W: World>(mut comm: Communicator<W>) -> Result<()> 
         assert_eq!(last.to_vec()?, [sum]);
         assert_eq!(x.to_vec()?[8..12], [7, 7, sum, sum]);
     }
-    // Without the host: each launch sums what the last one left.
+    // Without the host: each launch sums the last one's results.
     x.copy_from(&[1; 1000])?;
     for _ in 0..5 {
         graph.launch(&comm)?;
     }
     assert_eq!(x.to_vec()?[10], n.pow(5));
-    // On another stream, and beside calls of its own.
+    // On another stream, and together with the program's own calls.
     let stream = comm.device().stream()?;
     stream.fill(&mut x, 1)?;
     graph.launch_on(&comm, &stream)?;
@@ -91,7 +91,7 @@ pub(crate) fn puts_and_waits<W: World>(mut comm: Communicator<W>) -> Result<()> 
         graph.launch(&comm)?;
         assert_eq!(out.to_vec()?, [(own + 2 * n * round - 2 * round) % n; 10], "round {round}");
     }
-    // Signals outside of graphs are others.
+    // Signals outside of graphs are separate.
     comm.signal(right)?;
     graph.launch(&comm)?;
     comm.wait_signal(left)?;
@@ -102,12 +102,13 @@ pub(crate) fn puts_and_waits<W: World>(mut comm: Communicator<W>) -> Result<()> 
     comm.finish()
 }
 
-/// A graph is of no use once a window that any rank named is closed, and to no other communicator.
+/// A graph is stale once a window that any rank uses in it is closed, and in any other
+/// communicator.
 pub(crate) fn stale<W: World>(mut comm: Communicator<W>) -> Result<()> {
     let mut window = comm.window::<f32>(10)?;
     let mut x = comm.device().zeros::<f32>(10)?;
     let is_first = comm.rank().index() == 0;
-    // One rank's graph has the window's memory; it is stale on the others all the same.
+    // One rank's graph uses the window's memory; the graph is stale on the others too.
     let mut named = comm.capture(|g| {
         if is_first {
             g.fill(&mut window.local_mut(), 1.0)?;
@@ -152,7 +153,7 @@ impl<D: Device> World for TwinOn<D> {
     const NAME: &'static str = "Twin";
 }
 
-/// Operators with scalars on the host and on the device, which are gone before the launches.
+/// Operators with scalars on the host and on the device, dropped before the launches.
 pub(crate) fn operators<W: World>(mut comm: Communicator<W>) -> Result<()> {
     let mut x = comm.device().zeros::<u64>(100)?;
     let mut y = comm.device().zeros::<u64>(100)?;
@@ -164,7 +165,7 @@ pub(crate) fn operators<W: World>(mut comm: Communicator<W>) -> Result<()> {
         g.all_reduce_in_place(&mut x, &times_five)
     })?;
     drop((tripled, times_five));
-    // The places of what was dropped are taken by others.
+    // Others reuse the dropped ones' places.
     let _others = (comm.pre_mul_sum(7_u64)?, comm.pre_mul_sum(9_u64)?);
     let n = comm.size() as u64;
     for _ in 0..10 {
@@ -193,7 +194,7 @@ pub(crate) fn scalars<W: World>(mut comm: Communicator<W>) -> Result<()> {
         comm.set_scalar(&scaled, own + round as u64)?;
         graph.launch(&comm)?;
         comm.stream().copy(&sums, &mut part(&mut all, 2 * round))?;
-        // A call of its own reads the same scalar, on another stream.
+        // A separate call reads the same scalar, on another stream.
         comm.set_scalar(&scaled, own + 100 + round as u64)?;
         comm.on(&beside).all_reduce(&x, &mut sums, &scaled)?;
         comm.stream().copy(&sums, &mut part(&mut all, 2 * round + 1))?;
@@ -207,7 +208,7 @@ pub(crate) fn scalars<W: World>(mut comm: Communicator<W>) -> Result<()> {
     comm.finish()
 }
 
-/// What a graph has captured stays registered as long as the graph.
+/// Captured memory stays registered as long as the graph.
 pub(crate) fn registered<W: World>(mut comm: Communicator<W>) -> Result<()> {
     let mut x = comm.device().nccl_zeros::<u32>(1000)?;
     let registration = comm.register_buffer(&x)?;
@@ -239,7 +240,7 @@ pub(crate) fn ends<W: World>(mut comm: Communicator<W>, how: &str) -> Result<()>
         "finish" => comm.finish()?,
         "abort" => {
             assert_eq!(x.to_vec()?, [n; 100]);
-            // All have read before one ends it for the others.
+            // All ranks have read before one ends it for the others.
             comm.barrier()?;
             comm.abort();
         }

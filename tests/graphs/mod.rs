@@ -1,4 +1,4 @@
-//! Graphs, on threads; `tests/gpu` has the same for GPUs.
+//! Graphs, on threads; `tests/gpu` runs the same on GPUs.
 
 mod body;
 #[path = "../kernels/body.rs"]
@@ -266,7 +266,7 @@ fn a_capture_that_fails_leaves_nothing() -> Result<()> {
             Ok(failed) => says(&failed.expect_err("rank 0 panicked"), &["its closure panicked"]),
             Err(_) => assert_eq!(own, 0),
         }
-        // A refusal that the closure keeps to itself.
+        // A refusal that the closure ignores.
         let mut y = comm.device().zeros::<u32>(3)?;
         let failed = comm.capture(|g| {
             if own == 0 {
@@ -277,7 +277,7 @@ fn a_capture_that_fails_leaves_nothing() -> Result<()> {
         });
         let error = failed.expect_err("lengths that differ");
         says(&error, &["the receive buffer holds 3 u32"]);
-        // A closure of a group that fails, and the closure of the capture goes on.
+        // A group's closure fails, and the capture's closure continues.
         let failed = comm.capture(|g| {
             let _ = g.group(|_| Err::<(), _>(Error::other("in a group")));
             g.all_reduce_in_place(&mut x, Sum)
@@ -303,7 +303,7 @@ fn the_host_does_not_wait_in_a_capture() -> Result<()> {
             .expect_err("it waits");
         assert!(matches!(error, Error::WaitInCapture(_)), "{error}");
         says(&error, &["to_vec waits on the host", "nothing of it has run", "graph.launch"]);
-        // Afterwards it may.
+        // Afterwards it is allowed.
         assert_eq!(x.to_vec()?, [0.0; 4]);
         comm.finish()
     })
@@ -325,7 +325,7 @@ fn lent_memory_has_no_place_in_a_graph() -> Result<()> {
         says(&failed.error, &["in use by a graph"]);
         drop(graph);
         assert_eq!(failed.value.into_inner()?, [1.0; 4]);
-        // Another library would be in no order with the graph.
+        // Another library's uses would not be ordered with the graph.
         let mut x = device.from_slice(&[1.0_f32; 4])?;
         let graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
         let failed = Tensor::export(x.into_dyn(), &[4], None).expect_err("a graph has it");
@@ -371,7 +371,7 @@ fn a_communicator_that_goes_on_forgets_its_graphs() -> Result<()> {
     })
 }
 
-/// The library's own kernels are the collectives and transfers of the same names on the host.
+/// On the host, the library's own kernels are the collectives and transfers of the same names.
 #[test]
 fn kernels_of_every_type_and_size() -> Result<()> {
     [1, 3].into_iter().try_for_each(|n| {
@@ -430,7 +430,7 @@ fn kernels_that_do_not_fit_are_refused_by_name() -> Result<()> {
 
 tag!(Other);
 
-/// A kernel would have what NCCL has freed.
+/// A kernel would access memory that NCCL has freed.
 #[test]
 fn a_graph_of_a_closed_device_communicator_is_refused_by_name() -> Result<()> {
     spmd::<Host>(2, |place| {
@@ -439,7 +439,7 @@ fn a_graph_of_a_closed_device_communicator_is_refused_by_name() -> Result<()> {
         let (dev, apart) = (comm.dev_comm(&api, &needs)?, comm.dev_comm(&api, &needs)?);
         let mut x = comm.device().zeros::<f32>(10)?;
         let is_first = comm.rank().index() == 0;
-        // One rank's graph has it; the others' end with it all the same.
+        // One rank's graph uses it; the others' graphs become stale too.
         let mut graph = comm.capture(|g| {
             if is_first {
                 g.launch(&dev, |dev, ()| assert_eq!(dev.size(), 2))?;

@@ -8,12 +8,12 @@ use typed_nccl::{Communicator, Error, Graph, Host, Result, Scoped, Sum, kernel, 
 
 use super::says;
 
-/// Without a message on standard error.
+/// Panics without a message on standard error.
 fn panics() -> ! {
     resume_unwind(Box::new("no gradient"))
 }
 
-/// What the peers of rank 0 are told at the wait behind a launch.
+/// The error of rank 0's peers at the wait after a launch.
 #[track_caller]
 fn refused(outcome: Result<()>) {
     let error = outcome.expect_err("rank 0 has nothing to give");
@@ -98,7 +98,7 @@ fn the_others_are_told_at_a_group() -> Result<()> {
     })
 }
 
-/// The wait takes the signal that was refused, and the signals go on in turns.
+/// The wait takes the refused signal, and later signals match.
 #[test]
 fn the_others_are_told_at_a_wait() -> Result<()> {
     spmd::<Host>(2, |place| {
@@ -126,7 +126,7 @@ fn the_others_are_told_at_a_wait() -> Result<()> {
 }
 
 kernel! {
-    /// Nothing but its turn.
+    /// A kernel that only takes its turn.
     fn fails();
     host { panics() }
 }
@@ -152,7 +152,7 @@ fn the_others_are_told_of_a_kernel() -> Result<()> {
     })
 }
 
-/// What is launched before a graph and after it is no part of it.
+/// Launches before and after a graph are not part of it.
 #[test]
 fn what_is_before_a_graph_and_after_it_happens() -> Result<()> {
     spmd::<Host>(2, |place| {

@@ -15,7 +15,7 @@ pub(crate) fn says(error: &Error, parts: &[&str]) {
     }
 }
 
-/// A helper that records into a group of its caller's.
+/// A helper that records into its caller's group.
 fn exchange<'e, W: World>(
     g: &mut Group<'e, W>,
     mine: &'e Buffer<f32, W::Device>,
@@ -42,7 +42,7 @@ fn a_ring_in_one_group_and_alone_in_turns() -> Result<()> {
             }
             comm.group_on(&stream, |g| exchange(g, &mine, &mut theirs, (left, right)))?;
             assert_eq!(theirs.to_vec()?, [right.index() as f32; 100]);
-            // Without a group, in turns.
+            // Without a group, in alternation.
             if ranks > 1 {
                 match rank {
                     0 => comm.send(&mine, 1)?,
@@ -145,7 +145,8 @@ fn a_group_that_fails_issues_nothing_and_the_others_are_told() -> Result<()> {
     })
 }
 
-/// One rank returns before it has recorded what the others record: nothing may pair off by one.
+/// One rank returns before it has recorded what the others record: transfers must not pair off by
+/// one.
 #[test]
 fn a_closure_that_returns_an_error_ends_the_communicator() -> Result<()> {
     spmd::<Host>(2, |place| {
@@ -205,7 +206,7 @@ fn transfers_that_differ_are_reported_on_both_ends() -> Result<()> {
             assert!(matches!(comm.sync(comm.stream()), Err(Error::Mismatch(_))));
         }
         comm.barrier()?;
-        // A refused half is told to the other end.
+        // The other end of a refused half gets an error.
         match comm.rank().index() {
             0 => assert!(comm.send(&x.slice(0..300), 2).is_err()),
             2 => {
@@ -274,7 +275,7 @@ fn uneven_collectives() -> Result<()> {
         spmd::<Host>(ranks, |place| {
             let mut comm = place.init()?;
             let rank = comm.rank().index();
-            // Rank r sends r + 2 s + 1 elements to rank s: none of them equal.
+            // Rank r sends r + 2 s + 1 elements to rank s: all different.
             let counts: Vec<usize> = (0..ranks).map(|s| rank + 2 * s + 1).collect();
             let splits = comm.splits(&counts)?;
             let send: Vec<u32> =
@@ -285,7 +286,7 @@ fn uneven_collectives() -> Result<()> {
             let mut recv = comm.device().zeros::<u32>(splits.recv_len())?;
             comm.all_to_all_v(&send, &mut recv, &splits)?;
             assert_eq!(recv.to_vec()?, expected);
-            // The way back, of pairs of elements this time, on another stream.
+            // The way back, of pairs of elements, on another stream.
             let back = splits.transposed();
             assert_eq!((back.send_len(), back.recv_len()), (splits.recv_len(), splits.send_len()));
             assert_eq!(back.sends_to(0), splits.recvs_from(0));
@@ -297,7 +298,7 @@ fn uneven_collectives() -> Result<()> {
             let sent: Vec<u32> = send.to_vec()?.into_iter().flat_map(|v| [v, v]).collect();
             assert_eq!(home.to_vec()?, sent);
             if ranks > 1 {
-                // A length that is not what was declared: refused, and the others are told.
+                // A length other than the declared one: refused, and the others get an error.
                 let outcome = match rank {
                     1 => comm.all_to_all_v(&send, recv.slice_mut(0..1), &splits),
                     _ => comm.all_to_all_v(&send, &mut recv, &splits),
@@ -343,7 +344,7 @@ fn uneven_collectives() -> Result<()> {
     Ok(())
 }
 
-/// An operation that is several is refused as several: the others' groups come to their end.
+/// An operation made of several is refused as several: the others' groups complete.
 #[test]
 fn an_uneven_collective_that_is_refused_in_a_group() -> Result<()> {
     spmd::<Host>(3, |place| {
@@ -407,7 +408,7 @@ fn rooted_collectives_and_slots_in_a_group() -> Result<()> {
         if let Some(all) = all {
             assert_eq!(all.to_vec()?, [0, 1, 2]);
         }
-        // What they say of bad input is what the communicator says.
+        // Bad input results in the communicator's usual errors.
         let outcome = comm.group(|g| match rank {
             1 => g.scatter(Root::<&Buffer<i32, _>>::at(0), &mut one),
             _ => g.scatter(Root::here_or_at((rank == 0).then_some(&whole), 0), &mut block),
@@ -429,7 +430,7 @@ fn splits_of_the_wrong_shape_are_refused_everywhere() -> Result<()> {
     })
 }
 
-/// The host knows no times; what it compares, it compares as on GPUs.
+/// The host has no times; its comparison is the one for GPUs.
 #[test]
 fn an_estimate_on_the_host() -> Result<()> {
     spmd::<Host>(2, |place| {

@@ -62,7 +62,7 @@ fn blocks_of_many_lengths_go_to_the_root_and_come_back() -> Result<()> {
     Ok(())
 }
 
-/// What one rank gets wrong, all ranks that it has messages with are told.
+/// A rank's mistake is reported to all ranks that have messages with it.
 #[test]
 fn a_rank_that_refuses_its_part_tells_those_whom_it_has_messages_with() -> Result<()> {
     spmd::<Host>(3, |place| {
@@ -74,7 +74,7 @@ fn a_rank_that_refuses_its_part_tells_those_whom_it_has_messages_with() -> Resul
         let mut whole = device.zeros::<i32>(6)?;
         let after = |outcome: Result<()>| outcome.and_then(|()| comm.sync(comm.stream()));
 
-        // The root, by its whole: everybody else has a message with it.
+        // The root, by its whole: every other rank has a message with it.
         let outcome = match rank {
             0 => comm.gather_v(&mine, Root::Here(whole.slice_mut(0..5)), &blocks),
             _ => comm.gather_v(&mine, Root::<&mut Buffer<i32, _>>::at(0), &blocks),
@@ -83,7 +83,7 @@ fn a_rank_that_refuses_its_part_tells_those_whom_it_has_messages_with() -> Resul
         says(&error, &["gather_v: the receive buffer holds 5 i32", "lengths need 6"]);
         comm.barrier()?;
 
-        // A rank by its block: only the root is told.
+        // A rank by its block: only the root gets an error.
         let mut two = device.zeros::<i32>(2)?;
         let mut block = device.zeros::<i32>(rank + 1)?;
         let outcome = match rank {
@@ -109,7 +109,7 @@ fn a_rank_that_refuses_its_part_tells_those_whom_it_has_messages_with() -> Resul
         says(&error, &["gather_v_in_place: the one buffer holds 2 i32", "lengths need 6"]);
         comm.barrier()?;
 
-        // The root gives no buffer; nobody is the root.
+        // The root passes no buffer; no rank is the root.
         let outcome = comm.scatter_v(Root::<&Buffer<i32, _>>::at(2), &mut block, &blocks);
         let error = after(outcome).expect_err("rank 2 has none");
         says(&error, &["scatter_v", "root"]);
@@ -118,7 +118,7 @@ fn a_rank_that_refuses_its_part_tells_those_whom_it_has_messages_with() -> Resul
         assert!(matches!(&error, Error::NoSuchRank(_)), "{error}");
         says(&error, &["scatter_v_in_place", "3"]);
 
-        // They are in step all the same.
+        // They are still in step.
         let mut all = (rank == 1).then_some(&mut whole);
         comm.gather_v(&mine, Root::here_or_at(all.take(), 1), &blocks)?;
         comm.sync(comm.stream())?;

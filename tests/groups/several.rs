@@ -20,7 +20,7 @@ fn both<'e, A: World, B: World<Device = A::Device>>(
     b.all_reduce_in_place(y, Sum)
 }
 
-/// Also where the ranks name them in another order, and where they are on one stream or two.
+/// Also if the ranks name them in another order, and on one stream or two.
 #[test]
 fn two_axes_of_a_mesh_are_one_group() -> Result<()> {
     spmd::<Host>(6, |place| {
@@ -51,7 +51,8 @@ fn two_axes_of_a_mesh_are_one_group() -> Result<()> {
             assert_eq!(x.to_vec()?, [2 * col as i64 + 3; 50]);
             assert_eq!(y.to_vec()?, [9 * row as i64 + 3; 50]);
         }
-        // On one stream each, neighbours in opposite orders: none waits for the next around the mesh.
+        // On one stream each, neighbours in opposite orders: none waits for the next around the
+        // mesh.
         (x, y) = (device.from_slice(&[1; 50])?, device.from_slice(&[1; 50])?);
         for turn in 0..2 {
             let (r, c) = ((&mut rows, &stream), (&mut cols, &stream));
@@ -62,7 +63,7 @@ fn two_axes_of_a_mesh_are_one_group() -> Result<()> {
         }
         assert_eq!((x.to_vec()?, y.to_vec()?), (vec![4; 50], vec![9; 50]));
         y.copy_from(&[9 * row as i64 + 3; 50])?;
-        // The same memory in two communicators of one group: read, by sums and by messages.
+        // The same memory in two communicators of one group: read by sums and by messages.
         let mut from = device.zeros::<i64>(50)?;
         group((&mut rows, &mut cols), |(rows, cols)| {
             let (left, right) = ((col + 2) % 3, (col + 1) % 3);
@@ -122,8 +123,8 @@ fn what_one_refuses_all_refuse_and_the_others_are_told() -> Result<()> {
         let Mesh { along_rows: mut rows, along_cols: mut cols } = world.mesh::<Rows, Cols>(2, 2)?;
         let (mut x, mut y) = (device.from_slice(&[1_i64; 8])?, device.from_slice(&[1_i64; 8])?);
         let mut gathered = device.zeros::<i64>(16)?;
-        // Rank 0's call along the columns is bad. Along its row and its column the others are told;
-        // rank 3 is in neither.
+        // Rank 0's call along the columns is bad. The others along its row and its column get an
+        // error; rank 3 is in neither.
         let outcome = group((&mut rows, &mut cols), |(rows, cols)| {
             rows.all_reduce_in_place(&mut x, Sum)?;
             cols.all_gather(y.slice(0..8), gathered.slice_mut(0..if rank == 0 { 15 } else { 16 }))
@@ -140,7 +141,7 @@ fn what_one_refuses_all_refuse_and_the_others_are_told() -> Result<()> {
             3 => told?,
             _ => says(&told.expect_err("told"), &["rank 0 refused", refused]),
         }
-        // Nobody is out of step.
+        // All ranks are in step.
         world.barrier()?;
         x.copy_from(&[1; 8])?;
         group((&mut rows, &mut cols), |g| both(g, &mut x, &mut y))?;
@@ -152,7 +153,7 @@ fn what_one_refuses_all_refuse_and_the_others_are_told() -> Result<()> {
     .map(drop)
 }
 
-/// One that is poisoned issues nothing, so the others do not either.
+/// A poisoned one issues nothing, so the others do not either.
 #[test]
 fn a_poisoned_one_is_a_refusal_on_the_others() -> Result<()> {
     spmd::<Host>(2, |place| {
@@ -172,7 +173,7 @@ fn a_poisoned_one_is_a_refusal_on_the_others() -> Result<()> {
             rows.all_reduce_in_place(&mut y, Sum)
         });
         says(&outcome.expect_err("poisoned"), &["a reason"]);
-        // Both refused it, so it has not happened, and the other one goes on.
+        // Both refused it, so it has not happened, and the other one continues.
         x.copy_from(&[1; 8])?;
         world.all_reduce_in_place(&mut x, Sum)?;
         assert_eq!(x.to_vec()?, [2; 8]);

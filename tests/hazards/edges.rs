@@ -1,4 +1,5 @@
-//! Each thing that orders, beside a program in which it is missing or points the other way.
+//! Each thing that establishes order, next to a program in which it is missing or points the other
+//! way.
 
 use std::sync::{Barrier, mpsc};
 
@@ -7,16 +8,17 @@ use typed_nccl::{Rank, Result, Root, Sum};
 
 use super::play::{Player, line_of, play};
 
-/// A program whose put is read before or after it, in order.
+/// A program whose put is ordered before or after the read.
 fn silent(ranks: usize, program: impl Fn(&mut Player) -> Result<()> + Sync) {
-    // What happens first is chance, and makes no difference.
+    // The actual order is chance, and makes no difference.
     for _ in 0..10 {
         let told = play(ranks, &program);
         assert!(told.iter().all(Vec::is_empty), "{told:?}");
     }
 }
 
-/// A program in which nothing orders a put of rank 0 and another use of rank 1's window: both are told.
+/// A program in which nothing orders rank 0's put and another use of rank 1's window: both get the
+/// error.
 fn reported(ranks: usize, program: impl Fn(&mut Player) -> Result<()> + Sync) -> Vec<Hazard> {
     for _ in 0..10 {
         let told = play(ranks, &program);
@@ -50,7 +52,7 @@ fn a_wait_for_the_signal() {
     assert!(text.contains(&format!("rank 0 puts at tests/hazards/play.rs:{put}")), "{text}");
     assert!(text.contains(&format!("rank 1 reads at tests/hazards/play.rs:{read}")), "{text}");
     assert!(text.contains("nothing orders the two"), "{text}");
-    // A wait after the read is none before it.
+    // A wait after the read does not order it.
     reported(2, |p| match p.rank {
         0 => p.put(1),
         _ => p.read().and_then(|()| p.comm.wait_signal(0)),
@@ -94,7 +96,7 @@ fn a_signal_back() {
 
 #[test]
 fn signals_of_one_context_only() {
-    // Another signal of the same context tells of earlier puts.
+    // Another signal of the same context covers earlier puts.
     silent(2, |p| match p.rank {
         0 => p.put_in(1, 0).and_then(|()| p.signal_in(1, 0, 1)),
         _ => p.wait_in(0, 0, 1).and_then(|()| p.read()),
@@ -103,7 +105,7 @@ fn signals_of_one_context_only() {
         0 => p.put_in(1, 0).and_then(|()| p.signal_in(1, 1, 0)),
         _ => p.wait_in(0, 1, 0).and_then(|()| p.read()),
     });
-    // What was read before is over, whatever the context.
+    // Earlier reads are over, whatever the context.
     silent(2, |p| match p.rank {
         0 => p.wait_in(1, 1, 1).and_then(|()| p.put(1)),
         _ => p.read().and_then(|()| p.signal_in(0, 1, 1)),
@@ -122,7 +124,7 @@ fn a_third_rank_in_between() {
         }
         _ => p.comm.wait_signal(1).and_then(|()| p.put(1)),
     });
-    // A signal to another rank says nothing of a put to this one.
+    // A signal to another rank does not cover a put to this one.
     reported(3, |p| match p.rank {
         0 => p.put(1).and_then(|()| p.comm.signal(2)),
         1 => p.comm.wait_signal(2).and_then(|()| p.read()),
@@ -139,7 +141,7 @@ fn two_puts() {
     assert!(told.iter().all(|told| told.len() == 1), "{told:?}");
     let text = told[1][0].to_string();
     assert!(text.contains("rank 0 puts at ") && text.contains("rank 2 puts at "), "{text}");
-    // Those of one rank in one context follow each other; of two contexts they do not.
+    // Puts of one rank in one context are ordered; in two contexts they are not.
     silent(2, |p| match p.rank {
         0 => p.put(1).and_then(|()| p.put(1)),
         _ => Ok(()),
@@ -168,7 +170,7 @@ fn marks_between_streams() {
             false => drop(reported(2, program)),
         }
     }
-    // A mark is a place: what comes after it on its stream is not covered.
+    // A mark is a point: later work on its stream is not covered.
     reported(2, |p| match p.rank {
         0 => p.comm.wait_signal(1).and_then(|()| p.put(1)),
         _ => {
@@ -182,7 +184,7 @@ fn marks_between_streams() {
 
 #[test]
 fn operations_of_a_communicator_on_two_streams() {
-    // The wait is on another stream than the read: memory orders the two.
+    // The wait and the read are on different streams: memory orders the two.
     silent(2, |p| match p.rank {
         0 => p.put(1),
         _ => {
@@ -190,7 +192,7 @@ fn operations_of_a_communicator_on_two_streams() {
             p.read()
         }
     });
-    // A put on one stream, its signal's turn on another: one communicator, one order.
+    // A put on one stream, its signal on another: one communicator, one order.
     silent(2, |p| match p.rank {
         0 => p.put_in(1, 0).and_then(|()| p.comm.on(&p.side).signal(1)),
         _ => {
@@ -251,7 +253,7 @@ fn gather(p: &mut Player, root: usize) -> Result<()> {
 #[test]
 fn collectives_with_a_root() {
     type Step = fn(&mut Player, usize) -> Result<()>;
-    // From rank 0 to rank 1: with rank 0 as the root of one kind, rank 1 as that of the other.
+    // From rank 0 to rank 1, with rank 0 as the root of one kind, and rank 1 as that of the other.
     let steps: [(Step, usize); 4] = [(broadcast, 0), (scatter, 0), (reduce, 1), (gather, 1)];
     for (step, root) in steps {
         silent(3, |p| match p.rank {
@@ -281,8 +283,8 @@ fn messages() {
 
 #[test]
 fn what_the_host_has_seen() {
-    // A host wait, a mark that is reached, and a read of the host's own order what is enqueued later,
-    // in whatever way the threads tell each other.
+    // A host wait, a reached mark, and a read by the host itself order later work, in whatever way
+    // the threads communicate.
     for way in 0..3 {
         let (tell, told) = mpsc::channel();
         let told = std::sync::Mutex::new(told);
@@ -313,7 +315,7 @@ fn what_the_host_has_seen() {
         0 => p.put(1).and_then(|()| p.comm.barrier()),
         _ => p.comm.barrier().and_then(|()| p.read()),
     });
-    // The host's read of a window, before the peer's thread goes on, and after the put was enqueued.
+    // The host reads a window before the peer's thread proceeds, and after the put was enqueued.
     silent(2, |p| match p.rank {
         0 => p.comm.barrier().and_then(|()| p.put(1)),
         _ => p.window.to_vec().and_then(|_| p.comm.barrier()),

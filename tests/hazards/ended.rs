@@ -1,4 +1,4 @@
-//! What a communicator that is over left unfinished is nobody's mistake of order.
+//! Work that a broken communicator left unfinished is not reported as a mistake of order.
 
 use std::sync::Barrier;
 use std::thread;
@@ -12,8 +12,8 @@ fn connect(seat: Seat) -> Communicator<Dev> {
     Communicator::builder().seat(seat).device(device).build().connect().expect("connected")
 }
 
-/// Rank 2 waits for a signal that never comes and drops its communicator; rank 1's end lets go of the
-/// wait. The reads of rank 2 that follow come before anything has told its health of the end.
+/// Rank 2 waits for a signal that never comes and drops its communicator; rank 1's end releases the
+/// wait. Rank 2's later reads come before its health shows the end.
 fn read_behind_a_wait_that_was_let_go_of() -> Vec<Result<()>> {
     let all = Barrier::new(3);
     let rank = |seat: Seat| {

@@ -1,4 +1,4 @@
-//! What counts as a use, of which bytes.
+//! Which accesses count as uses, and of which bytes.
 
 use typed_nccl::{Result, Sum};
 
@@ -32,7 +32,7 @@ fn every_use_of_a_window() {
     ];
     for (what, using) in uses {
         let found = hazards(|p| {
-            // Rank 0's put is enqueued before rank 1 goes on, so no host knows that it is over.
+            // Rank 0 enqueues its put before rank 1 proceeds: the host does not know it to be over.
             if p.rank == 0 {
                 p.put(1)?;
             }
@@ -59,7 +59,7 @@ fn a_message_reads_and_writes_windows() {
                 false => p.comm.recv(&mut p.window, 1 - p.rank),
             }
         });
-        // A message says nothing of what is read and written for it.
+        // A message does not order the accesses made for it.
         assert!(found >= 2, "sends {sends}: {found}");
     }
 }
@@ -72,7 +72,7 @@ fn the_source_of_a_put() {
         _ => p.comm.put_signal(p.window.slice(0..4), 0, p.source.at(4)),
     });
     assert!(found >= 2, "{found}");
-    // Its signal says that it was read.
+    // Its signal shows that the data was read.
     let found = hazards(|p| match p.rank {
         0 => p.put(1),
         _ => {
@@ -113,13 +113,13 @@ fn other_bytes_and_other_reads() {
 
 #[test]
 fn what_moves_in_place_is_not_written_where_it_was() {
-    // The others have the root's elements: it has read them, and writes none.
+    // The others have the root's elements, so it has read them, and it writes none.
     let found = hazards(|p| {
         p.comm.broadcast_in_place(&mut p.window, 1)?;
         if p.rank == 0 { p.put(1) } else { Ok(()) }
     });
     assert_eq!(found, 0);
-    // What it does write, it may still be writing.
+    // It may still be writing the elements that it does write.
     let found = hazards(|p| {
         p.comm.all_reduce_in_place(&mut p.window, Sum)?;
         if p.rank == 0 { p.put(1) } else { Ok(()) }

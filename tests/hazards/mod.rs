@@ -1,5 +1,5 @@
-//! Uses of a window that nothing orders with a peer's put are told, with both lines, and those that
-//! something orders are not: for each thing that orders, a program and its broken twin.
+//! Unordered uses of a window and a peer's put are reported with both lines, and ordered ones are
+//! not: for each thing that establishes order, a program and its broken twin.
 #![cfg(debug_assertions)] // where the check is on by itself
 
 mod edges;

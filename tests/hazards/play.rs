@@ -1,4 +1,4 @@
-//! What the programs are made of.
+//! Building blocks of the programs.
 
 use std::sync::{Barrier, Mutex};
 
@@ -11,7 +11,7 @@ use typed_nccl::{
 
 pub(crate) type Dev = Host<AnyDevice>;
 
-/// Which line of this file says `what`.
+/// The line of this file that contains `what`.
 pub(crate) fn line_of(what: &str) -> u32 {
     let marks = |line: &str| line.ends_with(&format!("// {what}"));
     let at = include_str!("play.rs").lines().position(marks);
@@ -35,7 +35,7 @@ impl Player {
         self.comm.put_signal(self.source.slice(0..8), to, self.window.at(4)) // the put
     }
 
-    /// In a context of one's choice.
+    /// A put in a given context.
     pub(crate) fn put_in(&self, to: usize, context: u32) -> Result<()> {
         let slot = self.comm.signal_in(context, 0)?;
         self.comm.put_signal(self.source.slice(0..8), to, self.window.at(4).raising(slot))
@@ -64,14 +64,14 @@ impl Player {
     }
 }
 
-/// Plays a program on all ranks; what its ranks were told, by rank.
+/// Plays a program on all ranks; returns the errors by rank.
 pub(crate) fn play(
     ranks: usize,
     program: impl Fn(&mut Player) -> Result<()> + Sync,
 ) -> Vec<Vec<Hazard>> {
     let told: Vec<Mutex<Vec<Hazard>>> = (0..ranks).map(|_| Mutex::default()).collect();
     let note = |rank: usize, outcome: Result<()>| match outcome {
-        // A put that nobody awaits is what many of the programs are about.
+        // Many of the programs are about a put that is never awaited.
         Ok(()) | Err(Error::Unawaited(_)) => true,
         Err(Error::Hazard(hazard)) => {
             told[rank].lock().expect("no panic").push(*hazard);
@@ -80,7 +80,7 @@ pub(crate) fn play(
         Err(error) => panic!("rank {rank}: {error}"),
     };
     let seats = Seat::local(ranks);
-    // The library does not see it: nobody's host waits count as known to others before all is enqueued.
+    // Invisible to the library: no host wait becomes known to others before everything is enqueued.
     let all = Barrier::new(ranks);
     std::thread::scope(|scope| {
         for (rank, seat) in seats.into_iter().enumerate() {

@@ -1,5 +1,5 @@
-//! Random programs beside an oracle that looks for paths in the graph of their events, and knows nothing
-//! of clocks.
+//! Random programs, compared with an oracle that searches for paths in the graph of their events,
+//! without clocks.
 
 use typed_nccl::{Result, Sum};
 
@@ -72,7 +72,7 @@ impl Step {
         }
     }
 
-    /// Whose window it uses, whether it writes, and whether it is a put.
+    /// The owner of the used window, whether it is written, and whether by a put.
     fn uses(self) -> Option<(usize, bool, bool)> {
         match self {
             Self::Read(at) => Some((at, false, false)),
@@ -83,7 +83,7 @@ impl Step {
     }
 }
 
-/// Steps in an order in which they can happen.
+/// Steps in a possible order.
 fn draw(seed: u64) -> Vec<Step> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut below = |many: usize| {
@@ -127,8 +127,8 @@ fn consumer(steps: &[Step], at: usize) -> Option<usize> {
     (0..steps.len()).filter(is_consumer).nth(number)
 }
 
-/// Whether step `first`, as rank `of` takes part in it, is over before `second` begins on rank `on`: there is
-/// a path. `none` does not count: what is between is strictly between.
+/// Whether step `first`, on rank `of`, is over before `second` begins on rank `on`, that is,
+/// whether there is a path. Step `none` does not count; intermediate steps lie strictly between.
 fn before(steps: &[Step], first: usize, of: usize, second: usize, on: usize) -> bool {
     if first >= second {
         return false;
@@ -136,7 +136,7 @@ fn before(steps: &[Step], first: usize, of: usize, second: usize, on: usize) -> 
     if of == on {
         return true;
     }
-    // The path leaves the rank by something later than `first`.
+    // The path leaves the rank by a step later than `first`.
     (first + 1..second).any(|at| {
         let step = steps[at];
         let relay = |next: usize| next == on || before(steps, at, next, second, on);
@@ -156,7 +156,7 @@ fn arrived(steps: &[Step], put: usize, second: usize, on: usize) -> bool {
     let by_signal = (put..second).filter(|&at| steps[at].raises() == kind).any(|at| {
         consumer(steps, at).is_some_and(|wait| wait < second && before(steps, wait, to, second, on))
     });
-    // By a collective or a message, on whatever rank that what was before the put's end reaches.
+    // By a collective or a message, on any rank reached from the time before the put's end.
     let by_flow = (put + 1..second).any(|at| {
         (0..RANKS).any(|rank| {
             let here = rank == from || told_of_start(steps, put, from, at, rank);
@@ -171,14 +171,15 @@ fn arrived(steps: &[Step], put: usize, second: usize, on: usize) -> bool {
     by_signal || by_flow
 }
 
-/// Whether rank `rank` has heard, at step `at`, of something that its sender did after the put: then a
-/// collective or a message that it takes part in comes after the put's stream has gone past it.
+/// Whether rank `rank` has learnt, at step `at`, of something that the put's sender did later. Then
+/// a collective or a message in which it takes part comes after the put's stream has passed the
+/// put.
 fn told_of_start(steps: &[Step], put: usize, from: usize, at: usize, rank: usize) -> bool {
     before(steps, put, from, at, rank)
 }
 
-/// Uses of one window that nothing orders, one of them a put: owner, who puts, who else, whether that
-/// writes, whether it puts.
+/// Unordered uses of one window, one of them a put: the owner, the sender, the other rank, whether
+/// its use writes, and whether it is a put.
 fn races(steps: &[Step]) -> Vec<(usize, usize, usize, bool, bool)> {
     let mut found = Vec::new();
     for (second, later) in steps.iter().enumerate() {

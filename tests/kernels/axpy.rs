@@ -1,6 +1,6 @@
 //! A kernel for both devices.
 //!
-//! The double of NVRTC compiles no C++: what it gives is the PTX in the comment.
+//! The double of NVRTC compiles no C++; its output is the PTX in the comment.
 
 use typed_nccl::kernel;
 

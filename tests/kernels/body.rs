@@ -1,5 +1,5 @@
-//! The library's own kernels against the collectives and transfers that they stand for: for threads of the
-//! host and for GPUs.
+//! The library's own kernels against the collectives and transfers that they replace, on host
+//! threads and on GPUs.
 
 use half::{bf16, f16};
 use typed_nccl::kernels::{Kernels, Way};
@@ -26,7 +26,7 @@ few! {
     f64: Self::from,
 }
 
-/// Lengths in elements: one, what is no line, no group, no batch; and what needs many batches.
+/// Lengths in elements: one; not a whole line, group or batch; and several batches.
 const LENGTHS: [usize; 7] = [1, 3, 31, 257, 4097, 40_003, 300_001];
 
 const WAYS: [Way; 3] = [Way::OneShot, Way::OneShotInBlocks, Way::TwoShot];
@@ -35,7 +35,8 @@ fn values<T: Few>(rank: usize, len: usize, seed: usize) -> Vec<T> {
     (0..len).map(|i| T::of(((i * 7 + rank * 3 + seed) % 3 + 1) as u8)).collect()
 }
 
-/// Every type and reduction, each way, of odd lengths at odd places, against the communicator's own.
+/// Every type and reduction, each way, with odd lengths and offsets, against the communicator's
+/// own.
 pub(crate) fn every_type<W: World>(comm: Communicator<W>) -> Result<()> {
     let kernels = comm.kernels()?;
     of_type::<W, i8>(&comm, &kernels)?;
@@ -68,7 +69,7 @@ fn of_type<W: World, T: Few>(comm: &Communicator<W>, kernels: &Kernels<W>) -> Re
     Ok(())
 }
 
-/// A kernel's result is the communicator's own, out of place and in place.
+/// A kernel's result equals the communicator's own, out of place and in place.
 fn alike<W: World, T: Few>(
     comm: &Communicator<W>,
     kernels: &Kernels<W>,
@@ -77,7 +78,7 @@ fn alike<W: World, T: Few>(
     op: impl ReduceOp<T, W> + Copy,
 ) -> Result<()> {
     let (rank, device) = (comm.rank().index(), comm.device());
-    // Where memory starts is each rank's own.
+    // Each rank's memory starts at a different offset.
     let start = if rank.is_multiple_of(2) { offset } else { 0 };
     let x = device.from_slice(&values::<T>(rank, start + len, 0))?;
     let mut expected = device.zeros::<T>(len)?;
@@ -106,8 +107,8 @@ fn mean<W: World, T: Few + Float>(comm: &Communicator<W>, kernels: &Kernels<W>) 
     Ok(())
 }
 
-/// Sizes from one element to 8 MiB, one after the other without a wait: slots are used again and again, by
-/// launches of any size.
+/// Sizes from one element to 8 MiB, one after the other without a wait: launches of any size reuse
+/// the slots.
 pub(crate) fn every_size<W: World>(comm: Communicator<W>, most: usize) -> Result<()> {
     let kernels = comm.kernels()?;
     let (rank, n) = (comm.rank().index(), comm.size());
@@ -169,7 +170,8 @@ pub(crate) fn streams_and_graphs<W: World>(mut comm: Communicator<W>, rounds: u3
     comm.finish()
 }
 
-/// Many small buffers in one launch: of lengths that are no lines, and more of them than a launch takes.
+/// Many small buffers in one launch: of lengths that are not whole lines, and more of them than a
+/// launch takes.
 pub(crate) fn many_at_once<W: World>(comm: Communicator<W>) -> Result<()> {
     let kernels = comm.kernels()?;
     let (rank, n) = (comm.rank().index() as u64, comm.size() as u64);
@@ -186,8 +188,8 @@ pub(crate) fn many_at_once<W: World>(comm: Communicator<W>) -> Result<()> {
     comm.finish()
 }
 
-/// Exchanges along a line whose ends are open, all-to-alls, and all_reduces between them. One rank is late
-/// now and then: the others must not go on past what it has not read.
+/// Exchanges along a line with open ends, all-to-alls, and all_reduces in between. One rank is late
+/// now and then: the others must not proceed past data that it has not read.
 pub(crate) fn messages<W: World>(comm: Communicator<W>, rounds: usize) -> Result<()> {
     let kernels = comm.kernels()?;
     let (rank, n) = (comm.rank().index(), comm.size());
@@ -222,12 +224,12 @@ pub(crate) fn messages<W: World>(comm: Communicator<W>, rounds: usize) -> Result
     comm.finish()
 }
 
-/// Rows and their widths: of one block each, of several together, more than there are blocks, and so many bytes
-/// that they travel without flags.
+/// Rows and their widths: of one block each, of several, more rows than blocks, and rows long
+/// enough to travel without flags.
 const ROWS: [(usize, usize); 8] =
     [(1, 1), (3, 33), (5, 1024), (40, 2048), (2, 9001), (1, 16_384), (20, 8000), (3, 70_001)];
 
-/// all_reduce with RMSNorm, beside its two halves.
+/// all_reduce with RMSNorm, compared with its two halves.
 pub(crate) fn rms_norm<W: World>(mut comm: Communicator<W>) -> Result<()> {
     let kernels = comm.kernels()?;
     for (rows, width) in ROWS {

@@ -1,4 +1,4 @@
-//! Who is late: deadlines of single calls, what is told of a communicator's state, and stragglers.
+//! Late ranks: deadlines of single calls, reports of a communicator's state, and stragglers.
 
 mod stragglers;
 mod watch;
@@ -11,8 +11,8 @@ use typed_nccl::{AnyDevice, CommConfig, Communicator, Host, Result, Seat};
 
 type Anywhere = Host<AnyDevice>;
 
-/// Runs a body on each of so many ranks that are configured like this, and waits for all of them. What
-/// hangs is told.
+/// Runs a body on each of several ranks with this configuration, and waits for all of them. A hang
+/// is reported.
 fn ranks(
     n: usize,
     config: impl Fn(usize) -> CommConfig,

@@ -1,4 +1,4 @@
-//! Who is late, by how much, and what is done about it.
+//! Which ranks are late, by how much, and the reaction.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
@@ -11,7 +11,7 @@ use typed_nccl::{
 use super::ranks;
 
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Longer than ranks differ that do the same.
+/// Longer than the difference between ranks that do the same.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn config(stragglers: Stragglers) -> impl Fn(usize) -> CommConfig {
@@ -26,7 +26,7 @@ fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
     Ok(())
 }
 
-/// Asks until somebody is late.
+/// Polls until a rank is late.
 fn late<W: World>(comm: &Communicator<W>) -> Result<Vec<Late>> {
     loop {
         let standing = comm.health()?;
@@ -55,14 +55,14 @@ fn a_rank_that_sleeps_is_named_with_what_it_lacks() {
             assert!(text.starts_with("rank 2 is late by 3 operations, for "), "{text}");
             found.wait();
         } else {
-            // It does not find the others late.
+            // It does not report the others as late.
             std::thread::sleep(Duration::from_millis(300));
             assert!(comm.health()?.late().is_empty());
             found.wait();
             (0..3).try_for_each(|_| comm.all_reduce_in_place(&mut x, Sum))?;
         }
         comm.sync(comm.stream())?;
-        // It has come.
+        // It has arrived.
         std::thread::sleep(Duration::from_millis(3));
         assert_eq!(comm.health()?.to_string(), "nobody is late");
         comm.barrier()?;
@@ -70,7 +70,7 @@ fn a_rank_that_sleeps_is_named_with_what_it_lacks() {
     });
 }
 
-/// Transfers count between their two ranks alone; who is ahead in something is not late.
+/// Transfers count between their two ranks only; a rank that is ahead in something is not late.
 #[test]
 fn a_transfer_concerns_its_two_ranks() {
     let found = Arc::new(Barrier::new(3));
@@ -90,7 +90,7 @@ fn a_transfer_concerns_its_two_ranks() {
                 comm.recv(&mut x, 0)?;
             }
             _ => {
-                // Another order than that of rank 0, which has not come to this one.
+                // Another order than rank 0's, which has not reached this one.
                 let mut y = comm.device().from_slice(&[1_u64])?;
                 comm.all_reduce_in_place(&mut y, Sum)?;
                 assert_eq!(late(&comm)?.len(), 2);
@@ -109,7 +109,7 @@ fn a_transfer_concerns_its_two_ranks() {
 fn who_calls_something_else_first_is_not_late() {
     ranks(2, config(Stragglers::LeaveOut(SHORT)), |comm| {
         let mut x = comm.device().from_slice(&[1_u64])?;
-        // Each has what the other one lacks: rank 1 waits in the barrier meanwhile.
+        // Each has something that the other lacks: rank 1 waits in the barrier meanwhile.
         if comm.rank().index() == 0 {
             comm.all_reduce_in_place(&mut x, Sum)?;
             for _ in 0..30 {
@@ -126,7 +126,7 @@ fn who_calls_something_else_first_is_not_late() {
     });
 }
 
-/// A watch that passes on who is late.
+/// A watch that forwards reports of late ranks.
 fn told() -> (impl Fn(Stragglers) -> CommConfig, Receiver<Late>) {
     let (tell, told) = channel();
     let config = move |stragglers| {
@@ -152,7 +152,7 @@ fn it_is_told_once_and_again_when_it_is_late_again() {
         _ => CommConfig::builder().deadline(DEADLINE).build(),
     };
     ranks(2, report, move |comm| {
-        // In an exchange, in a wait for work, and where all that was enqueued has to be over.
+        // In an exchange, in a wait for work, and where all enqueued work must be over.
         for turn in 0..2 {
             if comm.rank().index() == 1 {
                 let told = listens.lock().expect("nobody panics");
@@ -173,7 +173,7 @@ fn it_is_told_once_and_again_when_it_is_late_again() {
 #[test]
 fn one_that_is_left_out_is_excluded_and_the_others_go_on() {
     let over = Arc::new(Barrier::new(4));
-    // One of the four leaves others out, and tells the rest.
+    // One of the four leaves others out, and informs the rest.
     let policy = |rank| match rank {
         0 => config(Stragglers::LeaveOut(SHORT))(0),
         _ => config(Stragglers::Wait)(rank),

@@ -1,4 +1,4 @@
-//! `CommConfig::watch`: each change of state is told once, in order.
+//! `CommConfig::watch`: each change of state is reported once, in order.
 
 use std::mem::discriminant;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -15,17 +15,17 @@ tag!(Pair);
 
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What each rank is told.
+/// The reports to each rank.
 struct Told(Vec<Mutex<Receiver<Change>>>);
 
 impl Told {
-    /// As many watches, one for each rank.
+    /// One watch per rank.
     fn of(n: usize) -> (Self, Vec<Sender<Change>>) {
         let (tell, told) = (0..n).map(|_| channel()).unzip::<_, _, Vec<_>, Vec<_>>();
         (Self(told.into_iter().map(Mutex::new).collect()), tell)
     }
 
-    /// All that a rank was told, in words, once its communicator has ended.
+    /// All reports to a rank, as text, once its communicator has ended.
     fn all(&self, rank: usize) -> Vec<Change> {
         let told = self.0[rank].lock().expect("nobody panics");
         let mut all = Vec::new();
@@ -43,7 +43,7 @@ impl Told {
         }
     }
 
-    /// That it was told these, one after the other.
+    /// Checks that it got these reports, one after the other.
     #[track_caller]
     fn is(&self, rank: usize, names: &[&str]) -> Vec<Change> {
         let all = self.all(rank);
@@ -87,7 +87,7 @@ fn until_it_fails<W: World>(comm: &Communicator<W>) -> Error {
     }
 }
 
-/// Runs a body on ranks that are watched, and gives what they were told.
+/// Runs a body on watched ranks, and returns their reports.
 fn watched(
     n: usize,
     body: impl Fn(Communicator<Anywhere>) -> Result<()> + Send + Sync + 'static,
@@ -179,13 +179,13 @@ fn a_revocation_is_no_failure() {
 fn what_many_find_is_told_once() {
     for _ in 0..30 {
         let told = watched(3, |mut comm| {
-            // All are there before it is over.
+            // All are present before it is over.
             comm.barrier()?;
             let mut threads = Vec::new();
             for _ in 0..2 {
                 let (stream, mut x) =
                     (comm.device().stream()?, comm.device().from_slice(&[1_u64])?);
-                // Another rank may have heard already.
+                // Another rank may know already.
                 let _ = comm.on(&stream).all_reduce_in_place(&mut x, Sum);
                 threads.push(std::thread::spawn(move || drop((x.to_vec(), stream))));
             }
@@ -193,7 +193,7 @@ fn what_many_find_is_told_once() {
                 let handles = [comm.abort_handle(), comm.abort_handle()];
                 let revoke =
                     |handle: AbortHandle| std::thread::spawn(move || handle.revoke("enough"));
-                // A handle follows the communicator: it would revoke the next one.
+                // A handle follows the communicator, so it would revoke the next one.
                 for handle in handles.map(revoke) {
                     handle.join().expect("it does not panic");
                 }
@@ -226,7 +226,7 @@ fn a_watch_that_panics_is_told_the_next_change() {
     assert_eq!(told.iter().count(), 2);
 }
 
-/// A change that the watch itself brings about comes after the one that it is told of.
+/// A change made by the watch itself is reported after the one that it is handling.
 #[test]
 fn a_watch_may_end_what_it_watches() {
     let handle = Arc::new(Mutex::new(None::<AbortHandle>));

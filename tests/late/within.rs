@@ -19,7 +19,7 @@ fn with(deadline: Duration) -> impl Fn(usize) -> CommConfig {
     move |_| CommConfig::builder().deadline(deadline).build()
 }
 
-/// Whose deadline ended it.
+/// The deadline that ended it.
 fn whose<T>(outcome: Result<T>) -> Deadline {
     match outcome.map(drop) {
         Err(Error::Timeout(timeout)) => timeout.deadline,
@@ -28,7 +28,8 @@ fn whose<T>(outcome: Result<T>) -> Deadline {
     }
 }
 
-/// Calls on rank 0 what rank 1 does not, within a short deadline, of a communicator with a long one.
+/// Makes a call on rank 0 that rank 1 does not make, within a short deadline, on a communicator
+/// with a long one.
 fn alone(call: fn(&mut Communicator<Anywhere>) -> Result<()>) {
     let over = Arc::new(Barrier::new(2));
     ranks(2, with(LONG), move |mut comm| {
@@ -45,7 +46,7 @@ fn alone(call: fn(&mut Communicator<Anywhere>) -> Result<()>) {
     });
 }
 
-/// A name of its own for each kind of wait.
+/// A separate test for each kind of wait.
 macro_rules! obeys {
     ($($name:ident: $comm:ident => $call:expr),+ $(,)?) => { $(
         #[test]
@@ -110,7 +111,7 @@ fn recover_obeys_and_keeps_the_deadline() {
     });
 }
 
-/// Rank 1 comes when rank 0's own deadline has passed, and then not at all.
+/// Rank 1 arrives after rank 0's own deadline has passed, and then not at all.
 fn one_is_late(call: fn(&mut Communicator<Anywhere>)) {
     let over = Arc::new(Barrier::new(2));
     ranks(2, with(SHORT), move |mut comm| {
@@ -184,7 +185,7 @@ fn a_child_has_its_parents_own() {
     });
 }
 
-/// A request of an `Ordered` has the communicator's own; what is called in it may have another.
+/// A request of an `Ordered` has the communicator's own deadline; calls inside it may have another.
 #[test]
 fn calls_in_a_request_may_have_their_own() {
     let (told, hears) = mpsc::channel::<()>();

@@ -1,4 +1,4 @@
-//! Host copies wait for what they have to.
+//! Host copies wait for the conflicting uses, and for no others.
 
 use std::sync::mpsc::channel;
 

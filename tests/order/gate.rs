@@ -1,4 +1,4 @@
-//! Closures held up, and other helpers.
+//! Blocked closures, and other helpers.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -7,13 +7,14 @@ use std::time::Duration;
 use typed_nccl::error::Error;
 use typed_nccl::{AnyDevice, Communicator, Host, Mark, Result, Seat};
 
-/// Long enough for what does not wait to happen.
+/// Long enough for unblocked work to happen.
 pub(crate) const A_WHILE: Duration = Duration::from_millis(30);
 
-/// How long a closure is held up at most: a gate that nobody opens opens itself, and its test fails.
+/// The longest time that a closure is blocked: a gate that is never opened opens itself, and its
+/// test fails.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Holds closures up until it is opened or dropped.
+/// Blocks closures until it is opened or dropped.
 pub(crate) struct Gate {
     open: Arc<(Mutex<bool>, Condvar)>,
 }
@@ -23,7 +24,7 @@ impl Gate {
         Self { open: Arc::default() }
     }
 
-    /// What a closure calls to be held up.
+    /// A function that blocks the closure calling it.
     pub(crate) fn pass(&self) -> impl FnOnce() + Send + 'static {
         let open = self.open.clone();
         move || {
@@ -68,7 +69,7 @@ pub(crate) fn alone() -> Result<Communicator<Host<AnyDevice>>> {
     Seat::local(1).remove(0).init(Host::any(0)?)
 }
 
-/// Waits without asking what went wrong.
+/// Waits without checking for errors.
 pub(crate) fn until_reached(mark: &Mark<Host>) -> Result<()> {
     while !mark.is_reached()? {
         thread::yield_now();

@@ -1,4 +1,4 @@
-//! Buffers that go from thread to thread, each with streams of its own.
+//! Buffers that move from thread to thread, each thread with its own streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +13,8 @@ use super::gate::Gate;
 /// How many streams read `b`, so that it takes a while to wait for all of them.
 const READERS: usize = 400;
 
-/// One thread launches with `a` and `b`. Another one waits for its stream meanwhile, because of `x`; it
-/// has not waited for that launch when it gets `a`.
+/// One thread launches with `a` and `b`. Another one waits for its stream meanwhile, because of
+/// `x`, and has not waited for that launch when it gets `a`.
 #[test]
 fn a_launch_that_is_still_waiting_is_not_waited_for() -> Result<()> {
     let (host, elsewhere) = (Host::any(0)?, Host::any(1)?);

@@ -1,4 +1,4 @@
-//! Kernels by their bodies for the host: arguments, order, what is read and written.
+//! Kernels on the host: their arguments, order, reads and writes.
 
 use typed_nccl::{
     Buffer, Communicator, Device, Error, F8E4M3, Host, Readable, Result, Seat, Stream, Sum,
@@ -22,7 +22,7 @@ kernel! {
 }
 
 kernel! {
-    /// Every type of element, and those that are taken by value only.
+    /// Every element type, and the types passed by value only.
     fn all(
         a: i8, b: u8, c: i32, d: u32, e: i64, f: u64, g: f16, h: bf16, n: usize, is: bool,
         x: &[F8E4M3], y: &mut [f64],
@@ -38,7 +38,7 @@ kernel! {
 }
 
 kernel! {
-    /// Nothing but its turn.
+    /// A kernel that only takes its turn.
     fn panics();
     host { panic!("as it was told") }
 }
@@ -49,7 +49,7 @@ fn twice<D: Device>(stream: &Stream<D>, x: &Buffer<f32, D>, y: &mut Buffer<f32, 
     stream.run(axpy(1.0, x, y))
 }
 
-/// The same for any memory.
+/// Likewise for any memory.
 fn once<D: Device, X, Y>(stream: &Stream<D>, x: &X, y: &mut Y) -> Result<()>
 where
     X: Readable<D, Elem = f32>,
@@ -58,7 +58,7 @@ where
     stream.run(axpy(1.0, x, y))
 }
 
-/// A parameter that is a loan is memory as what it lends is: one `&` too many is no mistake.
+/// A parameter that borrows works as the memory it borrows: an extra `&` is allowed.
 #[test]
 fn loans_of_loans() -> Result<()> {
     let comm = Seat::local(1).remove(0).init(Host::local()?)?;

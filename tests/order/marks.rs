@@ -82,7 +82,7 @@ fn timed_marks_measure_what_is_between_them() -> Result<()> {
     let end = stream.timed_mark()?;
     until_reached(&start)?;
     assert!(!end.is_reached()? && end.since(&start)?.is_none());
-    // It is a mark like others.
+    // It works as any mark.
     other.wait_for(&end)?;
     gate.open();
     other.sync()?;

@@ -1,8 +1,7 @@
 //! Order between streams: buffers, marks, host copies, and what a launched closure may do.
 //!
-//! The random programs are compared with the same steps one after the other. The other tests hold a
-//! closure up at a [`gate::Gate`], so that what must not wait for it is seen not to, and what must
-//! is.
+//! The random programs are compared with the same steps one after the other. The other tests block
+//! a closure at a [`gate::Gate`], to see what waits for it and what does not.
 
 #[path = "../kernels/axpy.rs"]
 mod axpy;

@@ -1,4 +1,4 @@
-//! Panics of closures: told where their result is read, once.
+//! Panics of closures: reported where their result is read, once.
 
 use std::panic::resume_unwind;
 
@@ -38,7 +38,7 @@ fn what_follows_a_panic_runs() -> Result<()> {
     a.launch((), |(), ()| resume_unwind(Box::new("text")))?;
     a.launch(&mut x, |x, ()| x.fill(1))?;
     b.launch((&x, &mut y), |(x, y), ()| y.copy_from_slice(x))?;
-    // Who waits for this stream waits for that one too.
+    // A wait for this stream also waits for that one.
     assert_eq!(panicked(b.sync()), "text");
     a.sync()?;
     assert_eq!(x.to_vec()?, [1; 3]);
@@ -76,8 +76,8 @@ fn every_panic_surfaces_once() -> Result<()> {
     b.sync()
 }
 
-/// Another stream that waits for this one may take the panic along, but not away from whoever reads
-/// what the closure was to write.
+/// Another stream that waits for this one may report the panic too, but readers of the closure's
+/// output still get it.
 #[test]
 fn a_panic_surfaces_where_its_result_is_read() -> Result<()> {
     let host = Host::local()?;
@@ -90,7 +90,7 @@ fn a_panic_surfaces_where_its_result_is_read() -> Result<()> {
     Ok(())
 }
 
-/// The mark is older than the panic, so who waits for the mark has nothing to do with it.
+/// The mark is older than the panic, so a wait for it does not report the panic.
 #[test]
 fn a_panic_after_a_mark_stays_with_its_stream() -> Result<()> {
     let host = Host::local()?;

@@ -1,4 +1,4 @@
-//! Random programs, beside the same steps one after the other.
+//! Random programs, compared with the same steps one after the other.
 
 use std::thread;
 use std::time::Duration;
@@ -34,7 +34,7 @@ enum Step {
         salt: u64,
         nap: u8,
     },
-    /// Takes marks, of which the last is remembered.
+    /// Takes marks and remembers the last one.
     Mark {
         stream: usize,
         times: usize,
@@ -51,15 +51,15 @@ enum Step {
         buffer: usize,
         salt: u64,
     },
-    /// The host looks at a buffer.
+    /// The host reads a buffer.
     Read {
         buffer: usize,
     },
-    /// Drops a stream, whatever it still has to do, for a new one.
+    /// Replaces a stream, which may have unfinished work.
     Reopen {
         stream: usize,
     },
-    /// Drops a buffer, whoever still uses it, for a new one of zeros.
+    /// Replaces a buffer, which may be in use, by a new one of zeros.
     Replace {
         buffer: usize,
     },
@@ -92,7 +92,7 @@ fn program() -> impl Strategy<Value = Program> {
         .prop_map(|(streams, buffers, len, steps)| Program { streams, buffers, len, steps })
 }
 
-/// Changes `to`, in a way that no other order of changes gives, resting on the way.
+/// Changes `to` in a way that depends on the order of changes, sleeping on the way.
 fn churn(to: &mut [u64], from: &[&[u64]], salt: u64, nap: u8) {
     for i in 0..to.len() {
         if i == to.len() / 2 {

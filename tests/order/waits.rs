@@ -1,4 +1,4 @@
-//! What a closure may wait for: nothing.
+//! A closure may not wait for anything.
 
 use std::sync::Mutex;
 use std::sync::mpsc::channel;
@@ -74,8 +74,8 @@ fn a_closure_may_copy_what_nothing_uses() -> Result<()> {
     Ok(())
 }
 
-/// Closures run on workers, of which there is always one more: neither a waiting thread nor a closure
-/// that is held up keeps others from running.
+/// Closures run on workers, of which there is always one more: neither a waiting thread nor a
+/// blocked closure keeps others from running.
 #[test]
 fn closures_that_are_held_up_hold_up_nobody_else() -> Result<()> {
     let host = Host::local()?;
@@ -106,7 +106,7 @@ fn closures_that_are_held_up_hold_up_nobody_else() -> Result<()> {
     Ok(())
 }
 
-/// The same for closures that are all enqueued before the first of them runs.
+/// Likewise for closures that are all enqueued before the first of them runs.
 #[test]
 fn closures_that_come_at_once_all_run_at_once() -> Result<()> {
     if !inside("closures_that_come_at_once_all_run_at_once") {
@@ -130,8 +130,8 @@ fn closures_that_come_at_once_all_run_at_once() -> Result<()> {
     Ok(())
 }
 
-/// A barrier that was refused is no arrival: the other rank does not pass before this one has called
-/// a barrier that counts.
+/// A refused barrier is not an arrival: the other rank does not pass before this one has called a
+/// barrier that counts.
 #[test]
 fn a_refused_barrier_lets_nobody_pass() -> Result<()> {
     let config = CommConfig::builder().deadline(Duration::from_secs(60)).build();
@@ -156,7 +156,7 @@ fn a_refused_barrier_lets_nobody_pass() -> Result<()> {
             assert!(matches!(refused, Err(Error::WaitInLaunch(_))), "{refused:?}");
             thread::sleep(A_WHILE);
             *called.lock().expect("no panic") = true;
-            // Whether this one counts is up to how the refusal was told.
+            // Whether this one counts depends on how the refusal was reported.
             drop(comm.barrier());
             Ok(())
         });
@@ -170,7 +170,7 @@ fn a_refused_barrier_lets_nobody_pass() -> Result<()> {
     })
 }
 
-/// A host-side call that was refused in a closure has taken its turn: the ranks' next calls meet.
+/// A host-side call refused in a closure has taken its turn: the ranks' next calls meet.
 #[test]
 fn a_refused_host_side_call_has_taken_its_turn() -> Result<()> {
     if !inside("a_refused_host_side_call_has_taken_its_turn") {

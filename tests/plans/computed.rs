@@ -1,4 +1,4 @@
-//! Steps that say what they compute: a ring all-reduce, checked against what it claims, and run.
+//! Steps that declare what they compute: a ring all-reduce, checked against its claim, and run.
 
 use typed_nccl::{
     Communicator, Device, Element, Host, Result, Slice, SliceMut, Stream, kernel, plan, spmd,
@@ -107,7 +107,7 @@ fn a_ring_all_reduce_by_steps_adds_up() {
     }
 }
 
-/// The same with a closure for the step, which borrows what is around it.
+/// Likewise with a closure as the step, which borrows its surroundings.
 #[test]
 fn a_step_is_a_closure() {
     spmd::<Host>(3, |place| {
@@ -150,7 +150,7 @@ plan! {
     }
 }
 
-/// The closures can stand in the call of `run`, and before it where `run` takes the plan.
+/// The closures may be in the call of `run`, and before it where `run` takes the plan.
 #[test]
 fn closures_where_the_plan_runs() {
     spmd::<Host>(2, |place| {
@@ -190,7 +190,8 @@ plan! {
     }
 }
 
-/// Closures for several steps, given in any order, in code for any elements and any device.
+/// Closures for several steps, given in any order, in code that is generic over elements and
+/// device.
 fn fill<D: Device, T: Element + PartialEq + std::fmt::Debug>(
     comm: &mut Communicator<D>,
     value: T,

@@ -1,4 +1,4 @@
-//! Plans of the run-time builder that the host backend and GPUs run alike.
+//! Plans of the run-time builder that run both on the host backend and on GPUs.
 
 use typed_nccl::plan::Call;
 use typed_nccl::plan::build::{Checked, Open, PlanBuilder, PlanElement, ring};
@@ -12,13 +12,13 @@ pub(crate) fn steps_of<W: World, F: FnMut(&mut Call<'_, W>) -> Result<()>>(
     steps
 }
 
-/// The checked plan, or a panic that says all that is wrong with it.
+/// The checked plan, or a panic with everything that is wrong with it.
 pub(crate) fn checked(plan: PlanBuilder<Open>) -> PlanBuilder<Checked> {
     plan.check().unwrap_or_else(|refused| panic!("{refused}"))
 }
 
-/// Buckets `g` of f32, filled by the step `backward` on one stream and averaged on another, then given to
-/// the step `apply`.
+/// Buckets `g` of f32, filled by the step `backward` on one stream and averaged on another, then
+/// passed to the step `apply`.
 pub(crate) fn grad_sync() -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("grad_sync");
     plan.ranks(1..);
@@ -34,8 +34,8 @@ pub(crate) fn grad_sync() -> PlanBuilder<Checked> {
     checked(plan)
 }
 
-/// Neighbours on a ring of at least `ranks` put the `h` outer elements of their `m` into each other's
-/// windows, whose two copies swap; then the step `step` makes the next copy's interior.
+/// Neighbours on a ring of at least `ranks` put the `h` outer elements of their `m` into each
+/// other's windows, whose two copies swap. Then the step `step` computes the next copy's interior.
 pub(crate) fn halo<T: PlanElement>(ranks: i64) -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("halo");
     plan.ranks(ranks..);
@@ -51,8 +51,8 @@ pub(crate) fn halo<T: PlanElement>(ranks: i64) -> PlanBuilder<Checked> {
     checked(plan)
 }
 
-/// Two puts of `len` elements between them, of which only the second raises a signal, and an answer that
-/// lets the next run begin.
+/// Two puts of `len` elements between them, of which only the second raises a signal, and an answer
+/// that lets the next run begin.
 pub(crate) fn quiet_put(len: i64) -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("quiet");
     plan.ranks(1..);

@@ -1,4 +1,4 @@
-//! What a plan refuses, when it is bound and when it runs.
+//! Refusals of a plan, when it is bound and when it runs.
 
 use typed_nccl::error::{ArgumentFault, BindFault};
 use typed_nccl::plan::build::{Checked, PlanBuilder};
@@ -10,7 +10,7 @@ use super::shift;
 
 type Rank<'id> = Communicator<Host<Scoped<'id>>>;
 
-/// What one rank is told by `program`, alone.
+/// The error of a single rank that runs `program`.
 fn alone(program: impl for<'id> Fn(&mut Rank<'id>) -> Result<()> + Sync) -> Error {
     let told = Host::spmd(1, |place| -> Result<Option<Error>> {
         let mut comm = place.init()?;
@@ -142,7 +142,7 @@ fn memory_of_several_in_any_order() {
     .expect("the order does not matter");
 }
 
-/// The other ranks do not wait for one that refuses, nor does the communicator suffer.
+/// The other ranks do not wait for one that refuses, and the communicator is unharmed.
 #[test]
 fn the_others_are_told_of_a_refusal() {
     let told = Host::spmd(2, |place| -> Result<Option<Error>> {
@@ -203,7 +203,7 @@ fn a_step_that_fails_is_told_to_the_others() {
     assert!(matches!(told[1], Some(Error::Other(_))), "{:?}", told[1]);
 }
 
-/// What a step is handed is its own: nothing twice, nothing that is written to be read.
+/// A step's operands are its own: none twice, and none both read and written.
 #[test]
 fn a_step_gets_what_the_plan_says() {
     let told = alone(|comm| {
@@ -253,7 +253,7 @@ fn another_communicator_than_it_was_bound_to() {
 
 typed_nccl::tag!(Other);
 
-/// Nothing was checked of a run after the only one. Every rank is refused, and nothing hangs.
+/// A run after the only one was not checked. Every rank is refused, and nothing hangs.
 #[test]
 fn a_plan_for_one_run_runs_once() {
     let mut plan = PlanBuilder::new("start");
@@ -283,7 +283,7 @@ fn a_plan_for_one_run_runs_once() {
     }
 }
 
-/// After a split that leaves a rank out there is another number of ranks.
+/// After a split that leaves a rank out, the number of ranks differs.
 #[test]
 fn a_communicator_of_another_size() {
     let told = Host::spmd(3, |place| -> Result<String> {
@@ -359,7 +359,8 @@ fn a_mesh_that_is_not_the_communicator() {
     assert_eq!(unknown.to_string(), "it has no parameter `len`; what it has: none");
 }
 
-/// Nobody walks it to find out: the line of the loop is told, and what helps who binds.
+/// It is refused without being walked: the error has the loop's line, and a remedy for the caller
+/// of `bind`.
 #[test]
 fn a_loop_that_is_too_long_to_be_checked() {
     let mut plan = PlanBuilder::new("long");

@@ -93,7 +93,7 @@ fn buckets_are_reduced_beside_backward() {
     }
 }
 
-/// An all-reduce within the nodes, between them, within them.
+/// An all-reduce within the nodes, between them, and within them again.
 #[test]
 fn communicators_of_some_ranks() {
     let mut declared = PlanBuilder::new("hierarchical");
@@ -146,8 +146,8 @@ fn a_halo_in_windows_of_two_copies() {
             let mut u = Swapped::new(first, second);
             let values = Values::new().number("m", m).number("h", h);
             let mut halo = plan::bind(&mut comm, halo.plan(), &values)?;
-            // The whole ring as one rank would compute it: each element becomes the sum of itself and the
-            // one two places further on.
+            // The whole ring as one rank would compute it: each element becomes the sum of itself
+            // and the one two places further on.
             let mut whole: Vec<f32> = (0..n * own).map(|at| (at + h) as f32).collect();
             for _ in 0..4 {
                 let mut steps = steps_of(&comm, |call| {

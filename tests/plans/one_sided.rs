@@ -1,4 +1,4 @@
-//! One-sided operations that NCCL has in another form: through some of the ranks, without a signal.
+//! One-sided operations with another form in NCCL: through some of the ranks, without a signal.
 
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Swapped, Values};
@@ -6,8 +6,9 @@ use typed_nccl::{CommConfig, Error, Host, Result, spmd};
 
 use super::declared::{checked, quiet_put, steps_of};
 
-/// On a torus, everyone tells all four neighbours its number, through its row and its column, and becomes
-/// the sum of the five. `u` holds: its own, the left one's, the right one's, the upper one's, the lower one's.
+/// On a torus, every rank sends its number to all four neighbours, through its row and its column,
+/// and becomes the sum of the five. `u` holds its own number and those of the left, right, upper
+/// and lower neighbours.
 fn torus() -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("torus");
     let (rows, cols) = (plan.axis("rows", 3..), plan.axis("cols", 3..));
@@ -39,7 +40,8 @@ fn puts_along_rows_and_columns() {
             let (mut first, second) = (comm.window::<u64>(5)?, comm.window::<u64>(5)?);
             first.copy_from(&[field[comm.rank().index()], 0, 0, 0, 0])?;
             let mut u = Swapped::new(first, second);
-            // Binding waits for all ranks, so the neighbours' windows are filled when the first put arrives.
+            // Binding waits for all ranks, so the neighbours' windows are filled before the first
+            // put.
             let mut torus = plan::bind(&mut comm, torus.plan(), &values)?;
             for _ in 0..4 {
                 let mut steps = steps_of(&comm, |call| {
@@ -63,7 +65,8 @@ fn puts_along_rows_and_columns() {
     }
 }
 
-/// Two puts to one neighbour raise one signal through two communicators, and are awaited in the other order.
+/// Two puts to one neighbour raise one signal through two communicators, and are awaited in the
+/// opposite order.
 fn crossed() -> PlanBuilder<Checked> {
     let mut plan = PlanBuilder::new("crossed");
     plan.once();

@@ -1,4 +1,4 @@
-//! Plans that are wrong at the sizes that they are bound for.
+//! Plans that are wrong at the sizes for which they are bound.
 
 use typed_nccl::plan;
 use typed_nccl::plan::build::{PlanBuilder, ring};
@@ -20,8 +20,8 @@ plan! {
 }
 
 plan! {
-    /// Right at every size that is tried while it compiles. Around 101 ranks, three steps of 47 lead as far as one of
-    /// 40, so that one rank gets two messages, which it receives in the other order.
+    /// Right at every size tried at compile time. Around 101 ranks, three steps of 47 lead as far
+    /// as one of 40, so that one rank gets two messages, which it receives in the opposite order.
     far(n: Ranks in 55.., len: usize) {
         in a: [f32; len];
         in x[i in 0..4]: [f32; len];
@@ -60,7 +60,7 @@ fn refused_of(
     told.expect("every rank is told").into_iter().flatten().collect()
 }
 
-/// Everybody sends first.
+/// Every rank sends first.
 fn circle() -> Plan {
     let mut plan = PlanBuilder::new("circle");
     plan.ranks(1..);
@@ -80,7 +80,7 @@ fn every_rank_gets_the_same_story() {
     assert!(told[0].contains("for n = 3: ranks 0, 1 and 2 wait in a circle"), "{}", told[0]);
 }
 
-/// What cannot even be written out, each rank finds for itself.
+/// If a plan cannot even be expanded, each rank finds that by itself.
 #[test]
 fn a_region_outside_its_buffer_is_told_to_all() {
     let mut plan = PlanBuilder::new("outside");
@@ -106,7 +106,7 @@ fn what_no_compiler_tries_is_refused_when_it_is_bound() {
     assert_eq!(refused(|comm| late::bind(comm, params(5000)).map(drop)).len(), 0);
 }
 
-/// Distances that meet at a prime that nobody would try.
+/// Distances that meet at a prime that is never tried.
 #[test]
 fn what_is_wrong_at_larger_sizes_only_is_refused_when_it_is_bound() {
     let bind = |ranks| refused_of(ranks, |comm| far::bind(comm, far::Params { len: 1 }).map(drop));

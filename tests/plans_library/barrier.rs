@@ -8,14 +8,14 @@ use typed_nccl::plans::barrier;
 
 use super::ranks::{RUNS, ranks, timings};
 
-/// Each rank counts itself in before the barrier; behind it nobody may be missing.
+/// Each rank counts itself before the barrier; after it none may be missing.
 #[test]
 fn all_streams_meet() {
     for n in (1..=8).chain([13, 16]) {
         let arrived = Arc::new(AtomicUsize::new(0));
         ranks!(n, |comm| {
             let mut here = barrier::bind(&mut comm)?;
-            // The barrier's own window brings the signals that it needs.
+            // The barrier's own window provides the signals that it needs.
             comm.signal(comm.ring(1))?;
             comm.wait_signal(comm.ring(-1))?;
             let slow = comm.rank().index() % 3 == 1;

@@ -5,7 +5,7 @@ use typed_nccl::{Host, Result, Slice, SliceMut, Stream};
 
 use super::ranks::{RUNS, buffers, ranks, timings};
 
-/// Answers a token with itself, its sender, its place and the expert.
+/// Answers a token with itself, its sender, its position and the expert.
 struct Expert {
     number: u64,
     capacity: usize,

@@ -6,7 +6,7 @@ use typed_nccl::{Buffer, Host, Result, SliceMut, Stream};
 
 use super::ranks::{RUNS, buffers, ranks, timings};
 
-/// Makes gradients, and adds their averages up.
+/// Computes gradients, and adds up their averages.
 struct Model<'a, Tag> {
     rank: usize,
     run: usize,

@@ -6,12 +6,12 @@ use typed_nccl::{Host, Result, Slice, SliceMut, Stream};
 
 use super::ranks::{RUNS, ranks, timings};
 
-/// What an element becomes: not the same from the left and from the right.
+/// The new value of an element, which depends on left and right differently.
 fn smooth(near: [u32; 3]) -> u32 {
     near[0].wrapping_add(near[1].wrapping_mul(2)).wrapping_add(near[2].wrapping_mul(3))
 }
 
-/// `u` has `h` elements more at each end than `next`; the farthest of them are neighbours.
+/// `u` has `h` more elements at each end than `next`; the farthest of them are neighbours.
 fn line(u: &[u32], next: &mut [u32], h: usize) {
     for (at, next) in next.iter_mut().enumerate() {
         *next = smooth([u[at], u[at + h], u[at + 2 * h]]);

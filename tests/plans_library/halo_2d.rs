@@ -5,7 +5,7 @@ use typed_nccl::{Host, Result, Slice, SliceMut, Stream};
 
 use super::ranks::{RUNS, ranks, timings};
 
-/// A tile of `H` by `W`, and what each point becomes.
+/// A tile of `H` by `W`, and the new value of each point.
 const H: usize = 3;
 const W: usize = 4;
 const EDGE: usize = 4;
@@ -15,7 +15,7 @@ fn point(near: [u32; 5]) -> u32 {
     near.iter().zip(weights).fold(1, |sum: u32, (x, by)| sum.wrapping_add(x.wrapping_mul(by)))
 }
 
-/// Keeps the tile as it was until the halo is there.
+/// Keeps the tile unchanged until the halo has arrived.
 struct Tile;
 
 impl<Tag> halo_2d::Steps<u32, Host<Tag>> for Tile {
@@ -35,7 +35,7 @@ impl<Tag> halo_2d::Steps<u32, Host<Tag>> for Tile {
         })
     }
 
-    /// Leaves a mark behind the tile: that it has run.
+    /// Leaves a mark after the tile to show that it has run.
     fn interior(
         &mut self,
         mut u: SliceMut<'_, u32, Host<Tag>>,

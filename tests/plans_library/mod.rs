@@ -1,6 +1,6 @@
-//! Every plan of the library, for every number of ranks that it claims up to eight: several runs in a
-//! row with nothing between them, early and shaken, beside plain Rust that computes the same. And one of the
-//! documentation.
+//! Every plan of the library, for every number of ranks up to eight that it supports: several runs
+//! in a row without anything in between, early and shaken, compared with plain Rust. And one plan
+//! of the documentation.
 
 mod barrier;
 mod broadcast;

@@ -5,7 +5,7 @@ use typed_nccl::{Buffer, Device, Host, Result, Slice, SliceMut, Stream};
 
 use super::ranks::{RUNS, buffers, ranks, timings};
 
-/// A stage of a pipeline. What it computes shows who did, and in which order.
+/// A stage of a pipeline. Its results show which stages computed, and in which order.
 struct Stage {
     rank: u64,
 }
@@ -75,12 +75,12 @@ impl<Tag> one_f1b::Steps<u64, Host<Tag>> for Stage {
     }
 }
 
-/// What goes into the pipeline: element `at` of micro-batch `i` in a run.
+/// The input of the pipeline: element `at` of micro-batch `i` in a run.
 fn fed(run: usize, i: usize, at: usize) -> u64 {
     (17 * run + 5 * i + at) as u64
 }
 
-/// Stage by stage, what comes out of it.
+/// The output, stage by stage.
 fn through(n: usize, run: usize, i: usize, at: usize) -> Vec<u64> {
     let stages = (0..n as u64).scan(fed(run, i, at), |x, rank| {
         *x = forward(*x, rank, i as u64);

@@ -1,12 +1,12 @@
-//! The same on each of some ranks, several times and in several timings.
+//! The same body on each of several ranks, several times and with several timings.
 
 use typed_nccl::plan::Timing;
 use typed_nccl::{Buffer, Communicator, Device, Element, Result, World};
 
-/// How often a plan runs, with nothing between the runs.
+/// How often a plan runs, without anything between the runs.
 pub(crate) const RUNS: usize = 4;
 
-/// Each timing in which a plan is tried; every rank shakes in its own way.
+/// Each timing with which a plan is tried; every rank shakes differently.
 pub(crate) fn timings<W: World>(comm: &Communicator<W>) -> [Timing; 4] {
     let rank = comm.rank().index() as u64;
     let shaken = |seed: u64| Timing::Shaken(seed * 1000 + rank);
@@ -27,7 +27,7 @@ macro_rules! ranks {
 }
 pub(crate) use ranks;
 
-/// As many buffers, each with its own values.
+/// One buffer for each list of values.
 pub(crate) fn buffers<D: Device, T: Element>(
     device: &D,
     values: impl IntoIterator<Item = Vec<T>>,

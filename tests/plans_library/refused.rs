@@ -1,4 +1,4 @@
-//! Sizes that a plan does not claim.
+//! Sizes that a plan does not support.
 
 use typed_nccl::Error;
 use typed_nccl::plans::{barrier, hierarchical_all_reduce, one_f1b};

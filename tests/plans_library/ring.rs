@@ -1,4 +1,4 @@
-//! Around a ring: each rank has what the one before it had.
+//! Around a ring: each rank gets its predecessor's data.
 
 use typed_nccl::plans::ring_exchange;
 use typed_nccl::{Element, bf16};

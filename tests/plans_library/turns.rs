@@ -1,12 +1,12 @@
-//! Two buffers in turns: blocks of keys and values go around the ring while the ranks compute with those that
-//! have come.
+//! Two alternating buffers: blocks of keys and values go around the ring while the ranks compute
+//! with those that have arrived.
 
 use typed_nccl::{Host, Result, Slice, SliceMut, Stream, plan};
 
 use super::ranks::{RUNS, buffers, ranks, timings};
 
 plan! {
-    /// Every rank's queries with all ranks' keys and values, which nobody holds as a whole.
+    /// Every rank's queries with all ranks' keys and values, which no rank holds as a whole.
     attention<T: Float>(n: Ranks, len: usize) {
         in q, k, v: [T; len];
         out o: [T; len];
@@ -27,7 +27,7 @@ plan! {
     }
 }
 
-/// Products instead of attention: they tell whose keys and values came together, and as whose.
+/// Products instead of attention: they show which keys and values came together, and as whose.
 struct Products;
 
 type Read<'a, Tag> = Slice<'a, f64, Host<Tag>>;

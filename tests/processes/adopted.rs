@@ -1,4 +1,4 @@
-//! Communicators of NCCL's own functions, between processes.
+//! Communicators made by NCCL's own functions, between processes.
 
 use std::env;
 
@@ -53,7 +53,7 @@ fn crossed() -> Result<()> {
     let address = format!("{}:{}", address("MASTER_ADDR"), address("MASTER_PORT"));
     let seat = Seat::tcp(address, 1 - rank, 2)?;
     let comm = Communicator::builder().seat(seat).device(gpu()?).config(config()).build();
-    // SAFETY: nobody else uses it until it is refused.
+    // SAFETY: nothing else uses it until it is refused.
     let error = unsafe { comm.with_raw(raw.comm) }.connect().expect_err("the seats are crossed");
     let text = error.to_string();
     assert!(text.contains("rank 1 of 2 on cuda:1, to a seat of rank 0 of 2 on cuda:1"), "{text}");

@@ -1,4 +1,4 @@
-//! What ranks that are processes have in common, or are refused for.
+//! Settings that ranks in different processes must share, and the refusals.
 
 use std::env;
 use std::thread;
@@ -150,7 +150,7 @@ fn sum<W: World>(comm: &Communicator<W>, own: usize) -> Result<usize> {
     Ok(x.to_vec()?[0] as usize)
 }
 
-/// By a way of the program's own: a file.
+/// The program's own way to pass an id: a file.
 fn two_each() -> Result<()> {
     let process = number("RANK");
     let id = meet(process == 0, || UniqueId::new().expect("it listens").to_bytes().to_vec());
@@ -192,7 +192,7 @@ fn plans_differ<D: Device>(mut comm: Communicator<D>) -> Result<()> {
         let refuses = other == 0 && is_odd_one();
         assert_eq!(matches!(error, Error::BadPlan(_)), refuses, "{error}");
         assert_eq!(matches!(error, Error::PlansDiffer(_)), !refuses, "{error}");
-        // One story, but for who refuses its own.
+        // One report, except for a rank with its own refusal.
         let all = comm.gather_values(&error.to_string())?;
         assert!(
             all.iter().all(|one| refuses || *one == error.to_string() || other == 0),
@@ -204,10 +204,10 @@ fn plans_differ<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// Which ranks are late.
+/// Names the late ranks.
 const TURN: &str = "PROCESSES_TEST_TURN";
 
-/// What a rank says when it has the error.
+/// Printed by a rank that has the error.
 const TOLD: &str = "has been told";
 
 /// Another window on rank 1, which comes first or last.
@@ -227,7 +227,7 @@ fn windows_differ<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let (mut first, mut second) = (comm.window::<f32>(2)?, comm.window::<f32>(2)?);
     let mut bound = plan::bind(&mut comm, pass.plan(), &Values::new())?;
     for run in 0..6 {
-        // The same on all ranks, whichever: fine, also when it changes.
+        // Any window that is the same on all ranks works, also if it changes.
         let w = if run % 3 == 0 { &mut second } else { &mut first };
         bound.on(&comm).read("a", &a).write("w", w).run(&mut ())?;
         comm.sync(comm.stream())?;
@@ -241,7 +241,7 @@ fn windows_differ<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let outcome = bound.on(&comm).read("a", &a).write("w", w).run(&mut ());
     let mut outcome = outcome.and_then(|()| comm.sync(comm.stream()));
     while outcome.is_ok() {
-        // One that all have come to counts, though this rank knows better since.
+        // A barrier that all have reached counts, although this rank has learnt more since.
         outcome = comm.barrier();
     }
     let error = outcome.expect_err("puts would miss").to_string();
@@ -250,7 +250,7 @@ fn windows_differ<D: Device>(mut comm: Communicator<D>) -> Result<()> {
         assert!(error.contains(words), "`{words}` is missing in: {error}");
     }
     println!("{TOLD}");
-    // Before the others are told they are not to hear that this one has gone.
+    // The others must get the error before they learn that this rank has gone.
     loop {
         thread::park();
     }

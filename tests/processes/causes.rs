@@ -1,7 +1,7 @@
-//! Which rank failed first: our launcher names it, and ends with its exit code, however the others ended
-//! because of it.
+//! The rank that failed first: our launcher names it, and ends with its exit code, however the
+//! others ended because of it.
 //!
-//! Each way to fail meets one way to take it; with `CAUSES=all` in the environment, each of them.
+//! Each kind of failure is combined with one reaction, or with every one if `CAUSES=all` is set.
 
 use std::process::Output;
 use std::time::Duration;
@@ -85,7 +85,7 @@ const WAYS: &[(&str, i32)] = &[
     ("aborts its communicator", 1),
 ];
 
-/// What the others make of it.
+/// The others' reaction.
 const TAKES: &[&str] = &[
     "returns it",
     "unwraps it",
@@ -116,7 +116,7 @@ fn fail(run: &Run, way: &str, take: &str, victim: usize) -> Output {
     output(command.env_victim(victim))
 }
 
-/// It names one rank, this one, and ends with its code; else, what it said.
+/// Checks that it names this rank and no other, and ends with its code; else returns its output.
 fn named(ended: &Output, rank: Option<usize>, code: i32) -> Result<(), String> {
     let said = String::from_utf8_lossy(&ended.stderr);
     let names = said.lines().filter_map(|line| line.strip_prefix("typed-nccl: rank "));
@@ -170,7 +170,7 @@ fn body<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     takes(works(&comm, None))
 }
 
-/// Steps that all ranks take: so many, or until one fails.
+/// Steps that all ranks take: this many, or until one fails.
 fn works<W: typed_nccl::World>(comm: &Communicator<W>, steps: Option<u32>) -> Result<()> {
     let mut x = comm.device().from_slice(&[1.0_f32; 8])?;
     let mut step = 0;
@@ -237,7 +237,7 @@ fn takes(outcome: Result<()>) -> Result<()> {
 }
 
 fn raise(signal: i32) -> ! {
-    // SAFETY: a system call on numbers. Rust's own handler would take it for a fault that comes again.
+    // SAFETY: a system call on numbers. Rust's own handler would treat it as a recurring fault.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
     // SAFETY: as above.
     unsafe { libc::raise(signal) };

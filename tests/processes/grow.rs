@@ -1,4 +1,4 @@
-//! Newcomers join from other processes: with the invitation and with nothing else, in time or not at all.
+//! Newcomers join from other processes: with only the invitation, in time or not at all.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -73,7 +73,7 @@ pub(crate) const TESTS: &[Test] = &[
                 ranks.kill(victim);
                 let ended = ranks.ended();
                 let context = format!("{victim} after {after:?}: {ended:?}");
-                // Members go on together, with the newcomer or without it.
+                // The members continue together, with the newcomer or without it.
                 let sizes = (0..3).filter(|rank| *rank != victim).map(|rank| {
                     assert!(ended[rank].status.success(), "{context}");
                     let size = ended[rank].said.rsplit("one of ").next().unwrap_or_default();
@@ -115,7 +115,7 @@ const INVITATION: &str = "TYPED_NCCL_TEST_INVITATION";
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(400);
 
-/// Starts processes, of which the first ones are members; all know where the invitation will be.
+/// Starts processes, of which the first are members; all know where the invitation will be.
 fn start(run: &Run, count: usize, with: impl Fn(usize, &mut process::Command)) -> Ranks {
     static STARTED: AtomicUsize = AtomicUsize::new(0);
     let name = format!("typed-nccl-invitation.{}.{}", process::id(), STARTED.fetch_add(1, Relaxed));
@@ -136,7 +136,7 @@ fn number(name: &str) -> usize {
     text(name).parse().expect("a number")
 }
 
-/// Rank 0 sends the invitation to the newcomers of this test: it is there whole, or not there.
+/// Rank 0 sends the invitation to this test's newcomers: it appears as a whole.
 fn send(comm: &Comm, invitation: &Invitation) {
     if comm.rank().index() != 0 {
         return;
@@ -158,7 +158,7 @@ fn receive() -> Result<Invitation> {
     }
 }
 
-/// Runs this process as one of so many members, or as a newcomer.
+/// Runs this process as one of the members, or as a newcomer.
 fn role(
     members: usize,
     member: fn(Comm) -> Result<()>,
@@ -212,7 +212,7 @@ fn joins(invitation: &Invitation, newcomer: usize) -> Result<()> {
     comm.finish()
 }
 
-/// Threads 0 and 1 of this process; a third one and another process join them.
+/// Threads 0 and 1 of this process, which a third thread and another process join.
 fn threads() -> Result<()> {
     if number("RANK") == 1 {
         let mut comm = connect(Seat::invited(&receive()?, 1)?, 3, LONG)?;
@@ -247,7 +247,7 @@ fn threads() -> Result<()> {
 
 fn nobody_comes(comm: Comm) -> Result<()> {
     comm.finish()?;
-    // Again, with little patience.
+    // Again, with a short deadline.
     let address = format!("{}:{}", text("MASTER_ADDR"), text("MASTER_PORT"));
     let own = number("RANK");
     let comm = connect(Seat::tcp(address, own, 2)?, own, SHORT)?;
@@ -314,13 +314,13 @@ fn joins_among_deaths(newcomer: usize) -> Result<()> {
             goes_on(&mut comm)?;
             comm.finish()
         }
-        // The members went on without it, or have ended already.
+        // The members continued without it, or have ended already.
         Err(Error::PeerFailed(_) | Error::InitFailed(_)) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// No stream waits for a signal of the one that dies: nobody would free it.
+/// No stream waits for a signal of the dying rank, as nothing would free it.
 fn adds_up(comm: &Comm) -> Result<()> {
     let mut x = comm.device().from_slice(&[1_u64])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
@@ -328,7 +328,7 @@ fn adds_up(comm: &Comm) -> Result<()> {
     Ok(())
 }
 
-/// Works until it has worked after the death, which comes.
+/// Works until it has worked after the death.
 fn goes_on(comm: &mut Comm) -> Result<()> {
     let mut has_died = false;
     loop {
@@ -345,14 +345,14 @@ fn goes_on(comm: &mut Comm) -> Result<()> {
     }
 }
 
-/// Comes with one bit of the secret changed, then with the secret.
+/// Joins with one bit of the secret flipped, then with the secret.
 fn guesses(invitation: &Invitation, newcomer: usize) -> Result<()> {
     let mut bytes = invitation.to_bytes();
-    // The place ends it: a layout and an id, then the secret.
+    // The invitation ends with the place: a layout and an id, then the secret.
     bytes[Invitation::BYTES - UniqueId::BYTES + 17] ^= 1;
     let guessed = Invitation::from_bytes(&bytes)?;
     let seat = Seat::invited(&guessed, newcomer)?;
-    // Whoever listens there could say no, so it goes on trying.
+    // Any listener there could refuse, so it keeps trying.
     let brief = Duration::from_secs(2);
     let error = connect(seat, 1, brief).expect_err("it does not know the secret");
     assert!(matches!(error, Error::Timeout(_)), "{error}");

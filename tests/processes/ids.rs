@@ -1,4 +1,4 @@
-//! Several ids of NCCL's for one communicator: those that a program asks for, and those of many ranks.
+//! Several NCCL ids for one communicator: requested by a program, and with many ranks.
 
 use std::env;
 use std::thread;
@@ -41,7 +41,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// One more than come by one id.
+/// One more than one id serves.
 const MANY: usize = 129;
 
 /// How often ranks of this process called a function, with how many ids.
@@ -81,7 +81,7 @@ fn given() -> Result<()> {
     assert_eq!(sum(&comm, rank)?, 6);
     comm.finish()?;
 
-    // One is as `with_id`.
+    // A single id works like `with_id`.
     let comm = Seat::with_ids(&ids[3..4], rank, 4)?.init(device()?)?;
     assert_eq!(calls(ncclCommInitRankConfig).len(), if is_old { 2 } else { 1 });
     comm.finish()?;
@@ -103,7 +103,7 @@ fn given() -> Result<()> {
     Ok(())
 }
 
-/// They are threads of one process, each with a way to the others of its own.
+/// They are threads of one process, each with its own connections to the others.
 fn many() -> Result<()> {
     let id = UniqueId::new()?;
     let rank = |rank: usize| -> Result<()> {

@@ -1,5 +1,5 @@
-//! Jobs whose ranks do not belong together: two jobs at one port, secrets that differ, sizes that differ.
-//! Every rank is told, soon, and nobody exchanges results with the other job.
+//! Jobs whose ranks do not belong together: two jobs at one port, different secrets, different
+//! sizes. Every rank soon gets an error, and no results are exchanged with the other job.
 
 use std::env;
 use std::net::TcpStream;
@@ -17,8 +17,8 @@ pub(crate) const TESTS: &[Test] = &[
         name: "two_jobs_by_hand_at_one_port",
         program: works,
         test: |run| {
-            // Rank 0 of each job comes first, or the ranks of the second job have met rank 0 of the first
-            // when its own comes.
+            // Rank 0 of each job comes first, or the ranks of the second job have met rank 0 of the
+            // first when their own comes.
             let orders: [&[(&str, usize)]; 2] = [
                 &[("a", 0), ("b", 0), ("b", 1), ("b", 2), ("b", 3), ("a", 1), ("a", 2), ("a", 3)],
                 &[("a", 0), ("b", 1), ("b", 2), ("b", 3), ("b", 0), ("a", 1), ("a", 2), ("a", 3)],
@@ -36,7 +36,7 @@ pub(crate) const TESTS: &[Test] = &[
                 }
                 (order, all)
             };
-            // All first: most of it is waiting.
+            // Start all first, as most of the time is waiting.
             for (order, all) in orders.map(start) {
                 for (ranks, (job, rank)) in all.into_iter().zip(order) {
                     let ended = ranks.ended().swap_remove(0);
@@ -134,12 +134,12 @@ fn finishes<D: Device>(comm: Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// What a program says when it ends.
+/// The errors in a program's output.
 fn errors(said: &str) -> Vec<&str> {
     said.lines().filter(|line| line.starts_with("Error: ")).collect()
 }
 
-/// A rank as srun starts it.
+/// A rank as started by srun.
 fn by_srun(run: &Run, rank: usize, step: u16) -> Command {
     let mut command = run.on_gpus();
     command.env("SLURM_JOB_ID", std::process::id().to_string());
@@ -149,7 +149,7 @@ fn by_srun(run: &Run, rank: usize, step: u16) -> Command {
     command
 }
 
-/// What the ranks of a job are told of as theirs.
+/// Names the job to which a rank belongs.
 const JOB: &str = "TYPED_NCCL_TEST_JOB";
 
 fn works() -> Result<()> {
@@ -161,7 +161,7 @@ fn body<D: Device>(comm: Communicator<D>) -> Result<()> {
     let jobs = comm.gather_values(&own)?;
     if jobs.iter().any(|job| *job != own) {
         println!("met {jobs:?}");
-        // The ranks that are missed elsewhere have the time to come.
+        // Ranks that are missing elsewhere have time to come.
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(1500) {
             comm.health()?;
@@ -174,7 +174,7 @@ fn body<D: Device>(comm: Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// A rank as a script starts it.
+/// A rank as started by a script.
 fn by_hand(run: &Run, job: &str, rank: usize, size: usize, port: u16) -> Command {
     let mut command = run.on_gpus();
     command.env("RANK", rank.to_string()).env("WORLD_SIZE", size.to_string());
@@ -183,7 +183,7 @@ fn by_hand(run: &Run, job: &str, rank: usize, size: usize, port: u16) -> Command
     command
 }
 
-/// Waits until somebody listens there.
+/// Waits until something listens there.
 fn listens(port: u16) {
     let started = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {

@@ -1,6 +1,6 @@
-//! A process that is killed at a random moment: every other one ends soon, with an error that names it.
+//! A process killed at a random moment: every other one ends soon, with an error that names it.
 //!
-//! `cargo run -p xtask -- kills 200 [SEED]` kills so many, on the machine's own GPUs with
+//! `cargo run -p xtask -- kills 200 [SEED]` kills 200 of them, on the machine's own GPUs with
 //! `KILLS_ON_GPUS=2`.
 
 use std::env;
@@ -47,8 +47,9 @@ pub(crate) const TESTS: &[Test] = &[
             let killed = Instant::now();
             let survivor = ranks.ended().swap_remove(0);
             assert!(survivor.status.success(), "{survivor:?}");
-            // Nobody raises the signal, and the stream waits for it: the process ends without what would
-            // wait for the stream, and does not wait to see whether it does. That took eight seconds.
+            // No rank raises the signal for which the stream waits, so the process ends without the
+            // destructors that would wait for the stream, and does not first wait for it, which
+            // took eight seconds.
             assert!(survivor.said.contains("without the destructors"), "{survivor:?}");
             assert!(survivor.at.saturating_duration_since(killed) < PATIENCE, "{survivor:?}");
         },
@@ -61,15 +62,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the ranks wait for one that never came.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What ranks do by turns; each is said when it begins.
+/// The phases through which ranks go; each is printed when it begins.
 const PHASES: [&str; 5] = ["connect", "work", "split", "bind", "finish"];
 
-/// Who is killed, and when.
+/// Which rank is killed, and when.
 #[derive(Debug)]
 struct Kill {
     size: usize,
     victim: usize,
-    /// Since it began this, for the so manieth time; else since it was started.
+    /// Counted from the given occurrence of this phase, or else from the start.
     phase: Option<(&'static str, u64)>,
     after: Duration,
 }
@@ -91,7 +92,7 @@ impl Kill {
         Self { size: size as usize, victim, phase, after }
     }
 
-    /// How long after it each of the others was told, and had ended.
+    /// How long afterwards each of the others got the error, and ended.
     fn happens(&self, run: &Run, on_gpus: bool) -> Vec<Survived> {
         let mut ranks = match on_gpus {
             true => Ranks::start(self.size, |_| run.bare()),
@@ -115,20 +116,20 @@ impl Kill {
         let told = said.lines().find_map(|line| line.strip_prefix("told "));
         let (micros, what) = told.and_then(|told| told.split_once(' ')).expect(&context);
         let micros = micros.parse().expect("a number");
-        // A rank's number is another one in its half.
+        // A rank's number differs in its half.
         let lost = [("World", self.victim), ("Half", self.victim / 2)];
         let is_lost = lost.iter().any(|(whose, victim)| {
-            // Others may have left because of it before this one heard of it.
+            // Others may have left because of it before this one learnt of it.
             let ranks = what.strip_prefix(whose).and_then(|what| Some(what.split_once(':')?.0));
             ranks.is_some_and(|ranks| ranks.split(' ').any(|rank| rank == victim.to_string()))
         });
-        // A rank of the other half may have left, which says why.
+        // A rank of the other half may have left, with this reason.
         let because = format!("rank {} left: its process is gone", self.victim);
         let is_lost = is_lost || what.contains(&because);
         if is_lost {
             assert!(what.contains("process"), "{context}");
         } else {
-            // Nobody can know of a process that never came.
+            // A process that never came cannot be detected otherwise.
             assert!(what.contains(&format!("rank {} is missing", self.victim)), "{context}");
         }
         let told = Duration::from_micros(micros).saturating_sub(at);
@@ -137,7 +138,7 @@ impl Kill {
 }
 
 struct Survived {
-    /// It was told that the other is lost; else, that it never came.
+    /// Whether it learnt that the other is lost, and not that it never came.
     is_lost: bool,
     told: Duration,
     ended: Duration,
@@ -181,7 +182,7 @@ impl Times {
 }
 
 pub(crate) fn below(random: &mut u64, bound: u64) -> u64 {
-    // A step of Knuth's generator; its upper bits are the good ones.
+    // A step of Knuth's generator, whose upper bits are the good ones.
     *random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*random >> 33) % bound
 }
@@ -201,7 +202,7 @@ plan! {
     }
 }
 
-/// Meets the others again and again, until one of them is gone. Ends well if that is what it is told.
+/// Meets the others again and again, until one of them is lost. Ends well if that is the error.
 fn lives() -> Result<()> {
     let config = || CommConfig::builder().deadline(DEADLINE).build();
     for turn in 0.. {
@@ -221,7 +222,7 @@ fn begins(phase: &str, turn: u64) {
     println!("at {phase} {turn}");
 }
 
-/// Says when, and what; what counts is what is said first.
+/// Prints the time and the error; the first one counts.
 fn tell(error: &Error) {
     let micros = now().as_micros();
     match error {
@@ -248,7 +249,7 @@ fn works<D: Device>(mut comm: Communicator<D>, turn: u64) -> Result<()> {
     comm.finish().inspect_err(tell)
 }
 
-/// Rank 0 waits for what rank 1 never does.
+/// Rank 0 waits for something that rank 1 never does.
 fn awaits<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let window = comm.window::<i64>(8)?;
     if comm.rank().index() == 0 {
@@ -284,7 +285,7 @@ pub(crate) fn moves<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
     Ok(())
 }
 
-/// In two halves, of one rank perhaps.
+/// In two halves, perhaps of one rank.
 pub(crate) fn splits<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
     let color = comm.rank().index() as u32 % 2;
     let half = comm.split::<Half>(color, 0)?;

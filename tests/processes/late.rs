@@ -1,5 +1,5 @@
-//! A rank that is late, between processes and between threads: who names it, who leaves it out, and what
-//! the watch is told.
+//! A late rank, between processes and between threads: which ranks name it, which leave it out, and
+//! the watch's reports.
 
 use std::sync::mpsc::channel;
 use std::thread::sleep;
@@ -77,7 +77,7 @@ fn is_named<D: Device>(world: &mut Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// Rank 2 makes no call until the others have gone on.
+/// Rank 2 makes no call until the others have continued.
 fn is_left_out<D: Device>(world: &mut Communicator<D>) -> Result<()> {
     let (tell, told) = channel();
     let watch = move |change: &Change| drop(tell.send(change.clone()));

@@ -1,5 +1,5 @@
-//! Ranks that a launcher starts: its variables set by hand, and Open MPI's and MPICH's own where they are
-//! installed.
+//! Ranks started by a launcher: its variables set by hand, and Open MPI's and MPICH's own if they
+//! are installed.
 
 use std::env;
 use std::process::{Child, Command, Output};
@@ -151,7 +151,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// In the order of MPI's ranks, and then, in pairs of one, alone.
+/// In the order of MPI's ranks, and then alone, in pairs of one.
 #[cfg(feature = "mpi")]
 fn by_mpi() -> Result<()> {
     use mpi::topology::Color;
@@ -167,7 +167,7 @@ fn by_mpi() -> Result<()> {
     comm.finish()
 }
 
-/// Prints what is logged.
+/// Prints log records.
 struct ToError;
 
 impl log::Log for ToError {
@@ -182,7 +182,7 @@ impl log::Log for ToError {
     fn flush(&self) {}
 }
 
-/// What two ranks print.
+/// The output of two ranks.
 const MET: [&str; 2] = [
     "rank 0 of 2 on cuda:0, with [\"cuda:0\", \"cuda:1\"]",
     "rank 1 of 2 on cuda:1, with [\"cuda:0\", \"cuda:1\"]",
@@ -211,7 +211,7 @@ fn met(ranks: Vec<Child>) {
     }
 }
 
-/// A port beside which others are free, most likely.
+/// A port whose neighbours are probably free.
 fn free_port() -> u16 {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     listener.local_addr().expect("it is bound").port()
@@ -226,7 +226,7 @@ fn torchrun(run: &Run, rank: usize, port: u16) -> Command {
     command
 }
 
-/// Two ranks by a launcher that may not be installed.
+/// Two ranks started by a launcher that may not be installed.
 fn mpirun(run: &Run, names: &[&str], whose: &str, options: &[&str]) {
     let is_it = |name: &&&str| {
         let asked = Command::new(name).arg("--version").output();

@@ -1,4 +1,4 @@
-//! What a process still holds when its ranks are done.
+//! Resources that a process still holds when its ranks are done.
 
 use std::env;
 use std::fs::{self, DirEntry};
@@ -15,7 +15,7 @@ struct Left {
     sockets: usize,
     /// Files, pipes and the like.
     files: usize,
-    /// By their names.
+    /// By name.
     threads: Vec<String>,
     /// Processes that it has started.
     children: usize,
@@ -23,18 +23,18 @@ struct Left {
     shared: usize,
     cuda: fake_cuda::Live,
     nccl: fake_nccl::Live,
-    /// What the doubles refused. A communicator may be revoked while a call is inside.
+    /// The doubles' misuse. A communicator may be revoked while a call is inside.
     misuse: Vec<String>,
 }
 
-/// How many ranks die at most.
+/// The most ranks that die.
 const MOST_DEATHS: usize = 3;
 
-/// What ended connections and threads may take to go. A connection has five seconds.
+/// How long ended connections and threads may take to go. A connection has five seconds.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Fails if this process holds more than what is kept for the next communicator: however many ranks have
-/// died, and however often it went on.
+/// Fails if this process holds more than is kept for the next communicator, however many ranks have
+/// died, and however often it recovered.
 pub(crate) fn nothing() -> Result<()> {
     let started = Instant::now();
     loop {
@@ -49,8 +49,8 @@ pub(crate) fn nothing() -> Result<()> {
     }
 }
 
-/// Every rank of a job of so many processes has left its rooms, but for so many that died, and has one
-/// piece of NCCL's memory at most; the rest is cleared.
+/// Every rank of a job of this many processes has left its rooms, except for the dead ones, and has
+/// at most one piece of NCCL's memory; the rest is cleared.
 pub(crate) fn clear(folder: &Path, size: usize, dead: usize) {
     let all = || entries(folder);
     let is_memory = |file: &DirEntry| file.path().is_file();
@@ -63,7 +63,7 @@ pub(crate) fn clear(folder: &Path, size: usize, dead: usize) {
             files().filter(move |file| file.file_name().to_string_lossy().starts_with(prefix))
         };
         let (came, left) = (named("rank.").count(), named("gone.").count());
-        // Who waits there for one that died before it came waits for ever.
+        // A rank that waits there for one that died before it came waits forever.
         let was_whole = left > 0;
         assert!(
             !was_whole || came <= left + dead,
@@ -74,7 +74,7 @@ pub(crate) fn clear(folder: &Path, size: usize, dead: usize) {
     }
 }
 
-/// What is in a folder.
+/// The contents of a folder.
 fn entries(folder: impl AsRef<Path>) -> impl Iterator<Item = DirEntry> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }
@@ -107,11 +107,12 @@ impl Left {
         }
     }
 
-    /// Memory, streams and events are kept for who wants some next; threads and files are those of the
-    /// control plane, of the doubles, and of whoever looks.
+    /// Memory, streams and events are kept for reuse; threads and files belong to the control
+    /// plane, the doubles, and this check.
     fn is_nothing(&self) -> bool {
         let Self { cuda, nccl, .. } = self;
-        // NCCL frees nobody who connects to a rank that died before it came: see docs/survive.md.
+        // NCCL does not free a rank that connects to one that died before it came: see
+        // docs/survive.md.
         let waits = |thread: &&String| thread.starts_with("NCCL init of");
         let waiting = self.threads.iter().filter(waits).count();
         let threads = self.threads.len() - waiting;

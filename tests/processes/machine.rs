@@ -1,4 +1,4 @@
-//! Runs programs of this file where CUDA's driver and NCCL are doubles, which move data.
+//! Runs programs of this file with doubles of CUDA's driver and NCCL, which move data.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::left;
 use crate::ranks::Ranks;
 use crate::stage::Stage;
 
-/// What takes longer hangs.
+/// Longer means a hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
-/// Names the program that a process is to run.
+/// Names the program that a process should run.
 const PROGRAM: &str = "TYPED_NCCL_PROCESSES_TEST";
 
 /// Variables of launchers, which may have started this test.
@@ -54,8 +54,8 @@ impl Run {
         command
     }
 
-    /// The program as so many processes of one job, started as torchrun does, on a machine with four
-    /// GPUs.
+    /// The program as this many processes of one job, started as by torchrun, on a machine with
+    /// four GPUs.
     pub(crate) fn ranks(&self, size: usize) -> Ranks {
         Ranks::start(size, |_| self.on_gpus())
     }
@@ -76,18 +76,18 @@ pub(crate) fn with_gpus(mut command: Command) -> Command {
     command
 }
 
-/// NCCL's double as a release has it.
+/// NCCL's double as a release.
 pub(crate) fn release(version: Version) -> fake_nccl::File {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
     fake_nccl::File::release(version, folder.join(format!("nccl-{version}")))
 }
 
-/// Data moves in an empty folder from here on: other tests leave things behind.
+/// Moves data in an empty folder from here on, as other tests leave files behind.
 pub(crate) fn on_a_new_stage() {
     drop(STAGE.lock().unwrap_or_else(PoisonError::into_inner).take());
 }
 
-/// Nobody but the dead has left anything where data moved; see [`left::clear`].
+/// Checks that only the dead left anything where data moved; see [`left::clear`].
 pub(crate) fn clear(size: usize, dead: usize) {
     if let Some(stage) = &*STAGE.lock().unwrap_or_else(PoisonError::into_inner) {
         left::clear(&stage.folder, size, dead);
@@ -103,8 +103,8 @@ impl Drop for Clears {
     }
 }
 
-/// An example as a program of its own, built as this one was. `cargo test` builds the examples; where
-/// this test alone is run, they are built here.
+/// An example as its own program, built like this one. `cargo test` builds the examples; if only
+/// this test is run, they are built here.
 pub(crate) fn example(name: &str) -> PathBuf {
     let this = env::current_exe().expect("a test is a program");
     let built = this.ancestors().nth(2).expect("a test lies in target/PROFILE/deps");
@@ -122,8 +122,8 @@ pub(crate) fn example(name: &str) -> PathBuf {
     built.join("examples").join(name)
 }
 
-/// The newest example of this name, if it is no older than the library. Another cargo, beside the one
-/// that runs this, would write the doubles anew, and with other dependencies.
+/// The newest example of this name, if it is no older than the library. A second cargo beside the
+/// one that runs this would rebuild the doubles, with other dependencies.
 fn built_along(name: &str, built: &Path) -> Option<PathBuf> {
     let newest = |folder: &str, is_wanted: &dyn Fn(&str) -> bool| {
         let files = built.join(folder).read_dir().ok()?.flatten().map(|entry| entry.path());
@@ -144,7 +144,7 @@ pub(crate) fn output(mut command: Command) -> Output {
     wait(command.spawn().expect("the program starts"))
 }
 
-/// What it printed, when it has ended.
+/// The output of a process that has ended.
 pub(crate) fn wait(mut child: Child) -> Output {
     let started = Instant::now();
     while child.try_wait().expect("a child can be waited for").is_none() {
@@ -166,7 +166,7 @@ pub(crate) fn lines(bytes: &[u8]) -> Vec<String> {
     lines
 }
 
-/// The text has all of these words.
+/// Checks that the text has all of these words.
 #[track_caller]
 pub(crate) fn says(output: &[u8], words: &[&str]) {
     let text = String::from_utf8_lossy(output);
@@ -188,7 +188,7 @@ pub(crate) fn main(tests: &[&[Test]]) {
     let wanted = env::args().nth(1).filter(|wanted| !wanted.starts_with('-'));
     for test in tests() {
         if wanted.as_deref().is_none_or(|wanted| test.name.contains(wanted)) {
-            // Each has a stage of its own: those whose processes are killed leave something on theirs.
+            // Each has its own stage, as killed processes leave files on theirs.
             let _clears = Clears;
             (test.test)(&Run(test.name));
             println!("test {} ... ok", test.name);

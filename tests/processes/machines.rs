@@ -1,5 +1,5 @@
-//! Two machines: network namespaces with a cable between them, each with a host's name of its own. Needs
-//! the right to make them.
+//! Two machines: network namespaces connected by a cable, each with its own host name. Needs the
+//! permission to make them.
 
 use std::process::Command;
 use std::{env, process};
@@ -82,8 +82,8 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// No machine says that it is gone: no end of a connection, no reset. Those on the other one find out by
-/// themselves, and each side names the other.
+/// No machine announces that it is gone: there is no end of a connection, and no reset. The ranks
+/// on the other one find out by themselves, and each side names the other.
 fn falls_silent(run: &Run) {
     let Some(machines) = Machines::new("s") else { return };
     machines.cable("wire", "10.77.0", 24);
@@ -123,7 +123,7 @@ fn met(ranks: Ranks) {
     }
 }
 
-/// Until another rank is gone.
+/// Works until another rank is lost.
 fn works<D: Device>(comm: Communicator<D>) -> Result<()> {
     println!("begins");
     let mut x = comm.device().from_slice(&vec![1_i64; 1000])?;
@@ -147,7 +147,7 @@ fn works<D: Device>(comm: Communicator<D>) -> Result<()> {
 struct Machines([String; 2]);
 
 impl Machines {
-    /// None without the right.
+    /// `None` without the permission.
     fn new(name: &str) -> Option<Self> {
         let names = [0, 1].map(|at| format!("tn{}{name}{at}", process::id()));
         let machines = Self(names);
@@ -164,7 +164,7 @@ impl Machines {
         Some(machines)
     }
 
-    /// Connects them by a network; the machines' addresses in it are 1 and 2.
+    /// Connects them by a network, in which the machines' addresses are 1 and 2.
     fn cable(&self, name: &str, network: &str, bits: u32) {
         let [a, b] = &self.0;
         ip(&["-n", a, "link", "add", name, "type", "veth", "peer", "name", name, "netns", b]);
@@ -173,7 +173,7 @@ impl Machines {
             let address = format!("{network}{separator}{}/{bits}", at + 1);
             let mut add = vec!["-n", machine, "addr", "add", &address, "dev", name];
             if separator == ":" {
-                // It is not asked for elsewhere first, which takes a second.
+                // Skips duplicate address detection, which takes a second.
                 add.push("nodad");
             }
             ip(&add);
@@ -181,12 +181,12 @@ impl Machines {
         }
     }
 
-    /// What is sent from now on is lost.
+    /// Cuts the cable: everything sent from now on is lost.
     fn cut(&self, name: &str) {
         ip(&["-n", &self.0[1], "link", "set", name, "down"]);
     }
 
-    /// A program on a machine, whose name is `node0` or `node1` there.
+    /// A program on a machine, whose host name is `node0` or `node1`.
     fn by(&self, machine: usize, program: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(arguments(&self.0[machine], machine, program));
@@ -206,7 +206,7 @@ impl Machines {
         })
     }
 
-    /// The addresses at which anything on a machine listens.
+    /// The listening addresses on a machine.
     fn listens_at(&self, machine: usize) -> Vec<String> {
         let listed = self.by(machine, &["ss", "-ltnH"]).output().expect("iproute2 has `ss`");
         let text = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -218,7 +218,7 @@ impl Machines {
 impl Drop for Machines {
     fn drop(&mut self) {
         for name in &self.0 {
-            // Its cables go with it; it is not there if it could not be made.
+            // Its cables are removed with it; it may not exist if creating it failed.
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
     }

@@ -1,6 +1,6 @@
-//! Ranks as processes: those that `launch!` starts itself, and those that a launcher starts. Each test
-//! is a program of this file, run again by its name with doubles of CUDA's driver and of NCCL. The
-//! doubles move data between processes; what they promise is held here too.
+//! Ranks as processes: those that `launch!` starts itself, and those that a launcher starts. Each
+//! test is a program of this file, run again by name with doubles of CUDA's driver and of NCCL. The
+//! doubles move data between processes; their promises are tested here too.
 
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod adopted;

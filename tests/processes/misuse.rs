@@ -1,4 +1,4 @@
-//! Mistakes that take two ranks: what each rank is told is the same between processes as between
+//! Mistakes that involve two ranks: each rank gets the same error between processes as between
 //! threads.
 
 use std::sync::Mutex;
@@ -257,7 +257,8 @@ fn first(comm: &Comm) -> bool {
     comm.rank().index() == 0
 }
 
-/// A rank that refuses stays until the other has been told: else that may hear of its end first.
+/// A refusing rank stays until the other has the error; otherwise that one may learn of its end
+/// first.
 fn lingers(comm: &Comm, outcome: Result<()>) -> Result<()> {
     outcome.inspect_err(|_| drop(comm.barrier()))
 }
@@ -268,7 +269,7 @@ fn reduces(comm: &Comm, count: usize) -> Result<()> {
     comm.stream().sync()
 }
 
-/// What an error is, and the rank that it names.
+/// The kind of an error, and the rank that it names.
 fn told(outcome: Result<()>) -> String {
     let Err(error) = outcome else { return "all is well".to_owned() };
     match error {
@@ -293,7 +294,7 @@ fn told(outcome: Result<()>) -> String {
 /// The variable that names the mistake.
 const MISTAKE: &str = "PROCESSES_TEST_MISTAKE";
 
-/// Only for its types.
+/// Used only for its types.
 trait OnGpus: Sized {
     fn on_gpus(self) -> Option<Comm>;
 }
@@ -315,7 +316,7 @@ fn makes<W: typed_nccl::World + 'static>(comm: Communicator<W>) -> Result<()> {
     let own = matches!(&outcome, Err(Error::Other(_)));
     let handed_on = own.then(|| outcome.clone());
     println!("rank {rank}: {}", told(outcome));
-    // The error itself would have the launcher end the other rank.
+    // The error itself would make the launcher end the other rank.
     handed_on.unwrap_or(Ok(()))
 }
 
@@ -331,14 +332,14 @@ pub(crate) const TESTS: &[Test] = &[Test {
                 unlike.lock().expect("no panic").extend(told);
             }
         };
-        // Most of it is waiting.
+        // Most of the time is waiting.
         thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
         let unlike = unlike.into_inner().expect("no panic");
         assert!(unlike.is_empty(), "{}", unlike.join("\n"));
     },
 }];
 
-/// What ranks are told of a mistake, if it is not the same as threads and as processes.
+/// The errors of a mistake, if they differ between threads and processes.
 fn compare(run: &Run, name: &str) -> Option<String> {
     let told = ["cuda-threads:2", "cuda:2"].map(|kind| {
         let mut command = run.on_gpus();

@@ -1,5 +1,5 @@
-//! Several threads in each of several processes, each a rank: they work together, and what goes wrong is
-//! told to all of them.
+//! Several threads in each of several processes, each a rank: they work together, and all of them
+//! learn of failures.
 
 use std::time::Duration;
 use std::{env, panic, thread};
@@ -31,7 +31,7 @@ pub(crate) const TESTS: &[Test] = &[
             let said = outcomes(&[ranks.ended().swap_remove(0)]);
             assert_eq!(said.len(), THREADS, "{said:?}");
             for said in said {
-                // They were heard of one after the other.
+                // Their deaths may be noticed one after the other.
                 let lost = ["lost [2]", "lost [3]", "lost [2, 3]"];
                 assert!(lost.iter().any(|lost| said.contains(&format!(": {lost}"))), "{said}");
                 assert!(said.contains("its process is gone"), "{said}");
@@ -71,13 +71,13 @@ pub(crate) const TESTS: &[Test] = &[
         name: "threads_of_two_processes_of_which_one_refuses_a_put",
         program: || ranks(one_refuses_a_put),
         test: |run| {
-            // The others have nothing to do with it, and hear that these two have ended.
+            // The others are not involved, and learn that these two have ended.
             tells(run, ["rank ", "[5, 13)", "rank 1 refused its part", "rank "]);
         },
     },
 ];
 
-/// What each rank is told.
+/// The error of each rank.
 fn tells(run: &Run, told: [&str; 2 * THREADS]) {
     let ended = run.ranks(2).ended();
     let said = outcomes(&ended);
@@ -87,7 +87,7 @@ fn tells(run: &Run, told: [&str; 2 * THREADS]) {
     }
 }
 
-/// What the ranks say, in their order.
+/// The ranks' output, in order.
 fn outcomes(ended: &[Ended]) -> Vec<String> {
     assert!(ended.iter().all(|ended| ended.status.success()), "{ended:?}");
     let lines = ended.iter().flat_map(|ended| ended.said.lines());
@@ -97,7 +97,7 @@ fn outcomes(ended: &[Ended]) -> Vec<String> {
     said
 }
 
-/// Runs the ranks of this process. Each prints what it is told.
+/// Runs the ranks of this process. Each prints its error.
 fn ranks(body: fn(Comm) -> Result<()>) -> Result<()> {
     let text = |name: &str| env::var(name).expect("it is started as torchrun does");
     let number = |name: &str| text(name).parse::<usize>().expect("a number");

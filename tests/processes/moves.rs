@@ -1,4 +1,4 @@
-//! What the doubles promise between processes: each rank is a process that calls NCCL itself.
+//! The doubles' promises between processes: each rank is a process that calls NCCL itself.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -62,7 +62,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// All eight, with numbers that tell who sent them.
+/// All eight, with numbers that identify their senders.
 fn collectives() -> Result<()> {
     let (raw, device) = Raw::world()?;
     let (rank, size) = (raw.rank as i64, raw.size as i64);
@@ -139,7 +139,7 @@ fn transfers() -> Result<()> {
     }
     stream.sync()?;
     assert!(raw.rank == 0 || heard.to_vec()? == numbers.to_vec()?);
-    // A long send waits for its other half; both send first.
+    // A long send waits for its counterpart; both send first.
     let own = device.from_slice(&vec![raw.rank as i64; long])?;
     let send = address(&stream, &own)?;
     assert_eq!(call!(raw, ncclSend(send, long, I64, peer, raw.comm, on)), OK);
@@ -178,7 +178,7 @@ fn puts() -> Result<()> {
     let mut elsewhere = ptr::null_mut();
     let found = call!(raw, ncclGetPeerDevicePointer(window, 0, peer, &raw mut elsewhere));
     assert!(found == OK && !elsewhere.is_null() && elsewhere != start);
-    // What NCCL refuses.
+    // Calls that NCCL refuses.
     let bad = ncclResult_t::ncclInvalidArgument;
     let put = |offset, count, signal| {
         call!(raw, ncclPutSignal(start, count, I64, peer, window, offset, signal, 0, 0, comm, on))
@@ -194,7 +194,7 @@ fn puts() -> Result<()> {
     Ok(())
 }
 
-/// Even and odd ranks, the highest first; the parent goes on.
+/// Even and odd ranks, the highest first; the parent continues.
 fn splits() -> Result<()> {
     let (raw, device) = Raw::world()?;
     let mut child = NCCL_COMM_NULL;
@@ -212,7 +212,7 @@ fn splits() -> Result<()> {
     Ok(())
 }
 
-/// Counts that differ hang, roots that differ do not.
+/// Different counts hang, different roots do not.
 fn differs() -> Result<()> {
     let (raw, device) = Raw::world()?;
     let stream = device.stream()?;
@@ -236,7 +236,7 @@ fn differs() -> Result<()> {
 fn connects() -> Result<()> {
     let (raw, device) = Raw::world()?;
     if raw.rank == 1 {
-        // It is there until rank 0 has seen that it does not come.
+        // It is present until rank 0 has seen that it does not call.
         thread::sleep(Duration::from_millis(600));
         return Ok(());
     }
@@ -262,7 +262,7 @@ fn connects() -> Result<()> {
     Ok(())
 }
 
-/// An abort does not end a wait; a signal does, also afterwards.
+/// An abort does not end a wait; a signal does, even afterwards.
 fn waits() -> Result<()> {
     let (raw, device) = Raw::world()?;
     let stream = device.stream()?;
@@ -288,7 +288,7 @@ fn waits() -> Result<()> {
     Ok(())
 }
 
-/// Rank 1 is killed; the others wait, without an error, until they abort and go on without it.
+/// Rank 1 is killed; the others wait, without an error, until they abort and continue without it.
 fn outlives() -> Result<()> {
     let (raw, device) = Raw::world()?;
     let stream = device.stream()?;
@@ -315,7 +315,7 @@ fn outlives() -> Result<()> {
     Ok(())
 }
 
-/// Without a network that NCCL can put through.
+/// Without a network over which NCCL can put.
 fn apart() -> Result<()> {
     let (raw, device) = Raw::world()?;
     assert_eq!(raw.sum(&device, 1)?, 2);

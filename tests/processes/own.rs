@@ -18,7 +18,7 @@ pub(crate) const TESTS: &[Test] = &[
             command.env("TYPED_NCCL", "cuda:1");
             let ended = output(command);
             assert!(ended.status.success(), "{ended:?}");
-            // The launcher itself does not come to what stands after `launch!`.
+            // The launcher itself does not reach the code after `launch!`.
             assert_eq!(lines(&ended.stdout), ["[0] after", "[0] rank 0 of 1 on cuda:0"]);
         },
     },
@@ -75,7 +75,7 @@ pub(crate) const TESTS: &[Test] = &[
                     assert_eq!(said, code == 0, "{asked}: {ended:?}");
                 }
             }
-            // Nobody is left.
+            // No process remains.
             let mut command = run.on_gpus();
             command.env("TYPED_NCCL", "host:1,survive");
             assert_eq!(output(command).status.code(), Some(1));
@@ -130,7 +130,7 @@ fn fails<D: Device>(_: Communicator<D>) -> Result<()> {
     Err(Error::other("the disk is full"))
 }
 
-/// Rank 1 fails, or the only rank, and the others go on.
+/// Rank 1 fails, or the only rank, and the others continue.
 fn survives<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     comm.barrier()?;
     let before = comm.size();
@@ -147,14 +147,14 @@ fn survives<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// Says its process, and does nothing more.
+/// Prints its process id, and does nothing more.
 fn sleeps<D: Device>(comm: Communicator<D>) -> Result<()> {
     println!("{}", std::process::id());
     thread::sleep(Duration::from_secs(600));
     comm.finish()
 }
 
-/// What `[0] 123` says.
+/// The number in a line such as `[0] 123`.
 fn first_number(launcher: &mut Child) -> u32 {
     let mut line = String::new();
     let out = launcher.stdout.as_mut().expect("it is a pipe");

@@ -1,4 +1,4 @@
-//! The processes of one job, as torchrun starts them, and what becomes of them.
+//! The processes of one job, as started by torchrun, and their ends.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use std::{env, fs, process};
 
 use crate::machine::LIMIT;
 
-/// Processes that run; what is left of them is killed when this is dropped.
+/// Running processes, which are killed when this is dropped.
 pub(crate) struct Ranks(Vec<Rank>);
 
 struct Rank {
     child: Child,
-    /// What it prints, with its errors.
+    /// Its output, with its errors.
     prints: PathBuf,
 }
 
@@ -24,15 +24,15 @@ struct Rank {
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) said: String,
-    /// When it was seen to have ended.
+    /// When its end was noticed.
     pub(crate) at: Instant,
 }
 
-/// How often is looked.
+/// How often its end is checked.
 const EVERY: Duration = Duration::from_millis(2);
 
 impl Ranks {
-    /// Starts a program for each rank; `of` says how the one of a rank is started.
+    /// Starts a program for each rank; `of` returns the command of a rank.
     pub(crate) fn start(size: usize, of: impl Fn(usize) -> Command) -> Self {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let job = format!("{}.{}", process::id(), STARTED.fetch_add(1, Relaxed));
@@ -47,7 +47,7 @@ impl Ranks {
         })
     }
 
-    /// Starts programs that have been told who they are.
+    /// Starts programs whose environment already identifies the rank.
     pub(crate) fn these(size: usize, of: impl Fn(usize) -> Command) -> Self {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let start = |rank: usize| {
@@ -80,11 +80,11 @@ impl Ranks {
         self.0[rank].child.kill().expect("a child can be killed");
     }
 
-    /// Sends a process a signal.
+    /// Sends a signal to a process.
     pub(crate) fn signal(&self, rank: usize, signal: i32) {
         let process = libc::pid_t::try_from(self.process(rank)).expect("it is a process");
-        // SAFETY: it takes numbers; the process is a child that nobody has waited for, so its number is
-        // its own.
+        // SAFETY: it takes numbers. The process is a child that was not waited for, so its number
+        // is still its own.
         assert_eq!(unsafe { libc::kill(process, signal) }, 0, "rank {rank} gets no signal");
     }
 
@@ -106,13 +106,13 @@ impl Ranks {
         self.0[rank].child.id()
     }
 
-    /// How all of them ended, when they have.
+    /// Waits for all of them, and returns how they ended.
     #[track_caller]
     pub(crate) fn ended(self) -> Vec<Ended> {
         self.ended_within(LIMIT)
     }
 
-    /// The same, within so long.
+    /// Likewise, within a limit.
     #[track_caller]
     pub(crate) fn ended_within(mut self, limit: Duration) -> Vec<Ended> {
         let started = Instant::now();
@@ -131,7 +131,7 @@ impl Ranks {
         ended.map(|(rank, (status, at))| Ended { status, said: rank.said(), at }).collect()
     }
 
-    /// Nothing went wrong on any rank.
+    /// Checks that nothing went wrong on any rank.
     #[track_caller]
     pub(crate) fn succeed(self) {
         for (rank, ended) in self.ended().into_iter().enumerate() {
@@ -153,14 +153,14 @@ impl Rank {
 
 impl Drop for Rank {
     fn drop(&mut self) {
-        // One that has ended cannot be killed.
+        // A process that has ended cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_file(&self.prints);
     }
 }
 
-/// A port that nobody had a moment ago.
+/// A port that was free a moment ago.
 pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there is a free port");
     listener.local_addr().expect("it is bound").port()

@@ -21,8 +21,8 @@ pub(crate) struct Raw {
     pub(crate) size: usize,
 }
 
-// SAFETY: a communicator is bound to no thread; the tests use one from two threads only where NCCL lets
-// them.
+// SAFETY: a communicator is not bound to a thread; the tests use one from two threads only where
+// NCCL allows it.
 unsafe impl Send for Raw {}
 
 pub(crate) use crate::call::{address, call, handle};
@@ -32,7 +32,7 @@ pub(crate) fn number(name: &str) -> usize {
     value.parse().expect("a number")
 }
 
-/// Where ranks leave things for each other.
+/// Where ranks leave files for each other.
 fn folder() -> PathBuf {
     let job = env::var("TORCHELASTIC_RUN_ID").expect("it was started as a rank");
     Path::new(&env::var_os("FAKE_NCCL_MOVES").expect("it has a stage")).join(job)
@@ -54,20 +54,20 @@ pub(crate) fn meet(is_first: bool, write: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
 }
 
 impl Raw {
-    /// The communicator of all ranks of the job, each on a GPU of its own.
+    /// The communicator of all ranks of the job, each on its own GPU.
     pub(crate) fn world() -> Result<(Self, Cuda<AnyDevice>)> {
         let (result, raw, device) = Self::join(number("LOCAL_RANK") as u32)?;
         assert_eq!(result, OK);
         Ok((raw, device))
     }
 
-    /// The same on a GPU, and what NCCL answers.
+    /// Likewise on a given GPU, with NCCL's result.
     pub(crate) fn join(gpu: u32) -> Result<(ncclResult_t, Self, Cuda<AnyDevice>)> {
         let (rank, size) = (number("RANK"), number("WORLD_SIZE"));
         let device = Cuda::any(gpu)?;
         // The device is current afterwards.
         device.stream()?;
-        // SAFETY: the test's environment names the double.
+        // SAFETY: the test's environment selects the double.
         let api = unsafe { Api::load() }.expect("the double loads");
         let mut raw = Self { api, comm: NCCL_COMM_NULL, rank, size };
         let id = meet(rank == 0, || {
@@ -81,7 +81,7 @@ impl Raw {
         Ok((result, raw, device))
     }
 
-    /// What NCCL has found out by itself.
+    /// NCCL's asynchronous error.
     pub(crate) fn async_error(self) -> ncclResult_t {
         let mut error = OK;
         assert_eq!(call!(self, ncclCommGetAsyncError(self.comm, &raw mut error)), OK);
@@ -108,7 +108,7 @@ impl Raw {
 
 /// Whether everything on a stream is over.
 pub(crate) fn is_idle(stream: cudaStream_t) -> bool {
-    // SAFETY: it is a stream of the driver's.
+    // SAFETY: it is a stream of the driver.
     let result = unsafe { cudarc::driver::sys::cuStreamQuery(stream.cast()) };
     result == cudarc::driver::sys::CUresult::CUDA_SUCCESS
 }
@@ -123,7 +123,7 @@ pub(crate) fn settle(stream: cudaStream_t) {
     }
 }
 
-/// A stream is busy, and stays so for a while.
+/// Checks that a stream is busy and stays busy for a while.
 #[track_caller]
 pub(crate) fn hangs(stream: cudaStream_t) {
     thread::sleep(Duration::from_millis(300));

@@ -1,7 +1,7 @@
-//! How long it takes from the death of a process to the next all-reduce whose numbers are right.
+//! The time from a process's death to the next all-reduce with the right result.
 //!
-//! `RECOVERIES=20 cargo test --release -p tests --test processes how_long_a_recovery_takes`; on the machine's own
-//! GPUs with `RECOVERIES_ON_GPUS=2`.
+//! `RECOVERIES=20 cargo test --release -p tests --test processes how_long_a_recovery_takes`; on the
+//! machine's own GPUs with `RECOVERIES_ON_GPUS=2`.
 
 use std::env;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -62,13 +62,13 @@ pub(crate) const TESTS: &[Test] = &[Test {
 
 const PARTS: [&str; 4] = ["noticed", "agreed", "connected", "verified"];
 
-/// Microseconds, alike in all processes.
+/// Microseconds, on a clock that all processes share.
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_micros() as u64
 }
 
-/// When the survivors had agreed, as the log says.
+/// Records from the log when the survivors had agreed.
 struct Notes;
 
 static AGREED: AtomicU64 = AtomicU64::new(0);
@@ -87,7 +87,7 @@ impl Log for Notes {
     fn flush(&self) {}
 }
 
-/// Few numbers: what counts is the way to them.
+/// Few numbers: the time to get to them matters.
 const LEN: usize = 1 << 10;
 
 fn recovers<D: Device>(mut comm: Communicator<D>) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What a process that is one rank of several is refused.
+//! Refusals for a process that is one rank of several.
 
 use typed_nccl::{Communicator, Cuda, Host, Result, Seat, World, launch, spmd};
 

@@ -1,5 +1,5 @@
-//! Communicators that are divided, between processes and between threads: what NCCL is asked for, what the
-//! children are, and what becomes of a division that fails.
+//! Communicators that are divided, between processes and between threads: NCCL's calls, the
+//! children, and failed divisions.
 
 use std::env;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -34,8 +34,8 @@ pub(crate) const TESTS: &[Test] = &[
         program: || launch!(refused),
         test: |run| {
             both(run);
-            // A release that has no `ncclCommRevoke` keeps the others' threads, and with them its
-            // destructors from returning.
+            // A release without `ncclCommRevoke` keeps the others' threads, and so its destructors
+            // do not return.
             let nccl = release(Version::new(2, 27, 7));
             let mut command = run.on_gpus();
             command.env("TYPED_NCCL", "cuda:4").env(ENVIRONMENT, nccl.path());
@@ -55,10 +55,10 @@ pub(crate) const TESTS: &[Test] = &[
                 command
             });
             assert!(ended.status.success(), "{ended:?}");
-            // No thread stays inside NCCL.
+            // No thread remains inside NCCL.
             let errors = String::from_utf8_lossy(&ended.stderr);
             assert!(!errors.contains("without the destructors"), "{errors}");
-            // Before 2.27 they come by a new id.
+            // Before 2.27 children join by a new id.
             let nccl = release(Version::new(2, 26, 5));
             let mut command = run.on_gpus();
             command.env("TYPED_NCCL", "cuda:4").env(ENVIRONMENT, nccl.path());
@@ -91,7 +91,7 @@ pub(crate) const TESTS: &[Test] = &[
             for (rank, ended) in ended.iter().enumerate().filter(|(rank, _)| *rank != 1) {
                 let said = &ended.said;
                 assert!(ended.status.success(), "rank {rank}: {said}");
-                // Rank 3 hears of it in its child or in the parent.
+                // Rank 3 learns of it in its child or in the parent.
                 let lost = if rank == 3 { "lost [" } else { "lost [1] on World" };
                 assert!(said.contains(lost) && said.contains("process"), "rank {rank}: {said}");
                 assert!(!said.contains("without the destructors"), "rank {rank}: {said}");
@@ -120,14 +120,14 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// As four processes and as four threads; every rank says that all is well.
+/// As four processes and as four threads; every rank reports success.
 fn both(run: &Run) {
     for kind in ["cuda:4", "cuda-threads:4"] {
         let mut command = run.on_gpus();
         command.env("TYPED_NCCL", kind);
         let ended = output(command);
         assert!(ended.status.success(), "{kind}: {ended:?}");
-        // No thread stays inside NCCL.
+        // No thread remains inside NCCL.
         let errors = String::from_utf8_lossy(&ended.stderr);
         assert!(!errors.contains("without the destructors"), "{kind}: {errors}");
         let well = lines(&ended.stdout).iter().filter(|line| line.ends_with("all is well")).count();
@@ -140,7 +140,7 @@ fn nccl() -> Fake {
     File::at(env::var_os(ENVIRONMENT).expect("the test names the double")).load()
 }
 
-/// How often this rank called a function, or all ranks of the process did.
+/// How often this rank, or all ranks of the process, called a function.
 fn count(function: Function) -> usize {
     nccl().called().iter().filter(|called| **called == function).count()
 }
@@ -160,7 +160,8 @@ fn sum<W: World>(comm: &Communicator<W>, own: usize) -> Result<usize> {
     Ok(x.to_vec()?[0] as usize)
 }
 
-/// Halves with their ranks in reverse, halves of those, one that stays out, and the parent goes on.
+/// Halves with their ranks in reverse, halves of those, one rank without a child; the parent
+/// continues.
 fn children<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let rank = world.rank().index();
     assert_eq!(sum(&world, 1)?, 4);
@@ -202,7 +203,7 @@ fn shared_children<D: Device>(mut world: Communicator<D>) -> Result<()> {
         child.finish()?;
         assert_eq!(sum(&world, 1)?, 4);
     }
-    // NCCL would have it share what ends with the parent, so it has an id of its own.
+    // NCCL would make it share resources that end with the parent, so it has its own id.
     let owned = world.split::<Half>(rank as u32 / 2, 0)?;
     world.barrier()?;
     assert_eq!((count(ncclCommInitRankConfig), count(ncclCommSplit)), (2 * here(), 3 * here()));
@@ -213,7 +214,7 @@ fn shared_children<D: Device>(mut world: Communicator<D>) -> Result<()> {
     owned.finish()
 }
 
-/// What aborts one aborts all for NCCL: the parent knows.
+/// NCCL aborts all of them together: the parent reports it.
 fn the_end_of_a_shared_child<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let child = world.split_shared::<Half>(0, 0)?;
     child.barrier()?;
@@ -230,7 +231,7 @@ fn the_end_of_a_shared_child<D: Device>(mut world: Communicator<D>) -> Result<()
     Ok(())
 }
 
-/// One error on every rank, also on those of the other child, and nothing else happened.
+/// One error on every rank, including those of the other child, and no other effect.
 fn differ<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let rank = world.rank().index();
     let (color, is_odd_one) = (rank as u32 % 2, rank == 3);
@@ -279,7 +280,7 @@ fn refused<D: Device>(mut world: Communicator<D>) -> Result<()> {
     }
     world.barrier()?;
     let error = world.split::<Half>(rank as u32 % 2, 0).map(drop).expect_err("one fails");
-    // Of four threads the first one that calls fails.
+    // Of four threads, the first to call fails.
     let failed = matches!(error, Error::NcclFailed(_));
     assert!(failed || matches!(error, Error::PeerFailed(_)), "{error}");
     assert!(error.to_string().contains("ncclSystemError"), "{error}");
@@ -289,7 +290,7 @@ fn refused<D: Device>(mut world: Communicator<D>) -> Result<()> {
     Ok(())
 }
 
-/// Rank 3 is left out of a communicator that is well, with what was made with it.
+/// Rank 3 is left out of a healthy communicator, with everything made with it.
 fn shrinks<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let rank = world.rank().index();
     let window = world.window::<u64>(2)?;
@@ -323,7 +324,7 @@ fn shrinks<D: Device>(mut world: Communicator<D>) -> Result<()> {
     assert_eq!(count(ncclCommShrink), if divides { called } else { 0 });
     let joined = count(ncclCommInitRankConfig);
     assert_eq!(joined, here() + if divides { 0 } else { called });
-    // One more, and then one that is poisoned: that never divides.
+    // Once more, and then a poisoned one, which never divides.
     rest.barrier()?;
     if rank == 0 {
         rest.barrier().expect_err("the others go on");
@@ -338,7 +339,7 @@ fn shrinks<D: Device>(mut world: Communicator<D>) -> Result<()> {
     rest.finish()
 }
 
-/// NCCL refuses one rank its part.
+/// NCCL refuses one rank's part.
 fn shrinks_refused<D: Device>(world: Communicator<D>) -> Result<()> {
     let rank = world.rank().index();
     assert_eq!(sum(&world, 1)?, 4);
@@ -359,7 +360,7 @@ fn shrinks_refused<D: Device>(world: Communicator<D>) -> Result<()> {
     rest.finish()
 }
 
-/// One rank's call of NCCL takes longer than the others wait.
+/// One rank's NCCL call takes longer than the others wait.
 fn late<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let rank = world.rank().index();
     if rank == 1 {
@@ -389,14 +390,14 @@ fn lost(error: &Error) {
     println!("lost {lost:?} on {}: {error}", failed.name);
 }
 
-/// Rank 1 dies when NCCL has all ranks wait for it.
+/// Rank 1 dies when NCCL makes all ranks wait for it.
 fn dies<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let rank = world.rank().index();
     assert_eq!(sum(&world, 1)?, 4);
     if rank == 1 {
         nccl().before(|function| {
             if function == ncclCommSplit {
-                // The others are inside.
+                // The others are inside NCCL.
                 thread::sleep(Duration::from_millis(500));
                 std::process::abort();
             }
@@ -409,7 +410,7 @@ fn dies<D: Device>(mut world: Communicator<D>) -> Result<()> {
     Ok(())
 }
 
-/// Rank 1 dies when it has its child, before rank 0 looks for its own.
+/// Rank 1 dies when it has its child, before rank 0 polls for its own.
 fn dies_after<D: Device>(mut world: Communicator<D>) -> Result<()> {
     static LOOKS: AtomicUsize = AtomicUsize::new(0);
     let rank = world.rank().index();
@@ -422,7 +423,7 @@ fn dies_after<D: Device>(mut world: Communicator<D>) -> Result<()> {
                     thread::yield_now();
                 }
             }
-            // The rank's own thread looks whether it is made.
+            // The rank's own thread polls whether it is made.
             ncclCommGetAsyncError if LOOKS.load(Relaxed) == 1 => {
                 LOOKS.store(2, Relaxed);
                 thread::sleep(Duration::from_millis(500));

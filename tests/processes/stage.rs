@@ -1,4 +1,5 @@
-//! What processes on the doubles share: where the libraries are, and the folder in which data moves.
+//! Resources that processes on the doubles share: the libraries, and the folder in which data
+//! moves.
 
 use std::env;
 use std::fs;
@@ -9,16 +10,16 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use nccl_sys::ENVIRONMENT;
 
-/// A folder, which is there until this is dropped.
+/// A folder that exists until this is dropped.
 pub(crate) struct Stage {
     pub(crate) folder: PathBuf,
 }
 
-/// What the folders' names begin with; the process that made it comes next.
+/// The prefix of the folders' names, followed by the process that made it.
 const NAME: &str = "typed-nccl-doubles";
 
 impl Stage {
-    /// An empty one, in memory where the machine has a folder for that.
+    /// An empty one, in memory if the machine has a folder for that.
     pub(crate) fn new() -> Self {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let memory = Path::new("/dev/shm");
@@ -30,14 +31,14 @@ impl Stage {
         Self { folder }
     }
 
-    /// Gives a process so many GPUs and an NCCL, which are doubles.
+    /// Gives a process this many GPUs and an NCCL, all doubles.
     pub(crate) fn set(&self, command: &mut Command, gpus: usize) {
         let (driver, nccl) = &*LIBRARIES;
         for variable in ["CUDA_VISIBLE_DEVICES", "NCCL_HOSTID", "NCCL_RUNTIME_CONNECT"] {
             command.env_remove(variable);
         }
         command.env("LD_LIBRARY_PATH", driver).env(ENVIRONMENT, nccl);
-        // It is a double of NVRTC too.
+        // It is also a double of NVRTC.
         command.env("TYPED_NCCL_NVRTC", driver.join("libcuda.so.1")).env("TYPED_NCCL_CACHE", "");
         command.env("FAKE_CUDA_DEVICES", gpus.to_string()).env("FAKE_NCCL_MOVES", &self.folder);
     }
@@ -45,13 +46,13 @@ impl Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        // What is left is swept by the next one.
+        // The next one removes any remains.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// The folder of the driver's double, and NCCL's double. They are not where data moves: programs may
-/// not be run from there.
+/// The folder of the driver's double, and NCCL's double. They are not where data moves, as programs
+/// may not be executable there.
 static LIBRARIES: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
     fake_cuda::File::install(folder.join("cuda"));
@@ -59,14 +60,14 @@ static LIBRARIES: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
     (folder.join("cuda"), nccl.path().to_owned())
 });
 
-/// Removes what processes left that were killed.
+/// Removes the remains of killed processes.
 fn sweep(place: &Path) {
     for entry in fs::read_dir(place).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let process = name.strip_prefix(NAME).and_then(|rest| rest.split('.').nth(1));
         let process = process.and_then(|process| process.parse::<u32>().ok());
         if process.is_some_and(|process| !Path::new(&format!("/proc/{process}")).exists()) {
-            // Somebody else may do the same.
+            // Another process may do the same.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

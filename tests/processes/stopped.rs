@@ -1,8 +1,8 @@
-//! A process that was stopped for so long that the others took it for dead, and that goes on: it is told
-//! so, whichever rank it is, and the others have gone on without it.
+//! A process that was stopped for so long that the others considered it dead, and then continues:
+//! it gets that error, whichever rank it is, and the others have continued without it.
 //!
-//! `STOPS=20 cargo test -p tests --test processes a_process_that_was_stopped` does it so often, with heartbeats of
-//! a second.
+//! `STOPS=20 cargo test -p tests --test processes a_process_that_was_stopped` does this 20 times,
+//! with heartbeats of a second.
 
 use std::env;
 use std::thread;
@@ -86,14 +86,14 @@ fn stop_in_recovery(run: &Run, victim: usize, after: Duration) {
 
 const SIZE: usize = 4;
 
-/// What has become of the others when the process goes on.
+/// The others' state when the process continues.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Others {
     Live,
     HaveEnded,
 }
 
-/// How long the others work on.
+/// How long the others keep working.
 const LIVE: &str = "TYPED_NCCL_TEST_LIVE";
 
 fn stop(run: &Run, victims: &[usize], others: Others, beat: &str) {
@@ -147,7 +147,7 @@ fn works<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     loop {
         match comm.recover() {
             Ok(recovery) => println!("goes on: {recovery}"),
-            // What it was told of the others before stays what ended the communicator.
+            // An earlier error about the others remains the communicator's cause.
             Err(Error::Excluded(_)) => {
                 assert!(matches!(comm.recover(), Err(Error::Excluded(_))));
                 comm.abort();
@@ -171,7 +171,7 @@ fn works<D: Device>(mut comm: Communicator<D>) -> Result<()> {
 fn lives_on<D: Device>(comm: &Communicator<D>) -> Result<()> {
     let live = env::var(LIVE).ok().and_then(|millis| millis.parse().ok()).unwrap_or(0);
     let begun = Instant::now();
-    // Together, so that all do as many steps.
+    // Together, so that all take the same number of steps.
     while *comm.agree(begun.elapsed() < Duration::from_millis(live))?.max() {
         step(comm)?;
         thread::sleep(Duration::from_millis(5));
@@ -179,7 +179,7 @@ fn lives_on<D: Device>(comm: &Communicator<D>) -> Result<()> {
     Ok(())
 }
 
-/// Whatever it calls, it is told the same.
+/// Whatever it calls, it gets the same error.
 fn is_left_out<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let is_told = |what: &str, outcome: Result<()>| match outcome {
         Err(Error::Excluded(error)) => println!("{what}: {error}"),

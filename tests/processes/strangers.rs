@@ -1,5 +1,5 @@
-//! Strangers: 10,000 of them connect to a rank that waits for the others. The ranks meet all the same,
-//! nothing is allocated for what strangers announce, and they learn nothing.
+//! Strangers: 10,000 of them connect to a rank that waits for the others. The ranks meet all the
+//! same, nothing is allocated for the strangers' announcements, and they learn nothing.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -29,7 +29,7 @@ const STRANGERS: Test = Test {
         let (port, program) = (free_port(), env::current_exe().expect("a test is a program"));
         let program = program.display().to_string();
         let rank = |rank: usize| {
-            // Strangers leave the process most of the files that it may open.
+            // Strangers leave the process most of its file descriptors.
             let few = ["-c", "ulimit -n 1024 && exec \"$0\"", &program];
             let mut command = with_gpus(run.by("sh", &few));
             command.env("TYPED_NCCL_ADDRESS", format!("127.0.0.1:{port}"));
@@ -47,7 +47,7 @@ const STRANGERS: Test = Test {
         strangers.come(10_000);
         assert_eq!(strangers.seen, 10_000);
         let grown = Memory::of(process).since(&before);
-        // What one of them announces would be 4 GiB.
+        // One of them announces 4 GiB.
         assert!(grown.used < 16 << 10 && grown.mapped < 512 << 10, "KiB: {grown:?}");
         let second = Ranks::these(1, |_| rank(1));
         // Now that there is something to learn.
@@ -62,14 +62,14 @@ const STRANGERS: Test = Test {
     },
 };
 
-/// A process that may open no more files says so in its error: it cannot hear who comes.
+/// A process that may open no more files reports that, as it cannot accept connections.
 const FILES: Test = Test {
     name: "a_process_without_files_to_open",
     program: || {
         let (device, seat) = (Cuda::local()?, Seat::from_env()?);
         let config = CommConfig::builder().deadline(Duration::from_secs(4)).build();
         let comm = Communicator::builder().seat(seat).device(device).config(config).build();
-        // It has come to where the ranks meet, which is here.
+        // It has reached the meeting place, which is here.
         thread::sleep(Duration::from_secs(1));
         let mut files = Vec::new();
         while let Ok(file) = fs::File::open("/dev/null") {
@@ -99,7 +99,7 @@ const FILES: Test = Test {
     },
 };
 
-/// Counts what a program is warned of, and prints it.
+/// Counts a program's warnings, and prints the number.
 struct Warnings;
 
 static WARNINGS: AtomicU32 = AtomicU32::new(0);
@@ -118,7 +118,7 @@ impl Log for Warnings {
     fn flush(&self) {}
 }
 
-/// The process itself goes on: it opens files, for instance.
+/// The process itself still works: it opens files, for instance.
 fn opens() {
     loop {
         if let Err(error) = fs::File::open("/dev/null") {
@@ -135,7 +135,7 @@ fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {
     comm.finish()
 }
 
-/// The ports at which a process listens: that of the address, and the one for its neighbours.
+/// The ports on which a process listens: the address's, and the one for its neighbours.
 fn doors(process: u32, port: u16) -> Vec<u16> {
     let started = Instant::now();
     loop {
@@ -156,7 +156,7 @@ fn listens_at(process: u32) -> Vec<u16> {
         .collect();
     let tables = ["tcp", "tcp6"].map(|table| format!("/proc/{process}/net/{table}"));
     let text = tables.map(|table| fs::read_to_string(table).unwrap_or_default()).concat();
-    // number, address:port, other side, state (0A listens), .., socket
+    // Columns: number, address:port, other side, state (0A listens), .., socket
     let port = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_own = sockets.iter().any(|socket| words.get(9) == Some(&socket.as_str()));
@@ -167,12 +167,12 @@ fn listens_at(process: u32) -> Vec<u16> {
     text.lines().filter_map(port).collect()
 }
 
-/// What a process has of memory, in KiB.
+/// A process's memory, in KiB.
 #[derive(Debug)]
 struct Memory {
-    /// At most, at any time.
+    /// The peak.
     used: u64,
-    /// Also what it has never touched.
+    /// Including untouched memory.
     mapped: u64,
 }
 
@@ -192,22 +192,22 @@ impl Memory {
     }
 }
 
-/// How many of them stay, at most. The others make room.
+/// The most connections that stay; older ones make room.
 const STAY: usize = 4_000;
 
-/// How many come before one of them has been answered.
+/// How many connect before the first is answered.
 const WAVE: usize = 500;
 
 /// A challenge: four letters, the version, a number.
 const CHALLENGE: usize = 4 + 18 + 32;
 
-/// The rest of a claim: for which communicator, as which rank, a number, and the proof.
+/// The rest of a claim: the communicator, the rank, a number, and the proof.
 const CLAIM: usize = 16 + 1 + 8 + 32 + 32;
 
-/// A verdict, with a place for a proof.
+/// A verdict, with room for a proof.
 const VERDICT: usize = 1 + 32;
 
-/// Verdicts: it does not know the secret; there is no such communicator here, or no more.
+/// Verdicts: the secret is wrong; there is no such communicator here, or no longer.
 const REFUSED: [u8; 3] = [2, 4, 5];
 
 struct Strangers<'a> {
@@ -222,14 +222,14 @@ impl<'a> Strangers<'a> {
         Self { ports, here: Vec::new(), seen: 0 }
     }
 
-    /// So many more. Each is told what every stranger is told.
+    /// Connects this many more. Each gets what every stranger gets.
     fn come(&mut self, more: usize) {
         for _ in 0..more / WAVE {
             let start = self.here.len();
             for at in 0..WAVE {
                 let port = self.ports[at % self.ports.len()];
                 let stranger = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-                // Where the ranks meet is no more when they have met.
+                // The meeting place closes once the ranks have met.
                 match stranger {
                     Ok(stranger) => self.here.push(stranger),
                     Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionRefused, "{error}"),
@@ -244,7 +244,7 @@ impl<'a> Strangers<'a> {
     }
 }
 
-/// A stranger of a kind. Whether somebody took notice of it.
+/// Plays a stranger of this kind; returns whether it was answered.
 fn talks(stranger: &mut TcpStream, kind: usize) -> bool {
     stranger.set_read_timeout(Some(LIMIT)).expect("it is a limit");
     let mut challenge = [0; CHALLENGE];
@@ -253,12 +253,12 @@ fn talks(stranger: &mut TcpStream, kind: usize) -> bool {
     }
     assert_eq!(challenge[..4], *b"tnCP");
     let said = match kind % 5 {
-        // Nothing at all.
+        // Sends nothing.
         0 => return true,
         1 => stranger.write_all(&[0xff; 4096]),
-        // A frame of 4 GiB, as ranks write it.
+        // A frame of 4 GiB, in the ranks' format.
         2 => stranger.write_all(&u32::MAX.to_le_bytes()),
-        // Half of what would let it in.
+        // Half of a valid claim.
         3 => stranger.write_all(&challenge[..22]),
         _ => {
             let claim = [&challenge[..22], &[0; CLAIM]].concat();
@@ -267,7 +267,7 @@ fn talks(stranger: &mut TcpStream, kind: usize) -> bool {
     };
     if said.is_ok() && kind % 5 == 4 {
         let mut answer = Vec::new();
-        // It ends with a reset if there was more to read.
+        // The connection ends with a reset if there was more to read.
         let _ = stranger.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer.len() == VERDICT, "{answer:?}");
         if let Some((verdict, proof)) = answer.split_first() {
@@ -278,12 +278,12 @@ fn talks(stranger: &mut TcpStream, kind: usize) -> bool {
     true
 }
 
-/// As many connections as stay, and a wave.
+/// Enough for the connections that stay, and a wave.
 fn raise_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a place for the limits.
+    // SAFETY: `limit` is valid for a write.
     assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) }, 0);
     limit.rlim_cur = limit.rlim_cur.max((STAY + 2 * WAVE) as libc::rlim_t).min(limit.rlim_max);
-    // SAFETY: it is a whole limit, no higher than the system allows.
+    // SAFETY: the limit is complete, and no higher than the system allows.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
 }

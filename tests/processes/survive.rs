@@ -1,6 +1,6 @@
-//! Processes die, and the others go on: with the right numbers, or with an error that has a name.
+//! Processes die, and the others continue: with the right numbers, or with a typed error.
 //!
-//! `cargo run -p xtask -- deaths [SEED] [COUNT]` kills so many times.
+//! `cargo run -p xtask -- deaths [SEED] [COUNT]` kills that many times.
 
 use std::env;
 use std::process::Stdio;
@@ -55,7 +55,7 @@ pub(crate) const TESTS: &[Test] = &[
         program: || {
             let deadline = Duration::from_secs(20);
             launch!(trains, CommConfig::builder().deadline(deadline).build())?;
-            // On GPUs nobody counts.
+            // On GPUs nothing is counted.
             if env::var_os("FAKE_NCCL_MOVES").is_some() { left::nothing() } else { Ok(()) }
         },
         test: |run| {
@@ -79,7 +79,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// An example whose rank 1 kills itself: our own launcher lets the others go on.
+/// An example whose rank 1 kills itself: our own launcher lets the others continue.
 fn by_our_own(run: &Run, name: &str, steps: u64) {
     let mut command = with_gpus(run.by(&example(name).to_string_lossy(), &[]));
     command.env("TYPED_NCCL", "cuda:4,survive");
@@ -91,12 +91,12 @@ fn by_our_own(run: &Run, name: &str, steps: u64) {
     }
 }
 
-/// Who is killed, and how long after the one before.
+/// Which rank is killed, and how long after the previous one.
 #[derive(Debug)]
 struct Deaths {
     size: usize,
     victims: Vec<(usize, Duration)>,
-    /// The second dies so long after a survivor has begun to recover from the first.
+    /// The second dies this long after a survivor has begun to recover from the first.
     in_recovery: bool,
 }
 
@@ -108,7 +108,7 @@ impl Deaths {
         let count = 1 + below(3.min(size as u64 - 1)) as usize;
         let victims = (0..count).map(|death| {
             let victim = ranks.swap_remove(below(ranks.len() as u64) as usize);
-            // Those after the first come at once, while the others look for each other, or later.
+            // Later deaths come at once, while the others look for each other, or later.
             let most = if death == 0 { 400_000 } else { [1, 20_000, 400_000][below(3) as usize] };
             (victim, Duration::from_micros(below(most)))
         });
@@ -120,7 +120,7 @@ impl Deaths {
         self.victims.iter().any(|(victim, _)| *victim == rank)
     }
 
-    /// How long it took from the last death to the end.
+    /// The time from the last death to the end.
     fn happen(&self, run: &Run, on_gpus: bool) -> Duration {
         let mut ranks = match on_gpus {
             true => Ranks::start(self.size, |_| run.bare()),
@@ -151,15 +151,15 @@ impl Deaths {
 }
 
 fn below(random: &mut u64, bound: u64) -> u64 {
-    // A step of Knuth's generator; its upper bits are the good ones.
+    // A step of Knuth's generator, whose upper bits are the good ones.
     *random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     (*random >> 33) % bound
 }
 
-/// How long the ranks train at least: longer than all deaths take.
+/// The least time that the ranks train: longer than all deaths take.
 const TRAINING: Duration = Duration::from_millis(1300);
 
-/// Trains until all that live agree that it has been long enough.
+/// Trains until all survivors agree that it has been long enough.
 fn trains<D: Device>(comm: Communicator<D>) -> Result<()> {
     let mut trainer = Trainer::new(comm)?;
     println!("rank {} begins", trainer.comm.rank());

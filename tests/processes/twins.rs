@@ -1,5 +1,5 @@
-//! What two ranks do to each other, between processes and between threads from one source: both are told
-//! the same.
+//! Mistakes between two ranks, as processes and as threads, from one source: both get the same
+//! errors.
 
 use std::thread;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) const TESTS: &[Test] = &[Test {
     name: "two_ranks_as_processes_and_as_threads",
     program: || launch!(all),
     test: |run| {
-        // Both at once: most of it is waiting.
+        // Both at once, as most of the time is waiting.
         let started = ["cuda:2", "cuda-threads:2"].map(|kind| {
             let mut command = run.on_gpus();
             command.env("TYPED_NCCL", kind);
@@ -30,7 +30,7 @@ pub(crate) const TESTS: &[Test] = &[Test {
     },
 }];
 
-/// Each on a communicator of its own, and all at once.
+/// Each on its own communicator, and all at once.
 fn all<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let patience = |seconds| CommConfig::builder().deadline(Duration::from_secs(seconds)).build();
     let mut child = |seconds| world.split_with::<Twin>(0, 0, patience(seconds));
@@ -49,7 +49,7 @@ fn all<D: Device>(mut world: Communicator<D>) -> Result<()> {
         scope.spawn(|| an_abort_handle(c));
         scope.spawn(|| the_parent_of_a_shared_child(d));
     });
-    // They were owned: the parent goes on.
+    // They were owned: the parent continues.
     world.barrier()?;
     println!("rank {}: all is well", world.rank());
     world.finish()
@@ -67,7 +67,7 @@ fn says(error: &Error, parts: &[&str]) {
     }
 }
 
-/// What went wrong elsewhere, as soon as this rank hears of it.
+/// The error from elsewhere, as soon as this rank learns of it.
 fn heard<W: World>(comm: &Communicator<W>) -> Error {
     loop {
         match comm.health() {
@@ -77,7 +77,8 @@ fn heard<W: World>(comm: &Communicator<W>) -> Error {
     }
 }
 
-/// NCCL connects ranks in their first operation and holds up who calls it: here each for the other.
+/// NCCL connects ranks in their first operation and blocks its caller: here each waits for the
+/// other.
 fn opposite_first_operations<W: World>(first: Communicator<W>, second: Communicator<W>) {
     let mut x = first.device().from_slice(&[1_i32; 10]).expect("memory");
     let order = if is_first(&first) { [&first, &second] } else { [&second, &first] };
@@ -114,7 +115,7 @@ fn requests_with_other_keys<W: World>(comm: Communicator<W>) {
     let key = if is_first(&comm) { "grads/17" } else { "grads/18" };
     let ordered = Ordered::new(comm).expect("both order");
     let error = ordered.submit(key, |_| Ok(())).expect_err("the other has another");
-    // Whose deadline passes first is chance; the other is told of it.
+    // Whose deadline passes first is chance; the other learns of it.
     let named = [
         "rank 1 has not submitted `grads/17`; rank 1 waits with `grads/18` (at tests/processes/twins.rs:",
         "rank 0 has not submitted `grads/18`; rank 0 waits with `grads/17` (at tests/processes/twins.rs:",

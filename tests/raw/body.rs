@@ -1,4 +1,5 @@
-//! What a rank does with a communicator of NCCL's own functions: uses it, has it adopted, and uses it on.
+//! A rank with a communicator of NCCL's own functions: uses it, has it adopted, and continues to
+//! use it.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -13,19 +14,19 @@ tag!(Theirs, Half);
 
 pub(crate) const OK: ncclResult_t = ncclResult_t::ncclSuccess;
 
-/// A communicator of NCCL's own functions.
+/// A communicator made by NCCL's own functions.
 #[derive(Clone, Copy)]
 pub(crate) struct Raw {
     pub(crate) api: &'static Api,
     pub(crate) comm: ncclComm_t,
 }
 
-// SAFETY: a communicator is bound to no thread, and one uses it.
+// SAFETY: a communicator is not bound to a thread, and only one thread uses it.
 unsafe impl Send for Raw {}
 
 /// The loaded NCCL.
 pub(crate) fn api() -> &'static Api {
-    // SAFETY: it is NCCL, or its double.
+    // SAFETY: the library is NCCL, or its double.
     unsafe { Api::load() }.expect("NCCL loads")
 }
 
@@ -36,7 +37,7 @@ pub(crate) fn id() -> [u8; NCCL_UNIQUE_ID_BYTES] {
 }
 
 impl Raw {
-    /// Makes one, as another library does: by `ncclCommInitRank`, or one that does not block.
+    /// Makes one, as another library does: by `ncclCommInitRank`, or a non-blocking one.
     pub(crate) fn join<Tag>(
         device: &Cuda<Tag>,
         id: [u8; NCCL_UNIQUE_ID_BYTES],
@@ -59,7 +60,7 @@ impl Raw {
         Ok(raw)
     }
 
-    /// Waits until it is done with a call.
+    /// Waits until it has completed a call.
     pub(crate) fn settle(self, mut result: ncclResult_t) {
         while result == ncclResult_t::ncclInProgress {
             std::thread::sleep(Duration::from_micros(100));
@@ -87,7 +88,7 @@ pub(crate) fn config() -> CommConfig {
     CommConfig::builder().deadline(Duration::from_secs(30)).build()
 }
 
-/// Uses it, has it adopted by two seats one after the other, and destroys it at the end.
+/// Uses it, has it adopted by two seats one after the other, and finally destroys it.
 pub(crate) fn goes_round<Tag>(
     raw: Raw,
     device: impl Fn() -> Result<Cuda<Tag>>,
@@ -97,7 +98,7 @@ pub(crate) fn goes_round<Tag>(
     let all = size * (size + 1) / 2;
     assert_eq!(raw.sum(&device()?, rank + 1)?, all);
     let comm = Communicator::builder().seat(first).device(device()?).label::<Theirs>();
-    // SAFETY: nobody else uses it until it is given back.
+    // SAFETY: nothing else uses it until it is given back.
     let comm = unsafe { comm.config(config()).build().with_raw(raw.comm) }.connect()?;
     let comm = uses(comm)?;
     assert!(ptr::eq(comm.into_raw()?, raw.comm));
@@ -115,14 +116,14 @@ pub(crate) fn goes_round<Tag>(
     Ok(())
 }
 
-/// Collectives, a window with a put, an operator, children. The window and the operator stay.
+/// Collectives, a window with a put, an operator, children. The window and the operator stay alive.
 fn uses<Tag>(mut comm: Communicator<Theirs<Cuda<Tag>>>) -> Result<Communicator<Theirs<Cuda<Tag>>>> {
     let (rank, size) = (comm.rank().index(), comm.size());
     let all = (size * (size + 1) / 2) as f32;
     let mut x = comm.device().from_slice(&[rank as f32 + 1.0; 100])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
     assert_eq!(x.to_vec()?, [all; 100]);
-    // Several at once, which are one group.
+    // Several at once, as one group.
     let mut y = comm.device().zeros::<f32>(100)?;
     comm.group(|g| {
         g.send(&x, (rank + 1) % size)?;

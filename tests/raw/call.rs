@@ -1,4 +1,4 @@
-//! How tests call NCCL's own functions, with memory and streams of this library.
+//! Calls NCCL's own functions in tests, with memory and streams of this library.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -7,19 +7,19 @@ use std::sync::mpsc::channel;
 use nccl_sys::cudaStream_t;
 use typed_nccl::{Buffer, Cuda, Element, Result, Stream};
 
-/// Calls a function of NCCL's.
+/// Calls an NCCL function.
 macro_rules! call {
     ($raw:expr, $name:ident($($arg:expr),* $(,)?)) => {{
         let function = $raw.api.$name().expect("the release has the function");
-        // SAFETY: the arguments are as the tests say, which keep NCCL's contract; memory stays until
-        // its stream is past.
+        // SAFETY: the arguments are the tests', which keep NCCL's contract; memory stays until its
+        // stream has passed.
         unsafe { function($($arg),*) }
     }};
 }
 
 pub(crate) use call;
 
-/// Where a buffer is.
+/// A buffer's address.
 pub(crate) fn address<T: Element, M, Tag>(
     stream: &Stream<Cuda<Tag>>,
     buffer: &Buffer<T, Cuda<Tag>, M>,
@@ -31,7 +31,7 @@ pub(crate) fn address<T: Element, M, Tag>(
     Ok(ptr::with_exposed_provenance_mut(hears.recv().expect("it runs at the call")))
 }
 
-/// What CUDA calls a stream.
+/// CUDA's handle of a stream.
 pub(crate) fn handle<Tag>(stream: &Stream<Cuda<Tag>>) -> Result<cudaStream_t> {
     let (told, hears) = channel();
     stream.launch((), move |(), raw| {

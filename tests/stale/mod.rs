@@ -1,4 +1,4 @@
-//! Ranks of a communicator as it was before it went on without some of them are refused by name.
+//! Ranks of a communicator from before a recovery are refused by name.
 
 mod ranks;
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use typed_nccl::{AnyDevice, Communicator, Error, Host, Result, Seat, spmd};
 
-/// Runs a body on each of so many ranks. What hangs is told.
+/// Runs a body on each of several ranks. A hang is reported.
 fn watched(n: usize, body: fn(Communicator<Host<AnyDevice>>) -> Result<()>) {
     let (told, hears) = channel();
     for (ordinal, seat) in (0..).zip(Seat::local(n)) {

@@ -1,4 +1,4 @@
-//! Ranks of before a recovery, on any device.
+//! Ranks from before a recovery, on any device.
 
 use typed_nccl::{
     Buffer, Cart, Communicator, Device, Error, Rank, Recovery, Result, Root, Signals, Sum, World,
@@ -7,16 +7,16 @@ use typed_nccl::{
 
 tag!(Half);
 
-/// The last rank leaves, and the others go on.
+/// The last rank leaves, and the others continue.
 fn without_the_last<W: World>(comm: &mut Communicator<W>) -> Result<Recovery> {
     while comm.health().is_ok() {
-        // The last one is gone, or will be.
+        // The last rank is gone, or about to be.
         let _ = comm.barrier();
     }
     comm.recover()
 }
 
-/// The error says which rank it was, and what to do.
+/// The error names the old rank and the remedy.
 fn stale(outcome: Result<()>, asked: Rank) {
     says_stale(outcome, asked, &["is of before", "numbered anew", "recovery.now(rank)"]);
 }
@@ -33,7 +33,7 @@ fn says_stale(outcome: Result<()>, asked: Rank, parts: &[&str]) {
     }
 }
 
-/// Whatever takes a rank refuses `old`, and takes it as a number.
+/// Every method that takes a rank refuses `old`, and accepts it as a number.
 fn refuses<W: World>(comm: &mut Communicator<W>, old: Rank) -> Result<()> {
     let own = comm.rank();
     let (a, mut b) = (comm.device().zeros::<u32>(4)?, comm.device().zeros::<u32>(4)?);
@@ -46,7 +46,7 @@ fn refuses<W: World>(comm: &mut Communicator<W>, old: Rank) -> Result<()> {
     stale(sent, old);
     stale(comm.broadcast_value(&1, old).map(drop), old);
     let kept: Root<&Buffer<u32, W::Device>> = Root::at(old);
-    // A rank names itself by a number, and the operation is one of its own.
+    // A rank names itself by a number, and the operation is its own.
     comm.group(|g| {
         g.send(&a, own.index())?;
         g.recv(&mut b, own)
@@ -78,7 +78,7 @@ fn windows_refuse<W: World>(comm: &mut Communicator<W>, old: Rank) -> Result<()>
     // The next wait takes it.
     comm.signal(comm.rank())?;
     stale(comm.wait_signals(&signals), old);
-    // A number and the rank that has it are one.
+    // A number and the rank with that number are the same.
     let mut signals = Signals::new();
     signals.expect(comm.rank().index()).expect(comm.rank());
     comm.signal(comm.rank())?;
@@ -99,7 +99,7 @@ pub(crate) fn ranks_of_before_are_refused<W: World>(mut comm: Communicator<W>) -
         return Ok(());
     }
     let recovery = without_the_last(&mut comm)?;
-    // Its number is the same, and it is another rank all the same: who kept the old one does not know.
+    // Its number is unchanged, but it is a different rank: the holder of the old one does not know.
     let now = comm.rank();
     assert_eq!((now.index(), own.index()), (own.index(), own.index()));
     assert_ne!(now, own);
@@ -115,7 +115,7 @@ pub(crate) fn ranks_of_before_are_refused<W: World>(mut comm: Communicator<W>) -
         windows_refuse(&mut comm, first)?;
     }
 
-    // After the second one, those of both times before are refused.
+    // After the second recovery, ranks from before either one are refused.
     let between = comm.ring(1);
     comm.barrier()?;
     let again = comm.recover()?;
@@ -145,7 +145,7 @@ pub(crate) fn ranks_in_errors_are_those_of_now<W: World>(mut comm: Communicator<
     let last = comm.peer(n - 2)?;
     let mut short = comm.device().zeros::<u32>(3)?;
     let mut x = comm.device().zeros::<u32>(4)?;
-    // One rank's call differs, which all are told of.
+    // One rank's call differs, and all ranks get the error.
     let reduced = match comm.rank() == last {
         true => comm.all_reduce_in_place(&mut short, Sum),
         false => comm.all_reduce_in_place(&mut x, Sum),
@@ -187,7 +187,7 @@ pub(crate) fn children_number_their_ranks_as_their_parent<W: World>(
     }
     without_the_last(&mut comm)?;
     let child = comm.split::<Half>(0, 0)?;
-    // All of the parent's ranks, in its order: the two have the same ones.
+    // All of the parent's ranks, in its order: the two have the same ranks.
     assert_eq!(child.rank(), comm.rank());
     assert_eq!(child.broadcast_value(&3, comm.peer(0)?)?, 3);
     assert_eq!(comm.broadcast_value(&4, child.peer(0)?)?, 4);

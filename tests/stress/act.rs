@@ -1,5 +1,5 @@
-//! What rough programs are made of, beside the steps of all programs: refusals, panics, copies,
-//! splits, and things that are dropped or forgotten.
+//! Building blocks of rough programs, beside the steps of all programs: refusals, panics, copies,
+//! splits, and values that are dropped or leaked.
 
 use super::draw::{self, windows};
 use super::model::{Model, mixed};
@@ -26,29 +26,29 @@ pub(crate) enum Act {
         bad: Bad,
         is_last: bool,
     },
-    /// Fresh streams read a store, and are dropped.
+    /// New streams read a store, and are dropped.
     Readers {
         store: usize,
         streams: usize,
     },
-    /// Pinned memory goes into a store.
+    /// Pinned memory is copied into a store.
     Upload {
         stream: usize,
         store: usize,
         value: u32,
     },
-    /// A store goes into pinned memory.
+    /// A store is copied into pinned memory.
     Download {
         stream: usize,
         store: usize,
     },
-    /// What becomes of the oldest copy.
+    /// The fate of the oldest copy.
     Copied(Fate),
-    /// A mark and its stream are forgotten.
+    /// A mark and its stream are leaked.
     Forget {
         stream: usize,
     },
-    /// A sum among the ranks of a colour, `times` in a row, in two children by turns.
+    /// A sum among the ranks of a colour, `times` in a row, alternating between two children.
     Child {
         comm: usize,
         store: usize,
@@ -73,7 +73,7 @@ pub(crate) enum Panics {
     AtLast,
 }
 
-/// What is wrong with an operand.
+/// The fault of an operand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bad {
     OtherDevice,
@@ -87,7 +87,7 @@ pub(crate) enum Fate {
     Forgotten,
 }
 
-/// What an act works with; it belongs to one thread of a rank at a time.
+/// A resource of an act, which belongs to one thread of a rank at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Id {
     Comm(usize),
@@ -102,7 +102,7 @@ impl Id {
     }
 }
 
-/// How many elements a child's sum has at most.
+/// The most elements in a child's sum.
 const CHILD: usize = 100;
 
 impl Act {
@@ -111,7 +111,7 @@ impl Act {
         shape.size().min(CHILD)
     }
 
-    /// All that it works with.
+    /// All of its resources.
     pub(crate) fn uses(&self) -> Vec<Id> {
         let mut all = match self {
             Self::Step(step) => step_uses(step),
@@ -139,7 +139,7 @@ impl Act {
     }
 }
 
-/// A communicator and the stream that it uses: number 0 is its own.
+/// A communicator and the stream that it uses; number 0 is its own.
 fn on(comm: usize, stream: usize) -> Vec<Id> {
     let other = (stream > 0).then_some(Id::Stream(stream));
     [Id::Comm(comm)].into_iter().chain(other).collect()
@@ -201,7 +201,7 @@ fn round_stores(round: &Round) -> Vec<usize> {
     round.parts.iter().flat_map(part).chain(windows).collect()
 }
 
-/// What a blend makes of its stores.
+/// The effect of a blend on its stores.
 pub(crate) fn blended(reads: [&[u32]; 2], [c, d]: [&mut [u32]; 2]) {
     mixed(reads[0], c);
     for ((d, b), c) in d.iter_mut().zip(reads[1]).zip(c) {
@@ -209,7 +209,7 @@ pub(crate) fn blended(reads: [&[u32]; 2], [c, d]: [&mut [u32]; 2]) {
     }
 }
 
-/// What an upload brings.
+/// The data of an upload.
 pub(crate) fn uploaded(shape: Shape, rank: usize, value: u32) -> Vec<u32> {
     (0..shape.size()).map(|i| value.wrapping_mul(i as u32 + 1) ^ rank as u32).collect()
 }
@@ -262,13 +262,13 @@ impl Model {
         }
     }
 
-    /// What every rank's `store` holds.
+    /// The contents of every rank's `store`.
     pub(crate) fn everywhere(&self, store: usize) -> Vec<Vec<u32>> {
         self.stores.iter().map(|stores| stores[store].clone()).collect()
     }
 }
 
-/// What a program is fond of: few kinds of acts on few things meet more often.
+/// A program's preferences: few kinds of acts on few resources meet more often.
 pub(crate) struct Mood {
     kinds: Vec<Own>,
     stores: Vec<usize>,
@@ -340,7 +340,7 @@ impl Mood {
         acts
     }
 
-    /// Two things go from one stream to another, while many streams still read a third.
+    /// Two resources move from one stream to another, while many streams still read a third.
     fn handed_over(&self, random: &mut Random, shape: Shape) -> [Act; 5] {
         let [a, b, c, d] = self.four(random);
         let (one, two) = (random.below(STREAMS), random.below(STREAMS));

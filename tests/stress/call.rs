@@ -5,7 +5,7 @@ use typed_nccl::{Max, On, Result, Root, Slice, SliceMut, Sum};
 use super::device::Dev;
 use super::step::Kind;
 
-/// From one view to another; where a rank is not the root, its view is not used.
+/// From one view to another; on ranks other than the root, its view is unused.
 pub(crate) fn collective(
     on: &On<'_, Dev>,
     kind: Kind,

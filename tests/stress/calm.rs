@@ -6,12 +6,12 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use typed_nccl::error::WindowsDiffer;
 use typed_nccl::{Error, Result};
 
-/// What the message of a planned panic begins with; its number follows.
+/// The prefix of a planned panic's message, followed by its number.
 pub(crate) const PLANNED: &str = "planned panic ";
 
 static TOLD: LazyLock<Mutex<HashSet<u64>>> = LazyLock::new(Mutex::default);
 
-/// Waits until the wait has nothing to say of planned panics any more. Each is told once.
+/// Repeats the wait until it reports no more planned panics. Each is reported once.
 pub(crate) fn calm<T>(mut wait: impl FnMut() -> Result<T>) -> Result<T> {
     loop {
         let outcome = wait();
@@ -27,7 +27,7 @@ pub(crate) fn calm<T>(mut wait: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// Whether ranks could not close their windows because they had a planned panic to tell.
+/// Whether ranks could not close their windows because they had to report a planned panic.
 fn is_told_elsewhere(differ: &WindowsDiffer) -> bool {
     let refused = |part: &&String| part.starts_with("none (");
     let mut why = differ.parts.iter().filter(refused).peekable();

@@ -1,4 +1,4 @@
-//! Memory that closures use, while they use it: two uses meet only if both read.
+//! Memory that closures are using: two uses may overlap only if both read.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -39,8 +39,8 @@ struct Claims {
 
 static CLAIMS: Mutex<Claims> = Mutex::new(Claims { held: Vec::new(), faults: Vec::new() });
 
-/// A lock orders the closures that take it, which hides from ThreadSanitizer what nothing else
-/// orders: `STRESS_CLAIMS=0` goes without.
+/// A lock orders the closures that take it, which hides missing order from ThreadSanitizer;
+/// `STRESS_CLAIMS=0` disables it.
 static ON: LazyLock<bool> =
     LazyLock::new(|| std::env::var_os("STRESS_CLAIMS").is_none_or(|value| value != "0"));
 
@@ -48,10 +48,10 @@ fn claims() -> MutexGuard<'static, Claims> {
     CLAIMS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What [`hold`] claimed, until it is dropped.
+/// The claim of [`hold`], until it is dropped.
 pub(crate) struct Held(Option<u64>);
 
-/// Claims memory for a closure, and rests once in a while so that others get to meet it.
+/// Claims memory for a closure, and sleeps once in a while so that others get to overlap.
 pub(crate) fn hold<const N: usize>(parts: [Claim; N]) -> Held {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let held = ON.then(|| {
@@ -79,17 +79,17 @@ impl Drop for Held {
     }
 }
 
-/// Something that must not happen did.
+/// Records a fault.
 pub(crate) fn fault(what: &str) {
     claims().faults.push(what.to_owned());
 }
 
-/// What went wrong since the last call.
+/// The faults since the last call.
 pub(crate) fn faults() -> Vec<String> {
     std::mem::take(&mut claims().faults)
 }
 
-/// Widens windows: mostly not at all.
+/// Widens race windows; mostly does nothing.
 fn rest() {
     thread_local! {
         static TURN: Cell<u64> = const { Cell::new(0x9E37_79B9_7F4A_7C15) };

@@ -1,4 +1,4 @@
-//! Which elements a collective reads and writes, and what it makes of them.
+//! The elements that a collective reads and writes, and its results.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ impl Kind {
         }
     }
 
-    /// How many elements a rank that receives receives.
+    /// How many elements a receiving rank receives.
     pub(crate) fn receives(self, len: usize, ranks: usize) -> usize {
         match self {
             Self::AllGather | Self::AllToAll | Self::Gather(_) => ranks * len,
@@ -28,7 +28,7 @@ impl Kind {
         }
     }
 
-    /// What `rank` receives of what the ranks send.
+    /// What `rank` receives, given what the ranks send.
     pub(crate) fn received(self, sent: &[Vec<u32>], len: usize, rank: usize) -> Option<Vec<u32>> {
         let block = |of: usize| move |sent: &Vec<u32>| sent[of * len..(of + 1) * len].to_vec();
         self.is_received_by(rank).then(|| match self {
@@ -61,7 +61,7 @@ impl InPlace {
         }
     }
 
-    /// What a rank sends.
+    /// The range that a rank sends.
     pub(crate) fn sent(&self, rank: usize, ranks: usize) -> Range<usize> {
         match self.kind {
             Kind::AllGather => self.block(rank),
@@ -71,7 +71,7 @@ impl InPlace {
         }
     }
 
-    /// What a rank that receives writes.
+    /// The range that a receiving rank writes.
     pub(crate) fn written(&self, rank: usize, ranks: usize) -> Range<usize> {
         match self.kind {
             Kind::ReduceScatter => self.block(rank),

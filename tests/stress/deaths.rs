@@ -1,4 +1,4 @@
-//! Ranks that die in the middle of a program: everybody ends, and is told.
+//! Ranks that die in the middle of a program: every rank ends, with an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
@@ -14,18 +14,18 @@ use super::step::{COMMS, Shape, Step};
 
 const STEPS: usize = 40;
 
-/// How a rank dies, or what it does wrong.
+/// How a rank dies, or its mistake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Death {
     Abort,
     Drop,
     DropEverything,
-    /// Another thread asks for the end.
+    /// Another thread aborts it.
     Handle,
     Panic,
     PanicInClosure,
     ErrorInGroup,
-    /// One that is caught.
+    /// A caught panic.
     PanicInGroup,
     Finish,
     /// A call that the others do not make.
@@ -34,7 +34,7 @@ pub(crate) enum Death {
     Refused,
 }
 
-/// Those that others are told of before any deadline.
+/// Deaths that others learn of before any deadline.
 pub(crate) const DEATHS: [Death; 8] = [
     Death::Abort,
     Death::Drop,
@@ -46,10 +46,10 @@ pub(crate) const DEATHS: [Death; 8] = [
     Death::PanicInGroup,
 ];
 
-/// What a rank panics with.
+/// The payload of a planned panic.
 pub(crate) struct Planned;
 
-/// One death: who, before which step, of which communicator.
+/// One death: the rank, the step before it, the communicator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     rank: usize,
@@ -74,8 +74,8 @@ impl Plan {
     }
 }
 
-/// The ranks' calls agree as far as they go: whoever waits is told why it waits in vain, and never
-/// runs into its deadline.
+/// The ranks' calls agree as far as they go: every waiting rank learns why it waits in vain, and
+/// never reaches its deadline.
 pub(crate) fn play_seed(seed: u64) {
     run(seed, &DEATHS, Duration::from_secs(30), |error| {
         assert!(!matches!(error, Error::Timeout(_)), "seed {seed}: {error}");
@@ -100,7 +100,7 @@ fn run(seed: u64, deaths: &[Death], deadline: Duration, look: impl Fn(&Error) + 
     thread::scope(|scope| {
         for seats in seats(shape.ranks) {
             scope.spawn(move || {
-                // Whoever is connected may be gone before others have seen that they are.
+                // A connected rank may be gone before others have seen that they are connected.
                 let mut rank = match Rank::new(seats, shape, deadline) {
                     Ok(rank) => rank,
                     Err(error) => return look(&error),
@@ -142,12 +142,12 @@ fn live(
         }
         if let Err(error) = rank.step(step, None) {
             look(&error);
-            // Whoever goes on after an error does so with calls that differ.
+            // A rank that continues after an error makes different calls.
             break;
         }
         is_over = at + 1 == program.len();
     }
-    // Whoever waits before it has left may wait for those who wait for it.
+    // A rank that waits before it has left may wait for ranks that wait for it.
     if !is_over {
         for comm in rank.comms.iter_mut().filter_map(Option::take) {
             if random.one_in(2) {
@@ -212,7 +212,7 @@ impl Rank {
         Ok(())
     }
 
-    /// Reads, ends and drops what is left, in an order of its own.
+    /// Reads, ends and drops the rest, in a random order.
     pub(crate) fn end(&mut self, random: &mut Random, look: &impl Fn(&Error)) {
         let read = |rank: &Self| {
             for error in rank.stores.iter().filter_map(|store| store.to_vec().err()) {

@@ -1,4 +1,4 @@
-//! What programs run on: host devices, and the launches on them.
+//! The devices that programs run on: host devices, and the launches on them.
 
 use typed_nccl::{AnyDevice, Host, Result, Slice, SliceMut};
 

@@ -1,20 +1,21 @@
-//! Random programs against a sequential model, random deaths, and puts that nothing orders.
+//! Random programs against a sequential model, random deaths, and unordered puts.
 //!
-//! A program is a list of [`suite::step::Step`]s that every rank plays in one order; [`suite::draw`]
-//! makes it, [`suite::rank`] plays it on the library, [`suite::model`] on plain vectors. Programs are
-//! synchronised: puts are fenced from what came before them and waited for by what comes after. So
-//! every element of every buffer and window has one right value.
+//! A program is a list of [`suite::step::Step`]s that every rank plays in one order.
+//! [`suite::draw`] makes it, [`suite::rank`] plays it on the library, and [`suite::model`] on plain
+//! vectors. Programs are synchronised: puts are fenced from earlier steps and awaited by later
+//! ones. So every element of every buffer and window has exactly one right value.
 //!
-//! Rough programs ([`suite::act`]) have refusals, panics, copies and splits beside the steps, and
-//! [`suite::threads`] plays them with several threads a rank, which pass all that they use to each
-//! other. Their closures also claim the memory that they use ([`suite::claims`]): two that meet are a
-//! fault, whatever they read. `cargo run --release -p xtask -- fuzz` runs all kinds for long.
+//! Rough programs ([`suite::act`]) add refusals, panics, copies and splits to the steps.
+//! [`suite::threads`] plays them with several threads per rank, which pass all resources to each
+//! other. Their closures also claim the memory that they use ([`suite::claims`]): an overlap is a
+//! fault, whatever values are read. `cargo run --release -p xtask -- fuzz` runs all kinds for long.
 //!
-//! [`suite::device`] says what they run on; `tests/gpu` plays the same programs on GPUs.
+//! [`suite::device`] selects the devices; `tests/gpu` plays the same programs on GPUs.
 //!
-//! Seeds are fixed. `STRESS_SEEDS` scales how many there are: 100 stands for the numbers in the
-//! files, `STRESS_SEEDS=1000` runs ten times as many. `STRESS_FROM` is the first one: a failure names
-//! its seed, and `STRESS_FROM=seed STRESS_SEEDS=1` runs it alone. With `STRESS_VERBOSE` each seed that
+//! Seeds are fixed. `STRESS_SEEDS` scales their number: 100 stands for the numbers in the files, so
+//! `STRESS_SEEDS=1000` runs ten times as many. `STRESS_FROM` is the first one: a failure names its
+//! seed, and `STRESS_FROM=seed STRESS_SEEDS=1` runs it alone. With `STRESS_VERBOSE` each passing
+//! seed is printed, with `STRESS_STEPS` each step, and every step is waited for.
 //! holds is printed, with `STRESS_STEPS` each step, and every step is waited for.
 
 #[path = "suite.rs"]

@@ -1,4 +1,4 @@
-//! What every store of every rank must hold.
+//! The right contents of every store of every rank.
 
 use super::step::{BUFFERS, Collective, InPlace, Part, Round, STORES, Shape, Step, Transfer};
 
@@ -9,12 +9,12 @@ pub(crate) struct Model {
     pub(crate) stores: Vec<Vec<Vec<u32>>>,
 }
 
-/// What a buffer holds in the beginning, and again when it is renewed; windows begin with zeros.
+/// The initial contents of a buffer, also after it is renewed; windows begin with zeros.
 pub(crate) fn fresh(shape: Shape, rank: usize, buffer: usize) -> Vec<u32> {
     (0..shape.size()).map(|i| (i * 31 + buffer * 7 + rank) as u32).collect()
 }
 
-/// What a rank puts into a reduction whose blocks differ in length.
+/// A rank's contribution to a reduction whose blocks differ in length.
 pub(crate) fn own(rank: usize, len: usize) -> Vec<u32> {
     (0..len).map(|i| (i * 13 + rank * 101) as u32).collect()
 }
@@ -105,7 +105,7 @@ impl Model {
         }
     }
 
-    /// From rank, store and start to another.
+    /// From one rank, store and start to another.
     fn copy(&mut self, from: (usize, usize, usize), to: (usize, usize, usize), len: usize) {
         let source = self.stores[from.0][from.1][from.2..from.2 + len].to_vec();
         self.stores[to.0][to.1][to.2..to.2 + len].copy_from_slice(&source);
@@ -171,7 +171,7 @@ impl Round {
         }
     }
 
-    /// Whether `rank` made an operation that the refusal leaves without its other end.
+    /// Whether `rank` made an operation whose other end was refused.
     pub(crate) fn tells(&self, rank: usize) -> bool {
         self.parts.iter().filter(|part| !self.happens(part)).any(|part| match part {
             Part::Collective(_) | Part::InPlace(_) => true,

@@ -1,4 +1,4 @@
-//! Plays a program on all ranks, and holds every store against the model.
+//! Plays a program on all ranks, and checks every store against the model.
 
 use std::collections::HashMap;
 use std::env;
@@ -19,7 +19,7 @@ pub(crate) fn steps(shape: Shape) -> usize {
 
 pub(crate) fn play(seed: u64, shape: Shape, program: &[Step]) {
     let mut model = Model::new(shape);
-    // What is read on the way: by step, then by rank.
+    // The stores read on the way: by step, then by rank.
     let mut read: HashMap<usize, Vec<Vec<u32>>> = HashMap::new();
     for (at, step) in program.iter().enumerate() {
         if let Step::Read { store } = step {

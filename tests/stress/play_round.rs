@@ -15,7 +15,7 @@ impl Rank {
             self.fence(round, fence)?;
         }
         if round.refused_by.is_some() {
-            // So that what this round tells is told apart from earlier errors and signals.
+            // So that this round's errors are distinguished from earlier errors and signals.
             self.settle(round)?;
         }
         match self.parts(round) {
@@ -88,11 +88,11 @@ impl Rank {
         Ok(())
     }
 
-    /// No rank uses its windows when another goes on.
+    /// No rank still uses its windows when another continues.
     fn fence(&mut self, round: &Round, fence: Fence) -> Result<()> {
         let comm = self.comms[round.comm].as_ref().expect("alive");
         let stream = queue(comm, &self.streams, round.stream);
-        // Whatever stream used a window: this one goes on after it.
+        // Whatever stream used a window: this one continues after it.
         for store in windows(round.comm) {
             stream.launch(&mut self.stores[store].all_mut(), |_, _| ())?;
         }
@@ -122,7 +122,7 @@ impl Rank {
         comm.barrier()
     }
 
-    /// Whether this rank's waits say that `by` refused its part.
+    /// Whether this rank's waits report that `by` refused its part.
     fn told(&self, round: &Round, by: usize) -> Result<bool> {
         let comm = self.comms[round.comm].as_ref().expect("alive");
         let mut told = false;
@@ -136,7 +136,7 @@ impl Rank {
                     }
                 }
             }
-            // Collectives of no elements wait for nobody: they are refused when all have called.
+            // Collectives without elements wait for no rank: they are refused when all have called.
             if !last {
                 comm.barrier()?;
             }

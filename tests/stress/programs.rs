@@ -1,4 +1,4 @@
-//! What programs make of buffers and windows, against the model.
+//! The effect of programs on buffers and windows, against the model.
 
 use super::draw;
 use super::play::{play, steps};

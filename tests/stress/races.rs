@@ -1,4 +1,4 @@
-//! Puts that nothing orders: data may be torn and hazards reported, and that is all.
+//! Unordered puts: data may be torn and hazards reported, but nothing else goes wrong.
 
 use std::thread;
 use std::time::Duration;
@@ -31,7 +31,7 @@ pub(crate) fn play_seed(seed: u64) {
                 for comm in rank.comms.drain(..).flatten() {
                     while !hazard_at_worst(comm.sync(comm.stream())) {}
                     hazard_at_worst(comm.barrier());
-                    // What the peers' last puts met is told here at the latest.
+                    // Hazards of the peers' last puts are reported here at the latest.
                     hazard_at_worst(comm.finish());
                 }
             });
@@ -39,18 +39,18 @@ pub(crate) fn play_seed(seed: u64) {
     });
 }
 
-/// True if nothing was told.
+/// True if nothing was reported.
 fn hazard_at_worst(outcome: Result<()>) -> bool {
     match outcome {
         Ok(()) => true,
-        // Nobody awaits the signals either.
+        // The signals are not awaited either.
         Err(Error::Hazard(_) | Error::Unawaited(_)) => false,
         Err(error) => panic!("not only a hazard: {error}"),
     }
 }
 
 impl Rank {
-    /// Uses windows as it likes.
+    /// Uses windows at random.
     fn race(&mut self, random: &mut Random) -> Result<()> {
         let size = self.shape.size();
         let index = random.below(self.comms.len());

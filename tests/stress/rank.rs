@@ -12,7 +12,7 @@ use super::model::{fresh, own};
 use super::step::{BUFFERS, COMMS, CONTEXTS, SIGNALS, STREAMS, Shape, Step, WINDOWS};
 use super::store::{Comm, Queue, Store};
 
-/// A rank waits for the oldest of its marks when it has more than these.
+/// A rank waits for the oldest of its marks when it has more than this.
 const MARKS: usize = 5;
 
 pub(crate) struct Rank {
@@ -21,11 +21,11 @@ pub(crate) struct Rank {
     pub(crate) comms: Vec<Option<Comm>>,
     pub(crate) streams: Vec<Queue>,
     pub(crate) stores: Vec<Store>,
-    /// What fences reduce.
+    /// The operand of fences.
     pub(crate) tick: Buffer<u32, Dev>,
     /// By communicator, context and signal.
     pub(crate) slots: Vec<Vec<Vec<SignalSlot>>>,
-    /// Whether nothing but what the program says may go wrong.
+    /// Whether only the program's own failures are allowed.
     pub(crate) strict: bool,
     pub(crate) marks: Vec<Mark<Dev>>,
     pub(crate) device: Dev,
@@ -87,7 +87,7 @@ impl Rank {
         self.slots[comm][slot.0 as usize][slot.1 as usize]
     }
 
-    /// Plays a step; `expected` is what a store that is read holds.
+    /// Plays a step; `expected` is the contents of a store that it reads.
     pub(crate) fn step(&mut self, step: &Step, expected: Option<&[u32]>) -> Result<()> {
         let ranks = self.shape.ranks;
         match *step {

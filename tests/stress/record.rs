@@ -8,7 +8,7 @@ use super::draw::windows;
 use super::step::{At, Collective, InPlace, Kind, Part, Round, Shape, Waits};
 use super::views::Views;
 
-/// What a rank knows of itself when it plays a part.
+/// A rank's state while it plays a part.
 #[derive(Clone, Copy)]
 pub(crate) struct Here<'h> {
     pub(crate) rank: usize,

@@ -19,27 +19,27 @@ use super::store::{Comm, Queue, Store};
 
 tag!(Kid);
 
-/// Panics as programs do on purpose: without a word on standard error, each with a number.
+/// Panics on purpose: without a message on standard error, each with a number.
 fn planned() -> ! {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     resume_unwind(Box::new(format!("{PLANNED}{}", NEXT.fetch_add(1, Ordering::Relaxed))))
 }
 
-/// Never drops a value. It stays in reach, so that what looks for leaks finds only others.
+/// Leaks a value. It stays reachable, so that leak checkers only report others.
 fn forget(value: impl Send + 'static) {
     static FORGOTTEN: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
     let mut forgotten = FORGOTTEN.lock().unwrap_or_else(PoisonError::into_inner);
     forgotten.push(Box::new(value));
 }
 
-/// What acts need beside what steps do.
+/// Resources that acts need beside those of steps.
 pub(crate) struct Rough {
     shape: Shape,
     rank: usize,
     /// Memory of a device that no rank has.
     elsewhere: Buffer<u32, Dev>,
     here: Buffer<u32, Dev>,
-    /// With what a download brings.
+    /// With the expected contents of a download.
     copies: Vec<(Copying<u32, Dev>, Option<Vec<u32>>)>,
 }
 
@@ -55,7 +55,7 @@ impl Rough {
         })
     }
 
-    /// Plays an act; `expected` is what a store that is read holds.
+    /// Plays an act; `expected` is the contents of a store that it reads.
     pub(crate) fn act(
         &mut self,
         rank: &mut Rank,
@@ -181,14 +181,14 @@ impl Rough {
         if let (Store::Window(window), true) = (old, closed) {
             drop(calm_with(window, |window| comm.try_close(window))?);
         }
-        // Registering waits for the communicator's stream, and cannot be asked again.
+        // Registering waits for the communicator's stream, and cannot be retried.
         calm(|| comm.sync(comm.stream()))?;
         rank.stores[store] = Store::Window(comm.window(self.shape.size())?);
         Ok(())
     }
 }
 
-/// A transition that gives its value back, until it has nothing to say of planned panics any more.
+/// Repeats a transition that gives its value back, until it reports no more planned panics.
 pub(crate) fn calm_with<T, R>(
     value: T,
     mut transition: impl FnMut(T) -> Result<R, Failed<T>>,
@@ -245,7 +245,7 @@ fn ended<T>(end: Fate, value: T, finish: impl FnOnce(T) -> Result<()>) -> Result
     }
 }
 
-/// Two children that outlive each other, used by turns.
+/// Two children that outlive each other, used alternately.
 fn sum_children(
     comm: &mut Comm,
     color: u32,
@@ -280,12 +280,12 @@ fn sum_shared(
     for _ in 0..times {
         child.all_reduce_in_place(&mut x.slice_mut(0..len), Sum)?;
     }
-    // What panicked before is told by the wait, so that the end has nothing to say.
+    // The wait reports earlier panics, so that the end reports none.
     calm(|| child.sync(child.stream()))?;
     ended(end, child, |child| calm_end(child.finish()))
 }
 
-/// The end of a shared child cannot be asked again.
+/// Ending a shared child cannot be retried.
 fn calm_end(outcome: Result<()>) -> Result<()> {
     let mut outcome = Some(outcome);
     calm(|| outcome.take().unwrap_or(Ok(())))

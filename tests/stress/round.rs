@@ -1,5 +1,5 @@
-//! Draws rounds: operations that may happen in any order, because each reads what none writes and
-//! writes what no other touches.
+//! Draws rounds: operations that may happen in any order, because none reads or writes what another
+//! one writes.
 
 use super::draw::{kind_in_place, length, place, widest, windows};
 use super::random::Random;
@@ -8,7 +8,7 @@ use super::step::{
     Shape, Transfer, Waits,
 };
 
-/// What a store is for in a round.
+/// A store's role in a round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Read,
@@ -23,7 +23,7 @@ struct Draw<'r> {
     shape: Shape,
     comm: usize,
     roles: Vec<Role>,
-    /// How much of each store is given away already.
+    /// How much of each store is used already.
     taken: Vec<usize>,
 }
 
@@ -89,7 +89,7 @@ impl Draw<'_> {
                 let at = self.room(Role::Written, widest(kind, len, shape))?;
                 Some(Part::InPlace(InPlace { kind, at, len }))
             }
-            // A transfer with oneself takes a group.
+            // A transfer to oneself needs a group.
             2 | 3 if one == two && !grouped => None,
             2 | 3 => {
                 let (from, to) = (self.source(len)?, self.room(Role::Written, len)?);
@@ -118,7 +118,7 @@ impl Draw<'_> {
         (self.roles[store] == Role::Read).then(|| place(self.random, self.shape, store, len))
     }
 
-    /// Elements that nothing else of the round touches; places in a store ascend.
+    /// Elements that no other operation of the round touches; places in a store ascend.
     fn room(&mut self, role: Role, len: usize) -> Option<At> {
         let first = self.random.below(STORES);
         let stores = (first..first + STORES).map(|store| store % STORES);

@@ -1,4 +1,4 @@
-//! A rough program: acts, who plays them, and what they must come to.
+//! A rough program: acts, the threads that play them, and the expected results.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,17 +16,17 @@ pub(crate) struct Script {
     pub(crate) shape: Shape,
     pub(crate) threads: usize,
     pub(crate) acts: Vec<Act>,
-    /// Ranks that die on the way, and then nothing is compared any more.
+    /// Ranks that die on the way; then nothing is compared.
     pub(crate) deaths: Vec<Plan>,
     pub(crate) deadline: Duration,
 }
 
-/// What the acts come to.
+/// The expected results.
 pub(crate) struct Outcome {
-    /// What is read on the way: by act, then by rank.
+    /// The stores read on the way: by act, then by rank.
     pub(crate) read: HashMap<usize, Vec<Vec<u32>>>,
     pub(crate) last: Model,
-    /// What each act works with.
+    /// The resources of each act.
     pub(crate) uses: Vec<Vec<Id>>,
 }
 
@@ -49,7 +49,7 @@ impl Script {
         let mut acts = mood.acts(random, shape, count, false);
         let threads = 1 + random.below(4);
         for act in &mut acts {
-            // The next wait of any thread would be told.
+            // The next wait of any thread would report it.
             if let Act::Step(Step::Round(round)) = act
                 && threads > 1
             {
@@ -86,7 +86,7 @@ impl Script {
         Outcome { read, last, uses: self.acts.iter().map(Act::uses).collect() }
     }
 
-    /// Whether anything but what the acts say may go wrong.
+    /// Whether only the acts' own failures are allowed.
     pub(crate) fn is_strict(&self) -> bool {
         self.deaths.is_empty()
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-/// More than a seed takes whose communicators time out, by far.
+/// Far longer than a seed whose communicators time out takes.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs `body` with each of `usual` seeds, more or fewer if the environment says so, each watched.
@@ -19,7 +19,7 @@ pub(crate) fn each(name: &'static str, usual: u64, body: impl Fn(u64)) {
     }
 }
 
-/// Runs `body`. A deadlock ends the process, with a word.
+/// Runs `body`. A deadlock ends the process, with a message.
 pub(crate) fn watched<R>(name: &'static str, seed: u64, body: impl FnOnce() -> R) -> R {
     let (done, watched) = channel::<()>();
     thread::spawn(move || {

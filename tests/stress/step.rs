@@ -1,6 +1,6 @@
-//! What programs are made of.
+//! The steps of programs.
 
-/// Buffers of a rank, before its windows among its stores.
+/// Buffers of a rank, which precede its windows among its stores.
 pub(crate) const BUFFERS: usize = 4;
 /// Windows of each communicator.
 pub(crate) const WINDOWS: usize = 3;
@@ -12,11 +12,11 @@ pub(crate) const STREAMS: usize = 4;
 pub(crate) const CONTEXTS: u32 = 2;
 pub(crate) const SIGNALS: u32 = 3;
 
-/// How large a program is.
+/// The size of a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) ranks: usize,
-    /// How many elements a collective's block has at most.
+    /// The most elements in a collective's block.
     pub(crate) block: usize,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Put {
     pub(crate) slot: (u32, u32),
 }
 
-/// Operations of a round, none of which depends on another.
+/// Operations of a round, which are independent of each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part {
     Collective(Collective),
@@ -99,7 +99,7 @@ pub(crate) enum Part {
     },
 }
 
-/// What keeps puts from memory that a peer still uses.
+/// How puts are kept from memory that a peer still uses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fence {
     /// A host wait and a barrier.
@@ -131,7 +131,7 @@ pub(crate) struct Round {
     pub(crate) waits: Waits,
     /// The stream of the waits.
     pub(crate) waiting: usize,
-    /// A rank that gets one more operation wrong, so that its group is refused.
+    /// A rank with one more, bad operation, so that its group is refused.
     pub(crate) refused_by: Option<usize>,
 }
 
@@ -165,7 +165,7 @@ pub(crate) enum Step {
         comm: usize,
         blocks: Vec<usize>,
     },
-    /// The second store gets something of the first.
+    /// The second store gets a part of the first.
     Launch {
         stream: usize,
         from: usize,
@@ -177,7 +177,7 @@ pub(crate) enum Step {
         store: usize,
         mid: usize,
     },
-    /// The store goes to another thread and is used there, on a stream that goes at once.
+    /// The store moves to another thread and is used there, on a stream that is dropped at once.
     Away {
         store: usize,
     },
@@ -188,7 +188,7 @@ pub(crate) enum Step {
     Read {
         store: usize,
     },
-    /// A new buffer takes the place of one that may be in use.
+    /// A new buffer replaces one that may be in use.
     Renew {
         buffer: usize,
     },
@@ -202,7 +202,7 @@ pub(crate) enum Step {
     Sync {
         stream: usize,
     },
-    /// A call that every rank gets wrong.
+    /// A call that is bad on every rank.
     Refused {
         comm: usize,
         stream: usize,

@@ -1,4 +1,4 @@
-//! What a rank's programs work on: buffers and windows alike.
+//! The stores of a rank's programs: buffers and windows alike.
 
 use std::ops::Range;
 

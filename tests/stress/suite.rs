@@ -1,4 +1,4 @@
-//! All of the suite but its tests, which `xtask` runs for longer.
+//! The suite without its tests, which `xtask` runs for longer.
 
 mod act;
 mod call;

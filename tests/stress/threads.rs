@@ -1,9 +1,9 @@
-//! Plays a rough program with several threads a rank.
+//! Plays a rough program with several threads per rank.
 //!
-//! What an act works with moves, through channels, to the thread that plays it. Every thread plays its
-//! acts in the program's order, and everything is used in that order, so the outcome is the one of
-//! the acts one after the other. Nobody waits for what comes later: a mark after each act keeps
-//! later work on a stream out of the waits for this one, and no thread is far ahead of another.
+//! An act's resources move, through channels, to the thread that plays it. Every thread plays its
+//! acts in the program's order, and every resource is used in that order, so the outcome is that of
+//! the acts one after the other. No wait covers later work: a mark after each act keeps later work
+//! on a stream out of the waits for this one, and no thread is far ahead of another.
 
 use std::mem::replace;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -43,7 +43,7 @@ enum Message {
 /// Why a thread plays no more.
 enum Stopped {
     Failed(Error),
-    /// Another thread of the rank did.
+    /// Another thread of the rank stopped.
     Told,
 }
 
@@ -53,7 +53,7 @@ impl From<Error> for Stopped {
     }
 }
 
-/// A thread of a rank, and what it has.
+/// A thread of a rank, and its resources.
 struct Hands<'p> {
     me: usize,
     rank: Rank,
@@ -83,7 +83,7 @@ pub(crate) fn play(script: &Script) {
 fn perform(seats: Vec<Seat>, script: &Script, outcome: &Outcome) {
     let mut rank = match Rank::new(seats, script.shape, script.deadline) {
         Ok(rank) => rank,
-        // Whoever is connected may be gone before others have seen that they are.
+        // A connected rank may be gone before others have seen that they are connected.
         Err(error) => return script.look(&error),
     };
     rank.strict = script.is_strict();
@@ -95,7 +95,7 @@ fn perform(seats: Vec<Seat>, script: &Script, outcome: &Outcome) {
     for id in Id::all() {
         let first = next_user(outcome, cast, id, 0);
         let Ok(thing) = rank.take(id) else { return };
-        // The receivers are here.
+        // The receivers are alive.
         let _ = outboxes[first].send(Message::Here(id, thing));
     }
     thread::scope(|scope| {
@@ -117,7 +117,7 @@ fn perform(seats: Vec<Seat>, script: &Script, outcome: &Outcome) {
     });
 }
 
-/// Who plays which act.
+/// Which thread plays which act.
 fn cast(random: &mut Random, script: &Script) -> Vec<usize> {
     let mut now = 0;
     let next = |_| {
@@ -129,14 +129,14 @@ fn cast(random: &mut Random, script: &Script) -> Vec<usize> {
     script.acts.iter().map(next).collect()
 }
 
-/// Who uses `id` first from act `from` on: the first thread, if nobody does.
+/// The first user of `id` from act `from` on: the first thread, if there is none.
 fn next_user(outcome: &Outcome, cast: &[usize], id: Id, from: usize) -> usize {
     let mut acts = outcome.uses.iter().zip(cast).skip(from);
     acts.find(|(uses, _)| uses.contains(&id)).map_or(0, |(_, &thread)| thread)
 }
 
 impl Script {
-    /// What a rank may be told when others die.
+    /// The errors that a rank may get when others die.
     fn look(&self, error: &Error) {
         let expected = !self.is_strict() && !matches!(error, Error::Timeout(_) | Error::Hazard(_));
         assert!(expected, "seed {}: {error}", self.seed);
@@ -144,7 +144,7 @@ impl Script {
 }
 
 impl Rank {
-    /// A rank's other thread, which has nothing yet.
+    /// A rank's other thread, which has no resources yet.
     fn lent(&self) -> Result<Self> {
         let nothing = |_| Ok(Store::Buffer(self.device.zeros(0)?));
         Ok(Self {
@@ -255,23 +255,23 @@ impl Hands<'_> {
             if next != self.me {
                 self.has.retain(|&has| has != id);
                 let thing = self.rank.take(id)?;
-                // Whoever is over has said so.
+                // A thread that has ended has announced it.
                 let _ = self.others[next].send(Message::Here(id, thing));
             }
         }
         Ok(())
     }
 
-    /// Tells the rank's other threads that this one plays no more.
+    /// Informs the rank's other threads that this one plays no more.
     fn stop(&self) {
         self.progress[self.me].store(usize::MAX, Ordering::Relaxed);
         for other in &self.others {
-            // Those that are over need no word.
+            // Threads that have ended need no message.
             let _ = other.send(Message::Stop);
         }
     }
 
-    /// Later waits for what was enqueued so far wait for no more than that.
+    /// Later waits for the work enqueued so far cover no more than that.
     fn mark(&self, id: Id) -> Result<()> {
         match id {
             Id::Stream(at) => self.rank.streams[at].mark().map(drop),
@@ -296,7 +296,7 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// Every store of the first thread, which has them all, against the model; then the end.
+    /// Checks every store against the model, on the first thread, which has them all; then ends.
     fn end(&mut self, random: &mut Random) {
         if self.me > 0 {
             return;
@@ -320,7 +320,7 @@ impl Hands<'_> {
         }
     }
 
-    /// Whoever waits before it has left may wait for those who wait for it.
+    /// A rank that waits before it has left may wait for ranks that wait for it.
     fn leave(&mut self, random: &mut Random) {
         for comm in self.rank.comms.iter_mut().filter_map(Option::take) {
             if random.one_in(2) {
@@ -329,7 +329,7 @@ impl Hands<'_> {
         }
         for store in &self.rank.stores {
             match store.to_vec() {
-                // It has not waited for puts that are still on their way.
+                // It has not waited for puts that are still in flight.
                 Err(Error::Hazard(_)) => {}
                 Err(error) if !self.rank.strict => self.script.look(&error),
                 _ => {}

@@ -9,7 +9,7 @@ use super::store::Store;
 enum View<'v> {
     /// Operations read it, or puts write it.
     Shared(&'v Store),
-    /// Operations of this rank write parts of it, from the front to the end.
+    /// Operations of this rank write parts of it, from front to end.
     Parts { rest: Option<SliceMut<'v, u32, Dev>>, start: usize },
 }
 

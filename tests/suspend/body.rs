@@ -1,10 +1,10 @@
-//! A communicator is suspended and resumed, on any device.
+//! Communicators suspended and resumed, on any device.
 
 use std::sync::Barrier;
 
 use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, Suspended, World};
 
-/// The ranks that `comm` has now add up.
+/// Checks that the ranks of `comm` add up.
 pub(crate) fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
     let mut x = comm.device().from_slice(&[comm.rank().index() as u64, 1])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
@@ -13,7 +13,7 @@ pub(crate) fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the memory is NCCL's: then it is less while it is suspended.
+/// Whether the memory is NCCL's, which is less while it is suspended.
 fn tells<W: World>(
     used: &Communicator<W>,
     before: typed_nccl::MemoryStats,
@@ -24,7 +24,7 @@ fn tells<W: World>(
     Ok(now)
 }
 
-/// Memory is filled, windows are registered and used; all of it is there after two pauses.
+/// Memory is filled, windows are registered and used; all of it is intact after two suspensions.
 pub(crate) fn what_there_was_is_there_again<W: World>(mut comm: Communicator<W>) -> Result<()> {
     let own = comm.rank().index() as u32;
     let n = comm.size() as u32;
@@ -58,7 +58,7 @@ pub(crate) fn what_there_was_is_there_again<W: World>(mut comm: Communicator<W>)
             assert_eq!(from_left.to_vec()?, [left + 7]);
         }
         if let Some(window) = &window {
-            // What it holds, and what the left neighbour puts behind it.
+            // Its contents, and the left neighbour's put after them.
             assert_eq!(window.slice(0..500).to_vec()?, [own; 500]);
             match comm.put_signal(window.slice(0..1), comm.ring(1), window.at(999)) {
                 Ok(()) => {
@@ -91,7 +91,8 @@ pub(crate) fn what_there_was_is_there_again<W: World>(mut comm: Communicator<W>)
     comm.finish()
 }
 
-/// The last rank dies while all are suspended: the others hear of it when they resume, and go on.
+/// The last rank dies while all are suspended: the others learn of it when they resume, and
+/// continue.
 pub(crate) fn a_rank_dies_while_it_is_suspended<W: World>(
     mut comm: Communicator<W>,
     all: &Barrier,
@@ -127,7 +128,7 @@ pub(crate) fn a_rank_dies_instead<W: World>(comm: Communicator<W>) -> Result<()>
         comm.abort();
         return Ok(());
     }
-    // The last rank may be done, and gone, before this one is.
+    // The last rank may be done, and gone, before this one.
     if let Err(error) = worked {
         assert!(error.is_peer_failure(), "{error}");
     }
@@ -140,7 +141,7 @@ pub(crate) fn a_rank_dies_instead<W: World>(comm: Communicator<W>) -> Result<()>
     comm.finish()
 }
 
-/// A rank does not come: the others' deadline passes.
+/// A rank does not call: the others' deadline passes.
 pub(crate) fn a_deadline_passes<W: World>(
     comm: Communicator<W>,
     told: impl FnOnce(),

@@ -1,4 +1,4 @@
-//! Suspending and resuming, on threads; `tests/gpu` has the same for GPUs.
+//! Suspending and resuming, on threads; `tests/gpu` runs the same on GPUs.
 
 mod body;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use typed_nccl::{AnyDevice, Change, CommConfig, Communicator, Error, Host, Result, Seat};
 
-/// Runs a body on each of so many ranks. What hangs is told.
+/// Runs a body on each of several ranks. A hang is reported.
 fn watched(
     n: usize,
     config: CommConfig,
@@ -76,7 +76,7 @@ fn a_dropped_one_and_an_aborted_one_end() {
         let handle = comm.abort_handle();
         let comm = comm.suspend()?;
         all.wait();
-        // Of two requests, the second one may come when the first has ended it for both.
+        // Of two requests, the second may come after the first has ended it for both.
         let asks = comm.rank().index() == 0;
         assert!(!asks || handle.abort("enough"));
         let failed = comm.try_resume().expect_err("it is to be aborted");

@@ -1,10 +1,10 @@
-//! Addresses of windows: one's own and the peers', and what is found through them.
+//! Addresses of windows: this rank's and the peers', and accesses through them.
 
 use std::ptr::NonNull;
 
 use typed_nccl::{Error, Host, Rank, Result, spmd};
 
-/// Each rank reads what its neighbour holds, by an address and past it.
+/// Each rank reads its neighbour's data, by an address and past it.
 #[test]
 fn a_peers_memory_is_read_by_its_address() -> Result<()> {
     spmd::<Host>(3, |place| {
@@ -23,7 +23,8 @@ fn a_peers_memory_is_read_by_its_address() -> Result<()> {
         let read = |at: usize| {
             // SAFETY: the part has eight elements.
             let at = unsafe { theirs.add(at) };
-            // SAFETY: nobody writes between the barriers, and the window stays until the second one.
+            // SAFETY: nothing writes between the barriers, and the window stays until the second
+            // one.
             unsafe { at.read() }
         };
         let first = 100 * right.index() as u32;

@@ -1,4 +1,5 @@
-//! The device API for closures on the host: an algorithm of barriers and peers' addresses runs without a GPU.
+//! The device API for closures on the host: an algorithm with barriers and peers' addresses runs
+//! without a GPU.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
@@ -21,7 +22,7 @@ fn with_dev<T>(place: Place<Host<T>>, barriers: u32) -> Result<Both<T>> {
     Ok((comm, dev))
 }
 
-/// As a kernel does it: every rank sums its share of all parts, and writes it to all.
+/// Like a kernel: every rank sums its share of all parts, and writes it to all.
 fn all_reduce(dev: &HostDevComm<'_>, window: &HostWindow<'_, f32>) {
     let (rank, size, len) = (dev.rank().index(), dev.size(), window.len());
     dev.lsa_barrier(0).sync();
@@ -76,7 +77,7 @@ kernel! {
 }
 
 kernel! {
-    /// Everyone's elements of one part, to everyone's place in the whole.
+    /// Copies every rank's elements of one part to its place in the whole, on all ranks.
     fn gather(dev: &DevComm, at: Barrier, part: &WindowSlice<f32>, whole: &mut Window<f32>, to: usize);
     host {
         at.sync();
@@ -89,7 +90,8 @@ kernel! {
     }
 }
 
-/// A kernel is given a part of a window, the same one of every rank, and a barrier that knows whose it is.
+/// A kernel gets a part of a window, the same one on every rank, and a barrier that knows its
+/// communicator.
 #[test]
 fn parts_of_windows_and_barriers_are_arguments() -> Result<()> {
     Host::spmd(3, |place| {
@@ -129,7 +131,7 @@ fn parts_of_windows_and_barriers_are_arguments() -> Result<()> {
 }
 
 kernel! {
-    /// Everyone's elements of its part of a window of uneven parts.
+    /// Every rank's number of elements in its part of an uneven window.
     fn lengths(dev: &DevComm, part: &WindowSlice<u32>, to: &mut [u32]);
     host {
         for (rank, to) in to.iter_mut().enumerate().take(dev.size()) {
@@ -138,7 +140,7 @@ kernel! {
     }
 }
 
-/// A rank whose part of the window is shorter has fewer elements of the part of it, or none.
+/// A rank with a shorter part of the window has fewer elements, or none, of a slice.
 #[test]
 fn a_part_of_uneven_windows_ends_where_a_rank_s_does() -> Result<()> {
     Host::spmd(3, |place| {
@@ -157,7 +159,7 @@ fn a_part_of_uneven_windows_ends_where_a_rank_s_does() -> Result<()> {
     .map(drop)
 }
 
-/// What a kernel writes into a window is there for what another stream does later.
+/// A kernel's writes to a window are visible to later work on another stream.
 #[test]
 fn a_window_that_a_kernel_writes_is_written() -> Result<()> {
     Host::spmd(1, |place| {
@@ -224,7 +226,8 @@ fn closures_see_each_others_flags() -> Result<()> {
     .map(drop)
 }
 
-/// Ranks write one part and read it while others write: each finds what one of them wrote as a whole.
+/// Ranks write one part and read it while others write: each reads one of the written values as a
+/// whole.
 #[test]
 fn what_meets_in_a_part_is_never_torn() -> Result<()> {
     const LEN: usize = 1 << 19;
@@ -292,7 +295,7 @@ fn a_window_of_another_communicator_is_refused() -> Result<()> {
     comm.finish()
 }
 
-/// What each rank of `size` gets when rank `size - 1` does not come to the barrier.
+/// The errors of the ranks of `size` when rank `size - 1` does not come to the barrier.
 fn without_the_last<F>(size: usize, deadline: Duration, last: F) -> Vec<String>
 where
     F: for<'id> Fn(&mut Communicator<Host<Scoped<'id>>>, &DevComm<Host<Scoped<'id>>>) -> Result<()>
@@ -327,7 +330,7 @@ where
 fn a_rank_that_never_launches_is_named_after_the_deadline() {
     let looked = AtomicUsize::new(0);
     let errors = without_the_last(3, Duration::from_millis(300), |comm, _| {
-        // It is busy with something else, until the others have given up.
+        // It is busy elsewhere, until the others have given up.
         while comm.health().is_ok() {
             std::thread::sleep(Duration::from_millis(5));
             if looked.fetch_add(1, Ordering::Relaxed) > 4000 {
@@ -382,7 +385,7 @@ fn a_rank_that_leaves_is_told_at_the_barrier() {
     }
 }
 
-/// More closures wait at once than the machine has cores, and behind each other on streams of their own.
+/// More closures wait at once than the machine has cores, and in sequence on separate streams.
 #[test]
 fn every_closure_at_a_barrier_has_a_worker() -> Result<()> {
     Host::spmd(8, |place| {
@@ -403,7 +406,7 @@ fn every_closure_at_a_barrier_has_a_worker() -> Result<()> {
     .map(drop)
 }
 
-/// A closure that is on its way to a barrier behind slow work is no deadlock, whatever its rank waits for.
+/// A closure queued for a barrier behind slow work is not a deadlock, whatever its rank waits for.
 #[test]
 fn a_closure_on_its_way_is_waited_for() -> Result<()> {
     Host::spmd(2, |place| {
@@ -418,7 +421,7 @@ fn a_closure_on_its_way_is_waited_for() -> Result<()> {
             comm.sync(&stream)?;
         }
         comm.all_reduce_in_place(&mut x, Sum)?;
-        // Rank 1 waits for rank 0, which waits at the barrier, where rank 1's closure will come.
+        // Rank 1 waits for rank 0, which waits at the barrier that rank 1's closure will reach.
         comm.sync(comm.stream())?;
         assert_eq!(x.to_vec()?, [2.0]);
         comm.sync(&stream)?;

@@ -40,7 +40,7 @@ fn signals_count_by_peer_and_slot() -> Result<()> {
     })
 }
 
-/// With the communicator, and with those that go on from it.
+/// With the communicator, and with its successors.
 #[test]
 fn signals_before_the_first_window() -> Result<()> {
     spmd::<Host>(2, |place| {
@@ -80,7 +80,7 @@ fn signals_that_nobody_awaited_are_said_by_finish() -> Result<()> {
                     comm.put_signal(window.slice(0..1), 1, window.at(0))?;
                 }
                 comm.signal_slot(1, used)?;
-                // Nobody awaits this one anywhere: that is how puts are written whose signals nobody needs.
+                // Not awaited anywhere: puts whose signals are unneeded are written this way.
                 comm.put_signal(window.slice(0..1), 1, window.at(1).raising(spare))?;
                 comm.finish()
             }
@@ -96,11 +96,11 @@ fn signals_that_nobody_awaited_are_said_by_finish() -> Result<()> {
                 );
                 says(&gone.error, &[&left, "`comm.wait_signal(rank)`", "raising("]);
                 assert!(!gone.error.to_string().contains("context 1"), "{}", gone.error);
-                // It is told once, and stands in nobody's way.
+                // It is reported once, and does not affect anything else.
                 gone.value.finish()
             }
             _ => {
-                // What was refused is no signal, and what was awaited is none too many.
+                // A refused signal does not count, and an awaited one is not a surplus.
                 assert!(comm.put_signal(&window, 2, window.at(7)).is_err());
                 comm.signal_slot(2, used)?;
                 let mut one = Signals::new();
@@ -129,7 +129,7 @@ fn signals_need_a_window() -> Result<()> {
         assert!(matches!(comm.wait_signal(peer), Err(Error::NoWindow(_))));
         let _window = comm.window::<u8>(1)?;
         comm.barrier()?;
-        // The wait that takes the refused signal is told.
+        // The wait that takes the refused signal gets the error.
         comm.wait_signal(peer)?;
         match comm.stream().sync() {
             Err(Error::Refused(refused)) => assert_eq!(refused.by, peer),
@@ -142,7 +142,7 @@ fn signals_need_a_window() -> Result<()> {
     })
 }
 
-/// A wait that is refused with its group has taken its turn: the next one is not for its signal.
+/// A wait refused with its group has taken its turn: the next one does not take its signal.
 #[test]
 fn a_wait_that_is_refused_leaves_its_signal_to_nobody() -> Result<()> {
     spmd::<Host>(2, |place| {
@@ -172,7 +172,7 @@ fn a_wait_that_is_refused_leaves_its_signal_to_nobody() -> Result<()> {
     })
 }
 
-/// Where no wait follows, its signal is no surplus either.
+/// Without a later wait, its signal is not a surplus either.
 #[test]
 fn the_signal_of_a_refused_wait_is_not_missed() -> Result<()> {
     spmd::<Host>(2, |place| {

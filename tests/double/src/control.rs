@@ -1,4 +1,5 @@
-//! How a test talks to one copy of a double: functions that the other library has not, found by their names.
+//! How a test talks to one copy of a double: by functions that the real library lacks, found by
+//! name.
 
 use std::ffi::c_void;
 use std::path::Path;
@@ -6,24 +7,23 @@ use std::str::FromStr;
 
 use libloading::Library;
 
-/// Where a double puts a text: the context that came with it, the bytes, how many.
+/// Receives a text from a double: the context passed along, the bytes, and their number.
 pub type Sink = unsafe extern "C" fn(*mut c_void, *const u8, usize);
 
-/// A function of a double that puts a text into a sink, with the context that came with it, and has done so
-/// when it returns.
+/// A function of a double that writes a text to a sink with its context before it returns.
 pub type Tells = unsafe extern "C" fn(Sink, *mut c_void);
 
-/// Puts a text into a sink, for a function that [`Tells`]. It holds no lock of the double's.
+/// Writes a text to a sink, for a [`Tells`] function. The caller holds no lock of the double.
 ///
 /// # Safety
 ///
 /// The context came with the sink.
 pub unsafe fn give(text: &str, sink: Sink, context: *mut c_void) {
-    // SAFETY: the sink takes any bytes, with the context that came with it.
+    // SAFETY: the sink accepts any bytes with the context passed along.
     unsafe { sink(context, text.as_ptr(), text.len()) };
 }
 
-/// What a double tells, line by line.
+/// A double's text, parsed line by line.
 ///
 /// # Panics
 ///
@@ -31,12 +31,12 @@ pub unsafe fn give(text: &str, sink: Sink, context: *mut c_void) {
 ///
 /// # Safety
 ///
-/// The function is a double's, and may be called.
+/// The function is a double's, and may be called now.
 pub unsafe fn told<T: FromStr>(tells: Tells) -> Vec<T> {
     unsafe extern "C" fn append(context: *mut c_void, bytes: *const u8, length: usize) {
         // SAFETY: the context is the buffer below, which nothing else uses meanwhile.
         let buffer = unsafe { &mut *context.cast::<Vec<u8>>() };
-        // SAFETY: there are so many bytes, which nobody writes to meanwhile.
+        // SAFETY: this many bytes exist, and nothing writes to them meanwhile.
         buffer.extend_from_slice(unsafe { std::slice::from_raw_parts(bytes, length) });
     }
     let mut buffer = Vec::<u8>::new();
@@ -49,8 +49,8 @@ pub unsafe fn told<T: FromStr>(tells: Tells) -> Vec<T> {
     String::from_utf8_lossy(&buffer).lines().map(read).collect()
 }
 
-/// Loads a copy of a double. It is never unloaded. One that is loaded already is the same library, with the
-/// same state.
+/// Loads a copy of a double, which is never unloaded. Loading it again returns the same library,
+/// with the same state.
 ///
 /// # Panics
 ///
@@ -71,7 +71,7 @@ pub unsafe fn load(path: &Path) -> &'static Library {
 ///
 /// # Panics
 ///
-/// There is none of this name.
+/// It has no function of this name.
 ///
 /// # Safety
 ///
@@ -84,7 +84,7 @@ pub unsafe fn function<F: Copy>(library: &'static Library, name: &str) -> F {
     }
 }
 
-/// Declares a double's own functions: exports them, and makes `Controls` of those of a loaded copy.
+/// Declares a double's own functions: exports them, and makes `Controls` of a loaded copy's.
 #[macro_export]
 macro_rules! controls {
     ( $(

@@ -1,4 +1,4 @@
-//! A double on disk: what was built, and copies of it.
+//! A double on disk: the built library, and copies of it.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,8 +11,8 @@ use std::process;
 ///
 /// # Panics
 ///
-/// It is not beside the running program. `cargo test` builds it there for every package that names its crate
-/// among its dev-dependencies.
+/// It is not beside the running program. `cargo test` builds it there for every package that lists
+/// its crate as a dev-dependency.
 pub fn built(name: &str) -> PathBuf {
     let program = env::current_exe().expect("a program has a path");
     let beside = program.parent().expect("a program lies in a folder");
@@ -34,8 +34,8 @@ pub fn built(name: &str) -> PathBuf {
     newest.unwrap_or_else(|| panic!("no {prefix}{name}{suffix} in {}", beside.display()))
 }
 
-/// Makes a file that nobody has loaded, in a folder that is made: a process that has loaded one which was
-/// there keeps it.
+/// Creates a file that no process has loaded, and its folder. A process that has loaded a previous
+/// file keeps that one.
 ///
 /// # Panics
 ///

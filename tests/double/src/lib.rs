@@ -1,8 +1,8 @@
-//! What doubles of libraries have in common. A double is a library with another one's functions, and with
-//! functions of its own by which a test tells it what to do and asks what it did.
+//! The common part of the doubles. A double is a library with another one's functions, and with its
+//! own functions by which a test instructs and queries it.
 //!
-//! Here are a double's file, and how a test finds those functions in a copy of it and is answered. What a
-//! double does is its own.
+//! This crate finds a double's file, and those functions in a copy of it. The behaviour of each
+//! double is in its own crate.
 
 mod control;
 mod file;

@@ -1,4 +1,4 @@
-//! What each type of argument is to the library, and to the log.
+//! Types of arguments, for the library and for the log.
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ushort, c_void};
 
@@ -7,16 +7,16 @@ use crate::state::{Answer, Refusal};
 
 /// A type of argument.
 pub(crate) trait Argument: Sized {
-    /// What the library sees of it.
+    /// The library's view of it.
     type Seen: Copy;
 
     /// # Safety
     ///
-    /// A pointer is as the driver's function asks for it: null, a place for a value until the call
+    /// A pointer is valid for the driver's function: null, valid for a write until the call
     /// returns, or only compared.
     unsafe fn seen(self) -> Self::Seen;
 
-    /// What the log says of it.
+    /// The log's view of it.
     fn value(seen: Self::Seen) -> u64;
 }
 
@@ -50,7 +50,7 @@ impl Argument for HostFunction {
     }
 }
 
-/// A handle, an address of host memory, or a place for a value.
+/// A handle, an address of host memory, or an address to write to.
 pub(crate) struct Place<T>(*mut T);
 
 impl<T> Clone for Place<T> {
@@ -73,7 +73,7 @@ impl<T: Given> Place<T> {
         if self.0.is_null() {
             return Err(Refusal::value("the place for what it writes is NULL"));
         }
-        // SAFETY: it is not null, so it is a place for a value, by the contract of `seen`.
+        // SAFETY: it is not null, so by the contract of `seen` it is valid for a write.
         unsafe { self.0.write_unaligned(T::of(value)) };
         Ok(())
     }
@@ -94,11 +94,11 @@ impl<T> Place<T> {
 }
 
 impl Place<*mut c_void> {
-    /// The numbers at so many places, of 1 to 8 bytes, and structures as words of 8.
+    /// Reads the numbers at these places, of 1 to 8 bytes; structures are read as words of 8.
     ///
     /// # Safety
     ///
-    /// It is null, or there are as many places, each with a number of its size.
+    /// It is null, or points to this many pointers, each to a number of its size.
     pub(crate) unsafe fn numbers(self, sizes: &[usize]) -> Result<Vec<u64>, Refusal> {
         if self.0.is_null() {
             return Err(Refusal::value("there are no arguments"));
@@ -109,7 +109,7 @@ impl Place<*mut c_void> {
             // SAFETY: as above.
             let place = unsafe { place.read() };
             match size {
-                // SAFETY: the number there has so many bytes, by the caller's promise.
+                // SAFETY: by the caller's promise the number there has this many bytes.
                 1 => Ok(unsafe { place.cast::<u8>().read() }.into()),
                 // SAFETY: as above.
                 2 => Ok(unsafe { place.cast::<u16>().read_unaligned() }.into()),
@@ -130,7 +130,7 @@ impl Place<*mut c_void> {
             let place = unsafe { self.0.add(at) };
             // SAFETY: as above.
             let words = unsafe { place.read() }.cast::<u64>();
-            // SAFETY: what is there has so many bytes, which are words.
+            // SAFETY: this many bytes are there, which are words.
             numbers.extend((0..size / 8).map(|word| {
                 // It stays inside.
                 let word = words.wrapping_add(word);
@@ -143,14 +143,14 @@ impl Place<*mut c_void> {
 }
 
 impl Place<c_char> {
-    /// Writes a text and a zero, if there is so much room.
+    /// Writes a text and a zero, if there is enough room.
     pub(crate) fn put_text(self, text: &str, room: c_int) -> Answer {
         let room = usize::try_from(room).unwrap_or(0);
         if self.0.is_null() || text.len() >= room {
             return Err(Refusal::value(format!("{room} bytes have no room for {text}")));
         }
         let to = self.0.cast::<u8>();
-        // SAFETY: there is room for so many bytes, by the contract of `seen`.
+        // SAFETY: there is room for this many bytes, by the contract of `seen`.
         unsafe { to.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
         // SAFETY: as above; there is one more.
         let end = unsafe { to.add(text.len()) };
@@ -184,7 +184,7 @@ impl<T> Argument for *const T {
     }
 }
 
-/// What the library writes to places.
+/// Values that the library writes.
 pub(crate) trait Given: Sized {
     /// From a number.
     fn of(value: u64) -> Self;

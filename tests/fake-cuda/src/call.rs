@@ -10,15 +10,15 @@ use crate::exports::FUNCTIONS;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {
-    /// What was called, by its symbol: `cuMemAlloc_v2`.
+    /// The called function, by its symbol: `cuMemAlloc_v2`.
     pub function: &'static str,
-    /// Which thread called: they are numbered from 0, in the order of their first calls.
+    /// The calling thread; threads are numbered from 0, in the order of their first calls.
     pub thread: usize,
-    /// What it returned; `None` while it waits.
+    /// The result; `None` while it waits.
     pub result: Option<Code>,
-    /// The arguments' names in the header, and what they were: numbers, handles, addresses.
+    /// The arguments' names in the header and their values: numbers, handles, addresses.
     pub arguments: Vec<(String, u64)>,
-    /// What it wrote to the place that it was given: a handle, an address, a number.
+    /// The value it wrote for the caller: a handle, an address, a number.
     pub gives: Option<u64>,
 }
 
@@ -27,7 +27,7 @@ impl Call {
     ///
     /// # Panics
     ///
-    /// The function has none of this name.
+    /// The function has no argument of this name.
     pub fn argument(&self, name: &str) -> u64 {
         let found = self.arguments.iter().find(|(argument, _)| argument == name);
         match found {
@@ -37,8 +37,8 @@ impl Call {
     }
 }
 
-/// Words with spaces between: the function, the thread, the result or `-`, what it gave or `-`, the
-/// arguments.
+/// Words separated by spaces: the function, the thread, the result or `-`, the written value or
+/// `-`, the arguments.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.function, self.thread)?;
@@ -54,7 +54,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// The text is not what [`Display`](fmt::Display) wrote.
+/// The text was not written by [`Display`](fmt::Display).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Garbled;
 

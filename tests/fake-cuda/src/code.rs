@@ -3,8 +3,8 @@
 use std::ffi::{CStr, c_int};
 use std::fmt;
 
-/// What a function of the driver's returns (`CUresult`). Only declared values: callers may have made it
-/// an enum.
+/// A result of the driver's functions (`CUresult`). Only declared values, as callers may treat it
+/// as an enum.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Code(c_int);
@@ -17,7 +17,7 @@ macro_rules! codes {
                 pub const $name: Self = Self($value);
             )*
 
-            /// The driver's name for it, and what the driver says of it.
+            /// The driver's name for it, and its description.
             pub(crate) fn text(number: c_int) -> Option<(&'static CStr, &'static CStr)> {
                 match number {
                     $($value => Some(($cuda, $says)),)*
@@ -64,7 +64,7 @@ impl Code {
         self.0
     }
 
-    /// The code of a number, if the driver has it here.
+    /// The code of a number, if the double knows it.
     pub(crate) fn of(number: c_int) -> Option<Self> {
         Self::text(number).map(|_| Self(number))
     }

@@ -1,11 +1,11 @@
-//! What instructions of PTX compute, as its manual says. Registers are 64 bits wide; what is narrower has
-//! its value in the low bits.
+//! The computations of PTX instructions, as in its manual. Registers are 64 bits wide; narrower
+//! values are in the low bits.
 
 use half::f16;
 
 type Compute = fn(u64, u64, u64) -> u64;
 
-/// What an instruction makes of its operands.
+/// The computation of an instruction.
 pub(crate) fn computes(operation: &str) -> Option<Compute> {
     integers(operation).or_else(|| floats(operation)).or_else(|| conversions(operation))
 }
@@ -46,7 +46,7 @@ fn floats(operation: &str) -> Option<Compute> {
         "mul.rn.f32" => |a, b, _| bits(single(a) * single(b)),
         "setp.nan.f32" => |a, b, _| (single(a).is_nan() || single(b).is_nan()).into(),
         "setp.nan.f64" => |a, b, _| (double(a).is_nan() || double(b).is_nan()).into(),
-        // One that is no number is not compared.
+        // NaN does not compare.
         "setp.ne.f64" => |a, b, _| (double(a) < double(b) || double(a) > double(b)).into(),
         _ => return None,
     })
@@ -87,10 +87,10 @@ fn bits(value: f32) -> u64 {
     value.to_bits().into()
 }
 
-/// What PTX gives for what is no number, where 64 bits are to come of it.
+/// PTX's result for NaN in a conversion to 64 bits.
 const NOT_A_NUMBER: u64 = 1 << 63;
 
-/// Towards zero; what is out of range becomes the nearest that is in it.
+/// Truncates; out of range becomes the nearest value in range.
 fn signed(value: f64) -> u64 {
     if value.is_nan() { NOT_A_NUMBER } else { (value as i64).cast_unsigned() }
 }
@@ -99,7 +99,7 @@ fn unsigned(value: f64) -> u64 {
     if value.is_nan() { NOT_A_NUMBER } else { value as u64 }
 }
 
-/// The nearest towards zero.
+/// Rounds towards zero.
 fn cut(value: f64) -> f32 {
     let nearest = value as f32;
     match f64::from(nearest).abs() > value.abs() && value.is_finite() {

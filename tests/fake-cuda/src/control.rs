@@ -1,5 +1,4 @@
-//! How a test talks to one copy of the library: functions that the driver has not, found by their
-//! names.
+//! How a test talks to one copy of the library: by functions that the driver lacks, found by name.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Write as _;
@@ -11,7 +10,7 @@ use crate::exports::FUNCTIONS;
 use crate::queue::{Stream, Work};
 use crate::state::Library;
 
-/// What a copy of the library has given and not taken back.
+/// The resources that a copy has handed out and not taken back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 #[non_exhaustive]
@@ -28,12 +27,12 @@ pub struct Live {
     pub pinned: usize,
     /// Ranges of second addresses that a device may use.
     pub mappings: usize,
-    /// Graphs, and what can be launched of them.
+    /// Graphs, and their executables.
     pub graphs: usize,
 }
 
 double::controls! {
-    /// The calls, a line for each.
+    /// The calls, one per line.
     fn fake_cuda_log(sink: Sink, context: *mut c_void) = {
         let mut text = String::new();
         for (_, call) in &Library::lock().log {
@@ -44,14 +43,14 @@ double::controls! {
         unsafe { give(&text, sink, context) };
     }
 
-    /// What was refused, a line for each.
+    /// The misuse, one per line.
     fn fake_cuda_misuse(sink: Sink, context: *mut c_void) = {
         let text = Library::lock().misuse.join("\n");
         // SAFETY: the context came with the sink.
         unsafe { give(&text, sink, context) };
     }
 
-    /// Forgets the calls and what was refused.
+    /// Clears the calls and the misuse.
     fn fake_cuda_clear() = {
         let mut library = Library::lock();
         library.log.clear();
@@ -68,7 +67,7 @@ double::controls! {
         Library::lock().limit = bytes;
     }
 
-    /// How long each piece of others' memory is.
+    /// The size of foreign memory's pieces.
     fn fake_cuda_set_virtual(bytes: usize) = {
         Library::lock().virtual_piece = bytes;
     }
@@ -78,7 +77,7 @@ double::controls! {
         Library::lock().fault = fault;
     }
 
-    /// The next call of a function returns this; false where there is no such function or code.
+    /// The next call of a function returns this; false if there is no such function or code.
     fn fake_cuda_fail(name: *const c_char, code: c_int) -> bool = {
         // SAFETY: the caller passes a string that ends with a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
@@ -92,7 +91,7 @@ double::controls! {
         }
     }
 
-    /// Holds a stream; false for what is none.
+    /// Holds a stream; false if it is not one.
     fn fake_cuda_hold(stream: u64) -> bool = {
         let mut library = Library::lock();
         let found = library.stream(stream).is_ok();
@@ -100,7 +99,7 @@ double::controls! {
         found
     }
 
-    /// Lets go of a stream; false for what is none.
+    /// Releases a stream; false if it is not one.
     fn fake_cuda_release(stream: u64) -> bool = {
         let mut library = Library::lock();
         let found = library.streams.get_mut(&stream).map(Stream::release).is_some();
@@ -108,7 +107,7 @@ double::controls! {
         found
     }
 
-    /// Lets go of every stream.
+    /// Releases every stream.
     fn fake_cuda_release_all() = {
         let mut library = Library::lock();
         library.streams.values_mut().for_each(Stream::release);
@@ -120,7 +119,7 @@ double::controls! {
         Library::lock().current().map_or(-1, |device| device as c_int)
     }
 
-    /// What was given and not taken back.
+    /// The resources handed out and not taken back.
     fn fake_cuda_live() -> Live = {
         let library = Library::lock();
         let pieces = || library.pieces.values().filter(|piece| !piece.freed);

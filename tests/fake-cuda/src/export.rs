@@ -1,15 +1,15 @@
-//! How an exported function answers.
+//! The answers of exported functions.
 
 use std::ffi::c_int;
 
 use crate::code::Code;
 use crate::state::{Answer, Library};
 
-/// What works whatever state the driver is in.
+/// Functions that work in every state of the driver.
 const ALWAYS: [&str; 2] = ["cuGetErrorName", "cuGetErrorString"];
 
-/// Writes a call down, and answers as it was told or as `act` finds. A call that is told to fail does
-/// nothing.
+/// Records a call, and answers as told or with the result of `act`. A call told to fail has no
+/// effect.
 pub(crate) fn answer(
     function: &'static str,
     arguments: Vec<(&'static str, u64)>,
@@ -34,8 +34,8 @@ pub(crate) fn answer(
     code.number()
 }
 
-/// Exports functions of the driver. A body sees its arguments as
-/// [`Argument::Seen`](crate::argument::Argument::Seen), and the library, locked.
+/// Exports functions of the driver. A body gets its arguments as
+/// [`Argument::Seen`](crate::argument::Argument::Seen), and the locked library.
 macro_rules! exports {
     ( $(
         fn $name:ident($($arg:ident: $type:ty),* $(,)?) = |$library:pat_param| $body:expr;
@@ -47,7 +47,7 @@ macro_rules! exports {
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name($($arg: $type),*) -> std::ffi::c_int {
                 $(
-                    // SAFETY: the caller keeps the driver's contract, which is what this asks for.
+                    // SAFETY: the caller keeps the driver's contract, which implies this one.
                     let $arg = unsafe { $crate::argument::Argument::seen($arg) };
                 )*
                 let arguments = vec![

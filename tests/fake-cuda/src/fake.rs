@@ -16,7 +16,7 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// Loads a file. One that is loaded already is the same library, with the same state.
+    /// Loads a file. Loading it again returns the same library, with the same state.
     ///
     /// # Panics
     ///
@@ -31,7 +31,7 @@ impl Fake {
 
     /// The calls since the last [`clear`](Self::clear), in order.
     pub fn log(&self) -> Vec<Call> {
-        // SAFETY: it may be called at any time.
+        // SAFETY: the function may be called at any time.
         unsafe { double::told(self.controls.fake_cuda_log) }
     }
 
@@ -40,46 +40,46 @@ impl Fake {
         self.log().iter().map(|call| call.function).collect()
     }
 
-    /// What was refused since the last [`clear`](Self::clear) that the driver's contract does not
-    /// allow: handles that are no handles, memory that is freed, threads without a context.
+    /// Calls since the last [`clear`](Self::clear) that violate the driver's contract: invalid
+    /// handles, freed memory, threads without a context.
     pub fn misuse(&self) -> Vec<String> {
         // SAFETY: it may be called at any time.
         unsafe { double::told(self.controls.fake_cuda_misuse) }
     }
 
-    /// Forgets the calls and the misuse; handles live on.
+    /// Clears the calls and the misuse; handles stay valid.
     pub fn clear(&self) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_cuda_clear)() }
     }
 
-    /// How many devices there are, 4 at first.
+    /// Sets the number of devices, initially 4.
     pub fn set_devices(&self, count: usize) {
         // SAFETY: it may be called at any time, with any number.
         unsafe { (self.controls.fake_cuda_set_devices)(count) }
     }
 
-    /// How many bytes of memory each device has, 256 MiB at first.
+    /// Sets each device's memory in bytes, initially 256 MiB.
     pub fn set_limit(&self, bytes: usize) {
         // SAFETY: it may be called at any time, with any number.
         unsafe { (self.controls.fake_cuda_set_limit)(bytes) }
     }
 
-    /// From now on memory that this library did not allocate is virtual memory in pieces of so many
-    /// bytes, which can be mapped again. At first, and with 0, it cannot.
+    /// From now on, memory that this library did not allocate is virtual memory in pieces of this
+    /// many bytes, which can be mapped again. Initially, and with 0, it cannot.
     pub fn set_virtual(&self, bytes: usize) {
         // SAFETY: it may be called at any time, with any number.
         unsafe { (self.controls.fake_cuda_set_virtual)(bytes) }
     }
 
-    /// Loses the devices, or gives them back: while they are lost every call fails with
-    /// [`ILLEGAL_ADDRESS`](Code::ILLEGAL_ADDRESS), but those for the texts of errors.
+    /// Loses the devices, or restores them. While they are lost every call fails with
+    /// [`ILLEGAL_ADDRESS`](Code::ILLEGAL_ADDRESS), except those for the texts of errors.
     pub fn set_fault(&self, fault: bool) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_cuda_set_fault)(fault) }
     }
 
-    /// The next call of a function does nothing and returns this; several add up.
+    /// The next call of a function has no effect and returns this; several add up.
     ///
     /// # Panics
     ///
@@ -91,29 +91,29 @@ impl Fake {
         assert!(known, "there is no {function}");
     }
 
-    /// Keeps what is enqueued on a stream from now on from being done. The stream is busy.
+    /// Holds a stream: work enqueued on it from now on is not done, and the stream is busy.
     ///
     /// # Panics
     ///
-    /// It is no stream of this library.
+    /// It is not a stream of this library.
     pub fn hold(&self, stream: u64) {
         // SAFETY: it may be called at any time, with any number.
         let known = unsafe { (self.controls.fake_cuda_hold)(stream) };
         assert!(known, "{stream:#x} is no stream of this library");
     }
 
-    /// Lets a stream go on.
+    /// Releases a stream.
     ///
     /// # Panics
     ///
-    /// It is no stream of this library.
+    /// It is not a stream of this library.
     pub fn release(&self, stream: u64) {
         // SAFETY: it may be called at any time, with any number.
         let known = unsafe { (self.controls.fake_cuda_release)(stream) };
         assert!(known, "{stream:#x} is no stream of this library");
     }
 
-    /// Lets every stream go on.
+    /// Releases every stream.
     pub fn release_all(&self) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_cuda_release_all)() }
@@ -126,7 +126,7 @@ impl Fake {
         u32::try_from(device).ok()
     }
 
-    /// What it has given and not taken back.
+    /// The resources handed out and not taken back.
     pub fn live(&self) -> Live {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_cuda_live)() }

@@ -1,4 +1,4 @@
-//! The double on disk: what was built, and copies of it.
+//! The double on disk: the built library, and copies of it.
 
 use std::fs;
 use std::io;
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::fake::Fake;
 
-/// What the driver's library is called.
+/// The file name of the driver's library.
 const NAME: &str = "libcuda.so.1";
 
-/// What some look for first.
+/// The name that some programs try first.
 const SHORT: &str = "libcuda.so";
 
 /// A file that holds the double.
@@ -19,18 +19,18 @@ pub struct File {
 }
 
 impl File {
-    /// What was built with the running test.
+    /// The library built with the running test.
     ///
     /// # Panics
     ///
     /// It is not beside the running program. `cargo test` builds it there for every package that
-    /// names this one among its dev-dependencies.
+    /// lists this one as a dev-dependency.
     pub fn built() -> Self {
         Self { path: double::built("fake_cuda") }
     }
 
-    /// A copy: a library of its own, under the driver's names, in a folder that is made. Who has the
-    /// folder on the system's search path has a driver.
+    /// Makes a copy: a separate library, under the driver's names, in a new folder. A process with
+    /// the folder on the system's search path has a driver.
     ///
     /// # Panics
     ///

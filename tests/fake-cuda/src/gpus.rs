@@ -1,11 +1,11 @@
-//! Which devices there are, and what tells them apart.
+//! The devices of the machine, and their identities.
 
 use std::env;
 
-/// How many devices the machine has. Where it is set work takes its time.
+/// The machine's number of devices. If it is set, work takes time.
 const DEVICES: &str = "FAKE_CUDA_DEVICES";
 
-/// Which of them this process sees, and in which order.
+/// The devices that this process sees, and their order.
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 /// The devices of this process, by their numbers on the machine, if the environment says.
@@ -17,13 +17,13 @@ pub(crate) fn of_the_machine() -> Option<Vec<usize>> {
     })
 }
 
-/// The driver's rule: everything up to the first that is none.
+/// The driver's rule: everything up to the first invalid entry.
 fn seen(visible: &str, count: usize) -> Vec<usize> {
     let numbers = visible.split(',').map(|number| number.trim().parse().ok());
     numbers.map_while(|number| number.filter(|number| *number < count)).collect()
 }
 
-/// The place on the machine's bus of a device, which no other has: domain, bus, device.
+/// A device's unique place on the machine's bus: domain, bus, device.
 pub(crate) fn place(physical: usize) -> (u64, u64, u64) {
     (0, physical as u64 + 1, 0)
 }

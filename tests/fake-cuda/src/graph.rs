@@ -1,8 +1,8 @@
-//! Captures, and what becomes of them.
+//! Captures and graphs.
 //!
-//! A graph knows of each piece of work what it comes after. What is after nothing of each other has no order on a
-//! GPU; here it is done the other way round than it was enqueued, so that who relies on an order sees it. Only
-//! the calls of NCCL's stay in theirs.
+//! A graph knows the dependencies of each piece of work. A GPU runs independent work in any order;
+//! here it runs in the reverse order of enqueueing, so that a wrong assumption of order shows. Only
+//! NCCL's calls stay in order.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr;
@@ -12,28 +12,28 @@ use crate::code::Code;
 use crate::queue::Work;
 use crate::state::{Answer, Refusal, State};
 
-/// What streams capture, or have captured.
+/// The capture that streams take part in, or took part in.
 pub(crate) struct Capture {
-    /// The stream on which it was begun.
+    /// The stream on which it began.
     pub(crate) origin: u64,
     thread: ThreadId,
     /// The first thing that broke it.
     broken: Option<String>,
-    /// What is done at each launch.
+    /// The work of each launch.
     nodes: Vec<Node>,
-    /// Of each stream, what its next work comes after.
+    /// For each stream, the dependencies of its next work.
     last: HashMap<u64, HashSet<usize>>,
-    /// The last call of NCCL's.
+    /// The last NCCL call.
     last_call: Option<usize>,
     /// Streams with work that the origin does not wait for yet.
     unjoined: HashSet<u64>,
     /// Recordings: the event, the streams with work before it, and that work.
     points: Vec<(u64, HashSet<u64>, HashSet<usize>)>,
-    /// The origin still captures.
+    /// Whether the origin is still capturing.
     open: bool,
 }
 
-/// A piece of work, and what it comes after.
+/// A piece of work, and its dependencies.
 struct Node {
     work: Work,
     after: HashSet<usize>,
@@ -64,11 +64,11 @@ impl Capture {
         self.nodes.push(Node { work, after });
     }
 
-    /// All of it, in an order that it may have.
+    /// All work, in a permitted order.
     fn in_order(&self) -> Vec<&Work> {
         let (mut done, mut all) = (HashSet::new(), Vec::new());
         let mut left: Vec<usize> = (0..self.nodes.len()).collect();
-        // What comes first is ready, always.
+        // The first piece is always ready.
         while let Some(at) = left.iter().rposition(|it| self.nodes[*it].after.is_subset(&done)) {
             let number = left.remove(at);
             done.insert(number);
@@ -79,7 +79,7 @@ impl Capture {
 }
 
 impl State {
-    /// Begins a capture on a stream, which is there.
+    /// Begins a capture on an existing stream.
     pub(crate) fn begin_capture(&mut self, stream: u64) -> Answer {
         if self.stream(stream)?.capture != 0 {
             return Err(Refusal::value(format!("stream {stream:#x} captures already")));
@@ -90,7 +90,7 @@ impl State {
         Ok(())
     }
 
-    /// Ends it: a graph of it, or why there is none.
+    /// Ends it: returns its graph, or why there is none.
     pub(crate) fn end_capture(&mut self, stream: u64) -> Result<u64, Refusal> {
         let capture = self.stream(stream)?.capture;
         let Some(found) = self.captures.get_mut(&capture) else {
@@ -108,7 +108,7 @@ impl State {
             return Err(Refusal::Misuse(Code::STREAM_CAPTURE_INVALIDATED, words));
         }
         if unjoined {
-            // So ends one that is given up.
+            // Abandoned captures end this way.
             return Err(Refusal::Plain(Code::STREAM_CAPTURE_UNJOINED));
         }
         let graph = self.handle();
@@ -116,7 +116,7 @@ impl State {
         Ok(graph)
     }
 
-    /// Takes what is enqueued on a stream that captures; gives back what is not captured.
+    /// Takes work enqueued on a capturing stream; returns work that is not captured.
     pub(crate) fn captured(&mut self, stream: u64, work: Work) -> Option<Work> {
         let capture = self.streams.get(&stream).map_or(0, |stream| stream.capture);
         let Some(found) = self.captures.get_mut(&capture) else { return Some(work) };
@@ -127,7 +127,7 @@ impl State {
         None
     }
 
-    /// An event is recorded on a stream that captures.
+    /// Records an event on a capturing stream.
     pub(crate) fn leaves_a_point(&mut self, capture: u64, stream: u64, event: u64) -> Answer {
         if let Some(found) = self.captures.get_mut(&capture) {
             found.points.retain(|(known, ..)| *known != event);
@@ -141,7 +141,7 @@ impl State {
         Ok(())
     }
 
-    /// A stream waits for an event: whether that is part of a capture.
+    /// A stream waits for an event; returns whether that is part of a capture.
     pub(crate) fn joins(&mut self, stream: u64, event: u64) -> Result<bool, Refusal> {
         let (of_stream, of_event) = (self.stream(stream)?.capture, self.event(event)?.capture);
         let of_event =
@@ -174,7 +174,7 @@ impl State {
         Refusal::Misuse(code, words)
     }
 
-    /// Refuses a question to a stream that captures, which breaks it.
+    /// Refuses a query of a capturing stream, which breaks the capture.
     pub(crate) fn is_live(&mut self, stream: u64) -> Answer {
         let capture = self.stream(stream)?.capture;
         if capture == 0 {
@@ -184,7 +184,7 @@ impl State {
         Err(self.breaks(capture, Code::STREAM_CAPTURE_UNSUPPORTED, words))
     }
 
-    /// Refuses what the calling thread must not do while it captures, which breaks it.
+    /// Refuses a call that a thread may not make while it captures, which breaks the capture.
     pub(crate) fn is_no_capturer(&mut self, what: &str) -> Answer {
         let thread = thread::current().id();
         let own = |(_, capture): &(&u64, &Capture)| capture.open && capture.thread == thread;
@@ -195,7 +195,7 @@ impl State {
         Err(self.breaks(capture, Code::STREAM_CAPTURE_UNSUPPORTED, words))
     }
 
-    /// Refuses to ask an event that was recorded in a capture.
+    /// Refuses a query of an event that was recorded in a capture.
     pub(crate) fn is_not_captured(&mut self, event: u64) -> Answer {
         match self.event(event)?.capture {
             0 => Ok(()),
@@ -206,7 +206,7 @@ impl State {
         }
     }
 
-    /// Enqueues all that was captured.
+    /// Enqueues all captured work.
     pub(crate) fn launch_graph(&mut self, executable: u64, stream: u64) -> Answer {
         let capture = self.executable(executable)?;
         self.stream(stream)?;
@@ -231,7 +231,7 @@ impl State {
         found.ok_or_else(|| Refusal::Misuse(Code::INVALID_HANDLE, words()))
     }
 
-    /// Whether a graph of a capture is there.
+    /// Whether a graph of a capture exists.
     pub(crate) fn is_alive(&self, capture: u64) -> bool {
         let named = |named: &u64| *named == capture;
         let is_open = self.captures.get(&capture).is_some_and(|it| it.open);
@@ -240,11 +240,11 @@ impl State {
 }
 
 impl Work {
-    /// What a launch makes of it.
+    /// The work of one launch.
     fn launched(self) -> Self {
         let Self::Again { prepare, function, data } = self else { return self };
         let data = ptr::with_exposed_provenance_mut(data as usize);
-        // SAFETY: the double of NCCL gives it with this data, for every launch.
+        // SAFETY: the double of NCCL passed it with this data, for every launch.
         let data = unsafe { prepare(data) };
         Self::Call { function, data: data.expose_provenance() as u64 }
     }

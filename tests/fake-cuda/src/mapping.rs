@@ -1,21 +1,21 @@
-//! Second addresses of memory that is not this library's own. Nothing is behind them.
+//! Second addresses of foreign memory. Nothing is behind them.
 
 use crate::state::{Answer, Refusal, State};
 
-/// What ranges are multiples of.
+/// The granularity of ranges.
 const PAGE: usize = 2 << 20;
 
-/// Addresses that are reserved.
+/// Reserved addresses.
 pub(crate) struct Range {
     pub(crate) bytes: usize,
-    /// They stand for memory.
+    /// Whether they are mapped to memory.
     pub(crate) mapped: bool,
-    /// A device may use them.
+    /// Whether a device may use them.
     pub(crate) allowed: bool,
 }
 
 impl State {
-    /// New addresses, of no memory and never reserved before.
+    /// New addresses, without memory and never reserved before.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<u64, Refusal> {
         if bytes == 0 || !bytes.is_multiple_of(PAGE) {
             return Err(Refusal::value(format!("{bytes} bytes are no pages")));
@@ -26,13 +26,13 @@ impl State {
         Ok(start)
     }
 
-    /// A range that is reserved, the whole of it.
+    /// The whole of a reserved range.
     pub(crate) fn range(&mut self, start: u64, bytes: usize) -> Result<&mut Range, Refusal> {
         let found = self.ranges.get_mut(&start).filter(|range| range.bytes == bytes);
         found.ok_or_else(|| Refusal::value(format!("{start:#x} is no range of {bytes} bytes")))
     }
 
-    /// Refuses what is no handle of memory.
+    /// Refuses a value that is not a handle of memory.
     pub(crate) fn retained(&self, handle: u64) -> Answer {
         match self.retained.contains(&handle) {
             true => Ok(()),
@@ -40,9 +40,9 @@ impl State {
         }
     }
 
-    /// How long the memory at an address is, if it has a handle.
+    /// The size of the memory at an address, if it has a handle.
     pub(crate) fn has_handle(&self, address: u64) -> Option<usize> {
-        // What `cuMemAlloc` gives has none.
+        // Memory of `cuMemAlloc` has none.
         let is_own = self.piece(address).is_some();
         Some(self.virtual_piece).filter(|bytes| *bytes > 0 && !is_own)
     }

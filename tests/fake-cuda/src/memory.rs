@@ -1,4 +1,4 @@
-//! Device memory, which is the host's.
+//! Device memory, which is host memory.
 
 use std::alloc::{self, Layout};
 use std::ptr;
@@ -9,17 +9,17 @@ use crate::state::{Answer, Refusal, State};
 /// What the driver aligns memory to.
 const ALIGNMENT: usize = 512;
 
-/// What new memory is full of.
+/// The contents of new memory.
 const RUBBISH: u8 = 0xcd;
 
-/// A piece of device memory. It stays the library's when it is freed.
+/// A piece of device memory. The library keeps it after it is freed.
 pub(crate) struct Piece {
     pub(crate) bytes: usize,
     pub(crate) device: usize,
     pub(crate) freed: bool,
 }
 
-/// New memory, never to be given back.
+/// New memory, never freed.
 pub(crate) fn rubbish(bytes: usize) -> Option<u64> {
     let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT).ok()?;
     // SAFETY: the size is not zero.
@@ -27,14 +27,14 @@ pub(crate) fn rubbish(bytes: usize) -> Option<u64> {
     if start.is_null() {
         return None;
     }
-    // SAFETY: so many bytes were allocated.
+    // SAFETY: this many bytes were allocated.
     unsafe { start.write_bytes(RUBBISH, bytes) };
     Some(start.expose_provenance() as u64)
 }
 
 /// # Safety
 ///
-/// There are so many values of so many bytes, and nothing else touches them meanwhile.
+/// There are this many values of this width, and nothing else uses them meanwhile.
 pub(crate) unsafe fn set(to: u64, value: u32, (width, pitch): (usize, usize), count: usize) {
     if (width, pitch) == (1, 1) {
         let to = ptr::with_exposed_provenance_mut::<u8>(to as usize);
@@ -51,7 +51,7 @@ pub(crate) unsafe fn set(to: u64, value: u32, (width, pitch): (usize, usize), co
 
 /// # Safety
 ///
-/// There are so many bytes on both sides, and nothing else touches them meanwhile.
+/// There are this many bytes on both sides, and nothing else uses them meanwhile.
 pub(crate) unsafe fn copy(to: u64, from: u64, bytes: usize) {
     let to = ptr::with_exposed_provenance_mut::<u8>(to as usize);
     let from = ptr::with_exposed_provenance::<u8>(from as usize);
@@ -85,13 +85,13 @@ impl State {
         })
     }
 
-    /// The memory of this library that an address is in, and where it starts.
+    /// The piece that contains an address, and its start.
     pub(crate) fn piece(&self, address: u64) -> Option<(u64, &Piece)> {
         let (start, piece) = self.pieces.range(..=address).next_back()?;
         (address - start < piece.bytes as u64).then_some((*start, piece))
     }
 
-    /// Refuses a range that begins in memory of this library and is not all there.
+    /// Refuses a range that begins in memory of this library and does not end in it.
     pub(crate) fn reaches(&self, address: u64, bytes: usize) -> Answer {
         let range = self.ranges.range(..=address).next_back();
         if range.is_some_and(|(start, range)| address - start < range.bytes as u64) {

@@ -1,5 +1,5 @@
-//! Kernels: PTX of the few instructions that the tests' kernels have, done for one thread of the grid after
-//! the other. A text with anything else is refused, with the instruction's name.
+//! Kernels: PTX with the few instructions that the tests' kernels use, run for one thread of the
+//! grid after the other. Other texts are refused, with the instruction's name.
 
 use std::collections::HashMap;
 use std::ptr;
@@ -14,20 +14,20 @@ pub(crate) struct Kernel {
     pub(crate) parameters: Vec<usize>,
     registers: usize,
     steps: Vec<Step>,
-    /// The element type of one of typed-nccl's own, which has no steps.
+    /// The element type of one of typed-nccl's own kernels, which has no steps.
     ours: Option<u32>,
 }
 
-/// An instruction, and the register that must be set for it.
+/// An instruction, and the register that must be set for it to run.
 struct Step {
     when: Option<usize>,
     act: Act,
 }
 
 enum Act {
-    /// What is computed of three values goes to a register.
+    /// Computes a value from three into a register.
     Compute(usize, fn(u64, u64, u64) -> u64, [Value; 3]),
-    /// As wide and with such a sign; a signed one is extended.
+    /// With this width and sign; a signed value is extended.
     Load(usize, Value, Width),
     Store(Value, Value, Width),
     Branch(usize),
@@ -45,7 +45,7 @@ enum Value {
     Blocks,
 }
 
-/// What a load or a store moves.
+/// The value that a load or a store moves.
 #[derive(Clone, Copy)]
 struct Width {
     bytes: usize,
@@ -88,7 +88,7 @@ impl Kernel {
         for parameter in parameters.split(',') {
             let (size, name) = match words(parameter)[..] {
                 [".param", size, name] => (size, name),
-                // `dev[248]`: so many bytes, given in words, of which the first is its value here.
+                // `dev[248]`: bytes passed as words, of which the first is its value here.
                 [".param", ".align", _, ".b8", array] => {
                     let (name, bytes) = array.split_once('[').unwrap_or((array, "]"));
                     let bytes = bytes.trim_end_matches(']').parse::<usize>();
@@ -120,11 +120,12 @@ impl Kernel {
         Ok(Self { name: name.to_owned(), parameters: sizes, registers, steps, ours: None })
     }
 
-    /// Does what the kernel does, on a grid of one dimension.
+    /// Runs the kernel on a one-dimensional grid.
     ///
     /// # Safety
     ///
-    /// The arguments are the kernel's, and memory that it names by them is there and nobody else's.
+    /// The arguments are the kernel's. The memory that they refer to exists, and nothing else uses
+    /// it.
     pub(crate) unsafe fn run(&self, (blocks, threads): (u32, u32), arguments: &[u64]) {
         if let Some(element) = self.ours {
             // SAFETY: the caller's promise.
@@ -143,7 +144,7 @@ impl Kernel {
 
     /// # Safety
     ///
-    /// As of [`run`](Self::run).
+    /// As for [`run`](Self::run).
     unsafe fn one(&self, at: &At, arguments: &[u64], registers: &mut [u64]) {
         let mut next = 0;
         while let Some(Step { when, act }) = self.steps.get(next) {
@@ -187,7 +188,7 @@ impl Kernel {
     }
 }
 
-/// What the names of one kernel stand for.
+/// The names of one kernel, and their meaning.
 struct Reader<'a> {
     names: Vec<&'a str>,
     registers: HashMap<&'a str, usize>,
@@ -248,7 +249,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Width {
-    /// A value of this width, as a register has it.
+    /// A value of this width as a register holds it.
     fn extended(self, value: u64) -> u64 {
         let free = 64 - 8 * self.bytes as u32;
         match self.is_signed {
@@ -258,7 +259,7 @@ impl Width {
     }
 }
 
-/// What a load or a store of global memory moves; nothing of other instructions.
+/// The value that a load or a store of global memory moves; `None` for other instructions.
 fn moves(operation: &str, prefix: &str) -> Option<Width> {
     let rest = operation.strip_prefix(prefix)?;
     let ty = rest.strip_prefix("global.").unwrap_or(rest);
@@ -310,7 +311,7 @@ mod tests {
         assert_eq!((&*all[0].name, &*all[0].parameters), ("add", &[8, 4, 4][..]));
         let mut x = [1_u32, 2, 3, u32::MAX, 5];
         let address = x.as_mut_ptr().expose_provenance() as u64;
-        // SAFETY: there are four places and one more.
+        // SAFETY: there are four elements and one more.
         unsafe { all[0].run((2, 3), &[address, 4, 7]) };
         assert_eq!(x, [8, 9, 10, 6, 5]);
     }

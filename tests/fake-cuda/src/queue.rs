@@ -8,13 +8,13 @@ use std::time::Instant;
 use crate::ptx::Kernel;
 use crate::state::State;
 
-/// A stream and what is not done yet.
+/// A stream and its pending work.
 pub(crate) struct Stream {
     pub(crate) device: usize,
-    /// Nothing more may be enqueued.
+    /// Whether nothing more may be enqueued.
     pub(crate) destroyed: bool,
     queue: VecDeque<Work>,
-    /// Its thread does something, where it has one.
+    /// Whether its thread is working, if it has one.
     busy: bool,
     /// What its thread sleeps on.
     pub(crate) wake: Arc<Condvar>,
@@ -22,16 +22,16 @@ pub(crate) struct Stream {
     pub(crate) capture: u64,
 }
 
-/// What is enqueued.
+/// Enqueued work.
 #[derive(Clone)]
 pub(crate) enum Work {
     /// Never over by itself.
     Hold,
     /// A recording is reached.
     Record(u64),
-    /// Nothing later before this recording is reached.
+    /// Blocks later work until this recording is reached.
     Wait(u64),
-    /// So many values of 1, 2 or 4 bytes, so many bytes apart.
+    /// This many values of 1, 2 or 4 bytes, at this distance.
     Set {
         to: u64,
         value: u32,
@@ -57,7 +57,7 @@ pub(crate) enum Work {
         function: HostFunction,
         data: u64,
     },
-    /// In a graph: at each launch a function of the host's, with what this one gives for it.
+    /// In a graph: calls a host function at each launch, with the data that the other one returns.
     Again {
         prepare: Prepare,
         function: HostFunction,
@@ -65,7 +65,7 @@ pub(crate) enum Work {
     },
 }
 
-/// Gives the data of one more call: asked for by who launches, with everything locked.
+/// Returns the data of one more call. The launching thread calls it under every lock.
 pub(crate) type Prepare = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
 /// `CUhostFn`
@@ -74,7 +74,7 @@ pub(crate) type HostFunction = unsafe extern "C" fn(*mut c_void);
 #[derive(Clone)]
 pub(crate) struct Event {
     pub(crate) device: usize,
-    /// It keeps the time.
+    /// Whether it records the time.
     pub(crate) timed: bool,
     /// Its latest recording, on each of its streams.
     pub(crate) last: Vec<u64>,
@@ -92,14 +92,14 @@ impl Stream {
         self.queue.is_empty() && !self.busy
     }
 
-    /// Lets go of it.
+    /// Releases it.
     pub(crate) fn release(&mut self) {
         self.queue.retain(|work| !matches!(work, Work::Hold));
     }
 }
 
 impl State {
-    /// Enqueues work on a stream, which is there, and does what can be done.
+    /// Enqueues work on an existing stream, and does what can be done.
     pub(crate) fn enqueue(&mut self, stream: u64, work: Work) {
         let Some(work) = self.captured(stream, work) else { return };
         if let Some(stream) = self.streams.get_mut(&stream) {
@@ -111,7 +111,7 @@ impl State {
         }
     }
 
-    /// Does everything that can be done, or has the streams' threads do it.
+    /// Does everything that can be done, or wakes the streams' threads for it.
     pub(crate) fn advance(&mut self) {
         if self.takes_time {
             self.streams.values().for_each(|stream| stream.wake.notify_one());
@@ -152,7 +152,7 @@ impl State {
         stream.queue.pop_front()
     }
 
-    /// Notes that it was done.
+    /// Records that it was done.
     pub(crate) fn over(&mut self, stream: u64, work: &Work) {
         if let Some(stream) = self.streams.get_mut(&stream) {
             stream.busy = false;

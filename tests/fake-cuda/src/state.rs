@@ -1,5 +1,5 @@
-//! What one copy of the library knows. One lock guards it, for the whole of each call that does not
-//! wait.
+//! The state of one copy of the library. One lock guards it, for the whole of each call that does
+//! not wait.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::ffi::c_int;
@@ -18,23 +18,23 @@ use crate::ptx::Kernel;
 use crate::queue::{Event, Stream};
 use crate::worker;
 
-/// The default stream, on the device where it is first used: it waits for no other stream by itself.
+/// The default stream, on the device where it is first used. It does not wait for other streams.
 const LEGACY: u64 = 0;
 
-/// How a call ends that was not told how to.
+/// The result of a call that was not told to fail.
 pub(crate) type Answer = Result<(), Refusal>;
 
 /// Why a call did not succeed.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// An answer like another.
+    /// An ordinary result.
     Plain(Code),
     /// The driver's contract does not allow the call.
     Misuse(Code, String),
 }
 
 impl Refusal {
-    /// An argument that is none.
+    /// An invalid argument.
     pub(crate) fn value(words: impl Into<String>) -> Self {
         Self::Misuse(Code::INVALID_VALUE, words.into())
     }
@@ -51,20 +51,20 @@ pub(crate) struct Thread {
 
 /// Everything.
 pub(crate) struct State {
-    /// Each call under its number.
+    /// Each call with its number.
     pub(crate) log: Vec<(u64, Call)>,
     pub(crate) misuse: Vec<String>,
-    /// Results that calls were told to give, the next first.
+    /// Results that calls were told to return, in order.
     told: HashMap<&'static str, VecDeque<Code>>,
     threads: HashMap<ThreadId, Thread>,
     given: u64,
     pub(crate) started: bool,
-    /// The devices are lost.
+    /// Whether the devices are lost.
     pub(crate) fault: bool,
     pub(crate) devices: usize,
-    /// Their numbers on the machine, where it was said which there are.
+    /// Their numbers on the machine, if the environment lists them.
     physical: Option<Vec<usize>>,
-    /// Each stream has a thread.
+    /// Whether each stream has a thread.
     pub(crate) takes_time: bool,
     /// How much memory each device has.
     pub(crate) limit: usize,
@@ -75,19 +75,19 @@ pub(crate) struct State {
     pub(crate) modules: BTreeMap<u64, Vec<Arc<Kernel>>>,
     pub(crate) functions: BTreeMap<u64, Arc<Kernel>>,
     pub(crate) captures: BTreeMap<u64, Capture>,
-    /// Graphs, and what can be launched, by the captures that they are of.
+    /// Graphs and their executables, by their captures.
     pub(crate) graphs: BTreeMap<u64, u64>,
     pub(crate) executables: BTreeMap<u64, u64>,
-    /// Recordings that are not reached.
+    /// Recordings that are not reached yet.
     pub(crate) pending: HashSet<u64>,
-    /// When recordings of events that keep the time were reached.
+    /// When recordings of timed events were reached.
     pub(crate) times: HashMap<u64, Option<Instant>>,
     pub(crate) pieces: BTreeMap<u64, Piece>,
     /// Pieces of pinned memory.
     pub(crate) pinned: usize,
-    /// How long each piece of others' memory is; 0 where it has no second addresses.
+    /// The size of foreign memory's pieces; 0 if it has no second addresses.
     pub(crate) virtual_piece: usize,
-    /// Handles of others' memory.
+    /// Handles of foreign memory.
     pub(crate) retained: HashSet<u64>,
     /// How many addresses were reserved.
     pub(crate) reserved: u64,
@@ -96,15 +96,15 @@ pub(crate) struct State {
 
 /// The library, locked.
 pub(crate) struct Library {
-    /// Always there, but while it waits.
+    /// Present, except while it waits.
     state: Option<MutexGuard<'static, State>>,
-    /// The call that it is in.
+    /// The current call.
     call: u64,
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(|| Mutex::new(State::new()));
 
-/// Something went on.
+/// Notified when something changed.
 static CHANGED: Condvar = Condvar::new();
 
 impl State {
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// Writes a refusal down, if it is misuse.
+    /// Records a refusal that is misuse.
     pub(crate) fn refuse(&mut self, function: &str, refusal: Refusal) -> Code {
         match refusal {
             Refusal::Plain(code) => code,
@@ -152,12 +152,12 @@ impl State {
         }
     }
 
-    /// The next calls of a function return this.
+    /// Sets the results of a function's next calls.
     pub(crate) fn tell(&mut self, function: &'static str, code: Code) {
         self.told.entry(function).or_default().push_back(code);
     }
 
-    /// What this call was told to return.
+    /// The result that this call was told to return.
     pub(crate) fn told(&mut self, function: &str) -> Option<Code> {
         self.told.get_mut(function)?.pop_front()
     }
@@ -169,13 +169,13 @@ impl State {
         self.threads.entry(thread::current().id()).or_insert_with(new)
     }
 
-    /// A handle that this copy has not given before, and that is no address of anything.
+    /// A handle that this copy has not used before and that is not an address.
     pub(crate) fn handle(&mut self) -> u64 {
         self.given += 1;
         (0xcdab << 40) | self.given
     }
 
-    /// A device, by what `cuDeviceGet` gave.
+    /// A device, by the value from `cuDeviceGet`.
     pub(crate) fn device(&self, device: c_int) -> Result<usize, Refusal> {
         let found = usize::try_from(device).ok().filter(|device| *device < self.devices);
         let words = || format!("{device} is no device");
@@ -194,7 +194,7 @@ impl State {
         *self.contexts.entry(device).or_insert(new)
     }
 
-    /// The device of the calling thread's context; a refusal where it has none.
+    /// The device of the calling thread's context; a refusal if there is none.
     pub(crate) fn current(&mut self) -> Result<usize, Refusal> {
         let context = self.thread().context;
         let found = self.contexts.iter().find(|(_, known)| **known == context);
@@ -230,7 +230,7 @@ pub(crate) fn lock() -> MutexGuard<'static, State> {
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Tells calls that wait that something went on.
+/// Wakes waiting calls, as something changed.
 pub(crate) fn changed() {
     CHANGED.notify_all();
 }
@@ -241,7 +241,7 @@ impl Library {
         Self { state: Some(lock()), call: 0 }
     }
 
-    /// Writes a call down; gives its number.
+    /// Records a call; returns its number.
     pub(crate) fn record(
         &mut self,
         function: &'static str,
@@ -252,7 +252,7 @@ impl Library {
         let arguments = arguments.collect();
         self.call = self.handle();
         if self.takes_time {
-            // Who waits asks very often.
+            // A waiting thread polls very often.
             return self.call;
         }
         let call = Call { function, thread, result: None, arguments, gives: None };
@@ -262,25 +262,25 @@ impl Library {
     }
 
     fn written(&mut self, number: u64) -> Option<&mut Call> {
-        // Who cleared the log meanwhile does not want it.
+        // If the log was cleared meanwhile, the call is dropped.
         self.log.iter_mut().rev().find(|(known, _)| *known == number).map(|(_, call)| call)
     }
 
-    /// Writes down what a call returns.
+    /// Records a call's result.
     pub(crate) fn returns(&mut self, number: u64, code: Code) {
         if let Some(call) = self.written(number) {
             call.result = Some(code);
         }
     }
 
-    /// Writes down what this call gives.
+    /// Records the value that this call returns by pointer.
     pub(crate) fn gives(&mut self, value: u64) {
         if let Some(call) = self.written(self.call) {
             call.gives = Some(value);
         }
     }
 
-    /// Waits until something is so; other threads call meanwhile.
+    /// Waits for a condition, while other threads may call.
     pub(crate) fn wait(&mut self, is_so: impl Fn(&State) -> bool) -> Answer {
         loop {
             if self.fault {

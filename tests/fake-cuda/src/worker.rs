@@ -1,4 +1,4 @@
-//! Streams that take their time: each has a thread that does its work in order, and ends with the
+//! Streams whose work takes time: each has a thread that does its work in order, and ends with the
 //! process.
 
 use std::io;
@@ -22,7 +22,7 @@ fn run(stream: u64, wake: &Condvar) {
             continue;
         };
         drop(state);
-        // Nothing is locked: it may take long.
+        // No lock is held, as it may take long.
         work.carry_out();
         state = state::lock();
         state.over(stream, &work);
@@ -31,14 +31,15 @@ fn run(stream: u64, wake: &Condvar) {
 }
 
 impl Work {
-    /// Does what has to do with memory; what is to be noted is noted by who asks.
+    /// Does the part of the work that concerns memory; the caller updates the state.
     pub(crate) fn carry_out(&self) {
         match self {
-            // What is to be called again is a call when it is launched.
+            // Repeated work is a call when it is launched.
             Self::Hold | Self::Wait(_) | Self::Record(_) | Self::Free(_) | Self::Again { .. } => {}
             &Self::Set { to, value, width, pitch, count } => {
-                // SAFETY: device memory is never given back, and the owner of other memory keeps the
-                // driver's contract: it is there, and nobody else's, until its stream is past.
+                // SAFETY: device memory is never freed, and the owner of other memory keeps the
+                // driver's contract: it exists, and nothing else uses it, until its stream has
+                // passed.
                 unsafe { crate::memory::set(to, value, (width, pitch), count) };
             }
             &Self::Copy { to, from, bytes } => {
@@ -46,12 +47,12 @@ impl Work {
                 unsafe { crate::memory::copy(to, from, bytes) };
             }
             Self::Launch { kernel, grid, arguments } => {
-                // SAFETY: who launched it has given the kernel's arguments, and memory as above.
+                // SAFETY: its launch passed the kernel's arguments, and memory as above.
                 unsafe { kernel.run(*grid, arguments) };
             }
             &Self::Call { function, data } => {
-                // SAFETY: the caller of `cuLaunchHostFunc` promised that it can be called with this,
-                // from any thread, once; where it was captured, at each launch.
+                // SAFETY: the caller of `cuLaunchHostFunc` promised that it can be called with this
+                // data, from any thread, once, or at each launch if it was captured.
                 unsafe { function(std::ptr::with_exposed_provenance_mut(data as usize)) };
             }
         }

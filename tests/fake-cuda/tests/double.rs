@@ -1,4 +1,4 @@
-//! The double's own promises. Every test takes a copy, which is a library of its own.
+//! The double's own promises. Every test uses its own copy, which is a separate library.
 #![cfg(target_os = "linux")]
 
 use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_void};
@@ -79,7 +79,7 @@ fn set(fake: &Fake, to: u64, value: c_uchar, bytes: usize, stream: Handle) -> c_
 /// The first bytes of device memory.
 fn read(address: u64) -> [u8; 4] {
     let start = ptr::with_exposed_provenance::<[u8; 4]>(address as usize);
-    // SAFETY: the tests' pieces have four bytes and more, and stay.
+    // SAFETY: the tests' pieces have at least four bytes, and stay.
     unsafe { start.read_unaligned() }
 }
 
@@ -124,7 +124,7 @@ fn a_wait_means_the_recording_that_there_was() {
     fake.hold(number(first));
     record(&fake, point, first);
     ok(call!(fake, cuStreamWaitEvent(second => Handle, point => Handle, 0 => c_uint)));
-    // Recorded elsewhere: the wait keeps its meaning, the event has a new one.
+    // Recorded again: the wait keeps its meaning, the event gets a new one.
     let third = open(&fake, 0);
     record(&fake, point, third);
     assert!(reached(&fake, point));
@@ -179,7 +179,7 @@ fn a_context_is_a_threads() {
             assert_eq!(asked, none);
             let stream: Handle = ptr::without_provenance_mut(stream as usize);
             assert_eq!(set(&fake, 0x1000, 0, 0, stream), none);
-            // To ask takes no context.
+            // A query needs no context.
             ok(call!(fake, cuStreamQuery(stream => Handle)));
         });
     });
@@ -220,7 +220,7 @@ fn answers_on_request() {
     let code = call!(fake, cuInit(0 => c_uint));
     let mut text = ptr::null::<c_char>();
     ok(call!(fake, cuGetErrorName(code => c_int, &raw mut text => *mut *const c_char)));
-    // SAFETY: the double's texts end with a zero, and stay.
+    // SAFETY: the double's texts end with a zero, and are never freed.
     assert_eq!(unsafe { CStr::from_ptr(text) }, c"CUDA_ERROR_NO_DEVICE");
     let stream = open(&fake, 0);
     fake.set_fault(true);

@@ -1,4 +1,4 @@
-//! Work that takes its time: one test, because the environment is the process's.
+//! Work that takes time. A single test, because the environment belongs to the process.
 #![cfg(target_os = "linux")]
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};

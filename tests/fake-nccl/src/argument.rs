@@ -1,4 +1,4 @@
-//! What each type of argument is to the library, and to the log.
+//! Types of arguments, for the library and for the log.
 
 use std::ffi::{c_char, c_int, c_void};
 
@@ -9,16 +9,16 @@ use crate::pointer::{Place, Source, fields};
 
 /// A type of argument.
 pub(crate) trait Argument: Sized {
-    /// What the library sees of it.
+    /// The library's view of it.
     type Seen: Copy;
 
     /// # Safety
     ///
-    /// A pointer is as NCCL's function asks for it: null, good for what the function reads and writes
-    /// until the call returns, or only compared.
+    /// A pointer is valid for the NCCL function: null, valid for its reads and writes until the
+    /// call returns, or only compared.
     unsafe fn seen(self) -> Self::Seen;
 
-    /// What the log says of it.
+    /// The log's view of it.
     fn value(seen: Self::Seen) -> Value;
 }
 
@@ -69,9 +69,9 @@ macro_rules! structs {
 
 structs!(ncclMultimemHandle_t, ncclTeam_t, ncclUniqueId, ncclWaitSignalDesc_t);
 
-/// What a pointer points to.
+/// The target of a pointer.
 pub(crate) trait Pointee: Sized {
-    /// What the log says of the pointer.
+    /// The log's view of the pointer.
     fn value(source: Source<Self>) -> Value {
         Value::Pointer(source.address())
     }
@@ -159,11 +159,11 @@ impl<T: Pointee> Argument for *mut T {
     }
 }
 
-/// What the log says of an array.
+/// The log's view of an array.
 ///
 /// # Safety
 ///
-/// Where it is not null there are as many values.
+/// If it is not null, it has this many values.
 pub(crate) unsafe fn list<T: Argument<Seen = T> + Copy>(array: Source<T>, count: c_int) -> Value {
     // SAFETY: this function's contract is that one's.
     let values = unsafe { array.list(count) };

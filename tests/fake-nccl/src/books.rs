@@ -1,4 +1,4 @@
-//! The books: what a handle stands for, and whether it still stands.
+//! The books: the objects behind handles, and whether they still exist.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::moves::{self, Member, Operation, Reach};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
 
-/// How often a communicator that does not block says that it is in progress, after each call.
+/// How often a non-blocking communicator reports progress, after each call.
 const IN_PROGRESS: usize = 3;
 
 /// A communicator, as one rank has it.
 #[derive(Clone, Copy)]
 pub(crate) struct Communicator {
     pub(crate) rank: c_int,
-    /// What the ranks have in common; none of a child.
+    /// The id that the ranks share; `None` for a child.
     pub(crate) id: Option<[u8; NCCL_UNIQUE_ID_BYTES]>,
     pub(crate) count: c_int,
     pub(crate) device: c_int,
@@ -27,15 +27,15 @@ pub(crate) struct Communicator {
     pub(crate) finalized: bool,
     pub(crate) revoked: bool,
     pub(crate) suspended: bool,
-    /// Whether its calls return when they are over.
+    /// Whether its calls block until they are over.
     pub(crate) blocks: bool,
-    /// How often it will say that it is in progress.
+    /// How often it still reports progress.
     pub(crate) in_progress: usize,
-    /// Signals are set up.
+    /// Whether signals are set up.
     pub(crate) has_signals: bool,
     /// Device communicators that were made and not destroyed.
     pub(crate) on_device: usize,
-    /// Those that were made.
+    /// How many were ever made.
     pub(crate) made_on_device: usize,
 }
 
@@ -58,7 +58,7 @@ impl Communicator {
         }
     }
 
-    /// Refuses a number that is no rank.
+    /// Refuses a number that is not a rank.
     pub(crate) fn has_rank(&self, rank: c_int) -> Result<(), Refusal> {
         if (0..self.count).contains(&rank) {
             return Ok(());
@@ -87,8 +87,8 @@ pub(crate) struct Operator {
 pub(crate) type List = (Vec<ncclUniqueId>, c_int);
 
 impl State {
-    /// Takes a rank's seat in a communicator of so many by these ids, which are no other communicator's.
-    /// Ranks that give other lists do not find each other in NCCL.
+    /// Takes a rank's seat in a communicator of this size, by ids that belong to no other
+    /// communicator. Ranks with different lists do not find each other in NCCL.
     pub(crate) fn seat(&mut self, ids: &[ncclUniqueId], rank: c_int, count: c_int) -> Answer {
         let mut distinct: Vec<_> = ids.iter().map(|id| id.to_bytes()).collect();
         distinct.sort_unstable();
@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// A communicator that is neither freed nor another library's.
+    /// A communicator that is not freed and belongs to this library.
     pub(crate) fn live(&mut self, comm: Place<ncclComm>) -> Result<&mut Communicator, Refusal> {
         let address = comm.address();
         let found = self.communicators.get_mut(&address);
@@ -131,7 +131,7 @@ impl State {
         Err(Refusal::usage(format!("the communicator {:#x} is {state}", comm.address())))
     }
 
-    /// Refuses a signal before there are any: they come with the first symmetric window.
+    /// Refuses a signal before signals are set up, with the first symmetric window.
     pub(crate) fn has_signals(&self, found: Communicator) -> Answer {
         let since = Version::new(2, 31, 2);
         if found.has_signals || moves::are_on() || !self.at_least(since) {
@@ -140,7 +140,7 @@ impl State {
         Err(Refusal::usage("there is no symmetric window, and no rmaEagerInit"))
     }
 
-    /// Opens the books on a communicator.
+    /// Adds a communicator to the books.
     pub(crate) fn enter(&mut self, communicator: Communicator) -> *mut ncclComm {
         let handle = self.handle();
         self.communicators.insert(handle, communicator);
@@ -148,7 +148,7 @@ impl State {
         std::ptr::without_provenance_mut(handle)
     }
 
-    /// A communicator that is not in progress, whatever else it is.
+    /// A communicator that is not in progress, in whatever state otherwise.
     pub(crate) fn at_rest(&mut self, comm: Place<ncclComm>) -> Result<Communicator, Refusal> {
         let found = *self.live(comm)?;
         match found.in_progress {
@@ -160,15 +160,15 @@ impl State {
         }
     }
 
-    /// A call of this thread goes on when it has returned, if the communicator does not block: at the end
-    /// of the group, where one is open.
+    /// On a non-blocking communicator, a call of this thread continues after it has returned; in a
+    /// group, after the group's end.
     pub(crate) fn goes_on(&mut self, comm: usize) {
         if self.communicators.get(&comm).is_some_and(|found| !found.blocks) {
             self.thread().going_on.push(comm);
         }
     }
 
-    /// Whether something goes on when this call returns.
+    /// Whether something continues after this call returns.
     pub(crate) fn went_on(&mut self) -> bool {
         if self.thread().groups > 0 {
             return false;
@@ -182,7 +182,7 @@ impl State {
         !going_on.is_empty()
     }
 
-    /// Gives a window to who asked for it: later, where the communicator does not block.
+    /// Delivers a window to its caller: later, if the communicator does not block.
     pub(crate) fn arrives(
         &mut self,
         comm: Place<ncclComm>,
@@ -196,7 +196,7 @@ impl State {
         place.put(std::ptr::null_mut())
     }
 
-    /// A communicator is done: its windows are there.
+    /// A communicator has finished: delivers its windows.
     pub(crate) fn arrived(&mut self, comm: usize) -> Answer {
         self.arriving
             .extract_if(.., |(owner, ..)| *owner == comm)
@@ -208,12 +208,12 @@ impl State {
         self.members.get(&comm.address()).cloned()
     }
 
-    /// What a window reaches, if data moves.
+    /// The memory that a window reaches, if data moves.
     pub(crate) fn reach(&self, comm: usize, window: usize) -> Option<Arc<Reach>> {
         self.members.get(&comm)?.window(window)
     }
 
-    /// Closes the books on a communicator, and on what was registered with it.
+    /// Removes a communicator, and everything registered with it.
     pub(crate) fn leave(&mut self, comm: Place<ncclComm>) -> Result<(), Refusal> {
         self.live(comm)?;
         let comm = comm.address();
@@ -227,14 +227,14 @@ impl State {
         Ok(())
     }
 
-    /// A window that is still registered.
+    /// A registered window.
     pub(crate) fn window(&self, window: Place<ncclWindow_vidmem>) -> Result<Window, Refusal> {
         let address = window.address();
         let found = self.windows.get(&address).copied();
         found.ok_or_else(|| Refusal::argument(format!("{address:#x} is no window of this library")))
     }
 
-    /// A window that is still registered, with this communicator.
+    /// A registered window of this communicator.
     pub(crate) fn window_of(
         &mut self,
         comm: Place<ncclComm>,
@@ -253,7 +253,7 @@ impl State {
         Ok(found)
     }
 
-    /// Refuses an element type that this release has not.
+    /// Refuses an element type that this release lacks.
     pub(crate) fn datatype(&self, datatype: ncclDataType_t) -> Result<(), Refusal> {
         let known = |since| self.at_least(since);
         let mut values = ncclDataType_t::VALUES.iter();
@@ -265,8 +265,8 @@ impl State {
         Err(Refusal::argument(format!("{datatype:?} is no element type")))
     }
 
-    /// What an operator does; a refusal if it is neither built in nor made for this communicator and
-    /// type.
+    /// An operator's function; a refusal if it is neither built in nor made for this communicator
+    /// and type.
     pub(crate) fn operator(
         &self,
         comm: Place<ncclComm>,
@@ -286,7 +286,7 @@ impl State {
     }
 }
 
-/// An address as a pointer to hand out. Nothing is read from it here.
+/// An address as a pointer to return. Nothing is read from it here.
 pub(crate) fn pointer(address: usize) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(address)
 }

@@ -9,13 +9,13 @@ use nccl_sys::{Function, Layout, ncclResult_t};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Call {
-    /// What was called.
+    /// The called function.
     pub function: Function,
-    /// Which thread called: they are numbered from 0, in the order of their first calls.
+    /// The calling thread; threads are numbered from 0, in the order of their first calls.
     pub thread: usize,
-    /// What it returned; `None` for the functions that return no result.
+    /// The result; `None` for functions without one.
     pub result: Option<ncclResult_t>,
-    /// The arguments' names in the header, and what they were.
+    /// The arguments' names in the header, and their values.
     pub arguments: Vec<(String, Value)>,
 }
 
@@ -24,9 +24,9 @@ pub struct Call {
 pub enum Value {
     /// An integer, or an enum.
     Int(i128),
-    /// A pointer or a handle; nothing that it points to.
+    /// A pointer or a handle, without its target.
     Pointer(usize),
-    /// A struct. Of one with a `size`, these are so many bytes; padding reads as zero.
+    /// A struct. With a `size`, these are that many bytes; padding reads as zero.
     Bytes(Vec<u8>),
     /// An array.
     List(Vec<Self>),
@@ -34,7 +34,7 @@ pub enum Value {
 
 /// A field that is a number.
 pub trait Number: Sized {
-    /// From as many bytes as it has; `None` for more or fewer.
+    /// Reads all of its bytes; `None` for more or fewer.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -55,7 +55,7 @@ impl Call {
     ///
     /// # Panics
     ///
-    /// The function has none of this name.
+    /// The function has no argument of this name.
     pub fn argument(&self, name: &str) -> &Value {
         let found = self.arguments.iter().find(|(argument, _)| argument == name);
         match found {
@@ -68,7 +68,7 @@ impl Call {
     ///
     /// # Panics
     ///
-    /// It is not there, or not one.
+    /// There is none, or it is not an integer.
     pub fn int(&self, name: &str) -> i128 {
         match self.argument(name) {
             Value::Int(int) => *int,
@@ -80,7 +80,7 @@ impl Call {
     ///
     /// # Panics
     ///
-    /// It is not there, or not one.
+    /// There is none, or it is neither.
     pub fn pointer(&self, name: &str) -> usize {
         match self.argument(name) {
             Value::Pointer(address) => *address,
@@ -92,7 +92,7 @@ impl Call {
     ///
     /// # Panics
     ///
-    /// It is not there, or not one.
+    /// There is none, or it is not a struct.
     pub fn bytes(&self, name: &str) -> &[u8] {
         match self.argument(name) {
             Value::Bytes(bytes) => bytes,
@@ -104,7 +104,8 @@ impl Call {
     ///
     /// # Panics
     ///
-    /// The argument is not a struct, its `size` does not reach the field, or the field is no `N`.
+    /// The argument is not a struct, its `size` does not reach the field, or the field is not an
+    /// `N`.
     pub fn field<T: Layout, N: Number>(&self, argument: &str, field: &str) -> N {
         let Some(layout) = T::field(field) else { panic!("{} has no {field}", T::NAME) };
         let bytes = self.bytes(argument).get(layout.offset..layout.offset + layout.size);
@@ -116,7 +117,7 @@ impl Call {
     }
 }
 
-/// Words with spaces between: the function, the thread, the result or `-`, the arguments.
+/// Words separated by spaces: the function, the thread, the result or `-`, the arguments.
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} ", self.function, self.thread)?;
@@ -148,7 +149,7 @@ impl fmt::Display for Value {
     }
 }
 
-/// The text is not what [`Display`](fmt::Display) wrote.
+/// The text was not written by [`Display`](fmt::Display).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Garbled;
 

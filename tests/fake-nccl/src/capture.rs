@@ -1,4 +1,4 @@
-//! Streams that capture: asked of the double of CUDA, where it is the driver.
+//! Capturing streams: queried from the double of CUDA, if it is the driver.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ struct Driver {
 fn driver() -> Option<&'static Driver> {
     static FOUND: OnceLock<Option<Driver>> = OnceLock::new();
     let find = || {
-        // SAFETY: what goes by this name is CUDA's driver, or its double.
+        // SAFETY: the library of this name is CUDA's driver, or its double.
         let library = unsafe { Library::new("libcuda.so.1") }.ok()?;
         // SAFETY: only the double has it, with this type.
         let capture = unsafe { library.get("fake_cuda_capture") }.ok().map(|it| *it);
@@ -28,12 +28,12 @@ fn driver() -> Option<&'static Driver> {
 
 /// The capture that a stream takes part in, or 0.
 pub(crate) fn of(stream: usize) -> u64 {
-    // SAFETY: it may be called with any number.
+    // SAFETY: the function accepts any number.
     driver().map_or(0, |driver| unsafe { (driver.capture)(stream as u64) })
 }
 
 impl State {
-    /// Notes on what capture a call of a communicator is. Within a group there is one, or none.
+    /// Records the capture of a communicator's call. A group has one, or none.
     pub(crate) fn is_captured(&mut self, comm: usize, stream: usize) -> Answer {
         let capture = of(stream);
         let thread = self.thread();
@@ -53,10 +53,10 @@ impl State {
         Ok(())
     }
 
-    /// Refuses to end a communicator of which there are graphs: NCCL would wait for their ends for ever.
+    /// Refuses to end a communicator with graphs: NCCL would wait for their ends forever.
     pub(crate) fn has_no_graph(&mut self, comm: usize) -> Answer {
         let is_alive = |&(known, capture): &(usize, u64)| {
-            // SAFETY: it may be called with any number.
+            // SAFETY: the function accepts any number.
             known == comm && driver().is_some_and(|driver| unsafe { (driver.is_alive)(capture) })
         };
         if self.captured.iter().any(is_alive) {

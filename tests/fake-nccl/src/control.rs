@@ -1,4 +1,4 @@
-//! How a test talks to one copy of the library: functions that NCCL has not, found by their names.
+//! How a test talks to one copy of the library: by functions that NCCL lacks, found by name.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use nccl_sys::{Function, ncclResult_t};
 
 use crate::state::{Before, State};
 
-/// What a copy of the library has given and not taken back.
+/// The resources that a copy has handed out and not taken back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ pub struct Live {
 }
 
 double::controls! {
-    /// The calls, a line for each.
+    /// The calls, one per line.
     fn fake_nccl_log(sink: Sink, context: *mut c_void) = {
         let mut text = String::new();
         for call in &State::lock().log {
@@ -39,14 +39,14 @@ double::controls! {
         unsafe { give(&text, sink, context) };
     }
 
-    /// What was refused, a line for each.
+    /// The misuse, one per line.
     fn fake_nccl_misuse(sink: Sink, context: *mut c_void) = {
         let text = State::lock().misuse.join("\n");
         // SAFETY: the context came with the sink.
         unsafe { give(&text, sink, context) };
     }
 
-    /// Forgets the calls and what was refused.
+    /// Clears the calls and the misuse.
     fn fake_nccl_clear() = {
         let mut state = State::lock();
         state.log.clear();
@@ -63,7 +63,7 @@ double::controls! {
         State::lock().thread().device = ordinal;
     }
 
-    /// The next call of a function returns this; false where there is none of this name.
+    /// The next call of a function returns this; false if there is none of this name.
     fn fake_nccl_fail(name: *const c_char, result: ncclResult_t) -> bool = {
         // SAFETY: the caller passes a string that ends with a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
@@ -74,8 +74,8 @@ double::controls! {
         found.is_some()
     }
 
-    /// Calls of a function wait until their communicator is revoked, or no longer do; false where there
-    /// is none of this name.
+    /// Calls of a function wait until their communicator is revoked, or no longer do; false if
+    /// there is none of this name.
     fn fake_nccl_set_stuck(name: *const c_char, stuck: bool) -> bool = {
         // SAFETY: the caller passes a string that ends with a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_bytes();
@@ -90,14 +90,15 @@ double::controls! {
         found.is_some()
     }
 
-    /// What a communicator's `ncclCommGetAsyncError` writes; false for what is no communicator.
+    /// The value that a communicator's `ncclCommGetAsyncError` writes; false if it is not a
+    /// communicator.
     fn fake_nccl_set_async_error(comm: usize, result: ncclResult_t) -> bool = {
         let mut state = State::lock();
         let found = state.communicators.get_mut(&comm);
         found.map(|communicator| communicator.asynchronous = result).is_some()
     }
 
-    /// What `ncclGetLastError` says.
+    /// The text of `ncclGetLastError`.
     fn fake_nccl_set_last_error(text: *const c_char) = {
         // SAFETY: the caller passes a string that ends with a zero.
         let text = unsafe { CStr::from_ptr(text) };
@@ -109,12 +110,12 @@ double::controls! {
         State::lock().splits.push_back((rank, count));
     }
 
-    /// What is called before each call.
+    /// The function to call before each call.
     fn fake_nccl_before(tell: Option<Before>) = {
         State::lock().before = tell;
     }
 
-    /// Whether windows can be had.
+    /// Whether windows are supported.
     fn fake_nccl_set_windows(has: bool) = {
         State::lock().has_windows = has;
     }
@@ -124,17 +125,18 @@ double::controls! {
         State::lock().has_counted = has;
     }
 
-    /// Whether one-sided operations can be had.
+    /// Whether one-sided operations are supported.
     fn fake_nccl_set_rma(has: bool) = {
         State::lock().has_rma = has;
     }
 
-    /// Whether device communicators can be had.
+    /// Whether device communicators are supported.
     fn fake_nccl_set_device_api(has: bool) = {
         State::lock().has_device_api = has;
     }
 
-    /// The best way of kernels over the network, that within a rail, and whom they reach, by NCCL's numbers.
+    /// The best kind of network access for kernels, the best within a rail, and its reach, by
+    /// NCCL's numbers.
     fn fake_nccl_set_gin(way: c_int, railed: c_int, connections: c_int) = {
         State::lock().gin = (way, railed, connections);
     }
@@ -144,7 +146,7 @@ double::controls! {
         State::lock().is_mapped = has;
     }
 
-    /// What was given and not taken back.
+    /// The resources handed out and not taken back.
     fn fake_nccl_live() -> Live = {
         let state = State::lock();
         let communicators = state.communicators.values();

@@ -1,4 +1,4 @@
-//! The two forms of an exported function: one that answers with a result, and one that just tells.
+//! The two forms of an exported function: with a result, and without one.
 
 use nccl_sys::{Function, ncclResult_t};
 
@@ -6,9 +6,9 @@ use crate::call::Value;
 use crate::moves;
 use crate::state::{Answer, State};
 
-/// Writes a call down, and answers as it was told or as `act` finds.
+/// Records a call, and answers as told or with the result of `act`.
 ///
-/// A call that is told to fail does nothing; one that is told to be in progress does it.
+/// A call told to fail has no effect; one told to be in progress has its effect.
 pub(crate) fn answer(
     function: Function,
     arguments: Vec<(&'static str, Value)>,
@@ -44,23 +44,23 @@ pub(crate) fn answer(
     }
 }
 
-/// What a call returns that has done what it does: on a communicator that does not block, NCCL may be at
-/// it still.
+/// The result of a call that has had its effect: on a non-blocking communicator, NCCL may still be
+/// at it.
 fn goes_on(function: Function, comm: Option<usize>) -> ncclResult_t {
     let mut state = State::lock();
     if let (Some(comm), true) = (comm, may_go_on(function)) {
         state.goes_on(comm);
     }
     match state.went_on() {
-        // NCCL has the result of another call there, and writes the window when it is done.
+        // NCCL returns another call's result there, and writes the window when it is done.
         true if function == Function::ncclCommWindowRegister => ncclResult_t::ncclSuccess,
         true => ncclResult_t::ncclInProgress,
         false => ncclResult_t::ncclSuccess,
     }
 }
 
-/// Whether it is among those that NCCL may go on with: operations, which may have to connect ranks, and
-/// what all ranks do together.
+/// Whether NCCL may continue it after it returned: operations, which may have to connect ranks, and
+/// calls that all ranks make together.
 fn may_go_on(function: Function) -> bool {
     use Function::*;
     matches!(
@@ -86,7 +86,7 @@ fn may_go_on(function: Function) -> bool {
     )
 }
 
-/// The communicator that a call is about.
+/// The communicator of a call.
 fn comm_of(arguments: &[(&'static str, Value)]) -> Option<usize> {
     arguments.iter().find_map(|(name, value)| match value {
         Value::Pointer(address) if *name == "comm" => Some(*address),
@@ -94,7 +94,7 @@ fn comm_of(arguments: &[(&'static str, Value)]) -> Option<usize> {
     })
 }
 
-/// Writes a call down, and gives what `act` finds.
+/// Records a call, and returns the result of `act`.
 pub(crate) fn tell<T>(
     function: Function,
     arguments: Vec<(&'static str, Value)>,
@@ -106,7 +106,8 @@ pub(crate) fn tell<T>(
     act(&mut state)
 }
 
-/// Waits as long as the test says that the function does; whether the communicator was revoked meanwhile.
+/// Waits while the test makes the function hang; returns whether the communicator was revoked
+/// meanwhile.
 fn stuck(function: Function, arguments: &[(&'static str, Value)]) -> bool {
     let comm = comm_of(arguments);
     let mut waited = false;
@@ -125,20 +126,20 @@ fn stuck(function: Function, arguments: &[(&'static str, Value)]) -> bool {
     }
 }
 
-/// Tells the test of a call that begins.
+/// Announces the beginning of a call to the test.
 fn before(function: Function) {
-    // In a statement of its own: the lock is not held while the test's function runs.
+    // In its own statement, so that the lock is not held while the test's function runs.
     let tell = State::lock().before;
     if let Some(tell) = tell {
         let name = function.name();
-        // SAFETY: there are so many bytes; the function is `Fake::before`'s.
+        // SAFETY: there are this many bytes; the function is from `Fake::before`.
         unsafe { tell(name.as_ptr(), name.len()) };
     }
 }
 
-/// Exports functions, of the types that `nccl-sys` declares. A body sees its arguments as
-/// [`Argument::Seen`](crate::argument::Argument::Seen), and the state. `[n]` after a pointer says that
-/// it points to `n` values, for the log.
+/// Exports functions, with the types that `nccl-sys` declares. A body gets its arguments as
+/// [`Argument::Seen`](crate::argument::Argument::Seen), and the state. `[n]` after a pointer means
+/// that it points to `n` values, for the log.
 macro_rules! exports {
     ( $(
         $how:ident fn $name:ident(
@@ -148,7 +149,7 @@ macro_rules! exports {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
             $(
-                // SAFETY: the caller keeps NCCL's contract, which is what this asks for.
+                // SAFETY: the caller keeps NCCL's contract, which implies this one.
                 let $arg = unsafe { $crate::argument::Argument::seen($arg) };
             )*
             let arguments = vec![
@@ -163,7 +164,7 @@ macro_rules! exports {
         <$type as $crate::argument::Argument>::value($arg)
     };
     (@value $type:ty, $arg:ident, $count:expr) => {{
-        // SAFETY: the caller keeps NCCL's contract, which says that there are as many.
+        // SAFETY: the caller keeps NCCL's contract, by which there are as many.
         unsafe { $crate::argument::list($crate::pointer::Readable::readable($arg), $count) }
     }};
 }

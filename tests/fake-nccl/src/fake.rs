@@ -17,26 +17,26 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// A library of one's own, as a new [`File::copy`] in a folder.
+    /// A separate library, as a new [`File::copy`] in a folder.
     ///
     /// # Panics
     ///
-    /// As of [`File::copy`] and [`File::load`].
+    /// As for [`File::copy`] and [`File::load`].
     pub fn new(folder: impl AsRef<Path>) -> Self {
         File::copy(folder).load()
     }
 
-    /// A library of one's own, as a new [`File::release`] in a folder.
+    /// A separate library, as a new [`File::release`] in a folder.
     ///
     /// # Panics
     ///
-    /// As of [`File::release`] and [`File::load`].
+    /// As for [`File::release`] and [`File::load`].
     #[cfg(target_os = "linux")]
     pub fn release(version: nccl_sys::Version, folder: impl AsRef<Path>) -> Self {
         File::release(version, folder).load()
     }
 
-    /// Loads a file. One that is loaded already is the same library, with the same state.
+    /// Loads a file. Loading it again returns the same library, with the same state.
     ///
     /// # Panics
     ///
@@ -49,7 +49,7 @@ impl Fake {
         Self { file: file.clone(), controls }
     }
 
-    /// Its functions, as the loader of `nccl-sys` finds them.
+    /// Its functions, through the loader of `nccl-sys`.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl Fake {
 
     /// The calls since the last [`clear`](Self::clear), in order.
     pub fn log(&self) -> Vec<Call> {
-        // SAFETY: it may be called at any time.
+        // SAFETY: the function may be called at any time.
         unsafe { double::told(self.controls.fake_nccl_log) }
     }
 
@@ -75,26 +75,26 @@ impl Fake {
         self.log().iter().map(|call| call.function).collect()
     }
 
-    /// What was refused since the last [`clear`](Self::clear) that nobody had
-    /// [asked](Self::fail) to fail: handles that are no handles, groups that are not open.
+    /// Misuse since the last [`clear`](Self::clear), except calls that were [told](Self::fail) to
+    /// fail: invalid handles, groups that are not open.
     pub fn misuse(&self) -> Vec<String> {
         // SAFETY: it may be called at any time.
         unsafe { double::told(self.controls.fake_nccl_misuse) }
     }
 
-    /// Forgets the calls and the misuse; handles live on.
+    /// Clears the calls and the misuse; handles stay valid.
     pub fn clear(&self) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_nccl_clear)() }
     }
 
-    /// What it says of its version from now on.
+    /// Sets the version that it reports.
     pub fn set_version(&self, code: c_int) {
         // SAFETY: it may be called at any time, with any number.
         unsafe { (self.controls.fake_nccl_set_version)(code) }
     }
 
-    /// The CUDA device of the calling thread, 0 at first: where a communicator that it makes is.
+    /// Sets the CUDA device of the calling thread, initially 0, on which it makes communicators.
     pub fn set_device(&self, ordinal: c_int) {
         // SAFETY: it may be called at any time, with any number.
         unsafe { (self.controls.fake_nccl_set_device)(ordinal) }
@@ -102,10 +102,10 @@ impl Fake {
 
     /// The next call of a function returns this; several add up.
     ///
-    /// A call that fails does nothing else. With
-    /// [`ncclInProgress`](ncclResult_t::ncclInProgress) it does what it does, as NCCL goes on when it
-    /// returns that, and with [`ncclSuccess`](ncclResult_t::ncclSuccess) it is left alone. Functions
-    /// that return no result cannot fail.
+    /// A failing call has no other effect. With [`ncclInProgress`](ncclResult_t::ncclInProgress) it
+    /// has its effect, as NCCL continues after it returns that, and with
+    /// [`ncclSuccess`](ncclResult_t::ncclSuccess) it is unchanged. Functions without a result
+    /// cannot fail.
     pub fn fail(&self, function: Function, result: ncclResult_t) {
         let name = CString::new(function.name()).expect("a function's name has no zero");
         // SAFETY: the name ends with a zero, and lives until the call has returned.
@@ -113,8 +113,8 @@ impl Fake {
         assert!(known, "{function} is declared");
     }
 
-    /// Whether calls of a function wait until their communicator is revoked, as calls do that connect
-    /// ranks which never come. A call that was freed gives `ncclInternalError`, and is in the log then.
+    /// Makes calls of a function wait until their communicator is revoked, like calls that connect
+    /// ranks which never come. A freed call returns `ncclInternalError`, and is logged then.
     pub fn set_stuck(&self, function: Function, stuck: bool) {
         let name = CString::new(function.name()).expect("a function's name has no zero");
         // SAFETY: the name ends with a zero, and lives until the call has returned.
@@ -122,45 +122,45 @@ impl Fake {
         assert!(known, "{function} is declared");
     }
 
-    /// What `ncclCommGetAsyncError` says of a communicator from now on.
+    /// Sets the result of `ncclCommGetAsyncError` for a communicator.
     ///
     /// # Panics
     ///
-    /// It is no communicator of this library, or freed.
+    /// It is not a communicator of this library, or freed.
     pub fn set_async_error(&self, comm: ncclComm_t, result: ncclResult_t) {
         // SAFETY: it may be called at any time, with any number.
         let known = unsafe { (self.controls.fake_nccl_set_async_error)(comm.addr(), result) };
         assert!(known, "{comm:?} is no communicator of this library");
     }
 
-    /// What `ncclGetLastError` says, until something is refused.
+    /// Sets the text of `ncclGetLastError`, until the next refusal.
     ///
     /// # Panics
     ///
-    /// There is a zero in it.
+    /// The text contains a zero.
     pub fn set_last_error(&self, text: &str) {
         let text = CString::new(text).expect("there is no zero in the text");
         // SAFETY: the text ends with a zero, and lives until the call has returned.
         unsafe { (self.controls.fake_nccl_set_last_error)(text.as_ptr()) }
     }
 
-    /// This rank and the number of ranks in the next child of a split; several add up. Without it the
-    /// child has its parent's.
+    /// Sets this rank and the number of ranks in the next child of a split; several add up.
+    /// Otherwise the child has its parent's.
     pub fn next_split(&self, rank: c_int, count: c_int) {
         // SAFETY: it may be called at any time, with any numbers.
         unsafe { (self.controls.fake_nccl_next_split)(rank, count) }
     }
 
-    /// Has this called before each call, on the thread that calls and with nothing locked: it may wait,
-    /// or look at what that thread has.
+    /// Sets a function to call before each call, on the calling thread and without locks: it may
+    /// wait, or query the thread's state.
     ///
     /// # Panics
     ///
-    /// In the call, where the function panics: that ends the program.
+    /// During the call, if the function panics; this ends the program.
     pub fn before(&self, tell: fn(Function)) {
         static TELL: OnceLock<fn(Function)> = OnceLock::new();
         unsafe extern "C" fn call(name: *const u8, length: usize) {
-            // SAFETY: the double passes so many bytes, which stay.
+            // SAFETY: the double passes this many bytes, which stay valid.
             let name = unsafe { std::slice::from_raw_parts(name, length) };
             let function = Function::ALL.iter().find(|function| function.name().as_bytes() == name);
             if let (Some(function), Some(tell)) = (function, TELL.get()) {
@@ -172,45 +172,48 @@ impl Fake {
         unsafe { (self.controls.fake_nccl_before)(Some(call)) }
     }
 
-    /// Whether windows can be had, as at first. Without them a registration succeeds and gives NULL.
+    /// Whether windows are supported, as they are initially. Otherwise a registration succeeds and
+    /// returns NULL.
     pub fn set_windows(&self, has: bool) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_nccl_set_windows)(has) }
     }
 
-    /// Whether communicators say that they have one-sided operations of the host; at first not.
+    /// Whether communicators report one-sided operations of the host; initially not.
     pub fn set_rma(&self, has: bool) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_nccl_set_rma)(has) }
     }
 
-    /// Whether communicators say that windows can be the targets of counted transfers; at first not.
+    /// Whether communicators report that windows can be the targets of counted transfers; initially
+    /// not.
     pub fn set_counted(&self, has: bool) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_nccl_set_counted)(has) }
     }
 
-    /// Whether device communicators can be had; at first not.
+    /// Whether device communicators are supported; initially not.
     pub fn set_device_api(&self, has: bool) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_nccl_set_device_api)(has) }
     }
 
-    /// What communicators say of kernels over the network, by NCCL's numbers: the best way, the best one within
-    /// a rail, and whom they reach. At first a thread of the host's, none, and the same rail.
+    /// Sets the reported network access of kernels, by NCCL's numbers: the best kind, the best
+    /// within a rail, and the reach. Initially a host thread, none, and the same rail.
     pub fn set_gin(&self, way: c_int, railed: c_int, connections: c_int) {
         // SAFETY: it may be called at any time, with any numbers.
         unsafe { (self.controls.fake_nccl_set_gin)(way, railed, connections) }
     }
 
-    /// Whether windows have addresses in multicast memory and endpoints, and counted transfers have teams of
-    /// several ranks; at first not. Nothing is there: the addresses and numbers only tell what was asked for.
+    /// Whether windows have addresses in multicast memory and endpoints, and counted transfers have
+    /// teams of several ranks; initially not. Nothing is behind them: the addresses and numbers
+    /// only encode the query.
     pub fn set_mapped(&self, has: bool) {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_nccl_set_mapped)(has) }
     }
 
-    /// What it has given and not taken back.
+    /// The resources handed out and not taken back.
     pub fn live(&self) -> Live {
         // SAFETY: it may be called at any time.
         unsafe { (self.controls.fake_nccl_live)() }

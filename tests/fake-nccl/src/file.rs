@@ -1,4 +1,4 @@
-//! The double on disk: what was built, and copies of it.
+//! The double on disk: the built library, and copies of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use {
 
 use crate::fake::Fake;
 
-/// What NCCL's library is called.
+/// The file name of NCCL's library.
 const NAME: &str = if cfg!(target_vendor = "apple") { "libnccl.2.dylib" } else { "libnccl.so.2" };
 
 /// A file that holds the double.
@@ -21,23 +21,23 @@ pub struct File {
 }
 
 impl File {
-    /// What was built with the running test.
+    /// The library built with the running test.
     ///
     /// # Panics
     ///
     /// It is not beside the running program. `cargo test` builds it there for every package that
-    /// names this one among its dev-dependencies.
+    /// lists this one as a dev-dependency.
     pub fn built() -> Self {
         Self { path: double::built("fake_nccl") }
     }
 
-    /// A file that [`copy`](Self::copy) or [`release`](Self::release) has written, perhaps in another
+    /// A file written by [`copy`](Self::copy) or [`release`](Self::release), perhaps in another
     /// process.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// A copy: a library of its own, with NCCL's name, in a folder that is made.
+    /// Makes a copy: a separate library, with NCCL's name, in a new folder.
     ///
     /// # Panics
     ///
@@ -46,7 +46,8 @@ impl File {
         Self::write(folder.as_ref(), &Self::built().read())
     }
 
-    /// A copy as a release has it: it says this version, and lacks the functions that came later.
+    /// Makes a copy like a release: it reports that version, and lacks the functions that came
+    /// later.
     ///
     /// # Panics
     ///
@@ -90,8 +91,8 @@ impl File {
     }
 }
 
-/// Hides functions from the dynamic linker, which finds a name by its hash and then compares it: the
-/// hash stays, and the name, wherever it stands alone, begins with another letter.
+/// Hides functions from the dynamic linker, which finds a name by its hash and then compares it.
+/// The hash stays, and the first letter of the name changes wherever the name stands alone.
 #[cfg(target_os = "linux")]
 fn hide(file: &mut [u8], names: &HashSet<&str>) {
     for text in file.split_mut(|byte| *byte == 0) {

@@ -1,5 +1,5 @@
-//! Pointers that came as arguments, under NCCL's contract: made by the exported functions only, and
-//! used only while the call runs.
+//! Pointers passed as arguments, under NCCL's contract. Only the exported functions create them,
+//! and they are used only during the call.
 
 use std::ffi::{c_int, c_uint};
 use std::ptr;
@@ -11,13 +11,13 @@ use nccl_sys::{
 
 use crate::state::{Answer, Refusal};
 
-/// What the library reads: null, or one or more values.
+/// A pointer that the library reads: null, or to one or more values.
 pub(crate) struct Source<T>(*const T);
 
-/// What the library writes: null, or a place for a value.
+/// A pointer that the library writes: null, or valid for a value.
 pub(crate) struct Place<T>(*mut T);
 
-// SAFETY: an address; who writes there answers for it by the contract of `new`.
+// SAFETY: it is an address; every write relies on the contract of `new`.
 unsafe impl<T> Send for Place<T> {}
 
 impl<T> Clone for Source<T> {
@@ -39,8 +39,8 @@ impl<T> Copy for Place<T> {}
 impl<T> Source<T> {
     /// # Safety
     ///
-    /// It is null, points to a value (for a struct with a header, to `size` bytes of it) until the call
-    /// returns, or is a handle or an address of which nothing is read here.
+    /// It is null, points to a value (for a struct with a header, to `size` bytes of it) until the
+    /// call returns, or is a handle or an address of which nothing is read here.
     pub(crate) unsafe fn new(pointer: *const T) -> Self {
         Self(pointer)
     }
@@ -49,12 +49,12 @@ impl<T> Source<T> {
         self.0.addr()
     }
 
-    /// The address, to be used when this call has returned.
+    /// The address, for use after this call has returned.
     pub(crate) fn exposed(self) -> usize {
         self.0.expose_provenance()
     }
 
-    /// The same as bytes.
+    /// The same pointer, as bytes.
     pub(crate) fn of_bytes(self) -> Source<u8> {
         Source(self.0.cast())
     }
@@ -71,7 +71,7 @@ impl<T: Copy> Source<T> {
             return None;
         }
         // SAFETY: it is not null, so it points to a value, by the contract of `new`; a C caller may
-        // have no alignment to give.
+        // not align it.
         Some(unsafe { self.0.read_unaligned() })
     }
 
@@ -79,7 +79,7 @@ impl<T: Copy> Source<T> {
     ///
     /// # Safety
     ///
-    /// Where it is not null there are as many values.
+    /// If it is not null, there are as many values.
     pub(crate) unsafe fn list(self, count: c_int) -> Option<Vec<T>> {
         let count = usize::try_from(count).unwrap_or(0);
         let read = |at: usize| {
@@ -95,13 +95,13 @@ impl<T: Copy> Source<T> {
 impl<T> Place<T> {
     /// # Safety
     ///
-    /// It is null, a place for a value (for a struct with a header, for `size` bytes of it) until the
-    /// call returns, or a handle or an address to which nothing is written here.
+    /// It is null, valid for writing a value (for a struct with a header, `size` bytes of it) until
+    /// the call returns, or a handle or an address to which nothing is written here.
     pub(crate) unsafe fn new(pointer: *mut T) -> Self {
         Self(pointer)
     }
 
-    /// The same, to read.
+    /// The same pointer, for reading.
     pub(crate) fn source(self) -> Source<T> {
         Source(self.0)
     }
@@ -110,7 +110,7 @@ impl<T> Place<T> {
         self.0.addr()
     }
 
-    /// The address, to be used when this call has returned.
+    /// The address, for use after this call has returned.
     pub(crate) fn exposed(self) -> usize {
         self.0.expose_provenance()
     }
@@ -122,7 +122,7 @@ impl<T> Place<T> {
     /// Writes a value.
     pub(crate) fn put(self, value: T) -> Answer {
         self.needed()?;
-        // SAFETY: it is not null, so it is a place for a value, by the contract of `new`.
+        // SAFETY: it is not null, so by the contract of `new` it is valid for a write.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
     }
@@ -131,10 +131,10 @@ impl<T> Place<T> {
     ///
     /// # Safety
     ///
-    /// It is null, or there is a place for as many.
+    /// It is null, or there is room for as many bytes.
     pub(crate) unsafe fn put_bytes(self, bytes: &[u8]) -> Answer {
         self.needed()?;
-        // SAFETY: it is not null, so there is a place for them, by this function's contract.
+        // SAFETY: it is not null, so there is room for them, by this function's contract.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.0.cast(), bytes.len()) };
         Ok(())
     }
@@ -149,7 +149,7 @@ impl<T> Place<T> {
         unsafe { std::slice::from_raw_parts(self.0.cast(), count) }.to_vec()
     }
 
-    /// Refuses null, before anything is done for nothing.
+    /// Refuses null, before anything else is done.
     pub(crate) fn needed(self) -> Answer {
         if self.is_null() {
             return Err(Refusal::argument("the place for what it writes is NULL"));
@@ -157,12 +157,12 @@ impl<T> Place<T> {
         Ok(())
     }
 
-    /// A number in it, to be written when this call has returned.
+    /// A number in it, for writing after this call has returned.
     pub(crate) fn part(self, offset: usize) -> *mut u32 {
         self.0.wrapping_byte_add(offset).cast()
     }
 
-    /// The place of another element of an array.
+    /// The pointer to another element of an array.
     ///
     /// # Safety
     ///
@@ -188,7 +188,7 @@ impl Versioned for ncclSimInfo_t {
     const MAGIC: c_uint = SIM_INFO_MAGIC;
 }
 
-/// How such a struct begins.
+/// The beginning of such a struct.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Header {
@@ -200,8 +200,8 @@ pub(crate) struct Header {
 impl<T: Versioned> Source<T> {
     /// The header, if it is one; a refusal for null and for anything else.
     pub(crate) fn header(self) -> Result<Header, Refusal> {
-        // SAFETY: it is null or points to a struct that begins with a header. One that does not, of a
-        // release before this struct had one, begins with two pointers, which are as long.
+        // SAFETY: it is null or points to a struct that begins with a header. A struct of a release
+        // before it had one begins with two pointers, which are as long.
         let header = unsafe { Source::<Header>::new(self.0.cast()) }.get();
         let header = header.ok_or_else(|| Refusal::argument("a struct that it needs is NULL"))?;
         if header.magic != T::MAGIC || header.size < size_of::<Header>() {
@@ -212,18 +212,19 @@ impl<T: Versioned> Source<T> {
         Ok(header)
     }
 
-    /// As [`Self::header`], where null is allowed.
+    /// Like [`Self::header`], but null is allowed.
     pub(crate) fn optional_header(self) -> Result<Option<Header>, Refusal> {
         if self.is_null() { Ok(None) } else { self.header().map(Some) }
     }
 
-    /// As many bytes of it as its `size` says, or the header's where it has none; `None` for null.
+    /// The first `size` bytes of it, or the header's if it has none; `None` for null.
     pub(crate) fn bytes(self) -> Option<Vec<u8>> {
         if self.is_null() {
             return None;
         }
         let size = self.header().map_or(size_of::<Header>(), |header| header.size);
-        // SAFETY: it is not null; `size` bytes of it are there, or a header's, by the contract of `new`.
+        // SAFETY: it is not null; by the contract of `new`, `size` bytes of it exist, or a
+        // header's.
         Some(unsafe { fields(self.0, size.min(size_of::<T>())) })
     }
 }
@@ -238,7 +239,7 @@ impl<T: Versioned> Place<T> {
         for field in fields {
             // SAFETY: the field lies within the value.
             let from = unsafe { ptr::from_ref(value).cast::<u8>().add(field.offset) };
-            // SAFETY: the field lies within the caller's `size`, so within the struct that is there.
+            // SAFETY: the field lies within the caller's `size`, so within the existing struct.
             let to = unsafe { self.0.cast::<u8>().add(field.offset) };
             // SAFETY: both are a field's bytes, one of them this library's own.
             unsafe { ptr::copy_nonoverlapping(from, to, field.size) };
@@ -247,7 +248,7 @@ impl<T: Versioned> Place<T> {
     }
 }
 
-/// The first bytes of a struct; what lies between its fields reads as zero.
+/// The first bytes of a struct; padding reads as zero.
 ///
 /// # Safety
 ///
@@ -258,15 +259,15 @@ pub(crate) unsafe fn fields<T: Layout>(from: *const T, size: usize) -> Vec<u8> {
         let Some(place) = bytes.get_mut(field.offset..field.offset + field.size) else { break };
         // SAFETY: the field ends within `size`.
         let field = unsafe { from.cast::<u8>().add(field.offset) };
-        // SAFETY: fields, unlike what lies between them, are initialised; the place is as long.
+        // SAFETY: fields, unlike padding, are initialised; the target has the same length.
         unsafe { ptr::copy_nonoverlapping(field, place.as_mut_ptr(), place.len()) };
     }
     bytes
 }
 
-/// A pointer through which can be read.
+/// A pointer that can be read through.
 pub(crate) trait Readable<T> {
-    /// It.
+    /// The pointer.
     fn readable(self) -> Source<T>;
 }
 

@@ -1,8 +1,8 @@
-//! What is registered with a communicator, and messages of which one side only is.
+//! Registrations with a communicator, and messages with one registered side.
 //!
-//! NCCL's transfers take a shorter way for memory that is registered, and count on the other side to be
-//! registered too. Where it is not, both wait for ever. Here the k-th send of a pair meets the k-th receive
-//! in the books, and what NCCL would hang in is misuse.
+//! NCCL's transfers take a shorter path for registered memory, and assume that the other side is
+//! registered too. If it is not, both wait forever. Here the books match the k-th send of a pair
+//! with the k-th receive, and a mismatch in which NCCL would hang is misuse.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
@@ -12,13 +12,13 @@ use nccl_sys::{NCCL_UNIQUE_ID_BYTES, ncclComm};
 use crate::pointer::Place;
 use crate::state::State;
 
-/// How much is registered at once.
+/// The granularity of registrations.
 const PAGE: usize = 4096;
 
-/// Up to so many bytes a message goes as NCCL's small ones do, whatever its memory.
+/// Messages of up to this size use NCCL's path for small ones, whatever their memory.
 const SMALL: usize = 16 << 10;
 
-/// Memory that is registered by itself: whole pages, for as many registrations as lie in them.
+/// Memory registered by itself: whole pages, shared by all registrations within them.
 pub(crate) struct Registration {
     pub(crate) comm: usize,
     start: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Registration {
 /// One side of a message: whether its memory is registered, and how long it is.
 type Side = (bool, usize);
 
-/// The sides of one pair of ranks whose others have not come: of the sender, and of the receiver.
+/// The unmatched sides of one pair of ranks: the sender's, and the receiver's.
 #[derive(Default)]
 pub(crate) struct Pair {
     sides: [VecDeque<Side>; 2],
@@ -39,7 +39,7 @@ pub(crate) struct Pair {
 pub(crate) type Pairs = HashMap<([u8; NCCL_UNIQUE_ID_BYTES], c_int, c_int), Pair>;
 
 impl State {
-    /// Registers memory; what lies in registered pages has their handle.
+    /// Registers memory; memory in registered pages gets their handle.
     pub(crate) fn register(&mut self, comm: usize, start: usize, bytes: usize) -> usize {
         let end = (start + bytes).next_multiple_of(PAGE);
         let start = start / PAGE * PAGE;
@@ -67,7 +67,8 @@ impl State {
         true
     }
 
-    /// Whether transfers of a communicator take these bytes as registered: memory of NCCL's allocator.
+    /// Whether transfers of a communicator treat these bytes as registered: only memory of NCCL's
+    /// allocator is.
     fn is_registered(&self, comm: usize, start: usize, bytes: usize) -> bool {
         let is_nccls = |(at, layout): (&usize, &std::alloc::Layout)| {
             (*at..*at + layout.size()).contains(&start)
@@ -81,7 +82,7 @@ impl State {
                 || windows().any(|one| known(one.comm, one.memory, one.memory + one.size)))
     }
 
-    /// Notes one side of a message: this rank's, which is the sender or the receiver.
+    /// Records one side of a message: this rank's, as the sender or the receiver.
     pub(crate) fn transfers(
         &mut self,
         comm: Place<ncclComm>,

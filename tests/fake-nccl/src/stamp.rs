@@ -1,7 +1,7 @@
-//! The version that a copy of the file says, where a copy can be given another.
+//! The version that a copy of the file reports, which can be changed in the file.
 //!
-//! The loader asks for the version before anything else can be told to the library, so it lies in
-//! the file, behind a mark that is nowhere else in it.
+//! The loader asks for the version before the library can be told anything, so the version is
+//! stored in the file, after a mark that occurs nowhere else in it.
 
 use std::ffi::c_int;
 
@@ -9,7 +9,7 @@ use nccl_sys::BOUND;
 
 const MARK_BYTES: usize = 28;
 
-/// The mark, then the code of the version.
+/// The mark, followed by the version's code.
 #[used]
 static STAMP: [u8; MARK_BYTES + size_of::<c_int>()] = {
     let mut stamp = *b"fake-nccl says this version:    ";
@@ -22,14 +22,14 @@ static STAMP: [u8; MARK_BYTES + size_of::<c_int>()] = {
     stamp
 };
 
-/// What the file of this copy has; what the compiler knew may be another's.
+/// Reads this copy's file; the compiler's value may belong to another copy.
 fn read() -> [u8; MARK_BYTES + size_of::<c_int>()] {
-    // SAFETY: it reads a static, which is initialised and never written to; volatile, because the file
-    // may have been changed after it was compiled.
+    // SAFETY: it reads a static that is initialised and never written to. The read is volatile,
+    // because the file may have been changed after it was compiled.
     unsafe { std::ptr::read_volatile(&raw const STAMP) }
 }
 
-/// The version that this copy says at first.
+/// The version that this copy initially reports.
 pub(crate) fn version() -> c_int {
     let stamp = read();
     let mut code = [0; size_of::<c_int>()];
@@ -37,12 +37,12 @@ pub(crate) fn version() -> c_int {
     c_int::from_ne_bytes(code)
 }
 
-/// Where this copy of the library lies in the address space: no other copy lies there.
+/// The address of this copy of the library, which no other copy has.
 pub(crate) fn address() -> usize {
     (&raw const STAMP).addr()
 }
 
-/// Writes another version into the bytes of a file; how often the mark was there.
+/// Writes another version into a file's bytes; returns how often the mark occurred.
 #[cfg(target_os = "linux")]
 pub(crate) fn restamp(file: &mut [u8], code: c_int) -> usize {
     let stamp = read();

@@ -1,4 +1,4 @@
-//! What one copy of the library knows. One lock guards it, for the whole of each call.
+//! The state of one copy of the library. One lock guards it, for the whole of each call.
 
 use std::alloc;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -15,10 +15,11 @@ use crate::pointer::Place;
 use crate::registered::{Pairs, Registration};
 use crate::stamp;
 
-/// What a test has called before each call, with the function's name: its bytes, how many.
+/// A test's function to run before each call, with the called function's name: its bytes and their
+/// number.
 pub(crate) type Before = unsafe extern "C" fn(*const u8, usize);
 
-/// How a call ends that was not told how to.
+/// The result of a call that was not told to fail.
 pub(crate) type Answer = Result<(), Refusal>;
 
 /// A call that NCCL's contract does not allow.
@@ -47,9 +48,9 @@ pub(crate) struct Thread {
     pub(crate) groups: usize,
     /// Its CUDA device.
     pub(crate) device: c_int,
-    /// Communicators whose calls go on.
+    /// Communicators whose calls are in progress.
     pub(crate) going_on: Vec<usize>,
-    /// The communicators of the group that is open, each with what its stream captures.
+    /// The communicators of the open group, each with the capture of its stream.
     pub(crate) captures: Vec<(usize, u64)>,
 }
 
@@ -58,50 +59,50 @@ pub(crate) struct State {
     pub(crate) log: Vec<Call>,
     pub(crate) misuse: Vec<String>,
     pub(crate) version: c_int,
-    /// What is called before each call.
+    /// The function to call before each call.
     pub(crate) before: Option<Before>,
-    /// Whether windows can be had.
+    /// Whether windows are supported.
     pub(crate) has_windows: bool,
-    /// Whether one-sided operations can be had.
+    /// Whether one-sided operations are supported.
     pub(crate) has_rma: bool,
     pub(crate) has_counted: bool,
-    /// Whether device communicators can be had.
+    /// Whether device communicators are supported.
     pub(crate) has_device_api: bool,
-    /// The best way of kernels over the network, that within a rail, and whom they reach.
+    /// The best kind of network access for kernels, the best within a rail, and its reach.
     pub(crate) gin: (c_int, c_int, c_int),
     /// Whether there is multicast memory, and endpoints and teams for counted transfers.
     pub(crate) is_mapped: bool,
-    /// Device communicators, by what their bytes say: the communicator.
+    /// The communicators of device communicators, by the number in their bytes.
     pub(crate) device_comms: BTreeMap<usize, usize>,
-    /// What the first rank asked for, by what the ranks have in common and how many were made before.
+    /// The first rank's requirements, by the ranks' id and how many were made before.
     pub(crate) asked: HashMap<([u8; NCCL_UNIQUE_ID_BYTES], usize), Vec<u8>>,
-    /// Results that calls were told to give, the next first.
+    /// Results that calls were told to return, in order.
     told: HashMap<&'static str, VecDeque<ncclResult_t>>,
     /// Functions whose calls wait until their communicator is revoked.
     pub(crate) stuck: HashSet<&'static str>,
     /// Ranks and counts of split children.
     pub(crate) splits: VecDeque<(c_int, c_int)>,
-    /// All texts there were: who asked for one may still read it.
+    /// All error texts so far, as a caller may still read an old one.
     errors: Vec<CString>,
     threads: HashMap<ThreadId, Thread>,
     given: usize,
-    /// The lists that ids stand in, by id.
+    /// The lists that contain each id.
     pub(crate) lists: HashMap<[u8; NCCL_UNIQUE_ID_BYTES], List>,
-    /// Who has come, by the first id.
+    /// The ranks that have come, by the first id.
     pub(crate) seats: HashSet<([u8; NCCL_UNIQUE_ID_BYTES], c_int)>,
     pub(crate) communicators: BTreeMap<usize, Communicator>,
-    /// Those that move data.
+    /// Communicators that move data.
     pub(crate) members: HashMap<usize, Arc<Member>>,
     /// Plain registrations.
     pub(crate) registrations: BTreeMap<usize, Registration>,
-    /// Messages whose other sides have not come.
+    /// Messages without the other side.
     pub(crate) pairs: Pairs,
     pub(crate) windows: BTreeMap<usize, Window>,
-    /// Windows of communicators that do not block: whose they are, and the handles that are still to come.
+    /// Windows of non-blocking communicators: the communicator, and the handle to come.
     pub(crate) arriving: Vec<(usize, Place<ncclWindow_t>, usize)>,
     pub(crate) operators: BTreeMap<c_int, Operator>,
     pub(crate) allocations: BTreeMap<usize, alloc::Layout>,
-    /// Communicators, and the captures that have calls of theirs.
+    /// Communicators, and the captures that contain their calls.
     pub(crate) captured: Vec<(usize, u64)>,
 }
 
@@ -149,12 +150,12 @@ impl State {
         STATE.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes a call down.
+    /// Records a call.
     pub(crate) fn record(&mut self, function: Function, arguments: Vec<(&str, Value)>) {
         let name = function.name();
         let makes = ["Init", "Split", "Shrink"].iter().any(|part| name.contains(part));
         if moves::are_on() && !makes {
-            // Who waits asks very often, and programs run for hours.
+            // Waiting threads poll very often, and programs run for hours.
             return;
         }
         let thread = self.thread().number;
@@ -163,22 +164,22 @@ impl State {
         self.log.push(Call { function, thread, result: None, arguments });
     }
 
-    /// Writes down more of the last call than its arguments say.
+    /// Adds to the record of the last call.
     pub(crate) fn note(&mut self, name: &str, value: Value) {
-        // Where data moves the last call that was written down may be another one.
+        // If data moves, the last recorded call may be another one.
         if let Some(call) = self.log.last_mut().filter(|_| !moves::are_on()) {
             call.arguments.push((name.to_owned(), value));
         }
     }
 
-    /// Writes down what the last call returns.
+    /// Records the result of the last call.
     pub(crate) fn returns(&mut self, result: ncclResult_t) {
         if let Some(call) = self.log.last_mut().filter(|_| !moves::are_on()) {
             call.result = Some(result);
         }
     }
 
-    /// Writes a refusal down, where a program looks for it too.
+    /// Records a refusal, where a program looks for it too.
     pub(crate) fn refuse(&mut self, function: Function, refusal: Refusal) -> ncclResult_t {
         let words = format!("{function}: {}", refusal.words);
         self.set_error(&words);
@@ -186,19 +187,19 @@ impl State {
         refusal.result
     }
 
-    /// The next calls of a function return this.
+    /// Sets the results of a function's next calls.
     pub(crate) fn tell(&mut self, function: &'static str, result: ncclResult_t) {
         self.told.entry(function).or_default().push_back(result);
     }
 
-    /// What this call was told to return.
+    /// The result that this call was told to return.
     pub(crate) fn told(&mut self, function: Function) -> Option<ncclResult_t> {
         self.told.get_mut(function.name())?.pop_front()
     }
 
-    /// What `ncclGetLastError` says from now on.
+    /// Sets the text of `ncclGetLastError`.
     pub(crate) fn set_error(&mut self, words: &str) {
-        // A text has no zero in it, or ends there.
+        // A text contains no zero, or ends there.
         let words = words.split('\0').next().unwrap_or_default();
         self.errors.extend(CString::new(words));
     }
@@ -215,11 +216,11 @@ impl State {
         self.threads.entry(thread::current().id()).or_insert_with(new)
     }
 
-    /// A handle that no copy has given before. It is no address of anything, so following it ends the
-    /// program there and then.
+    /// A handle that no copy has used before. It is not an address, so dereferencing it ends the
+    /// program at once.
     pub(crate) fn handle(&mut self) -> usize {
-        // Other copies lie at other addresses, sixteen bytes apart at the least; an address uses 47
-        // bits, and a million handles are enough for a test.
+        // Other copies have other addresses, at least sixteen bytes apart. An address has 47 bits,
+        // and a million handles are enough for a test.
         self.given += 1;
         ((stamp::address() >> 4) << 20).wrapping_add(self.given)
     }

@@ -1,4 +1,4 @@
-//! What cases run on: GPUs.
+//! The devices that cases run on: GPUs.
 
 use std::thread;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use typed_nccl::{Buffer, Cuda, DeviceViewMut, NcclVersion, RawStream, Result, St
 use super::elements::Value;
 use super::play::Turns;
 
-/// Where ranks come from.
+/// The source of ranks.
 pub(crate) type Kind = Cuda;
 
 impl<Tag> Turns for Cuda<Tag> {
-    /// The nap is the host's, before it enqueues anything.
+    /// The host naps before it enqueues anything.
     fn turn<T: Value>(
         stream: &Stream<Self>,
         elements: &mut Buffer<T, Self>,
@@ -28,22 +28,22 @@ impl<Tag> Turns for Cuda<Tag> {
     }
 }
 
-/// By way of a copy of the elements, of which there are two at least.
+/// By way of a copy of the elements, of which there are at least two.
 fn turn<T>(elements: &mut DeviceViewMut<'_, T>, on: RawStream<'_>) -> Result<(), DriverError> {
     let (first, all) = (size_of::<T>(), size_of::<T>() * elements.len());
     let rest = all - first;
     let start = elements.as_mut_ptr().expose_provenance() as u64;
     let stream: sys::CUstream = on.as_ptr().cast();
-    // SAFETY: the stream is open, and what it gives is used on it alone.
+    // SAFETY: the stream is open, and the memory is used on it alone.
     let copy = unsafe { result::malloc_async(stream, all) }?;
-    // SAFETY: both are `all` bytes long, and the elements are this launch's until the stream is past
-    // it.
+    // SAFETY: both are `all` bytes long, and only this launch uses the elements until the stream
+    // has passed it.
     unsafe { result::memcpy_dtod_async(copy, start, all, stream) }?;
-    // SAFETY: all of the copy but its first element, to every place but the last one.
+    // SAFETY: all of the copy except its first element, to every place except the last one.
     unsafe { result::memcpy_dtod_async(start, copy + first as u64, rest, stream) }?;
     // SAFETY: the first element of the copy, to the last place.
     unsafe { result::memcpy_dtod_async(start + rest as u64, copy, first, stream) }?;
-    // SAFETY: it came from this stream, and what uses it is enqueued before.
+    // SAFETY: it came from this stream, and its uses were enqueued before.
     unsafe { result::free_async(copy, stream) }
 }
 

@@ -1,7 +1,8 @@
-//! Floats that NCCL combines in an order of its own: as near to the model as both are to exact.
+//! Floats that NCCL combines in its own order: as close to the model as both are to the exact
+//! result.
 //!
-//! For cases that fill their buffers anew after each call, so that nothing is rounded twice. What no
-//! call wrote is held bit for bit.
+//! For cases that refill their buffers after each call, so that nothing is rounded twice. Elements
+//! that no call wrote must match bit for bit.
 
 use std::ops::Range;
 
@@ -27,11 +28,11 @@ fn check_as<T: Value>(case: &Case) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// What a call wrote of what is looked at.
+/// The part of a read that a call wrote.
 struct Rounded {
     call: Call,
     range: Range<usize>,
-    /// How far the model and NCCL may be apart, relative to the model.
+    /// The allowed difference between model and NCCL, relative to the model.
     bound: f64,
 }
 
@@ -40,29 +41,29 @@ impl Rounded {
         let (op, n) = (case.op::<T>(&call), case.ranks);
         let roundoff = if size_of::<T>() == 1 { bounds::detour::<T>() } else { T::ROUNDOFF };
         let (model, nccl) = (bounds::host::<T>(op, n), bounds::elsewhere(op, n, roundoff));
-        // The bounds are relative to the exact value, which is not known.
+        // The bounds are relative to the exact value, which is unknown.
         Self { call, range, bound: (model + nccl) / (1.0 - model) * (1.0 + 1e-9) }
     }
 
     fn allows<T: Value>(&self, i: usize, found: T, needed: T) -> bool {
         let difference = (found.to_f64() - needed.to_f64()).abs();
-        // Not if it is NaN.
+        // False for NaN.
         self.range.contains(&i) && difference <= self.bound * needed.to_f64()
     }
 }
 
-/// By look: what the call before it wrote, if it wrote there.
+/// By read: what the preceding call wrote, if it wrote there.
 fn rounded<T: Value>(case: &Case, rank: usize) -> Vec<Option<Rounded>> {
     let (mut looks, mut given) = (Vec::new(), Vec::new());
     let mut last: Option<(Call, Layout)> = None;
-    // The program looks once more at its end.
+    // The program reads once more at its end.
     for step in case.steps.iter().chain([&Step::Refill]) {
         match step {
             Step::Call(call) => {
                 assert!(last.is_none(), "two calls without a look between them");
                 let layout = call.layout(case, rank);
                 if layout.given {
-                    // A reduction gives as many elements as a rank sends.
+                    // A reduction returns as many elements as a rank sends.
                     let len = layout.send.as_ref().map_or(0, |send| send.range.len());
                     given.push(Some(Rounded::new::<T>(case, *call, 0..len)));
                 }

@@ -1,4 +1,4 @@
-//! What programs run on: GPUs, and the launches on them.
+//! The devices that programs run on: GPUs, and the launches on them.
 
 use typed_nccl::{AnyDevice, Cuda, Result, Slice, SliceMut};
 
@@ -8,8 +8,8 @@ use super::store::Queue;
 
 pub(crate) type Dev = Cuda<AnyDevice>;
 
-/// Opens a GPU and launches each kernel once, while nothing else runs on it: a kernel that is loaded
-/// may wait for the GPU, and so for the other ranks. What they do is held against the model.
+/// Opens a GPU and launches each kernel once while nothing else runs on it, since loading a kernel
+/// may wait for the GPU, and so for the other ranks. The results are checked against the model.
 pub(crate) fn open(index: usize) -> Result<Dev> {
     const LEN: u32 = 1000;
     let device = crate::common::gpu(index)?;

@@ -1,4 +1,4 @@
-//! The kernels of programs, loaded once for each GPU.
+//! The kernels of programs, loaded once per GPU.
 
 use std::ffi::{CString, c_void};
 use std::sync::OnceLock;
@@ -8,7 +8,7 @@ use typed_nccl::{DeviceView, DeviceViewMut, RawStream};
 
 use super::device::Dev;
 
-/// For the driver to compile.
+/// The driver compiles it.
 const SOURCE: &str = concat!(include_str!("kernels.ptx"), "\0");
 
 const BLOCK: u32 = 128;
@@ -33,7 +33,7 @@ impl Kernels {
         LOADED[ordinal].get_or_init(|| Self::new().expect("CUDA compiles the kernels"));
     }
 
-    /// Those of a GPU that was opened.
+    /// The kernels of an opened GPU.
     pub(super) fn of(device: &Dev) -> &'static Self {
         LOADED[device.ordinal() as usize].get().expect("a GPU is opened before it is used")
     }
@@ -61,8 +61,8 @@ impl Kernels {
     ) {
         let len = from.len().min(to.len());
         let (from, to) = (address(from.as_ptr()), address(to.as_mut_ptr()));
-        // SAFETY: the kernel takes two addresses, reads `len` elements from the first on and
-        // writes as many from the second on; the views have these, and are this launch's.
+        // SAFETY: the kernel takes two addresses, reads `len` elements from the first on and writes
+        // as many from the second on; the views have these, and only this launch uses them.
         unsafe { enqueue(self.mixed, &mut [from, to], len, on) }
     }
 
@@ -75,14 +75,14 @@ impl Kernels {
         let len = left.len().min(right.len());
         let (left, right) = (address(left.as_mut_ptr()), address(right.as_mut_ptr()));
         // SAFETY: the kernel takes two addresses and writes `len` elements from each on; the views
-        // have these, and are this launch's.
+        // have these, and only this launch uses them.
         unsafe { enqueue(self.split, &mut [left, right], len, on) }
     }
 
     pub(super) fn scaled(&self, mut all: DeviceViewMut<'_, u32>, on: RawStream<'_>) {
         let len = all.len();
         // SAFETY: the kernel takes one address and writes `len` elements from it on; the view has
-        // these, and is this launch's.
+        // these, and only this launch uses it.
         unsafe { enqueue(self.scaled, &mut [address(all.as_mut_ptr())], len, on) }
     }
 }
@@ -91,12 +91,11 @@ fn address(start: *const u32) -> u64 {
     start.expose_provenance() as u64
 }
 
-/// Enqueues a kernel with a thread for each element; nothing if there is none.
+/// Enqueues a kernel with a thread for each element, or nothing if there is none.
 ///
 /// # Safety
-/// It is a kernel of the stream's GPU. It takes so many addresses and a length; `len` elements from
-/// each address on are there, and nothing else uses them in a way that it must not, until the stream
-/// is past it.
+/// It is a kernel of the stream's GPU. It takes this many addresses and a length. From each address
+/// on there are `len` elements, which nothing else uses in conflict until the stream has passed it.
 unsafe fn enqueue(kernel: sys::CUfunction, addresses: &mut [u64], len: usize, on: RawStream<'_>) {
     if len == 0 {
         return;
@@ -106,8 +105,8 @@ unsafe fn enqueue(kernel: sys::CUfunction, addresses: &mut [u64], len: usize, on
     let mut parameters: Vec<*mut c_void> =
         addresses.iter_mut().map(|address| (&raw mut *address).cast()).collect();
     parameters.push((&raw mut len).cast());
-    // SAFETY: the parameters are of the kernel's types, and the driver copies them at the call; what
-    // the kernel does is what the caller promises.
+    // SAFETY: the parameters have the kernel's types, and the driver copies them at the call; the
+    // kernel's accesses are the caller's promise.
     unsafe { result::launch_kernel(kernel, grid, block, 0, on.as_ptr().cast(), &mut parameters) }
         .expect("CUDA starts a kernel");
 }

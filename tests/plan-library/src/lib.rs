@@ -1,12 +1,12 @@
-//! Plans in a library of somebody else's: under strict lints, with another name for `typed-nccl`, two in one
-//! crate, one in a private module and one in a generic function.
+//! Plans in a third-party library: under strict lints, with another name for `typed-nccl`, two in
+//! one crate, one in a private module and one in a generic function.
 
 #![deny(missing_docs, warnings)]
 
 use nccl::{Communicator, Element, Numeric, Result, World};
 
 nccl::plan! {
-    /// Every rank passes what it has to the next one.
+    /// Every rank passes its value to the next one.
     pub exchange<T: Element>(n: Ranks, len: usize) {
         in mine: [T; len];
         out before: [T; len];
@@ -23,10 +23,10 @@ mod private {
     }
 }
 
-/// The sum over all ranks of what each has.
+/// The sum over all ranks of their elements.
 ///
 /// # Errors
-/// A plan that the ranks bind differently; a lost peer.
+/// The ranks bind the plan differently; a peer is lost.
 pub fn total<T: Numeric, W: World>(comm: &mut Communicator<W>, x: &[T]) -> Result<Vec<T>> {
     let mut plan = private::total::bind::<T, _>(comm, private::total::Params { len: x.len() })?;
     let mut sum = nccl::Device::from_slice(comm.device(), x)?;
@@ -34,10 +34,10 @@ pub fn total<T: Numeric, W: World>(comm: &mut Communicator<W>, x: &[T]) -> Resul
     sum.to_vec()
 }
 
-/// What the rank after next has.
+/// The elements of the rank after the next.
 ///
 /// # Errors
-/// As [`total`].
+/// As for [`total`].
 pub fn after_next<T: Element, W: World>(comm: &mut Communicator<W>, x: &[T]) -> Result<Vec<T>> {
     nccl::plan! {
         two_steps<T: Element>(n: Ranks, len: usize) {

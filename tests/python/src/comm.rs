@@ -24,7 +24,7 @@ pub(super) enum Kind {
     Cuda(Mutex<Option<Communicator<OnCuda>>>),
 }
 
-/// Runs `$body` without the interpreter, with the communicator.
+/// Runs `$body` with the communicator, without the interpreter's lock.
 macro_rules! on {
     ($py:expr, $kind:expr, |$comm:ident| $body:expr) => {
         match $kind {
@@ -58,7 +58,7 @@ fn into<D: Device>(comm: &Communicator<D>, x: &Object, y: &mut Object) -> Result
     comm.device().clone().lend((x, y), |(x, y)| comm.all_reduce(x, y, Sum))
 }
 
-/// Without any order with the streams of the array's library.
+/// Without any ordering with the streams of the array's library.
 fn unordered<D: Device>(comm: &Communicator<D>, x: &Object) -> Result<()> {
     // SAFETY: the case keeps the array.
     let mut x =
@@ -124,7 +124,7 @@ impl Comm {
         })
     }
 
-    /// `all_reduce_` with the order taken out.
+    /// `all_reduce_` without the ordering.
     fn all_reduce_unordered_(&self, x: &Bound<'_, PyAny>, library: &str) -> PyResult<()> {
         let py = x.py();
         let x = named(x, library)?;
@@ -150,7 +150,7 @@ impl Comm {
         })?)
     }
 
-    /// Through a buffer and its type; gives the array's object back.
+    /// Through a buffer and its type; returns the array's object.
     #[pyo3(signature = (x, library, dtype = "f32"))]
     fn all_reduce_typed(
         &self,
@@ -191,7 +191,7 @@ impl Comm {
         }
     }
 
-    /// A library's array in memory of NCCL's.
+    /// A library's array in NCCL's memory.
     #[pyo3(signature = (library, shape, dtype = None, order = Order::C))]
     fn empty<'py>(
         &self,
@@ -252,7 +252,7 @@ impl Comm {
         window.put_signal(py, &self.0, from.0..from.1, peer, to)
     }
 
-    /// Waits for a peer's signal; the host does too.
+    /// Waits for a peer's signal; the host waits too.
     fn wait_signal(&self, py: Python<'_>, peer: usize) -> PyResult<()> {
         on!(py, &self.0, |comm| {
             comm.wait_signal(peer)?;
@@ -280,7 +280,7 @@ impl Comm {
         }
     }
 
-    /// Which rank this is, of how many.
+    /// This rank, and the number of ranks.
     #[getter]
     fn rank(&self, py: Python<'_>) -> PyResult<(usize, usize)> {
         on!(py, &self.0, |comm| Ok((comm.rank().index(), comm.size())))

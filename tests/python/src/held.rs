@@ -1,4 +1,4 @@
-//! What holds an array's memory.
+//! Objects that hold an array's memory.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -32,7 +32,7 @@ impl Held {
 
 #[pymethods]
 impl Held {
-    /// Gives the array's object back.
+    /// Returns the array's object.
     fn into_inner(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         py.detach(|| match locked(&self.0).take() {
             Some(HeldBy::Host(buffer)) => Ok(buffer.into_inner()?),

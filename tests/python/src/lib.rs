@@ -1,4 +1,5 @@
-//! What the cases of `cases.py` and `gpu.py` call: ranks, and what they do with arrays of Python's libraries.
+//! The functions that `cases.py` and `gpu.py` call: ranks, and their operations on arrays of
+//! Python's libraries.
 
 mod comm;
 mod held;
@@ -38,7 +39,7 @@ fn seats(n: usize) -> Vec<Seat> {
     typed_nccl::Seat::local(n).into_iter().map(Seat::from).collect()
 }
 
-/// A seat of ranks that meet by a file.
+/// A seat for ranks that meet through a file.
 #[pyfunction]
 fn seat_at(path: &str, rank: usize, size: usize) -> PyResult<Seat> {
     Ok(typed_nccl::Seat::file(path, rank, size)?.into())
@@ -52,7 +53,7 @@ fn seat_from_env() -> PyResult<Seat> {
 
 type Object = Tensor<Py<PyAny>>;
 
-/// An array of that library's.
+/// An array of that library.
 fn named(x: &Bound<'_, PyAny>, library: &str) -> PyResult<Object> {
     Ok(match library {
         "torch" => torch::resolve(x)?,
@@ -67,7 +68,8 @@ fn dtype_named(name: &str) -> PyResult<DType> {
     known.ok_or_else(|| PyValueError::new_err(format!("no data type {name:?}")))
 }
 
-/// What nccl4py's resolvers give: the address, how many elements, their type, and the GPU, if it is one.
+/// The results of nccl4py's resolvers: the address, the number of elements, their type, and the
+/// GPU, if any.
 #[pyfunction]
 fn resolve(x: &Bound<'_, PyAny>, library: &str) -> PyResult<(usize, usize, u8, Option<u32>)> {
     let x = named(x, library)?;
@@ -93,7 +95,8 @@ fn resolve_loop(x: &Bound<'_, PyAny>, library: &str, n: u32) -> PyResult<f64> {
     Ok(start.elapsed().as_nanos() as f64 / f64::from(n))
 }
 
-/// Everything that is known of an array, in words; without a library, by DLPack or an array interface.
+/// Everything known about an array, as text; without a library, through DLPack or an array
+/// interface.
 #[pyfunction]
 #[pyo3(signature = (x, library = None))]
 fn describe<'py>(

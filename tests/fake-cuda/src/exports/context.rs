@@ -1,4 +1,4 @@
-//! Contexts: one for each device, current by thread.
+//! Contexts: one for each device, current per thread.
 
 use std::ffi::{c_int, c_void};
 
@@ -15,7 +15,7 @@ exports! {
     };
 
     fn cuDevicePrimaryCtxRelease_v2(dev: c_int) = |library| {
-        // Somebody retains it always.
+        // It is always retained.
         library.device(dev).map(drop)
     };
 

@@ -30,7 +30,7 @@ exports! {
     };
 
     fn cuDriverGetVersion(driverVersion: *mut c_int) = |_library| {
-        // One that takes whatever any compiler makes.
+        // Newer than any compiler's requirement.
         driverVersion.put(99000)
     };
 
@@ -55,11 +55,11 @@ exports! {
             ON_THE_BUS => device,
             DOMAIN => domain,
             MULTIPROCESSORS => 132,
-            // Those that reduce 8-bit floats.
+            // A generation that reduces 8-bit floats.
             GENERATION => 9,
             // Memory is freed in stream order.
             POOLS => 1,
-            // They can nothing else in particular.
+            // All other attributes are 0.
             _ => 0,
         })
     };

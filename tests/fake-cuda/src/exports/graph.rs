@@ -14,7 +14,7 @@ exports! {
     fn cuStreamBeginCapture_v2(hStream: *mut c_void, mode: c_int) = |library| {
         library.current()?;
         if mode != RELAXED {
-            // NCCL could not connect ranks in their first operation.
+            // Otherwise NCCL could not connect ranks in their first operation.
             return Err(Refusal::value("the double captures in relaxed mode only"));
         }
         library.begin_capture(hStream.address())
@@ -68,8 +68,8 @@ extern "C" fn fake_cuda_capture(stream: u64) -> u64 {
     Library::lock().streams.get(&stream).map_or(0, |stream| stream.capture)
 }
 
-/// Has a stream that captures call a function at each launch, with what the other one gives for it then: for
-/// the double of NCCL, whose calls count at their launches.
+/// Makes a capturing stream call a function at each launch, with the data that the other function
+/// returns then. For the double of NCCL, whose calls count at their launches.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_again(
     stream: u64,
@@ -84,7 +84,8 @@ extern "C" fn fake_cuda_again(
     }
 }
 
-/// Whether anything of a capture is left: for the double of NCCL, whose communicators end after it.
+/// Whether anything of a capture still exists: for the double of NCCL, whose communicators end
+/// after it.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_is_alive(capture: u64) -> bool {
     Library::lock().is_alive(capture)

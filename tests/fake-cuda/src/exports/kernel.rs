@@ -73,7 +73,8 @@ exports! {
         if [gridDimY, gridDimZ, blockDimY, blockDimZ] != [1; 4] || sharedMemBytes != 0 {
             return Err(Refusal::value("the double's grids are of one dimension, and share nothing"));
         }
-        // SAFETY: the caller keeps the driver's contract: a place of its size for each parameter.
+        // SAFETY: the caller keeps the driver's contract: a value of the right size for each
+        // parameter.
         let arguments = unsafe { kernelParams.numbers(&kernel.parameters) }?;
         let work = Work::Launch { kernel, grid: (gridDimX, blockDimX), arguments };
         library.enqueue(hStream.address(), work);

@@ -9,7 +9,7 @@ use crate::state::Refusal;
 exports! {
     fn cuMemRetainAllocationHandle(handle: *mut u64, addr: *mut c_void) = |library| {
         library.current()?;
-        // To ask is no misuse.
+        // Querying is not misuse.
         library.has_handle(addr.address()).ok_or(Refusal::Plain(Code::INVALID_VALUE))?;
         let retained = library.handle();
         library.retained.insert(retained);

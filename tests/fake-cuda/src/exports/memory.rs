@@ -1,4 +1,4 @@
-//! Memory of devices and of the host, and what is done with it in stream order.
+//! Device and host memory, and operations on it in stream order.
 
 use std::ffi::{c_uchar, c_uint, c_ushort, c_void};
 
@@ -27,7 +27,7 @@ exports! {
         library.wait(|state| {
             state.streams.values().all(|stream| stream.device != device || Stream::is_idle(stream))
         })?;
-        // Somebody else may have freed it meanwhile.
+        // Another call may have freed it meanwhile.
         library.live(dptr)?.freed = true;
         Ok(())
     };

@@ -1,6 +1,5 @@
-//! CUDA's compiler, as a library: this one compiles no C++. What it gives of a source is the PTX that stands
-//! there in a comment, `/* ptx .. */`; a line `#error ..` is told as an error, with the lines that `#line`
-//! says.
+//! A double of NVRTC, which compiles no C++. Its output is the PTX in a comment of the source, `/*
+//! ptx .. */`. A line `#error ..` is reported as an error, with line numbers according to `#line`.
 
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -9,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::code::Code;
 use crate::state::Library;
 
-/// Those that are written down.
+/// The functions whose calls are recorded.
 pub(super) const NAMES: &[&str] =
     &["nvrtcCreateProgram", "nvrtcCompileProgram", "nvrtcDestroyProgram"];
 
@@ -28,7 +27,7 @@ struct Program {
 
 static PROGRAMS: Mutex<BTreeMap<usize, Program>> = Mutex::new(BTreeMap::new());
 
-/// Does something with a program.
+/// Accesses a program.
 fn with(program: *mut c_void, act: impl FnOnce(&mut Program) -> c_int) -> c_int {
     let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
     programs.get_mut(&program.addr()).map_or(INVALID_PROGRAM, act)
@@ -42,7 +41,7 @@ fn record(function: &'static str) {
 
 /// # Safety
 ///
-/// Two places for numbers.
+/// Both are valid for writes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -54,7 +53,7 @@ unsafe extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> c_int
 
 /// # Safety
 ///
-/// A place for a number.
+/// The place is valid for a write.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetNumSupportedArchs(count: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -64,7 +63,7 @@ unsafe extern "C" fn nvrtcGetNumSupportedArchs(count: *mut c_int) -> c_int {
 
 /// # Safety
 ///
-/// Two places for numbers.
+/// The place is valid for two numbers.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcGetSupportedArchs(architectures: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -74,7 +73,7 @@ unsafe extern "C" fn nvrtcGetSupportedArchs(architectures: *mut c_int) -> c_int 
 
 /// # Safety
 ///
-/// As NVRTC's manual says: a place for a handle, and a text that ends with a zero.
+/// As in NVRTC's manual: a place for a handle, and a text that ends with a zero.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcCreateProgram(
     program: *mut *mut c_void,
@@ -100,7 +99,7 @@ unsafe extern "C" fn nvrtcCreateProgram(
 
 /// # Safety
 ///
-/// So many texts that end with a zero.
+/// There are this many texts, each ending with a zero.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcCompileProgram(
     program: *mut c_void,
@@ -156,12 +155,12 @@ fn compiled(text: &str) -> Result<String, String> {
     })
 }
 
-/// Gives a length, or so many bytes.
+/// Returns a length, or that many bytes.
 macro_rules! gives {
     ($($size:ident, $give:ident: $what:ident;)+) => { $(
         /// # Safety
         ///
-        /// A place for a number.
+        /// The place is valid for a write.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $size(program: *mut c_void, size: *mut usize) -> c_int {
             with(program, |program| {
@@ -173,7 +172,7 @@ macro_rules! gives {
 
         /// # Safety
         ///
-        /// As many places as the size says.
+        /// There is room for as many bytes as the size function returned.
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $give(program: *mut c_void, to: *mut c_char) -> c_int {
             with(program, |program| {
@@ -194,7 +193,7 @@ gives! {
 
 /// # Safety
 ///
-/// A place with a handle.
+/// The place holds a handle.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn nvrtcDestroyProgram(program: *mut *mut c_void) -> c_int {
     record("nvrtcDestroyProgram");

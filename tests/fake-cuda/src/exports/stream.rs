@@ -22,7 +22,7 @@ exports! {
     };
 
     fn cuStreamDestroy_v2(hStream: *mut c_void) = |library| {
-        // What is enqueued still runs.
+        // Enqueued work still runs.
         library.stream(hStream.address())?.destroyed = true;
         Ok(())
     };
@@ -58,7 +58,7 @@ exports! {
         userData: *mut c_void,
     ) = |library| {
         if !library.takes_time {
-            // It would run inside the call, with everything locked.
+            // It would run inside the call, under every lock.
             return Err(Refusal::Plain(Code::NOT_SUPPORTED));
         }
         let call = Work::Call { function: fn_, data: userData.address() };
@@ -73,7 +73,7 @@ exports! {
         if library.joins(hStream.address(), hEvent.address())? {
             return Ok(());
         }
-        // An event that was never recorded is reached.
+        // An event that was never recorded counts as reached.
         for recording in last {
             library.enqueue(hStream.address(), Work::Wait(recording));
         }

@@ -1,4 +1,4 @@
-//! Words for results.
+//! Descriptions of results.
 
 use std::ffi::{c_char, c_int};
 

@@ -1,4 +1,4 @@
-//! The element types, by NCCL's numbers, and what they are reduced in.
+//! The element types, by NCCL's numbers, and their accumulators.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ enum Value {
     Double(f64),
 }
 
-/// The elements of a line, as they are reduced.
+/// The accumulators of a line's elements.
 pub(super) struct Sum(Vec<Value>);
 
 impl Sum {
@@ -113,7 +113,8 @@ impl Element {
         lanes.fold(0, |line, (at, bits)| line | bits << (8 * self.size() * at))
     }
 
-    /// Multiplies the elements of a row that are stored in these lines with a number and with their weights.
+    /// Multiplies the elements of a row that are stored in these lines by a number and by their
+    /// weights.
     pub(super) fn scale(self, row: &Op, lines: Range<usize>, scale: f64, weight: u64) {
         let weights = row.reading(weight);
         for line in lines {

@@ -1,4 +1,4 @@
-//! What the kernels touch: their arguments, the ranks' memory, and flags.
+//! The memory that kernels access: their arguments, the ranks' memory, and flags.
 
 use std::hint;
 use std::ptr;
@@ -14,16 +14,16 @@ pub(super) const THREADS: usize = 512;
 pub(super) const BATCH: usize = 4;
 const BLOCKS: usize = 32;
 const PUSHES: usize = 64;
-/// Where the counts of rows are, among those of batches.
+/// Index of the counts of rows, among those of batches.
 const NORMS: usize = 2 * BLOCKS + PUSHES + 2;
-/// Where blocks say that they run.
+/// Index of the flags by which blocks report that they run.
 const RUNNING: usize = NORMS + 5 * PUSHES;
 const NOBODY: u64 = 0xffff;
 
-/// How long a rank may not know that it is over.
+/// How long a rank may take to learn that it is over.
 const SOON: Duration = Duration::from_secs(2);
 
-/// What a launch is given, in words of eight bytes.
+/// The arguments of a launch, in words of eight bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Arguments<'a>(pub(super) &'a [u64]);
 
@@ -44,12 +44,12 @@ pub(super) struct Op {
     pub(super) from: Option<usize>,
 }
 
-/// What a kernel that norms rows is given beside.
+/// The additional arguments of a kernel that norms rows.
 pub(super) struct Norm {
     pub(super) weight: u64,
     pub(super) width: usize,
     pub(super) rows: usize,
-    /// Blocks of a row.
+    /// Blocks that share a row.
     pub(super) parts: usize,
     pub(super) epsilon: f32,
 }
@@ -60,20 +60,20 @@ impl Arguments<'_> {
         if at.is_multiple_of(2) { word as u32 } else { (word >> 32) as u32 }
     }
 
-    /// Says of so many blocks whether they run.
+    /// Records for this many blocks whether they run.
     pub(super) fn runs(&self, blocks: usize, runs: bool) {
         for block in 0..blocks {
             let place = self.0[32] as usize + (RUNNING + block) * 8;
             let place = ptr::with_exposed_provenance_mut::<u64>(place);
-            // SAFETY: the counts are there, and a word for each block.
+            // SAFETY: the counts exist, with a word for each block.
             unsafe { AtomicU64::from_ptr(place) }.store(runs.into(), Release);
         }
     }
 
-    /// Whether kernels that wait are to end.
+    /// Whether waiting kernels must end.
     pub(super) fn is_stopped(&self) -> bool {
         let place = ptr::with_exposed_provenance_mut::<u32>(self.0[33] as usize);
-        // SAFETY: it is a word of the host's, which is never freed and written so only.
+        // SAFETY: it is a host word that is never freed and only written atomically.
         unsafe { AtomicU32::from_ptr(place) }.load(Acquire) != 0
     }
 
@@ -81,7 +81,7 @@ impl Arguments<'_> {
     pub(super) fn is_over(&self) -> bool {
         let place = self.0[32] as usize + (2 * BLOCKS + PUSHES) * 8;
         let place = ptr::with_exposed_provenance_mut::<u64>(place);
-        // SAFETY: the counts are there, and one word more.
+        // SAFETY: the counts exist, and one word more.
         unsafe { place.read_volatile() != 0 }
     }
 
@@ -120,7 +120,7 @@ impl Arguments<'_> {
         Op { source, target, bytes, to: peer(to), from: peer(from) }
     }
 
-    /// What the norm is given beside.
+    /// The additional arguments of a norm.
     pub(super) fn norm(&self) -> Norm {
         let [weight, sizes, rest] = [0, 1, 2].map(|at| self.0[373 + at]);
         let (width, rows) = (sizes as u32 as usize, (sizes >> 32) as usize);
@@ -136,18 +136,18 @@ impl Arguments<'_> {
 }
 
 impl Op {
-    /// The same from this byte on.
+    /// The part from this byte on.
     pub(super) fn part(self, at: usize, bytes: usize) -> Self {
         let (source, target) = (self.source + at as u64, self.target + at as u64);
         Self { source, target, bytes, ..self }
     }
 
-    /// As much that is read from elsewhere.
+    /// Likewise, read from elsewhere.
     pub(super) fn reading(self, source: u64) -> Self {
         Self { source, ..self }
     }
 
-    /// The line at a byte; what is past the end is 0.
+    /// The line at a byte, with zeros past the end.
     pub(super) fn load(&self, at: usize) -> u64 {
         self.bits(self.source, at)
     }
@@ -161,7 +161,7 @@ impl Op {
         let (mut line, there) = ([0_u8; 8], self.bytes.saturating_sub(at).min(8));
         if there > 0 {
             let from = ptr::with_exposed_provenance::<u8>(memory as usize + at);
-            // SAFETY: the operation has so many bytes there, by the promise of who launched it.
+            // SAFETY: by the promise of its launch, the operation has this many bytes there.
             unsafe { ptr::copy_nonoverlapping(from, line.as_mut_ptr(), there) };
         }
         u64::from_ne_bytes(line)
@@ -180,7 +180,8 @@ impl Op {
 impl Block<'_> {
     fn word(&self, address: u64) -> &AtomicU64 {
         let place = ptr::with_exposed_provenance_mut::<u64>(address as usize);
-        // SAFETY: it is a word of the ranks' memory for kernels, which only they use, and only so.
+        // SAFETY: it is a word of the ranks' memory for kernels, which only they use, and only
+        // atomically.
         unsafe { AtomicU64::from_ptr(place) }
     }
 
@@ -226,7 +227,7 @@ impl Block<'_> {
         self.norms_of(self.block).load(Relaxed)
     }
 
-    /// So many: it, and all blocks that the next launch may have beside this one's.
+    /// Sets the count, also for all blocks that the next launch may have in addition to this one's.
     pub(super) fn set_norms(&self, norms: u64) {
         let all = (self.block..PUSHES).step_by(self.blocks);
         all.for_each(|block| self.norms_of(block).store(norms, Relaxed));
@@ -236,7 +237,7 @@ impl Block<'_> {
         self.word(self.arguments.0[32] + ((NORMS + block) * 8) as u64)
     }
 
-    /// Where a block of this GPU says its share of a row's sum.
+    /// The place where a block of this GPU stores its share of a row's sum.
     pub(super) fn share(&self, block: usize, norm: u64) -> u64 {
         let line = (norm as usize & 1) * PUSHES + block;
         self.arguments.0[32] + ((NORMS + PUSHES) * 8 + line * 16) as u64
@@ -254,7 +255,8 @@ impl Block<'_> {
             if flag == batch {
                 return self.word(slot).load(Relaxed);
             }
-            // A rank whose communicator is over goes on without the others, which are told soon.
+            // A rank whose communicator is over proceeds without the others, which learn of it
+            // soon.
             if flag > batch && *late.get_or_insert_with(Instant::now) + SOON < Instant::now() {
                 eprintln!("a slot of batch {batch} has what was sent in batch {flag}");
                 std::process::abort();
@@ -287,7 +289,7 @@ impl Block<'_> {
     }
 }
 
-/// A while, then longer: the other ranks need the processors too.
+/// Waits briefly, then longer, as the other ranks need the processors too.
 fn wait(turns: &mut u32) {
     *turns += 1;
     if *turns < 100 { hint::spin_loop() } else { thread::yield_now() }

@@ -1,7 +1,7 @@
-//! The kernels of typed-nccl itself (src/cuda/kernels/kernels.cu), whose PTX has more instructions than the
-//! double knows: the same in Rust, block by block. In a batch all threads of a block send, then all receive,
-//! which is what the slots and their numbers are for. A slot that is written again before it was read ends
-//! the process.
+//! The kernels of typed-nccl itself (src/cuda/kernels/kernels.cu), whose PTX has instructions that
+//! the double does not know. This is a port to Rust, block by block. In a batch all threads of a
+//! block send, then all receive, for which the slots and their numbers are made. A slot that is
+//! overwritten before it was read ends the process.
 
 mod element;
 mod memory;
@@ -15,10 +15,10 @@ use memory::{Arguments, BATCH, Block, Op, THREADS};
 
 use crate::ptx::Kernel;
 
-/// Bytes of what all of them are given.
+/// The size of their arguments in bytes.
 const GIVEN: usize = 2984;
 
-/// The kernels of a text, if it is one of typed-nccl's.
+/// The kernels of a PTX text, if it is one of typed-nccl's.
 pub(crate) fn kernels(text: &str) -> Option<Vec<Kernel>> {
     let (element, _) = text.strip_prefix("// Made of kernels.cu")?.split_once(".\n//")?;
     let element: u32 = element.rsplit_once("Element ")?.1.parse().ok()?;
@@ -34,12 +34,12 @@ pub(crate) fn kernels(text: &str) -> Option<Vec<Kernel>> {
     Some(names.map(kernel).collect())
 }
 
-/// Does what the kernel of this name does.
+/// Runs the kernel of this name.
 ///
 /// # Safety
 ///
-/// The arguments are the kernel's, and memory that it names by them is there and nobody else's, but for what
-/// kernels of other ranks write.
+/// The arguments are the kernel's. The memory that they refer to exists and nothing else uses it,
+/// except for writes by other ranks' kernels.
 pub(crate) unsafe fn run(name: &str, element: u32, blocks: u32, words: &[u64]) {
     let (element, arguments, blocks) = (Element(element), Arguments(words), blocks as usize);
     arguments.runs(blocks, true);
@@ -57,7 +57,7 @@ pub(crate) unsafe fn run(name: &str, element: u32, blocks: u32, words: &[u64]) {
     arguments.runs(blocks, false);
 }
 
-/// How many milliseconds a kernel that was told to end goes on.
+/// How many milliseconds a kernel continues after it was told to end.
 const LINGER: &str = "FAKE_CUDA_LINGER";
 
 fn linger(arguments: &Arguments<'_>) {
@@ -68,7 +68,7 @@ fn linger(arguments: &Arguments<'_>) {
 }
 
 impl Block<'_> {
-    /// Reduces what all ranks sent, in the order of ranks.
+    /// Reduces the lines that all ranks sent, in rank order.
     fn reduced(&self, number: usize, thread: usize, own: u64, batch: u64, reduction: u32) -> Sum {
         let one = |rank| match rank == self.arguments.rank() {
             true => own,
@@ -94,14 +94,14 @@ impl Block<'_> {
         }
     }
 
-    /// Says that what was sent without flags is there, and waits for what the others sent.
+    /// Reports that the data sent without flags is complete, and waits for the others' data.
     fn meet(&self, batch: u64) {
         let rank = self.arguments.rank();
         self.arguments.peers().for_each(|peer| self.say(self.flag(peer, rank, 32), batch));
         self.arguments.peers().for_each(|peer| self.hear(self.flag(rank, peer, 32), batch));
     }
 
-    /// Reduces what all ranks sent without flags, in the order of ranks.
+    /// Reduces the data that all ranks sent without flags, in rank order.
     fn reduced_pair(
         &self,
         number: usize,
@@ -123,7 +123,8 @@ impl Block<'_> {
         sums
     }
 
-    /// The lines of this block in a batch: which of a thread's, the thread, and the line.
+    /// The lines of this block in a batch: the index among the thread's lines, the thread, and the
+    /// line.
     fn lines(
         &self,
         base: usize,
@@ -136,7 +137,7 @@ impl Block<'_> {
         all.filter(move |(_, _, line)| *line < past)
     }
 
-    /// The operation of a line, and where in it.
+    /// The operation that contains a line, and the position in it.
     fn place(&self, line: usize) -> (Op, usize) {
         let count = self.arguments.count();
         let op = (0..count).rfind(|op| self.arguments.start(*op) <= line / 32).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Rows that are summed and normed: the blocks of a row first sum their shares of it, then norm them.
+//! Rows that are summed and normed: the blocks of a row first sum their shares of it, then norm
+//! them.
 
 use super::memory::{BATCH, Block, Norm, Op, THREADS};
 
@@ -12,7 +13,7 @@ struct Share<'a> {
     past: usize,
 }
 
-/// Does what `rms_norm` does, or `push_rms_norm`.
+/// Runs `rms_norm` or `push_rms_norm`.
 pub(super) fn run(name: &str, blocks: &[Block<'_>]) {
     let Some(any) = blocks.first() else { return };
     let (norm, all) = (any.arguments.norm(), any.arguments.op(0));
@@ -47,7 +48,7 @@ pub(super) fn run(name: &str, blocks: &[Block<'_>]) {
 }
 
 impl Share<'_> {
-    /// The lines of a batch: which of a thread's, the thread, and the line.
+    /// The lines of a batch: the index among the thread's lines, the thread, and the line.
     fn lines(&self, base: usize) -> impl Iterator<Item = (usize, usize, usize)> + use<> {
         let past = self.past;
         let line = move |k: usize| {
@@ -56,7 +57,7 @@ impl Share<'_> {
         (0..BATCH).flat_map(line).filter(move |(.., line)| *line < past)
     }
 
-    /// Sums the ranks' lines; gives the sum of their squares.
+    /// Sums the ranks' lines; returns the sum of their squares.
     fn sum(&self) -> f64 {
         let (block, mut square) = (self.block, 0.0);
         for base in (self.first..self.past).step_by(THREADS * BATCH) {
@@ -77,7 +78,7 @@ impl Share<'_> {
         square
     }
 
-    /// The same without flags.
+    /// Likewise without flags.
     fn sum_pairs(&self) -> f64 {
         let (block, mut square) = (self.block, 0.0);
         for base in (self.first..self.past).step_by(THREADS * BATCH) {
@@ -103,7 +104,7 @@ impl Share<'_> {
         square
     }
 
-    /// Norms what was summed, by the squares of all blocks of the row.
+    /// Norms the summed lines, by the squares of all blocks of the row.
     fn norm(&self, norm: &Norm, turn: u64) {
         let block = self.block;
         let first = block.block / norm.parts * norm.parts;

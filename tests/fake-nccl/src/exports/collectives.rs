@@ -1,4 +1,4 @@
-//! Collectives: their arguments are looked at, and no element moves unless data moves.
+//! Collectives: their arguments are checked, and no element moves unless data moves.
 
 use std::ffi::{c_int, c_void};
 
@@ -67,7 +67,7 @@ impl Call {
     }
 }
 
-/// What a configuration of a call's own has to be.
+/// Checks a call's own configuration.
 fn check_config(config: Source<ncclCollConfig_t>) -> Answer {
     config.optional_header().map(|_| ())
 }

@@ -1,6 +1,5 @@
-//! The life of a communicator. Handles are given at once; nobody waits for other ranks
-//! unless data moves. To end no
-//! communicator succeeds, as with NCCL.
+//! The life of a communicator. Handles are returned at once; no call waits for other ranks unless
+//! data moves. As with NCCL, ending a null communicator succeeds.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use crate::moves::{self, Member, Slots, Terms};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
 
-/// An id that this library has not given before.
+/// An id that this library has not used before.
 fn id(state: &mut State) -> ncclUniqueId {
     if moves::are_on() {
         return moves::Id::new(state.handle()).to_nccl();
@@ -27,7 +26,7 @@ fn id(state: &mut State) -> ncclUniqueId {
     ncclUniqueId::from_bytes(bytes)
 }
 
-/// What `ncclCommInitRank` and its kin do.
+/// The common part of `ncclCommInitRank` and its variants.
 fn join(
     state: &mut State,
     comm: Place<ncclComm_t>,
@@ -72,7 +71,7 @@ fn is_eager(config: Place<ncclConfig_t>) -> bool {
     !config.is_null() && number(config, "rmaEagerInit") == Some(1)
 }
 
-/// What a configuration asks for.
+/// The configuration's settings.
 fn terms(config: Option<Place<ncclConfig_t>>) -> Terms {
     let number = |name| number(config?, name);
     let of = |name| number(name).unwrap_or(1);
@@ -81,7 +80,7 @@ fn terms(config: Option<Place<ncclConfig_t>>) -> Terms {
     Terms { slots, split_share, blocks }
 }
 
-/// Opens the books on a rank that moves data.
+/// Adds a rank that moves data to the books.
 fn meet(member: Arc<Member>, blocks: bool) -> ncclComm_t {
     let (rank, count) = (member.room.rank as c_int, member.room.size as c_int);
     let joined = Communicator { blocks, ..Communicator::new(rank, count, member.device) };
@@ -106,11 +105,11 @@ fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
     })
 }
 
-/// Device memory that each communicator is said to have, in bytes.
+/// The reported device memory of each communicator, in bytes.
 const SUSPENDABLE: u64 = 48 << 20;
 const PERSISTENT: u64 = 16 << 20;
 
-/// What suspends or resumes a communicator: waits for the device and for all ranks.
+/// Suspends or resumes a communicator: waits for the device and for all ranks.
 fn shift(state: &mut State, comm: Place<ncclComm>, suspended: bool) -> Answer {
     let Some(member) = state.moving(comm) else {
         state.live(comm)?.suspended = suspended;
@@ -129,7 +128,7 @@ fn shift(state: &mut State, comm: Place<ncclComm>, suspended: bool) -> Answer {
     })
 }
 
-/// A parent that can have children; one that is revoked can.
+/// A parent that can have children, even if it is revoked.
 fn parent(state: &mut State, comm: Place<ncclComm>) -> Result<Communicator, Refusal> {
     let parent = *state.live(comm)?;
     if parent.finalized || parent.suspended || parent.in_progress > 0 {
@@ -188,8 +187,8 @@ exports! {
             return Err(Refusal::usage("a device is there twice"));
         }
         for ((index, rank), device) in (0..).zip(0..ndev).zip(devices) {
-            // SAFETY: the caller keeps NCCL's contract: there are places for `ndev` handles; `comm` is
-            // not null.
+            // SAFETY: the caller keeps NCCL's contract: there is room for `ndev` handles, and
+            // `comm` is not null.
             let place = unsafe { comm.at(index) };
             place.put(state.enter(Communicator::new(rank, ndev, device)))?;
         }
@@ -353,7 +352,7 @@ exports! {
         let suspended = state.live(comm)?.suspended;
         match stat {
             ncclCommMemStat_t::ncclStatGpuMemSuspended => value.put(suspended.into()),
-            // What is suspended counts too.
+            // Suspended memory counts too.
             ncclCommMemStat_t::ncclStatGpuMemSuspend => value.put(SUSPENDABLE),
             ncclCommMemStat_t::ncclStatGpuMemPersist => value.put(PERSISTENT),
             ncclCommMemStat_t::ncclStatGpuMemTotal => value.put(SUSPENDABLE + PERSISTENT),

@@ -1,5 +1,5 @@
-//! Device communicators, which no kernel can use, and requirements, which ask for nothing. NCCL's rules for
-//! what is asked for are kept.
+//! Device communicators, which no kernel can use, and their requirements, which allocate nothing.
+//! NCCL's rules for requirements are checked.
 
 use std::ffi::c_int;
 use std::mem::offset_of;
@@ -16,15 +16,15 @@ use crate::export::exports;
 use crate::pointer::{Place, Source};
 use crate::state::{Answer, Refusal, State};
 
-/// How many contexts for the network there are, however many are asked for.
+/// How many network contexts there are, whatever was requested.
 const CONTEXTS: u8 = 3;
 
-/// Where a device communicator says which one it is: kernels read something else there.
+/// Where a device communicator stores its number; kernels read something else there.
 fn number_at(shape: &DevCommShape) -> usize {
     shape.lsaMultimem - 8
 }
 
-/// What a rank asks for, as far as its release reads it; the rest is nothing.
+/// A rank's requirements, as far as its release reads them; the rest is zero.
 fn read(reqs: Source<ncclDevCommRequirements_t>) -> Result<ncclDevCommRequirements_t, Refusal> {
     let header = reqs.header()?;
     let mut whole = ncclDevCommRequirements_t::new();
@@ -63,17 +63,17 @@ fn check(asked: &ncclDevCommRequirements_t) -> Answer {
     Ok(())
 }
 
-/// Writes what the lists ask for: places that are numbers in their order.
+/// Fills in the lists' results: numbers in their order.
 fn place_lists(asked: &ncclDevCommRequirements_t) -> Answer {
     let mut teams = asked.teamRequirementsList;
     let mut number = 0;
     while !teams.is_null() {
-        // SAFETY: the list is the caller's, whole until the call returns.
+        // SAFETY: the list is the caller's, and complete until the call returns.
         let team: ncclTeamRequirements_t = unsafe { teams.read_unaligned() };
         if !team.outMultimemHandle.is_null() {
             number += 1;
             let base = std::ptr::without_provenance_mut(number << 21);
-            // SAFETY: it is a place for a handle.
+            // SAFETY: it is valid for a write.
             unsafe { team.outMultimemHandle.write(ncclMultimemHandle_t { mcBasePtr: base }) };
         }
         teams = team.next;
@@ -85,7 +85,7 @@ fn place_lists(asked: &ncclDevCommRequirements_t) -> Answer {
         place += 1;
         for out in [found.outBufferHandle, found.outGinSignalStart, found.outGinCounterStart] {
             if !out.is_null() {
-                // SAFETY: it is a place for a number.
+                // SAFETY: it is valid for a write.
                 unsafe { out.write(place * 16) };
             }
         }
@@ -94,7 +94,7 @@ fn place_lists(asked: &ncclDevCommRequirements_t) -> Answer {
     Ok(())
 }
 
-/// Refuses what differs from what the first rank asked for; lists are compared by the ranks' program.
+/// Refuses requirements that differ from the first rank's; the program compares the lists.
 fn same_on_all(
     state: &mut State,
     comm: Place<ncclComm>,
@@ -157,7 +157,7 @@ exports! {
                 put(at, &[CONTEXTS]);
             }
             place_lists(&asked)?;
-            // SAFETY: a caller has a place for what this release writes.
+            // SAFETY: a caller provides room for what this release writes.
             unsafe { outDevComm.put_bytes(&bytes) }?;
             state.device_comms.insert(number, comm.address());
         }

@@ -1,4 +1,4 @@
-//! The wish for encryption, which is looked at as NCCL does.
+//! The request for encryption, which is checked as by NCCL.
 
 use std::ffi::CStr;
 
@@ -20,7 +20,8 @@ exports! {
         match ncclEncryptionMode_t(wish.mode) {
             ncclEncryptionMode_t::NCCL_ENCRYPTION_MODE_NONE => Ok(()),
             ncclEncryptionMode_t::NCCL_ENCRYPTION_MODE_PSK => {
-                // SAFETY: it is not null here; the caller keeps NCCL's contract: a key ends with a zero.
+                // SAFETY: it is not null, and by NCCL's contract, which the caller keeps, it ends
+                // with a zero.
                 let key = (!wish.psk.is_null()).then(|| unsafe { CStr::from_ptr(wish.psk) });
                 if key.is_none_or(|key| key.count_bytes() < KEY_BYTES) {
                     return Err(Refusal::argument(format!("a key needs at least {KEY_BYTES} bytes")));

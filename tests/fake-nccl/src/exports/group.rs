@@ -1,4 +1,4 @@
-//! Groups: their depth is counted for each thread.
+//! Groups: their depth is counted per thread.
 
 use nccl_sys::{Function, ncclResult_t, ncclSimInfo_t};
 
@@ -6,7 +6,7 @@ use crate::export::exports;
 use crate::moves;
 use crate::state::{Refusal, State};
 
-/// Ends a group; whether it is the outermost one.
+/// Ends a group; returns whether it is the outermost one.
 fn end(state: &mut State) -> Result<bool, Refusal> {
     let groups = &mut state.thread().groups;
     *groups = groups.checked_sub(1).ok_or_else(|| Refusal::usage("there is no group to end"))?;
@@ -17,11 +17,11 @@ fn end(state: &mut State) -> Result<bool, Refusal> {
     Ok(is_outermost)
 }
 
-/// What each call of a simulated group takes, in microseconds.
+/// The time of each call in a simulated group, in microseconds.
 const EACH: f32 = 12.5;
 
-/// How many calls the thread has made since its group began, where no data moves: then they are in the log, this
-/// one last.
+/// The number of calls that the thread has made since its group began. If no data moves they are in
+/// the log, with this one last.
 fn since_start(state: &mut State) -> usize {
     let this = state.thread().number;
     let calls = state.log.iter().rev().filter(|call| call.thread == this).skip(1);
@@ -40,7 +40,7 @@ exports! {
     };
 
     answer fn ncclGroupSimulateEnd(simInfo: *mut ncclSimInfo_t) -> ncclResult_t = |state| {
-        // An inner group's is not filled in.
+        // An inner group's estimate is not filled in.
         if !end(state)? {
             return Ok(());
         }

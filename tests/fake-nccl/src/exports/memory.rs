@@ -1,4 +1,4 @@
-//! Memory, which is the host's (where data moves, files that ranks share), and registrations.
+//! Memory, which is host memory (if data moves, files that ranks share), and registrations.
 
 use std::alloc;
 use std::ffi::c_void;
@@ -10,7 +10,7 @@ use crate::export::exports;
 use crate::moves;
 use crate::state::Refusal;
 
-/// What a window's memory has to be aligned to, and what CUDA allocates at the least.
+/// The alignment of a window's memory, and CUDA's smallest allocation.
 const PAGE: usize = 4096;
 
 exports! {
@@ -46,8 +46,8 @@ exports! {
         if moves::are_on() {
             return moves::free(address);
         }
-        // SAFETY: `ncclMemAlloc` allocated it with this layout, and it has not been freed: the books
-        // had it until now.
+        // SAFETY: `ncclMemAlloc` allocated it with this layout. It has not been freed, as it was in
+        // the books until now.
         unsafe { alloc::dealloc(pointer(address).cast(), layout) };
         Ok(())
     };

@@ -1,4 +1,4 @@
-//! Send and receive, which do neither unless data moves.
+//! Send and receive, which do nothing unless data moves.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Parameters: two of them, since the first release that has any.
+//! Parameters: two of them, from the first release with parameters on.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -26,7 +26,7 @@ fn has_any(state: &State) -> bool {
     state.at_least(Version::new(2, 30, 7))
 }
 
-/// Which parameter a key names. To ask for one that is not there is no misuse.
+/// The parameter that a key names. Asking for an unknown one is not misuse.
 fn find(state: &State, key: Source<c_char>) -> Option<usize> {
     if key.is_null() || !has_any(state) {
         return None;
@@ -36,7 +36,7 @@ fn find(state: &State, key: Source<c_char>) -> Option<usize> {
     KEYS.iter().position(|known| *known == key)
 }
 
-/// A getter of a type: what a handle of that type reads.
+/// A getter of a type: reads a handle of that type.
 fn get<T>(handle: Place<ncclParamHandle>, out: Place<T>, value: Option<T>) -> ncclResult_t {
     let value = value.filter(|_| handle.address() == 1 && !out.is_null());
     value.map_or(ncclResult_t::ncclInvalidArgument, |value| put(out, value))
@@ -113,7 +113,7 @@ exports! {
     ) -> ncclResult_t = |state| {
         tableLen.needed()?;
         let any = has_any(state);
-        // Nobody writes there.
+        // The table is never written to.
         table.put(if any { ptr::from_ref(&TABLE.0).cast_mut().cast() } else { ptr::null_mut() })?;
         tableLen.put(if any { KEYS.len() as c_int } else { 0 })
     };

@@ -1,4 +1,4 @@
-//! What a communicator can do: little, unless the test says so.
+//! A communicator's properties: few capabilities unless the test enables them.
 
 use nccl_sys::{
     ncclComm_t, ncclCommProperties_t, ncclGinConnectionType_t, ncclGinType_t, ncclResult_t,
@@ -7,10 +7,10 @@ use nccl_sys::{
 use crate::export::exports;
 use crate::state::{Refusal, State};
 
-/// Of every communicator.
+/// The same for every communicator.
 const HASH: u64 = 0xfeed;
 
-/// Refuses a struct of a release that was not out yet.
+/// Refuses a struct of a release that is newer than this one.
 pub(super) fn not_newer(state: &State, version: u32) -> Result<(), Refusal> {
     if i64::from(version) > i64::from(state.version) {
         let words = format!("a struct of {version} is newer than {}", state.version);

@@ -1,4 +1,4 @@
-//! Reduction operators of one's own. The log has a scalar on the host as `*scalar`, its bytes.
+//! User-defined reduction operators. The log has a scalar on the host as `*scalar`, its bytes.
 
 use std::ffi::{c_int, c_void};
 
@@ -26,7 +26,8 @@ exports! {
         }
         let mut operation = Operation::ScaledBy(scalar.exposed());
         if residence == ncclScalarResidence_t::ncclScalarHostImmediate {
-            // SAFETY: the caller keeps NCCL's contract: the scalar is on the host, one of this type.
+            // SAFETY: by NCCL's contract, which the caller keeps, it is a scalar of this type on
+            // the host.
             let scalar = unsafe { scalar.bytes(moves::width(datatype)) };
             let mut bytes = [0; 8];
             bytes[..scalar.len()].copy_from_slice(&scalar);

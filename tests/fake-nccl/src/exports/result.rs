@@ -1,4 +1,4 @@
-//! The version, and words for errors.
+//! The version, and descriptions of errors.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -6,7 +6,7 @@ use nccl_sys::{Version, ncclComm_t, ncclResult_t};
 
 use crate::export::exports;
 
-/// What a release says of a result.
+/// A release's description of a result.
 fn words(result: ncclResult_t, knows_timeout: bool) -> &'static CStr {
     match result {
         ncclResult_t::ncclSuccess => c"no error",

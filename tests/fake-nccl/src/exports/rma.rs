@@ -1,4 +1,4 @@
-//! One-sided operations, which reach no one unless data moves.
+//! One-sided operations, which reach no rank unless data moves.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -24,7 +24,7 @@ fn target(member: &Member, peer: c_int, signal: c_int, context: c_int) -> Result
     Ok(Target { peer: peer as usize, context, signal })
 }
 
-/// Flags are for later releases.
+/// Flags are reserved for later releases.
 fn no_flags(flags: c_uint) -> Result<(), Refusal> {
     if flags == 0 { Ok(()) } else { Err(Refusal::argument("there are no flags")) }
 }

@@ -1,5 +1,5 @@
-//! Teams. No ranks share memory unless data moves, and then all of them do; with `FAKE_NCCL_NEAR=2` in the
-//! environment so many neighbours do, of a communicator of more.
+//! Teams. No ranks share memory unless data moves; then all of them do. With `FAKE_NCCL_NEAR=2` in
+//! the environment only that many neighbours do, in larger communicators.
 
 use std::env;
 use std::ffi::c_int;
@@ -16,7 +16,7 @@ use crate::state::State;
 /// A rank alone.
 const ALONE: ncclTeam_t = ncclTeam_t { nRanks: 1, rank: 0, stride: 1 };
 
-/// What these functions, which have no result, say of what is no communicator.
+/// The result of these functions, which report no errors, for an invalid communicator.
 const NOBODY: ncclTeam_t = ncclTeam_t { nRanks: 0, rank: 0, stride: 0 };
 
 fn everyone(communicator: Communicator) -> ncclTeam_t {
@@ -39,7 +39,7 @@ fn found(state: &mut State, function: Function, comm: Place<ncclComm>) -> Option
     match state.live(comm) {
         Ok(found) => Some(*found),
         Err(refusal) => {
-            // The only way to say so is the log.
+            // The log is the only place to report it.
             let _ = state.refuse(function, refusal);
             None
         }
@@ -49,7 +49,8 @@ fn found(state: &mut State, function: Function, comm: Place<ncclComm>) -> Option
 /// Stands for the team of counted multicast transfers among the modes.
 const MULTIMEM: c_int = 3;
 
-/// A team of counted transfers: alone, or one for each mode whose stride is one more than the mode.
+/// A team of counted transfers: a single rank, or for each mode a team whose stride is the mode
+/// plus one.
 fn counted(
     state: &mut State,
     function: Function,
@@ -70,7 +71,7 @@ fn counted(
     })
 }
 
-/// How far a member is from this rank.
+/// The distance of a member from this rank.
 fn distance(team: ncclTeam_t, rank: c_int) -> c_int {
     rank.wrapping_sub(team.rank).wrapping_mul(team.stride)
 }

@@ -1,5 +1,5 @@
-//! Windows. A rank reaches its own memory, and nobody else's unless data moves. Where tests say that there is
-//! multicast and counted transfers, addresses and endpoints tell what was asked for.
+//! Windows. A rank reaches its own memory, and no other rank's unless data moves. If tests enable
+//! multicast and counted transfers, addresses and endpoints encode the query.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -24,7 +24,7 @@ fn address(window: Window, offset: usize) -> Result<*mut c_void, Refusal> {
     Ok(pointer(window.memory.wrapping_add(offset)))
 }
 
-/// The address of an offset in a rank's part; null where it is not reached.
+/// The address of an offset in a rank's part; null if it is not reachable.
 fn elsewhere(reach: &Reach, rank: c_int, offset: usize) -> Result<*mut c_void, Refusal> {
     let rank = usize::try_from(rank).unwrap_or(usize::MAX);
     let size = reach.size_at(rank).unwrap_or(usize::MAX);
@@ -37,13 +37,13 @@ fn elsewhere(reach: &Reach, rank: c_int, offset: usize) -> Result<*mut c_void, R
 /// The first address of multicast memory.
 const MULTICAST: usize = 1 << 44;
 
-/// The endpoint of rank 0; the others' follow, and then that of all at once.
+/// The endpoint of rank 0. The other ranks' follow, and then the one of all ranks at once.
 const FIRST: ncclCftLeId_t = 100;
 
 /// Where an endpoint's memory begins.
 const START: usize = 1 << 16;
 
-/// The endpoint of so many ranks after the first, if there are any.
+/// The endpoint of the rank at this distance from the first, if there is one.
 fn endpoint(
     state: &State,
     window: Place<ncclWindow_vidmem>,

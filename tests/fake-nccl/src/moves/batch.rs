@@ -1,4 +1,4 @@
-//! What one rank enqueues on one stream at once.
+//! The operations that one rank enqueues on one stream at once.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use super::collective::{self, Collective, Transfer};
 use super::member::{Counted, Link, Member, Ticket};
 use super::signals::{self, Cells, Target, Wait, Write};
 
-/// A call, as it was made.
+/// A call as it was made.
 pub(crate) enum Work {
     Collective(Collective),
-    /// To a peer, or from it: the address, how many bytes.
+    /// To or from a peer: the peer, the address, the number of bytes.
     Send(usize, usize, usize),
     Recv(usize, usize, usize),
     Raise(Target, Option<Write>),
     Wait(Vec<Wait>),
 }
 
-/// The calls of a batch, and what they are to the peers.
+/// The calls of a batch, and their meaning for the peers.
 #[derive(Default)]
 pub(super) struct Batch {
-    /// The place of what is not one-sided.
+    /// The ticket of all operations that are not one-sided.
     kernel: Option<Ticket>,
     sends: Vec<Transfer>,
     recvs: Vec<Transfer>,
@@ -33,7 +33,7 @@ enum OneSided {
 }
 
 impl Work {
-    /// What it needs connected. Transfers connect too, but hold up nobody.
+    /// The connection it needs. Transfers connect too, without blocking any thread.
     pub(super) fn link(&self) -> Option<Link> {
         match self {
             Self::Collective(_) => Some(Link::Collectives),
@@ -78,7 +78,7 @@ impl Batch {
         }
     }
 
-    /// In the turn of its stream.
+    /// Runs in the order of its stream.
     pub(super) fn run(self, member: &Arc<Member>, cells: Cells) {
         let Self { kernel, sends, recvs, collectives, one_sided } = self;
         if kernel.as_ref().is_some_and(Ticket::turn) {
@@ -96,7 +96,7 @@ impl Batch {
     }
 }
 
-/// Everything of a group is under way at once.
+/// All operations of a group are in progress at once.
 fn under_way(
     member: &Member,
     sends: &[Transfer],

@@ -9,7 +9,7 @@ use super::header::{Body, Header};
 use super::member::Member;
 use super::reduce::{Operation, given, reduce, width};
 
-/// Which collective.
+/// The kind of collective.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     AllReduce,
@@ -40,16 +40,16 @@ pub(crate) struct Transfer {
     pub(crate) address: usize,
     pub(crate) bytes: usize,
     pub(crate) peer: usize,
-    /// Which one between the two.
+    /// Its number between the two ranks.
     pub(crate) number: u64,
 }
 
-/// Up to so many bytes NCCL takes away before the other side comes.
+/// NCCL sends up to this many bytes before the other side comes.
 const EAGER: usize = 64 << 10;
 
 /// # Safety
 ///
-/// There are so many bytes; nobody writes to them while this is used.
+/// There are this many bytes, and nothing writes to them while this is used.
 pub(super) unsafe fn view<'a>(address: usize, bytes: usize) -> &'a [u8] {
     // SAFETY: the caller's promise.
     unsafe { slice::from_raw_parts(ptr::with_exposed_provenance(address), bytes) }
@@ -57,24 +57,24 @@ pub(super) unsafe fn view<'a>(address: usize, bytes: usize) -> &'a [u8] {
 
 /// # Safety
 ///
-/// There is room for so many bytes; nobody else uses them meanwhile.
+/// There is room for this many bytes, and nothing else uses them meanwhile.
 unsafe fn write(address: usize, bytes: &[u8]) {
     let to = ptr::with_exposed_provenance_mut::<u8>(address);
-    // SAFETY: the caller's promise; an operation in place writes what is there.
+    // SAFETY: the caller's promise; an operation in place overwrites its own input.
     unsafe { ptr::copy(bytes.as_ptr(), to, bytes.len()) };
 }
 
-/// A collective that runs: `None` everywhere when the communicator is over first.
+/// A running collective. Every step returns `None` once the communicator is over.
 struct Running<'m> {
     member: &'m Member,
     call: Collective,
     what: String,
 }
 
-/// Runs a collective, the one of this number.
+/// Runs a collective with this number.
 pub(super) fn run(member: &Member, number: u64, call: Collective) {
     let what = format!("collective{number}");
-    // When it ends early there is nothing to write: the communicator is over.
+    // If it ends early there is nothing to write, as the communicator is over.
     let _ = Running { member, call, what }.run();
 }
 
@@ -134,13 +134,13 @@ impl Running<'_> {
 
     /// What this rank sends.
     fn own(&self, bytes: usize) -> &[u8] {
-        // SAFETY: the caller keeps NCCL's contract: the send buffer has what the call says, until its
-        // stream is past.
+        // SAFETY: the caller keeps NCCL's contract: the send buffer holds the call's elements until
+        // its stream has passed.
         unsafe { view(self.call.send, bytes) }
     }
 
     fn write(&self, offset: usize, bytes: &[u8]) {
-        // SAFETY: the same for the receive buffer; what is written over is not read any more.
+        // SAFETY: likewise for the receive buffer; overwritten data is not read any more.
         unsafe { write(self.call.recv + offset, bytes) };
     }
 
@@ -148,7 +148,7 @@ impl Running<'_> {
         given(self.call.datatype, self.call.operation, own)
     }
 
-    /// Writes what all have given, reduced.
+    /// Writes the reduction of all ranks' contributions.
     fn reduce(&self, own: &[u8]) -> Option<()> {
         let theirs = self.receive_all()?;
         let mut all: Vec<&[u8]> = theirs.iter().map(|theirs| &**theirs).collect();
@@ -157,10 +157,10 @@ impl Running<'_> {
         Some(())
     }
 
-    /// Writes what all have sent, one after the other.
+    /// Writes all ranks' data, one after the other.
     fn gather(&self, own: &[u8]) -> Option<()> {
         let theirs = self.receive_all()?;
-        // First of all: in place it may lie where the others' go.
+        // First, as in place it may lie where the others' data goes.
         self.write(self.member.room.rank * own.len(), own);
         for (rank, theirs) in self.member.room.others().into_iter().zip(theirs) {
             self.write(rank * own.len(), &theirs);
@@ -172,7 +172,7 @@ impl Running<'_> {
         self.member.room.post(&self.what, to, &[&self.header().to_bytes(), bytes]);
     }
 
-    /// Posts; what is long takes until everybody has taken it.
+    /// Posts; long data is waited for until every receiver has taken it.
     fn send(&self, to: &[usize], bytes: &[u8]) -> Option<()> {
         self.post(to, bytes);
         self.settle(to, bytes.len())
@@ -186,7 +186,7 @@ impl Running<'_> {
         self.member.wait(|| to.iter().all(is_taken).then_some(()))
     }
 
-    /// Posts to each rank its own block; gives this rank's.
+    /// Posts to each rank its own block; returns this rank's.
     fn deal<'b>(&self, all: &'b [u8], block: usize) -> &'b [u8] {
         let of = |rank: usize| &all[rank * block..(rank + 1) * block];
         for rank in self.member.room.others() {
@@ -195,12 +195,13 @@ impl Running<'_> {
         of(self.member.room.rank)
     }
 
-    /// What a rank has sent. Who sent something else has sent nothing, and is waited for.
+    /// Receives a rank's data. A rank that sent something else counts as having sent nothing, and
+    /// is waited for.
     fn receive(&self, from: usize) -> Option<Body> {
         self.member.wait(|| self.header().strip(self.member.room.take(&self.what, from)?))
     }
 
-    /// What every other rank has sent.
+    /// Receives the data of every other rank.
     fn receive_all(&self) -> Option<Vec<Body>> {
         self.member.room.others().into_iter().map(|from| self.receive(from)).collect()
     }
@@ -216,13 +217,13 @@ impl Transfer {
     }
 
     pub(super) fn post(self, member: &Member) {
-        // SAFETY: the caller keeps NCCL's contract: the send buffer has what the call says, until its
-        // stream is past.
+        // SAFETY: the caller keeps NCCL's contract: the send buffer holds the call's elements until
+        // its stream has passed.
         let own = unsafe { view(self.address, self.bytes) };
         member.room.post(&self.what(), &[self.peer], &[&self.header().to_bytes(), own]);
     }
 
-    /// Waits until it is taken, if it is long.
+    /// Waits until long data was taken.
     pub(super) fn settle(self, member: &Member) {
         if self.bytes > EAGER {
             let is_taken = || member.room.is_taken(&self.what(), self.peer);

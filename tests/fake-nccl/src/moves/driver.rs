@@ -1,4 +1,4 @@
-//! The driver's functions that move data needs. Found where NCCL finds them: by the library's name.
+//! The driver's functions needed to move data, found as NCCL finds them: by the library's name.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
@@ -11,7 +11,7 @@ use crate::state::{Answer, Refusal};
 
 type HostFunction = unsafe extern "C" fn(*mut c_void);
 type Prepare = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
-/// `fake_cuda_again`, which the double of the driver has.
+/// `fake_cuda_again` of the driver's double.
 type Again = unsafe extern "C" fn(u64, Prepare, HostFunction, u64) -> c_int;
 
 struct Driver {
@@ -22,7 +22,7 @@ struct Driver {
     bus: unsafe extern "C" fn(*mut c_char, c_int, c_int) -> c_int,
 }
 
-/// Where a rank is.
+/// A rank's device.
 pub(crate) struct Place {
     pub(crate) device: c_int,
     pub(crate) context: usize,
@@ -38,7 +38,7 @@ fn driver() -> Result<&'static Driver, Refusal> {
     if let Some(driver) = FOUND.get() {
         return Ok(driver);
     }
-    // SAFETY: what goes by this name is CUDA's driver, or its double.
+    // SAFETY: the library of this name is CUDA's driver, or its double.
     let library = unsafe { Library::new("libcuda.so.1") };
     let library = library.map_err(|error| failed(error.to_string()))?;
     // SAFETY: the functions have these types in the driver's header.
@@ -75,12 +75,12 @@ fn done(what: &str, code: c_int) -> Answer {
 pub(crate) fn here() -> Result<Place, Refusal> {
     let driver = driver()?;
     let (mut device, mut context, mut bus) = (0, ptr::null_mut(), [0; 32]);
-    // SAFETY: a place for a device.
+    // SAFETY: the variable is valid for a write.
     done("cuCtxGetDevice", unsafe { (driver.device)(&raw mut device) })?;
-    // SAFETY: a place for a context.
+    // SAFETY: the variable is valid for a write.
     done("cuCtxGetCurrent", unsafe { (driver.current)(&raw mut context) })?;
     let room = bus.len() as c_int;
-    // SAFETY: a place for so many bytes.
+    // SAFETY: the buffer has this many bytes.
     done("cuDeviceGetPCIBusId", unsafe { (driver.bus)(bus.as_mut_ptr(), room, device) })?;
     // SAFETY: the driver has written a text that ends with a zero.
     let bus = unsafe { CStr::from_ptr(bus.as_ptr()) }.to_string_lossy().into_owned();
@@ -91,7 +91,7 @@ pub(crate) fn here() -> Result<Place, Refusal> {
 pub(crate) fn is_of(stream: usize, context: usize) -> Answer {
     let mut found = ptr::null_mut();
     let stream = ptr::with_exposed_provenance_mut(stream);
-    // SAFETY: a place for a context; a stream is looked up.
+    // SAFETY: the variable is valid for a write; a stream is looked up.
     done("cuStreamGetCtx", unsafe { (driver()?.of_stream)(stream, &raw mut found) })?;
     match found.addr() == context {
         true => Ok(()),
@@ -99,11 +99,11 @@ pub(crate) fn is_of(stream: usize, context: usize) -> Answer {
     }
 }
 
-/// What a stream does once.
+/// Work that a stream does once.
 pub(super) type Once = Box<dyn FnOnce() + Send>;
 
 unsafe extern "C" fn run(data: *mut c_void) {
-    // SAFETY: it is a box of `enqueue` or of `prepare`, which comes here once.
+    // SAFETY: it is a box of `enqueue` or of `prepare`, which is passed here once.
     let work = unsafe { Box::from_raw(data.cast::<Once>()) };
     work();
 }
@@ -112,7 +112,7 @@ fn into_data(work: Once) -> *mut c_void {
     Box::into_raw(Box::new(work)).cast()
 }
 
-/// Has a stream do this in its turn.
+/// Makes a stream do this in order.
 pub(super) fn enqueue(stream: usize, work: Once) -> Answer {
     let data = into_data(work);
     data.expose_provenance();
@@ -120,33 +120,34 @@ pub(super) fn enqueue(stream: usize, work: Once) -> Answer {
     // SAFETY: the function takes the box once, on any thread.
     let code = unsafe { (driver()?.launch)(stream, run, data) };
     if code != 0 {
-        // SAFETY: what the driver refused it has not taken.
+        // SAFETY: the driver has not taken what it refused.
         drop(unsafe { Box::from_raw(data.cast::<Once>()) });
     }
     done("cuLaunchHostFunc", code)
 }
 
-/// Has a stream that captures do, at each launch, what this gives for it then.
+/// Makes a capturing stream do, at each launch, the work that this returns then.
 pub(super) fn enqueue_each(
     stream: usize,
     each: impl Fn() -> Once + Send + Sync + 'static,
 ) -> Answer {
     type Each = Box<dyn Fn() -> Once + Send + Sync>;
     unsafe extern "C" fn prepare(data: *mut c_void) -> *mut c_void {
-        // SAFETY: it is the box of below, which stays.
+        // SAFETY: it is the box from below, which is never freed.
         let each = unsafe { &*data.cast::<Each>() };
         into_data(each())
     }
-    // SAFETY: what goes by this name is CUDA's driver, or its double.
+    // SAFETY: the library of this name is CUDA's driver, or its double.
     let library = unsafe { Library::new("libcuda.so.1") };
     let library = library.map_err(|error| failed(error.to_string()))?;
     // SAFETY: only the double has it, with this type.
     let again = unsafe { library.get::<Again>("fake_cuda_again") };
     let again = *again.map_err(|error| failed(error.to_string()))?;
     std::mem::forget(library);
-    // It stays for as long as the process: who has a graph may launch it.
+    // Never freed, as a graph may be launched at any time.
     let each: Box<Each> = Box::new(Box::new(each));
     let data = Box::into_raw(each).expose_provenance() as u64;
-    // SAFETY: the functions take this data on any thread, and what the first gives the second takes once.
+    // SAFETY: the functions accept this data on any thread, and the second consumes once what the
+    // first returns.
     done("fake_cuda_again", unsafe { again(stream as u64, prepare, run, data) })
 }

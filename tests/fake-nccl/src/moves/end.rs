@@ -1,5 +1,5 @@
-//! The end of the process: it does not come while NCCL holds up a thread, or while a stream waits for a
-//! signal, as CUDA's and NCCL's destructors do not return then.
+//! The end of the process. It waits while NCCL holds up a thread or a stream waits for a signal,
+//! since the destructors of CUDA and NCCL would not return.
 
 use std::sync::Once;
 use std::sync::atomic::AtomicUsize;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::os;
 
-/// What the end waits for.
+/// The number of reasons to wait.
 static HOLDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Keeps the process from ending, until it is dropped.
@@ -28,7 +28,7 @@ impl Drop for Hold {
     }
 }
 
-/// Called before the program can register anything that ends what holds on.
+/// Called before the program can register an exit handler that ends those waits.
 pub(crate) fn prepare() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| os::at_exit(wait));

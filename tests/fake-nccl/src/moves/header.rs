@@ -1,15 +1,15 @@
-//! What a message says of itself. Ranks that call different things do not notice: they wait.
+//! The header of a message. Ranks with different calls do not notice; they wait.
 
 use std::ops::Deref;
 
 use super::room::Message;
 
-/// Which call a message is of.
+/// The call that a message belongs to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: i32,
     pub(crate) datatype: i32,
-    /// For those that reduce.
+    /// For reductions.
     pub(crate) op: i32,
     pub(crate) root: i32,
     pub(crate) count: u64,
@@ -28,13 +28,13 @@ impl Header {
         bytes
     }
 
-    /// What comes after the header of a message, if it is this header.
+    /// The body of a message, if it has this header.
     pub(super) fn strip(self, message: Message) -> Option<Body> {
         message.starts_with(&self.to_bytes()).then_some(Body(message))
     }
 }
 
-/// What a rank has sent.
+/// The data that a rank sent.
 pub(super) struct Body(Message);
 
 impl Deref for Body {

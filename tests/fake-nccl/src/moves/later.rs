@@ -1,4 +1,4 @@
-//! What a call does when it has found its arguments right and holds no lock any more.
+//! Work of a call after it has checked its arguments and released every lock.
 
 use std::cell::RefCell;
 
@@ -10,13 +10,14 @@ thread_local! {
     static LATER: RefCell<Option<Work>> = const { RefCell::new(None) };
 }
 
-/// The call that runs on this thread does this when nothing is locked any more, and answers with it.
+/// Makes the call that runs on this thread do this once every lock is released, and answer with its
+/// result.
 pub(crate) fn later(work: impl FnOnce() -> Answer + 'static) -> Answer {
     LATER.with_borrow_mut(|later| *later = Some(Box::new(work)));
     Ok(())
 }
 
-/// What the call has to do, if anything.
+/// The remaining work of the call, if there is any.
 pub(crate) fn take() -> Option<Work> {
     LATER.take()
 }

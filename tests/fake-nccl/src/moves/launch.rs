@@ -14,7 +14,7 @@ use super::signals::Cells;
 use crate::capture;
 use crate::state::{Answer, Refusal, State};
 
-/// A call that is checked.
+/// A checked call.
 struct Pending {
     member: Arc<Member>,
     stream: usize,
@@ -22,7 +22,7 @@ struct Pending {
 }
 
 thread_local! {
-    /// The calls of the group that is open on this thread.
+    /// The calls of the open group of this thread.
     static GROUP: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn close_group(state: &State) -> Answer {
     if group.is_empty() { Ok(()) } else { later(move || launch(links, group)) }
 }
 
-/// Drops what this thread's group has called, and says how much it was.
+/// Drops the calls of this thread's group, and returns their number.
 pub(crate) fn drop_group() -> usize {
     GROUP.take().len()
 }
@@ -79,7 +79,7 @@ fn launch(links: Links, group: Vec<Pending>) -> Answer {
     })
 }
 
-/// Which connections a release makes when they are first used, on the thread that calls; and its signals of
+/// The connections that a release makes on first use, on the calling thread, and its signals of
 /// graphs.
 #[derive(Clone, Copy)]
 struct Links {
@@ -102,7 +102,7 @@ impl Links {
         }
     }
 
-    /// Connects what the group is the first to use: waits for the other ranks of each connection.
+    /// Makes the connections that the group is the first to use: waits for the other ranks of each.
     fn connect(self, group: &[Pending]) -> Answer {
         let mut awaited = Vec::new();
         for Pending { member, work, .. } in group {

@@ -16,11 +16,11 @@ use super::member::{Counted, Life, Member};
 use super::room::{Room, Slots};
 use crate::state::Refusal;
 
-/// What the ranks of one communicator have in common: the name of their room.
+/// The identity that the ranks of a communicator share: the name of their room.
 pub(crate) struct Id(String);
 
 impl Id {
-    /// One that nobody has had, in any process, now or earlier.
+    /// A new id, unique among all processes, past and present.
     pub(crate) fn new(number: usize) -> Self {
         let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self(format!("room.{}.{number:x}.{:x}", process::id(), time.as_nanos()))
@@ -33,7 +33,7 @@ impl Id {
         ncclUniqueId::from_bytes(bytes)
     }
 
-    /// Refuses what was never given: nobody is found by it.
+    /// Refuses an id that was never handed out, by which no rank is found.
     pub(crate) fn of(id: &ncclUniqueId) -> Result<Self, Refusal> {
         let bytes = id.to_bytes();
         let name = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -48,7 +48,7 @@ fn system(error: &std::io::Error) -> Refusal {
     Refusal { result: ncclResult_t::ncclSystemError, words: error.to_string() }
 }
 
-/// What a communicator is configured with, as far as it counts here.
+/// The relevant part of a communicator's configuration.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) slots: Slots,
@@ -56,8 +56,8 @@ pub(crate) struct Terms {
     pub(crate) blocks: bool,
 }
 
-/// Meets the other ranks, in the room of the first id: waits until all have come. The device is the one
-/// that is current.
+/// Meets the other ranks in the room of the first id, and waits until all have come. Uses the
+/// current device.
 pub(crate) fn join(ids: &[Id], seat: (usize, usize), terms: Terms) -> Result<Arc<Member>, Refusal> {
     meet(ids, seat, terms, Arc::default(), || false)
 }
@@ -95,9 +95,9 @@ fn meet(
     Ok(Member::new(room, device, flags, life))
 }
 
-/// Meets the ranks of the same color; all ranks of the parent call it. None without a color. Without
-/// terms of its own a child has its parent's. Whether it shares the parent's resources is the parent's
-/// affair.
+/// Meets the ranks of the same color; all ranks of the parent call it. Returns `None` without a
+/// color. A child without its own configuration has its parent's. The parent's configuration
+/// decides whether it shares the parent's resources.
 pub(crate) fn split(
     parent: &Arc<Member>,
     color: c_int,
@@ -105,7 +105,7 @@ pub(crate) fn split(
     terms: Option<Terms>,
 ) -> Result<Option<Arc<Member>>, Refusal> {
     if parent.is_busy() {
-        // NCCL may wait for ever.
+        // NCCL may wait forever.
         return Err(Refusal::usage("operations of the parent are under way"));
     }
     let (room, number) = (&parent.room, parent.count(Counted::Child));
@@ -135,7 +135,7 @@ pub(crate) fn split(
     meet(&[id], seat, terms, life, || parent.is_over()).map(Some)
 }
 
-/// Meets the ranks that are left without these; they call it, and those do not.
+/// Meets the ranks that remain without these; only the remaining ranks call it.
 pub(crate) fn shrink(
     parent: &Arc<Member>,
     excluded: &[usize],

@@ -1,4 +1,4 @@
-//! One rank of a communicator, as what moves data sees it.
+//! One rank of a communicator, for the code that moves data.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::c_int;
@@ -17,11 +17,11 @@ pub(crate) struct Member {
     pub(crate) room: Room,
     pub(crate) device: c_int,
     pub(crate) context: usize,
-    /// All ranks are of one host, so that they reach each other's memory.
+    /// Whether all ranks are on one host and reach each other's memory.
     pub(crate) one_host: bool,
-    /// Its children share its resources.
+    /// Whether its children share its resources.
     pub(crate) split_share: bool,
-    /// Shared with those that share its resources.
+    /// Common to all communicators that share their resources.
     life: Arc<Life>,
     state: Mutex<State>,
 }
@@ -29,29 +29,29 @@ pub(crate) struct Member {
 /// The life of communicators that share their resources.
 #[derive(Default)]
 pub(crate) struct Life {
-    /// Kernels end, and threads come back.
+    /// Whether kernels must end and threads must return.
     over: AtomicBool,
     members: Mutex<Vec<Weak<Member>>>,
 }
 
 #[derive(Default)]
 struct State {
-    /// How many tickets were given.
+    /// How many tickets were issued.
     given: u64,
-    /// Kernels and waits for signals that are not over, by ticket.
+    /// Unfinished kernels and waits for signals, by ticket.
     under_way: BTreeSet<u64>,
-    /// Waits for signals that are not over.
+    /// How many waits for signals are unfinished.
     waits: usize,
-    /// How many of each kind there were, to pair what ranks call.
+    /// How many of each kind there were, to pair the ranks' calls.
     counts: HashMap<Counted, u64>,
-    /// What is connected.
+    /// The connections made so far.
     connected: HashSet<Link>,
-    /// Signals that were waited for, by peer, context and number.
+    /// Signals already awaited, by peer, context and number.
     consumed: HashMap<(usize, usize, usize), u32>,
     windows: HashMap<usize, Arc<Reach>>,
 }
 
-/// What ranks count.
+/// The kinds that ranks count.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {
     Collective,
@@ -62,18 +62,18 @@ pub(crate) enum Counted {
     Barrier,
 }
 
-/// What has to be connected before it is used.
+/// A connection that is made before first use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Link {
     Collectives,
     Signals,
 }
 
-/// What is under way, until it is dropped.
+/// An operation in progress, until it is dropped.
 pub(crate) struct Ticket {
     member: Arc<Member>,
     number: u64,
-    /// It waits for signals.
+    /// Whether it waits for signals.
     waits: bool,
 }
 
@@ -113,7 +113,7 @@ impl Member {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether kernels are to end.
+    /// Whether kernels must end.
     pub(crate) fn is_over(&self) -> bool {
         self.life.over.load(Acquire)
     }
@@ -123,12 +123,12 @@ impl Member {
         if self.split_share { self.life.clone() } else { Arc::default() }
     }
 
-    /// What a child is configured with that is not told otherwise.
+    /// The configuration of a child without its own.
     pub(crate) fn terms(&self) -> Terms {
         Terms { slots: self.room.slots(), split_share: self.split_share, blocks: true }
     }
 
-    /// Whether operations are under way.
+    /// Whether operations are in progress.
     pub(crate) fn is_busy(&self) -> bool {
         !self.state().under_way.is_empty()
     }
@@ -138,7 +138,7 @@ impl Member {
         self.life.members().iter().filter(|member| member.strong_count() > 0).count() > 1
     }
 
-    /// Looks until there is something; none if the communicator is over before.
+    /// Polls until there is a result; `None` if the communicator is over first.
     pub(crate) fn wait<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
         self.room.wait(|| match look() {
             Some(found) => Some(Some(found)),
@@ -153,7 +153,7 @@ impl Member {
         members.iter().for_each(|member| member.room.ring(member.room.rank));
     }
 
-    /// Waits for what does not end by that: a stream that waits for a signal.
+    /// Waits for streams that wait for a signal, which `stop` does not end.
     fn settle(&self) {
         self.room.wait(|| (self.state().waits == 0).then_some(()));
     }
@@ -165,7 +165,7 @@ impl Member {
         self.settle();
     }
 
-    /// The end of this rank. The last one of the process frees memory, for which the driver waits until
+    /// Ends this rank. The last one of the process frees memory, for which the driver waits until
     /// the devices are idle.
     pub(crate) fn end(&self, aborts: bool) {
         let _hold = Hold::new();
@@ -192,12 +192,12 @@ impl Member {
         *count - 1
     }
 
-    /// Whether this is to be connected now.
+    /// Whether this connection must be made now.
     pub(crate) fn connects(&self, link: Link) -> bool {
         self.state().connected.insert(link)
     }
 
-    /// A place in the order of the communicator.
+    /// A ticket: a place in the order of the communicator.
     pub(crate) fn ticket(self: &Arc<Self>, waits: bool) -> Ticket {
         let mut state = self.state();
         state.given += 1;
@@ -207,7 +207,7 @@ impl Member {
         Ticket { member: self.clone(), number, waits }
     }
 
-    /// Whether a rank has raised a signal so often as is waited for; then that is used up.
+    /// Consumes a signal if a rank has raised it as often as awaited.
     pub(crate) fn consume(&self, from: usize, context: usize, signal: usize, times: u32) -> bool {
         let raised = self.room.raised(from, self.room.rank, context, signal);
         let mut state = self.state();
@@ -244,7 +244,7 @@ impl Life {
 }
 
 impl Ticket {
-    /// Waits until everything before it is over: a communicator is one queue, whatever the streams.
+    /// Waits until everything before it is over: a communicator is one queue, for all streams.
     pub(crate) fn turn(&self) -> bool {
         let is_first = || self.member.state().under_way.first() == Some(&self.number);
         self.member.wait(|| is_first().then_some(())).is_some()

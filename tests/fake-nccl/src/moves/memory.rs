@@ -1,4 +1,4 @@
-//! NCCL's memory: files that other ranks map too.
+//! NCCL's memory: files that other ranks map as well.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ fn pieces() -> MutexGuard<'static, BTreeMap<usize, Piece>> {
     PIECES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// New memory, full of zeros; its address.
+/// New zeroed memory; returns its address.
 pub(crate) fn allocate(folder: &Path, bytes: usize) -> Result<usize, Refusal> {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     let made = MADE.fetch_add(1, Relaxed);
@@ -39,17 +39,17 @@ pub(crate) fn allocate(folder: &Path, bytes: usize) -> Result<usize, Refusal> {
     Ok(address)
 }
 
-/// Gives memory back; other ranks keep what they have mapped.
+/// Frees memory; other ranks keep their mappings.
 pub(crate) fn free(address: usize) -> Answer {
     let piece = pieces().remove(&address);
     let words = || Refusal::argument(format!("{address:#x} is no memory of this library"));
     let piece = piece.ok_or_else(words)?;
-    // What is not there need not go.
+    // The file may be gone already.
     let _ = fs::remove_file(&piece.path);
     Ok(())
 }
 
-/// The file that an address is in, and where.
+/// The file that contains an address, and the offset.
 pub(crate) fn find(address: usize) -> Option<(PathBuf, usize)> {
     let pieces = pieces();
     let (start, piece) = pieces.range(..=address).next_back()?;

@@ -1,11 +1,11 @@
-//! Data that moves, between threads and between processes, where the environment names a folder for
+//! Data that moves, between threads and between processes, if the environment names a folder for
 //! it.
 //!
-//! Ranks of one communicator meet in a folder of that folder, its room. What a rank has for another lies
-//! there as a file that appears whole and that the other takes away; so a rank that was killed simply
-//! sends nothing any more, and the others wait for it as NCCL's do. NCCL's memory is files there too,
-//! which other ranks map: puts and signals go straight to where they belong. Work is enqueued on the
-//! streams of the double of CUDA.
+//! Ranks of one communicator meet in a subfolder, its room. A message is a file there that appears
+//! as a whole and is removed by its receiver. So a killed rank simply stops sending, and the others
+//! wait for it as NCCL's do. NCCL's memory consists of files too, which other ranks map, so puts
+//! and signals write directly to their targets. Work is enqueued on the streams of the double of
+//! CUDA.
 
 mod batch;
 mod collective;
@@ -40,7 +40,7 @@ pub(crate) use room::Slots;
 pub(crate) use signals::{Target, Wait, Write};
 pub(crate) use window::{Reach, register};
 
-/// The folder in which data moves; it should be in memory.
+/// Names the folder in which data moves; it should be in memory.
 const FOLDER: &str = "FAKE_NCCL_MOVES";
 
 /// The folder, if data moves.

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Data cannot move here.
 pub(crate) const CAN: bool = false;
 
-/// There is none.
+/// Never exists.
 pub(crate) enum Shared {}
 
 impl Shared {

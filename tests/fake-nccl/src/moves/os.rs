@@ -1,4 +1,4 @@
-//! What the standard library has not: memory that processes share, and sleeping on it.
+//! Features that the standard library lacks: memory that processes share, and sleeping on it.
 
 use std::ffi::c_int;
 use std::fs::{self, File};
@@ -12,19 +12,19 @@ use std::time::Duration;
 /// Data can move here.
 pub(crate) const CAN: bool = true;
 
-/// A file that is mapped, and unmapped when it is dropped.
+/// A mapped file, unmapped when it is dropped.
 pub(crate) struct Shared {
     start: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: an address and a length; who touches the bytes is said where they are touched.
+// SAFETY: an address and a length; each access to the bytes has its own proof.
 unsafe impl Send for Shared {}
 // SAFETY: as above.
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// A new file of so many zeros, which appears under its name at once.
+    /// Creates a file of this many zeros, which appears under its name as a whole.
     pub(crate) fn create(path: &Path, bytes: usize) -> io::Result<Self> {
         let new = path.with_extension("new");
         let file = File::options().read(true).write(true).create(true).truncate(true).open(&new)?;
@@ -34,7 +34,7 @@ impl Shared {
         Ok(mapped)
     }
 
-    /// A file of another rank's.
+    /// Opens another rank's file.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(path)?;
         let bytes = file.metadata()?.len() as usize;
@@ -60,57 +60,58 @@ impl Shared {
         self.bytes
     }
 
-    /// What is in it, where nobody writes to it any more.
+    /// Its contents, once nothing writes to it any more.
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: so many bytes are mapped, as long as `self`; a message appears when it is written.
+        // SAFETY: this many bytes are mapped as long as `self`; a message appears only once it is
+        // written.
         unsafe { std::slice::from_raw_parts(self.start, self.bytes) }
     }
 
-    /// A number in it, by its place among such numbers.
+    /// The number at this index.
     ///
     /// # Panics
     ///
-    /// It is not all there.
+    /// It is not entirely inside.
     pub(crate) fn number(&self, at: usize) -> &AtomicU32 {
         assert!((at + 1) * size_of::<u32>() <= self.bytes, "number {at} is behind the end");
-        // SAFETY: it is inside, as was just seen.
+        // SAFETY: it is inside, as checked above.
         let number = unsafe { self.start.cast::<AtomicU32>().add(at) };
-        // SAFETY: a mapping is aligned to a page, and lives as long as `self`; everybody takes what is
-        // there for atomic numbers.
+        // SAFETY: a mapping is aligned to a page and lives as long as `self`; every process treats
+        // these words as atomic numbers.
         unsafe { &*number }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: it was mapped, and nobody has its address any more.
+        // SAFETY: it was mapped, and its address is not used any more.
         let _ = unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }
 
-/// Sleeps until somebody wakes who sleeps on this number, unless it is another one by now; not longer
-/// than said.
+/// Sleeps until it is woken on this number, unless the number has changed already, and no longer
+/// than `at_most`.
 pub(crate) fn sleep_on(number: &AtomicU32, seen: u32, at_most: Duration) {
     let time = libc::timespec {
         tv_sec: at_most.as_secs() as libc::time_t,
         tv_nsec: at_most.subsec_nanos().into(),
     };
-    // SAFETY: the number is there, the time too. It compares and sleeps; an error is a wake-up.
+    // SAFETY: both pointers are valid. The call compares and sleeps; an error counts as a wake-up.
     let _ = unsafe {
         libc::syscall(libc::SYS_futex, number.as_ptr(), libc::FUTEX_WAIT, seen, &raw const time)
     };
 }
 
-/// Wakes all who sleep on this number.
+/// Wakes all threads that sleep on this number.
 pub(crate) fn wake(number: &AtomicU32) {
-    // SAFETY: the number is there.
+    // SAFETY: the pointer is valid.
     let _ =
         unsafe { libc::syscall(libc::SYS_futex, number.as_ptr(), libc::FUTEX_WAKE, c_int::MAX) };
 }
 
-/// Has this called when the process ends.
+/// Registers an exit handler.
 pub(crate) fn at_exit(work: extern "C" fn()) {
-    // SAFETY: the function takes nothing, stays as long as the library, which is never unloaded, and does
-    // not unwind.
+    // SAFETY: the function takes nothing, does not unwind, and stays as long as the library, which
+    // is never unloaded.
     let _ = unsafe { libc::atexit(work) };
 }

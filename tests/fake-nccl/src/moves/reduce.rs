@@ -1,5 +1,5 @@
-//! Reductions. Integers wrap; floats are reduced in 64 bits and rounded once, so that the order of the
-//! ranks does not matter.
+//! Reductions. Integers wrap; floats are reduced in 64 bits and rounded once, so that the ranks'
+//! order does not matter.
 
 use std::borrow::Cow;
 
@@ -10,16 +10,16 @@ use nccl_sys::{ncclDataType_t as Type, ncclRedOp_t};
 /// How elements are reduced.
 #[derive(Clone, Copy)]
 pub(crate) enum Operation {
-    /// One of NCCL's own.
+    /// A built-in operator of NCCL.
     BuiltIn(ncclRedOp_t),
-    /// A sum of what each rank has scaled by a number of its own, on the host.
+    /// A sum of the ranks' elements, each scaled by that rank's number, which is on the host.
     Scaled([u8; 8]),
-    /// The same by a number on the device, which is read when the operation runs.
+    /// Likewise, with a number on the device, which is read when the operation runs.
     ScaledBy(usize),
 }
 
 impl Operation {
-    /// What ranks that call the same have in common.
+    /// A value that equals on ranks with the same reduction.
     pub(super) fn name(self) -> i32 {
         match self {
             Self::BuiltIn(op) => op.0,
@@ -28,7 +28,7 @@ impl Operation {
     }
 }
 
-/// How many bytes an element has.
+/// An element's size in bytes.
 pub(crate) fn width(datatype: Type) -> usize {
     match datatype {
         Type::ncclFloat16 | Type::ncclBfloat16 => 2,
@@ -38,7 +38,7 @@ pub(crate) fn width(datatype: Type) -> usize {
     }
 }
 
-/// An element, and what it is reduced as.
+/// An element, and its accumulator.
 trait Element: Copy {
     type Wide: Copy;
     const BYTES: usize;
@@ -80,7 +80,7 @@ macro_rules! integers {
             }
 
             fn mean(sum: Self, of: usize) -> Self {
-                // A type of 8 bits may not have so large a number.
+                // An 8-bit type may not hold so large a number.
                 Self::try_from(of).map_or(0, |of| sum / of)
             }
         }
@@ -155,7 +155,7 @@ macro_rules! of_type {
     };
 }
 
-/// What a rank gives into a reduction.
+/// A rank's contribution to a reduction.
 pub(super) fn given(datatype: Type, operation: Operation, own: &[u8]) -> Cow<'_, [u8]> {
     let scalar = match operation {
         Operation::BuiltIn(_) => return Cow::Borrowed(own),
@@ -163,7 +163,8 @@ pub(super) fn given(datatype: Type, operation: Operation, own: &[u8]) -> Cow<'_,
         Operation::ScaledBy(address) => {
             let mut scalar = [0; 8];
             let bytes = width(datatype);
-            // SAFETY: the caller keeps NCCL's contract: an element is there until the operation has run.
+            // SAFETY: the caller keeps NCCL's contract: the element exists until the operation has
+            // run.
             scalar[..bytes].copy_from_slice(unsafe { super::collective::view(address, bytes) });
             scalar
         }
@@ -180,7 +181,7 @@ fn scale<T: Element>(scalar: &[u8; 8], values: &mut [u8]) {
     }
 }
 
-/// What ranks gave, reduced.
+/// The reduction of the ranks' contributions.
 pub(super) fn reduce(datatype: Type, operation: Operation, all: &[&[u8]]) -> Vec<u8> {
     let op = match operation {
         Operation::BuiltIn(op) => op,

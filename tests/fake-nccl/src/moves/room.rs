@@ -1,8 +1,7 @@
-//! The room of a communicator: a folder with what ranks have for each other, and a page that they share.
+//! The room of a communicator: a folder with the ranks' messages, and a page that they share.
 //!
-//! A message is a file that only one rank looks for; it appears whole, and is gone when that rank has
-//! taken it. The page has a bell for each rank, which is rung when there is something new for it, and
-//! the signals.
+//! A message is a file that a single rank looks for. It appears as a whole, and is removed by that
+//! rank. The page has a bell for each rank, which is rung for new messages, and the signals.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -31,14 +30,14 @@ pub(crate) struct Room {
     written: AtomicU64,
 }
 
-/// What a rank has left for another.
+/// A rank's message to another.
 pub(crate) enum Message {
     Read(Vec<u8>),
-    /// A long one, where it is.
+    /// A long one, left in place.
     Mapped(Shared),
 }
 
-/// From so many bytes on.
+/// The size from which a message is long.
 const LONG: usize = 64 << 10;
 
 impl Deref for Message {
@@ -52,15 +51,15 @@ impl Deref for Message {
     }
 }
 
-/// How often who waits looks, if nobody rings.
+/// How often a waiting rank checks without a ring.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// How often who enters looks for the others.
+/// How often an entering rank looks for the others.
 const ENTERING: Duration = Duration::from_millis(1);
 
 impl Room {
-    /// Enters, says something of this rank, and waits until all have, or until it is over; what they
-    /// said.
+    /// Enters, announces a text of this rank, and waits until all have entered, or until it is
+    /// over; returns the ranks' texts.
     pub(crate) fn enter(
         path: PathBuf,
         (rank, size): (usize, usize),
@@ -90,9 +89,9 @@ impl Room {
         Ok((Self { path, rank, size, page, slots, written: AtomicU64::new(0) }, said))
     }
 
-    /// Says that this rank is gone; the last one clears the room.
+    /// Announces that this rank is gone; the last one clears the room.
     pub(crate) fn leave(&self) {
-        // What cannot be cleared goes with the folder that the test made.
+        // Anything that cannot be cleared is removed with the test's folder.
         let gone = |rank| self.path.join(format!("gone.{rank}"));
         let _ = fs::write(gone(self.rank), "");
         if (0..self.size).all(|rank| gone(rank).exists()) {
@@ -108,13 +107,13 @@ impl Room {
         self.path.join(format!("{what}.{from}-{to}"))
     }
 
-    /// Leaves the same for each of these ranks.
+    /// Leaves the same message for each of these ranks.
     pub(crate) fn post(&self, what: &str, to: &[usize], parts: &[&[u8]]) {
         let number = self.written.fetch_add(1, Relaxed);
         let new = self.path.join(format!("new.{}.{number}", self.rank));
         let write = |mut file: fs::File| parts.iter().try_for_each(|part| file.write_all(part));
         if fs::File::create(&new).and_then(write).is_err() {
-            // The folder is gone, and with it whoever would look.
+            // The folder is gone, and so is every receiver.
             return;
         }
         for &to in to {
@@ -124,7 +123,7 @@ impl Room {
         let _ = fs::remove_file(new);
     }
 
-    /// Takes what another rank has left for this one.
+    /// Takes another rank's message to this one.
     pub(crate) fn take(&self, what: &str, from: usize) -> Option<Message> {
         let path = self.file(what, from, self.rank);
         let bytes = fs::metadata(&path).ok()?.len() as usize;
@@ -137,19 +136,19 @@ impl Room {
         Some(found)
     }
 
-    /// Whether a rank has taken what was left for it.
+    /// Whether a rank has taken its message.
     pub(crate) fn is_taken(&self, what: &str, to: usize) -> bool {
         !self.file(what, self.rank, to).exists()
     }
 
-    /// Has a rank look.
+    /// Rings a rank's bell.
     pub(crate) fn ring(&self, rank: usize) {
         let bell = self.page.number(rank);
         bell.fetch_add(1, AcqRel);
         os::wake(bell);
     }
 
-    /// Looks whenever the bell of this rank rings, until there is something.
+    /// Polls whenever this rank's bell rings, until there is a result.
     pub(crate) fn wait<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
         let bell = self.page.number(self.rank);
         loop {
@@ -165,24 +164,24 @@ impl Room {
         self.slots
     }
 
-    /// How often a rank has raised a signal of another's.
+    /// How often a rank has raised another's signal.
     pub(crate) fn raised(&self, from: usize, to: usize, context: usize, signal: usize) -> u32 {
         self.page.number(self.signal(from, to, context, signal)).load(Acquire)
     }
 
-    /// Raises a signal of another rank's.
+    /// Raises another rank's signal.
     pub(crate) fn raise(&self, to: usize, context: usize, signal: usize) {
         self.page.number(self.signal(self.rank, to, context, signal)).fetch_add(1, AcqRel);
         self.ring(to);
     }
 
-    /// How many signals of graphs are raised and not awaited: from a rank, at a rank, in a context, of this
+    /// How many signals of graphs are raised and not awaited: by sender, receiver, context and
     /// number.
     pub(crate) fn in_graphs(
         &self,
         (from, to, context, signal): (usize, usize, usize, usize),
     ) -> &AtomicU32 {
-        // They come after the others.
+        // They follow the others.
         let others = self.size * self.size * self.slots.contexts * self.slots.signals;
         self.page.number(others + self.signal(from, to, context, signal))
     }

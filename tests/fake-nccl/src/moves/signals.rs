@@ -7,7 +7,7 @@ use super::end::Hold;
 use super::member::{Member, Ticket};
 use super::window::Reach;
 
-/// A signal of a peer's.
+/// A peer's signal.
 #[derive(Clone, Copy)]
 pub(crate) struct Target {
     pub(crate) peer: usize,
@@ -15,24 +15,24 @@ pub(crate) struct Target {
     pub(crate) signal: usize,
 }
 
-/// What a rank waits for.
+/// A wait of a rank.
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
     pub(crate) from: Target,
     pub(crate) times: u32,
 }
 
-/// Which signals: those of graphs are apart from all others.
+/// Which signals: those of graphs are separate from all others.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cells {
     Live,
-    /// The next one is raised when the last one was awaited.
+    /// The next one is raised only after the last one was awaited.
     InTurns,
     /// They add up.
     Counted,
 }
 
-/// What a put writes: where, from what address on, how much.
+/// A put's target, source address and size.
 #[derive(Clone)]
 pub(crate) struct Write {
     pub(crate) window: Arc<Reach>,
@@ -41,7 +41,7 @@ pub(crate) struct Write {
     pub(crate) bytes: usize,
 }
 
-/// Writes, if there is something to, and raises the signal.
+/// Writes the data, if there is any, and raises the signal.
 pub(super) fn raise(member: &Member, cells: Cells, target: Target, write: Option<&Write>) {
     let (room, Target { peer, context, signal }) = (&member.room, target);
     let cell = (room.rank, peer, context, signal);
@@ -51,8 +51,8 @@ pub(super) fn raise(member: &Member, cells: Cells, target: Target, write: Option
         return;
     }
     if let Some(Write { window, offset, from, bytes }) = write {
-        // SAFETY: the caller of the put keeps NCCL's contract: the source is there until its stream is
-        // past, and nobody uses the target before the signal.
+        // SAFETY: the caller of the put keeps NCCL's contract: the source exists until its stream
+        // has passed, and nothing uses the target before the signal.
         unsafe { window.write(peer, *offset, *from, *bytes) };
     }
     if cells == Cells::Live {
@@ -62,9 +62,9 @@ pub(super) fn raise(member: &Member, cells: Cells, target: Target, write: Option
     room.ring(peer);
 }
 
-/// Waits for signals. Nothing else ends it: not an abort, not a revocation.
+/// Waits for signals. Neither an abort nor a revocation ends it.
 pub(super) fn wait(member: &Member, cells: Cells, _ticket: &Ticket, waits: &[Wait]) {
-    // While it waits on a communicator that lives the process cannot end.
+    // While it waits on a live communicator, the process cannot end.
     let mut hold = Some(Hold::new());
     for Wait { from, times } in waits {
         let Target { peer, context, signal } = *from;
@@ -75,7 +75,7 @@ pub(super) fn wait(member: &Member, cells: Cells, _ticket: &Ticket, waits: &[Wai
             }
             let is_raised = match cells {
                 Cells::Live => member.consume(peer, context, signal, *times),
-                // Only this rank takes some away.
+                // Only this rank consumes them.
                 Cells::InTurns | Cells::Counted => cell.load(Acquire) >= *times,
             };
             is_raised.then_some(())

@@ -1,4 +1,4 @@
-//! Windows: what a rank reaches of the others' memory.
+//! Windows: the other ranks' memory that a rank reaches.
 
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::state::Refusal;
 pub(crate) struct Reach {
     memory: usize,
     size: usize,
-    /// By rank; none where the window is no symmetric one.
+    /// By rank; empty if the window is not symmetric.
     parts: Vec<Part>,
 }
 
@@ -32,14 +32,14 @@ impl Reach {
         !self.parts.is_empty() && (self.memory..self.memory + self.size).contains(&address)
     }
 
-    /// An address in a rank's part; none where it is not reached.
+    /// An address in a rank's part; `None` if it is not reachable.
     pub(crate) fn address(&self, rank: usize, offset: usize) -> Option<*mut c_void> {
         let part = self.parts.get(rank)?;
-        // It stays inside, or is compared only.
+        // It stays inside, or is only compared.
         Some(part.shared.start().wrapping_add(part.offset + offset).cast())
     }
 
-    /// How long a rank's part is.
+    /// The size of a rank's part.
     pub(crate) fn size_at(&self, rank: usize) -> Option<usize> {
         self.parts.get(rank).map(|part| part.size)
     }
@@ -48,17 +48,17 @@ impl Reach {
     ///
     /// # Safety
     ///
-    /// There are so many bytes at `from`; nobody uses those there meanwhile.
+    /// There are this many bytes at `from`; nothing uses the target bytes meanwhile.
     pub(super) unsafe fn write(&self, rank: usize, offset: usize, from: usize, bytes: usize) {
         let Some(to) = self.address(rank, offset) else { return };
         let from = ptr::with_exposed_provenance::<u8>(from);
-        // SAFETY: the target is inside the mapping: the call was refused otherwise; the rest is this
-        // function's contract.
+        // SAFETY: the target is inside the mapping, or the call would have been refused; the rest
+        // is this function's contract.
         unsafe { ptr::copy(from, to.cast(), bytes) };
     }
 }
 
-/// Registers memory. A symmetric window waits for all ranks; none where NCCL gives none.
+/// Registers memory. A symmetric window waits for all ranks; `None` if NCCL returns none.
 pub(crate) fn register(
     member: &Arc<Member>,
     memory: usize,

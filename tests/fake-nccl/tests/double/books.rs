@@ -1,4 +1,4 @@
-//! The handles that the double gives, and what it says when they are used.
+//! The handles that the double hands out, and its answers when they are used.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -151,7 +151,7 @@ fn what_is_freed_is_not_used() {
     assert_eq!(call!(api, ncclCommDestroy(comm)), IA);
     assert_eq!(fake.misuse()[2], "ncclSend: 0xbad is no communicator of this library");
     assert_eq!(fake.misuse().len(), 5);
-    // Ending none is NCCL's success.
+    // Ending a null communicator succeeds in NCCL.
     assert_eq!(call!(api, ncclCommDestroy(NCCL_COMM_NULL)), OK);
 }
 
@@ -188,7 +188,7 @@ fn memory_is_the_hosts() {
     let mut memory = ptr::null_mut();
     assert_eq!(call!(api, ncclMemAlloc(&mut memory, 5000)), OK);
     assert!(!memory.is_null() && memory.addr().is_multiple_of(4096));
-    // SAFETY: there are 5000 bytes, for this test alone.
+    // SAFETY: there are 5000 bytes, which only this test uses.
     unsafe { ptr::write_bytes(memory.cast::<u8>(), 1, 5000) };
     assert_eq!(fake.live().allocations, 1);
     assert_eq!(call!(api, ncclMemFree(memory)), OK);

@@ -17,12 +17,12 @@ pub(crate) const STREAM: cudaStream_t = ptr::without_provenance_mut(0x57);
 pub(crate) const FROM: *const c_void = ptr::without_provenance(0x1000);
 pub(crate) const TO: *mut c_void = ptr::without_provenance_mut(0x2000);
 
-/// A folder of one test's own.
+/// A separate folder for one test.
 pub(crate) fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("fake-nccl").join(name)
 }
 
-/// A double of one test's own, and its table, with nothing in the log.
+/// A separate double for one test, and its table, with an empty log.
 pub(crate) fn double(name: &str) -> (Fake, &'static Api) {
     let fake = Fake::new(folder(name));
     let api = fake.api().expect("the double loads");
@@ -34,8 +34,8 @@ pub(crate) fn double(name: &str) -> (Fake, &'static Api) {
 macro_rules! call {
     ($api:expr, $name:ident($($arg:expr),* $(,)?)) => {{
         let function = $api.$name().expect("the double has the function");
-        // SAFETY: the double looks handles up and follows none, and moves no data; other pointers are
-        // null, or to places of the declared types.
+        // SAFETY: the double looks handles up without dereferencing them, and moves no data; other
+        // pointers are null or valid for the declared types.
         unsafe { function($($arg),*) }
     }};
 }

@@ -1,4 +1,4 @@
-//! The double itself. Every test takes a copy, which is a library of its own.
+//! The double itself. Every test uses its own copy, which is a separate library.
 
 #[macro_use]
 mod common;

@@ -4,7 +4,7 @@ use nccl_sys::{NCCL_API_MAGIC, SIM_INFO_MAGIC};
 
 use crate::common::*;
 
-/// Bytes that a library must not touch.
+/// Bytes that a library must not write.
 #[repr(C, align(8))]
 struct Guarded([u8; 256]);
 
@@ -32,7 +32,7 @@ fn nothing_is_written_behind_a_size() {
     let query = |guarded: &mut Guarded| {
         call!(api, ncclCommQueryProperties(comm, guarded.0.as_mut_ptr().cast()))
     };
-    // Two bytes of padding lie before `ginType`; a field that does not fit is not begun.
+    // Two bytes of padding precede `ginType`; a field that does not fit is not begun.
     for (size, end) in [(16, 16), (19, 16), (20, 20), (34, 34), (36, 34), (39, 34), (40, 40)] {
         let mut guarded = Guarded::new(size, NCCL_API_MAGIC);
         assert_eq!(query(&mut guarded), OK);
