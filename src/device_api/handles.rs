@@ -62,7 +62,7 @@ impl<W: World, K> fmt::Debug for Barrier<'_, W, K> {
 /// A multicast mapping: a store to it reaches all ranks of its team. NCCL: `ncclMultimemHandle_t`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Multimem {
-    /// Where it begins. [`Communicator::multimem_ptr_in`](crate::Communicator::multimem_ptr_in)
+    /// The start address. [`Communicator::multimem_ptr_in`](crate::Communicator::multimem_ptr_in)
     /// gives the address of a window inside it.
     pub base: NonNull<c_void>,
 }
@@ -72,7 +72,7 @@ pub struct Multimem {
 pub struct LsaBarriers {
     /// The handle of their memory (`bufHandle`).
     pub buffer: u32,
-    /// How many barriers.
+    /// The number of barriers.
     pub count: u32,
 }
 
@@ -88,7 +88,7 @@ pub struct GinBarriers {
 pub struct AllToAll {
     /// The handle of its memory (`bufHandle`).
     pub buffer: u32,
-    /// How many slots (`nSlots`).
+    /// The number of slots (`nSlots`).
     pub slots: u32,
 }
 

@@ -65,12 +65,12 @@ impl<W: World> DevComm<W> {
         self.shared.rank
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.shared.size
     }
 
-    /// How many ranks reach each other's memory ([`Communicator::lsa_team`]).
+    /// The number of ranks that reach each other's memory ([`Communicator::lsa_team`]).
     pub fn lsa_size(&self) -> usize {
         self.shared.lsa_size
     }

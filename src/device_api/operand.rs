@@ -36,7 +36,7 @@ impl<'v> DevCommView<'v> {
         self.rank
     }
 
-    /// How many ranks there are.
+    /// The number of ranks.
     pub fn size(&self) -> usize {
         self.size
     }
