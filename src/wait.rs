@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::Result;
 use crate::backend::{Backend, Blame, Culprit, HostWait, Streams, WaitsOn, Watcher};
 use crate::communicator::{Health, Limit, Limits};
-use crate::error::{Deadline, Error, Site, Timeout, WaitInCapture, WaitInLaunch, told};
+use crate::error::{Deadline, Error, Site, Timeout, WaitInCapture, WaitInLaunch, reported};
 use crate::graph::capturing;
 use crate::stream::{Awaited, StreamShared, User, launching};
 use crate::trace;
@@ -35,7 +35,7 @@ pub(crate) fn for_data<B: Backend>(
     site: Site,
 ) -> Result<()> {
     until(points, None, operation, site)?;
-    undone(points).map_or(Ok(()), |error| Err(told(error)))
+    undone(points).map_or(Ok(()), |error| Err(reported(error)))
 }
 
 /// Returns why an operation before these reached points did not happen, if one did not.
@@ -105,7 +105,7 @@ pub(crate) fn until<B: Backend>(
         }
         awaited.note_over();
     }
-    first.map_or(Ok(()), |error| Err(told(error)))
+    first.map_or(Ok(()), |error| Err(reported(error)))
 }
 
 /// The limit of a wait now.
@@ -198,5 +198,5 @@ fn expire(
             user.health.fail(user.health.told(error.clone()));
         }
     }
-    told(error)
+    reported(error)
 }

@@ -6,13 +6,13 @@ use typed_nccl_match::unlike;
 use crate::Result;
 use crate::backend::{Backend, Half, Op};
 use crate::error::{Call, LanesDiffer, Site};
-use crate::group::Part;
+use crate::group::CommOps;
 
 /// Refuses collectives that differ between ranks, and transfers without their other half.
-pub(super) fn complete<B: Backend>(parts: &[Part<'_, B>], site: Site) -> Result<()> {
+pub(super) fn complete<B: Backend>(parts: &[CommOps<'_, B>], site: Site) -> Result<()> {
     let differ = |what: String| Err(LanesDiffer { what, site }.into());
     // A refused part has no calls to compare, and its own reason is returned.
-    if parts.iter().any(Part::is_refused) {
+    if parts.iter().any(CommOps::is_refused) {
         return Ok(());
     }
     let say = |rank: usize, call: Option<&Call>| match call {
@@ -26,7 +26,7 @@ pub(super) fn complete<B: Backend>(parts: &[Part<'_, B>], site: Site) -> Result<
             return differ(format!("{one}, {other}"));
         }
     }
-    let alike = |send: &Call, recv: &Call| send.essence() == recv.essence();
+    let alike = |send: &Call, recv: &Call| send.signature() == recv.signature();
     for (from, sender) in parts.iter().enumerate() {
         for (to, receiver) in parts.iter().enumerate() {
             let sends = halves(sender, Half::SendTo, to);
@@ -40,14 +40,18 @@ pub(super) fn complete<B: Backend>(parts: &[Part<'_, B>], site: Site) -> Result<
     Ok(())
 }
 
-fn collectives<B: Backend>(part: &Part<'_, B>) -> impl Iterator<Item = Call> {
+fn collectives<B: Backend>(part: &CommOps<'_, B>) -> impl Iterator<Item = Call> {
     part.ops().iter().filter_map(|op| match op {
         Op::Collective(collective) => Some(collective.call),
         _ => None,
     })
 }
 
-fn halves<B: Backend>(part: &Part<'_, B>, half: Half, peer: usize) -> impl Iterator<Item = Call> {
+fn halves<B: Backend>(
+    part: &CommOps<'_, B>,
+    half: Half,
+    peer: usize,
+) -> impl Iterator<Item = Call> {
     part.ops().iter().filter_map(move |op| match op {
         Op::Transfer(it) if it.half == half && it.peer.index() == peer => Some(it.call),
         _ => None,

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use crate::communicator::{Limit, On};
 use crate::error::{Deadline, Error, OtherClique, Site};
-use crate::group::{Group, Part, Refuse, estimate_all, issue_all};
+use crate::group::{CommOps, Group, Refuse, estimate_all, issue_all};
 use crate::{
     Buffer, CommConfig, Communicator, Device, DeviceFamily, Element, Label, Rank, Readable, Result,
     Seat, Stream, World,
@@ -306,7 +306,7 @@ fn recorded<'e, W: World<Device: DeviceFamily>, A: Lanes<'e, W::Device>>(
     args: A,
     mut record: impl for<'g, 'id> FnMut(&'g mut Group<'e, OfLane<'id, W>>, A::At<'id>) -> Result<()>,
     site: Site,
-) -> Result<Vec<Part<'e, <W::Device as Device>::Backend>>> {
+) -> Result<Vec<CommOps<'e, <W::Device as Device>::Backend>>> {
     let mut lanes = args.parts();
     let mut parts = Vec::with_capacity(members.len());
     for (member, stream) in members.iter().zip(streams) {

@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use super::brought::Brought;
+use super::adopted_comm::AdoptedComm;
 use super::lifecycle::Gone;
 use super::{CommConfig, Communicator, Uninit};
 use crate::error::{self, Site};
@@ -195,7 +195,7 @@ pub struct Setup<W: World> {
     pub(super) device: W::Device,
     pub(super) config: CommConfig,
     /// The communicator that another library made, if there is one.
-    pub(super) raw: Option<Brought<W>>,
+    pub(super) raw: Option<AdoptedComm<W>>,
 }
 
 impl<W: World> Setup<W> {

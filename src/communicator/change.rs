@@ -93,9 +93,9 @@ impl fmt::Debug for Watch {
 /// so a change queued meanwhile, by another thread or by the watch itself, is reported after the
 /// current one.
 #[derive(Clone)]
-pub(super) struct Changes(Option<Arc<Told>>);
+pub(super) struct Changes(Option<Arc<Notifier>>);
 
-struct Told {
+struct Notifier {
     name: &'static str,
     watch: Option<Watch>,
     queue: Mutex<Queue>,
@@ -113,7 +113,7 @@ struct Queue {
 impl Changes {
     pub(super) fn new(name: &'static str, watch: Option<Watch>) -> Self {
         let is_told = watch.is_some() || trace::IS_ON;
-        Self(is_told.then(|| Arc::new(Told { name, watch, queue: Mutex::default() })))
+        Self(is_told.then(|| Arc::new(Notifier { name, watch, queue: Mutex::default() })))
     }
 
     /// A queue that drops every change, for a communicator whose changes another one reports.
@@ -171,4 +171,4 @@ impl Changes {
     }
 }
 
-impl Told {}
+impl Notifier {}

@@ -15,7 +15,7 @@ use crate::backend::{Backend, HostWait, KernelOffer, Op, Refusal, Slot, WaitsOn,
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::device_api::Shared as DeviceShared;
 use crate::error::{Error, NoSuchRank, Site, StaleRank, Timeout};
-use crate::graph::{Shelf, Tape};
+use crate::graph::{GraphRegistry, Recording};
 use crate::group::Lists;
 use crate::rank::Generation;
 use crate::stream::{StreamCore, launching};
@@ -55,11 +55,11 @@ pub(crate) struct Core<B: Backend> {
     /// Reusable lists for groups. The cell limits a core to one thread at a time.
     lists: RefCell<Lists<'static, B>>,
     /// The recording of the capture in progress.
-    pub(crate) tape: RefCell<Option<Tape<B>>>,
+    pub(crate) recording: RefCell<Option<Recording<B>>>,
     /// Its captured graphs.
-    pub(crate) graphs: Shelf<B>,
+    pub(crate) graphs: GraphRegistry<B>,
     /// Shared state of its kernels, once created.
-    pub(crate) kit: OnceCell<Option<KernelOffer>>,
+    pub(crate) kernel_offer: OnceCell<Option<KernelOffer>>,
     /// Progress of a recovery that has failed so far.
     pub(super) going: Option<Box<Survivors>>,
 }
@@ -95,9 +95,9 @@ impl<B: Backend> Core<B> {
             unconsumed: Unconsumed::default(),
             carrier: Cell::new(0),
             lists: RefCell::new(Lists::new()),
-            tape: RefCell::default(),
-            graphs: Shelf::default(),
-            kit: OnceCell::new(),
+            recording: RefCell::default(),
+            graphs: GraphRegistry::default(),
+            kernel_offer: OnceCell::new(),
             going: None,
         }
     }
@@ -310,8 +310,8 @@ impl<B: Backend> Core<B> {
     /// reason.
     #[cold]
     pub(crate) fn refuse(&self, refusals: &[Refusal], reason: Error) -> Error {
-        if let Some(tape) = &mut *self.tape.borrow_mut() {
-            return tape.fail(reason.numbered(self.generation));
+        if let Some(recording) = &mut *self.recording.borrow_mut() {
+            return recording.fail(reason.numbered(self.generation));
         }
         match self.comm() {
             Ok(comm) => {
@@ -331,9 +331,9 @@ impl<B: Backend> Core<B> {
     /// Fails the capture in progress because a group's closure returned an error.
     #[cold]
     pub(crate) fn fail_capture(&self, at: Site) {
-        if let Some(tape) = &mut *self.tape.borrow_mut() {
+        if let Some(recording) = &mut *self.recording.borrow_mut() {
             drop(
-                tape.fail(Error::other(format!(
+                recording.fail(Error::other(format!(
                     "the closure of a group returned an error (at {at})"
                 ))),
             );
@@ -390,7 +390,7 @@ impl<B: Backend> Core<B> {
         (self.rank, self.generation) = (health.rank(), control.generation());
         self.size = control.size();
         (self.comm, self.control, self.health) = (comm, Some(control), health);
-        (self.unconsumed, self.kit) = (Unconsumed::default(), OnceCell::new());
+        (self.unconsumed, self.kernel_offer) = (Unconsumed::default(), OnceCell::new());
         self.carrier.set(0);
     }
 

@@ -44,7 +44,7 @@ struct Comes {
 
 /// The outcome of connecting the new communicator, for one member.
 #[derive(Serialize, Deserialize)]
-enum Came {
+enum GrowOutcome {
     Well,
     /// Some ranks did not join in time; the text names them.
     Late(Duration, String),
@@ -281,7 +281,7 @@ fn tell_members<B: Backend>(
     site: Site,
 ) -> Result<()> {
     let control = core.control()?;
-    let came = own.map_or(Came::Well, Came::of);
+    let came = own.map_or(GrowOutcome::Well, GrowOutcome::of);
     let ticket = core.post(&came, GROW, site)?;
     let started = Instant::now();
     let parts = match core.collect(ticket, GROW, site) {
@@ -297,7 +297,7 @@ fn tell_members<B: Backend>(
         },
         parts => parts?,
     };
-    match Came::verdict(core.read(&parts, GROW)?, core.health.name(), members, site) {
+    match GrowOutcome::verdict(core.read(&parts, GROW)?, core.health.name(), members, site) {
         None => Ok(()),
         // This rank's own error is more specific, unless it only says that others gave up.
         Some(verdict @ Error::InitFailed(_)) => {
@@ -307,7 +307,7 @@ fn tell_members<B: Backend>(
     }
 }
 
-impl Came {
+impl GrowOutcome {
     fn of(error: &Error) -> Self {
         match error {
             Error::Timeout(late) => Self::Late(late.waited, late.report.clone()),

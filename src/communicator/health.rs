@@ -9,7 +9,7 @@ use super::carriers::{Carrier, Carriers};
 use super::change::{Change, Changes};
 use super::late::{Late, Lateness, Standing, Stragglers};
 use crate::backend::Watch;
-use crate::error::{Abort, Error, PeerFailed, Revocation, Site, Told, goes_on, told};
+use crate::error::{Abort, Error, PeerFailed, Revocation, Site, WorstReport, goes_on, reported};
 use crate::lock::Mutex;
 use crate::rank::Generation;
 use crate::{Rank, Result};
@@ -65,7 +65,7 @@ pub struct Health {
     /// Reports the fault, once the communicator is ready.
     changes: Mutex<Option<Changes>>,
     /// Errors that this rank has been shown.
-    told: Told,
+    told: WorstReport,
 }
 
 impl Health {
@@ -92,7 +92,7 @@ impl Health {
             lateness: OnceLock::new(),
             left_out: OnceLock::new(),
             changes: Mutex::default(),
-            told: Told::here(),
+            told: WorstReport::here(),
         }
     }
 
@@ -228,7 +228,7 @@ impl Health {
     /// Records that the rank is shown `error`, on whichever of its threads.
     pub(crate) fn told(&self, error: Error) -> Error {
         self.told.note(&error);
-        told(error)
+        reported(error)
     }
 
     /// Poisons the communicator and tells the other ranks; the first fault stays. Must be called

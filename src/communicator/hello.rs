@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::brought::{Says, misfit};
+use super::adopted_comm::{Says, misfit};
 use super::config::Alike;
 use super::{CommConfig, Transfers};
 use crate::backend::Lifecycle;

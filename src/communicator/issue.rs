@@ -168,8 +168,8 @@ impl<B: Backend> Core<B> {
 
     #[cold]
     fn record(&self, ops: &[Op<'_, B>], refusals: &[Refusal]) -> Result<()> {
-        match &mut *self.tape.borrow_mut() {
-            Some(tape) => tape.operations(self.comm()?, ops, refusals),
+        match &mut *self.recording.borrow_mut() {
+            Some(recording) => recording.operations(self.comm()?, ops, refusals),
             None => Ok(()),
         }
     }

@@ -17,9 +17,9 @@
 //! [`recover`](Communicator::recover)ed in place with the surviving ranks.
 
 mod abort;
+mod adopted_comm;
 mod agree;
 mod becoming;
-mod brought;
 mod builder;
 mod carriers;
 mod change;
@@ -44,13 +44,13 @@ mod recovery;
 mod resources;
 mod shrink;
 mod split;
+mod split_request;
 mod starting;
 mod state;
 mod suspend;
 mod transfers;
 mod unconsumed;
 mod values;
-mod wishes;
 mod within;
 
 pub use abort::AbortHandle;
@@ -83,7 +83,7 @@ pub use values::Agreed;
 pub use within::{Limit, Limits, Within};
 
 #[cfg(feature = "cuda")]
-pub(crate) use brought::Says;
+pub(crate) use adopted_comm::Says;
 pub(crate) use carriers::Carrier;
 pub(crate) use core::Core;
 pub(crate) use core::ended;

@@ -11,7 +11,7 @@ use super::{Communicator, Health};
 use crate::backend::{HostWait, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Agenda, Request, Submission};
 use crate::error::{
-    Abort, BadSubmission, Deadline, Error, PeerFailed, Site, SubmissionFault, Timeout, told,
+    Abort, BadSubmission, Deadline, Error, PeerFailed, Site, SubmissionFault, Timeout, reported,
 };
 use crate::lock::Mutex;
 use crate::{Device, Rank, Result, World, trace, unwind, wait};
@@ -63,7 +63,7 @@ pub struct Ordered<W: World> {
     size: usize,
     deadline: Duration,
     health: Arc<Health>,
-    flight: Mutex<Flight>,
+    in_flight: Mutex<InFlight>,
 }
 
 /// This rank's membership in the order.
@@ -95,7 +95,7 @@ impl Drop for Here {
 
 /// This rank's requests that have not been issued.
 #[derive(Default)]
-struct Flight {
+struct InFlight {
     sites: HashMap<String, Site>,
     /// The thread that is inside a request.
     inside: Option<ThreadId>,
@@ -115,8 +115,8 @@ impl<W: World> Ordered<W> {
         agenda.listen();
         let id = core.control()?.id();
         let (health, deadline, rank) = (core.health.clone(), core.config.deadline, core.rank);
-        let (here, flight) = (Here { agenda, rank, comm: id }, Mutex::default());
-        Ok(Self { comm: Mutex::new(comm), here, size, deadline, health, flight })
+        let (here, in_flight) = (Here { agenda, rank, comm: id }, Mutex::default());
+        Ok(Self { comm: Mutex::new(comm), here, size, deadline, health, in_flight })
     }
 
     /// Runs `call` when its turn has come: once every rank has submitted `key`, and this rank has
@@ -144,7 +144,7 @@ impl<W: World> Ordered<W> {
         let (site, key) = (Site::caller(), key.to_string());
         wait::allowed("submit", site)?;
         self.health.check()?;
-        let _flies = self.take_off(&key, site)?;
+        let _in_flight = self.enter(&key, site)?;
         let request = self.here.agenda.submit(self.here.rank, &key, site);
         self.await_turn(request, site).inspect_err(|error| self.health.fail(error.clone()))?;
         let turn = Turn { ordered: self, key: &key, site, failed: None };
@@ -178,14 +178,14 @@ impl<W: World> Ordered<W> {
     }
 
     /// Marks a key as in flight until the returned value is dropped.
-    fn take_off<'a>(&'a self, key: &'a str, site: Site) -> Result<Flies<'a, W>> {
-        let mut flight = self.flight.lock();
-        let why = match flight.sites.get(key) {
-            _ if flight.inside == Some(std::thread::current().id()) => SubmissionFault::Inside,
+    fn enter<'a>(&'a self, key: &'a str, site: Site) -> Result<InFlightKey<'a, W>> {
+        let mut in_flight = self.in_flight.lock();
+        let why = match in_flight.sites.get(key) {
+            _ if in_flight.inside == Some(std::thread::current().id()) => SubmissionFault::Inside,
             Some(&first) => SubmissionFault::Twice { first },
             None => {
-                flight.sites.insert(key.to_owned(), site);
-                return Ok(Flies { ordered: self, key });
+                in_flight.sites.insert(key.to_owned(), site);
+                return Ok(InFlightKey { ordered: self, key });
             }
         };
         Err(Error::from(BadSubmission { name: W::NAME, key: key.to_owned(), why, site }))
@@ -205,13 +205,13 @@ impl<W: World> Ordered<W> {
             if !lost.is_empty() {
                 let lost: Vec<_> = lost.iter().map(|(rank, why)| (*rank, &**why)).collect();
                 let failed = PeerFailed::new(W::NAME, &lost, "submit".to_owned());
-                return Err(told(failed.into()));
+                return Err(reported(failed.into()));
             }
             let waited = started.elapsed();
             if waited >= self.deadline {
                 let (operation, report) = ("submit", agenda.report(rank, request));
                 let deadline = Deadline::Configured;
-                return Err(told(Timeout { operation, site, waited, deadline, report }.into()));
+                return Err(reported(Timeout { operation, site, waited, deadline, report }.into()));
             }
             agenda.rest(rank, request, REST.min(self.deadline - waited));
             match &watcher {
@@ -239,14 +239,14 @@ impl<W: World> fmt::Debug for Ordered<W> {
 }
 
 /// A key that is in flight.
-struct Flies<'a, W: World> {
+struct InFlightKey<'a, W: World> {
     ordered: &'a Ordered<W>,
     key: &'a str,
 }
 
-impl<W: World> Drop for Flies<'_, W> {
+impl<W: World> Drop for InFlightKey<'_, W> {
     fn drop(&mut self) {
-        self.ordered.flight.lock().sites.remove(self.key);
+        self.ordered.in_flight.lock().sites.remove(self.key);
     }
 }
 
@@ -263,7 +263,7 @@ impl<W: World> Turn<'_, W> {
     fn take<T>(mut self, call: impl FnOnce(&mut Communicator<W>) -> Result<T>) -> Result<T> {
         let ordered = self.ordered;
         ordered.here.agenda.begins(ordered.here.rank, self.key, self.site);
-        ordered.flight.lock().inside = Some(std::thread::current().id());
+        ordered.in_flight.lock().inside = Some(std::thread::current().id());
         let mut comm = ordered.comm.lock();
         let outcome = unwind::catch(|| call(&mut comm));
         drop(comm);
@@ -284,7 +284,7 @@ impl<W: World> Turn<'_, W> {
 impl<W: World> Drop for Turn<'_, W> {
     fn drop(&mut self) {
         let Ordered { here: Here { agenda, rank, .. }, health, .. } = self.ordered;
-        self.ordered.flight.lock().inside = None;
+        self.ordered.in_flight.lock().inside = None;
         if let Some(failed) = &self.failed {
             let why = format!("the request `{}` failed on rank {rank}: {failed}", self.key);
             let (by, at) = (*rank, self.site);

@@ -2,7 +2,7 @@
 
 use nccl_sys::ncclComm_t;
 
-use super::brought::Brought;
+use super::adopted_comm::AdoptedComm;
 use super::change::Change;
 use super::lifecycle::Finish;
 use super::{CommConfig, Communicator, Live, Uninit, ended};
@@ -84,7 +84,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Communicator<W, Uninit> {
     pub unsafe fn with_raw(mut self, raw: ncclComm_t) -> Self {
         // SAFETY: the caller's promise.
         let (says, taken) = unsafe { nccl::adopt(raw) };
-        self.body.raw = Some(Brought { says, taken });
+        self.body.raw = Some(AdoptedComm { says, taken });
         self
     }
 }

@@ -6,8 +6,8 @@ use std::ops::Deref;
 
 use super::builder::Setup;
 use super::lifecycle::Gone;
+use super::split_request::{Child as Wanted, SplitRequest, SplitRequests};
 use super::starting::Starting;
-use super::wishes::{Child as Wanted, Wish, Wishes};
 use super::{CanEnqueue, CommConfig, Communicator, Shared, State};
 use crate::backend::{ChildPlace, Lifecycle, Part};
 use crate::error::{Abort, BadGroups, Error, Site};
@@ -248,15 +248,15 @@ impl<W: World, S: State> Communicator<W, S> {
         core.drained("split", site)?;
         let Ask { color, key, borrows } = ask;
         let child = Wanted::new(<L::On<W::Device>>::NAME, &config, borrows);
-        let wish = Wish { color, key, child };
-        let ticket = core.post(&wish, "split", site)?;
+        let request = SplitRequest { color, key, child };
+        let ticket = core.post(&request, "split", site)?;
         let parts = core.collect(ticket, "split", site)?;
         let name = core.health.name();
-        let read = || core.read(&parts, "split").and_then(|all| Wishes::agree(all, name));
-        let wishes = control.once(ticket, read);
-        let wishes =
-            Result::as_ref(&wishes).map_err(|error| error.clone().numbered(core.generation))?;
-        let members = wishes.members(color);
+        let read = || core.read(&parts, "split").and_then(|all| SplitRequests::agree(all, name));
+        let requests = control.once(ticket, read);
+        let requests =
+            Result::as_ref(&requests).map_err(|error| error.clone().numbered(core.generation))?;
+        let members = requests.members(color);
         let own = members.iter().position(|&rank| rank == core.rank.0);
         let place = own.zip(members.first()).map(|(rank, &first)| ChildPlace {
             color: first,

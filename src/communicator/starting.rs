@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::brought::Brought;
+use super::adopted_comm::AdoptedComm;
 use super::builder::Setup;
 use super::change::{Change, Changes};
 use super::hello::{Hello, agree};
@@ -15,7 +15,7 @@ use super::ready::Live;
 use super::{CommConfig, Core, Health, Limit, Limits};
 use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket};
-use crate::error::{self, Error, Failed, Site, told};
+use crate::error::{self, Error, Failed, Site, reported};
 use crate::{Device, Rank, Result, Stream, World, seat, trace, wait};
 
 /// The interval at which waits poll.
@@ -40,14 +40,14 @@ pub struct Starting<W: World> {
     parent: Option<Arc<Health>>,
     /// For a child that divides its parent, and for an adopted communicator, until it joins.
     dividing: Option<<Back<W> as Lifecycle>::Dividing>,
-    part: Part,
+    part: JoinRole,
     /// Set from when all ranks have joined until it is ready.
     joining: Option<(<Back<W> as Lifecycle>::Joining, Stream<W::Device>)>,
 }
 
 /// The role of a rank among those that connect.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum JoinRole {
     /// A rank of a new communicator.
     First,
     /// A member of a growing communicator. If the others do not join, it keeps the old one, so
@@ -62,11 +62,11 @@ impl<W: World> Starting<W> {
         let (rank, size) = setup.place();
         let Setup { seat, device, config, raw } = setup;
         let (raw, dividing) = match raw {
-            Some(Brought { says, taken }) => (Some(says), taken),
+            Some(AdoptedComm { says, taken }) => (Some(says), taken),
             None => (None, None),
         };
         let ids = seat.ids();
-        let part = if seat.is_newcomer() { Part::Newcomer } else { Part::First };
+        let part = if seat.is_newcomer() { JoinRole::Newcomer } else { JoinRole::First };
         let control = seat.take();
         let is_remote = control.is_remote();
         let hello = Hello::of::<W>(device.ordinal(), &config, is_remote, (ids, raw));
@@ -134,7 +134,7 @@ impl<W: World> Starting<W> {
 
     /// Makes it a member's attempt to grow, which reports no changes of its own.
     pub(super) fn grows(&mut self, limits: &Arc<Limits>) {
-        self.part = Part::Member;
+        self.part = JoinRole::Member;
         self.limits = limits.clone();
         // The communicator that it replaces reports them.
         self.changes = Changes::none();
@@ -152,7 +152,7 @@ impl<W: World> Starting<W> {
     pub(super) fn ready(mut self, limit: Limit, last: bool) -> Result<Live<W>, Failed<Self>> {
         match self.join(limit, last) {
             Ok(live) => Ok(live),
-            Err(error) => Err(Failed { error: told(error), value: self }),
+            Err(error) => Err(Failed { error: reported(error), value: self }),
         }
     }
 
@@ -174,11 +174,12 @@ impl<W: World> Starting<W> {
         let watch = |exchange: &Exchange| {
             // A wait that gives up early ends by itself, and ranks of other processes may still
             // join: neither is a deadlock.
-            let gives_up = self.part == Part::Member || !last && limit.time < self.config.deadline;
+            let gives_up =
+                self.part == JoinRole::Member || !last && limit.time < self.config.deadline;
             let known = !gives_up && !control.is_remote();
             known.then(|| watch::<Back<W>>(&self.health, exchange, site))?
         };
-        let (needs_all, watch) = (self.part != Part::First, &watch);
+        let (needs_all, watch) = (self.part != JoinRole::First, &watch);
         let patience = Patience { health, limit, operation, site, needs_all, watch };
         let parts = control.collect(self.ticket, &patience)?;
         self.meet(&parts, limit)
@@ -229,7 +230,7 @@ impl<W: World> Starting<W> {
     /// Polls within the configured deadline; never blocks.
     pub(super) fn poll(&mut self, since: Instant) -> Result<Option<Live<W>>> {
         let (waited, limit) = (since.elapsed(), self.limits.now());
-        self.step(waited, limit).map_err(told)
+        self.step(waited, limit).map_err(reported)
     }
 
     fn step(&mut self, waited: Duration, limit: Limit) -> Result<Option<Live<W>>> {
@@ -240,7 +241,7 @@ impl<W: World> Starting<W> {
             }
             wait::allowed("ready", self.site)?;
             let (health, operation, site) = (&*self.health, "init", self.site);
-            let (needs_all, watch) = (self.part != Part::First, &|_: &Exchange| None);
+            let (needs_all, watch) = (self.part != JoinRole::First, &|_: &Exchange| None);
             let patience = Patience { health, limit, operation, site, needs_all, watch };
             let Some(parts) = control.poll(self.ticket, waited, &patience)? else {
                 return Ok(None);

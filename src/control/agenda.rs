@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Seldom;
+use super::RateLimited;
 use crate::Rank;
 use crate::backend::{Listener, Wire};
 use crate::error::{Ranks, Site};
@@ -35,7 +35,7 @@ const DECIDES: Rank = Rank(0);
 
 /// What copies tell each other.
 #[derive(Serialize, Deserialize)]
-enum Told<'a> {
+enum AgendaMessage<'a> {
     Submitted { key: &'a str, site: Site },
     Placed { key: &'a str, place: u64 },
     Left { why: &'a str },
@@ -84,7 +84,7 @@ impl Agenda {
     }
 
     /// Does not wait, so it may be called under the lock: what is told is in the order of what happens.
-    fn tell(&self, told: &Told<'_>) {
+    fn tell(&self, told: &AgendaMessage<'_>) {
         if let Some(wire) = &self.wire {
             wire.send(None, told);
         }
@@ -98,7 +98,7 @@ impl Agenda {
     pub(crate) fn submit(&self, rank: Rank, key: &str, site: Site) -> Arc<Request> {
         let mut state = self.state();
         let request = state.submit(rank, key, site);
-        self.tell(&Told::Submitted { key, site });
+        self.tell(&AgendaMessage::Submitted { key, site });
         self.decide(&mut state, key);
         request
     }
@@ -109,7 +109,7 @@ impl Agenda {
         if self.decides && state.open.get(key).is_some_and(is_whole) {
             let place = state.placed;
             state.place(key, place);
-            self.tell(&Told::Placed { key, place });
+            self.tell(&AgendaMessage::Placed { key, place });
             self.news.notify_all();
         }
     }
@@ -137,7 +137,7 @@ impl Agenda {
     pub(crate) fn leave(&self, rank: Rank, why: &str) {
         let mut state = self.state();
         state.leave(rank, why);
-        self.tell(&Told::Left { why });
+        self.tell(&AgendaMessage::Left { why });
         self.news.notify_all();
     }
 
@@ -237,14 +237,14 @@ impl Listener for Agenda {
     fn message(&self, from: Rank, message: &[u8]) {
         let mut state = self.state();
         match postcard::from_bytes(message) {
-            Ok(Told::Submitted { key, site }) if from.index() < state.gone.len() => {
+            Ok(AgendaMessage::Submitted { key, site }) if from.index() < state.gone.len() => {
                 state.submit(from, key, site);
                 self.decide(&mut state, key);
             }
-            Ok(Told::Placed { key, place }) if from == DECIDES => state.place(key, place),
-            Ok(Told::Left { why }) => state.leave(from, why),
+            Ok(AgendaMessage::Placed { key, place }) if from == DECIDES => state.place(key, place),
+            Ok(AgendaMessage::Left { why }) => state.leave(from, why),
             _ => {
-                static NONSENSE: Seldom = Seldom::new();
+                static NONSENSE: RateLimited = RateLimited::new();
                 NONSENSE.warn(format_args!("rank {from} says what no rank says of its requests"));
             }
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Duration;
 
-use super::net::{self, Leaves, Run, Said, Uplink};
+use super::net::{self, Contribution, Leaves, Run, Uplink};
 use super::runs::Runs;
 use super::survivors::Survivors;
 use super::{FINISH, Parts, Patience, SURVIVORS, Topic};
@@ -186,7 +186,7 @@ impl Left {
     }
 
     /// Whether an exchange of this topic waits for it in vain; `part` is its own part in it.
-    fn misses(&self, topic: Topic, part: Option<&Said>) -> bool {
+    fn misses(&self, topic: Topic, part: Option<&Contribution>) -> bool {
         match part {
             None => self.is_out() || topic != FINISH,
             Some(part) => self.dropped && part.topic == FINISH && topic != FINISH,
@@ -203,7 +203,7 @@ fn gone(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
 
 #[derive(Default)]
 struct Round {
-    parts: Runs<Arc<Said>>,
+    parts: Runs<Arc<Contribution>>,
     /// What was said first.
     topic: Option<Topic>,
     /// Not all say that.
@@ -215,14 +215,14 @@ struct Round {
 }
 
 impl Round {
-    fn insert(&mut self, first: u32, last: u32, said: Arc<Said>) {
+    fn insert(&mut self, first: u32, last: u32, said: Arc<Contribution>) {
         self.differs |= *self.topic.get_or_insert(said.topic) != said.topic;
         self.parts.put(first, last, said);
     }
 
     /// Every rank's part, of a round that has them all.
     fn whole(&mut self) -> Parts {
-        let each = |(first, last, part): (u32, u32, &Arc<Said>)| {
+        let each = |(first, last, part): (u32, u32, &Arc<Contribution>)| {
             std::iter::repeat_n(part.bytes.clone(), (last - first + 1) as usize)
         };
         self.whole.get_or_insert_with(|| self.parts.iter().flat_map(each).collect()).clone()
@@ -256,7 +256,7 @@ impl State {
     }
 
     /// Whether that is news for ranks that wait in the exchange: all are there, or they do not agree.
-    fn insert(&mut self, seq: u64, rank: u32, said: Arc<Said>) -> bool {
+    fn insert(&mut self, seq: u64, rank: u32, said: Arc<Contribution>) -> bool {
         self.last.put(rank, rank, (said.topic, said.site, seq + 1));
         let round = self.rounds.entry(seq).or_default();
         round.insert(rank, rank, said);
@@ -383,7 +383,7 @@ impl Meeting {
     }
 
     pub(super) fn post(&self, rank: u32, seq: u64, topic: Topic, site: Site, bytes: Vec<u8>) {
-        let said = Arc::new(Said { topic, site, bytes: bytes.into() });
+        let said = Arc::new(Contribution { topic, site, bytes: bytes.into() });
         let is_news = self.state().insert(seq, rank, said.clone());
         if let Some(uplink) = &self.uplink {
             uplink.post(seq, said);

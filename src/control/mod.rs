@@ -9,8 +9,8 @@ mod bounded;
 mod invitation;
 mod meeting;
 mod net;
+mod rate_limited;
 mod runs;
-mod seldom;
 mod survivors;
 #[cfg(test)]
 mod tests;
@@ -31,16 +31,16 @@ pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
 pub use net::{Simulated, Thrown, UniqueId, simulate, throw};
 pub(crate) use net::{file, host, job, process, tcp, with_id};
-pub(crate) use seldom::Seldom;
+pub(crate) use rate_limited::RateLimited;
 pub(crate) use survivors::Decision;
 
 use crate::backend::{Watcher, Wire};
 use crate::communicator::{Health, Limit};
-use crate::error::{Error, Excluded, Ranks, Site, Timeout, told};
+use crate::error::{Error, Excluded, Ranks, Site, Timeout, reported};
 use crate::rank::Generation;
 use crate::{Rank, Result, Seat, trace};
 
-use survivors::{Came, Outcome};
+use survivors::{Arrival, Outcome};
 
 /// One rank's end of the control plane.
 pub(crate) struct Control {
@@ -163,14 +163,14 @@ impl Control {
                     let parts = self.try_collect(ticket, health).ok().flatten();
                     return parts.ok_or(cause).map(Some);
                 }
-                unfinished.map_err(told)?;
+                unfinished.map_err(reported)?;
             }
         }
         if needs_all {
             self.all_here(health, operation)?;
         }
         match waited >= patience.limit.time {
-            true => Err(told(self.meeting.timeout(ticket.0, waited, patience))),
+            true => Err(reported(self.meeting.timeout(ticket.0, waited, patience))),
             false => Ok(None),
         }
     }
@@ -273,7 +273,7 @@ impl Control {
         let survivors = self.meeting.survivors(self.rank);
         let next = self.base + self.seq.get();
         let place = format!(" in `{operation}` (at {site}){why}");
-        let came = Came { next, without: without.to_vec(), divides, place };
+        let came = Arrival { next, without: without.to_vec(), divides, place };
         survivors.come(self.rank, came);
         let (started, mut spoke, mut gave_up) = (Instant::now(), Instant::now(), false);
         loop {
@@ -305,7 +305,7 @@ impl Control {
                 let report =
                     format!("the survivors do not agree; {} did not come", Ranks(&missing));
                 let timeout = Timeout { operation, site, waited, deadline, report };
-                return Err(told(Error::Timeout(Box::new(timeout))));
+                return Err(reported(Error::Timeout(Box::new(timeout))));
             }
             if spoke.elapsed() >= survivors.every() {
                 spoke = Instant::now();

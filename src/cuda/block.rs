@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{result, sys};
 
-use super::aside::Aside;
+use super::alias_mapping::AliasMapping;
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
 use crate::backend::{AllocKind, Memory, Owner};
@@ -24,7 +24,7 @@ pub(super) struct Raw {
     pub(super) bytes: usize,
     pub(super) kind: AllocKind,
     /// The address for transfers; only for NCCL's memory.
-    pub(super) aside: Option<Aside>,
+    pub(super) alias: Option<AliasMapping>,
 }
 
 /// The smallest allocation: the alignment of the driver's own allocations.
@@ -95,9 +95,9 @@ impl Block {
     }
 
     /// The address for transfers, which NCCL does not know as registered.
-    pub(crate) fn aside(&self, offset: usize) -> *mut c_void {
-        let aside = self.raw.aside.as_ref();
-        let start = aside.map_or(self.raw.address, |aside| aside.address);
+    pub(crate) fn alias(&self, offset: usize) -> *mut c_void {
+        let alias = self.raw.alias.as_ref();
+        let start = alias.map_or(self.raw.address, |alias| alias.address);
         (start as usize as *mut c_void).wrapping_byte_add(offset)
     }
 
@@ -121,16 +121,16 @@ fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
             .map_err(|error| driver::no_memory(bytes, gpu.ordinal(), error))?,
         AllocKind::Nccl => crate::nccl::alloc(bytes, gpu.ordinal())?,
     };
-    let aside = match kind {
+    let alias = match kind {
         AllocKind::Plain => None,
-        AllocKind::Nccl => Aside::of(gpu, address).inspect_err(|_| {
+        AllocKind::Nccl => AliasMapping::of(gpu, address).inspect_err(|_| {
             // SAFETY: NCCL allocated it above; nobody knows the address.
             if let Err(error) = unsafe { crate::nccl::free(address) } {
                 log::warn!("{error}");
             }
         })?,
     };
-    Ok(Raw { address, bytes, kind, aside })
+    Ok(Raw { address, bytes, kind, alias })
 }
 
 // SAFETY: a block has at least `bytes` bytes from its allocator, aligned to 512, and is zeroed
@@ -147,7 +147,7 @@ unsafe impl Memory for CudaBackend {
 
     unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Block> {
         let address = start.expose_provenance() as sys::CUdeviceptr;
-        let raw = Raw { address, bytes, kind: AllocKind::Plain, aside: None };
+        let raw = Raw { address, bytes, kind: AllocKind::Plain, alias: None };
         let gpu = Gpu::open(ordinal)?;
         // Also drops owners here, for a program that adopts in every step and allocates nothing.
         gpu.blocks.look(gpu);
@@ -155,8 +155,8 @@ unsafe impl Memory for CudaBackend {
     }
 
     unsafe fn alias(block: &Block, bytes: usize) -> Result<Block> {
-        let Raw { address, kind, ref aside, .. } = block.raw;
-        let raw = Raw { address, bytes, kind, aside: aside.as_ref().map(Aside::again) };
+        let Raw { address, kind, ref alias, .. } = block.raw;
+        let raw = Raw { address, bytes, kind, alias: alias.as_ref().map(AliasMapping::again) };
         block.gpu.blocks.look(block.gpu);
         Ok(Block { raw, gpu: block.gpu })
     }

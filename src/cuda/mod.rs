@@ -8,7 +8,7 @@
 //! exception is a communicator that is dropped while poisoned or by a panic: it is aborted at once.
 //! Host waits poll events, so that each has a deadline.
 
-mod aside;
+mod alias_mapping;
 mod block;
 mod convert;
 mod copy;

@@ -144,9 +144,9 @@ impl BlockPool {
         drop(done);
         let mut outcome = Ok(());
         for block in free.into_values().flatten() {
-            if let Some(aside) = block.aside {
+            if let Some(alias) = block.alias {
                 // SAFETY: all work that used the block is over.
-                unsafe { aside.unmap() };
+                unsafe { alias.unmap() };
             }
             let freed = match block.kind {
                 // SAFETY: the pool owned it, and all work that used it is over.

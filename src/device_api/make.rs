@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::shared::Place;
+use super::shared::CommInfo;
 use super::{DevComm, Requirements, Shared};
 use crate::backend::{AllocKind, Backend, DeviceComms, Windows};
 use crate::communicator::{CanEnqueue, Core, Live, Maker, State};
@@ -151,7 +151,7 @@ fn make<W: World>(
         core.drained(TOPIC, site)?;
         Allocation::<Back<W>>::new(core.ordinal, 1, AllocKind::Plain)
     });
-    let mut words = requirements.essence();
+    let mut words = requirements.signature();
     if let Err(why) = &ready {
         words += &format!(" (refused: {why})");
     }
@@ -160,7 +160,7 @@ fn make<W: World>(
     let bytes = Back::<W>::make(core.comm()?, id, requirements, &api.has)?;
     let lsa_size = Back::<W>::lsa_team(core.comm()?, world).size;
     let maker = core.resources.maker();
-    let place = Place { rank: core.own(), size: core.size, lsa_size, maker };
+    let place = CommInfo { rank: core.own(), size: core.size, lsa_size, maker };
     let health = (core.health.clone(), core.config.deadline);
     let shared =
         Arc::new(Shared::new(id, bytes, requirements.clone(), (place, allocation), health));

@@ -109,8 +109,8 @@ impl<W: World> DevComm<W> {
 impl<W: World> fmt::Debug for DevComm<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Shared { id, rank, size, .. } = &*self.shared;
-        let essence = self.shared.requirements.essence();
-        write!(f, "DevComm #{id} of rank {rank} of {size} on {}, with {essence}", W::NAME)
+        let signature = self.shared.requirements.signature();
+        write!(f, "DevComm #{id} of rank {rank} of {size} on {}, with {signature}", W::NAME)
     }
 }
 

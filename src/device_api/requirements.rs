@@ -169,13 +169,13 @@ impl Requirements {
     }
 
     /// A canonical description, equal on all ranks with the same requirements.
-    pub(super) fn essence(&self) -> String {
+    pub(super) fn signature(&self) -> String {
         let settings = self.settings();
         let settings = settings.iter().map(|set| match set.field {
             "lsaMultimem" => "multicast".to_owned(),
             field => format!("{field} {}", set.value),
         });
-        let all: Vec<_> = settings.chain(self.listed.iter().map(Listed::essence)).collect();
+        let all: Vec<_> = settings.chain(self.listed.iter().map(Listed::signature)).collect();
         if all.is_empty() { "nothing beside the ranks".to_owned() } else { all.join(", ") }
     }
 
@@ -259,7 +259,7 @@ impl Listed {
         }
     }
 
-    fn essence(&self) -> String {
+    fn signature(&self) -> String {
         let team = |team: &Team| format!("{} ranks, every {}.", team.size, team.stride);
         match self {
             Self::Multimem(of) => format!("multicast of {}", team(of)),

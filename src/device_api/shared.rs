@@ -76,7 +76,7 @@ impl<'d, B: Backend> Entered<'d, B> {
 }
 
 /// Its rank, sizes and maker.
-pub(super) struct Place {
+pub(super) struct CommInfo {
     pub(super) rank: Rank,
     pub(super) size: usize,
     pub(super) lsa_size: usize,
@@ -88,10 +88,10 @@ impl<B: Backend> Shared<B> {
         id: WindowId,
         bytes: DeviceBytes,
         requirements: Requirements,
-        (place, allocation): (Place, Arc<Allocation<B>>),
+        (place, allocation): (CommInfo, Arc<Allocation<B>>),
         (health, deadline): (Arc<Health>, Duration),
     ) -> Self {
-        let Place { rank, size, lsa_size, maker } = place;
+        let CommInfo { rank, size, lsa_size, maker } = place;
         let takers = Takers::default();
         Self {
             id,

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::control;
 use crate::error::LaunchFault;
-use crate::launcher::{self, Found, Place, Variables};
+use crate::launcher::{self, Found, RendezvousAddress, Variables};
 use crate::{Result, Seat};
 
 impl Seat {
@@ -38,7 +38,7 @@ impl Seat {
             log::info!("{launched}");
             return Ok(Self::local(1).remove(0));
         }
-        let Place { addresses, job, is_unique } = found.place(variables)?;
+        let RendezvousAddress { addresses, job, is_unique } = found.place(variables)?;
         log::info!("{launched}; the ranks meet at {}", addresses.join(" or "));
         let before = BEFORE.fetch_add(1, Relaxed);
         let meeting = match job {

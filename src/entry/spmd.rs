@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use super::Place;
 use super::cause::Origin;
 use crate::communicator::{self, Failure};
-use crate::error::{Error, Heard, InitFailed, LaunchFault, Told};
+use crate::error::{Error, Heard, InitFailed, LaunchFault, WorstReport};
 use crate::launcher::{self, Variables};
 use crate::lock::Mutex;
 use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
@@ -229,7 +229,7 @@ fn run<R: Send, E: From<Error> + Display + Send + 'static>(
 
 /// Weighs the failure of a rank, on its thread.
 fn weighed<E: 'static>(failures: &Failures<E>, failure: &Failure<'_, E>, rank: Rank) -> Weight {
-    let told = Told::here().worst();
+    let told = WorstReport::here().worst();
     let heard = told.as_ref().map_or(Heard::Nothing, Error::heard);
     match failure {
         Failure::Error(error) => {

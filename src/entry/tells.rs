@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt as _;
 
 use super::cause::Origin;
-use super::processes::Word;
+use super::processes::FailureReport;
 use crate::communicator::Failure;
 use crate::error::{self, Heard};
 use crate::launcher::TELLS;
@@ -15,7 +15,7 @@ use crate::lock::Mutex;
 
 struct Tells {
     pipe: File,
-    last: Word,
+    last: FailureReport,
     heard: Heard,
 }
 
@@ -25,11 +25,11 @@ static OWN: Mutex<Option<Tells>> = Mutex::new(None);
 pub(super) fn begin() {
     let mut own = OWN.lock();
     if own.is_none() {
-        *own = pipe().map(|pipe| Tells { pipe, last: Word::RUNS, heard: Heard::Nothing });
+        *own = pipe().map(|pipe| Tells { pipe, last: FailureReport::RUNS, heard: Heard::Nothing });
     }
     if let Some(tells) = &mut *own {
         tells.heard = Heard::Nothing;
-        tells.say(Word::RUNS);
+        tells.say(FailureReport::RUNS);
         error::listen(hear);
     }
 }
@@ -44,7 +44,7 @@ pub(super) fn fail<E: 'static>(failure: &Failure<'_, E>, rank: usize) {
         Failure::Error(error) => (Origin::of_error(*error, rank, heard), ERROR),
         Failure::Panic(_) => (Origin::after(heard), PANIC),
     };
-    tells.say(Word { origin, code: Some(code) });
+    tells.say(FailureReport { origin, code: Some(code) });
 }
 
 /// The exit codes of a Rust `main` that returns an error or panics.
@@ -59,11 +59,11 @@ fn hear(heard: Heard) {
         Heard::Nothing => Heard::Nothing,
         heard => tells.heard.max(heard),
     };
-    tells.say(Word { origin: Origin::after(tells.heard), code: None });
+    tells.say(FailureReport { origin: Origin::after(tells.heard), code: None });
 }
 
 impl Tells {
-    fn say(&mut self, word: Word) {
+    fn say(&mut self, word: FailureReport) {
         if word != self.last {
             self.last = word;
             // The launcher may be gone.

@@ -86,21 +86,21 @@ impl Call {
 
     /// Whether two ranks' calls are one collective. NCCL does not check this.
     pub(crate) fn matches(&self, other: &Self) -> bool {
-        self.operation == other.operation && self.essence() == other.essence()
+        self.operation == other.operation && self.signature() == other.signature()
     }
 
     /// The properties in which matching calls agree: of a collective, or of a send and its receive.
-    pub(crate) fn essence(&self) -> Essence {
+    pub(crate) fn signature(&self) -> Signature {
         let &Self { operation, dtype, count, reduction, root, .. } = self;
         let collective =
             if let Operation::Collective(name) = operation { Some(name) } else { None };
-        Essence { collective, dtype, count, reduction, root: root.map(Rank::index) }
+        Signature { collective, dtype, count, reduction, root: root.map(Rank::index) }
     }
 }
 
-/// See [`Call::essence`].
+/// See [`Call::signature`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Essence {
+pub(crate) struct Signature {
     collective: Option<CollectiveName>,
     dtype: DType,
     count: usize,
@@ -109,7 +109,7 @@ pub(crate) struct Essence {
 }
 
 /// `all_reduce of 1024 f32, Sum`, `8 f32`
-impl fmt::Display for Essence {
+impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let &Self { collective, dtype, count, reduction, root } = self;
         collective.map_or(Ok(()), |name| write!(f, "{name} of "))?;

@@ -34,9 +34,9 @@ mod other;
 mod plan;
 mod refusal;
 mod report;
+mod reported;
 mod site;
 mod submission;
-mod told;
 mod unawaited;
 mod window;
 mod words;
@@ -44,12 +44,12 @@ mod words;
 #[cfg(feature = "cuda")]
 pub(crate) use called::{Called, CallsByRanks};
 #[cfg(all(feature = "cuda", unix))]
-pub(crate) use told::listen;
-pub(crate) use told::{Heard, Told, goes_on, ours, told};
+pub(crate) use reported::listen;
+pub(crate) use reported::{Heard, WorstReport, goes_on, ours, reported};
 
 pub use adopt::{AdoptFault, NotAdoptable};
 pub use bind::{BadPlan, BindFault, Wrong, WrongBecause};
-pub(crate) use call::Essence;
+pub(crate) use call::Signature;
 pub use call::{Call, CollectiveName, Operation};
 pub use deadlock::Deadlock;
 pub use device::{

@@ -9,15 +9,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use typed_nccl_match::{OneSided, Played, channels, play};
 
-use super::tape::{Kernel, Step, lend};
+use super::recording::{Kernel, Step, lend};
 use crate::backend::{
     Backend, Collective, Half, KernelWork, NOBODY, Op, Put, Slot, Transfer, WindowId,
 };
-use crate::error::{Call, Essence, Operation};
+use crate::error::{Call, Operation, Signature};
 
 /// A summary of a rank's recording, or why it could not record.
 #[derive(Default, Serialize, Deserialize)]
-pub(crate) struct Said {
+pub(crate) struct CaptureSummary {
     refused: Option<String>,
     collectives: Vec<What>,
     /// Each with the peer's rank.
@@ -32,11 +32,11 @@ pub(crate) struct Said {
 /// The part of a call that must match, and how the backend performs it, for messages.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct What {
-    call: Essence,
+    call: Signature,
     how: String,
 }
 
-impl Said {
+impl CaptureSummary {
     pub(super) fn refuses(why: String) -> Self {
         Self { refused: Some(why), ..Self::default() }
     }
@@ -62,7 +62,7 @@ impl Said {
     /// Adds an operation.
     pub(crate) fn add<B: Backend>(&mut self, comm: &B::Comm, op: &Op<'_, B>) {
         let what =
-            |call: &Call| What { call: call.essence(), how: B::memory_of(comm, op).to_owned() };
+            |call: &Call| What { call: call.signature(), how: B::memory_of(comm, op).to_owned() };
         let (raises, peer, slot) = match op {
             Op::Collective(Collective { call, config, .. }) => {
                 let mut what = what(call);
@@ -90,7 +90,7 @@ impl Said {
     fn add_kernel<B: Backend>(&mut self, kernel: &Kernel<B>) {
         let Kernel { call, work, pieces, .. } = kernel;
         let what = |call: &Call, how: &str| What {
-            call: call.essence(),
+            call: call.signature(),
             how: format!(", by a kernel of this library{how}"),
         };
         if !matches!(call.operation, Operation::SendTo) {
@@ -130,13 +130,13 @@ impl fmt::Display for What {
 }
 
 /// Why the ranks' recordings do not fit together, by rank.
-pub(super) fn differ(all: &[Said]) -> Option<Vec<String>> {
+pub(super) fn differ(all: &[CaptureSummary]) -> Option<Vec<String>> {
     let are_alike = |at: usize| {
         let mut calls = all.iter().map(|said| said.collectives.get(at));
         calls.next().flatten().is_some_and(|first| calls.all(|call| call == Some(first)))
     };
     let at = (0..).find(|&at| !are_alike(at)).unwrap_or(0);
-    let fits = |said: &Said| said.refused.is_none() && said.collectives.len() == at;
+    let fits = |said: &CaptureSummary| said.refused.is_none() && said.collectives.len() == at;
     if !all.iter().all(fits) {
         return Some(all.iter().map(|said| said.text(at)).collect());
     }
@@ -144,7 +144,7 @@ pub(super) fn differ(all: &[Said]) -> Option<Vec<String>> {
 }
 
 /// The k-th send of a pair of ranks must match its k-th receive.
-fn transfers(all: &[Said]) -> Option<Vec<String>> {
+fn transfers(all: &[CaptureSummary]) -> Option<Vec<String>> {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for (own, said) in all.iter().enumerate() {
         sends.extend(said.sends.iter().map(|(to, what)| ((own, *to), what)));
@@ -168,8 +168,8 @@ fn transfers(all: &[Said]) -> Option<Vec<String>> {
 }
 
 /// Simulates the signals; reports ranks that get stuck, and surplus signals.
-fn signals(all: &[Said]) -> Option<Vec<String>> {
-    let ops = |(own, said): (usize, &Said)| {
+fn signals(all: &[CaptureSummary]) -> Option<Vec<String>> {
+    let ops = |(own, said): (usize, &CaptureSummary)| {
         let op = |&(raises, peer, slot): &(bool, usize, Slot)| match raises {
             true => OneSided::Raise((own, peer, slot)),
             false => OneSided::Await((peer, own, slot)),

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
-use super::agree::{Said, differ};
-use super::tape::{Step, Tape};
+use super::agree::{CaptureSummary, differ};
+use super::recording::{Recording, Step};
 use super::{Back, Graph, Held};
 use crate::backend::{Backend, Graphs, Streams, WindowId};
 use crate::communicator::{CanEnqueue, Core, GraphUse, Live, On, State};
@@ -173,23 +173,23 @@ impl<W: World, S: State> Communicator<W, S> {
         let live = S::live_mut(&mut self.body);
         live.core.health.check()?;
         live.core.may_wait(OPERATION, site)?;
-        let (mut tape, recorded) = live.record(record);
+        let (mut recording, recorded) = live.record(record);
         if let Err(error) = allowed(&live.core) {
-            tape.error.get_or_insert(error);
+            recording.error.get_or_insert(error);
         }
-        let why = match (&recorded, &tape.error) {
+        let why = match (&recorded, &recording.error) {
             (Err(panic), _) => Some(format!("its closure panicked: {}", panic.message())),
             (_, Some(error)) => Some(error.to_string()),
             (Ok(Err(error)), None) => Some(error.to_string()),
             (Ok(Ok(())), None) => None,
         };
-        let names = live.compare(&tape, why, site);
+        let names = live.compare(&recording, why, site);
         let outcome = recorded.unwrap_or_else(|panic| panic.resume());
         outcome?;
-        if let Some(error) = tape.error {
+        if let Some(error) = recording.error {
             return Err(error);
         }
-        live.graph(tape, names?, site)
+        live.graph(recording, names?, site)
     }
 }
 
@@ -212,43 +212,48 @@ impl<W: World> Live<W> {
     fn record<R>(
         &self,
         record: impl FnOnce(&mut Capture<'_, W>) -> R,
-    ) -> (Tape<Back<W>>, Result<R, unwind::Panic>) {
+    ) -> (Recording<Back<W>>, Result<R, unwind::Panic>) {
         let core = &self.core;
         // Nothing is enqueued on this stream.
         let raw = self.stream.core.raw().clone();
         let stream = Stream::recording(&self.device, raw);
-        core.tape.replace(Some(Tape::new()));
+        core.recording.replace(Some(Recording::new()));
         let on = On::new(core, &stream.core);
         let recorded = {
             let _capturing = Capturing::enter();
             unwind::catch(|| record(&mut Capture { on, stream: &stream }))
         };
-        (core.tape.take().unwrap_or_else(Tape::new), recorded)
+        (core.recording.take().unwrap_or_else(Recording::new), recorded)
     }
 
     /// Compares the ranks' recordings. Returns the windows and device communicators that any of
     /// them uses.
     fn compare(
         &self,
-        tape: &Tape<Back<W>>,
+        recording: &Recording<Back<W>>,
         why: Option<String>,
         site: Site,
     ) -> Result<Vec<WindowId>> {
         let core = &self.core;
         let said = match why {
-            Some(why) => Said::refuses(why),
+            Some(why) => CaptureSummary::refuses(why),
             None => {
-                let names = core.resources.named_by(tape.leases.allocations());
-                Said::of(core.comm()?, &tape.steps, names)
+                let names = core.resources.named_by(recording.leases.allocations());
+                CaptureSummary::of(core.comm()?, &recording.steps, names)
             }
         };
         agree(core, &said, site)
     }
 
     /// Creates the graph of a recording that the ranks have agreed on.
-    fn graph(&self, tape: Tape<Back<W>>, names: Vec<WindowId>, site: Site) -> Result<Graph<W>> {
+    fn graph(
+        &self,
+        recording: Recording<Back<W>>,
+        names: Vec<WindowId>,
+        site: Site,
+    ) -> Result<Graph<W>> {
         let core = &self.core;
-        let Tape { steps, leases, .. } = tape;
+        let Recording { steps, leases, .. } = recording;
         let executable = match Back::<W>::ARE_CAPTURED && !steps.is_empty() {
             true => Some(self.captured(&steps, site)?),
             false => None,
@@ -272,7 +277,7 @@ impl<W: World> Live<W> {
 
 /// Compares the ranks' summaries. Returns the windows and device communicators that any of them
 /// uses.
-fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<WindowId>> {
+fn agree<B: Backend>(core: &Core<B>, said: &CaptureSummary, site: Site) -> Result<Vec<WindowId>> {
     let all = core.gather(said, OPERATION, site)?;
     if let Some(parts) = differ(&all) {
         return Err(CapturesDiffer { name: core.health.name(), parts, site }.into());
@@ -287,11 +292,11 @@ fn agree<B: Backend>(core: &Core<B>, said: &Said, site: Site) -> Result<Vec<Wind
 pub(crate) fn all_ready<B: Backend, T>(
     core: &Core<B>,
     own: Result<T>,
-    said: Said,
+    said: CaptureSummary,
     site: Site,
 ) -> Result<T> {
     let own = own.and_then(|own| allowed(core).map(|()| own));
-    let said = own.as_ref().map_or_else(|why| Said::refuses(why.to_string()), |_| said);
+    let said = own.as_ref().map_or_else(|why| CaptureSummary::refuses(why.to_string()), |_| said);
     let agreed = agree(core, &said, site);
     own.and_then(|own| agreed.map(|_| own))
 }

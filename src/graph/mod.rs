@@ -11,16 +11,16 @@
 
 mod agree;
 mod capture;
-mod shelf;
-mod tape;
+mod recording;
+mod registry;
 mod work;
 
 pub use capture::{Capture, NeverInACapture};
 
-pub(crate) use agree::Said;
+pub(crate) use agree::CaptureSummary;
 pub(crate) use capture::{Capturing, all_ready, capturing, out_of_step};
-pub(crate) use shelf::Shelf;
-pub(crate) use tape::{Leases, Tape};
+pub(crate) use recording::{Leases, Recording};
+pub(crate) use registry::GraphRegistry;
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,8 +31,8 @@ use crate::error::{Error, OtherDevice, Site};
 use crate::memory::Booking;
 use crate::stream::StreamCore;
 use crate::{Communicator, Device, Result, Stream, World};
-use shelf::Life;
-use tape::Step;
+use recording::Step;
+use registry::GraphEntry;
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -51,7 +51,7 @@ pub struct Graph<W: World> {
 /// A graph's memory and its part of the communicators.
 pub(crate) struct Held<B: Backend> {
     leases: Leases<B>,
-    life: Arc<Life<B>>,
+    entry: Arc<GraphEntry<B>>,
     /// Whether it waits for signals, and so for peers' writes to windows.
     has_waits: bool,
 }
@@ -108,7 +108,7 @@ impl<W: World> Graph<W> {
         let (core, stream) = (on.core, on.stream);
         core.comm()?;
         core.resources.made(self.maker, WHAT)?;
-        if let Some(why) = &self.held.life.state().stale {
+        if let Some(why) = &self.held.entry.state().stale {
             return Err(core.resources.stale(WHAT, why.clone()));
         }
         if let Some(error) = stream.in_a_step("launch", site) {
@@ -136,19 +136,19 @@ impl<B: Backend> Held<B> {
         names: Vec<WindowId>,
         executable: Option<B::Graph>,
     ) -> Self {
-        let life = Life::new(names, executable);
-        cores.iter().for_each(|core| core.graphs.add(life.clone()));
-        Self { leases, life, has_waits }
+        let entry = GraphEntry::new(names, executable);
+        cores.iter().for_each(|core| core.graphs.add(entry.clone()));
+        Self { leases, entry, has_waits }
     }
 
     /// Whether it can be launched.
     pub(crate) fn is_alive(&self) -> bool {
-        self.life.state().stale.is_none()
+        self.entry.state().stale.is_none()
     }
 
     /// Launches the graph that the device captured on these communicators.
     pub(crate) fn launch(&self, cores: &[&Core<B>], stream: &StreamCore<B>) -> Result<()> {
-        let state = self.life.state();
+        let state = self.entry.state();
         let Some(graph) = &state.executable else { return Ok(()) };
         let (one, several);
         let comms = match cores {
@@ -190,7 +190,7 @@ fn again<B: Backend>(core: &Core<B>, stream: &StreamCore<B>, step: &Step<B>) -> 
     match step {
         Step::Operations(kept, refusals) => {
             let mut lists = core.lists();
-            lists.ops.extend(kept.iter().map(tape::lend));
+            lists.ops.extend(kept.iter().map(recording::lend));
             let issued = core.issue(stream, &mut lists.ops, refusals);
             core.keep_lists(lists);
             issued

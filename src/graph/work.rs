@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::capture::Capture;
-use super::tape::{Enqueue, Kernel, Step, lend};
+use super::recording::{Enqueue, Kernel, Step, lend};
 use crate::backend::{Backend, Copies, Launches, Streams, form};
 use crate::device_api::Entered;
 use crate::error::Site;
@@ -154,8 +154,8 @@ impl<W: World> Capture<'_, W> {
         site: Site,
     ) -> Result<()> {
         let comm = self.core.comm()?;
-        match &mut *self.core.tape.borrow_mut() {
-            Some(tape) => tape.work(comm, operation, uses, enqueue, site),
+        match &mut *self.core.recording.borrow_mut() {
+            Some(recording) => recording.work(comm, operation, uses, enqueue, site),
             None => Ok(()),
         }
     }

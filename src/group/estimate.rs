@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Group, Part};
+use super::{CommOps, Group};
 use crate::backend::{Backend, Op, Operations, RankOps};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{Error, Site, Unsupported, ValueMismatch};
@@ -71,16 +71,16 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 /// Estimates for all ranks, whose calls were compared.
-pub(crate) fn estimate_all<B: Backend>(mut parts: Vec<Part<'_, B>>) -> Result<Duration> {
+pub(crate) fn estimate_all<B: Backend>(mut parts: Vec<CommOps<'_, B>>) -> Result<Duration> {
     for part in &mut parts {
         part.check()?;
-        part.ops().iter().try_for_each(|op| essence(op).map(drop))?;
+        part.ops().iter().try_for_each(|op| signature(op).map(drop))?;
     }
     if parts.len() < 2 || parts[0].ops().is_empty() {
         return Ok(Duration::ZERO);
     }
     let part = |part| {
-        let Part { core, stream, lists, .. }: &Part<'_, _> = part;
+        let CommOps { core, stream, lists, .. }: &CommOps<'_, _> = part;
         Ok(RankOps { comm: core.comm()?, stream: stream.raw(), ops: &lists.ops })
     };
     let ready = parts.iter().map(part).collect::<Result<Vec<_>>>()?;
@@ -96,12 +96,12 @@ impl<W: World> Group<'_, W> {
     /// The recorded collectives in canonical words, equal on all ranks; refuses other operations.
     fn collectives(&mut self) -> Result<Vec<String>> {
         self.check()?;
-        self.lists.ops.iter().map(essence).collect()
+        self.lists.ops.iter().map(signature).collect()
     }
 }
 
 /// A collective in words; refuses other operations.
-fn essence<B: Backend>(op: &Op<'_, B>) -> Result<String> {
+fn signature<B: Backend>(op: &Op<'_, B>) -> Result<String> {
     match op {
         Op::Collective(collective) => {
             let call = &collective.call;

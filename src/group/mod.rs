@@ -16,7 +16,7 @@ mod several;
 pub use several::{Grouped, group};
 
 pub(crate) use estimate::estimate_all;
-pub(crate) use several::{Part, Refuse, issue_all};
+pub(crate) use several::{CommOps, Refuse, issue_all};
 
 use std::ops::{Deref, DerefMut};
 
@@ -175,9 +175,9 @@ impl<'e, W: World> Group<'e, W> {
     }
 
     /// Erases the world's type.
-    pub(crate) fn into_part(self) -> Part<'e, <W::Device as Device>::Backend> {
+    pub(crate) fn into_part(self) -> CommOps<'e, <W::Device as Device>::Backend> {
         let Self { on, lists, error, config: AsConfigured } = self;
-        Part { core: on.core, stream: on.stream, lists, error }
+        CommOps { core: on.core, stream: on.stream, lists, error }
     }
 }
 

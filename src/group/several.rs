@@ -79,12 +79,12 @@ pub trait Grouped<'e>: sealed::Sealed {
     fn healths(groups: &Self::Groups, healths: &mut Vec<&'e Health>);
 
     #[doc(hidden)]
-    fn parts(groups: Self::Groups, parts: &mut Vec<Part<'e, Self::Backend>>);
+    fn parts(groups: Self::Groups, parts: &mut Vec<CommOps<'e, Self::Backend>>);
 }
 
 /// One communicator's part of a joint group.
 #[doc(hidden)]
-pub struct Part<'e, B: Backend> {
+pub struct CommOps<'e, B: Backend> {
     pub(super) core: &'e Core<B>,
     pub(super) stream: &'e StreamCore<B>,
     pub(super) lists: Lists<'e, B>,
@@ -101,7 +101,7 @@ pub(crate) enum Refuse {
 }
 
 /// Issues all parts as one, or refuses all of them.
-pub(crate) fn issue_all<B: Backend>(mut parts: Vec<Part<'_, B>>, refuse: Refuse) -> Result<()> {
+pub(crate) fn issue_all<B: Backend>(mut parts: Vec<CommOps<'_, B>>, refuse: Refuse) -> Result<()> {
     // One order on all ranks, regardless of the program's.
     parts.sort_by_key(|part| part.core.order());
     let wrong = parts.iter_mut().enumerate().find_map(|(at, part)| Some((at, part.check().err()?)));
@@ -110,11 +110,11 @@ pub(crate) fn issue_all<B: Backend>(mut parts: Vec<Part<'_, B>>, refuse: Refuse)
         Some((_, error)) => Err(error),
         None => {
             let filled = parts.iter_mut().filter(|part| !part.lists.ops.is_empty());
-            let mut together: Vec<_> = filled.map(Part::together).collect();
+            let mut together: Vec<_> = filled.map(CommOps::together).collect();
             Core::issue_together(&mut together)
         }
     };
-    for Part { core, lists, .. } in parts {
+    for CommOps { core, lists, .. } in parts {
         core.keep_lists(lists);
     }
     outcome
@@ -122,13 +122,13 @@ pub(crate) fn issue_all<B: Backend>(mut parts: Vec<Part<'_, B>>, refuse: Refuse)
 
 /// Records everything as refused because of an error in one of the parts.
 #[cold]
-fn refuse_all<B: Backend>(parts: &[Part<'_, B>], wrong: usize, error: Error) -> Error {
-    let refuse = |part: &Part<'_, B>| part.core.refuse(&part.lists.refusals, error.clone());
+fn refuse_all<B: Backend>(parts: &[CommOps<'_, B>], wrong: usize, error: Error) -> Error {
+    let refuse = |part: &CommOps<'_, B>| part.core.refuse(&part.lists.refusals, error.clone());
     let mut told: Vec<Error> = parts.iter().map(refuse).collect();
     told.swap_remove(wrong)
 }
 
-impl<'e, B: Backend> Part<'e, B> {
+impl<'e, B: Backend> CommOps<'e, B> {
     /// Fails if it cannot be issued.
     pub(super) fn check(&mut self) -> Result<()> {
         match self.error.take() {
@@ -166,7 +166,7 @@ impl<'e, W: World, S: State + CanEnqueue> Grouped<'e> for &'e mut Communicator<W
         healths.push(&group.on.core.health);
     }
 
-    fn parts(group: Group<'e, W>, parts: &mut Vec<Part<'e, Self::Backend>>) {
+    fn parts(group: Group<'e, W>, parts: &mut Vec<CommOps<'e, Self::Backend>>) {
         parts.push(group.into_part());
     }
 }
@@ -186,7 +186,7 @@ impl<'e, W: World, S: State + CanEnqueue> Grouped<'e>
         healths.push(&group.on.core.health);
     }
 
-    fn parts(group: Group<'e, W>, parts: &mut Vec<Part<'e, Self::Backend>>) {
+    fn parts(group: Group<'e, W>, parts: &mut Vec<CommOps<'e, Self::Backend>>) {
         parts.push(group.into_part());
     }
 }
@@ -204,7 +204,7 @@ impl<'e, C: Grouped<'e>> Grouped<'e> for Vec<C> {
         groups.iter().for_each(|group| C::healths(group, healths));
     }
 
-    fn parts(groups: Self::Groups, parts: &mut Vec<Part<'e, Self::Backend>>) {
+    fn parts(groups: Self::Groups, parts: &mut Vec<CommOps<'e, Self::Backend>>) {
         groups.into_iter().for_each(|group| C::parts(group, parts));
     }
 }
@@ -224,7 +224,7 @@ macro_rules! tuples {
                 $($comm::healths(&groups.$index, healths);)+
             }
 
-            fn parts(groups: Self::Groups, parts: &mut Vec<Part<'e, B>>) {
+            fn parts(groups: Self::Groups, parts: &mut Vec<CommOps<'e, B>>) {
                 $($comm::parts(groups.$index, parts);)+
             }
         }

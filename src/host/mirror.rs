@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::HostBackend;
 use super::block::Touch;
-use super::engine::{Brings, ENGINE, Place, announce};
+use super::engine::{Brings, ENGINE, MemberId, announce};
 use crate::backend::{DeviceShared, WindowId};
 use crate::error::{BadRange, Error, NoSuchRank, Site};
 use crate::memory::Allocation;
@@ -33,11 +33,11 @@ fn end(error: Error) -> ! {
 #[derive(Debug)]
 pub(crate) struct Mirror {
     brings: Brings,
-    place: Place,
+    place: MemberId,
 }
 
 impl Mirror {
-    pub(super) fn new(place: Place, id: WindowId) -> Self {
+    pub(super) fn new(place: MemberId, id: WindowId) -> Self {
         let brings = Brings::new(place, id);
         ENGINE.make_device_comm(brings);
         Self { brings, place }

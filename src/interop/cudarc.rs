@@ -14,7 +14,7 @@ use cudarc::driver::{
 
 use crate::cuda::{CudaStream, Gpu};
 use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
-use crate::memory::{Ending, Lent, Place};
+use crate::memory::{Ending, ForeignSpan, Lent};
 use crate::{Cuda, Device, Element, ForeignMemory, Lend, Mark, Result, Slice, SliceMut, Stream};
 
 /// `CU_STREAM_PER_THREAD`
@@ -233,7 +233,7 @@ unsafe fn lent<T: Element, Tag, M>(
 ) -> Result<Lent<Cuda<Tag>, Borrowed<Tag, M>>> {
     let stream = of_slice(device, &theirs, "lend", site)?;
     let start = pointer::<T>(touch(&mut memory, &theirs));
-    let place = Place::of(start, len, device.ordinal(), Some(stream.mark()?));
+    let place = ForeignSpan::of(start, len, device.ordinal(), Some(stream.mark()?));
     let ending = Borrowed { stream, theirs, memory, touch };
     // SAFETY: the caller's promise; cudarc's uses before the loan precede the mark, and later ones,
     // including its free, are on the stream that waits, or wait for the event there.

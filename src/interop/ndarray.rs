@@ -4,7 +4,7 @@
 use ndarray::{ArrayBase, ArrayViewMut, Data, DataMut, Dimension, OwnedRepr};
 
 use crate::error::{AdoptFault, NotAdoptable, Site};
-use crate::memory::{HostWaits, Lent, Place};
+use crate::memory::{ForeignSpan, HostWaits, Lent};
 use crate::{Element, ForeignMemory, Host, Lend, Mark, Result, Slice, SliceMut};
 
 /// The error for elements that are not contiguous in C order.
@@ -53,7 +53,7 @@ unsafe fn lent<T: Element, Tag>(
     (start, len): (*mut T, usize),
     site: Site,
 ) -> Result<Lent<Host<Tag>, HostWaits>> {
-    let place = Place::of(start, len, device.ordinal(), None);
+    let place = ForeignSpan::of(start, len, device.ordinal(), None);
     // SAFETY: the caller's promise; only shared views are made of a shared borrow.
     unsafe { Lent::new(device, place, HostWaits, site) }
 }

@@ -44,12 +44,12 @@ pub trait WindowOf<T, W: World>: PartOf<T, W> {}
 pub trait PartOf<T, W: World> {
     /// The window and the range of elements.
     #[doc(hidden)]
-    fn part(&self) -> Part<'_, Back<W>>;
+    fn part(&self) -> WindowRange<'_, Back<W>>;
 }
 
 /// The details of a window that a launch needs.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
-pub struct Part<'w, B: Backend> {
+pub struct WindowRange<'w, B: Backend> {
     allocation: &'w Arc<Allocation<B>>,
     /// The range of elements, the same in every rank's part.
     extent: Extent,
@@ -61,17 +61,17 @@ impl<T: Element, W: World, K: LsaPointers> WindowOf<T, W> for Window<T, W, K> {}
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, W: World, K: LsaPointers> PartOf<T, W> for Window<T, W, K> {
-    fn part(&self) -> Part<'_, Back<W>> {
+    fn part(&self) -> WindowRange<'_, Back<W>> {
         let (allocation, extent) = (self.registered().0, Extent::whole(self.len()));
-        Part { allocation, extent, named: &self.named }
+        WindowRange { allocation, extent, named: &self.named }
     }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, W: World, K: LsaPointers> PartOf<T, W> for WindowSlice<'_, T, W, K> {
-    fn part(&self) -> Part<'_, Back<W>> {
+    fn part(&self) -> WindowRange<'_, Back<W>> {
         let (allocation, extent, named) = self.registered();
-        Part { allocation, extent, named }
+        WindowRange { allocation, extent, named }
     }
 }
 
@@ -87,7 +87,7 @@ pub fn dev_comm<W: World>(dev: &DevComm<W>) -> Dev<'_, Back<W>> {
 /// A window among the arguments of a launch, with the device communicator that reaches it.
 #[allow(missing_debug_implementations, reason = "a part of a launch")]
 pub struct Peers<'a, B: Backend> {
-    part: Part<'a, B>,
+    part: WindowRange<'a, B>,
     dev: &'a Arc<Shared<B>>,
     dev_key: &'a Key,
     name: &'static str,
@@ -131,7 +131,7 @@ pub fn window_mut<'a, T: Element, W: World, N: WindowOf<T, W>>(
 }
 
 fn peers<'a, T: Element, W: World>(
-    part: Part<'a, Back<W>>,
+    part: WindowRange<'a, Back<W>>,
     dev: &'a DevComm<W>,
     reach: Reach,
 ) -> Peers<'a, Back<W>> {

@@ -42,8 +42,8 @@ impl<B: Backend> Core<B> {
                 return Err(self.refuse(launch.refusals, error));
             }
             if stream.records() {
-                return match &mut *self.tape.borrow_mut() {
-                    Some(tape) => tape.kernel(comm, launch),
+                return match &mut *self.recording.borrow_mut() {
+                    Some(recording) => recording.kernel(comm, launch),
                     None => Ok(()),
                 };
             }
@@ -56,7 +56,7 @@ impl<B: Backend> Core<B> {
         let booking = booking.inspect_err(|error| self.health.fail(error.clone()))?;
         self.note(stream);
         let Launch { call, work, pieces, .. } = launch;
-        // SAFETY: a kit exists, as a `Kernels` of this communicator proves. The spans of the pieces
+        // SAFETY: they exist, as a `Kernels` of this communicator proves. The spans of the pieces
         // were checked and are borrowed for their use; the stream waits for earlier uses.
         let launched = unsafe { B::enqueue(comm, stream.raw(), call, *work, pieces) };
         drop(booking);

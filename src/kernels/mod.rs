@@ -43,8 +43,8 @@
 mod all_reduce;
 mod call;
 mod choice;
-mod kit;
 mod messages;
+mod offer;
 mod rms_norm;
 
 pub(crate) use call::Launch;
@@ -91,7 +91,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &S::live(&self.body).core;
-        let are_kernels = core.kit("kernels", Site::caller())?.is_some();
+        let are_kernels = core.kernel_offer("kernels", Site::caller())?.is_some();
         let maker = core.resources.maker();
         Ok(Kernels { maker, are_kernels, way: None, world: PhantomData })
     }
@@ -107,7 +107,7 @@ impl<W: World> Kernels<W> {
     /// Fails on another communicator, and on one that continued with other ranks.
     fn of(&self, core: &Core<Back<W>>) -> Result<()> {
         core.resources.made(self.maker, WHAT)?;
-        match core.kit.get() {
+        match core.kernel_offer.get() {
             Some(_) => Ok(()),
             None => {
                 let why = "the communicator went on with other ranks: call `comm.kernels()` again";

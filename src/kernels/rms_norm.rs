@@ -144,10 +144,14 @@ impl<B: Backend> Core<B> {
                 // SAFETY: the lengths were compared; each launch orders the uses.
                 unsafe { B::rms_norm(stream, rows) }
             };
-            return match &mut *self.tape.borrow_mut() {
-                Some(tape) => {
-                    tape.work(comm, "all_reduce_rms_norm", uses.to_vec(), Box::new(enqueue), site)
-                }
+            return match &mut *self.recording.borrow_mut() {
+                Some(recording) => recording.work(
+                    comm,
+                    "all_reduce_rms_norm",
+                    uses.to_vec(),
+                    Box::new(enqueue),
+                    site,
+                ),
                 None => Ok(()),
             };
         }

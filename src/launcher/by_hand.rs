@@ -2,7 +2,7 @@
 //! or `accelerate`. PyTorch's documentation, "torch.distributed", section "Environment variable
 //! initialization". `LOCAL_RANK` is not part of it.
 
-use super::{Launcher, Place, Variables, torchrun};
+use super::{Launcher, RendezvousAddress, Variables, torchrun};
 
 pub(super) const BY_HAND: Launcher = Launcher {
     name: "whoever set RANK and WORLD_SIZE",
@@ -17,6 +17,6 @@ pub(super) const BY_HAND: Launcher = Launcher {
     with_address: "TYPED_NCCL_ADDRESS=node1:29400 program",
     // Its ranks have only a port in common.
     place: |variables, launched| {
-        Ok(Place { is_unique: false, ..torchrun::place(variables, launched)? })
+        Ok(RendezvousAddress { is_unique: false, ..torchrun::place(variables, launched)? })
     },
 };

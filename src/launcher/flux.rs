@@ -1,6 +1,6 @@
 //! Flux. Flux's manual page "flux-environment(7)", section "Job environment".
 
-use super::{Launcher, Place, never};
+use super::{Launcher, RendezvousAddress, never};
 use crate::error::LaunchFault;
 
 pub(super) const FLUX: Launcher = Launcher {
@@ -17,7 +17,7 @@ pub(super) const FLUX: Launcher = Launcher {
     place: |variables, launched| {
         let job = variables.get("FLUX_JOB_ID").unwrap_or_default();
         match variables.number("FLUX_JOB_NNODES")? {
-            Some(1) => Ok(Place::on("127.0.0.1", format!("flux {job}"))),
+            Some(1) => Ok(RendezvousAddress::on("127.0.0.1", format!("flux {job}"))),
             _ => Err(LaunchFault::NoAddress { launched: launched.clone(), here: None }.into()),
         }
     },

@@ -4,7 +4,7 @@
 //! `PMI_RANK` alone proves nothing: Slurm, Flux and PALS set it too, as PMI servers. Some PALS set
 //! all of its variables.
 
-use super::{Launcher, Place, never};
+use super::{Launcher, RendezvousAddress, never};
 
 pub(super) const HYDRA: Launcher = Launcher {
     name: "Hydra (mpiexec of MPICH or Intel MPI)",
@@ -19,7 +19,7 @@ pub(super) const HYDRA: Launcher = Launcher {
     with_address: "mpiexec -genv TYPED_NCCL_ADDRESS node1:29400 .. program",
     place: |variables, launched| {
         let job = proxy().map(|job| format!("hydra {job}"));
-        Place::here(variables, launched, &["MPI_LOCALNRANKS"], job)
+        RendezvousAddress::here(variables, launched, &["MPI_LOCALNRANKS"], job)
     },
 };
 

@@ -17,7 +17,7 @@ mod mvapich;
 mod open_mpi;
 mod own;
 mod pals;
-mod place;
+mod rendezvous_address;
 mod slurm;
 mod torchrun;
 mod variables;
@@ -30,7 +30,7 @@ pub(crate) use own::ADDRESS;
 pub(crate) use own::LISTENER;
 #[cfg(feature = "cuda")]
 pub(crate) use own::{LOCAL_RANK, RANK, SECRET, SIZE, TELLS};
-pub(crate) use place::Place;
+pub(crate) use rendezvous_address::RendezvousAddress;
 pub(crate) use variables::Variables;
 
 use crate::Result;
@@ -57,7 +57,7 @@ struct Launcher {
     depth: u8,
     /// A command line that gives every rank `TYPED_NCCL_ADDRESS`.
     with_address: &'static str,
-    place: fn(&Variables, &Launched) -> Result<Place>,
+    place: fn(&Variables, &Launched) -> Result<RendezvousAddress>,
 }
 
 /// Innermost first; at one depth, those that know more first.
@@ -78,15 +78,19 @@ const LAUNCHERS: [&Launcher; 9] = [
 pub(crate) struct Found {
     pub(crate) launched: Launched,
     /// This launcher, and outer ones that agree with it.
-    places: Vec<(Launched, fn(&Variables, &Launched) -> Result<Place>)>,
+    places: Vec<(Launched, fn(&Variables, &Launched) -> Result<RendezvousAddress>)>,
 }
 
 impl Found {
     /// Where the ranks meet: `TYPED_NCCL_ADDRESS`, or this launcher's variables, or those of an
     /// outer launcher that numbers the ranks alike.
-    pub(crate) fn place(&self, variables: &Variables) -> Result<Place> {
+    pub(crate) fn place(&self, variables: &Variables) -> Result<RendezvousAddress> {
         if let Some(address) = variables.get(ADDRESS) {
-            return Ok(Place { addresses: vec![address.to_owned()], job: None, is_unique: true });
+            return Ok(RendezvousAddress {
+                addresses: vec![address.to_owned()],
+                job: None,
+                is_unique: true,
+            });
         }
         let mut known = self.places.iter().map(|(launched, place)| place(variables, launched));
         let own = known.next().unwrap_or_else(|| {

@@ -1,7 +1,7 @@
 //! MVAPICH's mpirun_rsh and mpiexec. MVAPICH2's user guide, "MVAPICH2 Parameters":
 //! `MV2_COMM_WORLD_LOCAL_RANK` and its siblings. `MPIRUN_ID` is the process that started the job.
 
-use super::{Launcher, Place, hydra, never};
+use super::{Launcher, RendezvousAddress, hydra, never};
 
 pub(super) const MVAPICH: Launcher = Launcher {
     name: "MVAPICH's launcher",
@@ -17,6 +17,6 @@ pub(super) const MVAPICH: Launcher = Launcher {
     place: |variables, launched| {
         let id = variables.get("MPIRUN_ID").map(str::to_owned);
         let job = id.or_else(hydra::proxy).map(|job| format!("mvapich {job}"));
-        Place::here(variables, launched, &["MV2_COMM_WORLD_LOCAL_SIZE"], job)
+        RendezvousAddress::here(variables, launched, &["MV2_COMM_WORLD_LOCAL_SIZE"], job)
     },
 };

@@ -1,7 +1,7 @@
 //! Open MPI's mpirun: 4, and 5, whose mpirun is PRRTE's. Open MPI's documentation, "Environment
 //! variables set for MPI applications"; `PMIX_NAMESPACE` is the PMIx standard's name of the job.
 
-use super::{Launcher, Place, never};
+use super::{Launcher, RendezvousAddress, never};
 
 pub(super) const OPEN_MPI: Launcher = Launcher {
     name: "Open MPI's mpirun",
@@ -19,6 +19,6 @@ pub(super) const OPEN_MPI: Launcher = Launcher {
         let names = ["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"];
         let job = names.into_iter().find_map(|name| variables.get(name));
         let job = job.map(|job| format!("mpirun {job}"));
-        Place::here(variables, launched, &["OMPI_COMM_WORLD_LOCAL_SIZE"], job)
+        RendezvousAddress::here(variables, launched, &["OMPI_COMM_WORLD_LOCAL_SIZE"], job)
     },
 };

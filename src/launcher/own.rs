@@ -1,7 +1,7 @@
 //! Our own launcher, `TYPED_NCCL=cuda:8`, and its variables set by hand for a launcher unknown
 //! here. docs/cluster.md has them.
 
-use super::{Launcher, Place, Variables, never};
+use super::{Launcher, RendezvousAddress, Variables, never};
 use crate::Result;
 use crate::error::{LaunchFault, Launched};
 
@@ -35,6 +35,6 @@ pub(super) const OWN: Launcher = Launcher {
     place,
 };
 
-fn place(_: &Variables, launched: &Launched) -> Result<Place> {
+fn place(_: &Variables, launched: &Launched) -> Result<RendezvousAddress> {
     Err(LaunchFault::NoAddress { launched: launched.clone(), here: None }.into())
 }

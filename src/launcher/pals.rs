@@ -2,7 +2,7 @@
 //! `mpi/cray_shasta` and Flux's `cray-pals` set the same variables, which is why PALS is the
 //! outermost.
 
-use super::{Launcher, Place, never};
+use super::{Launcher, RendezvousAddress, never};
 
 pub(super) const PALS: Launcher = Launcher {
     name: "PALS",
@@ -18,6 +18,6 @@ pub(super) const PALS: Launcher = Launcher {
     place: |variables, launched| {
         let job = variables.get("PALS_APID").map(|job| format!("pals {job}"));
         let local = ["PALS_LOCAL_SIZE", "PMI_LOCAL_SIZE", "MPI_LOCALNRANKS"];
-        Place::here(variables, launched, &local, job)
+        RendezvousAddress::here(variables, launched, &local, job)
     },
 };

@@ -1,6 +1,6 @@
 //! Slurm's srun. Slurm's manual page "srun", section "Output environment variables".
 
-use super::{Launcher, Place, Variables, hosts};
+use super::{Launcher, RendezvousAddress, Variables, hosts};
 use crate::Result;
 use crate::error::{LaunchFault, Launched};
 
@@ -33,7 +33,7 @@ pub(super) const SRUN: Launcher = Launcher {
 };
 
 /// Rank 0 runs on the step's first machine, unless the user placed the ranks.
-fn place(variables: &Variables, launched: &Launched) -> Result<Place> {
+fn place(variables: &Variables, launched: &Launched) -> Result<RendezvousAddress> {
     let [job, step] = ["SLURM_JOB_ID", STEP].map(|name| variables.get(name).unwrap_or_default());
     let lists = ["SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"];
     let unknown = || LaunchFault::NoAddress { launched: launched.clone(), here: None };
@@ -44,11 +44,11 @@ fn place(variables: &Variables, launched: &Launched) -> Result<Place> {
     };
     let job = format!("srun {job}.{step}");
     if !more {
-        return Ok(Place::on("127.0.0.1", job));
+        return Ok(RendezvousAddress::on("127.0.0.1", job));
     }
     let arbitrary = variables.get("SLURM_DISTRIBUTION").is_some_and(|how| how.starts_with("arb"));
     if arbitrary || variables.is_set("SLURM_HET_SIZE") {
         return Err(unknown().into());
     }
-    Ok(Place::on(&host, job))
+    Ok(RendezvousAddress::on(&host, job))
 }

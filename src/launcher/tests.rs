@@ -1,6 +1,6 @@
 //! Each launcher with variables that it sets in practice, and faults in them.
 
-use super::{Place, Variables, find};
+use super::{RendezvousAddress, Variables, find};
 use crate::error::{Error, LaunchFault};
 
 /// The launcher, rank, size, local rank, and where the ranks meet.
@@ -250,7 +250,7 @@ fn nobody() {
 
 #[test]
 fn ports_follow_from_the_job() {
-    let ports = |job: &str| Place::on("vm", job.to_owned()).addresses;
+    let ports = |job: &str| RendezvousAddress::on("vm", job.to_owned()).addresses;
     assert_eq!(ports("a"), ports("a"));
     for job in 0..1000 {
         for address in ports(&job.to_string()) {

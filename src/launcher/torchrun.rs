@@ -1,6 +1,6 @@
 //! torchrun. PyTorch's documentation, "torchrun (Elastic Launch)", section "Environment Variables".
 
-use super::{Launcher, Place, Variables, never};
+use super::{Launcher, RendezvousAddress, Variables, never};
 use crate::Result;
 use crate::error::{LaunchFault, Launched};
 
@@ -23,7 +23,7 @@ pub(super) const TORCHRUN: Launcher = Launcher {
 
 /// `MASTER_PORT` is taken: torchrun's own store listens there, or PyTorch's if the program uses
 /// that too. A restarted job meets at a new place, so that leftovers of the old one do not answer.
-pub(super) fn place(variables: &Variables, _: &Launched) -> Result<Place> {
+pub(super) fn place(variables: &Variables, _: &Launched) -> Result<RendezvousAddress> {
     let [address, port] = MASTER.map(|name| variables.get(name).unwrap_or_default());
     let Some(number) = port.parse().ok().filter(|port| *port > 0) else {
         return Err(LaunchFault::NotANumber { variable: MASTER[1], found: port.into() }.into());
@@ -31,5 +31,5 @@ pub(super) fn place(variables: &Variables, _: &Launched) -> Result<Place> {
     let restarts = variables.get("TORCHELASTIC_RESTART_COUNT").unwrap_or("0");
     let run = variables.get(RUN_ID).unwrap_or_default();
     let job = format!("torchrun {run} {restarts} {address} {port}");
-    Ok(Place::beside(address, number, job))
+    Ok(RendezvousAddress::beside(address, number, job))
 }

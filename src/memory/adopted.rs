@@ -98,7 +98,7 @@ impl Drop for Owner {
 }
 
 /// The location of elements owned elsewhere.
-pub(crate) struct Place<D: Device> {
+pub(crate) struct ForeignSpan<D: Device> {
     pub(crate) start: *mut u8,
     pub(crate) len: usize,
     pub(crate) dtype: DType,
@@ -110,7 +110,7 @@ pub(crate) struct Place<D: Device> {
     pub(crate) theirs: Option<<D::Backend as Streams>::Stream>,
 }
 
-impl<D: Device> Place<D> {
+impl<D: Device> ForeignSpan<D> {
     /// Elements of a type that the compiler knows.
     pub(crate) fn of<T: Element>(
         start: *mut T,
@@ -224,7 +224,7 @@ impl<T: Element, D: Device, O: ForeignMemory<D, Elem = T>> Buffer<T, D, Adopted<
         }
         let (ordinal, start) = (owner.ordinal(device), owner.start());
         let after = if ordinal == device.ordinal() { owner.ready(device)? } else { None };
-        let place = Place::of(start, len, ordinal, after);
+        let place = ForeignSpan::of(start, len, ordinal, after);
         // SAFETY: the promise of implementing `ForeignMemory`; the owner goes into the allocation.
         let allocation = unsafe { place.claim(device, "adopt", site) }?;
         Ok((allocation, len))
@@ -267,7 +267,7 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
         owner: O,
     ) -> Result<Self, Failed<O>> {
         let (operation, site) = ("from_raw", Site::caller());
-        let place = Place::of(start, len, device.ordinal(), None);
+        let place = ForeignSpan::of(start, len, device.ordinal(), None);
         let fits = len.checked_mul(size_of::<T>()).is_some_and(|b| isize::try_from(b).is_ok());
         let claimed = match (len, fits) {
             (0, _) => Err(NotAdoptable::new(operation, AdoptFault::Empty, site).into()),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::adopted::Place;
+use super::adopted::ForeignSpan;
 use super::{Allocation, Extent, Slice, SliceMut};
 use crate::backend::Streams;
 use crate::error::Site;
@@ -93,7 +93,12 @@ impl<D: Device, E: Ending<D>> Lent<D, E> {
     /// The elements are there, initialised, and stay until this is ended or dropped. Nobody else
     /// touches them meanwhile (or only reads them, if only shared views are made), except work
     /// before `place.after`.
-    pub(crate) unsafe fn new(device: &D, place: Place<D>, ending: E, site: Site) -> Result<Self> {
+    pub(crate) unsafe fn new(
+        device: &D,
+        place: ForeignSpan<D>,
+        ending: E,
+        site: Site,
+    ) -> Result<Self> {
         let (len, dtype) = (place.len, place.dtype);
         // SAFETY: the caller's promise: `end` leaves no use.
         let allocation = unsafe { place.claim(device, "lend", site) }?;
@@ -193,7 +198,7 @@ macro_rules! on_the_host {
 
             unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
                 let (start, len): (*mut T, usize) = $start(self);
-                let place = Place::of(start, len, device.ordinal(), None);
+                let place = ForeignSpan::of(start, len, device.ordinal(), None);
                 // SAFETY: the caller's promise: the borrow outlives the loan; only shared views are
                 // made of a shared borrow.
                 unsafe { Lent::new(device, place, HostWaits, site) }

@@ -36,7 +36,7 @@ pub use pinned::{Copying, Pinned};
 pub use record::{RecordRead, RecordWrite};
 pub use slice::{Slice, SliceMut};
 
-pub(crate) use adopted::{Place, take_back};
+pub(crate) use adopted::{ForeignSpan, take_back};
 pub(crate) use booking::{Booking, Uses};
 #[cfg(feature = "ndarray")]
 pub(crate) use lent::HostWaits;

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::turn::{Patience, Turn, Turns};
 use crate::backend::Streams;
-use crate::error::told;
+use crate::error::reported;
 use crate::lock::{Mutex, MutexGuard};
 use crate::stream::{Awaited, Mark, StreamCore, StreamShared};
 use crate::{Device, Result, wait};
@@ -312,7 +312,7 @@ impl<B: Streams> Order<B> {
     pub(crate) fn tell_undone(&self) -> Result<()> {
         let Some(error) = wait::undone(&self.points(false)?) else { return Ok(()) };
         self.forget();
-        Err(told(error))
+        Err(reported(error))
     }
 
     /// All uses are over, and whatever some of them left undone was reported or overwritten.

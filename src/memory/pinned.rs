@@ -6,7 +6,7 @@ use std::slice;
 use std::sync::Arc;
 
 use crate::backend::{Copies, Streams};
-use crate::error::{Error, Failed, Overflow, Site, told};
+use crate::error::{Error, Failed, Overflow, Site, reported};
 use crate::stream::{Awaited, StreamCore};
 use crate::{Device, Element, Result, wait};
 
@@ -112,7 +112,7 @@ impl<T: Element, D: Device> Copying<T, D> {
         let site: Site = Site::caller();
         let over = wait::until(slice::from_ref(&self.awaited), None, "wait", site);
         let over = over.and_then(|()| match self.awaited.undone() {
-            Some(error) if !std::mem::replace(&mut self.is_told, true) => Err(told(error)),
+            Some(error) if !std::mem::replace(&mut self.is_told, true) => Err(reported(error)),
             _ => Ok(()),
         });
         match over {

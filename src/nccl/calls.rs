@@ -154,11 +154,11 @@ impl Comm {
         }
         let Ok(function) = Plain::of(self.nccl, *name) else {
             // The loaded NCCL lacks this collective.
-            let aside = |span: &Span1<'_>, other: *mut c_void| match span {
-                Some(span) => span.allocation().block().aside(span.offset()),
+            let alias = |span: &Span1<'_>, other: *mut c_void| match span {
+                Some(span) => span.allocation().block().alias(span.offset()),
                 None => other,
             };
-            return self.spread(stream, *name, *call, (aside(send, from), aside(recv, to)));
+            return self.spread(stream, *name, *call, (alias(send, from), alias(recv, to)));
         };
         // SAFETY: the spans are on the communicator's device and hold the elements that the
         // collective's spec states, which are those that NCCL accesses. NCCL ignores the address of
@@ -247,7 +247,7 @@ impl Comm {
     fn named(&self, span: &Span<'_, CudaBackend>) -> *mut c_void {
         let block = span.allocation().block();
         match self.config.transfers {
-            Transfers::Any => block.aside(span.offset()),
+            Transfers::Any => block.alias(span.offset()),
             Transfers::Registered => block.at(span.offset()),
         }
     }

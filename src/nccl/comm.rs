@@ -14,7 +14,7 @@ use super::device::DeviceComm;
 use super::family::Parked;
 use super::handle::Handle;
 use super::join::Rest;
-use super::kit::Kit;
+use super::kernel_resources::KernelResources;
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::watch;
@@ -53,7 +53,7 @@ pub struct Comm {
     /// Events that NCCL records when it launches kernels.
     pub(super) launched: RefCell<Vec<LaunchEvent>>,
     /// For this library's own kernels.
-    pub(super) kit: OnceCell<Kit>,
+    pub(super) kernel_resources: OnceCell<KernelResources>,
     pub(super) gpu: &'static Gpu,
     pub(super) size: u32,
     pub(super) config: CommConfig,
@@ -80,7 +80,7 @@ impl Comm {
             revoking: Mutex::default(),
             dividing: Mutex::default(),
             revoked: AtomicBool::new(false),
-            brake: OnceLock::new(),
+            kernel_stop: OnceLock::new(),
             family,
             rank,
             id: join.health.id(),
@@ -103,7 +103,7 @@ impl Comm {
             scalars: RefCell::default(),
             registered: RefCell::default(),
             launched: RefCell::default(),
-            kit: OnceCell::new(),
+            kernel_resources: OnceCell::new(),
             gpu,
             size: join.size,
             config: join.config,
@@ -168,7 +168,7 @@ impl Comm {
         // Without points it stays until the communicator ends.
         let Ok(points) = points else { return };
         self.scalars.borrow_mut().retain(|known| !Arc::ptr_eq(known, scalar));
-        watch::bury_until(vec![scalar.clone()], points);
+        watch::quarantine_until(vec![scalar.clone()], points);
     }
 
     /// Takes the handle out of every thread's reach; `None` if that has happened before.
@@ -180,8 +180,9 @@ impl Comm {
             handle.users = self.device_comm_users();
         }
         let windows = self.windows.take().into_iter().map(|window| window.allocation);
-        let kit = self.kit.take().into_iter().flat_map(Kit::into_memory);
-        let memory = windows.chain(self.scalars.take()).chain(kit);
+        let kernel_resources =
+            self.kernel_resources.take().into_iter().flat_map(KernelResources::into_memory);
+        let memory = windows.chain(self.scalars.take()).chain(kernel_resources);
         let leases = self.registered.take().into_iter().map(|(_, lease)| lease);
         self.shared.family.park(Parked::of(memory, leases), self.streams.take());
         handle

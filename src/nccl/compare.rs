@@ -84,7 +84,7 @@ impl Family {
                     .or_else(|| crossed((other, &their), (rank, &mine)))
             };
             let both = [(rank, mine.send), (other, their.send)];
-            let alike = mine.send.essence() == their.send.essence();
+            let alike = mine.send.signature() == their.send.signature();
             let place = mine.place;
             let (what, calls) = if (mine.place, mine.of) != (their.place, their.of) {
                 (format!("how many legs an exchange has, {} or {},", mine.of, their.of), both)
@@ -115,7 +115,7 @@ impl Family {
     ) -> Option<Error> {
         let (sender, receiver) = (self.of(from), self.of(to));
         let differs = |number, (send, sent): (Call, u8), (recv, received): (Call, u8)| {
-            let how = match send.essence() == recv.essence() {
+            let how = match send.signature() == recv.signature() {
                 true if sent == received => return None,
                 true => ", by a kernel of this library or not,",
                 false => "",

@@ -153,7 +153,7 @@ fn is_over(lost_too: bool) -> bool {
     drop(state);
     !inside
         && family::all().iter().all(|family| family.is_quiet(lost_too))
-        && watch::exhume(lost_too)
+        && watch::release_quarantined(lost_too)
 }
 
 fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {

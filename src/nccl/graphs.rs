@@ -163,8 +163,8 @@ unsafe impl Graphs for CudaBackend {
             comms[0].one_after_the_other(stream)?;
         }
         comms.iter().for_each(|comm| comm.note(stream));
-        let mut kits = comms.iter().filter_map(|comm| comm.kit.get());
-        kits.try_for_each(|kit| kit.order(stream)).map_err(|error| comms[0].poison(error))?;
+        let mut resources = comms.iter().filter_map(|comm| comm.kernel_resources.get());
+        resources.try_for_each(|one| one.order(stream)).map_err(|error| comms[0].poison(error))?;
         calls.iter().for_each(Entry::count);
         // As outside of graphs: a peer that ended before it could see the waits has poisoned the
         // communicator.

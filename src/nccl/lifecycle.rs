@@ -9,7 +9,7 @@ use typed_nccl_plan::releases::SHARES_GPUS;
 use super::api::{Nccl, unsupported, version_of};
 use super::comm::Comm;
 use super::environment::shares_gpus;
-use super::family::Place;
+use super::family::RankPace;
 use super::join::Joining;
 use super::making::Making;
 use super::shared::Waits;
@@ -114,7 +114,7 @@ unsafe impl Lifecycle for CudaBackend {
 
     fn pace(comm: &Comm) -> Box<dyn Pace> {
         let family = Arc::downgrade(&comm.shared.family);
-        Box::new(Place { family, rank: comm.shared.rank })
+        Box::new(RankPace { family, rank: comm.shared.rank })
     }
 
     fn departer(comm: &Comm) -> Departer {

@@ -14,7 +14,7 @@ use super::compare::Compared;
 use super::exit;
 use super::family::{Family, Owing};
 use super::handle::{Handle, PATIENCE};
-use super::kit::Brake;
+use super::kernel_resources::KernelStop;
 use crate::communicator::Health;
 use crate::cuda::CudaStream;
 use crate::error::Error;
@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) dividing: Mutex<()>,
     pub(super) revoked: AtomicBool,
     /// Stops this library's own kernels, if there are any.
-    pub(super) brake: OnceLock<Arc<Brake>>,
+    pub(super) kernel_stop: OnceLock<Arc<KernelStop>>,
     pub(super) family: Arc<Family>,
     pub(super) rank: usize,
     /// The number of this rank's communicator in this process.
@@ -59,8 +59,8 @@ impl Shared {
     pub(super) fn abort(self: &Arc<Self>, mut handle: Handle, waits: Option<Waits>) {
         self.stop_kernels();
         // The lender may end it at once.
-        if let Some(brake) = self.brake.get().filter(|_| handle.is_lent) {
-            brake.hold();
+        if let Some(kernel_stop) = self.kernel_stop.get().filter(|_| handle.is_lent) {
+            kernel_stop.signal_and_wait();
         }
         let (shared, family) = (self.clone(), self.family.clone());
         // A thread known to be lost in NCCL does not come back.
@@ -84,8 +84,8 @@ impl Shared {
             }
             drop(shared.revoking.lock());
             drop(shared.dividing.lock());
-            if let Some(brake) = shared.brake.get() {
-                brake.hold();
+            if let Some(kernel_stop) = shared.kernel_stop.get() {
+                kernel_stop.signal_and_wait();
             }
         };
         // SAFETY: the rank's thread ends the communicator. Threads that poll, revoke or divide it
@@ -125,8 +125,8 @@ impl Shared {
     /// Stops this library's own kernels, which wait for other ranks, before the host waits for
     /// them.
     pub(super) fn stop_kernels(&self) {
-        if let Some(brake) = self.brake.get() {
-            brake.pull();
+        if let Some(kernel_stop) = self.kernel_stop.get() {
+            kernel_stop.signal();
         }
     }
 

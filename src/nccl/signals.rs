@@ -30,7 +30,7 @@ struct Counts {
 
 /// The signals a rank raised and awaits, as sent to another process.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Told {
+pub(super) struct SignalReport {
     /// Receiver, slot, how many, how many were refused, and where the last was called for.
     raised: Vec<(u32, Slot, u64, u64, Option<Site>)>,
     /// Sender, slot, how many, and the last wait.
@@ -134,7 +134,7 @@ impl Signals {
     }
 
     /// The signals a rank raised and awaits, for other processes.
-    pub(super) fn tell(&self, own: usize) -> Told {
+    pub(super) fn tell(&self, own: usize) -> SignalReport {
         let (mut raised, mut awaited) = (Vec::new(), Vec::new());
         for (&(from, to, slot), count) in &*self.0.lock() {
             if from == own {
@@ -145,12 +145,12 @@ impl Signals {
                 awaited.push((Rank::at(from).0, slot, count.awaited, wait));
             }
         }
-        Told { raised, awaited }
+        SignalReport { raised, awaited }
     }
 
     /// Takes over the signals of a rank of another process. Counts only grow, so a late message
     /// does no harm.
-    pub(super) fn hear(&self, rank: usize, size: usize, told: &Told) {
+    pub(super) fn hear(&self, rank: usize, size: usize, told: &SignalReport) {
         let mut signals = self.0.lock();
         let exists = |rank: u32| (rank as usize) < size;
         for &(to, slot, raised, refused, last) in

@@ -27,16 +27,16 @@ use crate::lock::Mutex;
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Memory of ended communicators, kept until their members' enqueued work is over.
-static BURIED: Mutex<Vec<Grave>> = Mutex::new(Vec::new());
+static QUARANTINE: Mutex<Vec<Quarantined>> = Mutex::new(Vec::new());
 
-struct Grave {
+struct Quarantined {
     _memory: Vec<Arc<Allocation<CudaBackend>>>,
     /// Peers' streams too: their puts are copies on their own streams.
     streams: Vec<Arc<CudaStream>>,
     points: Vec<Recorded>,
 }
 
-impl Grave {
+impl Quarantined {
     fn is_lost(&self) -> bool {
         self.streams.iter().any(|stream| stream.is_lost())
     }
@@ -49,28 +49,28 @@ impl Grave {
 }
 
 /// Keeps memory until all of these streams are idle.
-pub(super) fn bury(memory: Vec<Arc<Allocation<CudaBackend>>>, streams: Vec<Arc<CudaStream>>) {
-    let mut buried = BURIED.lock();
-    buried.push(Grave { _memory: memory, streams, points: Vec::new() });
+pub(super) fn quarantine(memory: Vec<Arc<Allocation<CudaBackend>>>, streams: Vec<Arc<CudaStream>>) {
+    let mut quarantine = QUARANTINE.lock();
+    quarantine.push(Quarantined { _memory: memory, streams, points: Vec::new() });
 }
 
 /// Keeps memory until all of these points are reached.
-pub(super) fn bury_until(memory: Vec<Arc<Allocation<CudaBackend>>>, points: Vec<Recorded>) {
-    let mut buried = BURIED.lock();
-    buried.push(Grave { _memory: memory, streams: Vec::new(), points });
+pub(super) fn quarantine_until(memory: Vec<Arc<Allocation<CudaBackend>>>, points: Vec<Recorded>) {
+    let mut quarantine = QUARANTINE.lock();
+    quarantine.push(Quarantined { _memory: memory, streams: Vec::new(), points });
 }
 
 /// Frees memory whose work is over, and returns whether that was all. Memory of lost streams counts
 /// only with `lost_too`.
-pub(super) fn exhume(lost_too: bool) -> bool {
+pub(super) fn release_quarantined(lost_too: bool) -> bool {
     static ASKING: Mutex<()> = Mutex::new(());
-    let lock = || BURIED.lock();
+    let lock = || QUARANTINE.lock();
     let Some(_asking) = ASKING.try_lock() else { return false };
     // The driver may not answer, so it is polled without the lock.
-    let mut graves = std::mem::take(&mut *lock());
-    graves.retain(|grave| !grave.is_over());
-    let none = graves.iter().all(|grave| !lost_too && grave.is_lost());
-    lock().append(&mut graves);
+    let mut entries = std::mem::take(&mut *lock());
+    entries.retain(|entry| !entry.is_over());
+    let none = entries.iter().all(|entry| !lost_too && entry.is_lost());
+    lock().append(&mut entries);
     none
 }
 
@@ -87,22 +87,22 @@ pub(super) fn start() {
 
 fn run() {
     error::ours();
-    let mut stays = Stays::default();
+    let mut pending = PendingCalls::default();
     loop {
         std::thread::sleep(EVERY);
-        exhume(true);
+        release_quarantined(true);
         let families = family::all();
         let now = Instant::now();
         let inside = families.iter().flat_map(|family| {
             let id = Arc::as_ptr(family).addr();
-            family.stays().map(move |(rank, stay, limit)| {
+            family.pending_calls().map(move |(rank, serial, limit)| {
                 let poisoned = family.is_poisoned(rank);
-                Stay { who: (id, rank), stay, limit, poisoned }
+                PendingCall { who: (id, rank), serial, limit, poisoned }
             })
         });
-        let due = stays.due(now, inside.collect());
+        let due = pending.due(now, inside.collect());
         // A thread held up by NCCL cannot check for itself.
-        for (id, rank) in stays.lasting(now) {
+        for (id, rank) in pending.lasting(now) {
             if let Some(family) = families.iter().find(|family| Arc::as_ptr(family).addr() == id) {
                 family.look(rank);
             }
@@ -114,7 +114,7 @@ fn run() {
             };
             match due {
                 Due::Tell => {
-                    family.is_stuck(rank, waited, &stays.others((id, rank), now, &families));
+                    family.is_stuck(rank, waited, &pending.others((id, rank), now, &families));
                 }
                 Due::Free if family.free(rank) => {}
                 Due::Free | Due::GiveUp => give_up(family, rank, waited),
@@ -141,9 +141,9 @@ fn give_up(family: &Family, rank: usize, waited: Duration) {
 type Who = (usize, usize);
 
 /// A thread inside NCCL.
-struct Stay {
+struct PendingCall {
     who: Who,
-    stay: u64,
+    serial: u64,
     limit: Duration,
     /// The communicator is poisoned, so the call cannot succeed.
     poisoned: bool,
@@ -162,7 +162,7 @@ enum Due {
 
 /// What is known of a stay.
 struct Known {
-    stay: u64,
+    serial: u64,
     since: Instant,
     done: Option<(Due, Instant)>,
 }
@@ -174,15 +174,16 @@ const VOID: Duration = Duration::from_millis(500);
 const FREED: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
-struct Stays(HashMap<Who, Known>);
+struct PendingCalls(HashMap<Who, Known>);
 
-impl Stays {
+impl PendingCalls {
     /// What is due, for which thread, after how long.
-    fn due(&mut self, now: Instant, inside: Vec<Stay>) -> Vec<(Who, Duration, Due)> {
-        self.0.retain(|who, known| inside.iter().any(|s| s.who == *who && s.stay == known.stay));
+    fn due(&mut self, now: Instant, inside: Vec<PendingCall>) -> Vec<(Who, Duration, Due)> {
+        self.0
+            .retain(|who, known| inside.iter().any(|s| s.who == *who && s.serial == known.serial));
         let mut all = Vec::new();
-        for Stay { who, stay, limit, poisoned } in inside {
-            let known = self.0.entry(who).or_insert(Known { stay, since: now, done: None });
+        for PendingCall { who, serial, limit, poisoned } in inside {
+            let known = self.0.entry(who).or_insert(Known { serial, since: now, done: None });
             let since = |then| now.saturating_duration_since(then);
             let waited = since(known.since);
             let due = match known.done {
@@ -216,35 +217,35 @@ impl Stays {
 
 #[cfg(test)]
 mod tests {
-    use super::{Due, FREED, Stay, Stays, VOID};
+    use super::{Due, FREED, PendingCall, PendingCalls, VOID};
     use std::time::{Duration, Instant};
 
     const LIMIT: Duration = Duration::from_secs(3);
 
-    fn inside(stay: u64, poisoned: bool) -> Vec<Stay> {
-        vec![Stay { who: (1, 0), stay, limit: LIMIT, poisoned }]
+    fn inside(serial: u64, poisoned: bool) -> Vec<PendingCall> {
+        vec![PendingCall { who: (1, 0), serial, limit: LIMIT, poisoned }]
     }
 
     #[test]
-    fn a_stay_that_lasts_is_told_once() {
-        let (mut stays, start) = (Stays::default(), Instant::now());
+    fn a_call_that_lasts_is_told_once() {
+        let (mut pending, start) = (PendingCalls::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        assert!(stays.due(at(0), inside(1, false)).is_empty());
-        assert!(stays.due(at(2), inside(1, false)).is_empty());
+        assert!(pending.due(at(0), inside(1, false)).is_empty());
+        assert!(pending.due(at(2), inside(1, false)).is_empty());
         // Another call starts a new stay.
-        assert!(stays.due(at(3), inside(3, false)).is_empty());
-        assert!(stays.due(at(5), inside(3, false)).is_empty());
-        assert_eq!(stays.due(at(6), inside(3, false)), [((1, 0), LIMIT, Due::Tell)]);
-        assert!(stays.due(at(7), inside(3, false)).is_empty());
-        assert!(stays.due(at(8), Vec::new()).is_empty());
-        assert!(stays.0.is_empty());
+        assert!(pending.due(at(3), inside(3, false)).is_empty());
+        assert!(pending.due(at(5), inside(3, false)).is_empty());
+        assert_eq!(pending.due(at(6), inside(3, false)), [((1, 0), LIMIT, Due::Tell)]);
+        assert!(pending.due(at(7), inside(3, false)).is_empty());
+        assert!(pending.due(at(8), Vec::new()).is_empty());
+        assert!(pending.0.is_empty());
     }
 
     #[test]
-    fn a_stay_on_a_poisoned_communicator_is_freed_once() {
-        let (mut stays, start) = (Stays::default(), Instant::now());
+    fn a_call_on_a_poisoned_communicator_is_freed_once() {
+        let (mut pending, start) = (PendingCalls::default(), Instant::now());
         let mut due = |after, poisoned| {
-            let due = stays.due(start + after, inside(1, poisoned));
+            let due = pending.due(start + after, inside(1, poisoned));
             due.first().map(|(_, _, due)| *due)
         };
         assert_eq!((due(Duration::ZERO, false), due(VOID / 2, true)), (None, None));
@@ -254,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn a_stay_that_was_told_is_freed() {
-        let (mut stays, start) = (Stays::default(), Instant::now());
+    fn a_call_that_was_told_is_freed() {
+        let (mut pending, start) = (PendingCalls::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        stays.due(at(0), inside(1, false));
-        assert_eq!(stays.due(at(3), inside(1, false))[0].2, Due::Tell);
-        assert_eq!(stays.due(at(4), inside(1, true))[0].2, Due::Free);
+        pending.due(at(0), inside(1, false));
+        assert_eq!(pending.due(at(3), inside(1, false))[0].2, Due::Tell);
+        assert_eq!(pending.due(at(4), inside(1, true))[0].2, Due::Free);
     }
 }

@@ -49,7 +49,7 @@ impl fmt::Display for Unbound {
 }
 
 /// The answer of a rank that can bind its plan.
-pub(super) struct Said {
+pub(super) struct BindAnswer {
     /// The sizes.
     pub(super) sizes: String,
     /// Equal for ranks that bind the same plan.
@@ -60,7 +60,7 @@ pub(super) struct Said {
 
 impl Answer {
     /// The part that is equal on ranks that agree.
-    fn essence(&self) -> String {
+    fn signature(&self) -> String {
         match &self.refused {
             Some(why) => format!("cannot: {why}"),
             None if self.sizes.is_empty() => {
@@ -75,12 +75,12 @@ impl Answer {
 pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     comm: &Communicator<W, S>,
     plan: &str,
-    own: Result<(T, Said), Unbound>,
+    own: Result<(T, BindAnswer), Unbound>,
     site: Site,
 ) -> Result<(T, Option<Decided>)> {
     let name = plan.to_owned();
     let (part, own) = match own {
-        Ok((own, Said { sizes, hash, found })) => {
+        Ok((own, BindAnswer { sizes, hash, found })) => {
             (Answer { plan: name, sizes, hash, refused: None, found }, Ok(own))
         }
         Err(why) => {
@@ -96,7 +96,7 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     let own = own.map_err(bad)?;
     let differ = |other: &Answer| other.refused.is_some() || other.hash != part.hash;
     if parts.iter().any(differ) {
-        let (name, parts) = (W::NAME, parts.iter().map(Answer::essence).collect());
+        let (name, parts) = (W::NAME, parts.iter().map(Answer::signature).collect());
         return Err(PlansDiffer { name, parts, site }.into());
     }
     let found = parts.into_iter().find_map(|part| part.found).transpose();

@@ -13,7 +13,7 @@ use crate::{Buffer, DType, Device, Element, Window, World};
 pub(super) type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// One allocation for a plan.
-pub(super) struct Place<'a, W: World> {
+pub(super) struct PlanOperand<'a, W: World> {
     pub(super) allocation: &'a Arc<Allocation<Back<W>>>,
     /// In elements.
     pub(super) len: usize,
@@ -24,13 +24,13 @@ pub(super) struct Place<'a, W: World> {
     pub(super) is_uneven: bool,
 }
 
-impl<W: World> Clone for Place<'_, W> {
+impl<W: World> Clone for PlanOperand<'_, W> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<W: World> Copy for Place<'_, W> {}
+impl<W: World> Copy for PlanOperand<'_, W> {}
 
 /// Collects memory, allocation by allocation.
 #[doc(hidden)]
@@ -77,7 +77,7 @@ impl<T: Element, W: World<Device = D>, D: Device, M> PlanMemory<W> for Buffer<T,
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         let (allocation, len) = (self.allocation(), self.len());
         let (dtype, window, is_uneven) = (T::DTYPE, None, false);
-        places.table.push(Place { allocation, len, dtype, window, is_uneven });
+        places.table.push(PlanOperand { allocation, len, dtype, window, is_uneven });
     }
 }
 
@@ -89,7 +89,7 @@ impl<T: Element, W: World> PlanMemory<W> for Window<T, W> {
         let (allocation, window) = self.registered();
         let (len, dtype, window) = (self.len(), T::DTYPE, Some(window));
         let is_uneven = !self.is_even();
-        places.table.push(Place { allocation, len, dtype, window, is_uneven });
+        places.table.push(PlanOperand { allocation, len, dtype, window, is_uneven });
     }
 }
 

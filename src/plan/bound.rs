@@ -10,23 +10,23 @@ use typed_nccl_plan::ir::{self, ElementType, Plan, Role};
 use typed_nccl_plan::lower::Schedule;
 use typed_nccl_plan::verdict::Sizes;
 
-use super::agree::{Said, Unbound, agree, hash, hash_of};
+use super::agree::{BindAnswer, Unbound, agree, hash, hash_of};
 use super::argument::Back;
 use super::asked::Asked;
 use super::captured::Captured;
 use super::declaration::Declaration;
 use super::give::Given;
+use super::kernel_support::KernelSupport;
 use super::kernels::Use;
-use super::kits::Kits;
 use super::local::Local;
 use super::pace::Pace;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::same::{Names, Same};
 use super::table::Table;
 use super::timing::Timing;
-use super::told::Told;
 use super::values::Values;
 use super::warm_up::warm_up;
+use super::window_record::WindowRecord;
 use crate::backend::{Piece, WindowId};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{BindFault, Error, Site};
@@ -205,7 +205,7 @@ impl<W: World> Bound<W> {
             // One rank checks for all.
             let is_first = comm.rank().index() == 0;
             let found = is_first.then(|| asked.decide(&mut instance, until));
-            Ok(((asked, instance), Said { sizes, hash, found }))
+            Ok(((asked, instance), BindAnswer { sizes, hash, found }))
         });
         pace.keep(comm.here().core)?;
         let ((asked, instance), decided) = agree(comm, name, own, site)?;
@@ -214,14 +214,15 @@ impl<W: World> Bound<W> {
         // It fails only where there was no time.
         let lowered = decided.and_then(|decided| instance.lower(&decided).ok());
         pace.keep(comm.here().core)?;
-        let kits = Kits::new(comm, asked.plan(), lowered.as_ref(), site);
+        let kernel_support = KernelSupport::new(comm, asked.plan(), lowered.as_ref(), site);
         let pace = Pace::start(comm.here().core, site);
-        let own = kits.map_err(Unbound::Error);
-        let own =
-            own.and_then(|kits| Draft::new(comm, (asked, lowered, kits), sites, values, &pace));
+        let own = kernel_support.map_err(Unbound::Error);
+        let own = own.and_then(|kernel_support| {
+            Draft::new(comm, (asked, lowered, kernel_support), sites, values, &pace)
+        });
         let own = own.map(|draft| {
             let (sizes, hash) = (draft.sizes.text.clone(), draft.hash);
-            (draft, Said { sizes, hash, found: None })
+            (draft, BindAnswer { sizes, hash, found: None })
         });
         pace.keep(comm.here().core)?;
         let (draft, _) = agree(comm, name, own, site)?;
@@ -295,7 +296,7 @@ struct Draft<W: World> {
 impl<W: World> Draft<W> {
     fn new<S: State + CanEnqueue>(
         comm: &Communicator<W, S>,
-        (asked, lowered, kits): (&Asked, Option<Schedule>, Kits<W>),
+        (asked, lowered, kernel_support): (&Asked, Option<Schedule>, KernelSupport<W>),
         sites: &[Site],
         values: &Values,
         pace: &Pace,
@@ -306,7 +307,7 @@ impl<W: World> Draft<W> {
             .ok_or_else(|| BindFault::Unreadable { why: "no rank has checked it".to_owned() })?;
         let dtypes = dtypes(&plan, values)?;
         let lengths = plan.lengths(&sizes)?;
-        let schedule = kits.choose(&plan, &dtypes, lowered);
+        let schedule = kernel_support.choose(&plan, &dtypes, lowered);
         let (objects, first) = objects(&plan, &lengths, &dtypes);
         let preparing = Preparing {
             plan: &plan,
@@ -327,8 +328,8 @@ impl<W: World> Draft<W> {
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
         let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
         let streams = streams.map_err(Unbound::Error)?;
-        let checked = asked.checked() + &kits.told;
-        let children = kits.children;
+        let checked = asked.checked() + &kernel_support.told;
+        let children = kernel_support.children;
         Ok(Self {
             plan,
             sizes,
@@ -450,7 +451,7 @@ fn share_windows<W: World, S: State + CanEnqueue>(
         Names { plan: plan.name.clone(), windows: windows.collect() }
     };
     let same = core.share("bind", site, |wire| {
-        let told = wire.map(|wire| Told::new(wire, core.health.clone()));
+        let told = wire.map(|wire| WindowRecord::new(wire, core.health.clone()));
         Same::new(names(), size, told)
     })?;
     same.listen();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::argument::Place;
+use super::argument::PlanOperand;
 use super::prepare::{Computes, Region, Spot};
 use crate::error::{BadStep, Error};
 use crate::memory::Extent;
@@ -56,7 +56,7 @@ impl<F> fmt::Debug for Closure<F> {
 pub struct Call<'r, W: World> {
     pub(super) plan: &'r str,
     pub(super) this: &'r Computes,
-    pub(super) places: &'r [Place<'r, W>],
+    pub(super) places: &'r [PlanOperand<'r, W>],
     pub(super) stream: &'r Stream<W::Device>,
     /// For each region that is written, whether it was handed out.
     pub(super) taken: &'r mut [bool],
@@ -172,7 +172,7 @@ impl<W: World> fmt::Debug for Call<'_, W> {
 
 /// The buffers of an array, for reading.
 pub struct Slices<'r, T, W: World> {
-    places: &'r [Place<'r, W>],
+    places: &'r [PlanOperand<'r, W>],
     spots: &'r [Spot],
     types: std::marker::PhantomData<fn() -> T>,
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use typed_nccl_plan::ir::{Launch, Role};
 
-use super::argument::{Back, Place};
+use super::argument::{Back, PlanOperand};
 use super::bound::Child;
 use super::call::Steps;
 use super::give::Run;
@@ -18,7 +18,7 @@ use super::run::{Stop, fill};
 use crate::backend::{Graphs, Streams, WindowId};
 use crate::communicator::Core;
 use crate::error::{CaptureFault, Error, NotCapturable};
-use crate::graph::{Capturing, Held, Leases, Said, all_ready, out_of_step};
+use crate::graph::{CaptureSummary, Capturing, Held, Leases, all_ready, out_of_step};
 use crate::memory::Lessee;
 use crate::stream::Capturable;
 use crate::{Result, Stream, World, unwind};
@@ -34,7 +34,7 @@ pub(super) struct Captured<W: World> {
     held: Held<Back<W>>,
 }
 
-fn memory_of<W: World>(place: &Place<'_, W>) -> (usize, Option<WindowId>) {
+fn memory_of<W: World>(place: &PlanOperand<'_, W>) -> (usize, Option<WindowId>) {
     (Arc::as_ptr(place.allocation).addr(), place.window)
 }
 
@@ -102,7 +102,7 @@ impl<'a, W: World> Run<'a, W> {
             let lanes: Vec<_> = raw.iter().map(lane).collect();
             (0..self.fixed.steps.len()).try_for_each(|at| {
                 self.step(at, steps, Some(&lanes)).map_err(|stop| match stop {
-                    Stop::Failed(error) | Stop::Told(error) => self.placed(error),
+                    Stop::Failed(error) | Stop::Reported(error) => self.placed(error),
                     Stop::Panicked(_, panic) => panic.resume(),
                 })
             })
@@ -154,8 +154,8 @@ impl<'a, W: World> Run<'a, W> {
 
     /// The transfers and their memory, which the ranks of a communicator compare. The order of
     /// signals was checked with the plan.
-    fn said(&self, core: &Core<Back<W>>, is_of: impl Fn(usize) -> bool) -> Result<Said> {
-        let (mut said, comm) = (Said::default(), core.comm()?);
+    fn said(&self, core: &Core<Back<W>>, is_of: impl Fn(usize) -> bool) -> Result<CaptureSummary> {
+        let (mut said, comm) = (CaptureSummary::default(), core.comm()?);
         for step in &self.fixed.steps {
             let Prepared::Group { among, operations, .. } = &step.work else { continue };
             let ops = operations.iter().map(|template| fill(template, self.table.places()));

@@ -5,7 +5,7 @@
 
 use typed_nccl_plan::ir::{Buffer, Role};
 
-use super::argument::{Place, Places, PlanMemory};
+use super::argument::{Places, PlanMemory, PlanOperand};
 use super::bound::{Bound, Fixed, Moving};
 use super::prepare::Object;
 use super::table::Filled;
@@ -189,7 +189,7 @@ impl<'a, W: World> Run<'a, W> {
     }
 }
 
-impl<W: World> Place<'_, W> {
+impl<W: World> PlanOperand<'_, W> {
     #[inline]
     fn fits(&self, object: &Object) -> bool {
         self.dtype == object.dtype
@@ -203,7 +203,7 @@ impl<W: World> Place<'_, W> {
 #[cold]
 fn misfit<W: World>(
     (given, objects): (&Given, &[Object]),
-    places: &[Place<'_, W>],
+    places: &[PlanOperand<'_, W>],
     is_written: bool,
     is_swapped: bool,
 ) -> ArgumentFault {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use typed_nccl_plan::cost::{AllReduceBy, Topology};
 use typed_nccl_plan::lower::{Leg, Operation};
 
-use super::argument::{Back, Place};
+use super::argument::{Back, PlanOperand};
 use super::prepare::{Preparing, Spot, Template};
 use crate::backend::form::Collective;
 use crate::backend::{Backend, KernelWay, KernelWork, NOBODY, Piece, Refusal};
@@ -24,7 +24,7 @@ pub(super) struct Kernel {
     pub(super) among: usize,
     call: Call,
     work: KernelWork,
-    parts: Vec<Part>,
+    parts: Vec<PieceTemplate>,
     /// Their objects, each once, and whether they are written.
     uses: Vec<(usize, bool)>,
     /// The messages for the other ranks if it is refused.
@@ -32,7 +32,7 @@ pub(super) struct Kernel {
 }
 
 /// A piece of it: the memory that it reads and writes.
-struct Part {
+struct PieceTemplate {
     send: Option<Spot>,
     recv: Option<Spot>,
     count: usize,
@@ -69,7 +69,7 @@ impl Preparing<'_> {
                 (call, KernelWork::Messages, parts.collect())
             }
             Template::Collective(_) => {
-                let parts: Vec<Part> = templates.iter().filter_map(reduced).collect();
+                let parts: Vec<PieceTemplate> = templates.iter().filter_map(reduced).collect();
                 (call, self.all_reduce(call, among, parts.len()), parts)
             }
             _ => {
@@ -95,14 +95,14 @@ impl Preparing<'_> {
 }
 
 /// The piece of an all_reduce.
-fn reduced(template: &Template) -> Option<Part> {
+fn reduced(template: &Template) -> Option<PieceTemplate> {
     let Template::Collective(Collective { call, send, recv, .. }) = template else { return None };
     let (send, recv) = (send.clone(), recv.clone());
-    Some(Part { send, recv, count: call.count, to: NOBODY, from: NOBODY })
+    Some(PieceTemplate { send, recv, count: call.count, to: NOBODY, from: NOBODY })
 }
 
 /// The pieces of an all_to_all: every rank's k-th piece travels k ranks ahead.
-fn to_all(template: &Template, rank: usize, size: usize) -> impl Iterator<Item = Part> {
+fn to_all(template: &Template, rank: usize, size: usize) -> impl Iterator<Item = PieceTemplate> {
     let (count, (send, recv)) = (template.call().count, template.sides());
     let block = move |spot: Option<&Spot>, of: usize| {
         spot.map(|spot| Spot { start: spot.start + of * count, len: count, ..*spot })
@@ -110,12 +110,12 @@ fn to_all(template: &Template, rank: usize, size: usize) -> impl Iterator<Item =
     (0..size).map(move |shift| {
         let (to, from) = ((rank + shift) % size, (rank + size - shift) % size);
         let (send, recv) = (block(send, to), block(recv, from));
-        Part { send, recv, count, to: to as u16, from: from as u16 }
+        PieceTemplate { send, recv, count, to: to as u16, from: from as u16 }
     })
 }
 
 /// The piece of a leg.
-fn message(leg: &Leg, templates: &[Template]) -> Part {
+fn message(leg: &Leg, templates: &[Template]) -> PieceTemplate {
     let half = |of: Option<u32>| match &templates[of? as usize] {
         Template::Transfer(one) => Some((one.peer.index() as u16, one.span.clone())),
         _ => None,
@@ -123,12 +123,12 @@ fn message(leg: &Leg, templates: &[Template]) -> Part {
     let (to, send) = half(leg.send).unzip();
     let (from, recv) = half(leg.receive).unzip();
     let [to, from] = [to, from].map(|peer| peer.unwrap_or(NOBODY));
-    Part { send, recv, count: leg.len as usize, to, from }
+    PieceTemplate { send, recv, count: leg.len as usize, to, from }
 }
 
-fn uses(parts: &[Part]) -> Vec<(usize, bool)> {
+fn uses(parts: &[PieceTemplate]) -> Vec<(usize, bool)> {
     let mut uses = Vec::<(usize, bool)>::new();
-    for Part { send, recv, .. } in parts {
+    for PieceTemplate { send, recv, .. } in parts {
         for (spot, write) in [(send, false), (recv, true)] {
             let Some(Spot { object, .. }) = spot else { continue };
             match uses.iter_mut().find(|(known, _)| known == object) {
@@ -145,7 +145,7 @@ impl Kernel {
     pub(super) fn launch<W: World, V: World<Device = W::Device>>(
         &self,
         on: &On<'_, V>,
-        places: &[Place<'_, W>],
+        places: &[PlanOperand<'_, W>],
         (pieces, uses): (&mut Vec<Piece>, &mut Vec<Use<'static, Back<W>>>),
     ) -> Result<()> {
         pieces.clear();
@@ -158,7 +158,7 @@ impl Kernel {
         }));
         let mut used = recycle(std::mem::take(uses));
         let allocation = |&(object, write): &(usize, bool)| {
-            let place: &Place<'_, W> = &places[object];
+            let place: &PlanOperand<'_, W> = &places[object];
             (place.allocation, write)
         };
         used.extend(self.uses.iter().map(allocation));
@@ -171,7 +171,7 @@ impl Kernel {
 }
 
 /// The address of a spot; null for a side of a message without a peer.
-fn at<W: World>(spot: Option<&Spot>, places: &[Place<'_, W>]) -> *mut u8 {
+fn at<W: World>(spot: Option<&Spot>, places: &[PlanOperand<'_, W>]) -> *mut u8 {
     let Some(spot) = spot else { return std::ptr::null_mut() };
     let place = &places[spot.object];
     place.allocation.address().wrapping_byte_add(spot.start * place.dtype.size())

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
-use super::argument::{Back, Place};
+use super::argument::{Back, PlanOperand};
 use super::prepare::Object;
 use crate::backend::{AllocKind, WindowId};
 use crate::communicator::{CanEnqueue, State};
@@ -58,9 +58,9 @@ impl<W: World> Local<W> {
         Ok(())
     }
 
-    pub(super) fn place(&self) -> Place<'_, W> {
+    pub(super) fn place(&self) -> PlanOperand<'_, W> {
         let &Self { ref allocation, len, dtype, window, .. } = self;
-        Place { allocation, len, dtype, window, is_uneven: false }
+        PlanOperand { allocation, len, dtype, window, is_uneven: false }
     }
 }
 

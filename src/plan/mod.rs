@@ -14,8 +14,8 @@ mod call;
 mod captured;
 mod declaration;
 mod give;
+mod kernel_support;
 mod kernels;
-mod kits;
 mod local;
 mod pace;
 mod prepare;
@@ -26,10 +26,10 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod timing;
-mod told;
 mod values;
 mod warm_up;
 mod whole;
+mod window_record;
 
 // Single names: whole modules would bring along names that this crate has too (see `build`).
 pub use typed_nccl_plan::check::{Accepted, check};

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::argument::Place;
+use super::argument::PlanOperand;
 use super::bound::Child;
 use super::call::{Call, Steps};
 use super::give::Run;
@@ -58,7 +58,7 @@ impl<W: World> Run<'_, W> {
         for at in 0..self.fixed.steps.len() {
             let Err(stop) = self.step(at, steps, None) else { continue };
             let (error, panic) = match stop {
-                Stop::Told(error) => (error, None),
+                Stop::Reported(error) => (error, None),
                 Stop::Failed(error) => (self.refuse(at, error), None),
                 Stop::Panicked(error, panic) => (self.refuse(at, error), Some(panic)),
             };
@@ -146,7 +146,7 @@ impl<W: World> Run<'_, W> {
                         kernel.launch(&child.on(stream), self.table.places(), lists)
                     }
                 };
-                launched.map_err(Stop::Told)?;
+                launched.map_err(Stop::Reported)?;
             }
             Prepared::Group { among, operations, refusals } => {
                 let issued = match &self.fixed.children[*among] {
@@ -158,7 +158,7 @@ impl<W: World> Run<'_, W> {
                         issue(&child.on(stream), operations, refusals, self.table.places())
                     }
                 };
-                issued.map_err(Stop::Told)?;
+                issued.map_err(Stop::Reported)?;
             }
         }
         if let Some(event) = *records {
@@ -190,7 +190,7 @@ pub(super) enum Stop {
     /// The other ranks do not know.
     Failed(Error),
     /// A group failed, which told them.
-    Told(Error),
+    Reported(Error),
     /// A compute step panicked; the other ranks do not know.
     Panicked(Error, Panic),
 }
@@ -206,7 +206,7 @@ fn issue<W: World, V: World<Device = W::Device>>(
     on: &On<'_, V>,
     templates: &[Template],
     refusals: &[Refusal],
-    places: &[Place<'_, W>],
+    places: &[PlanOperand<'_, W>],
 ) -> Result<()> {
     if let ([only], [refusal]) = (templates, refusals) {
         return on.run(*refusal, Ok(fill(only, places)));
@@ -220,7 +220,7 @@ fn issue<W: World, V: World<Device = W::Device>>(
 
 pub(super) fn fill<'a, W: World>(
     template: &Template,
-    places: &[Place<'a, W>],
+    places: &[PlanOperand<'a, W>],
 ) -> Op<'a, <W::Device as crate::Device>::Backend> {
     let target = |into: &Spot| Target {
         // Whatever is given for a window is one.
@@ -232,7 +232,7 @@ pub(super) fn fill<'a, W: World>(
 
 fn span<'a, W: World>(
     spot: &Spot,
-    places: &[Place<'a, W>],
+    places: &[PlanOperand<'a, W>],
 ) -> Span<'a, <W::Device as crate::Device>::Backend> {
     let place = places[spot.object];
     // SAFETY: a step's spots are inside their objects' lengths, as the plan's preparation checked,

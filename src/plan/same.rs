@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::told::Told;
+use super::window_record::WindowRecord;
 use crate::backend::{Listener, WindowId};
 use crate::error::{ArgumentFault, BadArgument, Error, Site};
 use crate::lock::Mutex;
@@ -26,7 +26,7 @@ enum Kind {
     /// The record of all ranks.
     Shared(Mutex<State>),
     /// This rank's copy.
-    Told(Told),
+    Recorded(WindowRecord),
 }
 
 /// Names for messages.
@@ -64,17 +64,17 @@ impl Names {
 }
 
 impl Same {
-    pub(super) fn new(names: Names, size: usize, told: Option<Told>) -> Self {
+    pub(super) fn new(names: Names, size: usize, told: Option<WindowRecord>) -> Self {
         let shared = || {
             let (changes, foremost, begun) = (VecDeque::new(), 0, vec![0; size]);
             Kind::Shared(Mutex::new(State { changes, foremost, begun }))
         };
-        Self { names, kind: told.map_or_else(shared, Kind::Told) }
+        Self { names, kind: told.map_or_else(shared, Kind::Recorded) }
     }
 
     /// Begins to receive the other ranks' messages.
     pub(super) fn listen(self: &Arc<Self>) {
-        if let Kind::Told(told) = &self.kind {
+        if let Kind::Recorded(told) = &self.kind {
             let listener: Arc<dyn Listener> = self.clone();
             told.wire.listen(Arc::downgrade(&listener));
         }
@@ -96,7 +96,7 @@ impl Same {
             error.map_or(Ok(()), Err)
         };
         match &self.kind {
-            Kind::Told(told) => told.begin(run, windows, site, differ),
+            Kind::Recorded(told) => told.begin(run, windows, site, differ),
             Kind::Shared(state) => {
                 let mut state = state.lock();
                 let Some((by, theirs)) = state.begin(rank, run, windows) else { return Ok(()) };
@@ -139,7 +139,7 @@ impl State {
 
 impl Listener for Same {
     fn message(&self, from: Rank, message: &[u8]) {
-        if let Kind::Told(told) = &self.kind {
+        if let Kind::Recorded(told) = &self.kind {
             told.hear(&self.names, from, message);
         }
     }

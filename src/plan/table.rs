@@ -4,13 +4,13 @@ use std::mem;
 use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 
-use super::argument::Place;
+use super::argument::PlanOperand;
 use crate::World;
 
 /// A list of memory without an owner between runs.
 pub(super) struct Table<W: World> {
     /// Entries of the last run, never read.
-    places: Vec<Place<'static, W>>,
+    places: Vec<PlanOperand<'static, W>>,
     /// The flags that swap the copies passed to a run.
     flips: Vec<&'static AtomicBool>,
 }
@@ -35,10 +35,12 @@ pub(super) struct Filled<'a, W: World>(&'a mut Table<W>);
 
 impl<'a, W: World> Filled<'a, W> {
     #[inline]
-    pub(super) fn push(&mut self, place: Place<'a, W>) {
+    pub(super) fn push(&mut self, place: PlanOperand<'a, W>) {
         // SAFETY: only a lifetime changes. `begin` empties the list, and only `places` of this
         // value reads it, which restores the lifetime.
-        self.0.places.push(unsafe { mem::transmute::<Place<'a, W>, Place<'static, W>>(place) });
+        self.0
+            .places
+            .push(unsafe { mem::transmute::<PlanOperand<'a, W>, PlanOperand<'static, W>>(place) });
     }
 
     pub(super) fn flips_by(&mut self, parity: &'a AtomicBool) {
@@ -48,7 +50,7 @@ impl<'a, W: World> Filled<'a, W> {
 
     /// The memory, allocation by allocation.
     #[inline]
-    pub(super) fn places(&self) -> &[Place<'a, W>] {
+    pub(super) fn places(&self) -> &[PlanOperand<'a, W>] {
         &self.0.places
     }
 

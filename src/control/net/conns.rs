@@ -21,17 +21,17 @@ pub(super) type Key = usize;
 /// What a connection is for.
 pub(super) enum Role {
     /// Came, and has proven nothing yet.
-    Stranger { challenge: [u8; CHALLENGE], door: Option<CommId> },
+    Unauthenticated { challenge: [u8; CHALLENGE], acceptor: Option<CommId> },
     /// Came for a communicator that is not here yet. It has proven nothing.
     Parked { challenge: [u8; CHALLENGE], claim: [u8; CLAIM], id: CommId },
     /// This side connects, for a node.
     Dial { node: NodeKey, sent: Option<([u8; CHALLENGE], [u8; CLAIM])> },
     /// This side looks whether a rank lives that a node misses.
-    Knock { node: NodeKey, rank: u32 },
+    Probe { node: NodeKey, rank: u32 },
     /// A rank that has come to where the ranks meet.
-    Guest { meet: CommId },
+    BootstrapPeer { meet: CommId },
     /// A node's connection to where the ranks meet.
-    Visit { node: NodeKey },
+    Bootstrap { node: NodeKey },
     /// Between two nodes of a communicator's tree.
     Link { node: NodeKey, peer: u32 },
     /// Over, but for what is still to be written, and for the other side's end of it.
@@ -82,7 +82,7 @@ pub(super) struct Conns {
 pub(super) const FIRST: usize = 1 << 20;
 
 /// What came of reading.
-pub(super) enum Came {
+pub(super) enum ReadOutcome {
     /// Nothing more for now.
     Nothing,
     Bytes,
@@ -114,7 +114,7 @@ impl Conns {
         self.registry.register(&mut stream, Token(FIRST + key), interest)?;
         self.next_serial += 1;
         let (serial, now) = (self.next_serial, Instant::now());
-        if let Role::Stranger { .. } = role {
+        if let Role::Unauthenticated { .. } = role {
             self.unproven.push_back((key, serial));
         }
         entry.insert(Conn {
@@ -192,8 +192,10 @@ impl Conns {
     /// Says on every connection that has been quiet for a heartbeat that this side lives.
     pub(super) fn beat(&mut self, now: Instant) {
         for (key, conn) in &mut self.all {
-            let beats =
-                matches!(conn.role, Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. });
+            let beats = matches!(
+                conn.role,
+                Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. }
+            );
             if beats && now - conn.told >= self.beat {
                 conn.told = now;
                 Message::Beat.push(&mut conn.output);
@@ -235,23 +237,25 @@ impl Conns {
         broken
     }
 
-    pub(super) fn read(&mut self, key: Key, scratch: &mut [u8]) -> Came {
-        let Some(conn) = self.all.get_mut(key) else { return Came::Nothing };
+    pub(super) fn read(&mut self, key: Key, scratch: &mut [u8]) -> ReadOutcome {
+        let Some(conn) = self.all.get_mut(key) else { return ReadOutcome::Nothing };
         loop {
             return match conn.stream.read(scratch) {
-                Ok(0) => Came::End("its connection was closed".to_owned()),
+                Ok(0) => ReadOutcome::End("its connection was closed".to_owned()),
                 Ok(_) if matches!(conn.role, Role::Ending { .. }) => continue,
                 // It has said all that it may.
-                Ok(_) if matches!(conn.role, Role::Refused) => Came::End("it goes on".to_owned()),
+                Ok(_) if matches!(conn.role, Role::Refused) => {
+                    ReadOutcome::End("it goes on".to_owned())
+                }
                 Ok(n) => {
                     conn.heard = Instant::now();
                     conn.input.extend(&scratch[..n]);
-                    Came::Bytes
+                    ReadOutcome::Bytes
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Came::Nothing,
-                Err(error) if error.kind() == ErrorKind::NotConnected => Came::Nothing,
-                Err(error) => Came::End(format!("its connection broke: {error}")),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => ReadOutcome::Nothing,
+                Err(error) if error.kind() == ErrorKind::NotConnected => ReadOutcome::Nothing,
+                Err(error) => ReadOutcome::End(format!("its connection broke: {error}")),
             };
         }
     }
@@ -266,7 +270,10 @@ impl Conns {
         let is_unproven = |&(key, serial): &(Key, u64)| {
             let conn = all.get(key).filter(|conn| conn.serial == serial);
             conn.is_some_and(|conn| {
-                matches!(conn.role, Role::Stranger { .. } | Role::Parked { .. } | Role::Refused)
+                matches!(
+                    conn.role,
+                    Role::Unauthenticated { .. } | Role::Parked { .. } | Role::Refused
+                )
             })
         };
         self.unproven.retain(is_unproven);

@@ -7,14 +7,14 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use super::ident;
-use super::unique::{Place, UniqueId};
+use super::unique::{BootstrapHandle, UniqueId};
 
 const HEAD: &str = "typed-nccl, where the ranks meet, 1\n";
 
 /// How much of a file is read.
 const MOST: u64 = 1 << 12;
 
-pub(super) fn write(path: &Path, place: &Place) -> io::Result<()> {
+pub(super) fn write(path: &Path, place: &BootstrapHandle) -> io::Result<()> {
     let id = UniqueId::of(place);
     let mut text = HEAD.to_owned();
     id.to_bytes().iter().for_each(|byte| text += &format!("{byte:02x}"));
@@ -36,7 +36,7 @@ pub(super) fn write(path: &Path, place: &Place) -> io::Result<()> {
 }
 
 /// Where the ranks meet, if the file is there.
-pub(super) fn read(path: &Path) -> io::Result<Option<Place>> {
+pub(super) fn read(path: &Path) -> io::Result<Option<BootstrapHandle>> {
     let file = match OpenOptions::new().read(true).open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),

@@ -71,13 +71,13 @@ pub(super) fn listen(
         for at in &places {
             let outcome = match at {
                 Address::Literal(address) => match inherited::at(*address) {
-                    Some(door) => Ok(door),
+                    Some(acceptor) => Ok(acceptor),
                     None => address::listen(Some(*address)),
                 },
                 Address::Name(_, port) => address::listen_everywhere(*port),
             };
             match outcome {
-                Ok(door) => return Ok((Some(door), at.clone())),
+                Ok(acceptor) => return Ok((Some(acceptor), at.clone())),
                 Err(error) if error.kind() == ErrorKind::AddrInUse => {
                     if job.is_some_and(|job| is_of(job, at)) {
                         return Ok((None, at.clone()));

@@ -11,10 +11,10 @@ use std::time::Duration;
 use super::frame;
 use super::hub::Hub;
 use super::ident::CommId;
-use super::message::{Hello, Left, Member, Message, Part, Table};
+use super::message::{Contributions, Hello, Left, Member, Message, Table};
 use super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, VERDICT, Verdict, Version};
 use super::simulate::{Seated, exchange};
-use super::unique::{Place, UniqueId};
+use super::unique::{BootstrapHandle, UniqueId};
 use crate::Result;
 use crate::error::{Error, Site};
 
@@ -167,7 +167,7 @@ fn message(dice: &mut Dice, output: &mut Vec<u8>) {
         5 => Message::Table(&long),
         6 => Message::Fail { size: dice.number(), ranks, why: text.into() },
         7 | 8 => {
-            let part = |&(first, last): &(u32, u32)| Part { first, last, bytes: &long };
+            let part = |&(first, last): &(u32, u32)| Contributions { first, last, bytes: &long };
             let seq = [0, 1, 2, 3, 1 << 16, u64::MAX][dice.roll(6)];
             let (topic, site) = (["barrier", "finish", &text][dice.roll(3)], Site::caller());
             Message::Parts { seq, topic, site, parts: parts.iter().map(part).collect() }
@@ -218,7 +218,7 @@ fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
     let empty = Seated::place(&hub)?;
     for _ in 0..8 {
         thrown.connections += 1;
-        stranger(dice, &place);
+        unauthenticated(dice, &place);
         thrown.connections += 1;
         let meet =
             Claim { version: Version::own(), id: empty.id, purpose: Purpose::Meet, from: 0, to: 0 };
@@ -244,7 +244,7 @@ fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
 }
 
 /// Connects, and says what comes to mind: at once, or instead of a proof.
-fn stranger(dice: &mut Dice, place: &Place) {
+fn unauthenticated(dice: &mut Dice, place: &BootstrapHandle) {
     let outcome = (|| {
         let mut peer = connect(place)?;
         if dice.roll(2) == 0 {
@@ -267,7 +267,7 @@ fn stranger(dice: &mut Dice, place: &Place) {
 }
 
 /// Proves that it knows the secret, and then talks nonsense. Whether it was let in.
-fn knows(dice: &mut Dice, place: &Place, claim: Claim) -> bool {
+fn knows(dice: &mut Dice, place: &BootstrapHandle, claim: Claim) -> bool {
     let mut is_in = false;
     let outcome = (|| {
         let mut peer = connect(place)?;
@@ -284,7 +284,7 @@ fn knows(dice: &mut Dice, place: &Place, claim: Claim) -> bool {
     is_in
 }
 
-fn connect(place: &Place) -> io::Result<TcpStream> {
+fn connect(place: &BootstrapHandle) -> io::Result<TcpStream> {
     let peer = TcpStream::connect(place.addresses[0])?;
     peer.set_read_timeout(Some(ANSWER))?;
     Ok(peer)

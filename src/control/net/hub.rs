@@ -12,12 +12,12 @@ use super::address::{self, IFACE};
 use super::ident::{self, CommId};
 use super::io::{Io, WentOn};
 use super::job::Job;
-use super::ledger::Said;
+use super::ledger::Contribution;
 use super::message::{Leaves, Member};
 use super::node::{ChildSpec, Spec};
 use super::proof::Secret;
 use crate::backend::Listener;
-use crate::control::Seldom;
+use crate::control::RateLimited;
 use crate::error::{Error, InitFailed};
 use crate::lock::Mutex;
 use crate::{Rank, Result};
@@ -46,14 +46,14 @@ pub(super) enum Command {
     Meet {
         id: CommId,
         secret: Secret,
-        door: Option<TcpListener>,
+        acceptor: Option<TcpListener>,
         owner: Option<NodeKey>,
         job: Option<Job>,
     },
     Post {
         node: NodeKey,
         seq: u64,
-        said: Arc<Said>,
+        said: Arc<Contribution>,
     },
     Leave {
         node: NodeKey,
@@ -145,7 +145,7 @@ impl Hub {
         let _ = commands.send(command);
         drop(commands);
         if let Err(error) = self.waker.wake() {
-            static ASLEEP: Seldom = Seldom::new();
+            static ASLEEP: RateLimited = RateLimited::new();
             ASLEEP.warn(format_args!("the control plane's thread is not woken: {error}"));
         }
     }

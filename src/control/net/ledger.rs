@@ -20,7 +20,7 @@ pub(super) const FAN_OUT: u32 = 16;
 
 /// What a rank says in an exchange.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Said {
+pub(crate) struct Contribution {
     pub(crate) topic: Topic,
     pub(crate) site: Site,
     pub(crate) bytes: Arc<[u8]>,
@@ -32,7 +32,7 @@ pub(crate) struct Run {
     pub(crate) seq: u64,
     pub(crate) first: u32,
     pub(crate) last: u32,
-    pub(crate) said: Arc<Said>,
+    pub(crate) said: Arc<Contribution>,
 }
 
 /// See the module.
@@ -47,7 +47,7 @@ pub(super) struct Ledger {
 
 #[derive(Default)]
 struct Round {
-    runs: Runs<Arc<Said>>,
+    runs: Runs<Arc<Contribution>>,
     /// How many of those below are known.
     below: u32,
 }
@@ -110,7 +110,7 @@ impl Ledger {
     /// Everything that somebody may lack.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
         self.rounds.iter().flat_map(|(&seq, round)| {
-            let run = move |(first, last, said): (u32, u32, &Arc<Said>)| {
+            let run = move |(first, last, said): (u32, u32, &Arc<Contribution>)| {
                 let said = said.clone();
                 Run { seq, first, last, said }
             };
@@ -119,7 +119,7 @@ impl Ledger {
     }
 
     /// The last thing that a rank is known to have said.
-    pub(super) fn last_of(&self, rank: u32) -> Option<&Said> {
+    pub(super) fn last_of(&self, rank: u32) -> Option<&Contribution> {
         self.rounds.values().rev().find_map(|round| round.runs.get(rank)).map(|said| &**said)
     }
 
@@ -164,13 +164,14 @@ pub(super) fn merge(runs: &mut Vec<Run>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Ledger, Run, Said, below, merge, parent};
+    use super::{Contribution, Ledger, Run, below, merge, parent};
     use crate::control::net::fuzz::Dice;
     use crate::error::Site;
     use std::sync::Arc;
 
     fn run(seq: u64, first: u32, last: u32, bytes: &[u8]) -> Run {
-        let said = Arc::new(Said { topic: "barrier", site: Site::caller(), bytes: bytes.into() });
+        let said =
+            Arc::new(Contribution { topic: "barrier", site: Site::caller(), bytes: bytes.into() });
         Run { seq, first, last, said }
     }
 

@@ -51,7 +51,7 @@ pub(super) enum Message<'a> {
         seq: u64,
         topic: &'a str,
         site: Site,
-        parts: Vec<Part<'a>>,
+        parts: Vec<Contributions<'a>>,
     },
     Left(Left),
     /// A message of a backend.
@@ -108,7 +108,7 @@ impl std::fmt::Display for Member {
 
 /// What all ranks from `first` to `last` said.
 #[derive(Serialize, Deserialize, Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct Contributions<'a> {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) bytes: &'a [u8],

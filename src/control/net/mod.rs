@@ -40,7 +40,7 @@ use std::time::Instant;
 
 pub use fuzz::{Thrown, throw};
 pub(crate) use ident::{host, process};
-pub(super) use ledger::{Run, Said};
+pub(super) use ledger::{Contribution, Run};
 pub(super) use message::{Leaves, Left};
 pub use simulate::{Simulated, simulate};
 pub use unique::UniqueId;
@@ -81,7 +81,7 @@ fn next_node() -> NodeKey {
 }
 
 impl Uplink {
-    pub(super) fn post(&self, seq: u64, said: Arc<Said>) {
+    pub(super) fn post(&self, seq: u64, said: Arc<Contribution>) {
         self.hub.send(Command::Post { node: self.node, seq, said });
     }
 
@@ -160,14 +160,14 @@ impl Wire for Line {
 }
 
 /// A rank that comes to a meeting over the network.
-struct Comer {
+struct Joiner {
     hub: Arc<Hub>,
     rank: u32,
     size: u32,
     process: u64,
 }
 
-impl Comer {
+impl Joiner {
     fn new(rank: usize, size: usize) -> Result<Self> {
         let hub = hub()?;
         Self::of(hub, rank, size, process()?)
@@ -208,12 +208,12 @@ impl Comer {
             let found = finder::listen(places, job.as_ref()).map_err(|error| {
                 init_failed(size, format!("rank 0 cannot listen at {name}: {error}; rank 0 runs on the host of that address, where the port is free"))
             })?;
-            let (door, place) = found;
+            let (acceptor, place) = found;
             places = vec![place];
-            if let Some(door) = door {
+            if let Some(acceptor) = acceptor {
                 let id = CommId(ident::random()?);
                 let (secret, owner, job) = (secret.clone(), Some(key), job.clone());
-                self.hub.send(Command::Meet { id, secret, door: Some(door), owner, job });
+                self.hub.send(Command::Meet { id, secret, acceptor: Some(acceptor), owner, job });
             } else {
                 // Its rank 0 is there already. This one goes there too, so that the ranks of both jobs are
                 // told.
@@ -245,13 +245,16 @@ impl Comer {
             return Ok(meeting);
         }
         let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
-        let place =
-            unique::Place { id, secret: secret.clone(), addresses: self.hub.addresses.clone() };
+        let place = unique::BootstrapHandle {
+            id,
+            secret: secret.clone(),
+            addresses: self.hub.addresses.clone(),
+        };
         file::write(path, &place).map_err(|error| {
             init_failed(size, format!("rank 0 cannot write {}: {error}", path.display()))
         })?;
         let (owner, own) = (Some(key), secret.clone());
-        self.hub.send(Command::Meet { id, secret, door: None, owner, job: None });
+        self.hub.send(Command::Meet { id, secret, acceptor: None, owner, job: None });
         let meet = Meet { addresses: self.hub.addresses.clone(), ..meet(id) };
         self.come(key, meet, own)
     }
@@ -259,7 +262,7 @@ impl Comer {
     /// See `Seat::with_id`.
     fn with_id(&self, id: UniqueId) -> Result<Arc<Meeting>> {
         let place = id.place().map_err(|why| init_failed(self.size as usize, why))?;
-        let unique::Place { id, secret, addresses } = place;
+        let unique::BootstrapHandle { id, secret, addresses } = place;
         let name = format!("of the id, made by the process at {}", shown(&addresses));
         let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
         self.come(next_node(), meet, secret)
@@ -268,7 +271,7 @@ impl Comer {
 
 /// A rank's meeting with those who know `address`.
 pub(crate) fn tcp(address: &str, rank: usize, size: usize) -> Result<Arc<Meeting>> {
-    Comer::new(rank, size)?.tcp(&[address.to_owned()], Secret::of_text(&given_secret()), None)
+    Joiner::new(rank, size)?.tcp(&[address.to_owned()], Secret::of_text(&given_secret()), None)
 }
 
 /// A rank's meeting with those of its job, at the first of these addresses that is free on rank 0's host;
@@ -281,17 +284,17 @@ pub(crate) fn job(
     size: usize,
 ) -> Result<Arc<Meeting>> {
     let secret = Secret::of_text(&format!("{job}\n{}", given_secret()));
-    Comer::new(rank, size)?.tcp(addresses, secret, Some(Job::new(job, is_unique)))
+    Joiner::new(rank, size)?.tcp(addresses, secret, Some(Job::new(job, is_unique)))
 }
 
 /// A rank's meeting with those who read `path`.
 pub(crate) fn file(path: &Path, rank: usize, size: usize) -> Result<Arc<Meeting>> {
-    Comer::new(rank, size)?.file(path)
+    Joiner::new(rank, size)?.file(path)
 }
 
 /// A rank's meeting with those who have `id`.
 pub(crate) fn with_id(id: UniqueId, rank: usize, size: usize) -> Result<Arc<Meeting>> {
-    Comer::new(rank, size)?.with_id(id)
+    Joiner::new(rank, size)?.with_id(id)
 }
 
 /// The secret of the job. Without one everybody knows it, and it protects from mistakes only.

@@ -262,7 +262,7 @@ pub(super) fn is_proven(secret: &Secret, challenge: &[u8; CHALLENGE], claim: &[u
     secret.mac(Side::Connects, challenge, said, 0).verify_slice(mac).is_ok()
 }
 
-/// The verdict with this side's proof, unless it has nothing to say to a stranger.
+/// The verdict with this side's proof, unless it has nothing to say to an unauthenticated peer.
 pub(super) fn judge(
     secret: Option<&Secret>,
     challenge: &[u8; CHALLENGE],

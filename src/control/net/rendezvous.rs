@@ -43,7 +43,7 @@ pub(super) struct Rendezvous {
     /// And who said so.
     size: Option<(u32, u32)>,
     job: String,
-    comers: BTreeMap<u32, Comer>,
+    arrived: BTreeMap<u32, Arrived>,
     /// Whose connections are open.
     guests: HashMap<Key, u32>,
     version: String,
@@ -58,7 +58,7 @@ pub(super) struct Rendezvous {
     told: Option<usize>,
 }
 
-struct Comer {
+struct Arrived {
     seat: u64,
     member: Member,
     conn: Option<Key>,
@@ -81,7 +81,7 @@ impl Rendezvous {
             comm,
             size: None,
             job: String::new(),
-            comers: BTreeMap::new(),
+            arrived: BTreeMap::new(),
             guests: HashMap::new(),
             version: String::new(),
             left: Vec::new(),
@@ -160,21 +160,21 @@ impl Rendezvous {
             );
             self.fail(conns, vec![by, rank], why);
         }
-        let all_here = self.comers.len() == expected as usize;
-        match self.comers.get_mut(&rank) {
-            Some(comer) if comer.seat == seat => {
-                if let Some(old) = comer.conn.replace(key) {
+        let all_here = self.arrived.len() == expected as usize;
+        match self.arrived.get_mut(&rank) {
+            Some(arrived) if arrived.seat == seat => {
+                if let Some(old) = arrived.conn.replace(key) {
                     self.guests.remove(&old);
                 }
                 self.guests.insert(key, rank);
             }
             // The next communicator at this address; this one is about to be over.
-            Some(comer) if all_here && comer.member.process == member.process => {
+            Some(arrived) if all_here && arrived.member.process == member.process => {
                 conns.send(key, &Message::Later(LATER));
                 return true;
             }
-            Some(comer) => {
-                let why = format!("was taken twice: by {} and by {member}", comer.member);
+            Some(arrived) => {
+                let why = format!("was taken twice: by {} and by {member}", arrived.member);
                 let why = match &self.launched {
                     Some(job) => job.mixed(&why),
                     None => why,
@@ -184,7 +184,7 @@ impl Rendezvous {
             None => {
                 seen_from_here(conns, key, &mut member);
                 let (conn, is_welcome, is_linked) = (Some(key), false, false);
-                self.comers.insert(rank, Comer { seat, member, conn, is_welcome, is_linked });
+                self.arrived.insert(rank, Arrived { seat, member, conn, is_welcome, is_linked });
                 self.guests.insert(key, rank);
             }
         }
@@ -210,15 +210,15 @@ impl Rendezvous {
         while let Some(rank) = next.pop() {
             let above = std::iter::successors(parent(rank), |rank| parent(*rank));
             let ancestors: Option<Vec<Member>> =
-                above.map(|rank| Some(self.comers.get(&rank)?.member.clone())).collect();
+                above.map(|rank| Some(self.arrived.get(&rank)?.member.clone())).collect();
             let Some(ancestors) = ancestors else {
                 self.put_off(conns, rank);
                 continue;
             };
-            let Some(comer) = self.comers.get_mut(&rank) else { continue };
-            let is_first = !std::mem::replace(&mut comer.is_welcome, true);
-            match comer.conn {
-                Some(key) if !comer.is_linked => {
+            let Some(arrived) = self.arrived.get_mut(&rank) else { continue };
+            let is_first = !std::mem::replace(&mut arrived.is_welcome, true);
+            match arrived.conn {
+                Some(key) if !arrived.is_linked => {
                     conns.send(key, &Message::Welcome { id: self.comm, ancestors });
                 }
                 _ => {}
@@ -237,8 +237,8 @@ impl Rendezvous {
         if self.guests.len() <= MOST_WAITING {
             return;
         }
-        if let Some(comer) = self.comers.get_mut(&rank)
-            && let Some(key) = comer.conn.take()
+        if let Some(arrived) = self.arrived.get_mut(&rank)
+            && let Some(key) = arrived.conn.take()
         {
             self.guests.remove(&key);
             conns.send(key, &Message::Later(LATER));
@@ -248,20 +248,20 @@ impl Rendezvous {
     /// Gives rank 0 the table when every rank has come.
     fn complete(&mut self, conns: &mut Conns) {
         let Some((size, _)) = self.size else { return };
-        let root = self.comers.get(&0).filter(|root| !root.is_linked).and_then(|root| root.conn);
+        let root = self.arrived.get(&0).filter(|root| !root.is_linked).and_then(|root| root.conn);
         if let Some(root) = root
-            && self.comers.len() == size as usize
+            && self.arrived.len() == size as usize
         {
             let table =
-                Table::new(self.comers.values().map(|comer| comer.member.clone()).collect());
+                Table::new(self.arrived.values().map(|arrived| arrived.member.clone()).collect());
             conns.send(root, &Message::Table(&table.bytes));
         }
     }
 
     /// A rank has its place in the tree.
     pub(super) fn linked(&mut self, conns: &mut Conns, key: Key) {
-        if let Some((_, comer)) = self.gone(key)
-            && !std::mem::replace(&mut comer.is_linked, true)
+        if let Some((_, arrived)) = self.gone(key)
+            && !std::mem::replace(&mut arrived.is_linked, true)
         {
             self.linked += 1;
         }
@@ -273,8 +273,8 @@ impl Rendezvous {
 
     /// The connection of a rank that has no place in the tree is gone.
     pub(super) fn closed(&mut self, conns: &mut Conns, key: Key, reason: &str) {
-        let Some((rank, comer)) = self.gone(key) else { return };
-        let why = format!("its process is gone ({}): {reason}", comer.member);
+        let Some((rank, arrived)) = self.gone(key) else { return };
+        let why = format!("its process is gone ({}): {reason}", arrived.member);
         self.leave(conns, Left::dead(rank, why));
     }
 
@@ -317,7 +317,7 @@ impl Rendezvous {
         (challenge, claim): (&[u8; CHALLENGE], &[u8; CLAIM]),
     ) {
         let is_rank = self.size.map_or((rank as usize) < MOST_RANKS, |(size, _)| rank < size);
-        let is_missed = is_rank && !self.comers.contains_key(&rank);
+        let is_missed = is_rank && !self.arrived.contains_key(&rank);
         if let Some(job) = self.launched.as_ref()
             && is_missed
             && job.name.is_in_claim(challenge, claim)
@@ -342,10 +342,10 @@ impl Rendezvous {
     /// Says who is missing, from time to time.
     pub(super) fn tick(&mut self, conns: &mut Conns) {
         let Some((size, _)) = self.size else { return };
-        let missing = (size as usize).saturating_sub(self.comers.len());
+        let missing = (size as usize).saturating_sub(self.arrived.len());
         if missing > 0 && self.told != Some(missing) {
             self.told = Some(missing);
-            let ranks = (0..size).filter(|rank| !self.comers.contains_key(rank));
+            let ranks = (0..size).filter(|rank| !self.arrived.contains_key(rank));
             let (count, ranks) =
                 (u32::try_from(missing).unwrap_or(u32::MAX), ranks.take(MISSING).collect());
             self.tell(conns, &Message::Missing { count, ranks });
@@ -358,11 +358,11 @@ impl Rendezvous {
     }
 
     /// The rank whose connection has ended.
-    fn gone(&mut self, key: Key) -> Option<(u32, &mut Comer)> {
+    fn gone(&mut self, key: Key) -> Option<(u32, &mut Arrived)> {
         let rank = self.guests.remove(&key)?;
-        let comer = self.comers.get_mut(&rank)?;
-        comer.conn = None;
-        Some((rank, comer))
+        let arrived = self.arrived.get_mut(&rank)?;
+        arrived.conn = None;
+        Some((rank, arrived))
     }
 
     /// The connections of those who wait.

@@ -10,8 +10,8 @@ use super::hub::{Command, Hub, NodeKey};
 use super::ident::{self, CommId};
 use super::node::Meet;
 use super::proof::Secret;
-use super::unique::Place;
-use super::{Comer, next_node};
+use super::unique::BootstrapHandle;
+use super::{Joiner, next_node};
 use crate::communicator::Health;
 use crate::control::{Control, Ticket, Topic};
 use crate::error::{Error, Site};
@@ -40,14 +40,20 @@ pub(super) struct Seated {
 
 impl Seated {
     /// A place to meet.
-    pub(super) fn place(hub: &Arc<Hub>) -> Result<Place> {
+    pub(super) fn place(hub: &Arc<Hub>) -> Result<BootstrapHandle> {
         let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
-        hub.send(Command::Meet { id, secret: secret.clone(), door: None, owner: None, job: None });
-        Ok(Place { id, secret, addresses: vec![loopback(hub)] })
+        hub.send(Command::Meet {
+            id,
+            secret: secret.clone(),
+            acceptor: None,
+            owner: None,
+            job: None,
+        });
+        Ok(BootstrapHandle { id, secret, addresses: vec![loopback(hub)] })
     }
 
     /// So many ranks, which look for each other there.
-    pub(super) fn all(hub: &Arc<Hub>, size: usize) -> Result<(Place, Vec<Self>)> {
+    pub(super) fn all(hub: &Arc<Hub>, size: usize) -> Result<(BootstrapHandle, Vec<Self>)> {
         let place = Self::place(hub)?;
         let come = |rank| {
             let (id, addresses) = (place.id, place.addresses.clone());
@@ -55,9 +61,9 @@ impl Seated {
             let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
             // Each in a process of its own, as far as the others see.
             let process = u64::from_le_bytes(ident::random()?);
-            let comer = Comer::of(hub.clone(), rank, size, process)?;
+            let joiner = Joiner::of(hub.clone(), rank, size, process)?;
             let (key, rank) = (next_node(), Rank::at(rank));
-            let meeting = comer.come(key, meet, place.secret.clone())?;
+            let meeting = joiner.come(key, meet, place.secret.clone())?;
             let (control, health) = (Control::new(meeting, rank.0), Health::new("World", rank));
             Ok(Self { key, control, health })
         };

@@ -62,15 +62,15 @@ impl UniqueId {
 
     /// The same, while the node `owner` is there, if one is given.
     pub(super) fn at(hub: &Hub, owner: Option<NodeKey>) -> Result<Self> {
-        let place = Place::new(hub.addresses.clone())?;
+        let place = BootstrapHandle::new(hub.addresses.clone())?;
         let (id, secret) = (place.id, place.secret.clone());
-        hub.send(Command::Meet { id, secret, door: None, owner, job: None });
+        hub.send(Command::Meet { id, secret, acceptor: None, owner, job: None });
         Ok(Self::of(&place))
     }
 
     /// An id of a place in this process's memory, where nobody connects.
     pub(crate) fn here() -> Result<Self> {
-        Place::new(Vec::new()).map(|place| Self::of(&place))
+        BootstrapHandle::new(Vec::new()).map(|place| Self::of(&place))
     }
 
     /// Whether nobody connects there.
@@ -89,7 +89,7 @@ impl UniqueId {
         Self(bytes)
     }
 
-    pub(super) fn of(place: &Place) -> Self {
+    pub(super) fn of(place: &BootstrapHandle) -> Self {
         let mut bytes = vec![LAYOUT];
         bytes.extend(place.id.0);
         bytes.extend(place.secret.bytes());
@@ -116,7 +116,7 @@ impl UniqueId {
         Self(id)
     }
 
-    pub(super) fn place(&self) -> Result<Place, String> {
+    pub(super) fn place(&self) -> Result<BootstrapHandle, String> {
         let bad =
             || "the id is none that `UniqueId::new` made: send all bytes of `to_bytes`".to_owned();
         let (head, mut rest) = self.0.split_at(HEAD);
@@ -140,7 +140,7 @@ impl UniqueId {
         if head[0] != LAYOUT || addresses.is_empty() {
             return Err(bad());
         }
-        Ok(Place { id: CommId(id), secret: Secret::of_bytes(secret), addresses })
+        Ok(BootstrapHandle { id: CommId(id), secret: Secret::of_bytes(secret), addresses })
     }
 }
 
@@ -192,13 +192,13 @@ impl<'de> Deserialize<'de> for UniqueId {
 
 /// Where ranks meet, and what lets them in.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct BootstrapHandle {
     pub(super) id: CommId,
     pub(super) secret: Secret,
     pub(super) addresses: Vec<SocketAddr>,
 }
 
-impl Place {
+impl BootstrapHandle {
     /// A new one, with a secret of its own.
     fn new(addresses: Vec<SocketAddr>) -> Result<Self> {
         let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
@@ -208,7 +208,7 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
-    use super::{BYTES, Place, UniqueId};
+    use super::{BYTES, BootstrapHandle, UniqueId};
     use crate::control::net::fuzz::Dice;
     use crate::control::net::ident::CommId;
     use crate::control::net::proof::Secret;
@@ -217,10 +217,11 @@ mod tests {
     fn an_id_is_what_was_put_into_it_as_far_as_it_fits() {
         let address = |text: &str| text.parse().expect("an address");
         let addresses = vec![address("10.0.0.1:80"), address("[2001:db8::1]:65535")];
-        let place = Place { id: CommId([7; 16]), secret: Secret::of_text("x"), addresses };
+        let place =
+            BootstrapHandle { id: CommId([7; 16]), secret: Secret::of_text("x"), addresses };
         let id = UniqueId::of(&place);
         assert_eq!(UniqueId::from_bytes(id.to_bytes()).place().as_ref(), Ok(&place));
-        let many = Place { addresses: vec![address("[2001:db8::1]:1"); 9], ..place };
+        let many = BootstrapHandle { addresses: vec![address("[2001:db8::1]:1"); 9], ..place };
         assert_eq!(UniqueId::of(&many).place().map(|place| place.addresses.len()), Ok(4));
         let bytes = postcard::to_stdvec(&id).expect("it is encoded");
         assert_eq!(postcard::from_bytes::<UniqueId>(&bytes).ok(), Some(id));

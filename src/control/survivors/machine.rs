@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a rank brings.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Came {
+pub(crate) struct Arrival {
     /// The number that its next exchange would have had.
     pub(crate) next: u64,
     /// Whom it leaves out.
@@ -50,8 +50,8 @@ impl Decision {
 
 /// What a rank tells the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Told {
-    came: Option<Came>,
+pub(super) struct SurvivorMessage {
+    came: Option<Arrival>,
     /// What it has taken over, and from whom.
     taken: Option<(u32, Decision)>,
     decided: bool,
@@ -79,7 +79,7 @@ pub(super) struct Machine {
 
 #[derive(Clone, Default)]
 struct Known {
-    came: Option<Came>,
+    came: Option<Arrival>,
     /// From whom it took over a proposal last.
     follows: Option<u32>,
     dead: Option<String>,
@@ -127,15 +127,15 @@ impl Machine {
     }
 
     /// What this rank tells; an answer asks for none.
-    pub(super) fn told(&self, to: To) -> Told {
+    pub(super) fn told(&self, to: To) -> SurvivorMessage {
         let came = self.own.and_then(|own| self.ranks[own as usize].came.clone());
         let (taken, decided, asks) = (self.taken.clone(), self.decided, to == To::All);
-        Told { came, taken, decided, asks }
+        SurvivorMessage { came, taken, decided, asks }
     }
 
     /// A rank of this process comes.
     #[must_use]
-    pub(super) fn come(&mut self, rank: u32, came: Came) -> Vec<To> {
+    pub(super) fn come(&mut self, rank: u32, came: Arrival) -> Vec<To> {
         self.ranks[rank as usize].came.get_or_insert(came);
         self.step();
         vec![To::All]
@@ -165,8 +165,8 @@ impl Machine {
 
     /// What another rank tells.
     #[must_use]
-    pub(super) fn hear(&mut self, from: u32, told: Told) -> Vec<To> {
-        let Told { came, taken, decided, asks } = told;
+    pub(super) fn hear(&mut self, from: u32, told: SurvivorMessage) -> Vec<To> {
+        let SurvivorMessage { came, taken, decided, asks } = told;
         let Some(known) = self.ranks.get_mut(from as usize) else { return Vec::new() };
         if known.came.is_none() {
             known.came = came;

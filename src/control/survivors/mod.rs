@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar};
 use std::time::{Duration, Instant};
 
-pub(crate) use machine::{Came, Decision};
+pub(crate) use machine::{Arrival, Decision};
 
-use machine::{Machine, To, Told};
+use machine::{Machine, SurvivorMessage, To};
 
-use super::Seldom;
+use super::RateLimited;
 use crate::Rank;
 use crate::backend::{Listener, Wire};
 use crate::lock::{Mutex, MutexGuard};
@@ -96,7 +96,7 @@ impl Survivors {
     }
 
     /// A rank of this process comes.
-    pub(super) fn come(&self, rank: u32, came: Came) {
+    pub(super) fn come(&self, rank: u32, came: Arrival) {
         self.change(|machine| machine.come(rank, came));
     }
 
@@ -157,10 +157,10 @@ impl Listener for Survivors {
     }
 
     fn message(&self, from: Rank, message: &[u8]) {
-        match postcard::from_bytes::<Told>(message) {
+        match postcard::from_bytes::<SurvivorMessage>(message) {
             Ok(told) => self.change(|machine| machine.hear(from.0, told)),
             Err(_) => {
-                static NONSENSE: Seldom = Seldom::new();
+                static NONSENSE: RateLimited = RateLimited::new();
                 NONSENSE
                     .warn(format_args!("rank {from} says what no rank says of those who go on"));
             }

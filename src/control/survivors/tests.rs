@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::machine::{Came, Decision, Machine, To, Told};
+use super::machine::{Arrival, Decision, Machine, SurvivorMessage, To};
 
 /// A step of Knuth's generator; its upper bits are the good ones.
 struct Random(u64);
@@ -16,7 +16,7 @@ impl Random {
 }
 
 enum News {
-    Told(u32, Told),
+    SurvivorMessage(u32, SurvivorMessage),
     Died(u32),
 }
 
@@ -63,7 +63,7 @@ impl Net {
                 }
                 self.left[from] = self.left[from].map(|left| left - 1);
                 let from_rank = u32::try_from(from).unwrap();
-                self.ways[from][other].push_back(News::Told(from_rank, told.clone()));
+                self.ways[from][other].push_back(News::SurvivorMessage(from_rank, told.clone()));
             }
         }
     }
@@ -77,7 +77,8 @@ impl Net {
     }
 
     fn come(&mut self, rank: usize, without: &[u32]) {
-        let came = Came { next: rank as u64 + 10, without: without.to_vec(), ..Came::default() };
+        let came =
+            Arrival { next: rank as u64 + 10, without: without.to_vec(), ..Arrival::default() };
         let to = self.ranks[rank].come(u32::try_from(rank).unwrap(), came);
         self.send(rank, to);
         self.note(rank);
@@ -97,7 +98,7 @@ impl Net {
             return true;
         }
         let answers = match news {
-            News::Told(from, told) => self.ranks[to].hear(from, told),
+            News::SurvivorMessage(from, told) => self.ranks[to].hear(from, told),
             News::Died(rank) => self.ranks[to].died(rank, "it died"),
         };
         self.send(to, answers);
@@ -268,7 +269,7 @@ fn who_does_not_come_is_given_up() {
 #[test]
 fn ranks_of_one_process_decide_when_the_last_one_comes() {
     let mut all = Machine::new(4, None);
-    let came = |next| Came { next, ..Came::default() };
+    let came = |next| Arrival { next, ..Arrival::default() };
     assert_eq!((all.come(0, came(5)), all.decision()), (vec![To::All], None));
     let _ = all.come(2, came(7));
     let _ = all.died(1, "its thread panicked");

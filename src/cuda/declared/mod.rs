@@ -27,7 +27,7 @@ use nvrtc::Nvrtc;
 /// The kernels that a GPU has loaded, by declaration; never unloaded. Lookup takes no lock.
 #[derive(Default)]
 pub(super) struct DeclaredKernels {
-    lists: [Place; LISTS],
+    lists: [Slot; LISTS],
     /// Serialises loading.
     loading: Mutex<()>,
 }
@@ -36,18 +36,18 @@ pub(super) struct DeclaredKernels {
 const LISTS: usize = 32;
 
 /// A slot of a list.
-type Place = OnceLock<Box<Entry>>;
+type Slot = OnceLock<Box<Entry>>;
 
 struct Entry {
     kernel: &'static Kernel,
     loaded: Loaded,
-    next: Place,
+    next: Slot,
 }
 
 impl DeclaredKernels {
     /// A kernel, or the slot for it.
     #[inline]
-    fn find(&self, kernel: &'static Kernel) -> Result<Loaded, &Place> {
+    fn find(&self, kernel: &'static Kernel) -> Result<Loaded, &Slot> {
         let mut place = &self.lists[ptr::from_ref(kernel).addr() / size_of::<Kernel>() % LISTS];
         while let Some(entry) = place.get() {
             if ptr::eq(entry.kernel, kernel) {
@@ -85,7 +85,7 @@ fn load_first(gpu: &Gpu, kernel: &'static Kernel, site: Site) -> Result<Loaded> 
     };
     let bad = |fault| Error::from(BadKernel { kernel: kernel.name, fault, site });
     let loaded = code(gpu, kernel).and_then(|code| module(gpu, kernel, &code)).map_err(bad)?;
-    place.get_or_init(|| Box::new(Entry { kernel, loaded, next: Place::new() }));
+    place.get_or_init(|| Box::new(Entry { kernel, loaded, next: Slot::new() }));
     Ok(loaded)
 }
 

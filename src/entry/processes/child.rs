@@ -7,8 +7,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{self, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 
+use super::failure_report::{self, ProcessEvent};
 use super::output::{Printing, Sink};
-use super::word::{self, News};
 
 /// A process and its output.
 pub(super) struct Child {
@@ -33,16 +33,16 @@ impl Child {
         rank: usize,
         mut command: Command,
         sink: &Sink,
-        news: &Sender<(usize, News)>,
+        news: &Sender<(usize, ProcessEvent)>,
     ) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         die_with_this_process(&mut command);
-        let words = word::give(&mut command)?;
+        let words = failure_report::give(&mut command)?;
         let mut process = command.spawn()?;
         let pipes = (process.stdout.take(), process.stderr.take());
         let mut child = Self { rank, process, ended: false, printing: Vec::new() };
         let started = child.print(rank, pipes, sink);
-        let started = started.and_then(|()| word::hear(rank, words, news.clone()));
+        let started = started.and_then(|()| failure_report::hear(rank, words, news.clone()));
         started.inspect_err(|_| child.kill())?;
         Ok(child)
     }

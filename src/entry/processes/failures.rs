@@ -2,7 +2,7 @@
 //! other one caused.
 
 use super::child::Status;
-use super::word::{News, Word};
+use super::failure_report::{FailureReport, ProcessEvent};
 
 /// The reports about each process, by rank.
 pub(super) struct Failures {
@@ -12,7 +12,7 @@ pub(super) struct Failures {
 }
 
 struct Known {
-    word: Word,
+    word: FailureReport,
     status: Option<Status>,
     /// Whether it was asked to end before it did.
     was_asked: bool,
@@ -25,7 +25,7 @@ struct Known {
 impl Failures {
     pub(super) fn of(size: usize) -> Self {
         let known = || Known {
-            word: Word::RUNS,
+            word: FailureReport::RUNS,
             status: None,
             was_asked: false,
             since: None,
@@ -40,15 +40,17 @@ impl Failures {
     }
 
     /// Records a report of a process, or the end of its reports.
-    pub(super) fn hear(&mut self, rank: usize, news: &News) {
+    pub(super) fn hear(&mut self, rank: usize, news: &ProcessEvent) {
         let Some((known, now)) = self.news(rank) else { return };
         match *news {
-            News::Word(Word::RUNS) => (known.word, known.since) = (Word::RUNS, None),
-            News::Word(word) => {
+            ProcessEvent::FailureReport(FailureReport::RUNS) => {
+                (known.word, known.since) = (FailureReport::RUNS, None)
+            }
+            ProcessEvent::FailureReport(word) => {
                 known.word = word;
                 known.since.get_or_insert(now);
             }
-            News::Closed => {
+            ProcessEvent::Closed => {
                 known.closed = true;
                 known.since.get_or_insert(now);
             }

@@ -7,19 +7,19 @@
 //! * When one fails, the others are asked to end, then killed; or they continue, if requested. When
 //!   this process is killed, so are they (on Linux).
 //! * The process that failed first is named, and its exit code is this process's. The order is that
-//!   of causes: each process reports whether another caused its failure ([`Word`]); one that
-//!   reports nothing is a cause.
+//!   of causes: each process reports whether another caused its failure ([`FailureReport`]);
+//!   one that reports nothing is a cause.
 //! * Each process leads a group of its own, so that its children end with it, and so that a signal
 //!   reaches it once: through [`Watch::watch`].
 //!
 //! Nothing here depends on the purpose of a rank.
 
 mod child;
+mod failure_report;
 mod failures;
 mod inherit;
 mod output;
 mod signals;
-mod word;
 
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "a test fails with what it did not expect")]
@@ -30,15 +30,15 @@ use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+pub(super) use failure_report::FailureReport;
 pub(super) use inherit::inherit;
 pub(super) use output::Sink;
 pub(super) use signals::Signals;
-pub(super) use word::Word;
 
 use super::others::Others;
 use child::Child;
+use failure_report::ProcessEvent;
 use failures::Failures;
-use word::News;
 
 /// The time for the other processes to end by themselves after a failure, which they learn of and
 /// report.
@@ -76,7 +76,7 @@ pub(super) struct Watch {
     due: Instant,
     failures: Failures,
     /// Their reports.
-    news: Receiver<(usize, News)>,
+    news: Receiver<(usize, ProcessEvent)>,
     /// The process that failed first, once it is reported.
     first: Option<usize>,
     others: Others,

@@ -13,7 +13,7 @@ use std::thread::{Thread, ThreadId};
 use std::time::Duration;
 
 use super::Engine;
-use super::comm::{CommState, Place};
+use super::comm::{CommState, MemberId};
 use super::deadlock::Gathering;
 use super::report::some;
 use super::state::{Out, State};
@@ -35,12 +35,12 @@ const SPIN: Duration = Duration::from_micros(20);
 /// A device communicator of one rank.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(in crate::host) struct Brings {
-    pub(super) place: Place,
+    pub(super) place: MemberId,
     pub(super) dev: WindowId,
 }
 
 impl Brings {
-    pub(in crate::host) fn new(place: Place, dev: WindowId) -> Self {
+    pub(in crate::host) fn new(place: MemberId, dev: WindowId) -> Self {
         Self { place, dev }
     }
 }
@@ -153,7 +153,7 @@ impl Engine {
     }
 
     /// Fails if the communicator has broken.
-    pub(in crate::host) fn is_well(&self, place: Place) -> Result<()> {
+    pub(in crate::host) fn is_well(&self, place: MemberId) -> Result<()> {
         let mut state = self.lock();
         match state.comm(place) {
             Some(comm) if !comm.broken => Ok(()),
@@ -164,7 +164,7 @@ impl Engine {
     /// Every rank's part of a window.
     pub(in crate::host) fn parts(
         &self,
-        place: Place,
+        place: MemberId,
         window: WindowId,
     ) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
         let mut state = self.lock();
@@ -202,7 +202,7 @@ impl Engine {
     }
 
     fn stand(&self, of: Brings, index: usize, is_over: impl Fn() -> bool) -> Result<()> {
-        if self.crowd.spin(SPIN, &is_over) {
+        if self.busy_threads.spin(SPIN, &is_over) {
             return Ok(());
         }
         while !is_over() {
@@ -285,7 +285,7 @@ impl State {
     }
 
     /// Why no other rank comes to this rank's barriers any more.
-    fn fault_of(&self, place: Place) -> Error {
+    fn fault_of(&self, place: MemberId) -> Error {
         let member = self.seen_member(place);
         let health = member.and_then(|member| member.health.as_ref());
         let own = health.and_then(|health| health.check().err());
@@ -325,7 +325,7 @@ impl State {
     }
 
     /// Whether queued or running closures use a device communicator of this rank.
-    pub(super) fn has_kernels(&self, place: Place) -> bool {
+    pub(super) fn has_kernels(&self, place: MemberId) -> bool {
         let is_own = |brings: &[Brings]| brings.iter().any(|brings| brings.place == place);
         self.streams.iter().any(|(_, stream)| {
             let queued =
@@ -337,14 +337,14 @@ impl State {
     }
 
     /// Wakes the closures that wait at barriers of a broken communicator.
-    pub(super) fn leave_barriers(&mut self, place: Place, out: &mut Out) {
+    pub(super) fn leave_barriers(&mut self, place: MemberId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let bars = comm.device_comms.values_mut().flat_map(|dev| dev.bars.values_mut());
         bars.flat_map(|bar| bar.waiting.drain()).for_each(|(_, thread)| out.unpark(thread));
     }
 
     /// Ends the communicator if a closure waits for a rank that left and has no closure queued.
-    pub(super) fn check_barriers(&mut self, place: Place, out: &mut Out) {
+    pub(super) fn check_barriers(&mut self, place: MemberId, out: &mut Out) {
         let may_wait =
             |comm: &CommState| comm.gone > 0 && !comm.broken && !comm.device_comms.is_empty();
         if !self.seen_comm(place).is_some_and(may_wait) {

@@ -6,8 +6,8 @@ use std::thread::ThreadId;
 use std::time::Instant;
 
 use super::ENGINE;
+use super::active_group::ActiveGroup;
 use super::barrier::DeviceComm;
-use super::flight::Flight;
 use super::meeting::{Calls, Pairs, Which};
 use super::signal::Signals;
 use super::sparse::Sparse;
@@ -21,13 +21,13 @@ use crate::host::hazards::CommOrder;
 
 /// One rank's membership in one communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(in crate::host) struct Place {
+pub(in crate::host) struct MemberId {
     pub(super) comm: usize,
     pub(super) id: u64,
     pub(super) rank: usize,
 }
 
-impl Place {
+impl MemberId {
     /// Another rank of the same communicator.
     pub(super) fn of(self, rank: usize) -> Self {
         Self { rank, ..self }
@@ -37,18 +37,18 @@ impl Place {
 /// One rank's communicator, as the backend returns it.
 #[derive(Debug)]
 pub struct Member {
-    place: Place,
+    place: MemberId,
     /// The thread that joined.
     home: ThreadId,
 }
 
 impl Member {
-    pub(in crate::host) fn place(&self) -> Place {
+    pub(in crate::host) fn place(&self) -> MemberId {
         self.place
     }
 }
 
-impl Pace for Place {
+impl Pace for MemberId {
     fn others(&self) -> Vec<Paced> {
         ENGINE.lock().compare(*self)
     }
@@ -78,7 +78,7 @@ pub(super) struct CommState {
     /// How many ranks have left.
     pub(super) gone: usize,
     /// How many ranks are in a group.
-    pub(super) flying: usize,
+    pub(super) active_groups: usize,
     /// A rank left, which ended the communicator.
     pub(super) broken: bool,
     /// How many members have joined, and how many of them have dropped it.
@@ -100,7 +100,7 @@ pub(super) struct MemberState {
     /// Its last call, for reports.
     pub(super) last: Option<Call>,
     /// Its current group.
-    pub(super) flight: Option<Flight>,
+    pub(super) active: Option<ActiveGroup>,
     /// Streams that wait for their turn, by group.
     pub(super) blocked: HashMap<u64, usize>,
     /// Why it will issue nothing more.
@@ -127,7 +127,7 @@ impl MemberState {
             issued: 0,
             collectives: 0,
             last: None,
-            flight: None,
+            active: None,
             blocked: HashMap::new(),
             gone: None,
             fault: None,
@@ -160,7 +160,7 @@ impl CommState {
             device_comms: HashMap::new(),
             order: CommOrder::open(),
             gone: 0,
-            flying: 0,
+            active_groups: 0,
             broken: false,
             joined: 0,
             left: 0,
@@ -186,21 +186,21 @@ impl State {
         let home = std::thread::current().id();
         member.health = Some(join.health);
         member.home = Some(home);
-        self.homes.enter(home, join.size as usize);
-        Member { place: Place { comm, id: join.id, rank }, home }
+        self.rank_threads.enter(home, join.size as usize);
+        Member { place: MemberId { comm, id: join.id, rank }, home }
     }
 
     /// The communicator of a membership, unless it has been removed (its slot may be reused).
-    pub(super) fn comm(&mut self, place: Place) -> Option<&mut CommState> {
+    pub(super) fn comm(&mut self, place: MemberId) -> Option<&mut CommState> {
         self.comms.get_mut(place.comm).filter(|comm| comm.id == place.id)
     }
 
-    pub(super) fn member(&mut self, place: Place) -> Option<&mut MemberState> {
+    pub(super) fn member(&mut self, place: MemberId) -> Option<&mut MemberState> {
         self.comm(place)?.members.get_mut(place.rank)
     }
 
-    pub(super) fn leave(&mut self, place: Place, home: ThreadId, out: &mut Out) {
-        self.homes.leave(home);
+    pub(super) fn leave(&mut self, place: MemberId, home: ThreadId, out: &mut Out) {
+        self.rank_threads.leave(home);
         if let Some(comm) = self.comm(place) {
             comm.left += 1;
             self.sweep(place, out);
@@ -211,27 +211,28 @@ impl State {
     /// have groups in queues, whose streams have yet to find them void. Ranks that died before they
     /// joined are not waited for. A rank that joins later gets a new communicator, and the control
     /// plane tells it that the others are gone.
-    pub(super) fn sweep(&mut self, place: Place, out: &mut Out) {
+    pub(super) fn sweep(&mut self, place: MemberId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let all = if comm.broken { comm.joined } else { comm.size() };
-        let is_done = |m: &MemberState| m.flight.is_none() && (m.is_idle() || m.fault.is_none());
+        let is_done = |m: &MemberState| m.active.is_none() && (m.is_idle() || m.fault.is_none());
         let over = comm.left == all && comm.members.iter().all(is_done);
         if !over {
             return;
         }
         self.by_id.remove(&place.id);
         let comm = self.comms.try_remove(place.comm);
-        self.homes.widest = self.comms.iter().map(|(_, comm)| comm.size()).max().unwrap_or(0);
+        self.rank_threads.widest =
+            self.comms.iter().map(|(_, comm)| comm.size()).max().unwrap_or(0);
         let blocked = comm.iter().flat_map(|comm| &comm.members).flat_map(|m| m.blocked.values());
         self.todo.extend(blocked.map(|&stream| Step::Stream(stream)));
         out.drop_comm(comm);
     }
 
     /// Whether a rank's group `unit` may start. If not, `stream` is advanced once it may.
-    pub(super) fn is_turn(&mut self, place: Place, unit: u64, stream: usize) -> bool {
+    pub(super) fn is_turn(&mut self, place: MemberId, unit: u64, stream: usize) -> bool {
         let Some(member) = self.member(place) else { return true };
         // In a broken communicator, groups wait only for the one that is still moving data.
-        if member.turn == unit || (member.fault.is_some() && member.flight.is_none()) {
+        if member.turn == unit || (member.fault.is_some() && member.active.is_none()) {
             return true;
         }
         member.blocked.insert(unit, stream);
@@ -239,7 +240,7 @@ impl State {
     }
 
     /// Records that a rank has completed a group.
-    pub(super) fn take_turn(&mut self, place: Place) {
+    pub(super) fn take_turn(&mut self, place: MemberId) {
         let Self { comms, todo, .. } = self;
         let Some(comm) = comms.get_mut(place.comm).filter(|comm| comm.id == place.id) else {
             return;
@@ -254,7 +255,7 @@ impl State {
     }
 
     /// The progress of each other rank that has not left.
-    fn compare(&mut self, place: Place) -> Vec<Paced> {
+    fn compare(&mut self, place: MemberId) -> Vec<Paced> {
         let Some(comm) = self.comm(place) else { return Vec::new() };
         let (heard, exchanges) = (Some(Instant::now()), 0);
         let called = |of: usize, with: usize| {
@@ -275,7 +276,7 @@ impl State {
         comm.members.iter().enumerate().filter_map(compare).collect()
     }
 
-    pub(super) fn is_idle(&mut self, place: Place) -> bool {
+    pub(super) fn is_idle(&mut self, place: MemberId) -> bool {
         let is_idle = self.member(place).is_none_or(|member| member.is_idle());
         let has_device_comms =
             self.seen_comm(place).is_some_and(|comm| !comm.device_comms.is_empty());

@@ -14,8 +14,8 @@ use std::collections::HashMap;
 
 use typed_nccl_match::{Graph, circle};
 
-use super::comm::{MemberState, Place};
-use super::flight::{Booked, HostOp, Phase};
+use super::active_group::{Booked, HostOp, Phase};
+use super::comm::{MemberId, MemberState};
 use super::meeting::{Which, holds};
 use super::state::{Out, State};
 use super::stream::{Current, Task};
@@ -60,23 +60,23 @@ pub(super) struct Need {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Why {
     /// Operation `at` of a rank's group needs another rank.
-    Peer { place: Place, at: usize, peer: usize },
+    Peer { place: MemberId, at: usize, peer: usize },
     /// A rank's group comes after its earlier groups of the communicator.
-    Turn { place: Place },
+    Turn { place: MemberId },
     /// A stream waits for another.
     Stream,
     /// A thread waits for its own streams.
     Own,
     /// A thread waits for another rank's part of an exchange.
-    Exchange { place: Place, peer: usize },
+    Exchange { place: MemberId, peer: usize },
     /// A connecting rank waits for a rank that does not connect.
     Seat { rank: usize, peer: usize },
     /// A request waits until another rank submits its key.
-    Key { place: Place, peer: usize },
+    Key { place: MemberId, peer: usize },
     /// A request waits for the one that its own rank is issuing.
-    Request { place: Place },
+    Request { place: MemberId },
     /// A closure at a barrier waits for another rank's closure.
-    Barrier { place: Place, index: usize, peer: usize },
+    Barrier { place: MemberId, index: usize, peer: usize },
     /// A gathering lacks a rank's part.
     Part { peer: usize },
 }
@@ -114,11 +114,11 @@ impl State {
         self.end_path(&path, out)
     }
 
-    pub(super) fn seen_comm(&self, place: Place) -> Option<&super::comm::CommState> {
+    pub(super) fn seen_comm(&self, place: MemberId) -> Option<&super::comm::CommState> {
         self.comms.get(place.comm).filter(|comm| comm.id == place.id)
     }
 
-    pub(super) fn seen_member(&self, place: Place) -> Option<&MemberState> {
+    pub(super) fn seen_member(&self, place: MemberId) -> Option<&MemberState> {
         self.seen_comm(place)?.members.get(place.rank)
     }
 }
@@ -158,23 +158,23 @@ impl Looking<'_> {
         }
     }
 
-    fn flight_needs(&self, place: Place) -> Vec<Need> {
+    fn flight_needs(&self, place: MemberId) -> Vec<Need> {
         let Some(comm) = self.state.seen_comm(place) else { return Vec::new() };
-        let Some(flight) = &comm.members[place.rank].flight else { return Vec::new() };
-        if comm.broken || flight.void {
+        let Some(active) = &comm.members[place.rank].active else { return Vec::new() };
+        if comm.broken || active.void {
             return Vec::new();
         }
         let need =
             |at, peer| Need { on: self.work(place.of(peer)), why: Why::Peer { place, at, peer } };
         let mut needs = Vec::new();
-        match flight.phase {
+        match active.phase {
             // A put that moves data, or waits for a closure.
-            Phase::OneSided(_) if flight.left > 0 => {}
+            Phase::OneSided(_) if active.left > 0 => {}
             Phase::OneSided(at) => {
-                needs.extend(flight.wait_at(at).map(|wait| need(at, wait.peer.index())));
+                needs.extend(active.wait_at(at).map(|wait| need(at, wait.peer.index())));
             }
             Phase::Collectives => {
-                for (at, op) in flight.ops.iter().enumerate() {
+                for (at, op) in active.ops.iter().enumerate() {
                     let HostOp { index, op: Booked::Collective(_) } = op else { continue };
                     let round = comm.rounds.get(*index).filter(|round| holds(round, place.rank));
                     let Some(round) = round else { continue };
@@ -189,7 +189,7 @@ impl Looking<'_> {
                 }
             }
             Phase::Transfers => {
-                for (at, op) in flight.ops.iter().enumerate() {
+                for (at, op) in active.ops.iter().enumerate() {
                     let HostOp { index, op: Booked::Transfer(one) } = op else { continue };
                     let (which, own) = Which::of(place.rank, one.peer, one.half);
                     let meeting = comm.seen_calls(which).and_then(|calls| calls.get(*index));
@@ -235,7 +235,7 @@ impl Looking<'_> {
             let missing = || exchange.missing().into_iter().map(part).collect();
             return Some(self.gather(gathering, Why::Seat { rank, peer: rank }, missing));
         };
-        let place = Place { comm, id: exchange.id(), rank };
+        let place = MemberId { comm, id: exchange.id(), rank };
         let part = |peer| {
             let of = place.of(peer);
             // A dropped communicator sends its part when its work is over.
@@ -252,7 +252,7 @@ impl Looking<'_> {
 
     fn submission_needs(&self, submission: &Submission) -> Vec<Need> {
         let Some(&comm) = self.state.by_id.get(&submission.comm) else { return Vec::new() };
-        let place = Place { comm, id: submission.comm, rank: submission.rank.index() };
+        let place = MemberId { comm, id: submission.comm, rank: submission.rank.index() };
         match submission.awaits() {
             Awaits::Nothing => Vec::new(),
             // Unless all threads wait, any of them may submit or be issuing.

@@ -1,7 +1,7 @@
 //! Faults: departed ranks, and the operations that cannot happen without them.
 
-use super::comm::{CommState, Gone, Place};
-use super::flight::Phase;
+use super::active_group::Phase;
+use super::comm::{CommState, Gone, MemberId};
 use super::meeting::{Which, any_call, holds};
 use super::state::{Out, State, Step};
 use crate::Rank;
@@ -14,9 +14,9 @@ const NEXT: &str = "the next operation";
 impl CommState {
     /// The operation for which a rank's group waits for another rank.
     fn waits_for(&self, rank: usize, other: usize) -> Option<String> {
-        let flight = self.members[rank].flight.as_ref()?;
-        if let Phase::OneSided(at) = flight.phase {
-            let wait = flight.wait_at(at)?;
+        let active = self.members[rank].active.as_ref()?;
+        if let Phase::OneSided(at) = active.phase {
+            let wait = active.wait_at(at)?;
             return (wait.peer.index() == other).then(|| wait.call.to_string());
         }
         let waits = |which, own, missing, noun| {
@@ -37,7 +37,7 @@ impl CommState {
 impl State {
     /// Records that a rank issues nothing more. If it leaves at once, the communicator ends for
     /// all.
-    pub(super) fn depart(&mut self, place: Place, why: &str, how: Departure, out: &mut Out) {
+    pub(super) fn depart(&mut self, place: MemberId, why: &str, how: Departure, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         if how == Departure::Survives {
             let (name, by, why) = (comm.name, Rank::at(place.rank), why.to_owned());
@@ -69,7 +69,7 @@ impl State {
     }
 
     /// Ends the communicator if a rank waits for something that a departed rank never issues.
-    pub(super) fn check_departed(&mut self, place: Place, out: &mut Out) {
+    pub(super) fn check_departed(&mut self, place: MemberId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         if comm.broken || comm.members[place.rank].gone.is_none() {
             return;
@@ -77,7 +77,7 @@ impl State {
         let waiting = comm.rounds.from(0).filter(|(_, round)| round.is_waiting());
         let waiting: Vec<u64> = waiting.map(|(index, _)| index).collect();
         // A rank that waits for a transfer or a signal is in a group.
-        let peers = if comm.flying > 0 { comm.size() } else { 0 };
+        let peers = if comm.active_groups > 0 { comm.size() } else { 0 };
         for index in waiting {
             self.check_round(place, index, out);
         }
@@ -89,7 +89,7 @@ impl State {
         self.check_barriers(place, out);
     }
 
-    pub(super) fn check_round(&mut self, place: Place, index: u64, out: &mut Out) {
+    pub(super) fn check_round(&mut self, place: MemberId, index: u64, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let Some(round) = comm.rounds.get(index) else { return };
         if !round.is_waiting() || comm.gone == 0 {
@@ -108,7 +108,7 @@ impl State {
     }
 
     /// Checks a transfer between two ranks, one of which may have left.
-    pub(super) fn check_pair(&mut self, place: Place, from: usize, to: usize, out: &mut Out) {
+    pub(super) fn check_pair(&mut self, place: MemberId, from: usize, to: usize, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         if comm.gone == 0 {
             return;
@@ -122,12 +122,12 @@ impl State {
     }
 
     /// Checks a wait for signals of a rank that may have left and whose issued work is over.
-    pub(super) fn check_wait(&mut self, place: Place, out: &mut Out) {
+    pub(super) fn check_wait(&mut self, place: MemberId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
-        let Phase::OneSided(at) = flight.phase else { return };
-        let Some(wait) = flight.wait_at(at) else { return };
-        let (call, peer, left) = (wait.call, wait.peer.index(), flight.left);
+        let Some(active) = comm.members[place.rank].active.as_ref() else { return };
+        let Phase::OneSided(at) = active.phase else { return };
+        let Some(wait) = active.wait_at(at) else { return };
+        let (call, peer, left) = (wait.call, wait.peer.index(), active.left);
         let member = &comm.members[peer];
         let itself = peer == place.rank;
         if left == 0 && member.gone.is_some() && (member.is_idle() || itself) {
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    pub(super) fn lose(&mut self, place: Place, lost: Vec<usize>, during: &str, out: &mut Out) {
+    pub(super) fn lose(&mut self, place: MemberId, lost: Vec<usize>, during: &str, out: &mut Out) {
         if !lost.is_empty() {
             self.break_up(place, lost, &|_| Some(during), out);
         }
@@ -145,7 +145,7 @@ impl State {
     /// `during` describes what a rank waits for.
     fn break_up<'d>(
         &mut self,
-        place: Place,
+        place: MemberId,
         lost: Vec<usize>,
         during: &dyn Fn(usize) -> Option<&'d str>,
         out: &mut Out,
@@ -167,7 +167,7 @@ impl State {
     /// Ends the communicator with an error for each rank. Lost ranks have a more precise one.
     pub(super) fn end(
         &mut self,
-        place: Place,
+        place: MemberId,
         lost: &[usize],
         error: &dyn Fn(usize) -> Error,
         out: &mut Out,
@@ -199,11 +199,11 @@ impl State {
         todo.extend(blocked.map(|(_, stream)| Step::Stream(stream)));
         for rank in 0..size {
             let Some(member) = self.member(place.of(rank)) else { return };
-            if let Some(flight) = &mut member.flight {
-                flight.void = true;
+            if let Some(active) = &mut member.active {
+                active.void = true;
                 // The rank that is the cause has a more precise error.
                 let own = member.health.as_ref().and_then(|health| health.fault());
-                let (stream, health) = (flight.stream, member.health.clone());
+                let (stream, health) = (active.stream, member.health.clone());
                 self.void(stream, health, own.unwrap_or_else(|| error(rank)));
                 self.todo.push(Step::Member(place.of(rank)));
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::comm::Place;
+use super::comm::MemberId;
 use super::meeting::Which;
 use super::state::State;
 use crate::backend::Slot;
@@ -33,8 +33,8 @@ pub(in crate::host) struct Parked {
 /// What a completed job completes.
 #[derive(Clone, Copy)]
 pub(super) enum Done {
-    Met { place: Place, which: Which, index: u64 },
-    Put { from: Place, to: usize, slot: Slot, site: Site },
+    Met { place: MemberId, which: Which, index: u64 },
+    Put { from: MemberId, to: usize, slot: Slot, site: Site },
 }
 
 impl Job {

@@ -5,8 +5,8 @@
 
 use typed_nccl_match::{Channel, Met};
 
-use super::comm::{CommState, Place};
-use super::flight::{Booked, HostOp, entry};
+use super::active_group::{Booked, HostOp, entry};
+use super::comm::{CommState, MemberId};
 use super::job::{Done, Job};
 use super::state::{Out, State};
 use crate::Rank;
@@ -147,18 +147,18 @@ impl CommState {
 
 impl State {
     /// Called when a rank's group has reached the collective or transfer at `at`.
-    pub(super) fn post_call(&mut self, place: Place, at: usize, out: &mut Out) {
+    pub(super) fn post_call(&mut self, place: MemberId, at: usize, out: &mut Out) {
         self.order_operates(place, at);
         let Some(comm) = self.comm(place) else { return };
-        let Some(flight) = comm.members[place.rank].flight.as_ref() else { return };
-        let HostOp { index, op } = &flight.ops[at];
+        let Some(active) = comm.members[place.rank].active.as_ref() else { return };
+        let HostOp { index, op } = &active.ops[at];
         let (index, call) = (*index, op.call());
         let ((which, member), config) = match op {
             Booked::Collective(one) => ((Which::Collectives, place.rank), one.config.unwrap_or(0)),
             Booked::Transfer(one) => (Which::of(place.rank, one.peer, one.half), 0),
             Booked::Put(_) | Booked::Signal(_) | Booked::Wait(_) => return,
         };
-        let refused = flight.refused.clone();
+        let refused = active.refused.clone();
         let goes_on = refused.is_some() || (which == Which::Collectives && call.count == 0);
         let here = Here { at: (!goes_on).then_some(at), call, config };
         comm.calls(which).come(index, member, refused.map_or(Ok(here), Err));
@@ -171,7 +171,7 @@ impl State {
     /// Records that a rank refused its next call.
     pub(super) fn refuse_call(
         &mut self,
-        place: Place,
+        place: MemberId,
         which: Which,
         member: usize,
         reason: Error,
@@ -187,11 +187,12 @@ impl State {
 
     /// Decides a meeting once every rank has arrived. If it fails, every rank that made a call gets
     /// the error at its next wait.
-    fn meet(&mut self, place: Place, which: Which, index: u64, out: &mut Out) {
+    fn meet(&mut self, place: MemberId, which: Which, index: u64, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let name = comm.name;
         let Some(meeting) = comm.calls(which).get(index) else { return };
-        let differ = |one: &Here, other: &Here| match one.call.essence() == other.call.essence() {
+        let differ = |one: &Here, other: &Here| match one.call.signature() == other.call.signature()
+        {
             true => (one.config != other.config).then_some("the `CallConfig` of "),
             false => Some(""),
         };
@@ -227,7 +228,7 @@ impl State {
     }
 
     /// Starts moving the data, if there is any.
-    fn begin(&mut self, place: Place, which: Which, index: u64, out: &mut Out) {
+    fn begin(&mut self, place: MemberId, which: Which, index: u64, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         if let Some(meeting) = comm.calls(which).get_mut(index) {
             meeting.begin();
@@ -238,8 +239,8 @@ impl State {
                 let mut entries = Vec::with_capacity(comm.size());
                 for rank in 0..comm.size() {
                     if let Some(at) = comm.at(which, index, rank)
-                        && let Some(flight) = comm.members[rank].flight.as_mut()
-                        && let Booked::Collective(queued) = &mut flight.ops[at].op
+                        && let Some(active) = comm.members[rank].active.as_mut()
+                        && let Booked::Collective(queued) = &mut active.ops[at].op
                     {
                         entries.push(entry(queued));
                     }
@@ -251,7 +252,7 @@ impl State {
             Which::Transfers { from, to } => {
                 let held = [0, 1].map(|end| {
                     let at = comm.at(which, index, end)?;
-                    match &mut comm.members[which.rank(end)].flight.as_mut()?.ops[at].op {
+                    match &mut comm.members[which.rank(end)].active.as_mut()?.ops[at].op {
                         Booked::Transfer(one) if one.call.count > 0 => one.span.take(),
                         _ => None,
                     }
@@ -267,7 +268,7 @@ impl State {
     }
 
     /// Ends a meeting that every rank has completed.
-    pub(super) fn meeting_over(&mut self, place: Place, which: Which, index: u64) {
+    pub(super) fn meeting_over(&mut self, place: MemberId, which: Which, index: u64) {
         let Some(comm) = self.comm(place) else { return };
         let size = comm.calls(which).get(index).map_or(0, Meeting::size);
         for member in 0..size {
@@ -281,14 +282,14 @@ impl State {
     }
 
     /// Ends operations that wait for another rank, and removes them from the ranks' groups.
-    pub(super) fn void_waiting(&mut self, place: Place) {
+    pub(super) fn void_waiting(&mut self, place: MemberId) {
         let Some(comm) = self.comm(place) else { return };
         let CommState { members, rounds, pairs, .. } = comm;
         let size = members.len();
         let mut over = |calls: &mut Calls, which: Which| {
             for (member, _) in calls.void().into_iter().filter(|(_, here)| here.at.is_some()) {
-                if let Some(flight) = &mut members[which.rank(member)].flight {
-                    flight.left = flight.left.saturating_sub(1);
+                if let Some(active) = &mut members[which.rank(member)].active {
+                    active.left = active.left.saturating_sub(1);
                 }
             }
         };

@@ -8,18 +8,18 @@
 //! Other work runs on workers and on waiting threads, which spin for a moment before they park. A
 //! helping thread moves data; it never runs another stream's closure.
 
+mod active_group;
 mod barrier;
 mod comm;
-mod crowd;
 mod deadlock;
 mod fault;
-mod flight;
 mod job;
 mod meeting;
 mod order;
 mod report;
 mod signal;
 mod sparse;
+mod spin;
 mod state;
 mod story;
 mod stream;
@@ -29,7 +29,7 @@ mod window;
 mod worker;
 
 pub(super) use barrier::{Brings, announce};
-pub(super) use comm::{Member, Place};
+pub(super) use comm::{Member, MemberId};
 pub(super) use job::Parked;
 pub(super) use stream::{Point, Progress, StreamToken};
 
@@ -39,11 +39,11 @@ use std::sync::{Arc, Condvar, LazyLock, OnceLock};
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use active_group::HostOp;
 use comm::CommState;
-use crowd::Crowd;
-use flight::HostOp;
 use job::Job;
 use meeting::Which;
+use spin::BusyThreads;
 use state::{Out, State, Work};
 use stream::{Closure, Task};
 
@@ -72,7 +72,7 @@ pub(super) struct Engine {
     closed: Mutex<Vec<usize>>,
     /// Whether there are any.
     any_closed: AtomicBool,
-    crowd: Crowd,
+    busy_threads: BusyThreads,
 }
 
 impl Engine {
@@ -130,7 +130,7 @@ impl Engine {
         // If a rank runs far ahead, its operations leave the cache before the other ranks reach
         // them.
         if stream.ahead() > AHEAD {
-            self.crowd.spin(SHORT, || stream.ahead() <= AHEAD);
+            self.busy_threads.spin(SHORT, || stream.ahead() <= AHEAD);
         }
     }
 
@@ -182,15 +182,15 @@ impl Engine {
     pub(super) fn join(&self, join: Join) -> Member {
         let mut state = self.lock();
         let member = state.join(join);
-        self.crowd.note(&state);
+        self.busy_threads.note(&state);
         member
     }
 
-    fn leave(&self, place: Place, home: ThreadId) {
+    fn leave(&self, place: MemberId, home: ThreadId) {
         let mut out = Out::take();
         let mut state = self.lock();
         state.leave(place, home, &mut out);
-        self.crowd.note(&state);
+        self.busy_threads.note(&state);
         self.finish(state, out, false);
     }
 
@@ -199,7 +199,7 @@ impl Engine {
         let state = self.lock();
         let Some(&comm) = state.by_id.get(&id) else { return };
         drop(state);
-        self.depart(Place { comm, id, rank }, why, Departure::AtOnce);
+        self.depart(MemberId { comm, id, rank }, why, Departure::AtOnce);
     }
 
     /// The signals to this rank that it never awaited.
@@ -214,7 +214,7 @@ impl Engine {
     }
 
     /// Records that a rank enqueues nothing more.
-    pub(super) fn depart(&self, place: Place, why: &str, how: Departure) {
+    pub(super) fn depart(&self, place: MemberId, why: &str, how: Departure) {
         let mut out = Out::take();
         let mut state = self.lock();
         state.depart(place, why, how, &mut out);
@@ -232,7 +232,7 @@ impl Engine {
 
     /// Helps with work, or sleeps until the point may be reached.
     pub(super) fn pause(&self, point: &Point, at_most: Duration) {
-        if self.crowd.spin(at_most, || point.reached()) {
+        if self.busy_threads.spin(at_most, || point.reached()) {
             return;
         }
         let mut state = self.lock();
@@ -240,7 +240,7 @@ impl Engine {
             return;
         }
         if let Some(work) = state.help() {
-            self.crowd.note(&state);
+            self.busy_threads.note(&state);
             drop(state);
             return self.run(work);
         }
@@ -271,7 +271,7 @@ impl Engine {
                 state.ready.extend(out.jobs.drain(own..).map(|job| Work::Move(Arc::new(job))));
                 state.ready.extend(out.closures.drain(..));
                 failed = self.wake_workers(&mut state);
-                self.crowd.note(&state);
+                self.busy_threads.note(&state);
             }
             drop(state);
             if let Some(error) = failed {
@@ -311,7 +311,7 @@ impl Engine {
     pub(super) fn unpark(&self, parked: Vec<Parked>) {
         let mut state = self.lock();
         state.ready.extend(parked.into_iter().map(Work::Resume));
-        self.crowd.note(&state);
+        self.busy_threads.note(&state);
         if let Some(error) = self.wake_workers(&mut state) {
             drop(state);
             log::warn!("no thread for a host worker: {error}");

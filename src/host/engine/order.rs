@@ -5,8 +5,8 @@
 
 use std::sync::{Arc, Weak};
 
-use super::comm::Place;
-use super::flight::Booked;
+use super::active_group::Booked;
+use super::comm::MemberId;
 use super::meeting::Which;
 use super::state::State;
 use super::stream::StreamState;
@@ -23,52 +23,52 @@ fn clock(stream: Option<&StreamState>) -> Option<&StreamOrder> {
 
 impl State {
     /// The clocks of a communicator, and of the stream that executes a rank's group.
-    fn clocks(&mut self, place: Place) -> Option<(&mut CommOrder, Option<&StreamOrder>)> {
+    fn clocks(&mut self, place: MemberId) -> Option<(&mut CommOrder, Option<&StreamOrder>)> {
         let Self { comms, streams, .. } = self;
         let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id)?;
         let order = comm.order.as_deref_mut()?;
-        let flight = comm.members[place.rank].flight.as_ref();
-        Some((order, flight.and_then(|flight| clock(streams.get(flight.stream)))))
+        let active = comm.members[place.rank].active.as_ref();
+        Some((order, active.and_then(|active| clock(streams.get(active.stream)))))
     }
 
-    pub(super) fn order_takes_off(&mut self, place: Place) {
+    pub(super) fn order_group_start(&mut self, place: MemberId) {
         if let Some((order, Some(stream))) = self.clocks(place) {
-            order.takes_off(place.rank, stream);
+            order.group_starts(place.rank, stream);
         }
     }
 
     /// Records that the stream completed the rank's group as its last task.
-    pub(super) fn order_lands(&mut self, place: Place, stream: usize) {
+    pub(super) fn order_group_end(&mut self, place: MemberId, stream: usize) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id);
         if let Some(order) = comm.and_then(|comm| comm.order.as_deref_mut())
             && let Some(stream) = clock(streams.get(stream))
         {
-            order.lands(place.rank, stream);
+            order.group_ends(place.rank, stream);
         }
     }
 
     /// Records that the host has seen a rank idle.
-    pub(super) fn order_idle(&mut self, place: Place) {
+    pub(super) fn order_idle(&mut self, place: MemberId) {
         if let Some((order, _)) = self.clocks(place) {
             order.idle(place.rank);
         }
     }
 
     /// Records that a put begins, if operation `at` of the rank's group is one.
-    pub(super) fn order_put(&mut self, place: Place, at: usize) {
+    pub(super) fn order_put(&mut self, place: MemberId, at: usize) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get_mut(place.comm).filter(|comm| comm.id == place.id);
         let Some(comm) = comm else { return };
         let Some(order) = comm.order.as_deref_mut() else { return };
-        let flight = comm.members[place.rank].flight.as_ref();
-        let Some(flight) = flight.filter(|flight| flight.refused.is_none()) else { return };
-        let Booked::Put(Put { call, peer, span: Some(from), to, slot }) = &flight.ops[at].op else {
+        let active = comm.members[place.rank].active.as_ref();
+        let Some(active) = active.filter(|active| active.refused.is_none()) else { return };
+        let Booked::Put(Put { call, peer, span: Some(from), to, slot }) = &active.ops[at].op else {
             return;
         };
         let (peer, window) = (peer.index(), comm.windows.get(&to.window));
         let to = window.and_then(|window| window.held(peer, to.offset));
-        let (Some(to), Some(stream)) = (to, clock(streams.get(flight.stream))) else { return };
+        let (Some(to), Some(stream)) = (to, clock(streams.get(active.stream))) else { return };
         let source = from.whole(false);
         let ranks = [place.rank, peer];
         let health = |rank: usize| comm.members[rank].health.as_ref();
@@ -83,7 +83,7 @@ impl State {
     /// happen.
     pub(super) fn order_raised(
         &mut self,
-        place: Place,
+        place: MemberId,
         (to, slot): (usize, Slot),
         number: u64,
         refused: bool,
@@ -96,7 +96,7 @@ impl State {
     /// Records that a rank's wait consumed the signals of `from` before number `consumed`.
     pub(super) fn order_consumed(
         &mut self,
-        place: Place,
+        place: MemberId,
         (from, slot): (usize, Slot),
         consumed: u64,
     ) {
@@ -106,14 +106,14 @@ impl State {
     }
 
     /// Records that a rank's group has reached a collective or a transfer.
-    pub(super) fn order_operates(&mut self, place: Place, at: usize) {
+    pub(super) fn order_operates(&mut self, place: MemberId, at: usize) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
         let Some(comm) = comm else { return };
-        let flight = comm.members[place.rank].flight.as_ref();
-        let Some(flight) = flight.filter(|flight| flight.refused.is_none()) else { return };
-        let Some(stream) = clock(streams.get(flight.stream)) else { return };
-        let op = &flight.ops[at].op;
+        let active = comm.members[place.rank].active.as_ref();
+        let Some(active) = active.filter(|active| active.refused.is_none()) else { return };
+        let Some(stream) = clock(streams.get(active.stream)) else { return };
+        let op = &active.ops[at].op;
         let (read, written) = op.sides();
         let read = read.and_then(Option::as_ref).map(|held| held.whole(false));
         let written = written.and_then(Option::as_ref).map(|held| held.whole(true));
@@ -121,26 +121,26 @@ impl State {
     }
 
     /// Records that all ranks have reached a collective and its data begins to move.
-    pub(super) fn order_collective(&mut self, place: Place, index: u64, entry: &Entry) {
+    pub(super) fn order_collective(&mut self, place: MemberId, index: u64, entry: &Entry) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
         let Some(comm) = comm else { return };
         let clocks = (0..comm.size()).filter_map(|rank| {
             comm.at(Which::Collectives, index, rank)?;
-            let flight = comm.members[rank].flight.as_ref()?;
-            Some((rank, clock(streams.get(flight.stream))?))
+            let active = comm.members[rank].active.as_ref()?;
+            Some((rank, clock(streams.get(active.stream))?))
         });
         hazards::collective(entry.name, entry.call.root, &clocks.collect::<Vec<_>>());
     }
 
     /// Records that both sides of a message are present and its data begins to move.
-    pub(super) fn order_message(&mut self, place: Place, from: usize, to: usize) {
+    pub(super) fn order_message(&mut self, place: MemberId, from: usize, to: usize) {
         let Self { comms, streams, .. } = self;
         let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
         let Some(comm) = comm else { return };
         let [from, to] = [from, to].map(|rank| {
-            let flight = comm.members[rank].flight.as_ref()?;
-            clock(streams.get(flight.stream))
+            let active = comm.members[rank].active.as_ref()?;
+            clock(streams.get(active.stream))
         });
         if let (Some(from), Some(to)) = (from, to) {
             hazards::message(from, to);

@@ -1,7 +1,7 @@
 //! Reports on what keeps a stream from proceeding.
 
-use super::comm::Place;
-use super::flight::{Booked, HostOp, Phase};
+use super::active_group::{Booked, HostOp, Phase};
+use super::comm::MemberId;
 use super::meeting::{Meeting, Which, any_call};
 use super::state::State;
 use super::stream::{Current, Point, Task};
@@ -24,7 +24,7 @@ impl State {
             match (&stream.current, stream.queue.front()) {
                 (Some(Current::Group { place }), _) => {
                     let place = *place;
-                    return self.blame_flight(place);
+                    return self.blame_group(place);
                 }
                 (Some(Current::Launch { site, at: Some(at), .. }), _) => {
                     let report = self.tell_barrier(at, *site)?;
@@ -40,7 +40,7 @@ impl State {
                 (None, Some(Task::Group { place, .. })) => {
                     // Not its turn: an earlier group of this rank is on another stream.
                     let place = *place;
-                    return self.blame_flight(place);
+                    return self.blame_group(place);
                 }
                 _ => return None,
             }
@@ -49,16 +49,16 @@ impl State {
     }
 
     /// Describes what a rank's group waits for.
-    fn blame_flight(&mut self, place: Place) -> Option<Blame> {
+    fn blame_group(&mut self, place: MemberId) -> Option<Blame> {
         let comm = self.comm(place)?;
         let name = comm.name;
         let member = &comm.members[place.rank];
         let culprit = Culprit::Known(member.health.as_ref()?.id());
         let blame = |report| Some(Blame { culprit, report });
-        let Some(flight) = &member.flight else { return blame(String::new()) };
-        let report = match flight.phase {
+        let Some(active) = &member.active else { return blame(String::new()) };
+        let report = match active.phase {
             // A put advances to the next operation when its data begins to move.
-            Phase::OneSided(at) if flight.left > 0 => match flight.ops.get(at.wrapping_sub(1)) {
+            Phase::OneSided(at) if active.left > 0 => match active.ops.get(at.wrapping_sub(1)) {
                 Some(HostOp { op: Booked::Put(Put { call, peer, to, .. }), .. }) => {
                     let window = comm.windows.get(&to.window);
                     let at =
@@ -73,7 +73,7 @@ impl State {
                 }
                 _ => String::new(),
             },
-            Phase::OneSided(at) => match flight.wait_at(at) {
+            Phase::OneSided(at) => match active.wait_at(at) {
                 Some(Wait { call, peer, slot, .. }) => {
                     let peer = peer.index();
                     let arrived = comm.signals.count(place.rank, peer, *slot);
@@ -100,7 +100,7 @@ impl State {
                 report
             }
             Phase::Transfers => {
-                let waiting = flight.ops.iter().find_map(|op| match op {
+                let waiting = active.ops.iter().find_map(|op| match op {
                     HostOp { index, op: Booked::Transfer(one) } if one.span.is_some() => {
                         Some((*index, one))
                     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::comm::Place;
+use super::comm::MemberId;
 use super::sparse::Sparse;
 use super::state::{State, Step};
 use crate::Rank;
@@ -139,7 +139,13 @@ impl Signals {
 
 impl State {
     /// Delivers a signal from `place` to `to`: where it was raised, or why it was refused.
-    pub(super) fn raise(&mut self, place: Place, to: usize, slot: Slot, how: Result<Site, Error>) {
+    pub(super) fn raise(
+        &mut self,
+        place: MemberId,
+        to: usize,
+        slot: Slot,
+        how: Result<Site, Error>,
+    ) {
         let Some(comm) = self.comm(place) else { return };
         let cell = comm.signals.cell(to, place.rank, slot);
         let at = comm.signals.cells.take(cell);
@@ -149,7 +155,7 @@ impl State {
             Ok(site) => at.last = Some(site),
             Err(reason) => comm.signals.refuse(cell, number, reason),
         }
-        if comm.members[to].flight.is_some() {
+        if comm.members[to].active.is_some() {
             self.todo.push(Step::Member(place.of(to)));
         }
         self.order_raised(place, (to, slot), number, is_refused);

@@ -7,10 +7,10 @@ use std::thread::Thread;
 
 use slab::Slab;
 
-use super::comm::{CommState, Place};
-use super::crowd::Homes;
-use super::flight::{Booked, HostOp};
+use super::active_group::{Booked, HostOp};
+use super::comm::{CommState, MemberId};
 use super::job::{Job, Parked};
+use super::spin::RankThreads;
 use super::stream::{Closure, Progress, StreamState};
 use super::wait::{Looked, Wait};
 use super::window::Window;
@@ -36,7 +36,7 @@ pub(super) struct State {
     /// When the last search for endless waits was made.
     pub(super) looked: Looked,
     /// The threads that have ranks.
-    pub(super) homes: Homes,
+    pub(super) rank_threads: RankThreads,
     /// Steps to process before the lock is released.
     pub(super) todo: Vec<Step>,
     /// Empty lists of operations, for reuse.
@@ -49,7 +49,7 @@ pub(super) enum Step {
     /// A stream, with its next task.
     Stream(usize),
     /// A rank, with its current group.
-    Member(Place),
+    Member(MemberId),
 }
 
 /// Work for any thread (`Move`, `Resume`) or for a worker (`Run`).
@@ -147,7 +147,7 @@ impl State {
         while let Some(step) = self.todo.pop() {
             match step {
                 Step::Stream(key) => while self.start_next(key, out) {},
-                Step::Member(place) => self.fly(place, out),
+                Step::Member(place) => self.advance_group(place, out),
             }
         }
     }

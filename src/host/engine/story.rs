@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::comm::Place;
+use super::active_group::{Booked, HostOp};
+use super::comm::MemberId;
 use super::deadlock::{Need, Node, Why};
-use super::flight::{Booked, HostOp};
 use super::state::{Out, State};
 use super::stream::{Current, Task};
 use super::wait::{On, Wait};
@@ -41,7 +41,7 @@ struct Enqueued {
 }
 
 /// The streams whose queues hold ranks' groups, in order.
-type Queued = HashMap<Place, Vec<usize>>;
+type Queued = HashMap<MemberId, Vec<usize>>;
 
 impl State {
     /// Ends the communicators on the path, with its report; returns false if there are none.
@@ -83,7 +83,7 @@ impl State {
             }
         }
         for ((id, comm), ranks) in ranks {
-            let place = Place { comm, id, rank: 0 };
+            let place = MemberId { comm, id, rank: 0 };
             let Some(name) = self.seen_comm(place).map(|comm| comm.name) else { continue };
             let lost = ranks.iter().map(|&rank| Rank::at(rank)).collect();
             let (why, during) = (error.to_string(), "the next operation".to_owned());
@@ -174,7 +174,7 @@ impl State {
                 self.tell_peer((place, at, peer), part, next, lines);
             }
             Why::Part { .. } => {}
-            Why::Exchange { place: Place { rank, .. }, peer } | Why::Seat { rank, peer } => {
+            Why::Exchange { place: MemberId { rank, .. }, peer } | Why::Seat { rank, peer } => {
                 let Some(Wait { operation, site, .. }) = self.waiting(node) else { return };
                 lines.push(format!(
                     "{}: rank {rank} is in `{operation}` and waits for rank {peer}, which has not called it{}",
@@ -182,7 +182,7 @@ impl State {
                     nobody(need)
                 ));
             }
-            Why::Key { place: Place { rank, .. }, .. } | Why::Request { place: Place { rank, .. } } => {
+            Why::Key { place: MemberId { rank, .. }, .. } | Why::Request { place: MemberId { rank, .. } } => {
                 let Some(Wait { on: On::Submission(submission), site, .. }) = self.waiting(node)
                 else {
                     return;
@@ -233,7 +233,7 @@ impl State {
 
     fn tell_peer(
         &self,
-        (place, at, peer): (Place, usize, usize),
+        (place, at, peer): (MemberId, usize, usize),
         part: Option<Enqueued>,
         next: Option<(Node, Need)>,
         lines: &mut Vec<String>,
@@ -285,14 +285,20 @@ impl State {
         self.waits.get(key)
     }
 
-    fn call_at(&self, place: Place, at: usize) -> Option<Call> {
-        Some(self.seen_member(place)?.flight.as_ref()?.ops.get(at)?.call())
+    fn call_at(&self, place: MemberId, at: usize) -> Option<Call> {
+        Some(self.seen_member(place)?.active.as_ref()?.ops.get(at)?.call())
     }
 
     /// Where a peer's part of an operation in a rank's current group is enqueued.
-    fn part_of(&self, place: Place, at: usize, peer: usize, queued: &Queued) -> Option<Enqueued> {
+    fn part_of(
+        &self,
+        place: MemberId,
+        at: usize,
+        peer: usize,
+        queued: &Queued,
+    ) -> Option<Enqueued> {
         let rank = place.rank;
-        let op = self.seen_member(place)?.flight.as_ref()?.ops.get(at)?;
+        let op = self.seen_member(place)?.active.as_ref()?.ops.get(at)?;
         let is_it = |other: &&HostOp| match (&op.op, &other.op) {
             (Booked::Collective(_), Booked::Collective(_)) => op.index == other.index,
             (Booked::Transfer(a), Booked::Transfer(b)) => {
@@ -305,10 +311,10 @@ impl State {
             _ => false,
         };
         let theirs = place.of(peer);
-        if let Some(flight) = &self.seen_member(theirs)?.flight
-            && let Some(call) = flight.ops.iter().find(is_it).map(HostOp::call)
+        if let Some(active) = &self.seen_member(theirs)?.active
+            && let Some(call) = active.ops.iter().find(is_it).map(HostOp::call)
         {
-            return Some(Enqueued { call, stream: flight.stream, in_flight: true });
+            return Some(Enqueued { call, stream: active.stream, in_flight: true });
         }
         queued.get(&theirs)?.iter().find_map(|&stream| {
             self.streams.get(stream)?.queue.iter().find_map(|task| match task {

@@ -9,9 +9,9 @@ use std::thread::Thread;
 use std::time::Instant;
 
 use super::ENGINE;
+use super::active_group::{ActiveGroup, HostOp};
 use super::barrier::{At, Brings};
-use super::comm::Place;
-use super::flight::{Flight, HostOp};
+use super::comm::MemberId;
 use super::state::{Out, State, Step, Work};
 use crate::communicator::Health;
 use crate::error::{Error, Site};
@@ -206,7 +206,7 @@ impl Point {
 /// An entry of a queue.
 pub(super) enum Task {
     /// A group of a communicator's operations.
-    Group { place: Place, unit: u64, ops: Vec<HostOp> },
+    Group { place: MemberId, unit: u64, ops: Vec<HostOp> },
     /// User compute, and its device communicators.
     Launch { work: Closure, site: Site, brings: Vec<Brings> },
     /// Waits for another stream.
@@ -228,7 +228,7 @@ enum Replay {
 /// A stream's current task.
 pub(super) enum Current {
     /// A group, waiting for the other ranks or moving data.
-    Group { place: Place },
+    Group { place: MemberId },
     /// A closure, waiting for a thread, running, or at a barrier.
     Launch { site: Site, brings: Vec<Brings>, at: Option<At> },
 }
@@ -369,7 +369,7 @@ impl State {
                     Some(Replay::Failed(error)) => Some(error.clone()),
                     _ => None,
                 };
-                self.take_off(place, Flight::new(key, ops, refused), out);
+                self.start_group(place, ActiveGroup::new(key, ops, refused), out);
                 false
             }
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
-use super::comm::Place;
+use super::comm::MemberId;
 use super::state::{Out, State};
 use super::stream::Point;
 use super::{ENGINE, Engine};
@@ -31,7 +31,7 @@ pub(super) struct Wait {
 
 pub(super) enum On {
     Point(Point),
-    Idle(Place),
+    Idle(MemberId),
     Exchange(Exchange),
     Submission(Submission),
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::thread::ThreadId;
 
 use super::barrier::{At, Brings};
-use super::comm::Place;
+use super::comm::MemberId;
 use super::deadlock::{Gathering, Need, Node, Why};
 use super::state::State;
 use super::stream::Task;
@@ -22,7 +22,7 @@ pub(super) struct Looking<'s> {
     /// The first wait of each thread.
     threads: OnceCell<HashMap<ThreadId, usize>>,
     /// The streams whose queues hold ranks' next groups.
-    turns: OnceCell<HashMap<Place, usize>>,
+    turns: OnceCell<HashMap<MemberId, usize>>,
     /// The streams with closures that use device communicators; `None` for several streams.
     coming: OnceCell<HashMap<Brings, Option<usize>>>,
     /// The shared sets of needs.
@@ -65,7 +65,7 @@ impl<'s> Looking<'s> {
     }
 
     /// What a rank's next operations come after: its unfinished work, else its next call.
-    pub(super) fn work(&self, place: Place) -> Option<Node> {
+    pub(super) fn work(&self, place: MemberId) -> Option<Node> {
         match self.state.seen_member(place) {
             Some(member) if !member.is_idle() => self.own_work(place),
             Some(_) => self.caller(place),
@@ -74,16 +74,16 @@ impl<'s> Looking<'s> {
     }
 
     /// The stream with a rank's first unfinished group.
-    pub(super) fn own_work(&self, place: Place) -> Option<Node> {
+    pub(super) fn own_work(&self, place: MemberId) -> Option<Node> {
         let member = self.state.seen_member(place)?;
-        let key = match &member.flight {
-            Some(flight) => flight.stream,
+        let key = match &member.active {
+            Some(active) => active.stream,
             None => *self.turns.get_or_init(|| self.find_turns()).get(&place)?,
         };
         Some(Node::Stream(key))
     }
 
-    fn find_turns(&self) -> HashMap<Place, usize> {
+    fn find_turns(&self) -> HashMap<MemberId, usize> {
         let queued = self.state.streams.iter().flat_map(|(key, stream)| {
             stream.queue.iter().filter_map(move |task| match task {
                 Task::Group { place, unit, .. } => Some((*place, *unit, key)),
@@ -96,7 +96,7 @@ impl<'s> Looking<'s> {
     }
 
     /// The node that would make a rank's next call; `None` if some thread may make it.
-    pub(super) fn caller(&self, place: Place) -> Option<Node> {
+    pub(super) fn caller(&self, place: MemberId) -> Option<Node> {
         let member = self.state.seen_member(place)?;
         let health = member.health.as_ref().filter(|health| health.is_well())?;
         if member.gone.is_some() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::comm::Place;
+use super::comm::MemberId;
 use super::state::{Out, State};
 use crate::backend::WindowId;
 use crate::error::Site;
@@ -41,7 +41,7 @@ impl Window {
 impl State {
     pub(super) fn register(
         &mut self,
-        place: Place,
+        place: MemberId,
         id: WindowId,
         allocation: Arc<Allocation<HostBackend>>,
     ) {
@@ -59,7 +59,7 @@ impl State {
     }
 
     /// Marks memory that a graph refers to: as in a window, moves take their ranges.
-    pub(super) fn lease(&mut self, place: Place, allocation: &Allocation<HostBackend>) {
+    pub(super) fn lease(&mut self, place: MemberId, allocation: &Allocation<HostBackend>) {
         let block = allocation.block();
         if let Some(comm) = self.comm(place)
             && let Some(health) = &comm.members[place.rank].health
@@ -69,7 +69,7 @@ impl State {
         }
     }
 
-    pub(super) fn unregister(&mut self, place: Place, id: WindowId, out: &mut Out) {
+    pub(super) fn unregister(&mut self, place: MemberId, id: WindowId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
         let Some(window) = comm.windows.get_mut(&id) else { return };
         let part = window.parts[place.rank].take();

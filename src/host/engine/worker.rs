@@ -40,7 +40,7 @@ impl Engine {
         let mut state = self.lock();
         loop {
             let work = state.any_work();
-            self.crowd.note(&state);
+            self.busy_threads.note(&state);
             match work {
                 Some(work) => {
                     // The remaining work may be a closure that this worker's closure waits for.
@@ -57,7 +57,7 @@ impl Engine {
                 }
                 None => {
                     state.idle_workers += 1;
-                    self.crowd.note(&state);
+                    self.busy_threads.note(&state);
                     state = lock::wait(&self.work, state);
                     state.idle_workers -= 1;
                 }

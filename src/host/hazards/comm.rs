@@ -44,14 +44,14 @@ impl CommOrder {
     }
 
     /// Records that a rank's stream has reached a group.
-    pub(in crate::host) fn takes_off(&self, rank: usize, stream: &StreamOrder) {
+    pub(in crate::host) fn group_starts(&self, rank: usize, stream: &StreamOrder) {
         if let Some(clock) = self.groups.get(&rank) {
             stream.clock(|own| own.join(clock));
         }
     }
 
     /// Records that the stream has completed the group.
-    pub(in crate::host) fn lands(&mut self, rank: usize, stream: &StreamOrder) {
+    pub(in crate::host) fn group_ends(&mut self, rank: usize, stream: &StreamOrder) {
         let clock = self.groups.entry(rank).or_default();
         stream.clock(|own| clock.clone_from(own));
     }

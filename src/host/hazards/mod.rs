@@ -34,7 +34,7 @@ use super::block::Touch;
 use super::engine::Progress;
 use crate::Result;
 use crate::communicator::Health;
-use crate::error::{Error, Hazard, NoOrder, OtherUse, Site, told};
+use crate::error::{Error, Hazard, NoOrder, OtherUse, Site, reported};
 
 /// The uses of a block that may still conflict.
 pub(super) type Uses = typed_nccl_match::Uses<By>;
@@ -156,7 +156,7 @@ impl Clash {
     /// Reports it to the sender; the owner gets it as an error at once.
     fn tell_peer(self) -> Result<()> {
         self.tell_peers();
-        Err(told(self.error))
+        Err(reported(self.error))
     }
 
     fn tell_peers(&self) {

@@ -12,7 +12,7 @@ use super::claims::{By, Claim};
 use super::export;
 use crate::backend::{Memory, Streams};
 use crate::error::{AdoptFault, Error, NotAdoptable, Site};
-use crate::memory::{Allocation, Owner, Place};
+use crate::memory::{Allocation, ForeignSpan, Owner};
 use crate::{Adopted, DType, Device, DynBuffer, Failed, NcclMem, Result, Stream};
 
 /// A tensor of another library: where its elements are, their type, their device, and the owner
@@ -30,7 +30,7 @@ pub struct Tensor<O = ()> {
 
 /// A tensor's elements, for one of our devices.
 struct Used<D: Device> {
-    place: Place<D>,
+    place: ForeignSpan<D>,
     /// The stream that orders their other uses.
     stream: Option<Stream<D>>,
     claim: Claim,
@@ -202,7 +202,7 @@ impl<O> Tensor<O> {
         write: bool,
         operation: &'static str,
         site: Site,
-    ) -> Result<(Place<D>, Option<Stream<D>>)> {
+    ) -> Result<(ForeignSpan<D>, Option<Stream<D>>)> {
         let Described { address, dtype, place, writable, .. } = *self.described;
         let refused = |fault| self.refused(operation, fault, site);
         self.described.in_c_order().map_err(refused)?;
@@ -232,7 +232,7 @@ impl<O> Tensor<O> {
         let theirs = stream.as_ref().filter(|_| handle != Some(PER_THREAD));
         let theirs = theirs.map(|stream| stream.core.raw().clone());
         let start = std::ptr::with_exposed_provenance_mut(address);
-        let place = Place { start, len: self.len, dtype, ordinal, after, theirs };
+        let place = ForeignSpan { start, len: self.len, dtype, ordinal, after, theirs };
         Ok((place, stream))
     }
 

@@ -6,11 +6,11 @@
 //! Ranks of one process share one family. A rank whose peers are other processes has its own, which
 //! holds what the others last sent: see [`remote`].
 
+mod deferred_release;
 mod departures;
 mod ids;
 mod pace;
 mod refusals;
-mod remains;
 mod remote;
 mod report;
 #[cfg(test)]
@@ -24,13 +24,13 @@ use std::time::{Duration, Instant};
 
 use nccl_sys::ncclUniqueId;
 
+use deferred_release::DeferredRelease;
+pub(super) use deferred_release::Parked;
 use departures::Left;
 pub(super) use departures::Owing;
 use ids::Ids;
-pub(super) use pace::Place;
+pub(super) use pace::RankPace;
 use refusals::Turn;
-pub(super) use remains::Parked;
-use remains::Remains;
 use remote::Remote;
 
 use super::api::{Nccl, unsupported};
@@ -53,7 +53,7 @@ pub(super) struct Family {
     pub(super) signals: Signals,
     /// Held while taking over another process's message.
     hearing: Mutex<()>,
-    remains: Arc<Remains>,
+    deferred_release: Arc<DeferredRelease>,
     /// The connection to the others, if they are other processes.
     remote: Option<Remote>,
 }
@@ -180,7 +180,7 @@ impl Family {
             let _ = member.seen.set(Seen { health, limits });
         }
         family.state.lock().live += 1;
-        family.remains.join();
+        family.deferred_release.join();
         if let Some(remote) = &family.remote {
             remote.listen(&family);
             if by_id && join.rank == 0 {
@@ -201,8 +201,8 @@ impl Family {
             state: Mutex::default(),
             signals: Signals::default(),
             hearing: Mutex::default(),
-            remains: match &join.wire {
-                Some(_) => Remains::of(join.id),
+            deferred_release: match &join.wire {
+                Some(_) => DeferredRelease::of(join.id),
                 None => Arc::default(),
             },
             remote: join.wire.clone().map(|wire| Remote::new(wire, join)),
@@ -266,17 +266,17 @@ impl Family {
 
     /// Keeps memory until every rank of this process has ended, and their streams have passed.
     pub(super) fn park(&self, memory: Parked, streams: Vec<Arc<CudaStream>>) {
-        self.remains.park(memory, streams);
+        self.deferred_release.park(memory, streams);
     }
 
     /// Records that a member has ended, or never joined.
     pub(super) fn leave(&self) {
         let mut state = self.state.lock();
         state.live = state.live.saturating_sub(1);
-        let remains = self.remains.leave();
+        let deferred_release = self.deferred_release.leave();
         drop(state);
         // Dropping memory may drop a user's value, so the lock must be free.
-        drop(remains);
+        drop(deferred_release);
     }
 
     /// Ends the communicator on all ranks with one cause: ranks made different calls, and NCCL
@@ -306,10 +306,14 @@ impl Family {
     }
 
     /// The ranks whose threads are inside NCCL, with the number of the stay and its deadline.
-    pub(super) fn stays(&self) -> impl Iterator<Item = (usize, u64, Duration)> {
+    pub(super) fn pending_calls(&self) -> impl Iterator<Item = (usize, u64, Duration)> {
         let members = self.members.iter().enumerate();
         members.filter_map(|(rank, member)| {
-            Some((rank, member.recorder.get()?.stay()?, member.seen.get()?.limits.now().time))
+            Some((
+                rank,
+                member.recorder.get()?.pending_call()?,
+                member.seen.get()?.limits.now().time,
+            ))
         })
     }
 
@@ -374,11 +378,11 @@ impl Family {
     /// streams count only with `lost_too`.
     pub(super) fn is_quiet(&self, lost_too: bool) -> bool {
         let state = self.state.lock();
-        let ended = self.remains.streams();
+        let ended = self.deferred_release.streams();
         let alive: Vec<_> = state.carriers.iter().filter_map(Weak::upgrade).collect();
         drop(state);
         let is_over = |stream: &Arc<CudaStream>| !lost_too && stream.is_lost() || stream.is_idle();
-        self.stays().next().is_none() && ended.iter().chain(&alive).all(is_over)
+        self.pending_calls().next().is_none() && ended.iter().chain(&alive).all(is_over)
     }
 
     /// Describes the work in progress, if there is any.
@@ -386,7 +390,8 @@ impl Family {
         if self.is_quiet(true) {
             return None;
         }
-        let inside: Vec<String> = self.stays().map(|(rank, ..)| self.inside(rank)).collect();
+        let inside: Vec<String> =
+            self.pending_calls().map(|(rank, ..)| self.inside(rank)).collect();
         let inside = match inside.is_empty() {
             true => String::new(),
             false => format!("inside NCCL: {}; ", inside.join(", ")),

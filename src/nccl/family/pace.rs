@@ -8,7 +8,7 @@ use crate::Rank;
 use crate::backend::{Counts, Pace, Paced};
 
 /// A rank that compares the others with itself.
-pub(in crate::nccl) struct Place {
+pub(in crate::nccl) struct RankPace {
     pub(in crate::nccl) family: Weak<Family>,
     pub(in crate::nccl) rank: usize,
 }
@@ -25,7 +25,7 @@ impl Family {
     }
 }
 
-impl Pace for Place {
+impl Pace for RankPace {
     fn ask(&self) {
         if let Some(family) = self.family.upgrade() {
             family.ask();

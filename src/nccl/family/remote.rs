@@ -20,7 +20,7 @@ use super::{Family, Member};
 use crate::Rank;
 use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
-use crate::control::Seldom;
+use crate::control::RateLimited;
 use crate::error::{Error, Excluded, Mismatch};
 use crate::lock::Mutex;
 
@@ -38,9 +38,9 @@ pub(super) struct Remote {
 
 /// What a rank sends about its calls.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct RankReport {
     calls: Calls,
-    signals: signals::Told,
+    signals: signals::SignalReport,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -48,11 +48,11 @@ enum Message {
     /// An NCCL id made by the sender, and how many ids there are. Rank 0's number is authoritative.
     Id(Vec<u8>, usize),
     /// The sender's calls, and whether it asks for the receiver's.
-    Calls(Told, bool),
+    Calls(RankReport, bool),
     /// Calls that the sender refused, and why.
     Refused(Vec<(What, u64)>, String),
     /// The sender will enqueue nothing more.
-    Left(String, Departure, Told),
+    Left(String, Departure, RankReport),
     /// Ranks made different calls: the difference, and each rank's call.
     Differ(String, Vec<(u32, Word)>),
 }
@@ -104,8 +104,8 @@ impl Remote {
     }
 
     /// This rank's calls.
-    fn told(&self, family: &Family) -> Told {
-        Told { calls: family.of(self.own).tell(TOLD), signals: family.signals.tell(self.own) }
+    fn told(&self, family: &Family) -> RankReport {
+        RankReport { calls: family.of(self.own).tell(TOLD), signals: family.signals.tell(self.own) }
     }
 
     /// Announces that this rank enqueues nothing more.
@@ -199,7 +199,7 @@ impl Family {
     pub(in crate::nccl) fn hear_last_words(&self, from: usize, words: &[u8]) {
         let is_other = self.remote.as_ref().is_some_and(|remote| remote.own != from);
         // A dropped rank sends none.
-        if let Ok(told) = postcard::from_bytes::<Told>(words)
+        if let Ok(told) = postcard::from_bytes::<RankReport>(words)
             && is_other
         {
             self.hear(from, &told);
@@ -216,7 +216,7 @@ impl Family {
     }
 
     /// Takes over the calls of a rank of another process.
-    fn hear(&self, from: usize, told: &Told) {
+    fn hear(&self, from: usize, told: &RankReport) {
         let Some(member) = self.members.get(from) else { return };
         // Messages arrive on one thread, last words on the rank's own.
         let _one = self.hearing.lock();
@@ -234,7 +234,7 @@ impl Family {
 impl Listener for Family {
     fn message(&self, from: Rank, message: &[u8]) {
         let Ok(message) = postcard::from_bytes(message) else {
-            static UNREAD: Seldom = Seldom::new();
+            static UNREAD: RateLimited = RateLimited::new();
             let name = self.name;
             return UNREAD.warn(format_args!("{name}: rank {from} sent what nobody reads"));
         };

@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use serde::{Deserialize, Serialize};
 use typed_nccl_match::Log;
 
-use others::{Others, ToldOthers};
-use ring::{Packed, Told};
+use others::{OtherCallsReport, Others};
+use ring::{CallReport, Packed};
 pub(super) use ring::{Ring, Word};
 
 use crate::Rank;
@@ -61,7 +61,7 @@ impl Recorder {
     }
 
     /// The number of the current stay inside NCCL, if there is one.
-    pub(super) fn stay(&self) -> Option<u64> {
+    pub(super) fn pending_call(&self) -> Option<u64> {
         Some(self.inside.load(Relaxed)).filter(|crossings| crossings % 2 == 1)
     }
 
@@ -267,12 +267,12 @@ impl Log for Legs<'_> {
 /// A rank's calls as sent to another process.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Calls {
-    collectives: Told,
+    collectives: CallReport,
     /// By peer.
-    sends: Vec<(u32, Told)>,
-    receives: Vec<(u32, Told)>,
-    legs: Told,
-    others: ToldOthers,
+    sends: Vec<(u32, CallReport)>,
+    receives: Vec<(u32, CallReport)>,
+    legs: CallReport,
+    others: OtherCallsReport,
 }
 
 /// Transfers in one direction, by peer. Most pairs of ranks have none.
@@ -292,14 +292,14 @@ impl Transfers {
         ring.map_or(0, |ring| ring.put(packed))
     }
 
-    fn tell(&self, most: usize) -> Vec<(u32, Told)> {
+    fn tell(&self, most: usize) -> Vec<(u32, CallReport)> {
         let ring = |(peer, ring): (usize, &OnceLock<Box<Ring<KEPT>>>)| {
             Some((u32::try_from(peer).ok()?, ring.get()?.tell(most)))
         };
         self.0.iter().enumerate().filter_map(ring).collect()
     }
 
-    fn hear(&self, told: &[(u32, Told)]) {
+    fn hear(&self, told: &[(u32, CallReport)]) {
         for (peer, told) in told {
             if let Some(ring) = self.0.get(*peer as usize) {
                 ring.get_or_init(|| Box::new(Ring::new())).hear(told);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, fence};
 use serde::{Deserialize, Serialize};
 use typed_nccl_match::Log;
 
-use super::ring::{Packed, Ring, Told};
+use super::ring::{CallReport, Packed, Ring};
 use crate::error::{Call, Called};
 
 /// Reports show half of them; the rest is slack for a slow reader.
@@ -51,14 +51,14 @@ impl Others {
         (after, self.calls.call(number).map(|(call, _)| call))
     }
 
-    pub(super) fn tell(&self) -> ToldOthers {
+    pub(super) fn tell(&self) -> OtherCallsReport {
         let calls = self.calls.tell(Called::LAST);
         let after = calls.numbers().map(|number| self.get(number).0).collect();
-        ToldOthers { calls, after }
+        OtherCallsReport { calls, after }
     }
 
     /// Takes over another process's calls. Only one thread does so at a time.
-    pub(super) fn hear(&self, told: &ToldOthers) {
+    pub(super) fn hear(&self, told: &OtherCallsReport) {
         let known = self.issued();
         let last = told.calls.numbers().zip(&told.after).take(Called::LAST);
         for (number, after) in last.filter(|(number, _)| *number >= known) {
@@ -70,7 +70,7 @@ impl Others {
 
 /// These calls as sent to another process.
 #[derive(Serialize, Deserialize)]
-pub(super) struct ToldOthers {
-    calls: Told,
+pub(super) struct OtherCallsReport {
+    calls: CallReport,
     after: Vec<u64>,
 }

@@ -71,7 +71,7 @@ impl<const N: usize> Ring<N> {
     }
 
     /// The last `most` calls, for another process.
-    pub(super) fn tell(&self, most: usize) -> Told {
+    pub(super) fn tell(&self, most: usize) -> CallReport {
         let until = self.issued();
         let from = self.oldest().max(until.saturating_sub(most as u64));
         let read = |number| {
@@ -84,7 +84,7 @@ impl<const N: usize> Ring<N> {
         calls.drain(..gone.min(calls.len()));
         let whole = self.oldest().div_ceil(BLOCK)..until / BLOCK;
         let blocks = whole.filter_map(|block| Some((block, self.digest(block)?))).collect();
-        Told { issued: until, calls, blocks }
+        CallReport { issued: until, calls, blocks }
     }
 
     /// The digest of a block of calls; `None` if one of them was refused or is no longer kept.
@@ -120,7 +120,7 @@ impl<const N: usize> Ring<N> {
 
     /// Takes over another process's calls. Only one thread does so at a time, and no thread calls
     /// [`put`](Self::put).
-    pub(super) fn hear(&self, told: &Told) {
+    pub(super) fn hear(&self, told: &CallReport) {
         let mut blocks = self.told.lock();
         for block in told.blocks.iter().take(N) {
             if !blocks.contains(block) && blocks.len() < N {
@@ -170,7 +170,7 @@ impl<const N: usize> Log for Ring<N> {
 
 /// The last calls of one kind as sent to another process.
 #[derive(Serialize, Deserialize, Default)]
-pub(super) struct Told {
+pub(super) struct CallReport {
     /// How many there were.
     issued: u64,
     /// The last ones; `None` for one that was refused.
@@ -179,7 +179,7 @@ pub(super) struct Told {
     blocks: Vec<(u64, u64)>,
 }
 
-impl Told {
+impl CallReport {
     /// The numbers of the last ones.
     pub(super) fn numbers(&self) -> Range<u64> {
         self.issued.saturating_sub(self.calls.len() as u64)..self.issued

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use super::super::conns::{Came, Key, Role};
+use super::super::conns::{Key, ReadOutcome, Role};
 use super::super::frame;
 use super::super::hub::NodeKey;
 use super::super::ident::{self, CommId};
@@ -27,9 +27,9 @@ impl Io {
     /// Reads a connection once; whether there may be more.
     pub(super) fn hear(&mut self, key: Key) -> bool {
         match self.net.conns.read(key, &mut self.scratch) {
-            Came::Nothing => return false,
-            Came::Bytes => self.input(key),
-            Came::End(reason) => {
+            ReadOutcome::Nothing => return false,
+            ReadOutcome::Bytes => self.input(key),
+            ReadOutcome::End(reason) => {
                 self.closed(key, &reason);
                 return false;
             }
@@ -40,7 +40,7 @@ impl Io {
     /// Whether a connection stands; what this side asked for and did not get is given up.
     fn is_connected(&mut self, key: Key) -> bool {
         let Some(conn) = self.net.conns.get(key) else { return false };
-        if !matches!(conn.role, Role::Dial { sent: None, .. } | Role::Knock { .. }) {
+        if !matches!(conn.role, Role::Dial { sent: None, .. } | Role::Probe { .. }) {
             return true;
         }
         match conn.connected() {
@@ -52,8 +52,8 @@ impl Io {
                     Some(Role::Dial { node, .. }) => {
                         self.at(node, |node, net| node.dial_failed(net, &why, is_refused));
                     }
-                    Some(Role::Knock { node, rank }) => {
-                        self.at(node, |node, net| node.knocked(net, rank, &why, is_refused));
+                    Some(Role::Probe { node, rank }) => {
+                        self.at(node, |node, net| node.probe_failed(net, rank, &why, is_refused));
                     }
                     _ => {}
                 }
@@ -68,19 +68,22 @@ impl Io {
             Some(Role::Dial { node, .. }) => {
                 self.at(node, |node, net| node.dial_failed(net, reason, false));
             }
-            Some(Role::Knock { node, rank }) => {
-                self.at(node, |node, net| node.knocked(net, rank, reason, false));
+            Some(Role::Probe { node, rank }) => {
+                self.at(node, |node, net| node.probe_failed(net, rank, reason, false));
             }
-            Some(Role::Guest { meet }) => {
+            Some(Role::BootstrapPeer { meet }) => {
                 if let Some(meet) = self.meets.get_mut(&meet) {
                     meet.closed(&mut self.net.conns, key, reason);
                 }
             }
-            Some(Role::Visit { node } | Role::Link { node, .. }) => {
+            Some(Role::Bootstrap { node } | Role::Link { node, .. }) => {
                 self.at(node, |node, net| node.closed(net, key, reason));
             }
             Some(
-                Role::Stranger { .. } | Role::Parked { .. } | Role::Ending { .. } | Role::Refused,
+                Role::Unauthenticated { .. }
+                | Role::Parked { .. }
+                | Role::Ending { .. }
+                | Role::Refused,
             )
             | None => {}
         }
@@ -94,10 +97,10 @@ impl Io {
         while let Some(conn) = self.net.conns.get(key) {
             let rest = &input[used..];
             let took = match &conn.role {
-                Role::Stranger { challenge, door } => {
-                    let (challenge, door) = (*challenge, *door);
+                Role::Unauthenticated { challenge, acceptor } => {
+                    let (challenge, acceptor) = (*challenge, *acceptor);
                     rest.first_chunk::<CLAIM>().map(|claim| {
-                        self.judge(key, &challenge, claim, door);
+                        self.judge(key, &challenge, claim, acceptor);
                         CLAIM
                     })
                 }
@@ -121,8 +124,8 @@ impl Io {
                         VERDICT
                     })
                 }
-                Role::Knock { .. } | Role::Ending { .. } | Role::Refused => return,
-                Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
+                Role::Probe { .. } | Role::Ending { .. } | Role::Refused => return,
+                Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. } => {
                     match self.frame(key, rest) {
                         Ok(took) => took,
                         Err(why) => {
@@ -203,7 +206,7 @@ impl Io {
         let net = &mut self.net;
         let Some(conn) = net.conns.get(key) else { return Ok(None) };
         let most = match conn.role {
-            Role::Guest { .. } => frame::MOST_OF_GUESTS,
+            Role::BootstrapPeer { .. } => frame::MOST_OF_GUESTS,
             _ => frame::MOST,
         };
         let long = |long: frame::TooLong| format!("a message of {} bytes", long.0);
@@ -216,11 +219,11 @@ impl Io {
                 Some(node) => node.heard(net, key, peer, message),
                 None => true,
             },
-            Role::Visit { node } => match self.nodes.get_mut(&node) {
-                Some(node) => node.visited(net, key, message),
+            Role::Bootstrap { node } => match self.nodes.get_mut(&node) {
+                Some(node) => node.bootstrap_message(net, key, message),
                 None => true,
             },
-            Role::Guest { meet } => self.guest(key, meet, message),
+            Role::BootstrapPeer { meet } => self.guest(key, meet, message),
             _ => true,
         };
         is_sane.then_some(Some(length)).ok_or_else(|| "a message out of place".to_owned())

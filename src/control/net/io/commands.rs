@@ -10,7 +10,7 @@ use super::super::message::{Leaves, Message};
 use super::super::node::Node;
 use super::super::proof::Secret;
 use super::super::rendezvous::Rendezvous;
-use super::{Door, Io, Over};
+use super::{Acceptor, Io, Over};
 
 impl Io {
     pub(super) fn command(&mut self, command: Command) {
@@ -33,8 +33,8 @@ impl Io {
             Command::Found { node, at, id, secret } => {
                 self.at(node, |node, net| node.found(net, at, id, secret))
             }
-            Command::Meet { id, secret, door, owner, job } => {
-                self.meet(id, secret, door, (owner, job))
+            Command::Meet { id, secret, acceptor, owner, job } => {
+                self.meet(id, secret, acceptor, (owner, job))
             }
             Command::Post { node, seq, said } => {
                 self.at(node, |node, net| node.post(net, seq, said))
@@ -79,17 +79,17 @@ impl Io {
         &mut self,
         id: CommId,
         secret: Secret,
-        door: Option<TcpListener>,
+        acceptor: Option<TcpListener>,
         (owner, job): (Option<NodeKey>, Option<Job>),
     ) {
-        if let Some(mut listener) = door {
+        if let Some(mut listener) = acceptor {
             let token = self.next_door;
             self.next_door += 1;
             let registry = self.net.conns.registry();
             if let Err(error) = registry.register(&mut listener, Token(token), Interest::READABLE) {
                 log::error!("the ranks cannot meet: {error}");
             }
-            self.doors.insert(token, Door { listener, meet: Some(id) });
+            self.acceptors.insert(token, Acceptor { listener, meet: Some(id) });
         }
         match ident::random() {
             Ok(comm) => {
@@ -126,13 +126,14 @@ impl Io {
             }
             self.net.ended.add((id, u32::MAX), Over { secret: meet.secret, lost: Vec::new() });
             let registry = self.net.conns.registry();
-            for door in self.doors.values_mut().filter(|door| door.meet == Some(id)) {
+            for acceptor in self.acceptors.values_mut().filter(|acceptor| acceptor.meet == Some(id))
+            {
                 // The socket may be open elsewhere, and then is not forgotten when it is closed here.
-                if let Err(error) = registry.deregister(&mut door.listener) {
+                if let Err(error) = registry.deregister(&mut acceptor.listener) {
                     log::debug!("a place where ranks met: {error}");
                 }
             }
-            self.doors.retain(|_, door| door.meet != Some(id));
+            self.acceptors.retain(|_, acceptor| acceptor.meet != Some(id));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The thread that carries everything: it waits for connections, commands and times, and has the
 //! nodes and the meeting places do what follows.
 
+mod acceptor;
 mod bytes;
 mod commands;
-mod doors;
 mod net;
 mod splits;
 mod times;
@@ -25,7 +25,7 @@ use super::rendezvous::Rendezvous;
 use crate::lock::Mutex;
 use crate::quiet::Quiet;
 
-use doors::Door;
+use acceptor::Acceptor;
 pub(super) use net::{After, Net, Over, Timer};
 use splits::ChildOf;
 pub(super) use times::TICK;
@@ -40,7 +40,7 @@ pub(super) struct Io {
     poll: Poll,
     commands: Receiver<Command>,
     net: Net,
-    doors: HashMap<usize, Door>,
+    acceptors: HashMap<usize, Acceptor>,
     next_door: usize,
     most_unproven: usize,
     nodes: HashMap<NodeKey, Node>,
@@ -80,9 +80,9 @@ impl Io {
             poll,
             commands,
             net: Net::new(conns),
-            doors: [(OWN_DOOR.0, Door { listener, meet: None })].into(),
+            acceptors: [(OWN_DOOR.0, Acceptor { listener, meet: None })].into(),
             next_door: OWN_DOOR.0 + 1,
-            most_unproven: doors::most_unproven(),
+            most_unproven: acceptor::most_unproven(),
             nodes: HashMap::new(),
             meets: HashMap::new(),
             children: HashMap::new(),
@@ -127,7 +127,7 @@ impl Io {
             for event in &events {
                 match event.token() {
                     WAKER => {}
-                    Token(door) if door < FIRST => self.accept(door),
+                    Token(acceptor) if acceptor < FIRST => self.accept(acceptor),
                     Token(token) => self.ready(token - FIRST, event.is_writable()),
                 }
                 self.settle();

@@ -63,7 +63,7 @@ pub(crate) enum Timer {
     Flush(NodeKey),
     Dial(NodeKey),
     Expect(NodeKey),
-    Knock(NodeKey),
+    Probe(NodeKey),
     Believe(NodeKey),
     Tick,
     Accept(usize),

@@ -27,9 +27,9 @@ impl Io {
             Timer::Flush(node) => self.at(node, Node::flush),
             Timer::Dial(node) => self.at(node, Node::dial_again),
             Timer::Expect(node) => self.at(node, Node::missed),
-            Timer::Knock(node) => self.at(node, Node::knock),
+            Timer::Probe(node) => self.at(node, Node::probe),
             Timer::Believe(node) => self.at(node, Node::believes),
-            Timer::Accept(door) => self.accept(door),
+            Timer::Accept(acceptor) => self.accept(acceptor),
             Timer::Tick => self.tick(),
         }
     }
@@ -47,7 +47,9 @@ impl Io {
             }
             let (age, silence) = (now - conn.since, now - conn.heard);
             match conn.role {
-                Role::Stranger { .. } | Role::Parked { .. } | Role::Refused if age >= UNPROVEN => {
+                Role::Unauthenticated { .. } | Role::Parked { .. } | Role::Refused
+                    if age >= UNPROVEN =>
+                {
                     self.net.conns.remove(key);
                 }
                 Role::Ending { is_awaited } => {
@@ -63,7 +65,7 @@ impl Io {
                 Role::Dial { .. } if age >= ANSWER.max(beat * 3) => {
                     self.closed(key, "it does not answer")
                 }
-                Role::Guest { .. } | Role::Visit { .. } | Role::Link { .. } => {
+                Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. } => {
                     let (node, is_silent) = (conn.role.link(), silence >= beat * 3);
                     let why = || format!("it has said nothing for {} s", silence.as_secs());
                     match node {

@@ -14,8 +14,8 @@ const DOUBT: Duration = Duration::from_secs(6);
 impl Node {
     /// A neighbour's connection is gone without a word.
     pub(crate) fn closed(&mut self, net: &mut Net, key: Key, reason: &str) {
-        if self.visit == Some(key) {
-            self.visit = None;
+        if self.bootstrap == Some(key) {
+            self.bootstrap = None;
             if self.up.is_none() && self.failed.is_none() && self.left_out.is_none() {
                 self.id = None;
                 let since = Instant::now();
@@ -189,8 +189,8 @@ impl Node {
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
             net.conns.remove(key);
         }
-        for rank in self.knocks.keys().copied().collect::<Vec<_>>() {
-            self.no_knock(net, rank);
+        for rank in self.probes.keys().copied().collect::<Vec<_>>() {
+            self.cancel_probe(net, rank);
         }
         if let Some(meeting) = self.meeting() {
             meeting.leave_out(self.rank, &why);

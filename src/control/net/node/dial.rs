@@ -13,7 +13,7 @@ use super::super::ident::CommId;
 use super::super::io::{Net, Timer};
 use super::super::proof::{CHALLENGE, Claim, JobName, Purpose, Verdict, Version};
 use super::Node;
-use crate::control::Seldom;
+use crate::control::RateLimited;
 
 /// How often a rank that refuses connections is asked before it is taken for dead.
 pub(super) const REFUSALS: u32 = 3;
@@ -185,9 +185,9 @@ impl Node {
         match (verdict, to) {
             (Some(Verdict::Welcome), None) => {
                 self.dial = None;
-                self.visit = Some(key);
+                self.bootstrap = Some(key);
                 self.hello(net, key);
-                return Some(Role::Visit { node: self.key });
+                return Some(Role::Bootstrap { node: self.key });
             }
             (Some(Verdict::Welcome), Some(peer)) => {
                 self.dial = None;
@@ -224,7 +224,7 @@ impl Node {
                 self.dial_failed(net, "an earlier run has met there", false)
             }
             (Some(Verdict::Unproven) | None, _) => {
-                static REFUSED: Seldom = Seldom::new();
+                static REFUSED: RateLimited = RateLimited::new();
                 let at = self.dial.as_ref().and_then(|dial| dial.address);
                 let at = at.map_or_else(String::new, |at| format!(" at {at}"));
                 REFUSED.warn(format_args!("rank {} came{at}: {OTHER_SECRET}", self.rank));

@@ -17,8 +17,8 @@ impl Node {
             link.flush(net);
             net.conns.send(link.key, &Message::Left(left.clone()));
         }
-        if let Some(visit) = self.visit {
-            net.conns.send(visit, &Message::Left(left));
+        if let Some(bootstrap) = self.bootstrap {
+            net.conns.send(bootstrap, &Message::Left(left));
         }
     }
 
@@ -50,9 +50,9 @@ impl Node {
             net.conns.send(link.key, &Message::Bye);
             net.conns.end_well(link.key);
         }
-        if let Some(visit) = self.visit.take() {
-            net.conns.send(visit, &Message::Bye);
-            net.conns.end(visit);
+        if let Some(bootstrap) = self.bootstrap.take() {
+            net.conns.send(bootstrap, &Message::Bye);
+            net.conns.end(bootstrap);
         }
         self.links.clear();
         self.forget(net);
@@ -60,7 +60,7 @@ impl Node {
 
     /// Its connections are cut, as if its process were killed.
     pub(crate) fn kill(&mut self, net: &mut Net) {
-        for key in self.links.drain(..).map(|link| link.key).chain(self.visit.take()) {
+        for key in self.links.drain(..).map(|link| link.key).chain(self.bootstrap.take()) {
             net.conns.remove(key);
         }
         self.forget(net);
@@ -70,8 +70,8 @@ impl Node {
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
             net.conns.remove(key);
         }
-        for rank in self.knocks.keys().copied().collect::<Vec<_>>() {
-            self.no_knock(net, rank);
+        for rank in self.probes.keys().copied().collect::<Vec<_>>() {
+            self.cancel_probe(net, rank);
         }
         if let Some(id) = self.id {
             net.homes.remove(&(id, self.rank));

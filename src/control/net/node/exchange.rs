@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use super::super::conns::Key;
 use super::super::io::{Net, Timer};
-use super::super::ledger::{Run, Said, merge};
-use super::super::message::{Message, Part};
+use super::super::ledger::{Contribution, Run, merge};
+use super::super::message::{Contributions, Message};
 use super::Node;
 use crate::control::Topic;
 use crate::error::Site;
@@ -34,11 +34,11 @@ impl Node {
         key: Key,
         seq: u64,
         (topic, site): (Topic, Site),
-        parts: Vec<Part<'_>>,
+        parts: Vec<Contributions<'_>>,
     ) -> bool {
         let mut news = Vec::new();
-        for Part { first, last, bytes } in parts {
-            let said = Arc::new(Said { topic, site, bytes: bytes.into() });
+        for Contributions { first, last, bytes } in parts {
+            let said = Arc::new(Contribution { topic, site, bytes: bytes.into() });
             match self.ledger.add(&Run { seq, first, last, said }) {
                 Ok(new) => news.extend(new),
                 Err(_) => return false,
@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// This rank's part of an exchange.
-    pub(crate) fn post(&mut self, net: &mut Net, seq: u64, said: Arc<Said>) {
+    pub(crate) fn post(&mut self, net: &mut Net, seq: u64, said: Arc<Contribution>) {
         let (first, last) = (self.rank, self.rank);
         match self.ledger.add(&Run { seq, first, last, said }) {
             Ok(new) => self.spread(net, new, None),
@@ -91,7 +91,7 @@ impl Link {
         };
         for runs in self.pending.chunk_by(is_one) {
             let Some(Run { seq, said, .. }) = runs.first() else { continue };
-            let Said { topic, site, .. } = **said;
+            let Contribution { topic, site, .. } = **said;
             let mut rest = runs;
             while !rest.is_empty() {
                 let mut length = 0;
@@ -103,7 +103,7 @@ impl Link {
                 let (now, later) = rest.split_at(count);
                 let part = |run| {
                     let Run { first, last, said, .. }: &Run = run;
-                    Part { first: *first, last: *last, bytes: &said.bytes }
+                    Contributions { first: *first, last: *last, bytes: &said.bytes }
                 };
                 let parts = now.iter().map(part).collect();
                 net.conns.send(self.key, &Message::Parts { seq: *seq, topic, site, parts });

@@ -7,13 +7,13 @@
 //! stay one tree.
 
 mod backend;
+mod bootstrap;
 mod death;
 mod dial;
 mod end;
 mod exchange;
-mod knock;
+mod probe;
 mod tree;
-mod visit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ use crate::control::{Meeting, SURVIVORS};
 
 use dial::Dial;
 use exchange::Link;
-use knock::Knock;
+use probe::Probe;
 
 /// What a new node is.
 pub(super) struct Spec {
@@ -116,7 +116,7 @@ pub(super) struct Node {
     away: BTreeSet<u32>,
     failed: Option<Failure>,
     up: Option<Key>,
-    visit: Option<Key>,
+    bootstrap: Option<Key>,
     dial: Option<Dial>,
     links: Vec<Link>,
     is_held: bool,
@@ -126,7 +126,7 @@ pub(super) struct Node {
     /// The last split in which this rank took its place.
     split: u64,
     /// Those that have lost their way here.
-    knocks: BTreeMap<u32, Knock>,
+    probes: BTreeMap<u32, Probe>,
     /// Why, if the others took this rank for dead: what it finds out about them counts no more.
     left_out: Option<String>,
     /// When this process went on after it had been stopped for so long that the others may have taken it
@@ -157,14 +157,14 @@ impl Node {
             away: BTreeSet::new(),
             failed: None,
             up: None,
-            visit: None,
+            bootstrap: None,
             dial: None,
             links: Vec::new(),
             is_held: false,
             channels: Channels::default(),
             unborn: Vec::new(),
             split: 0,
-            knocks: BTreeMap::new(),
+            probes: BTreeMap::new(),
             left_out: None,
             went_on: None,
             unbelieved: Vec::new(),

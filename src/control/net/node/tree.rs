@@ -8,7 +8,7 @@ use super::super::io::{Net, Timer};
 use super::super::ledger::{FAN_OUT, parent};
 use super::super::message::{Left, Message};
 use super::super::topics;
-use super::knock::RESTS;
+use super::probe::RESTS;
 use super::{Failure, Link, Node};
 use crate::control::FINISH;
 
@@ -53,7 +53,7 @@ impl Node {
         if let Some(old) = self.links.iter().position(|link| link.peer == peer) {
             net.conns.remove(self.links.swap_remove(old).key);
         }
-        self.no_knock(net, peer);
+        self.cancel_probe(net, peer);
         if let Some(table) = self.table.as_ref().filter(|_| lacks_table) {
             net.conns.send(key, &Message::Table(&table.bytes));
         }
@@ -121,7 +121,7 @@ impl Node {
     /// A rank is away: those below it look for a new way, and this one may be it.
     pub(super) fn expect(&self, net: &mut Net) {
         let now = Instant::now();
-        net.timers.set(now + RESTS.0, Timer::Knock(self.key));
+        net.timers.set(now + RESTS.0, Timer::Probe(self.key));
         net.timers.set(now + net.conns.beat + EXPECTED, Timer::Expect(self.key));
     }
 

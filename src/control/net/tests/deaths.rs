@@ -166,13 +166,13 @@ fn a_rank_on_its_way_into_the_tree_is_told_of_a_death_before_rank_0_ends() {
     let (hub, key, secret) = (process(), next_node(), Secret::of_text("test"));
     let id = CommId(ident::random().expect("random bytes"));
     let meets =
-        Command::Meet { id, secret: secret.clone(), door: None, owner: Some(key), job: None };
+        Command::Meet { id, secret: secret.clone(), acceptor: None, owner: Some(key), job: None };
     hub.send(meets);
-    let place = Place { id, secret: secret.clone(), addresses: hub.addresses.clone() };
+    let place = BootstrapHandle { id, secret: secret.clone(), addresses: hub.addresses.clone() };
     let (name, addresses) = ("here".to_owned(), place.addresses.clone());
     let meet = Meet { id, addresses, name, may_be_stale: false, host: Some(0), job: None };
-    let comer = Comer::of(hub.clone(), 0, 3, random()).expect("a rank");
-    let meeting = comer.come(key, meet, secret.clone()).expect("it can look for the others");
+    let joiner = Joiner::of(hub.clone(), 0, 3, random()).expect("a rank");
+    let meeting = joiner.come(key, meet, secret.clone()).expect("it can look for the others");
     let root = Node::of(meeting, key, hub.clone(), 0);
 
     let mut guest = TcpStream::connect(place.addresses[0]).expect("somebody listens");

@@ -82,8 +82,8 @@ fn a_place_whose_process_dies_is_named() {
         let place = place(&there);
         let (id, addresses, name) = (place.id, place.addresses.clone(), "here".to_owned());
         let meet = Meet { id, addresses, name, may_be_stale, host, job: None };
-        let comer = |comer: &Comer| comer.come(next_node(), meet, place.secret.clone());
-        let node = Node::by(&hub, 1, 3, comer);
+        let joiner = |joiner: &Joiner| joiner.come(next_node(), meet, place.secret.clone());
+        let node = Node::by(&hub, 1, 3, joiner);
         let told = |limit| {
             let error = node.exchange("init", b"", limit).expect_err("nobody else comes");
             error.to_string()
@@ -106,8 +106,8 @@ fn ranks_meet_at_an_address_and_do_so_again() {
     for _ in 0..3 {
         let secret = Secret::of_text("test");
         let come = |rank| {
-            Node::by(&hub, rank, 4, |comer| {
-                comer.tcp(std::slice::from_ref(&address), secret.clone(), None)
+            Node::by(&hub, rank, 4, |joiner| {
+                joiner.tcp(std::slice::from_ref(&address), secret.clone(), None)
             })
         };
         // Rank 0 comes last.
@@ -121,8 +121,8 @@ fn ranks_meet_at_an_address_and_do_so_again() {
 fn a_port_that_is_taken_is_named() {
     let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = format!("{}", other.local_addr().expect("its address"));
-    let comer = Comer::of(process(), 0, 2, 1).expect("a rank");
-    let error = comer
+    let joiner = Joiner::of(process(), 0, 2, 1).expect("a rank");
+    let error = joiner
         .tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
         .map(drop)
         .expect_err("it is taken");
@@ -134,8 +134,8 @@ fn what_is_not_ours_at_an_address_is_named() {
     let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = format!("{}", other.local_addr().expect("its address"));
     let hub = process();
-    let node = Node::by(&hub, 1, 2, |comer| {
-        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
+    let node = Node::by(&hub, 1, 2, |joiner| {
+        joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
     });
     let (mut peer, _) = other.accept().expect("it comes");
     peer.write_all(&[b'x'; 200]).expect("it reads");
@@ -153,7 +153,7 @@ fn ranks_meet_by_a_file_and_one_of_an_earlier_run_does_no_harm() {
     let path = folder.join("meet");
     for _ in 0..2 {
         let hub = process();
-        let come = |rank| Node::by(&hub, rank, 3, |comer| comer.file(&path));
+        let come = |rank| Node::by(&hub, rank, 3, |joiner| joiner.file(&path));
         // The second time they find what the first has left, where nobody is any more.
         let mut nodes = vec![come(1), come(2)];
         thread::sleep(Duration::from_millis(100));
@@ -163,7 +163,7 @@ fn ranks_meet_by_a_file_and_one_of_an_earlier_run_does_no_harm() {
     }
     std::fs::write(folder.join("other"), "something else").expect("a file");
     let hub = process();
-    let node = Node::by(&hub, 1, 2, |comer| comer.file(&folder.join("other")));
+    let node = Node::by(&hub, 1, 2, |joiner| joiner.file(&folder.join("other")));
     let error = node.exchange("init", b"", Duration::from_secs(1)).expect_err("it is no such file");
     assert!(error.to_string().contains("it belongs to user"), "{error}");
     std::fs::remove_dir_all(folder).expect("it is gone");

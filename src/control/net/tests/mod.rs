@@ -5,7 +5,7 @@ mod deaths;
 mod exchanges;
 mod meets;
 mod processes;
-mod strangers;
+mod unauthenticated;
 mod wires;
 
 use std::io::{Read as _, Write as _};
@@ -20,8 +20,8 @@ use super::ident::{self, CommId};
 use super::job::Job;
 use super::node::Meet;
 use super::proof::{self, CLAIM, Claim, JobName, Purpose, Secret, VERDICT, Version};
-use super::unique::Place;
-use super::{Comer, next_node};
+use super::unique::BootstrapHandle;
+use super::{Joiner, next_node};
 use crate::backend::Listener;
 use crate::communicator::{Health, Limit};
 use crate::control::{Control, FINISH, Meeting, Parts, Patience, Topic};
@@ -43,11 +43,11 @@ fn random() -> u64 {
     u64::from_le_bytes(ident::random().expect("random bytes"))
 }
 
-fn place(hub: &Arc<Hub>) -> Place {
+fn place(hub: &Arc<Hub>) -> BootstrapHandle {
     let (id, secret) = (CommId(ident::random().expect("random bytes")), Secret::of_text("test"));
-    let door = None;
-    hub.send(Command::Meet { id, secret: secret.clone(), door, owner: None, job: None });
-    Place { id, secret, addresses: hub.addresses.clone() }
+    let acceptor = None;
+    hub.send(Command::Meet { id, secret: secret.clone(), acceptor, owner: None, job: None });
+    BootstrapHandle { id, secret, addresses: hub.addresses.clone() }
 }
 
 /// One rank.
@@ -60,13 +60,13 @@ struct Node {
 }
 
 impl Node {
-    fn come(hub: &Arc<Hub>, place: &Place, rank: usize, size: usize) -> Self {
+    fn come(hub: &Arc<Hub>, place: &BootstrapHandle, rank: usize, size: usize) -> Self {
         Self::try_come(hub, place, rank, size, random()).expect("it can look for the others")
     }
 
     fn try_come(
         hub: &Arc<Hub>,
-        place: &Place,
+        place: &BootstrapHandle,
         rank: usize,
         size: usize,
         process: u64,
@@ -75,8 +75,8 @@ impl Node {
         let name = "here".to_owned();
         let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
         let (hub, key) = (hub.clone(), next_node());
-        let comer = Comer::of(hub.clone(), rank, size, process)?;
-        let meeting = comer.come(key, meet, place.secret.clone())?;
+        let joiner = Joiner::of(hub.clone(), rank, size, process)?;
+        let meeting = joiner.come(key, meet, place.secret.clone())?;
         Ok(Self::of(meeting, key, hub, rank))
     }
 
@@ -137,10 +137,10 @@ impl Node {
         hub: &Arc<Hub>,
         rank: usize,
         size: usize,
-        come: impl FnOnce(&Comer) -> Result<Arc<Meeting>>,
+        come: impl FnOnce(&Joiner) -> Result<Arc<Meeting>>,
     ) -> Self {
-        let comer = Comer::of(hub.clone(), rank, size, random()).expect("a rank");
-        let meeting = come(&comer).expect("it can look for the others");
+        let joiner = Joiner::of(hub.clone(), rank, size, random()).expect("a rank");
+        let meeting = come(&joiner).expect("it can look for the others");
         Self::of(meeting, 0, hub.clone(), rank)
     }
 }

@@ -9,7 +9,7 @@ use crate::lock::Mutex;
 const REST: Duration = Duration::from_secs(10);
 
 /// One kind of warning.
-pub(crate) struct Seldom(Mutex<State>);
+pub(crate) struct RateLimited(Mutex<State>);
 
 struct State {
     told: Option<Instant>,
@@ -17,7 +17,7 @@ struct State {
     untold: u64,
 }
 
-impl Seldom {
+impl RateLimited {
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(State { told: None, untold: 0 }))
     }
@@ -45,16 +45,16 @@ impl Seldom {
 
 #[cfg(test)]
 mod tests {
-    use super::{REST, Seldom};
+    use super::{REST, RateLimited};
     use std::time::Instant;
 
     #[test]
     fn what_is_not_told_is_counted() {
-        let (seldom, begun) = (Seldom::new(), Instant::now());
-        assert_eq!(seldom.tells(begun), Some(0));
-        (0..1000).for_each(|_| assert_eq!(seldom.tells(begun), None));
-        assert_eq!(seldom.tells(begun + REST), Some(1000));
-        assert_eq!(seldom.tells(begun + REST), None);
-        assert_eq!(seldom.tells(begun + REST * 2), Some(1));
+        let (rate_limited, begun) = (RateLimited::new(), Instant::now());
+        assert_eq!(rate_limited.tells(begun), Some(0));
+        (0..1000).for_each(|_| assert_eq!(rate_limited.tells(begun), None));
+        assert_eq!(rate_limited.tells(begun + REST), Some(1000));
+        assert_eq!(rate_limited.tells(begun + REST), None);
+        assert_eq!(rate_limited.tells(begun + REST * 2), Some(1));
     }
 }

@@ -14,14 +14,14 @@ use crate::launcher::TELLS;
 
 /// A process's report. The last one counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::entry) struct Word {
+pub(in crate::entry) struct FailureReport {
     /// The origin of its failure, or of the failure if it ended now without another report.
     pub(in crate::entry) origin: Origin,
     /// The exit code that it is about to end with; `None` while it runs.
     pub(in crate::entry) code: Option<u8>,
 }
 
-impl Word {
+impl FailureReport {
     /// Nothing is wrong.
     pub(in crate::entry) const RUNS: Self = Self { origin: Origin::Own, code: None };
 
@@ -44,7 +44,7 @@ fn name(origin: Origin) -> &'static str {
     }
 }
 
-impl fmt::Display for Word {
+impl fmt::Display for FailureReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.code {
             Some(code) => writeln!(f, "{} {code}", name(self.origin)),
@@ -53,9 +53,9 @@ impl fmt::Display for Word {
     }
 }
 
-/// News of a process.
-pub(super) enum News {
-    Word(Word),
+/// An event of a process.
+pub(super) enum ProcessEvent {
+    FailureReport(FailureReport),
     /// It has ended, or has closed the pipe.
     Closed,
 }
@@ -70,32 +70,36 @@ pub(super) fn give(command: &mut Command) -> io::Result<PipeReader> {
 }
 
 /// Passes on the reports of rank `rank`, on a separate thread.
-pub(super) fn hear(rank: usize, from: PipeReader, to: Sender<(usize, News)>) -> io::Result<()> {
+pub(super) fn hear(
+    rank: usize,
+    from: PipeReader,
+    to: Sender<(usize, ProcessEvent)>,
+) -> io::Result<()> {
     let run = move || {
         let lines = BufReader::new(from).lines().map_while(Result::ok);
-        for word in lines.filter_map(|line| Word::read(&line)) {
+        for word in lines.filter_map(|line| FailureReport::read(&line)) {
             // Once the receiver is gone, everything is over.
-            let _ = to.send((rank, News::Word(word)));
+            let _ = to.send((rank, ProcessEvent::FailureReport(word)));
         }
-        let _ = to.send((rank, News::Closed));
+        let _ = to.send((rank, ProcessEvent::Closed));
     };
     thread::Builder::new().name(format!("words of rank {rank}")).spawn(run).map(drop)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Origin, Word};
+    use super::{FailureReport, Origin};
 
     #[test]
     fn a_word_reads_as_it_was_said() {
         for origin in [Origin::Own, Origin::Unsure, Origin::Others] {
             for code in [None, Some(1), Some(101)] {
-                let word = Word { origin, code };
-                assert_eq!(Word::read(word.to_string().trim_end()), Some(word));
+                let word = FailureReport { origin, code };
+                assert_eq!(FailureReport::read(word.to_string().trim_end()), Some(word));
             }
         }
         for no_word in ["", "own", "own 256", "mine 1", "others -1", "own runs "] {
-            assert_eq!(Word::read(no_word), None, "{no_word}");
+            assert_eq!(FailureReport::read(no_word), None, "{no_word}");
         }
     }
 }

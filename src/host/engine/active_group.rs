@@ -3,7 +3,7 @@
 //! A group follows NCCL's order: first the one-sided operations, one by one in program order; then
 //! all collectives; then all transfers. Each phase begins when the previous one is over.
 
-use super::comm::Place;
+use super::comm::MemberId;
 use super::job::{Done, Job};
 use super::state::{Out, State, Step};
 use crate::backend::form::{self, Put};
@@ -36,7 +36,7 @@ pub(super) fn entry(queued: &mut form::Collective<Option<Held>, Scale, u8>) -> E
     Entry { name: *name, call: *call, reduction, send, recv, config }
 }
 
-pub(super) struct Flight {
+pub(super) struct ActiveGroup {
     /// The stream that executes this group.
     pub(super) stream: usize,
     pub(super) ops: Vec<HostOp>,
@@ -57,7 +57,7 @@ pub(super) enum Phase {
     Transfers,
 }
 
-impl Flight {
+impl ActiveGroup {
     pub(super) fn new(stream: usize, ops: Vec<HostOp>, refused: Option<Error>) -> Self {
         Self { stream, ops, phase: Phase::OneSided(0), left: 0, void: false, refused }
     }
@@ -84,69 +84,69 @@ impl Flight {
 
 impl State {
     /// Called when a stream has reached a group and it is the group's turn.
-    pub(super) fn take_off(&mut self, place: Place, mut flight: Flight, out: &mut Out) {
-        let stream = flight.stream;
+    pub(super) fn start_group(&mut self, place: MemberId, mut active: ActiveGroup, out: &mut Out) {
+        let stream = active.stream;
         let Some(comm) = self.comm(place) else {
             // A communicator is removed only when it has no group left.
-            flight.give_back(out);
+            active.give_back(out);
             return self.task_over(stream, out);
         };
-        comm.flying += 1;
+        comm.active_groups += 1;
         let member = &mut comm.members[place.rank];
-        flight.void = member.fault.is_some();
-        member.flight = Some(flight);
+        active.void = member.fault.is_some();
+        member.active = Some(active);
         if let Some(fault) = member.fault.clone() {
             let health = member.health.clone();
             self.void(stream, health, fault);
         }
-        self.order_takes_off(place);
+        self.order_group_start(place);
         self.todo.push(Step::Member(place));
     }
 
     /// Advances a rank's group as far as possible.
-    pub(super) fn fly(&mut self, place: Place, out: &mut Out) {
+    pub(super) fn advance_group(&mut self, place: MemberId, out: &mut Out) {
         loop {
-            let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) else { return };
-            if flight.left > 0 {
+            let Some(active) = self.member(place).and_then(|m| m.active.as_mut()) else { return };
+            if active.left > 0 {
                 return;
             }
-            if flight.void {
-                return self.land(place, out);
+            if active.void {
+                return self.finish_group(place, out);
             }
-            match flight.phase {
+            match active.phase {
                 Phase::OneSided(at) => {
-                    if at < flight.ops.len() {
+                    if at < active.ops.len() {
                         if !self.one_sided(place, at, out) {
                             return;
                         }
                     } else {
-                        flight.phase = Phase::Collectives;
+                        active.phase = Phase::Collectives;
                         self.post_all(place, out, |op| matches!(op, Booked::Collective(_)));
                     }
                 }
                 Phase::Collectives => {
-                    flight.phase = Phase::Transfers;
+                    active.phase = Phase::Transfers;
                     self.post_all(place, out, |op| matches!(op, Booked::Transfer(_)));
                 }
-                Phase::Transfers => return self.land(place, out),
+                Phase::Transfers => return self.finish_group(place, out),
             }
         }
     }
 
     /// Posts every operation of a phase. All are counted first, as one may be over at once.
-    fn post_all(&mut self, place: Place, out: &mut Out, of_phase: fn(&Booked) -> bool) {
-        let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) else { return };
-        flight.left = flight.ops.iter().filter(|op| of_phase(&op.op)).count();
-        for at in 0..flight.ops.len() {
-            let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) else { return };
-            if flight.void {
+    fn post_all(&mut self, place: MemberId, out: &mut Out, of_phase: fn(&Booked) -> bool) {
+        let Some(active) = self.member(place).and_then(|m| m.active.as_mut()) else { return };
+        active.left = active.ops.iter().filter(|op| of_phase(&op.op)).count();
+        for at in 0..active.ops.len() {
+            let Some(active) = self.member(place).and_then(|m| m.active.as_mut()) else { return };
+            if active.void {
                 // Posting the previous operation broke the communicator, so the rest is not waited
                 // for.
-                let rest = flight.ops[at..].iter().filter(|op| of_phase(&op.op)).count();
-                flight.left = flight.left.saturating_sub(rest);
+                let rest = active.ops[at..].iter().filter(|op| of_phase(&op.op)).count();
+                active.left = active.left.saturating_sub(rest);
                 return;
             }
-            match &flight.ops[at].op {
+            match &active.ops[at].op {
                 op if !of_phase(op) => {}
                 Booked::Collective(_) | Booked::Transfer(_) => self.post_call(place, at, out),
                 // Executed one by one, before these.
@@ -156,28 +156,28 @@ impl State {
     }
 
     /// Starts the one-sided operation `at`; returns true if the group can proceed at once.
-    fn one_sided(&mut self, place: Place, at: usize, out: &mut Out) -> bool {
+    fn one_sided(&mut self, place: MemberId, at: usize, out: &mut Out) -> bool {
         self.order_put(place, at);
         let Some(comm) = self.comm(place) else { return false };
-        let Some(flight) = comm.members[place.rank].flight.as_mut() else { return false };
-        if let Some(reason) = &flight.refused
+        let Some(active) = comm.members[place.rank].active.as_mut() else { return false };
+        if let Some(reason) = &active.refused
             && let Booked::Put(Put { peer, slot, .. }) | Booked::Signal(Signal { peer, slot, .. }) =
-                &flight.ops[at].op
+                &active.ops[at].op
         {
             let (peer, slot, reason) = (peer.index(), *slot, reason.clone());
-            flight.phase = Phase::OneSided(at + 1);
+            active.phase = Phase::OneSided(at + 1);
             self.raise(place, peer, slot, Err(reason));
             return true;
         }
-        match &mut flight.ops[at].op {
+        match &mut active.ops[at].op {
             Booked::Collective(_) | Booked::Transfer(_) => {}
             Booked::Put(Put { call, peer, span, to, slot }) => {
                 let (peer, slot, site) = (peer.index(), *slot, call.site);
                 let window = comm.windows.get(&to.window);
                 let to = window.and_then(|window| window.held(peer, to.offset));
                 if let (Some(from), Some(to)) = (span.take(), to) {
-                    flight.left = 1;
-                    flight.phase = Phase::OneSided(at + 1);
+                    active.left = 1;
+                    active.phase = Phase::OneSided(at + 1);
                     out.jobs.push(Job::new(
                         Done::Put { from: place, to: peer, slot, site },
                         Moves::copy(from, to),
@@ -187,7 +187,7 @@ impl State {
             }
             Booked::Signal(Signal { call, peer, slot }) => {
                 let (peer, slot, site) = (peer.index(), *slot, call.site);
-                flight.phase = Phase::OneSided(at + 1);
+                active.phase = Phase::OneSided(at + 1);
                 self.raise(place, peer, slot, Ok(site));
                 return true;
             }
@@ -202,37 +202,37 @@ impl State {
                     let error = super::meeting::refused(comm.name, peer, call, reason);
                     comm.members[place.rank].pend(error);
                 }
-                if let Some(flight) = comm.members[place.rank].flight.as_mut() {
-                    flight.phase = Phase::OneSided(at + 1);
+                if let Some(active) = comm.members[place.rank].active.as_mut() {
+                    active.phase = Phase::OneSided(at + 1);
                 }
                 self.order_consumed(place, (peer, slot), consumed);
                 return true;
             }
         }
-        flight.phase = Phase::OneSided(at + 1);
+        active.phase = Phase::OneSided(at + 1);
         true
     }
 
     /// An operation of a rank's current phase is over.
-    pub(super) fn op_over(&mut self, place: Place) {
-        if let Some(flight) = self.member(place).and_then(|m| m.flight.as_mut()) {
-            flight.left = flight.left.saturating_sub(1);
-            if flight.left == 0 {
+    pub(super) fn op_over(&mut self, place: MemberId) {
+        if let Some(active) = self.member(place).and_then(|m| m.active.as_mut()) {
+            active.left = active.left.saturating_sub(1);
+            if active.left == 0 {
                 self.todo.push(Step::Member(place));
             }
         }
     }
 
     /// The group is over: advances its stream and the communicator's next group.
-    fn land(&mut self, place: Place, out: &mut Out) {
+    fn finish_group(&mut self, place: MemberId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let Some(flight) = comm.members[place.rank].flight.take() else { return };
-        comm.flying -= 1;
-        let stream = flight.stream;
-        self.spare.push(flight.give_back(out));
+        let Some(active) = comm.members[place.rank].active.take() else { return };
+        comm.active_groups -= 1;
+        let stream = active.stream;
+        self.spare.push(active.give_back(out));
         self.take_turn(place);
         self.task_over(stream, out);
-        self.order_lands(place, stream);
+        self.order_group_end(place, stream);
         self.check_departed(place, out);
         self.sweep(place, out);
     }

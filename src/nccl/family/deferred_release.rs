@@ -14,7 +14,7 @@ use crate::memory::Lease;
 /// Shared by the ranks of one communicator in this process, which access each other's memory
 /// directly. Other processes have their own mappings, which keep the memory alive.
 #[derive(Default)]
-pub(super) struct Remains(Mutex<State>);
+pub(super) struct DeferredRelease(Mutex<State>);
 
 #[derive(Default)]
 struct State {
@@ -44,30 +44,31 @@ impl Parked {
     }
 }
 
-impl Drop for Remains {
+impl Drop for DeferredRelease {
     fn drop(&mut self) {
         let state = self.0.get_mut();
         if state.live > 0 {
             // A rank never ended as far as NCCL knows, so memory that NCCL may still refer to is
             // leaked.
             mem::forget(mem::take(&mut state.parked));
-            watch::bury(Vec::new(), mem::take(&mut state.streams));
+            watch::quarantine(Vec::new(), mem::take(&mut state.streams));
         }
     }
 }
 
-impl Remains {
+impl DeferredRelease {
     /// The remains of a communicator whose ranks in this process share no family, by its id.
     pub(super) fn of(id: u64) -> Arc<Self> {
-        static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<Remains>>>> = LazyLock::new(Mutex::default);
+        static KNOWN: LazyLock<Mutex<HashMap<u64, Weak<DeferredRelease>>>> =
+            LazyLock::new(Mutex::default);
         let mut known = KNOWN.lock();
-        known.retain(|_, remains| remains.strong_count() > 0);
-        if let Some(remains) = known.get(&id).and_then(Weak::upgrade) {
-            return remains;
+        known.retain(|_, deferred_release| deferred_release.strong_count() > 0);
+        if let Some(deferred_release) = known.get(&id).and_then(Weak::upgrade) {
+            return deferred_release;
         }
-        let remains = Arc::new(Self::default());
-        known.insert(id, Arc::downgrade(&remains));
-        remains
+        let deferred_release = Arc::new(Self::default());
+        known.insert(id, Arc::downgrade(&deferred_release));
+        deferred_release
     }
 
     /// A rank joins.
@@ -95,7 +96,7 @@ impl Remains {
         let (mut parked, streams) = (mem::take(&mut state.parked), mem::take(&mut state.streams));
         drop(state);
         if !streams.is_empty() {
-            watch::bury(mem::take(&mut parked.memory), streams);
+            watch::quarantine(mem::take(&mut parked.memory), streams);
         }
         parked
     }

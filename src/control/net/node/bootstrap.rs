@@ -30,7 +30,7 @@ impl Node {
         if let Some(secret) = secret {
             self.secret = secret;
         }
-        if self.id.is_none() && self.visit.is_none() && self.dial.is_none() {
+        if self.id.is_none() && self.bootstrap.is_none() && self.dial.is_none() {
             self.dial(net, None);
         }
     }
@@ -70,7 +70,12 @@ impl Node {
     }
 
     /// A message from there; false if it makes no sense.
-    pub(crate) fn visited(&mut self, net: &mut Net, key: Key, message: Message<'_>) -> bool {
+    pub(crate) fn bootstrap_message(
+        &mut self,
+        net: &mut Net,
+        key: Key,
+        message: Message<'_>,
+    ) -> bool {
         self.lost = None;
         match message {
             Message::Welcome { id, ancestors } => {
@@ -81,7 +86,7 @@ impl Node {
                 }
             }
             Message::Later(rest) => {
-                self.visit = None;
+                self.bootstrap = None;
                 net.conns.end(key);
                 self.dial = Some(Dial::new(None));
                 let rest = Duration::from_millis(rest.min(10_000).into());
@@ -99,7 +104,7 @@ impl Node {
             Message::Left(left) => return self.left(net, left, None),
             Message::Beat => {}
             Message::Bye => {
-                self.visit = None;
+                self.bootstrap = None;
                 net.conns.end(key);
                 if self.id.is_none() {
                     let why = "came to a meeting that is over: who asked it to come has gone on without it, or has ended";
@@ -116,9 +121,9 @@ impl Node {
         if self.rank == 0 && self.table.is_none() {
             return;
         }
-        if let Some(visit) = self.visit.take() {
-            net.conns.send(visit, &Message::Linked);
-            net.conns.end(visit);
+        if let Some(bootstrap) = self.bootstrap.take() {
+            net.conns.send(bootstrap, &Message::Linked);
+            net.conns.end(bootstrap);
         }
     }
 

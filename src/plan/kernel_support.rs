@@ -12,7 +12,7 @@ use crate::error::{Error, Site};
 use crate::{AnyDevice, Communicator, DType, Device, Host, Result, World};
 
 /// The kernels' resources, on those of a plan's communicators that can use them.
-pub(super) struct Kits<W: World> {
+pub(super) struct KernelSupport<W: World> {
     /// The plan's communicators, if they had to be created for this.
     pub(super) children: Option<Children<W>>,
     /// For each rank, its communicators with kernels, by index in the plan.
@@ -21,7 +21,7 @@ pub(super) struct Kits<W: World> {
     pub(super) told: String,
 }
 
-impl<W: World> Kits<W> {
+impl<W: World> KernelSupport<W> {
     /// Creates them, if the plan can use them. All ranks call it with the same plan: the host waits
     /// for them.
     pub(super) fn new<S: State + CanEnqueue>(
@@ -30,36 +30,36 @@ impl<W: World> Kits<W> {
         lowered: Option<&Schedule>,
         site: Site,
     ) -> Result<Self> {
-        let mut kits = Self { children: None, offered: Vec::new(), told: String::new() };
+        let mut kernel_support = Self { children: None, offered: Vec::new(), told: String::new() };
         // The host has none, and need not ask the others.
         let lowered = lowered.filter(|_| W::Device::KIND != Host::<AnyDevice>::KIND);
-        let Some(lowered) = lowered else { return Ok(kits) };
+        let Some(lowered) = lowered else { return Ok(kernel_support) };
         let uses = uses(plan, lowered);
         let is_part = |at: usize| plan.communicators[at].axes.len() < plan.axes.len();
         let of_part = |of: &Vec<bool>| of.iter().enumerate().any(|(at, has)| *has && is_part(at));
         if uses.iter().any(of_part) {
-            kits.children = Some(children(comm, plan, &lowered.sizes.extents)?);
+            kernel_support.children = Some(children(comm, plan, &lowered.sizes.extents)?);
         }
         let mut own = uses[comm.rank().index()].clone();
         let mut failed = Ok(());
         for at in (0..own.len()).filter(|&at| uses[comm.rank().index()][at]) {
-            let child = kits.children.as_ref().map(|children| &children[at]);
-            let kit = match child {
-                Some(Child::Part(part)) => part.here().core.kit("bind", site),
-                Some(Child::Whole) | None => comm.here().core.kit("bind", site),
+            let child = kernel_support.children.as_ref().map(|children| &children[at]);
+            let kernel_offer = match child {
+                Some(Child::Part(part)) => part.here().core.kernel_offer("bind", site),
+                Some(Child::Whole) | None => comm.here().core.kernel_offer("bind", site),
             };
-            own[at] = matches!(kit, Ok(Some(_)));
-            match kit {
+            own[at] = matches!(kernel_offer, Ok(Some(_)));
+            match kernel_offer {
                 Ok(_) => {}
-                Err(error @ Error::Unsupported(_)) => kits.lacks(plan, at, &error),
+                Err(error @ Error::Unsupported(_)) => kernel_support.lacks(plan, at, &error),
                 Err(error) => failed = failed.and(Err(error)),
             }
         }
-        kits.offered = match &kits.children {
+        kernel_support.offered = match &kernel_support.children {
             Some(_) => comm.gather_as("bind", &own, site)?,
             None => vec![own; comm.size()],
         };
-        failed.map(|()| kits)
+        failed.map(|()| kernel_support)
     }
 
     fn lacks(&mut self, plan: &Plan, at: usize, why: &Error) {

@@ -12,7 +12,7 @@ use crate::{Device, World};
 pub(crate) type Says = Result<(i32, i32, i32), String>;
 
 /// A communicator that another library made.
-pub(super) struct Brought<W: World> {
+pub(super) struct AdoptedComm<W: World> {
     pub(super) says: Says,
     /// The handle that adopts it; `None` if it cannot be used.
     pub(super) taken: Option<<<W::Device as Device>::Backend as Lifecycle>::Dividing>,

@@ -26,19 +26,19 @@ use crate::error::{Call, Error, Operation, Unsupported};
 use crate::{DType, Rank, ReductionName, Result, Team};
 
 /// What a communicator needs for kernels.
-pub(super) struct Kit {
+pub(super) struct KernelResources {
     /// Written by the other ranks.
     staging: Arc<Allocation<CudaBackend>>,
     /// How many batches each block has run.
     counts: Arc<Allocation<CudaBackend>>,
-    brake: Arc<Brake>,
+    kernel_stop: Arc<KernelStop>,
     made: OnceCell<Made>,
     /// The stream of the last launch.
     last: RefCell<Option<Arc<CudaStream>>>,
 }
 
 /// Stops a communicator's kernels from any thread.
-pub(super) struct Brake {
+pub(super) struct KernelStop {
     stop: Stop,
     counts: Arc<Allocation<CudaBackend>>,
     gpu: &'static Gpu,
@@ -46,17 +46,17 @@ pub(super) struct Brake {
     used: AtomicBool,
 }
 
-impl Brake {
+impl KernelStop {
     /// Tells kernels that wait for other ranks to end.
-    pub(super) fn pull(&self) {
+    pub(super) fn signal(&self) {
         self.stop.set();
     }
 
     /// Returns once no kernel accesses the other ranks' memory: running kernels have ended, and
     /// later ones end at once. Streams are not waited for, since a kernel may be queued behind work
     /// that the caller is about to end.
-    pub(super) fn hold(&self) {
-        self.pull();
+    pub(super) fn signal_and_wait(&self) {
+        self.signal();
         if !self.used.load(Relaxed) {
             return;
         }
@@ -101,7 +101,7 @@ struct Made {
     window: Cell<Option<ncclWindow_t>>,
 }
 
-impl Kit {
+impl KernelResources {
     fn new(comm: &Comm) -> Result<Self> {
         let (ordinal, size) = (comm.gpu.ordinal(), comm.size as usize);
         // Memory is zeroed, and zero is no batch's flag.
@@ -109,9 +109,13 @@ impl Kit {
         let counts = Allocation::new(ordinal, kernels::COUNTS, AllocKind::Plain)?;
         let (made, last) = (OnceCell::new(), RefCell::default());
         let (stop, gpu) = (Stop::new(comm.gpu)?, comm.gpu);
-        let brake =
-            Arc::new(Brake { stop, counts: counts.clone(), gpu, used: AtomicBool::new(false) });
-        Ok(Self { staging, counts, brake, made, last })
+        let kernel_stop = Arc::new(KernelStop {
+            stop,
+            counts: counts.clone(),
+            gpu,
+            used: AtomicBool::new(false),
+        });
+        Ok(Self { staging, counts, kernel_stop, made, last })
     }
 
     /// The memory that others may write until they have ended.
@@ -124,7 +128,7 @@ impl Kit {
         if self.last.borrow().as_ref().is_some_and(|last| Arc::ptr_eq(last, stream)) {
             return Ok(());
         }
-        self.brake.used.store(true, Relaxed);
+        self.kernel_stop.used.store(true, Relaxed);
         match self.last.replace(Some(stream.clone())) {
             Some(last) => stream.after(last.handle().cast()),
             None => Ok(()),
@@ -139,21 +143,21 @@ unsafe impl Kernels for CudaBackend {
     fn offer_kernels(comm: &Comm) -> Result<Option<KernelOffer>> {
         can(comm)?;
         comm.gpu.kernels()?;
-        if comm.kit.get().is_none() {
-            let kit = Kit::new(comm)?;
-            comm.shared.brake.get_or_init(|| kit.brake.clone());
-            let _ = comm.kit.set(kit);
+        if comm.kernel_resources.get().is_none() {
+            let kernel_resources = KernelResources::new(comm)?;
+            comm.shared.kernel_stop.get_or_init(|| kernel_resources.kernel_stop.clone());
+            let _ = comm.kernel_resources.set(kernel_resources);
         }
         Ok(Some(KernelOffer { blocks: comm.gpu.multiprocessors() }))
     }
 
     fn make_kernels(comm: &Comm, agreed: KernelOffer) -> Result<()> {
-        let Some(kit) = comm.kit.get() else { return Err(not_made()) };
-        if kit.made.get().is_some() {
+        let Some(kernel_resources) = comm.kernel_resources.get() else { return Err(not_made()) };
+        if kernel_resources.made.get().is_some() {
             return Ok(());
         }
         let (size, flags) = (comm.size as usize, NCCL_WIN_COLL_SYMMETRIC.cast_unsigned());
-        let window = comm.register(&kit.staging, kernels::staging(size), flags)?;
+        let window = comm.register(&kernel_resources.staging, kernels::staging(size), flags)?;
         let mut staging = [0; kernels::RANKS];
         for (rank, place) in staging.iter_mut().enumerate().take(size) {
             let Some(address) = comm.peer_address(window, Rank::at(rank)) else {
@@ -166,8 +170,8 @@ unsafe impl Kernels for CudaBackend {
         let none = Op { source: 0, target: 0, bytes: 0, to: NOBODY, from: NOBODY };
         let arguments = Arguments {
             staging,
-            batches: kit.counts.block().address().expose_provenance() as u64,
-            stop: kit.brake.stop.address(),
+            batches: kernel_resources.counts.block().address().expose_provenance() as u64,
+            stop: kernel_resources.kernel_stop.stop.address(),
             rank,
             ranks,
             count: 0,
@@ -178,14 +182,14 @@ unsafe impl Kernels for CudaBackend {
             ops: [none; MOST_PIECES],
         };
         let (blocks, window) = (agreed.blocks.max(1), Cell::new(Some(window)));
-        let _ = kit.made.set(Made { arguments, blocks, window });
+        let _ = kernel_resources.made.set(Made { arguments, blocks, window });
         Ok(())
     }
 
     fn unmake_kernels(comm: &Comm) {
-        let Some(kit) = comm.kit.get() else { return };
-        if let Some(window) = kit.made.get().and_then(|made| made.window.take()) {
-            comm.deregister(window, kit.staging.clone());
+        let Some(kernel_resources) = comm.kernel_resources.get() else { return };
+        if let Some(window) = kernel_resources.made.get().and_then(|made| made.window.take()) {
+            comm.deregister(window, kernel_resources.staging.clone());
         }
     }
 
@@ -196,13 +200,13 @@ unsafe impl Kernels for CudaBackend {
         work: KernelWork,
         pieces: &[Piece],
     ) -> Result<()> {
-        let Some(kit) = comm.kit.get() else { return Err(not_made()) };
-        let Some(made) = kit.made.get() else { return Err(not_made()) };
+        let Some(kernel_resources) = comm.kernel_resources.get() else { return Err(not_made()) };
+        let Some(made) = kernel_resources.made.get() else { return Err(not_made()) };
         if stream.is_capturing() {
             graphs::capture_kernel(comm, stream, calls(call, work, pieces))?;
         } else {
             comm.note(stream);
-            kit.order(stream).map_err(|error| comm.poison(error))?;
+            kernel_resources.order(stream).map_err(|error| comm.poison(error))?;
             match work {
                 KernelWork::Messages if !is_collective(call) => {
                     legs(call, pieces).for_each(|leg| comm.recorder.leg(&leg));

@@ -8,10 +8,10 @@ use crate::error::Site;
 use crate::lock::{Mutex, MutexGuard};
 
 /// The graphs that a communicator captured.
-pub(crate) struct Shelf<B: Backend>(RefCell<Vec<Arc<Life<B>>>>);
+pub(crate) struct GraphRegistry<B: Backend>(RefCell<Vec<Arc<GraphEntry<B>>>>);
 
 /// The state shared by a graph and its communicator.
-pub(super) struct Life<B: Backend> {
+pub(super) struct GraphEntry<B: Backend> {
     /// The windows and device communicators that it uses on any rank.
     names: Vec<WindowId>,
     state: Mutex<State<B>>,
@@ -24,7 +24,7 @@ pub(super) struct State<B: Backend> {
     pub(super) executable: Option<B::Graph>,
 }
 
-impl<B: Backend> Life<B> {
+impl<B: Backend> GraphEntry<B> {
     pub(super) fn new(names: Vec<WindowId>, executable: Option<B::Graph>) -> Arc<Self> {
         Arc::new(Self { names, state: Mutex::new(State { stale: None, executable }) })
     }
@@ -34,25 +34,25 @@ impl<B: Backend> Life<B> {
     }
 }
 
-impl<B: Backend> Default for Shelf<B> {
+impl<B: Backend> Default for GraphRegistry<B> {
     fn default() -> Self {
         Self(RefCell::default())
     }
 }
 
-impl<B: Backend> Shelf<B> {
+impl<B: Backend> GraphRegistry<B> {
     /// Adds a new graph, and forgets those that were dropped.
-    pub(super) fn add(&self, life: Arc<Life<B>>) {
+    pub(super) fn add(&self, entry: Arc<GraphEntry<B>>) {
         let mut all = self.0.borrow_mut();
         all.retain(|known| Arc::strong_count(known) > 1);
-        all.push(life);
+        all.push(entry);
     }
 
     /// Invalidates graphs that use a window or a device communicator about to be closed on all
     /// ranks.
     pub(crate) fn lose_naming(&self, what: &str, id: WindowId, site: Site) {
         let why = || format!("{what} #{id}, which it names, was closed (at {site})");
-        self.lose(|life| life.names.contains(&id), why);
+        self.lose(|entry| entry.names.contains(&id), why);
     }
 
     /// Invalidates all graphs.
@@ -60,11 +60,11 @@ impl<B: Backend> Shelf<B> {
         self.lose(|_| true, why);
     }
 
-    fn lose(&self, is_lost: impl Fn(&Life<B>) -> bool, why: impl Fn() -> String) {
-        self.0.borrow_mut().retain(|life| {
-            let is_lost = is_lost(life);
+    fn lose(&self, is_lost: impl Fn(&GraphEntry<B>) -> bool, why: impl Fn() -> String) {
+        self.0.borrow_mut().retain(|entry| {
+            let is_lost = is_lost(entry);
             if is_lost {
-                let mut state = life.state();
+                let mut state = entry.state();
                 state.stale.get_or_insert_with(&why);
                 state.executable = None;
             }

@@ -10,7 +10,7 @@ use crate::error::{LaunchFault, Launched};
 
 /// Where the ranks of a job meet.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct RendezvousAddress {
     /// Rank 0 listens at the first free one; the others try them in turn.
     pub(crate) addresses: Vec<String>,
     /// The job's name, as far as the launcher provides one. It distinguishes two jobs that try the
@@ -27,7 +27,7 @@ const PORTS: u16 = 4;
 const FIRST: u16 = 20_000;
 const LAST: u16 = 32_000;
 
-impl Place {
+impl RendezvousAddress {
     /// On rank 0's machine, at ports derived from the job.
     pub(super) fn on(host: &str, job: String) -> Self {
         let mut hasher = SipHasher13::new_with_keys(0, 0);

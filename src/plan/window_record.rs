@@ -16,7 +16,7 @@ use crate::lock::Mutex;
 use crate::{Rank, Result};
 
 /// See the module.
-pub(super) struct Told {
+pub(super) struct WindowRecord {
     pub(super) wire: Arc<dyn Wire>,
     health: Arc<Health>,
     state: Mutex<State>,
@@ -47,7 +47,7 @@ const AHEAD: usize = 1024;
 /// A message: a run, and the windows from it on.
 type Message = (u64, Vec<WindowId>);
 
-impl Told {
+impl WindowRecord {
     pub(super) fn new(wire: Arc<dyn Wire>, health: Arc<Health>) -> Self {
         Self { wire, health, state: Mutex::default() }
     }

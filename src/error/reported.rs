@@ -20,10 +20,10 @@ pub(crate) enum Heard {
 /// The most serious error that a rank was shown: on its own thread, or on others through
 /// communicators that its thread created.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Told(Arc<Mutex<Option<Error>>>);
+pub(crate) struct WorstReport(Arc<Mutex<Option<Error>>>);
 
 thread_local! {
-    static TOLD: Told = Told::default();
+    static TOLD: WorstReport = WorstReport::default();
     static OURS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn ours() {
     OURS.set(true);
 }
 
-impl Told {
+impl WorstReport {
     /// The record of this thread.
     pub(crate) fn here() -> Self {
         // Unavailable at the end of the thread, which returns no more errors.
@@ -78,10 +78,10 @@ impl Told {
 }
 
 /// Records that this thread is shown `error`.
-pub(crate) fn told(error: Error) -> Error {
+pub(crate) fn reported(error: Error) -> Error {
     let heard = error.heard();
     if heard != Heard::Nothing && !OURS.get() {
-        Told::here().note(&error);
+        WorstReport::here().note(&error);
         if let Some(listener) = LISTENER.get() {
             listener(heard);
         }
@@ -91,7 +91,7 @@ pub(crate) fn told(error: Error) -> Error {
 
 /// Records that this thread continues with the survivors.
 pub(crate) fn goes_on() {
-    Told::here().clear();
+    WorstReport::here().clear();
     if let Some(listener) = LISTENER.get().filter(|_| !OURS.get()) {
         listener(Heard::Nothing);
     }

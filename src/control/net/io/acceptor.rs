@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::TcpListener;
 
-use super::super::super::Seldom;
+use super::super::super::RateLimited;
 use super::super::conns::{Key, Role};
 use super::super::ident::{self, CommId};
 use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, Verdict, Version};
@@ -19,26 +19,26 @@ const MOST_UNPROVEN: (usize, usize) = (1024, 2);
 const ROOM: Duration = Duration::from_millis(250);
 
 /// A place where others connect.
-pub(super) struct Door {
+pub(super) struct Acceptor {
     pub(super) listener: TcpListener,
     /// Who meets behind it, for those who only know where.
     pub(super) meet: Option<CommId>,
 }
 
 impl Io {
-    pub(super) fn accept(&mut self, door: usize) {
+    pub(super) fn accept(&mut self, acceptor: usize) {
         loop {
             let (count, oldest) = self.net.conns.unproven();
             if count >= self.most_unproven
                 && let Some((oldest, since)) = oldest
             {
                 if since.elapsed() < ROOM {
-                    self.net.timers.set(since + ROOM, Timer::Accept(door));
+                    self.net.timers.set(since + ROOM, Timer::Accept(acceptor));
                     return;
                 }
                 self.net.conns.remove(oldest);
             }
-            let Some(Door { listener, meet }) = self.doors.get(&door) else { return };
+            let Some(Acceptor { listener, meet }) = self.acceptors.get(&acceptor) else { return };
             let port = listener.local_addr().map_or(0, |at| at.port());
             let (stream, meet) = match listener.accept() {
                 Ok((stream, _)) => (stream, *meet),
@@ -46,18 +46,18 @@ impl Io {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
-                    static UNTAKEN: Seldom = Seldom::new();
+                    static UNTAKEN: RateLimited = RateLimited::new();
                     let why = format!("this process takes no connections: {error}");
                     UNTAKEN.warn(&why);
                     self.hindered(&why);
-                    return self.net.timers.set(Instant::now() + ROOM, Timer::Accept(door));
+                    return self.net.timers.set(Instant::now() + ROOM, Timer::Accept(acceptor));
                 }
             };
             self.hindered("");
             let Ok(nonce) = ident::random() else { continue };
             let job = meet.and_then(|meet| self.meets.get(&meet)?.launched.as_ref());
             let challenge = proof::challenge(nonce, job.map(|job| (&job.name, port)));
-            match self.net.conns.add(stream, Role::Stranger { challenge, door: meet }) {
+            match self.net.conns.add(stream, Role::Unauthenticated { challenge, acceptor: meet }) {
                 Ok(key) => self.net.conns.send_raw(key, &challenge),
                 Err(error) => log::debug!("a connection is not taken: {error}"),
             }
@@ -90,13 +90,13 @@ impl Io {
         key: Key,
         challenge: &[u8; CHALLENGE],
         claim: &[u8; CLAIM],
-        door: Option<CommId>,
+        acceptor: Option<CommId>,
     ) {
         let Some(said) = Claim::read(claim) else {
             self.net.conns.remove(key);
             return;
         };
-        let id = if said.id == CommId::THERE { door.unwrap_or(said.id) } else { said.id };
+        let id = if said.id == CommId::THERE { acceptor.unwrap_or(said.id) } else { said.id };
         let home = (id, if said.purpose == Purpose::Meet { u32::MAX } else { said.to });
         let proof = (challenge, claim);
         let Some((secret, is_lost)) = self.secret_of(&said, home) else {
@@ -123,7 +123,7 @@ impl Io {
         }
         let node = self.net.homes.get(&home).and_then(|node| self.nodes.get(node));
         let role = match (said.purpose, node) {
-            (Purpose::Meet, _) => Role::Guest { meet: id },
+            (Purpose::Meet, _) => Role::BootstrapPeer { meet: id },
             (Purpose::Link { .. }, Some(node)) if node.has_lost(said.from) => {
                 return self.refuse(key, proof, Some(&secret), Verdict::Dead);
             }
@@ -175,10 +175,10 @@ impl Io {
     }
 
     fn is_unproven(&mut self, key: Key, id: CommId, rank: u32, proof: Proof<'_>) {
-        static STRANGERS: Seldom = Seldom::new();
+        static UNAUTHENTICATED: RateLimited = RateLimited::new();
         let peer = self.net.conns.get(key).and_then(|conn| conn.peer());
         let from = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
-        STRANGERS.warn(format_args!(
+        UNAUTHENTICATED.warn(format_args!(
             "somebody{from} who does not know the secret asked to take part as rank {rank}"
         ));
         if let Some(meet) = self.meets.get_mut(&id) {
@@ -200,7 +200,7 @@ impl Io {
 /// A challenge, and the claim that answers it.
 type Proof<'p> = (&'p [u8; CHALLENGE], &'p [u8; CLAIM]);
 
-/// How many strangers there may be at a time: they leave the rest of the process's files to its ranks.
+/// How many unauthenticated connections there are at most: the other files are for the ranks.
 pub(super) fn most_unproven() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a place for the limits.

@@ -11,7 +11,7 @@ use super::{Gpu, driver};
 use crate::Result;
 
 /// The second address of an allocation, and its length. Its holder unmaps it.
-pub(super) struct Aside {
+pub(super) struct AliasMapping {
     pub(super) address: sys::CUdeviceptr,
     bytes: usize,
 }
@@ -32,7 +32,7 @@ const READ_AND_WRITE: u32 = 3;
 
 const _: () = assert!(size_of::<Access>() == size_of::<sys::CUmemAccessDesc>());
 
-impl Aside {
+impl AliasMapping {
     /// Maps an allocation of NCCL's a second time. `None` if it is not virtual memory, which cannot
     /// back a window either.
     pub(super) fn of(gpu: &Gpu, allocation: sys::CUdeviceptr) -> Result<Option<Self>> {
@@ -68,7 +68,7 @@ impl Aside {
         let mut address = 0;
         // SAFETY: `address` is valid for the write.
         unsafe { sys::cuMemAddressReserve(&raw mut address, bytes, 0, 0, 0) }.result()?;
-        let aside = Self { address, bytes };
+        let alias = Self { address, bytes };
         // SAFETY: the range was reserved above and has the allocation's length.
         let mapped = unsafe { sys::cuMemMap(address, bytes, 0, handle, 0) }.result();
         let access =
@@ -79,10 +79,10 @@ impl Aside {
             unsafe { sys::cuMemSetAccess(address, bytes, access.cast(), 1) }.result()
         });
         match allowed {
-            Ok(()) => Ok(aside),
+            Ok(()) => Ok(alias),
             Err(error) => {
                 // SAFETY: nobody else knows the address yet.
-                unsafe { aside.unmap() };
+                unsafe { alias.unmap() };
                 Err(error)
             }
         }

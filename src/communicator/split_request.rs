@@ -14,7 +14,7 @@ use crate::error::InitFailed;
 
 /// One rank's request.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Wish {
+pub(super) struct SplitRequest {
     pub(super) color: Option<u32>,
     pub(super) key: i64,
     pub(super) child: Child,
@@ -66,35 +66,35 @@ impl Child {
 }
 
 /// All ranks' requests, by rank.
-pub(super) struct Wishes(Vec<Wish>);
+pub(super) struct SplitRequests(Vec<SplitRequest>);
 
-impl Wishes {
+impl SplitRequests {
     /// Checks that all requested children can be created; `name` is the parent's.
-    pub(super) fn agree(all: Vec<Wish>, name: &str) -> Result<Self> {
+    pub(super) fn agree(all: Vec<SplitRequest>, name: &str) -> Result<Self> {
         agree(&all, name).map(|()| Self(all))
     }
 
     /// The ranks of a colour in the child's order; empty without a colour.
     pub(super) fn members(&self, color: Option<u32>) -> Vec<u32> {
-        let wishes = self.0.iter().enumerate();
-        let mut members: Vec<(i64, u32)> = wishes
-            .filter(|(_, wish)| wish.color.is_some() && wish.color == color)
-            .map(|(rank, wish)| (wish.key, Rank::at(rank).0))
+        let requests = self.0.iter().enumerate();
+        let mut members: Vec<(i64, u32)> = requests
+            .filter(|(_, request)| request.color.is_some() && request.color == color)
+            .map(|(rank, request)| (request.key, Rank::at(rank).0))
             .collect();
         members.sort_unstable();
         members.into_iter().map(|(_, rank)| rank).collect()
     }
 }
 
-fn agree(wishes: &[Wish], name: &str) -> Result<()> {
+fn agree(requests: &[SplitRequest], name: &str) -> Result<()> {
     let mut children: HashMap<u32, (usize, usize, &Child)> = HashMap::new();
-    for (rank, wish) in wishes.iter().enumerate() {
-        let Wish { color: Some(color), child, .. } = wish else { continue };
+    for (rank, request) in requests.iter().enumerate() {
+        let SplitRequest { color: Some(color), child, .. } = request else { continue };
         let (first, size, known) = children.entry(*color).or_insert((rank, 0, child));
         *size += 1;
         let fail = |ranks: &[usize], why| {
             let ranks = ranks.iter().map(|rank| Rank::at(*rank)).collect();
-            Err(InitFailed { size: wishes.len(), ranks, why }.into())
+            Err(InitFailed { size: requests.len(), ranks, why }.into())
         };
         if let Some(why) = known.differs(child) {
             let why = format!(

@@ -13,7 +13,7 @@ use crate::kernels::Launch;
 use crate::memory::{Allocation, Lease, Lessee, Order, Uses};
 
 /// A recording in progress.
-pub(crate) struct Tape<B: Backend> {
+pub(crate) struct Recording<B: Backend> {
     pub(super) steps: Vec<Step<B>>,
     pub(super) leases: Leases<B>,
     /// Why the capture fails.
@@ -50,16 +50,16 @@ pub(crate) type Enqueue<B> =
 
 /// An operation that keeps its memory alive.
 pub(super) type Kept<B> =
-    form::Op<Part<B>, <B as Lifecycle>::Operator, form::Target, Box<CallConfig>>;
+    form::Op<HeldSpan<B>, <B as Lifecycle>::Operator, form::Target, Box<CallConfig>>;
 
 /// A span that keeps its memory alive.
-pub(super) struct Part<B: Backend> {
+pub(super) struct HeldSpan<B: Backend> {
     allocation: Arc<Allocation<B>>,
     offset: usize,
     len: usize,
 }
 
-impl<B: Backend> Part<B> {
+impl<B: Backend> HeldSpan<B> {
     fn of(span: &Span<'_, B>) -> Self {
         Self { allocation: span.allocation().clone(), offset: span.offset(), len: span.len() }
     }
@@ -73,7 +73,7 @@ impl<B: Backend> Part<B> {
 /// Copies an operation so that it keeps its operands alive.
 fn keep<B: Backend>(op: &Op<'_, B>) -> Kept<B> {
     let mut kept = op.map(
-        |span, _| Part::of(span),
+        |span, _| HeldSpan::of(span),
         |operator| (*operator).clone(),
         |target| *target,
         |config| Box::new((*config).clone()),
@@ -149,7 +149,7 @@ impl<B: Backend> Uses<B> for &Kernel<B> {
     }
 }
 
-impl<B: Backend> Tape<B> {
+impl<B: Backend> Recording<B> {
     pub(super) fn new() -> Self {
         Self { steps: Vec::new(), leases: Leases::new(Lessee::Graph), error: None }
     }

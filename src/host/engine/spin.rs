@@ -22,12 +22,12 @@ const LOOKS: usize = 32;
 const MOST_SKIPPED: u32 = 255;
 
 thread_local! {
-    static PATIENCE: Cell<Patience> = const { Cell::new(Patience { skips: 0, left: 0 }) };
+    static PATIENCE: Cell<SpinBudget> = const { Cell::new(SpinBudget { skips: 0, left: 0 }) };
 }
 
 /// Whether spinning has paid off for one thread.
 #[derive(Clone, Copy)]
-struct Patience {
+struct SpinBudget {
     /// How many waits skipped spinning after it was last in vain. The next time it is twice as many
     /// and one more.
     skips: u32,
@@ -35,7 +35,7 @@ struct Patience {
     left: u32,
 }
 
-impl Patience {
+impl SpinBudget {
     /// Returns whether the next wait spins.
     fn take(&mut self) -> bool {
         let spins = self.left == 0;
@@ -52,7 +52,7 @@ impl Patience {
 /// How many threads may have something to do. Read without the engine's lock, so slightly out of
 /// date.
 #[derive(Default)]
-pub(super) struct Crowd {
+pub(super) struct BusyThreads {
     /// Threads that have ranks.
     ranks: AtomicUsize,
     /// Workers that are not idle.
@@ -63,7 +63,7 @@ pub(super) struct Crowd {
 
 /// The threads that have ranks, as far as known.
 #[derive(Default)]
-pub(super) struct Homes {
+pub(super) struct RankThreads {
     /// How many live ranks each thread has joined.
     threads: HashMap<ThreadId, usize>,
     /// The size of the largest communicator, as the engine does not see communicators move between
@@ -71,7 +71,7 @@ pub(super) struct Homes {
     pub(super) widest: usize,
 }
 
-impl Homes {
+impl RankThreads {
     pub(super) fn enter(&mut self, thread: ThreadId, size: usize) {
         *self.threads.entry(thread).or_default() += 1;
         self.widest = self.widest.max(size);
@@ -91,10 +91,10 @@ impl Homes {
     }
 }
 
-impl Crowd {
+impl BusyThreads {
     /// Updates the number of threads and of ready work.
     pub(super) fn note(&self, state: &State) {
-        self.ranks.store(state.homes.count(), Relaxed);
+        self.ranks.store(state.rank_threads.count(), Relaxed);
         self.workers.store(state.workers - state.idle_workers, Relaxed);
         self.ready.store(state.ready.len(), Relaxed);
     }
@@ -142,18 +142,18 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{Crowd, Homes, MOST_SKIPPED, Patience, Relaxed};
+    use super::{BusyThreads, MOST_SKIPPED, RankThreads, Relaxed, SpinBudget};
 
     /// Whether a wait spins until the fifth check, with this many ranks, workers and pieces of work
     /// on two cores.
     fn spins(ranks: usize, workers: usize, ready: usize) -> bool {
-        let crowd = Crowd::default();
-        crowd.ranks.store(ranks, Relaxed);
-        crowd.workers.store(workers, Relaxed);
-        crowd.ready.store(ready, Relaxed);
+        let busy_threads = BusyThreads::default();
+        busy_threads.ranks.store(ranks, Relaxed);
+        busy_threads.workers.store(workers, Relaxed);
+        busy_threads.ready.store(ready, Relaxed);
         let looks = Cell::new(0);
         let is_over = || looks.replace(looks.get() + 1) == 4;
-        let spun = crowd.spin_on(2, Duration::from_secs(600), is_over);
+        let spun = busy_threads.spin_on(2, Duration::from_secs(600), is_over);
         assert_eq!(looks.get(), if spun { 5 } else { 0 });
         spun
     }
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn spinning_in_vain_is_done_less_and_less() {
-        let mut patience = Patience { skips: 0, left: 0 };
+        let mut patience = SpinBudget { skips: 0, left: 0 };
         let mut spun = Vec::new();
         for wait in 0..2000 {
             if patience.take() {
@@ -186,22 +186,22 @@ mod tests {
 
     #[test]
     fn a_thread_with_many_ranks_is_one_and_a_communicator_may_have_moved() {
-        let mut homes = Homes::default();
+        let mut rank_threads = RankThreads::default();
         let own = thread::current().id();
         let other = thread::spawn(|| thread::current().id()).join().expect("it ends");
-        homes.enter(own, 2);
-        homes.enter(own, 2);
-        homes.enter(other, 2);
-        assert_eq!(homes.count(), 2);
-        homes.leave(own);
-        assert_eq!(homes.count(), 2);
-        homes.enter(own, 4);
-        assert_eq!(homes.count(), 4);
-        homes.widest = 0;
-        homes.leave(own);
-        homes.leave(own);
-        assert_eq!(homes.count(), 1);
-        homes.leave(other);
-        assert_eq!(homes.count(), 0);
+        rank_threads.enter(own, 2);
+        rank_threads.enter(own, 2);
+        rank_threads.enter(other, 2);
+        assert_eq!(rank_threads.count(), 2);
+        rank_threads.leave(own);
+        assert_eq!(rank_threads.count(), 2);
+        rank_threads.enter(own, 4);
+        assert_eq!(rank_threads.count(), 4);
+        rank_threads.widest = 0;
+        rank_threads.leave(own);
+        rank_threads.leave(own);
+        assert_eq!(rank_threads.count(), 1);
+        rank_threads.leave(other);
+        assert_eq!(rank_threads.count(), 0);
     }
 }

@@ -6,13 +6,14 @@ use super::*;
 fn who_does_not_know_the_secret_stays_outside_and_is_told() {
     let hub = process();
     let place = place(&hub);
-    let wrong = Place {
+    let wrong = BootstrapHandle {
         secret: Secret::of_text("guessed"),
         id: place.id,
         addresses: place.addresses.clone(),
     };
-    let stranger = Node::come(&hub, &wrong, 1, 2);
-    let error = stranger.exchange("init", b"", BRIEF).expect_err("it does not know the secret");
+    let unauthenticated = Node::come(&hub, &wrong, 1, 2);
+    let error =
+        unauthenticated.exchange("init", b"", BRIEF).expect_err("it does not know the secret");
     assert!(error.to_string().contains("TYPED_NCCL_SECRET"), "{error}");
     let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
@@ -23,41 +24,41 @@ const BRIEF: Duration = Duration::from_secs(2);
 
 /// Garbage, silence, frames of 4 GiB, and more connections than are kept: the ranks meet all the same.
 #[test]
-fn strangers_keep_nobody_from_meeting() {
+fn unauthenticated_keep_nobody_from_meeting() {
     let hub = process();
     let place = place(&hub);
     let address = place.addresses[place.addresses.len() - 1];
-    let mut strangers = Vec::new();
+    let mut connections = Vec::new();
     for n in 0..1500_u32 {
-        let Ok(mut stranger) = TcpStream::connect(address) else { continue };
+        let Ok(mut unauthenticated) = TcpStream::connect(address) else { continue };
         match n % 3 {
             0 => {}
-            1 => drop(stranger.write_all(&[0xff; 4096])),
-            _ => drop(stranger.write_all(&u32::MAX.to_le_bytes())),
+            1 => drop(unauthenticated.write_all(&[0xff; 4096])),
+            _ => drop(unauthenticated.write_all(&u32::MAX.to_le_bytes())),
         }
-        strangers.push(stranger);
+        connections.push(unauthenticated);
     }
     let nodes: Vec<_> = (0..5).map(|rank| Node::come(&hub, &place, rank, 5)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
-    drop(strangers);
+    drop(connections);
 }
 
-/// What a stranger can learn: a challenge, and that it was refused.
+/// What an unauthenticated connection can learn: a challenge, and that it was refused.
 #[test]
-fn a_stranger_learns_nothing() {
+fn a_unauthenticated_learns_nothing() {
     let hub = process();
     let place = place(&hub);
     let address = place.addresses[place.addresses.len() - 1];
-    let mut stranger = TcpStream::connect(address).expect("somebody listens");
-    stranger.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let mut unauthenticated = TcpStream::connect(address).expect("somebody listens");
+    unauthenticated.set_read_timeout(Some(LIMIT)).expect("a limit");
     let mut challenge = [0; proof::CHALLENGE];
-    stranger.read_exact(&mut challenge).expect("a challenge");
+    unauthenticated.read_exact(&mut challenge).expect("a challenge");
     let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
     let claim = Claim { version, id, purpose, from: 0, to: 0 };
     let claim: [u8; CLAIM] = claim.prove((&Secret::of_text("guessed"), None), &challenge, [1; 32]);
-    stranger.write_all(&claim).expect("it is read");
+    unauthenticated.write_all(&claim).expect("it is read");
     let mut answer = Vec::new();
-    stranger.read_to_end(&mut answer).expect("an answer, and the end");
+    unauthenticated.read_to_end(&mut answer).expect("an answer, and the end");
     assert_eq!(answer.len(), VERDICT);
     assert!(answer[1..].iter().all(|byte| *byte == 0), "it is no proof that could be passed on");
 }
@@ -87,8 +88,8 @@ fn a_frame_of_4_gib_ends_its_connection_and_takes_no_memory() {
 fn pose() -> (std::net::TcpListener, Node) {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("its address").to_string();
-    let node = Node::by(&process(), 1, 2, |comer| {
-        comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
+    let node = Node::by(&process(), 1, 2, |joiner| {
+        joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
     });
     (listener, node)
 }
@@ -129,8 +130,8 @@ fn no_verdict_counts_without_a_proof() {
         let mut rest = Vec::new();
         assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "{rest:?}");
         drop((peer, listener));
-        let first = Node::by(&process(), 0, 2, |comer| {
-            comer.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
+        let first = Node::by(&process(), 0, 2, |joiner| {
+            joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
         });
         let both = [first, node];
         for outcome in each(&both, |_, node| node.exchange("init", b"", LIMIT)) {
@@ -162,8 +163,8 @@ fn that_a_meeting_is_over_is_proven() {
             peer.read_exact(&mut verdict).expect("a verdict");
             (proof::judged(&place.secret, &challenge, &claim, &verdict), verdict)
         };
-        let (to_stranger, bytes) = asked(&guessed);
-        assert_eq!(to_stranger, Some(proof::Verdict::Unproven), "it learns nothing");
+        let (to_unauthenticated, bytes) = asked(&guessed);
+        assert_eq!(to_unauthenticated, Some(proof::Verdict::Unproven), "it learns nothing");
         assert!(bytes[1..].iter().all(|byte| *byte == 0), "{bytes:?}");
         let (to_rank, bytes) = asked(&place.secret);
         let is_over = to_rank == Some(proof::Verdict::Ended);
@@ -223,7 +224,7 @@ fn a_no_at_the_first_port_keeps_no_job_from_meeting() {
     let addresses = [first, format!("127.0.0.1:{second}")];
     let come = |rank| {
         let job = Some(Job::new("srun 7.0", true));
-        Node::by(&process(), rank, 2, |comer| comer.tcp(&addresses, Secret::of_text("test"), job))
+        Node::by(&process(), rank, 2, |joiner| joiner.tcp(&addresses, Secret::of_text("test"), job))
     };
     let one = come(1);
     thread::sleep(Duration::from_millis(200));
@@ -237,7 +238,7 @@ fn ranks_of_one_job_with_two_secrets_are_told_at_once() {
     let address = [format!("127.0.0.1:{}", meets::free_port())];
     let come = |rank, secret| {
         let job = Some(Job::new("srun 7.0", true));
-        Node::by(&process(), rank, 3, |comer| comer.tcp(&address, Secret::of_text(secret), job))
+        Node::by(&process(), rank, 3, |joiner| joiner.tcp(&address, Secret::of_text(secret), job))
     };
     let nodes = [come(0, "test"), come(1, "test"), come(2, "another")];
     for outcome in each(&nodes, |_, node| node.exchange("init", b"", LIMIT)) {

@@ -7,7 +7,7 @@ use crate::control::Topic;
 use crate::error::{Error, Site, Unsupported};
 
 /// A rank's offer, or why it has none.
-type Said = Result<Option<KernelOffer>, String>;
+type Offer = Result<Option<KernelOffer>, String>;
 
 impl<B: Backend> Core<B> {
     /// The resources that the ranks' kernels share; `None` if the device has no kernels and uses
@@ -16,17 +16,17 @@ impl<B: Backend> Core<B> {
     /// # Errors
     /// [`Error::Unsupported`] on all ranks if one of them lacks something. A lost peer; a passed
     /// deadline.
-    pub(crate) fn kit(&self, operation: Topic, site: Site) -> Result<Option<KernelOffer>> {
+    pub(crate) fn kernel_offer(&self, operation: Topic, site: Site) -> Result<Option<KernelOffer>> {
         self.health.check()?;
-        if let Some(kit) = self.kit.get() {
-            return Ok(*kit);
+        if let Some(kernel_offer) = self.kernel_offer.get() {
+            return Ok(*kernel_offer);
         }
         self.may_wait(operation, site)?;
         // NCCL registers memory for the kernels, which must not overlap an operation of the
         // communicator.
         let drained = self.drained(operation, site);
         let own = drained.and_then(|()| B::offer_kernels(self.comm()?));
-        let said: Said = own.as_ref().map(|offer| *offer).map_err(ToString::to_string);
+        let said: Offer = own.as_ref().map(|offer| *offer).map_err(ToString::to_string);
         let all = self.gather(&said, operation, site)?;
         let offer = own?;
         let all = all.into_iter().collect::<Result<Vec<_>, _>>().map_err(lacking)?;
@@ -34,13 +34,13 @@ impl<B: Backend> Core<B> {
             let (a, b) = (a?, b?);
             Some(KernelOffer { blocks: a.blocks.min(b.blocks) })
         });
-        let kit = least.flatten().filter(|_| offer.is_some());
-        if let Some(agreed) = kit {
+        let kernel_offer = least.flatten().filter(|_| offer.is_some());
+        if let Some(agreed) = kernel_offer {
             B::make_kernels(self.comm()?, agreed)?;
             // Nobody launches before all of them have theirs.
             self.barrier(operation, site)?;
         }
-        Ok(*self.kit.get_or_init(|| kit))
+        Ok(*self.kernel_offer.get_or_init(|| kernel_offer))
     }
 }
 
