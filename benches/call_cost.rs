@@ -1,8 +1,8 @@
 //! What a typed call costs beside a direct one, against a device that does nothing.
 //!
-//! `cargo bench -p benches --bench call_cost` gives nanoseconds. `cargo run -p xtask -- cost` counts
-//! instructions: it runs `call_cost typed N` or `call_cost direct N` under callgrind and looks for
-//! the two functions by their symbols.
+//! `cargo bench -p benches --bench call_cost` gives nanoseconds. `cargo run -p xtask -- cost`
+//! counts instructions: it runs `call_cost typed N` or `call_cost direct N` under callgrind and
+//! looks for the two functions by their symbols.
 
 mod null;
 

@@ -1,8 +1,9 @@
-//! What a typed call costs the host beside NCCL's own, on one GPU: `cargo bench -p benches --bench gpu_call`.
+//! What a typed call costs the host beside NCCL's own, on one GPU:
+//! `cargo bench -p benches --bench gpu_call`.
 //!
-//! One rank, in place: NCCL has nothing to enqueue, so what is left is the call. The direct side calls
-//! the same function of the same library through `nccl-sys`, as C does, with a communicator of its
-//! own on the same GPU and stream. Both sides in turn, the best of several rounds.
+//! One rank, in place: NCCL has nothing to enqueue, so what is left is the call. The direct side
+//! calls the same function of the same library through `nccl-sys`, as C does, with a communicator
+//! of its own on the same GPU and stream. Both sides in turn, the best of several rounds.
 //!
 //! `cargo run -p xtask -- cost` counts the typed side's instructions, against the doubles: it runs
 //! `gpu_call typed N` under callgrind.

@@ -1,8 +1,9 @@
-//! How long communicators take to connect, on two GPUs: `cargo bench -p benches --bench gpu_connect`.
+//! How long communicators take to connect, on two GPUs:
+//! `cargo bench -p benches --bench gpu_connect`.
 //!
 //! Ranks connect in their first operation of a kind, or when their communicator is made
-//! (`NCCL_RUNTIME_CONNECT=0`). Each figure is rank 0's wall time of one call and the host's wait for it,
-//! on communicators that are made one after the other in one process.
+//! (`NCCL_RUNTIME_CONNECT=0`). Each figure is rank 0's wall time of one call and the host's wait
+//! for it, on communicators that are made one after the other in one process.
 
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,10 @@
 //! What a typed launch of a kernel costs the host beside `cuLaunchKernel` alone, on one GPU:
 //! `cargo bench -p benches --bench gpu_kernel`.
 //!
-//! The kernels do nothing and are PTX. Each is launched from both sides, the same text with the same
-//! arguments on the same stream: with a device communicator among them, where there is one, and without.
-//! The direct side does what C++ does: it has the arguments at hand, and passes their places. Both sides in
-//! turn, the best of several rounds.
+//! The kernels do nothing and are PTX. Each is launched from both sides, the same text with the
+//! same arguments on the same stream: with a device communicator among them, where there is one,
+//! and without. The direct side does what C++ does: it has the arguments at hand, and passes their
+//! places. Both sides in turn, the best of several rounds.
 //!
 //! `cargo run -p xtask -- cost` counts the typed side's instructions, against the doubles: it runs
 //! `gpu_kernel KERNEL N` under callgrind.
@@ -82,7 +82,8 @@ impl Direct {
         // SAFETY: `module` is a place for a handle; PTX that ends with a zero.
         let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
         loaded.result().ok()?;
-        // SAFETY: `function` is a place for a handle; the module is loaded, and the name ends with a zero.
+        // SAFETY: `function` is a place for a handle; the module is loaded, and the name ends with
+        // a zero.
         let found = unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) };
         found.result().ok()?;
         let words =

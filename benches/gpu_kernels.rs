@@ -1,10 +1,12 @@
-//! The library's own kernels beside NCCL's, on all GPUs up to eight: `cargo bench -p benches --bench gpu_kernels`.
+//! The library's own kernels beside NCCL's, on all GPUs up to eight:
+//! `cargo bench -p benches --bench gpu_kernels`.
 //!
-//! For each size, microseconds an all_reduce of f32, eager and in a graph of 20: of `kernels.all_reduce` as it
-//! chooses its way, of each way, of `comm.all_reduce` on plain memory and on symmetric windows. Then 64 of 1 KiB
-//! in one call, and all_reduce with RMSNorm beside the two in turn: the sum by the kernel, then the norm by the
-//! same kernel of a communicator of one rank. The best of three rounds, of the slowest rank.
-//! `-- --ranks 2` on one GPU takes `NCCL_MULTI_RANK_GPU_ENABLE=1`.
+//! For each size, microseconds an all_reduce of f32, eager and in a graph of 20: of
+//! `kernels.all_reduce` as it chooses its way, of each way, of `comm.all_reduce` on plain memory
+//! and on symmetric windows. Then 64 of 1 KiB in one call, and all_reduce with RMSNorm beside the
+//! two in turn: the sum by the kernel, then the norm by the same kernel of a communicator of one
+//! rank. The best of three rounds, of the slowest rank. `-- --ranks 2` on one GPU takes
+//! `NCCL_MULTI_RANK_GPU_ENABLE=1`.
 
 use std::time::Instant;
 

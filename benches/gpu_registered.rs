@@ -1,14 +1,15 @@
-//! What registration gains for sends and receives, on two GPUs: `cargo bench -p benches --bench gpu_registered`.
+//! What registration gains for sends and receives, on two GPUs:
+//! `cargo bench -p benches --bench gpu_registered`.
 //!
-//! Each rank sends to the other and receives from it in one group. One run compares, size by size and in
-//! turns:
+//! Each rank sends to the other and receives from it in one group. One run compares, size by size
+//! and in turns:
 //! * `none`: plain memory on both ranks, on a communicator with `Transfers::Any`;
 //! * `one`: the same communicator, where rank 0's memory is in windows and rank 1's is plain;
 //! * `both`: buffers that both ranks registered, on a child with `Transfers::Registered`;
 //! * `windows`: windows on both ranks, on that child.
 //!
-//! Figures are rank 0's: microseconds a group, the median of the rounds, and how many times as long as with
-//! `both` the others take.
+//! Figures are rank 0's: microseconds a group, the median of the rounds, and how many times as long
+//! as with `both` the others take.
 
 use std::time::Instant;
 
@@ -24,7 +25,8 @@ const LONGEST: usize = LENGTHS[LENGTHS.len() - 1];
 
 const CASES: [&str; 4] = ["none", "one", "both", "windows"];
 
-/// How often each case has its turn; the first one connects ranks and maps memory, and does not count.
+/// How often each case has its turn; the first one connects ranks and maps memory, and does not
+/// count.
 const ROUNDS: usize = 10;
 
 /// How many groups a turn has: so many elements move, within these bounds.

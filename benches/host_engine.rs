@@ -1,8 +1,9 @@
 //! The host engine. Ratios within one run are what to look at.
 //!
-//! * without arguments: all_reduce of f32 beside one thread that adds the same arrays in a plain loop;
-//! * `mpi [rounds]`: beside Open MPI, which `mpicc` and `mpirun` stand for: both sides by turns, so many
-//!   times (5), the best of each;
+//! * without arguments: all_reduce of f32 beside one thread that adds the same arrays in a plain
+//!   loop;
+//! * `mpi [rounds]`: beside Open MPI, which `mpicc` and `mpirun` stand for: both sides by turns, so
+//!   many times (5), the best of each;
 //! * `many [ranks..]`: how long so many ranks of one process take from their start to their end.
 
 use std::hint::black_box;

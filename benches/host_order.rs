@@ -1,5 +1,5 @@
-//! What the check of order costs on the host backend: the same programs with `TYPED_NCCL_CHECK=off` and
-//! `=order`, each in a process of its own. Ratios are what to look at.
+//! What the check of order costs on the host backend: the same programs with `TYPED_NCCL_CHECK=off`
+//! and `=order`, each in a process of its own. Ratios are what to look at.
 
 use std::process::Command;
 use std::time::Instant;

@@ -1,8 +1,8 @@
-//! What a run of a plan costs the host beside the same calls written by hand, against a device that does
-//! nothing.
+//! What a run of a plan costs the host beside the same calls written by hand, against a device that
+//! does nothing.
 //!
-//! `cargo bench -p benches --bench plan_run` gives nanoseconds a run, and ratios within one run: several plans, each
-//! against the calls that do the same through the ordinary API.
+//! `cargo bench -p benches --bench plan_run` gives nanoseconds a run, and ratios within one run:
+//! several plans, each against the calls that do the same through the ordinary API.
 
 mod null;
 

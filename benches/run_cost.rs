@@ -1,7 +1,7 @@
 //! What a run of a plan of 64 all_reduces costs the host, against a device that does nothing.
 //!
-//! `cargo bench -p benches --bench run_cost` gives nanoseconds. `cargo run -p xtask -- cost` counts instructions: it
-//! runs `run_cost NAME N` under callgrind for each of these functions.
+//! `cargo bench -p benches --bench run_cost` gives nanoseconds. `cargo run -p xtask -- cost` counts
+//! instructions: it runs `run_cost NAME N` under callgrind for each of these functions.
 
 mod null;
 

@@ -3,8 +3,8 @@
 use crate::error::{BadGrid, Error, Site};
 use crate::{Communicator, Rank, Result, State, World};
 
-/// A grid of a communicator's ranks, periodic or open. The last axis varies fastest. Its ranks are those
-/// of the communicator as it was: one that goes on without some of them is laid out again.
+/// A grid of a communicator's ranks, periodic or open. The last axis varies fastest. Its ranks are
+/// those of the communicator as it was: one that goes on without some of them is laid out again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cart<const N: usize> {
     dims: [usize; N],

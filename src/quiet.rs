@@ -1,9 +1,9 @@
 //! Whether a whole process waits: only then is it certain that nobody makes the next call.
 //!
-//! A communicator may be in the hands of any thread, so every thread counts. Those that are known to
-//! wait are known by their numbers. The system says of each other one whether it waits for nothing but
-//! threads of this process: a lock, a channel, a join. What it does not say for certain counts as work:
-//! a false alarm would end a program that is right.
+//! A communicator may be in the hands of any thread, so every thread counts. Those that are known
+//! to wait are known by their numbers. The system says of each other one whether it waits for
+//! nothing but threads of this process: a lock, a channel, a join. What it does not say for certain
+//! counts as work: a false alarm would end a program that is right.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -52,13 +52,13 @@ impl Drop for Busy {
     }
 }
 
-/// Threads that wait for other threads, each with how often it has waited. While this stays the same,
-/// none of them has done anything.
+/// Threads that wait for other threads, each with how often it has waited. While this stays the
+/// same, none of them has done anything.
 #[derive(PartialEq, Eq, Debug, Default)]
 pub(crate) struct Still(Vec<(u32, u64)>);
 
-/// What the threads do that are not `known` to wait, if all of them wait for other threads. None if one
-/// may go on, and where the system does not tell.
+/// What the threads do that are not `known` to wait, if all of them wait for other threads. None if
+/// one may go on, and where the system does not tell.
 pub(crate) fn all_wait(known: impl Iterator<Item = Option<u32>>) -> Option<Still> {
     if BUSY.load(SeqCst) > 0 {
         return None;
@@ -85,8 +85,8 @@ mod system {
     const PRIVATE: u64 = 128;
     const CLOCK: u64 = 256;
 
-    /// Signals whose handlers wake nobody: 4 to 8, 11 and 31, which tell of faults, and 32 and 33, which
-    /// the C library has for itself.
+    /// Signals whose handlers wake nobody: 4 to 8, 11 and 31, which tell of faults, and 32 and 33,
+    /// which the C library has for itself.
     const FAULTS: u64 = 0x1_c000_04f8;
 
     thread_local! {

@@ -21,7 +21,8 @@ impl Panic {
         message(&*self.0)
     }
 
-    /// It ends here. What was thrown may panic when it is dropped, which is nobody's business either.
+    /// It ends here. What was thrown may panic when it is dropped, which is nobody's business
+    /// either.
     pub(crate) fn end(self) {
         std::mem::forget(catch(move || drop(self.0)));
     }

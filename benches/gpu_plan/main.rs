@@ -1,13 +1,13 @@
 //! What a plan's fusion is worth, on GPUs: `cargo bench -p benches --bench gpu_plan`.
 //!
-//! 64 independent all_reduces of 1 KiB: written as 64 statements of a plan, which makes one kernel of this library's
-//! own of them, where the GPUs reach each other's memory; as a loop over an array; without such kernels, which is one
-//! group;
-//! called one at a time; recorded into one group by hand; as C does it, by the functions of the
-//! same library, with a communicator of its own on the same GPUs and streams; and as graphs: the plan captured,
-//! and graphs of the calls one at a time and of one group. All in turn, in one run; the best
-//! of several rounds, microseconds for all 64 and the host's share of it. Then small plans beside the calls by hand, and
-//! single all_reduces of 1 KiB to 4 MiB with kernels and without. `-- --ranks 2` on one GPU takes
+//! 64 independent all_reduces of 1 KiB: written as 64 statements of a plan, which makes one kernel
+//! of this library's own of them, where the GPUs reach each other's memory; as a loop over an
+//! array; without such kernels, which is one group; called one at a time; recorded into one group
+//! by hand; as C does it, by the functions of the same library, with a communicator of its own on
+//! the same GPUs and streams; and as graphs: the plan captured, and graphs of the calls one at a
+//! time and of one group. All in turn, in one run; the best of several rounds, microseconds for all
+//! 64 and the host's share of it. Then small plans beside the calls by hand, and single all_reduces
+//! of 1 KiB to 4 MiB with kernels and without. `-- --ranks 2` on one GPU takes
 //! `NCCL_MULTI_RANK_GPU_ENABLE=1`.
 
 mod single;
@@ -121,8 +121,8 @@ fn measure<W: World<Device: OnGpu>>(
     let zeros = |comm: &Communicator<W>| -> Result<Vec<_>> {
         (0..BUFFERS).map(|_| comm.device().zeros::<f32>(COUNT)).collect()
     };
-    // What a graph names is booked under a lock: the other ways have memory of their own. So have captured plans,
-    // whose memory never was a graph's.
+    // What a graph names is booked under a lock: the other ways have memory of their own. So have
+    // captured plans, whose memory never was a graph's.
     let (mut buffers, mut leased, mut planned) = (zeros(&comm)?, zeros(&comm)?, zeros(&comm)?);
     let direct = Direct::connect(&comm, &mut buffers)?;
     let mut one_at_a_time =
@@ -239,8 +239,8 @@ impl Direct {
             *to = from as c_char;
         }
         let (size, rank) = (comm.size() as c_int, comm.rank().index() as c_int);
-        // SAFETY: `handle` is a place for a handle; all ranks have the same id; the GPU is current on this
-        // thread, since the communicator was made here.
+        // SAFETY: `handle` is a place for a handle; all ranks have the same id; the GPU is current
+        // on this thread, since the communicator was made here.
         let joined = unsafe { init(&raw mut handle, size, id, rank) };
         assert_eq!(joined, ncclResult_t::ncclSuccess);
         Ok(Self {
@@ -258,8 +258,8 @@ impl Direct {
         // SAFETY: it takes nothing; the end is below.
         let mut well = unsafe { (self.start)() } == ncclResult_t::ncclSuccess;
         for &at in &self.buffers {
-            // SAFETY: each buffer has `COUNT` elements and lives as long as the bench; communicator and
-            // stream are alive.
+            // SAFETY: each buffer has `COUNT` elements and lives as long as the bench; communicator
+            // and stream are alive.
             let result =
                 unsafe { (self.all_reduce)(at, at, COUNT, dtype, op, self.comm, self.stream) };
             well &= result == ncclResult_t::ncclSuccess;

@@ -1,4 +1,5 @@
-//! Single all_reduces: by a plan with kernels of this library's own, and by NCCL; call by call and captured.
+//! Single all_reduces: by a plan with kernels of this library's own, and by NCCL; call by call and
+//! captured.
 
 use typed_nccl::plan::{self, Bound, Values, build::PlanBuilder};
 use typed_nccl::{Communicator, Device, Result, Sum, World};

@@ -1,4 +1,5 @@
-//! Small plans beside the calls that do the same through the ordinary API, each in turn with the other.
+//! Small plans beside the calls that do the same through the ordinary API, each in turn with the
+//! other.
 
 use typed_nccl::plan::build::{Open, PlanBuilder, ring};
 use typed_nccl::plan::{self, Bound, Call, Values};
@@ -15,7 +16,8 @@ pub(crate) const SHAPES: [&str; 3] =
 
 const BUCKETS: usize = 16;
 
-/// Microseconds until the GPU is done and until the host is: of the plan, then of the calls by hand.
+/// Microseconds until the GPU is done and until the host is: of the plan, then of the calls by
+/// hand.
 pub(crate) type Both = [(f64, f64); 2];
 
 pub(crate) fn measure(comm: &mut Rank<'_>, runs: u32) -> Result<[Both; 3]> {

@@ -1,4 +1,5 @@
-//! `cargo test -p perf`: every operation in every form on the host, what is written, and how it ends.
+//! `cargo test -p perf`: every operation in every form on the host, what is written, and how it
+//! ends.
 
 use std::env;
 use std::fs;

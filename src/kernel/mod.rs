@@ -117,9 +117,9 @@ impl<K, A, D> Launch<K, A, D> {
     /// A launch on any device that the kernel has a body for.
     ///
     /// # Safety
-    /// The kernel's bodies take what its parameters are, and the arguments are those, one for each, in their
-    /// order. Whatever their lengths, the body for GPUs stays within its slices and writes only those that its
-    /// parameters write.
+    /// The kernel's bodies take what its parameters are, and the arguments are those, one for each,
+    /// in their order. Whatever their lengths, the body for GPUs stays within its slices and writes
+    /// only those that its parameters write.
     #[doc(hidden)]
     pub unsafe fn new(arguments: A) -> Self
     where
@@ -128,8 +128,8 @@ impl<K, A, D> Launch<K, A, D> {
         Self { arguments, grid: Grid::default(), kernel: K::KERNEL, types: PhantomData }
     }
 
-    /// A launch on the host, where the body finds out what its arguments are. Nothing is promised, so a body
-    /// for GPUs is left out.
+    /// A launch on the host, where the body finds out what its arguments are. Nothing is promised,
+    /// so a body for GPUs is left out.
     #[doc(hidden)]
     pub fn on_host(arguments: A) -> Self
     where

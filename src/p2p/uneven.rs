@@ -119,11 +119,12 @@ macro_rules! methods {
 
 methods! {
     /// Sends consecutive blocks of `send` to the ranks, and receives theirs into consecutive blocks
-    /// of `recv`, as long as `splits` says. Every rank calls it. The host does not wait. There is no
-    /// form in one buffer. NCCL: a group of `ncclSend` and `ncclRecv`, 2.7.
+    /// of `recv`, as long as `splits` says. Every rank calls it. The host does not wait. There is
+    /// no form in one buffer. NCCL: a group of `ncclSend` and `ncclRecv`, 2.7.
     ///
     /// # Errors
-    /// Refusals: `splits` of another communicator; a length that is not what they say; as [`send`](Self::send).
+    /// Refusals: `splits` of another communicator; a length that is not what they say; as
+    /// [`send`](Self::send).
     fn all_to_all_v<A, B, E>(send: A, recv: B; splits: &Splits);
 
     /// Copies every rank's `send` into `recv` on every rank, in rank order, with the block lengths
@@ -131,7 +132,8 @@ methods! {
     /// `ncclRecv`, 2.7.
     ///
     /// # Errors
-    /// Refusals: `blocks` of another communicator; a length that is not what they say; as [`send`](Self::send).
+    /// Refusals: `blocks` of another communicator; a length that is not what they say; as
+    /// [`send`](Self::send).
     fn all_gather_v<A, B, E>(send: A, recv: B; blocks: &Blocks);
 
     /// Reduces the ranks' `send` elementwise and gives each rank its block, with the lengths of
@@ -177,8 +179,8 @@ methods! {
     fn reduce_scatter_v_in_place<B, E>(buf, op: impl ReduceOp<E, W>; blocks: &Blocks);
 
     /// [`gather_v`](Self::gather_v) in one buffer: on the root it holds all blocks, of which the
-    /// root's own ([`Blocks::range_at`]) stays and the others are written; elsewhere it is the block
-    /// that is sent.
+    /// root's own ([`Blocks::range_at`]) stays and the others are written; elsewhere it is the
+    /// block that is sent.
     ///
     /// # Errors
     /// As there.

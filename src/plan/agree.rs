@@ -103,8 +103,8 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
     Ok((own, found.map_err(|wrong| bad(wrong.into()))?))
 }
 
-/// The hash of what all ranks do, by the calls alone: where a plan is written does not count. Of no meaning if
-/// there was no time for all of them.
+/// The hash of what all ranks do, by the calls alone: where a plan is written does not count. Of no
+/// meaning if there was no time for all of them.
 pub(super) fn hash(
     schedule: &Schedule,
     dtypes: &[DType],

@@ -56,7 +56,8 @@ impl Asked {
         Ok(Instance::new(&self.whole.plan, &self.sizes, until)?)
     }
 
-    /// Checks the instance, for all ranks, unless that was done while it compiled, and decides how it is lowered.
+    /// Checks the instance, for all ranks, unless that was done while it compiled, and decides how
+    /// it is lowered.
     pub(super) fn decide(
         &self,
         instance: &mut Instance<'_>,

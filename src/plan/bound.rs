@@ -152,10 +152,11 @@ pub(super) struct Moving<W: World> {
 /// ```
 ///
 /// # Errors
-/// [`Error::BadPlan`](crate::Error::BadPlan) on every rank, with one story: a plan that is wrong at these sizes. The
-/// same on one rank: values that the plan does not claim, with what it claims; what this library or the loaded NCCL
-/// cannot do. The other ranks then get [`Error::PlansDiffer`](crate::Error::PlansDiffer), as all do whose plans or
-/// values differ. A lost peer; a passed deadline, which counts for what a rank computes as it does for its waits.
+/// [`Error::BadPlan`](crate::Error::BadPlan) on every rank, with one story: a plan that is wrong at
+/// these sizes. The same on one rank: values that the plan does not claim, with what it claims;
+/// what this library or the loaded NCCL cannot do. The other ranks then get
+/// [`Error::PlansDiffer`](crate::Error::PlansDiffer), as all do whose plans or values differ. A
+/// lost peer; a passed deadline, which counts for what a rank computes as it does for its waits.
 #[track_caller]
 pub fn bind<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,

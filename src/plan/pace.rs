@@ -7,7 +7,8 @@ use crate::backend::Backend;
 use crate::communicator::{Core, Limit};
 use crate::error::{Error, Site, Timeout};
 
-/// The deadline of what a rank computes of a plan while it binds it: the others wait no longer for it.
+/// The deadline of what a rank computes of a plan while it binds it: the others wait no longer for
+/// it.
 pub(super) struct Pace {
     started: Instant,
     limit: Limit,

@@ -96,8 +96,8 @@ functions! {
     /// Makes an id for `ncclCommGrow`; one at a time, each used once.
     fn ncclCommGetUniqueId(comm: ncclComm_t, uniqueId: *mut ncclUniqueId) -> ncclResult_t;
 
-    /// Makes a child with more ranks. Members: `comm`, no rank (-1), the id on one of them and null on
-    /// the others. New ranks: no `comm`, the id, their rank.
+    /// Makes a child with more ranks. Members: `comm`, no rank (-1), the id on one of them and null
+    /// on the others. New ranks: no `comm`, the id, their rank.
     fn ncclCommGrow(
         comm: ncclComm_t,
         nRanks: c_int,

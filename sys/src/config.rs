@@ -2,8 +2,8 @@
 //!
 //! Both begin with `size`, `magic` and `version`. NCCL copies `size` bytes over its defaults, then
 //! puts the defaults back into the fields that are newer than `version`; what is newer than the
-//! library itself is ignored without a word. So a config is always written as the bound header's, for
-//! any library.
+//! library itself is ignored without a word. So a config is always written as the bound header's,
+//! for any library.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -64,8 +64,8 @@ layout! {
     /// A communicator's configuration. An integer that is [`NCCL_CONFIG_UNDEF_INT`] and a pointer
     /// that is null leave the choice to NCCL.
     ///
-    /// Its tag names no layout: `ncclConfig_v22800` is one struct in 2.28, another in 2.29 and a third
-    /// in 2.30.3, `ncclConfig_v23100` one in 2.31 and another in 2.32.
+    /// Its tag names no layout: `ncclConfig_v22800` is one struct in 2.28, another in 2.29 and a
+    /// third in 2.30.3, `ncclConfig_v23100` one in 2.31 and another in 2.32.
     #[derive(Clone, Copy, Debug)]
     pub struct ncclConfig_t;
     since "2.18" {
@@ -75,7 +75,8 @@ layout! {
         magic: c_uint,
         /// The code of the header's version.
         version: c_uint,
-        /// 1: calls return when they are done. 0: they return at once, and the result is polled for.
+        /// 1: calls return when they are done. 0: they return at once, and the result is polled
+        /// for.
         blocking: c_int,
         /// Thread blocks of a cluster, 0 to 8.
         cgaClusterSize: c_int,
@@ -111,7 +112,8 @@ layout! {
         nvlinkCentricSched: c_int,
     }
     since "2.29.2" {
-        /// How graphs and direct calls mix: 0 one graph at a time, 1 one at a time of either, 2 any.
+        /// How graphs and direct calls mix: 0 one graph at a time, 1 one at a time of either, 2
+        /// any.
         graphUsageMode: c_int,
         /// Contexts for one-sided operations; 0 turns them off.
         numRmaCtx: c_int,
@@ -253,8 +255,8 @@ layout! {
         userProfilerTag: u64,
     }
     since "2.32.3" {
-        /// An event of this rank's that is recorded when the kernel has launched; on every rank or on
-        /// none.
+        /// An event of this rank's that is recorded when the kernel has launched; on every rank or
+        /// on none.
         launchCompletionEvent: cudaEvent_t,
     }
 }

@@ -70,8 +70,8 @@ layout! {
 }
 
 layout! {
-    /// Memory to send from over the network: NCCL's own, which 2.32 declares for Windows alone. Older
-    /// libraries have it with more fields and no header for it.
+    /// Memory to send from over the network: NCCL's own, which 2.32 declares for Windows alone.
+    /// Older libraries have it with more fields and no header for it.
     #[derive(Clone, Copy, Debug)]
     pub struct ncclGinOutboxHandle;
     since "2.32.3" {
@@ -116,8 +116,9 @@ layout! {
 layout! {
     /// A device communicator, to be passed to kernels by value. The host looks into none of it.
     ///
-    /// The layout is that of 2.31 and 2.32. Which one a library writes follows from the `version` of
-    /// the requirements; those of 2.28, 2.29 and 2.30 are others, of which [`DevCommShape`] tells.
+    /// The layout is that of 2.31 and 2.32. Which one a library writes follows from the `version`
+    /// of the requirements; those of 2.28, 2.29 and 2.30 are others, of which [`DevCommShape`]
+    /// tells.
     #[derive(Clone, Copy)]
     #[allow(missing_docs, reason = "for kernels; the header says no more than the names")]
     pub struct ncclDevComm_t;

@@ -1,9 +1,9 @@
 //! NCCL's C ABI as facts: types, constants, versioned structs, functions, and a loader.
 //!
 //! The declarations are those of NCCL 2.32.3; releases down to 2.18 are told apart by data
-//! ([`Function::since`], [`Layout::FIELDS`]), so one build works with any of them. Nothing is linked:
-//! [`Api::load`] finds a library when the program runs, and every function of it is optional. CUDA's
-//! types are opaque pointers; neither CUDA nor NCCL is needed to build.
+//! ([`Function::since`], [`Layout::FIELDS`]), so one build works with any of them. Nothing is
+//! linked: [`Api::load`] finds a library when the program runs, and every function of it is
+//! optional. CUDA's types are opaque pointers; neither CUDA nor NCCL is needed to build.
 //!
 //! ```
 //! use nccl_sys::{Api, Function};

@@ -63,8 +63,8 @@ impl Api {
     ///
     /// # Safety
     ///
-    /// What goes by NCCL's name on this machine, or is named by [`ENVIRONMENT`], is NCCL: loading runs
-    /// its initialisers, and its functions must be what this crate declares.
+    /// What goes by NCCL's name on this machine, or is named by [`ENVIRONMENT`], is NCCL: loading
+    /// runs its initialisers, and its functions must be what this crate declares.
     pub unsafe fn load() -> Result<&'static Self, LoadError> {
         static FOUND: OnceLock<&Api> = OnceLock::new();
         if let Some(api) = FOUND.get() {
@@ -75,8 +75,8 @@ impl Api {
         Ok(FOUND.get_or_init(|| api))
     }
 
-    /// The library at a path: a file, a folder that holds one, or a bare name for the system's search
-    /// path. The same library again gives the same table.
+    /// The library at a path: a file, a folder that holds one, or a bare name for the system's
+    /// search path. The same library again gives the same table.
     ///
     /// # Errors
     ///

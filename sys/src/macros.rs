@@ -19,8 +19,8 @@ macro_rules! c_enum {
                 pub const $value: Self = Self($number);
             )* )*
 
-            /// Every name with its value and the first release that has it; 2.18 stands for 2.18 and
-            /// anything before.
+            /// Every name with its value and the first release that has it; 2.18 stands for 2.18
+            /// and anything before.
             pub const VALUES: &'static [(&'static str, Self, $crate::Version)] = &[
                 $( $( (stringify!($value), Self($number), $crate::Version::parse($since)), )* )*
             ];

@@ -1,5 +1,5 @@
-//! Where pip puts NCCL: `site-packages/nvidia/nccl/lib` of a Python environment. Found by looking at
-//! folders; no Python is run.
+//! Where pip puts NCCL: `site-packages/nvidia/nccl/lib` of a Python environment. Found by looking
+//! at folders; no Python is run.
 
 use std::cmp::Reverse;
 use std::env;

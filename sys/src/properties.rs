@@ -50,8 +50,8 @@ c_enum! {
 }
 
 layout! {
-    /// What a communicator can do. NCCL writes the fields that `version` knows; a version newer than
-    /// the library is refused.
+    /// What a communicator can do. NCCL writes the fields that `version` knows; a version newer
+    /// than the library is refused.
     #[derive(Clone, Copy, Debug)]
     pub struct ncclCommProperties_t;
     since "2.29.2" {
@@ -75,8 +75,8 @@ layout! {
         multimemSupport: bool,
     }
     since "2.29.7" {
-        /// The best way of kernels to the network. 2.29.2 and 2.29.3 have it as one byte, right after
-        /// `multimemSupport`, where there is padding here.
+        /// The best way of kernels to the network. 2.29.2 and 2.29.3 have it as one byte, right
+        /// after `multimemSupport`, where there is padding here.
         ginType: ncclGinType_t,
         /// How many sets of ranks share memory.
         nLsaTeams: c_int,

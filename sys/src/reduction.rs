@@ -52,8 +52,8 @@ c_enum! {
 }
 
 c_enum! {
-    /// How elements are combined: one of five, or what `ncclRedOpCreatePreMulSum` wrote. Any value up
-    /// to `ncclMaxRedOp` can be an operator.
+    /// How elements are combined: one of five, or what `ncclRedOpCreatePreMulSum` wrote. Any value
+    /// up to `ncclMaxRedOp` can be an operator.
     pub struct ncclRedOp_t;
     since "2.18" {
         /// The sum.

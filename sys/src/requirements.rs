@@ -26,8 +26,8 @@ c_enum! {
 }
 
 layout! {
-    /// A resource of one's own: memory in each rank's buffer, signals, counters. A list; where it is
-    /// put is written to the `out` pointers when the device communicator is made.
+    /// A resource of one's own: memory in each rank's buffer, signals, counters. A list; where it
+    /// is put is written to the `out` pointers when the device communicator is made.
     #[derive(Clone, Copy, Debug)]
     pub struct ncclDevResourceRequirements_t;
     since "2.28.7" {

@@ -39,7 +39,8 @@ c_enum! {
 pub const NUM_RESULTS_BEFORE_TIMEOUT: c_int = 8;
 
 functions! {
-    /// Writes the library's version, as one integer ([`Version::from_code`](crate::Version::from_code)).
+    /// Writes the library's version, as one integer
+    /// ([`Version::from_code`](crate::Version::from_code)).
     fn ncclGetVersion(version: *mut c_int) -> ncclResult_t;
 
     /// A sentence for a result code, for ever valid. Never null, also for codes without a name.

@@ -315,8 +315,8 @@ impl Api {
         mut find: impl FnMut(&CStr) -> *mut c_void,
     ) -> Result<Self, Failure> {
         let address = find(Function::ncclGetVersion.c_name());
-        // SAFETY: null becomes None; anything else is NCCL's function of this name, by this function's
-        // contract.
+        // SAFETY: null becomes None; anything else is NCCL's function of this name, by this
+        // function's contract.
         let get = unsafe { transmute::<*mut c_void, Option<ncclGetVersion>>(address) };
         let get = get.ok_or(Failure::NotNccl)?;
         let mut code: c_int = 0;
@@ -389,8 +389,8 @@ mod tests {
             b"ncclGetVersion" => version as *mut c_void,
             _ => std::ptr::null_mut(),
         };
-        // SAFETY: the only address is of a function of that name's type, which lives as long as this
-        // program.
+        // SAFETY: the only address is of a function of that name's type, which lives as long as
+        // this program.
         unsafe { Api::from_symbols(Origin::Given("a double".to_owned()), find) }
     }
 

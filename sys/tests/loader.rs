@@ -1,7 +1,7 @@
 //! What the loader says when there is no NCCL. Needs no library.
 //!
-//! The search reads the environment and loads into the process, so each case runs this program again
-//! as a child with an environment of its own.
+//! The search reads the environment and loads into the process, so each case runs this program
+//! again as a child with an environment of its own.
 
 use std::env;
 use std::fs;

@@ -1,9 +1,9 @@
 //! Released libraries, without a GPU: what they export, what they say, what they refuse.
 //!
 //! They are sought in the folders of `NCCL_SYS_TEST_LIBS` (separated as in `PATH`), or else below
-//! `target/nccl`, where `cargo run -p xtask -- fetch-nccl` puts them. Where there is none the tests say
-//! that they skipped. Each library runs in a process of its own: two NCCLs do not meet, and a crash
-//! has a name.
+//! `target/nccl`, where `cargo run -p xtask -- fetch-nccl` puts them. Where there is none the tests
+//! say that they skipped. Each library runs in a process of its own: two NCCLs do not meet, and a
+//! crash has a name.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -91,9 +91,9 @@ fn api() -> &'static Api {
 macro_rules! call {
     ($api:expr, $name:ident($($arg:expr),* $(,)?)) => {{
         let function = $api.$name().expect("the library has the function");
-        // SAFETY: null is what this test is about, and is looked at before it is followed: by NCCL's
-        // source where it is published, and in every release that these tests have run with. Other
-        // pointers are to places of the declared types.
+        // SAFETY: null is what this test is about, and is looked at before it is followed: by
+        // NCCL's source where it is published, and in every release that these tests have run with.
+        // Other pointers are to places of the declared types.
         unsafe { function($($arg),*) }
     }};
 }

@@ -6,8 +6,8 @@ use super::meeting::Meeting;
 
 /// The collectives of a communicator, or the messages from one rank to another, as they come.
 ///
-/// Parts come with their numbers, in any order: a refusal may be ahead of calls that wait in queues. What
-/// is over is forgotten from the front.
+/// Parts come with their numbers, in any order: a refusal may be ahead of calls that wait in
+/// queues. What is over is forgotten from the front.
 #[derive(Debug)]
 pub struct Channel<C, R> {
     size: usize,
@@ -41,7 +41,8 @@ impl<C, R> Channel<C, R> {
         self.meetings.get_mut(at)
     }
 
-    /// A member has made its call number `number`, or refused it. Of what is forgotten it changes nothing.
+    /// A member has made its call number `number`, or refused it. Of what is forgotten it changes
+    /// nothing.
     pub fn come(&mut self, number: u64, member: usize, part: Result<C, R>) {
         let Some(at) = self.at(number) else { return };
         // Those before it are kept too, or nothing behind them could be forgotten in order.
@@ -85,8 +86,9 @@ impl<C, R> Channel<C, R> {
     }
 }
 
-/// The sends and the receives of each channel that has any, in the order of the channels: the k-th ones of a
-/// channel meet. Both lists are sorted by channel, and within one they are in the order of the calls.
+/// The sends and the receives of each channel that has any, in the order of the channels: the k-th
+/// ones of a channel meet. Both lists are sorted by channel, and within one they are in the order
+/// of the calls.
 pub fn channels<'a, K: Ord, S, R>(
     mut sends: &'a [(K, S)],
     mut receives: &'a [(K, R)],
@@ -101,7 +103,8 @@ pub fn channels<'a, K: Ord, S, R>(
     })
 }
 
-/// The first calls of one number of two whole histories that do not meet: they are not alike, or one is missing.
+/// The first calls of one number of two whole histories that do not meet: they are not alike, or
+/// one is missing.
 pub fn unlike<A, B>(
     one: impl IntoIterator<Item = A>,
     other: impl IntoIterator<Item = B>,

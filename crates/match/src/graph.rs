@@ -45,7 +45,8 @@ impl Graph {
         &self.edges[self.begins[node] as usize..self.begins[node + 1] as usize]
     }
 
-    /// The nodes in an order that every edge follows; those on circuits, and after them, are missing.
+    /// The nodes in an order that every edge follows; those on circuits, and after them, are
+    /// missing.
     pub fn sorted(&self) -> Vec<u32> {
         let nodes = self.nodes();
         let (begins, edges) = (self.begins.as_slice(), self.edges.as_slice());
@@ -82,7 +83,8 @@ impl Graph {
         sorted
     }
 
-    /// Of each node, whether [`sorted`](Self::sorted) leaves it out: it is on a circuit, or after one.
+    /// Of each node, whether [`sorted`](Self::sorted) leaves it out: it is on a circuit, or after
+    /// one.
     pub fn left(&self) -> Vec<bool> {
         let mut left = vec![true; self.nodes()];
         for node in self.sorted() {
@@ -91,7 +93,8 @@ impl Graph {
         left
     }
 
-    /// A short circuit, in the order of its edges; none if [`sorted`](Self::sorted) leaves nothing out.
+    /// A short circuit, in the order of its edges; none if [`sorted`](Self::sorted) leaves nothing
+    /// out.
     pub fn circuit(&self) -> Vec<u32> {
         let left = self.left();
         // From any node that is left, going back among those that are left ends in a circuit.

@@ -39,8 +39,8 @@ pub fn unanswered<A: Log, B: Log>(log: &A, other: &B) -> impl Iterator<Item = (u
 pub struct Compared(u64);
 
 impl Compared {
-    /// The first difference among the calls that both have made since the last time that there was none. Calls that
-    /// one of the two refused or forgot are passed over.
+    /// The first difference among the calls that both have made since the last time that there was
+    /// none. Calls that one of the two refused or forgot are passed over.
     pub fn next<A: Log, B: Log, D>(
         &mut self,
         one: &A,

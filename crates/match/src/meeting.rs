@@ -12,7 +12,8 @@ pub enum Met<R, D> {
         /// Its reason.
         why: R,
     },
-    /// It does not happen, because the calls differ: the least difference of any call from the first.
+    /// It does not happen, because the calls differ: the least difference of any call from the
+    /// first.
     Differs(D),
     /// It happens.
     Alike,
@@ -72,8 +73,8 @@ impl<C, R> Meeting<C, R> {
         self.parts[member].is_none()
     }
 
-    /// What becomes of it. `differ` says how two calls differ, if they do; of several differences the least one
-    /// counts. Being alike must be an equivalence.
+    /// What becomes of it. `differ` says how two calls differ, if they do; of several differences
+    /// the least one counts. Being alike must be an equivalence.
     pub fn met<D: Ord>(&self, differ: impl Fn(&C, &C) -> Option<D>) -> Met<&R, D> {
         if self.missing > 0 {
             return Met::Pending;

@@ -61,8 +61,8 @@ pub struct Played<K> {
     pub surplus: Vec<K>,
 }
 
-/// Plays a captured graph: each rank's operations run one after the other, and a kind has one signal at a time. In
-/// whatever order the ranks go on, the end is the same.
+/// Plays a captured graph: each rank's operations run one after the other, and a kind has one
+/// signal at a time. In whatever order the ranks go on, the end is the same.
 pub fn play<K: Copy + Eq + Hash>(ranks: &[Vec<OneSided<K>>]) -> Played<K> {
     let mut kinds: HashMap<K, bool> = HashMap::new();
     let mut next = vec![0; ranks.len()];

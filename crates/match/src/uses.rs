@@ -4,8 +4,8 @@ use std::ops::Deref;
 
 use super::Clock;
 
-/// How many uses of a block are remembered. Beyond, those are forgotten first that are known to be over,
-/// then the oldest: their mistakes are not told any more.
+/// How many uses of a block are remembered. Beyond, those are forgotten first that are known to be
+/// over, then the oldest: their mistakes are not told any more.
 const MOST: usize = 512;
 
 /// Where in the program's order something happens.
@@ -48,8 +48,8 @@ impl<B> Use<B> {
         after.knows(self.line, self.event) || (self.is_put && self.line == next.line)
     }
 
-    /// Whether the two may not be without an order. The owner's own uses always have one: memory itself
-    /// puts them in stream order.
+    /// Whether the two may not be without an order. The owner's own uses always have one: memory
+    /// itself puts them in stream order.
     fn conflicts(&self, next: &Self) -> bool {
         (self.is_put || next.is_put)
             && (self.write || next.write)
@@ -63,8 +63,8 @@ impl<B> Use<B> {
 pub struct Uses<B>(Vec<Use<B>>);
 
 impl<B: Clone> Uses<B> {
-    /// Adds a use; hands back the earlier ones that nothing orders with it. `known` says what is over for all,
-    /// when there are too many to be remembered.
+    /// Adds a use; hands back the earlier ones that nothing orders with it. `known` says what is
+    /// over for all, when there are too many to be remembered.
     pub fn add<K: Deref<Target = Clock>>(
         &mut self,
         next: Use<B>,

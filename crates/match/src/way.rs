@@ -31,8 +31,9 @@ pub fn way<N: Copy + Eq + Hash, S>(
     }
 }
 
-/// The first circle that a way from one of the `starts` leads into; else the first of the longest ways, if its steps
-/// weigh anything. Every place is walked over once, and those of the longest way twice.
+/// The first circle that a way from one of the `starts` leads into; else the first of the longest
+/// ways, if its steps weigh anything. Every place is walked over once, and those of the longest way
+/// twice.
 pub fn circle<N: Copy + Eq + Hash, S>(
     starts: impl IntoIterator<Item = N>,
     next: impl Fn(N) -> Option<(S, N)>,

@@ -80,8 +80,8 @@ pub struct CommConfig {
     /// set. NCCL: `minCTAs`, `maxCTAs`, `cgaClusterSize`, 2.17; `nvlsCTAs`, `CTAPolicy`, 2.27.
     #[builder(default)]
     pub ctas: Ctas,
-    /// How it uses the network. NCCL's choice unless set. NCCL: `netName`, 2.17; `trafficClass`, 2.26;
-    /// `collnetEnable`, 2.27; `nChannelsPerNetPeer`, 2.28.
+    /// How it uses the network. NCCL's choice unless set. NCCL: `netName`, 2.17; `trafficClass`,
+    /// 2.26; `collnetEnable`, 2.27; `nChannelsPerNetPeer`, 2.28.
     #[builder(default, setter(into))]
     pub network: Network,
     /// The maximum number of peers that a rank exchanges transfers with at once. Fewer peers get

@@ -51,8 +51,8 @@ pub(crate) fn release(text: &str, name: &str) -> (Fake, &'static Api) {
 macro_rules! call {
     ($api:expr, $name:ident($($arg:expr),* $(,)?)) => {{
         let function = $api.$name().expect("the double has the function");
-        // SAFETY: the double looks handles up and follows none, and moves no data; other pointers are
-        // null, or to places of the declared types.
+        // SAFETY: the double looks handles up and follows none, and moves no data; other pointers
+        // are null, or to places of the declared types.
         unsafe { function($($arg),*) }
     }};
 }

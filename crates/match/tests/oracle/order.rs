@@ -114,8 +114,8 @@ proptest! {
         }
     }
 
-    /// Of uses without an order the first is found, and none that has one. What is no put is the owner's own, which
-    /// memory orders.
+    /// Of uses without an order the first is found, and none that has one. What is no put is the
+    /// owner's own, which memory orders.
     #[test]
     fn hazards_are_found_and_none_is_invented(
         steps in steps(40),
