@@ -6,11 +6,12 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::element::with_element;
 use crate::error::{Error, Failed, OtherDType, Site};
 use crate::memory::{Allocation, Elements, Extent, take_back};
 use crate::{
-    Adopted, Buffer, DType, Device, DeviceMem, DynElem, DynSlice, DynSliceMut, Element, F8E4M3,
-    F8E5M2, NcclMem, Readable, Result, Writable, bf16, f16,
+    Adopted, Buffer, DType, Device, DeviceMem, DynElem, DynSlice, DynSliceMut, Element, NcclMem,
+    Readable, Result, Writable,
 };
 
 /// `len` elements on device `D`, in memory of kind `M`, whose data type is a value. It can be used
@@ -34,26 +35,6 @@ pub struct DynBuffer<D: Device, M = DeviceMem> {
     types: PhantomData<(fn() -> (D, M), Cell<()>)>,
 }
 
-/// A buffer of elements whose data type is a value.
-macro_rules! of_dtype {
-    ($dtype:expr, $device:ident.$zeros:ident($len:expr)) => {
-        match $dtype {
-            DType::I8 => $device.$zeros::<i8>($len)?.into_dyn(),
-            DType::U8 => $device.$zeros::<u8>($len)?.into_dyn(),
-            DType::I32 => $device.$zeros::<i32>($len)?.into_dyn(),
-            DType::U32 => $device.$zeros::<u32>($len)?.into_dyn(),
-            DType::I64 => $device.$zeros::<i64>($len)?.into_dyn(),
-            DType::U64 => $device.$zeros::<u64>($len)?.into_dyn(),
-            DType::F16 => $device.$zeros::<f16>($len)?.into_dyn(),
-            DType::F32 => $device.$zeros::<f32>($len)?.into_dyn(),
-            DType::F64 => $device.$zeros::<f64>($len)?.into_dyn(),
-            DType::Bf16 => $device.$zeros::<bf16>($len)?.into_dyn(),
-            DType::F8E4M3 => $device.$zeros::<F8E4M3>($len)?.into_dyn(),
-            DType::F8E5M2 => $device.$zeros::<F8E5M2>($len)?.into_dyn(),
-        }
-    };
-}
-
 impl<D: Device> DynBuffer<D> {
     /// Allocates `len` zeroed elements of `dtype`.
     ///
@@ -61,7 +42,7 @@ impl<D: Device> DynBuffer<D> {
     /// The memory cannot be had.
     #[track_caller]
     pub fn zeros(device: &D, dtype: DType, len: usize) -> Result<Self> {
-        Ok(of_dtype!(dtype, device.zeros(len)))
+        Ok(with_element!(dtype, T => device.zeros::<T>(len)?.into_dyn()))
     }
 }
 
@@ -72,7 +53,7 @@ impl<D: Device> DynBuffer<D, NcclMem> {
     /// The memory cannot be had.
     #[track_caller]
     pub fn nccl_zeros(device: &D, dtype: DType, len: usize) -> Result<Self> {
-        Ok(of_dtype!(dtype, device.nccl_zeros(len)))
+        Ok(with_element!(dtype, T => device.nccl_zeros::<T>(len)?.into_dyn()))
     }
 }
 

@@ -4,7 +4,7 @@
 use float8::{F8E4M3, F8E5M2};
 use half::{bf16, f16};
 
-use super::{DType, Element};
+use super::{DType, Element, with_element};
 
 /// A value of any type, without loss.
 #[derive(Clone, Copy)]
@@ -28,64 +28,10 @@ pub(crate) type Converter = unsafe fn(*const u8, *mut u8, usize);
 
 /// The converter between these types.
 pub(crate) fn converter(from: DType, to: DType) -> Converter {
-    macro_rules! each {
-        ($dtype:expr, $name:ident => $value:expr) => {
-            match $dtype {
-                DType::I8 => {
-                    type $name = i8;
-                    $value
-                }
-                DType::U8 => {
-                    type $name = u8;
-                    $value
-                }
-                DType::I32 => {
-                    type $name = i32;
-                    $value
-                }
-                DType::U32 => {
-                    type $name = u32;
-                    $value
-                }
-                DType::I64 => {
-                    type $name = i64;
-                    $value
-                }
-                DType::U64 => {
-                    type $name = u64;
-                    $value
-                }
-                DType::F16 => {
-                    type $name = f16;
-                    $value
-                }
-                DType::F32 => {
-                    type $name = f32;
-                    $value
-                }
-                DType::F64 => {
-                    type $name = f64;
-                    $value
-                }
-                DType::Bf16 => {
-                    type $name = bf16;
-                    $value
-                }
-                DType::F8E4M3 => {
-                    type $name = F8E4M3;
-                    $value
-                }
-                DType::F8E5M2 => {
-                    type $name = F8E5M2;
-                    $value
-                }
-            }
-        };
-    }
     fn into<A: Convert>(to: DType) -> Converter {
-        each!(to, B => run::<A, B>)
+        with_element!(to, B => run::<A, B>)
     }
-    each!(from, A => into::<A>(to))
+    with_element!(from, A => into::<A>(to))
 }
 
 /// # Safety

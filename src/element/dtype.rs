@@ -1,98 +1,188 @@
-//! The run-time name of an element type.
+//! The data types, and all that follows from one: a new one is a row of [`data_types!`].
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use typed_nccl_plan::ir::ElementType;
 
-/// A data type, as a value. The numbers are `ncclDataType_t`'s.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
-#[repr(u8)]
-pub enum DType {
-    /// `i8`
-    I8 = 0,
-    /// `u8`
-    U8 = 1,
-    /// `i32`
-    I32 = 2,
-    /// `u32`
-    U32 = 3,
-    /// `i64`
-    I64 = 4,
-    /// `u64`
-    U64 = 5,
-    /// `half::f16`
-    F16 = 6,
-    /// `f32`
-    F32 = 7,
-    /// `f64`
-    F64 = 8,
-    /// `half::bf16`
-    Bf16 = 9,
-    /// `float8::F8E4M3`
-    F8E4M3 = 10,
-    /// `float8::F8E5M2`
-    F8E5M2 = 11,
+use super::{Element, Float, Numeric, sealed};
+
+/// How a type writes its numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Format {
+    Signed,
+    Unsigned,
+    /// A floating-point format of IEEE 754.
+    Ieee,
+    /// Any other floating-point format.
+    Other,
 }
 
-impl DType {
-    /// Every data type, in NCCL's order.
-    pub const ALL: [Self; 12] = [
-        Self::I8,
-        Self::U8,
-        Self::I32,
-        Self::U32,
-        Self::I64,
-        Self::U64,
-        Self::F16,
-        Self::F32,
-        Self::F64,
-        Self::Bf16,
-        Self::F8E4M3,
-        Self::F8E5M2,
-    ];
+/// What others call a data type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    pub(crate) format: Format,
+    /// Our name, in messages.
+    pub(crate) name: &'static str,
+    /// The name that torch, CuPy and NumPy with `ml_dtypes` share.
+    #[cfg_attr(
+        not(any(feature = "torch", feature = "cupy", feature = "numpy")),
+        expect(dead_code)
+    )]
+    pub(crate) python: &'static str,
+    /// The code that DLPack has for the format.
+    #[cfg_attr(not(feature = "dlpack"), expect(dead_code))]
+    pub(crate) dlpack: u8,
+    /// The type's name in CUDA C++.
+    pub(crate) cuda: &'static str,
+    /// The header of CUDA that declares it, if C++ lacks it.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code))]
+    pub(crate) header: Option<&'static str>,
+}
 
+/// Gives the table of data types to `$then`. In a row: the variant, `ncclDataType_t`'s number, the
+/// Rust type and its kind; then the fields of [`Names`].
+macro_rules! data_types {
+    ([$($then:tt)+] $with:tt) => {
+        $($then)+! { $with
+            (I8 = 0, i8, integer: Signed, "i8", "int8", 0, "signed char", None)
+            (U8 = 1, u8, integer: Unsigned, "u8", "uint8", 1, "unsigned char", None)
+            (I32 = 2, i32, integer: Signed, "i32", "int32", 0, "int", None)
+            (U32 = 3, u32, integer: Unsigned, "u32", "uint32", 1, "unsigned int", None)
+            (I64 = 4, i64, integer: Signed, "i64", "int64", 0, "long long", None)
+            (U64 = 5, u64, integer: Unsigned, "u64", "uint64", 1, "unsigned long long", None)
+            (F16 = 6, half::f16, float: Ieee, "f16", "float16", 2, "__half", Some("cuda_fp16.h"))
+            (F32 = 7, f32, float: Ieee, "f32", "float32", 2, "float", None)
+            (F64 = 8, f64, float: Ieee, "f64", "float64", 2, "double", None)
+            (Bf16 = 9, half::bf16, float: Other, "bf16", "bfloat16", 4, "__nv_bfloat16",
+                Some("cuda_bf16.h"))
+            // NCCL's type has no infinities, like OCP's, which Python and DLPack call `fn`.
+            (F8E4M3 = 10, float8::F8E4M3, float: Other, "f8e4m3", "float8_e4m3fn", 10,
+                "__nv_fp8_e4m3", Some("cuda_fp8.h"))
+            (F8E5M2 = 11, float8::F8E5M2, float: Other, "f8e5m2", "float8_e5m2", 12,
+                "__nv_fp8_e5m2", Some("cuda_fp8.h"))
+        }
+    };
+}
+
+macro_rules! define {
+    ([] $((
+        $dtype:ident = $number:literal, $type:ty, $kind:ident: $format:ident, $name:literal,
+        $python:literal, $dlpack:literal, $cuda:literal, $header:expr
+    ))+) => {
+        /// A data type, as a value. The numbers are `ncclDataType_t`'s.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+        #[non_exhaustive]
+        #[repr(u8)]
+        pub enum DType {
+            $(
+                #[doc = concat!("`", stringify!($type), "`")]
+                $dtype = $number,
+            )+
+        }
+
+        impl DType {
+            /// Every data type, in NCCL's order.
+            pub const ALL: [Self; 12] = [$(Self::$dtype),+];
+
+            pub(crate) const fn names(self) -> Names {
+                match self {
+                    $(Self::$dtype => Names {
+                        format: Format::$format,
+                        name: $name,
+                        python: $python,
+                        dlpack: $dlpack,
+                        cuda: $cuda,
+                        header: $header,
+                    }),+
+                }
+            }
+
+            /// The size of one element, in bytes.
+            #[inline]
+            pub const fn size(self) -> usize {
+                match self {
+                    $(Self::$dtype => size_of::<$type>()),+
+                }
+            }
+
+            /// The alignment of one element, in bytes.
+            pub(crate) const fn align(self) -> usize {
+                match self {
+                    $(Self::$dtype => align_of::<$type>()),+
+                }
+            }
+
+            /// The same type in plans.
+            pub(crate) const fn in_plans(self) -> ElementType {
+                match self {
+                    $(Self::$dtype => ElementType::$dtype),+
+                }
+            }
+        }
+
+        $(
+            impl sealed::Sealed for $type {}
+
+            // SAFETY: a primitive number, or a `repr(transparent)` wrapper of u8 or u16 that
+            // accepts every bit pattern (`from_bits`); `DType::size` is the type's.
+            #[diagnostic::do_not_recommend]
+            unsafe impl Element for $type {
+                const DTYPE: DType = DType::$dtype;
+            }
+
+            impl Numeric for $type {}
+
+            define!($kind $type);
+        )+
+    };
+    (integer $type:ty) => {};
+    (float $type:ty) => { impl Float for $type {} };
+}
+
+data_types!([define] []);
+
+macro_rules! arms {
+    (
+        [$value:expr, $name:ident, $then:expr]
+        $(($dtype:ident = $number:literal, $type:ty, $($names:tt)*))+
+    ) => {
+        match $value {
+            $($crate::DType::$dtype => {
+                type $name = $type;
+                $then
+            })+
+        }
+    };
+}
+
+/// Evaluates `$then` with `$name` as the Rust type of a data type.
+macro_rules! with_element {
+    ($dtype:expr, $name:ident => $then:expr) => {
+        $crate::element::data_types!([$crate::element::arms] [$dtype, $name, $then])
+    };
+}
+
+pub(crate) use {arms, data_types, with_element};
+
+impl DType {
     /// Whether it is a floating-point type: what `Avg` reduces.
     #[inline]
     pub const fn is_float(self) -> bool {
-        matches!(self, Self::F16 | Self::F32 | Self::F64 | Self::Bf16 | Self::F8E4M3 | Self::F8E5M2)
+        matches!(self.names().format, Format::Ieee | Format::Other)
     }
+}
 
-    /// The size of one element, in bytes.
-    #[inline]
-    pub const fn size(self) -> usize {
-        match self {
-            Self::I8 | Self::U8 | Self::F8E4M3 | Self::F8E5M2 => 1,
-            Self::F16 | Self::Bf16 => 2,
-            Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
-    }
-
-    /// The alignment of one element, in bytes.
-    pub(crate) const fn align(self) -> usize {
-        match self.size() {
-            8 => align_of::<u64>(),
-            size => size,
-        }
+impl DType {
+    /// All of them, for messages.
+    pub(crate) fn list() -> String {
+        let [names @ .., last] = Self::ALL.map(|dtype| dtype.names().name);
+        format!("{} and {last}", names.join(", "))
     }
 }
 
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::I8 => "i8",
-            Self::U8 => "u8",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-            Self::I64 => "i64",
-            Self::U64 => "u64",
-            Self::F16 => "f16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::Bf16 => "bf16",
-            Self::F8E4M3 => "f8e4m3",
-            Self::F8E5M2 => "f8e5m2",
-        })
+        f.write_str(self.names().name)
     }
 }

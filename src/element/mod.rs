@@ -5,9 +5,9 @@ mod dtype;
 
 pub(crate) use convert::converter;
 pub use dtype::DType;
-
-use float8::{F8E4M3, F8E5M2};
-use half::{bf16, f16};
+#[cfg(any(feature = "numpy", feature = "torch"))]
+pub(crate) use dtype::Format;
+pub(crate) use dtype::{arms, data_types, with_element};
 
 /// One of NCCL's data types, as a Rust type.
 ///
@@ -77,32 +77,3 @@ pub(crate) fn bytes<T: Element>(scalar: T) -> [u8; 8] {
 mod sealed {
     pub trait Sealed {}
 }
-
-macro_rules! elements {
-    ($($type:ty => $dtype:ident),+ $(,)?) => { $(
-        impl sealed::Sealed for $type {}
-
-        // SAFETY: a primitive number, or a `repr(transparent)` wrapper of u8 or u16 that accepts
-        // every bit pattern (`from_bits`); the assertion below compares the sizes.
-        #[diagnostic::do_not_recommend]
-        unsafe impl Element for $type {
-            const DTYPE: DType = DType::$dtype;
-        }
-
-        impl Numeric for $type {}
-
-        static_assertions::const_assert_eq!(size_of::<$type>(), DType::$dtype.size());
-    )+ };
-}
-
-elements! {
-    i8 => I8, u8 => U8, i32 => I32, u32 => U32, i64 => I64, u64 => U64,
-    f16 => F16, f32 => F32, f64 => F64, bf16 => Bf16, F8E4M3 => F8E4M3, F8E5M2 => F8E5M2,
-}
-
-impl Float for f16 {}
-impl Float for f32 {}
-impl Float for f64 {}
-impl Float for bf16 {}
-impl Float for F8E4M3 {}
-impl Float for F8E5M2 {}

@@ -172,7 +172,8 @@ impl AdoptFault {
             }
             Self::NoSuchType { found } => write!(
                 f,
-                "its elements are {found}, which NCCL does not have; NCCL has i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16, f8e4m3 and f8e5m2"
+                "its elements are {found}, which NCCL does not have; NCCL has {}",
+                DType::list()
             ),
             Self::Strided { shape, strides } => write!(
                 f,

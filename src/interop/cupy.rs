@@ -12,20 +12,6 @@ use crate::{Cuda, DType, Result, Stream};
 
 const LIBRARY: &str = "cupy";
 
-/// CuPy's names for NCCL's data types.
-const DTYPES: [(&str, DType); 10] = [
-    ("float32", DType::F32),
-    ("float64", DType::F64),
-    ("float16", DType::F16),
-    ("int64", DType::I64),
-    ("int32", DType::I32),
-    ("uint8", DType::U8),
-    ("int8", DType::I8),
-    ("uint32", DType::U32),
-    ("uint64", DType::U64),
-    ("bfloat16", DType::Bf16),
-];
-
 /// Objects that are looked up once.
 struct Cupy {
     array: Py<PyType>,
@@ -44,9 +30,10 @@ impl Cupy {
         let cupy = py.import("cupy")?;
         // NumPy's own types are one object each.
         let named = cupy.getattr("dtype")?;
-        let dtypes = DTYPES.iter().filter_map(|(name, dtype)| {
-            let object = named.call1((*name,)).ok()?;
-            Some((object.unbind(), *dtype))
+        // CuPy may lack some.
+        let dtypes = DType::ALL.into_iter().filter_map(|dtype| {
+            let object = named.call1((dtype.names().python,)).ok()?;
+            Some((object.unbind(), dtype))
         });
         Ok(Self {
             dtypes: dtypes.collect(),

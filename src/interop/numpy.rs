@@ -11,6 +11,7 @@ use pyo3::types::{PyCapsule, PyType};
 
 use super::python::{self, Order, Shape, dtype_of, elements, type_name};
 use super::{Described, Tensor, TensorPlace};
+use crate::element::Format;
 use crate::error::{AdoptFault, Error, Site};
 use crate::{DType, Device, Result};
 
@@ -98,17 +99,19 @@ unsafe fn axis<'n>(start: *const isize, axes: usize) -> &'n [isize] {
     unsafe { std::slice::from_raw_parts(start, axes) }
 }
 
-/// The types that `ml_dtypes` adds to NumPy.
-const EXTENSIONS: [(&str, DType); 3] =
-    [("bfloat16", DType::Bf16), ("float8_e4m3fn", DType::F8E4M3), ("float8_e5m2", DType::F8E5M2)];
+/// Whether `ml_dtypes` adds it to NumPy.
+fn is_extension(dtype: DType) -> bool {
+    dtype.names().format == Format::Other
+}
 
 /// The data type of an array whose kind does not determine it.
 fn of_extension(x: &Bound<'_, PyAny>) -> PyResult<Result<DType, AdoptFault>> {
     let found = x.getattr(intern!(x.py(), "dtype"))?;
     let name = found.getattr(intern!(x.py(), "name"))?.to_string();
-    let known = EXTENSIONS.iter().find(|(known, _)| *known == name);
+    let is_known = |dtype: &DType| is_extension(*dtype) && dtype.names().python == name;
+    let known = DType::ALL.into_iter().find(is_known);
     let fault = || AdoptFault::NoSuchType { found: found.to_string() };
-    Ok(known.map(|(_, dtype)| *dtype).ok_or_else(fault))
+    Ok(known.ok_or_else(fault))
 }
 
 /// Allocates a `numpy.ndarray` of this shape in NCCL's memory, for a host device. The data type
@@ -130,9 +133,10 @@ pub fn empty<'py, D: Device + 'static>(
     order: Order,
 ) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype.unwrap_or(DType::F64);
-    let extension = EXTENSIONS.iter().find(|(_, known)| *known == dtype);
-    let extension =
-        extension.map(|(name, _)| py.import("ml_dtypes")?.getattr(*name)).transpose()?;
+    let extension = match is_extension(dtype) {
+        true => Some(py.import("ml_dtypes")?.getattr(dtype.names().python)?),
+        false => None,
+    };
     let memory = python::allocate(py, device, shape.into(), dtype, order)?;
     let x = py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "asarray"), (memory,))?;
     extension.map_or(Ok(x.clone()), |dtype| x.call_method1(intern!(py, "view"), (dtype,)))

@@ -15,22 +15,6 @@ use crate::{DType, Device, Result};
 
 const LIBRARY: &str = "torch";
 
-/// torch's names for NCCL's data types. An old torch lacks the last ones.
-const DTYPES: [(&str, DType); 12] = [
-    ("float32", DType::F32),
-    ("bfloat16", DType::Bf16),
-    ("float16", DType::F16),
-    ("float64", DType::F64),
-    ("int64", DType::I64),
-    ("int32", DType::I32),
-    ("uint8", DType::U8),
-    ("int8", DType::I8),
-    ("float8_e4m3fn", DType::F8E4M3),
-    ("float8_e5m2", DType::F8E5M2),
-    ("uint32", DType::U32),
-    ("uint64", DType::U64),
-];
-
 /// Objects that are looked up once.
 struct Torch {
     tensor: Py<PyType>,
@@ -49,8 +33,9 @@ impl Torch {
     fn look_up(py: Python<'_>) -> PyResult<Self> {
         let torch = py.import("torch")?;
         let mut dtypes = Vec::new();
-        for (name, dtype) in DTYPES {
-            if let Some(object) = torch.getattr_opt(name)? {
+        // An old torch lacks some.
+        for dtype in DType::ALL {
+            if let Some(object) = torch.getattr_opt(dtype.names().python)? {
                 dtypes.push((object.unbind(), dtype));
             }
         }

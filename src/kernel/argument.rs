@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::declaration::{Scalar, cuda_name};
+use super::declaration::Scalar;
 use super::peers::HeldWindow;
 use crate::backend::{Backend, Span};
 use crate::device_api::{Entered, Shared};
@@ -276,7 +276,7 @@ pub struct HeldMemory<B: Backend> {
 
 impl<B: Backend> std::fmt::Debug for HeldMemory<B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {}", self.held.len, cuda_name(self.dtype))
+        write!(f, "{} of {}", self.held.len, self.dtype.names().cuda)
     }
 }
 

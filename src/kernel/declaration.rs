@@ -135,7 +135,7 @@ pub unsafe trait Scalar: Copy + Send + Sync + 'static {
 // SAFETY: each name denotes a type of the same size on both sides.
 #[diagnostic::do_not_recommend]
 unsafe impl<T: Element> Scalar for T {
-    const CUDA: &'static str = cuda_name(T::DTYPE);
+    const CUDA: &'static str = T::DTYPE.names().cuda;
     const ELEMENT: Option<DType> = Some(T::DTYPE);
 }
 
@@ -149,22 +149,4 @@ unsafe impl Scalar for bool {
 unsafe impl Scalar for usize {
     const CUDA: &'static str = "size_t";
     const ELEMENT: Option<DType> = None;
-}
-
-/// The name of an element type in CUDA C++.
-pub(crate) const fn cuda_name(dtype: DType) -> &'static str {
-    match dtype {
-        DType::I8 => "signed char",
-        DType::U8 => "unsigned char",
-        DType::I32 => "int",
-        DType::U32 => "unsigned int",
-        DType::I64 => "long long",
-        DType::U64 => "unsigned long long",
-        DType::F16 => "__half",
-        DType::F32 => "float",
-        DType::F64 => "double",
-        DType::Bf16 => "__nv_bfloat16",
-        DType::F8E4M3 => "__nv_fp8_e4m3",
-        DType::F8E5M2 => "__nv_fp8_e5m2",
-    }
 }

@@ -21,8 +21,6 @@ pub use argument::{
 // Nobody else can implement it: what a launch shows of its arguments is taken at its word.
 use argument::ArgumentsOn;
 pub use declaration::Scalar;
-#[cfg(feature = "cuda")]
-pub(crate) use declaration::cuda_name;
 #[doc(hidden)]
 pub use declaration::{Kernel, Parameter, Source, SourceKind, Type};
 #[cfg(feature = "cuda")]

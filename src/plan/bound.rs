@@ -532,27 +532,14 @@ fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, BindFault>
 /// The data types of a plan's buffers.
 fn dtypes(plan: &Plan, values: &Values) -> Result<Vec<DType>, BindFault> {
     let of = |buffer: &ir::Buffer| {
-        Ok(match &buffer.element {
-            ElementType::I8 => DType::I8,
-            ElementType::U8 => DType::U8,
-            ElementType::I32 => DType::I32,
-            ElementType::U32 => DType::U32,
-            ElementType::I64 => DType::I64,
-            ElementType::U64 => DType::U64,
-            ElementType::F16 => DType::F16,
-            ElementType::Bf16 => DType::Bf16,
-            ElementType::F32 => DType::F32,
-            ElementType::F64 => DType::F64,
-            ElementType::F8E4M3 => DType::F8E4M3,
-            ElementType::F8E5M2 => DType::F8E5M2,
-            ElementType::Generic(parameter) => {
-                let given = values.elements.iter().find(|(name, _)| name == parameter);
-                let Some((_, dtype)) = given else {
-                    return Err(BindFault::NoElement { name: parameter.clone() });
-                };
-                *dtype
-            }
-        })
+        let ElementType::Generic(parameter) = &buffer.element else {
+            let known = DType::ALL.into_iter().find(|dtype| dtype.in_plans() == buffer.element);
+            return known.ok_or_else(|| BindFault::NoElement { name: buffer.element.to_string() });
+        };
+        let given = values.elements.iter().find(|(name, _)| name == parameter);
+        given
+            .map(|(_, dtype)| *dtype)
+            .ok_or_else(|| BindFault::NoElement { name: parameter.clone() })
     };
     plan.buffers.iter().map(of).collect()
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use typed_nccl_plan::cost::Topology;
-use typed_nccl_plan::ir::{ElementType, Plan};
+use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::lower::{Schedule, Work};
 
 use super::bound::{Child, Children, children};
@@ -78,7 +78,7 @@ impl<W: World> KernelSupport<W> {
         }
         let mut plan = plan.clone();
         for (buffer, dtype) in plan.buffers.iter_mut().zip(dtypes) {
-            buffer.element = element(*dtype);
+            buffer.element = dtype.in_plans();
         }
         lowered.with_kernels_of(&plan, &Topology::h200_node(), |among, first| {
             self.offered.get(first as usize).is_some_and(|of| of[among.index()])
@@ -100,21 +100,4 @@ fn uses(plan: &Plan, lowered: &Schedule) -> Vec<Vec<bool>> {
         uses
     };
     with.ranks.iter().map(of).collect()
-}
-
-fn element(dtype: DType) -> ElementType {
-    match dtype {
-        DType::I8 => ElementType::I8,
-        DType::U8 => ElementType::U8,
-        DType::I32 => ElementType::I32,
-        DType::U32 => ElementType::U32,
-        DType::I64 => ElementType::I64,
-        DType::U64 => ElementType::U64,
-        DType::F16 => ElementType::F16,
-        DType::F32 => ElementType::F32,
-        DType::F64 => ElementType::F64,
-        DType::Bf16 => ElementType::Bf16,
-        DType::F8E4M3 => ElementType::F8E4M3,
-        DType::F8E5M2 => ElementType::F8E5M2,
-    }
 }

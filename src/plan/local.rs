@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use float8::{F8E4M3, F8E5M2};
-use half::{bf16, f16};
-
 use super::argument::{Back, PlanOperand};
 use super::prepare::Object;
 use crate::backend::{AllocKind, WindowId};
 use crate::communicator::{CanEnqueue, State};
+use crate::element::with_element;
 use crate::memory::Allocation;
 use crate::{Communicator, DType, Device, Result, World};
 
@@ -73,19 +71,9 @@ fn window<W: World, S: State + CanEnqueue>(
     dtype: DType,
     len: usize,
 ) -> Result<Registered<W>> {
-    macro_rules! of {
-        ($($dtype:ident => $type:ty),+) => {
-            match dtype { $(
-                DType::$dtype => {
-                    let window = comm.window::<$type>(len)?;
-                    let (allocation, id) = window.registered();
-                    Ok((allocation.clone(), id))
-                }
-            )+ }
-        };
-    }
-    of!(
-        I8 => i8, U8 => u8, I32 => i32, U32 => u32, I64 => i64, U64 => u64, F16 => f16, F32 => f32,
-        F64 => f64, Bf16 => bf16, F8E4M3 => F8E4M3, F8E5M2 => F8E5M2
-    )
+    with_element!(dtype, T => {
+        let window = comm.window::<T>(len)?;
+        let (allocation, id) = window.registered();
+        Ok((allocation.clone(), id))
+    })
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::DType;
-use crate::kernel::{Kernel, Source, SourceKind, Type, cuda_name};
+use crate::kernel::{Kernel, Source, SourceKind, Type};
 
 /// The whole source of a kernel, and its name for the compiler.
 pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {
@@ -29,16 +29,18 @@ fn types(kernel: &Kernel, text: &mut String) -> std::fmt::Result {
         });
         parameters.chain(kernel.types.iter().map(|(_, dtype)| *dtype))
     };
-    for (header, of) in HEADERS {
-        if dtypes().any(|dtype| of.contains(&dtype)) {
-            writeln!(text, "#include <{header}>")?;
-        }
+    let used = DType::ALL.into_iter().filter(|dtype| dtypes().any(|used| used == *dtype));
+    let mut headers: Vec<_> = used.filter_map(|dtype| dtype.names().header).collect();
+    // Types of one header are neighbours.
+    headers.dedup();
+    for header in headers {
+        writeln!(text, "#include <{header}>")?;
     }
     if communicates(kernel) {
         text.write_str(DEVICE_API)?;
     }
     for (name, dtype) in kernel.types {
-        writeln!(text, "typedef {} {name};", cuda_name(*dtype))?;
+        writeln!(text, "typedef {} {name};", dtype.names().cuda)?;
     }
     Ok(())
 }
@@ -51,9 +53,11 @@ fn body(kernel: &Kernel, source: &Source, text: &mut String) -> std::fmt::Result
         match parameter.ty {
             Type::Scalar(cuda, _) => write!(text, "{cuda} {name}")?,
             Type::Read(dtype) => {
-                write!(text, "const {}* {name}, size_t {name}_len", cuda_name(dtype))?;
+                write!(text, "const {}* {name}, size_t {name}_len", dtype.names().cuda)?;
             }
-            Type::Write(dtype) => write!(text, "{}* {name}, size_t {name}_len", cuda_name(dtype))?,
+            Type::Write(dtype) => {
+                write!(text, "{}* {name}, size_t {name}_len", dtype.names().cuda)?
+            }
             Type::Comm => write!(text, "const __grid_constant__ ncclDevComm {name}")?,
             Type::Barrier => write!(text, "unsigned int {name}")?,
             Type::Windowed(_) => write!(text, "ncclWindow_t {name}, size_t {name}_len")?,
@@ -87,10 +91,3 @@ const DEVICE_API: &str = "\
 #include <nccl_device/impl/lsa_barrier__funcs.h>
 #include <nccl_device/impl/ll_a2a__funcs.h>
 ";
-
-/// CUDA's headers for element types that C++ lacks.
-const HEADERS: [(&str, &[DType]); 3] = [
-    ("cuda_fp16.h", &[DType::F16]),
-    ("cuda_bf16.h", &[DType::Bf16]),
-    ("cuda_fp8.h", &[DType::F8E4M3, DType::F8E5M2]),
-];

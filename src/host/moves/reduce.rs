@@ -7,13 +7,11 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use float8::{F8E4M3, F8E5M2};
-use half::{bf16, f16};
-
 use super::arith::Arith;
 use super::collective::{Collective, Flow};
 use super::{Combine, Scale, past};
-use crate::{DType, ReductionName};
+use crate::ReductionName;
+use crate::element::with_element;
 
 /// How many elements accumulate together, on the stack.
 const LANE: usize = 512;
@@ -24,20 +22,8 @@ impl Collective {
     /// # Safety
     /// As [`Collective::run`].
     pub(super) unsafe fn reduce_block(&self, flow: &Flow, range: Range<usize>) {
-        let run: unsafe fn(&Self, &Flow, Range<usize>) = match self.dtype {
-            DType::I8 => Self::reduce_as::<i8>,
-            DType::U8 => Self::reduce_as::<u8>,
-            DType::I32 => Self::reduce_as::<i32>,
-            DType::U32 => Self::reduce_as::<u32>,
-            DType::I64 => Self::reduce_as::<i64>,
-            DType::U64 => Self::reduce_as::<u64>,
-            DType::F16 => Self::reduce_as::<f16>,
-            DType::F32 => Self::reduce_as::<f32>,
-            DType::F64 => Self::reduce_as::<f64>,
-            DType::Bf16 => Self::reduce_as::<bf16>,
-            DType::F8E4M3 => Self::reduce_as::<F8E4M3>,
-            DType::F8E5M2 => Self::reduce_as::<F8E5M2>,
-        };
+        let run: unsafe fn(&Self, &Flow, Range<usize>) =
+            with_element!(self.dtype, T => Self::reduce_as::<T>);
         // SAFETY: the spans hold elements of `dtype`; the rest is the caller's promise.
         unsafe { run(self, flow, range) }
     }

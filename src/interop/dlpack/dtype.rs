@@ -6,16 +6,7 @@ use crate::DType;
 
 /// DLPack's name of a data type.
 pub(super) const fn to_dlpack(dtype: DType) -> DLDataType {
-    let code = match dtype {
-        DType::I8 | DType::I32 | DType::I64 => Code::kDLInt,
-        DType::U8 | DType::U32 | DType::U64 => Code::kDLUInt,
-        DType::F16 | DType::F32 | DType::F64 => Code::kDLFloat,
-        DType::Bf16 => Code::kDLBfloat,
-        // NCCL's type has no infinities, like OCP's.
-        DType::F8E4M3 => Code::kDLFloat8_e4m3fn,
-        DType::F8E5M2 => Code::kDLFloat8_e5m2,
-    };
-    DLDataType { code: code as u8, bits: 8 * dtype.size() as u8, lanes: 1 }
+    DLDataType { code: dtype.names().dlpack, bits: 8 * dtype.size() as u8, lanes: 1 }
 }
 
 /// The data type for a DLPack name, if NCCL has it.
@@ -49,4 +40,24 @@ pub(super) fn name(found: DLDataType) -> String {
         _ => format!("DLPack's type {code} of {bits} bits"),
     };
     if lanes == 1 { one } else { format!("{one} in {lanes} lanes") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_dlpacks() {
+        let known = [
+            (DType::I32, Code::kDLInt),
+            (DType::U64, Code::kDLUInt),
+            (DType::F16, Code::kDLFloat),
+            (DType::Bf16, Code::kDLBfloat),
+            (DType::F8E4M3, Code::kDLFloat8_e4m3fn),
+            (DType::F8E5M2, Code::kDLFloat8_e5m2),
+        ];
+        for (dtype, code) in known {
+            assert_eq!(u32::from(to_dlpack(dtype).code), code, "{dtype}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use super::{Order, Shape};
+use crate::element::Format;
 use crate::interop::dlpack::{
     self, ConsumerStream, DLManagedTensor, DLManagedTensorVersioned, Export, Exportable, Layout,
     Managed, ManagedTensor, Outside,
@@ -165,7 +166,7 @@ impl Memory {
         let typestr = typestr.ok_or_else(|| no("__cuda_array_interface__"))?;
         let legacy = ConsumerStream::LEGACY;
         self.with(py, |shared| shared.order(Some(legacy)))?;
-        let interface = self.interface(py, typestr)?;
+        let interface = self.interface(py, &typestr)?;
         interface.set_item("stream", legacy.to_protocol())?;
         Ok(interface)
     }
@@ -176,8 +177,9 @@ impl Memory {
             return Err(no("__array_interface__"));
         }
         self.with(py, |shared| shared.order(None))?;
-        let raw = if self.outside.dtype.size() == 1 { "|V1" } else { "|V2" };
-        self.interface(py, typestr(self.outside.dtype).unwrap_or(raw))
+        let dtype = self.outside.dtype;
+        let raw = || format!("|V{}", dtype.size());
+        self.interface(py, &typestr(dtype).unwrap_or_else(raw))
     }
 }
 
@@ -197,19 +199,15 @@ fn no(interface: &str) -> PyErr {
 }
 
 /// An array interface's name of the type; `None` for those that NumPy lacks.
-fn typestr(dtype: DType) -> Option<&'static str> {
-    Some(match dtype {
-        DType::I8 => "|i1",
-        DType::U8 => "|u1",
-        DType::I32 => "<i4",
-        DType::U32 => "<u4",
-        DType::I64 => "<i8",
-        DType::U64 => "<u8",
-        DType::F16 => "<f2",
-        DType::F32 => "<f4",
-        DType::F64 => "<f8",
-        DType::Bf16 | DType::F8E4M3 | DType::F8E5M2 => return None,
-    })
+fn typestr(dtype: DType) -> Option<String> {
+    let kind = match dtype.names().format {
+        Format::Signed => 'i',
+        Format::Unsigned => 'u',
+        Format::Ieee => 'f',
+        Format::Other => return None,
+    };
+    let size = dtype.size();
+    Some(format!("{}{kind}{size}", if size == 1 { '|' } else { '<' }))
 }
 
 /// A capsule of a managed tensor, which deletes the tensor if nobody takes it.
