@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::ir::shape::{DEEP_NUMBER, LARGE_NUMBER, Limit, Shape};
-use crate::ir::{AxisId, Expr, LoopId, ParamId};
+use super::fault::FOREIGN;
+use crate::ir::shape::{DEEP_NUMBER, LARGE_NUMBER};
+use crate::ir::{Expr, LoopId, Operator, ParamId};
 
 const IMPOSSIBLE: &str = "this number is too large, or divided by a number below 1";
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
-static ARENAS: Mutex<BTreeMap<Stamp, Vec<(Node, Shape)>>> = Mutex::new(BTreeMap::new());
+static ARENAS: Mutex<BTreeMap<Stamp, Vec<Expr>>> = Mutex::new(BTreeMap::new());
 
 /// The builder that a handle belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,33 +37,6 @@ pub(crate) enum Value {
     Foreign,
     /// Too large, or divided by a number below 1.
     Impossible,
-    /// Too many parts, or nested too deeply.
-    Beyond(Limit),
-}
-
-/// A binary operator.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Operator {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-    Min,
-    Max,
-}
-
-/// The content of an arena entry.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Node {
-    Rank,
-    Size,
-    Coordinate(AxisId),
-    Extent(AxisId),
-    Param(ParamId),
-    Element(ParamId, Value),
-    Loop(LoopId),
-    Binary(Operator, Value, Value),
 }
 
 impl Arena {
@@ -84,18 +58,15 @@ impl Drop for Arena {
 }
 
 impl Stamp {
-    /// Adds an entry, which is within the limits of depth and size.
-    pub(crate) fn push(self, node: Node) -> Value {
-        let shape = match node.shape() {
-            Ok(shape) => shape,
-            Err(limit) => return Value::Beyond(limit),
-        };
-        match arenas().get_mut(&self) {
-            Some(arena) => {
-                arena.push((node, shape));
+    /// Adds an expression.
+    pub(crate) fn push(self, expr: Expr) -> Value {
+        match (expr, arenas().get_mut(&self)) {
+            (Expr::Int(value), _) => Value::Int(value),
+            (expr, Some(arena)) => {
+                arena.push(expr);
                 Value::At(self, arena.len() - 1)
             }
-            None => Value::Foreign,
+            (_, None) => Value::Foreign,
         }
     }
 }
@@ -103,115 +74,72 @@ impl Stamp {
 impl Value {
     pub(crate) fn binary(operator: Operator, left: Self, right: Self) -> Self {
         let stamp = match (left, right) {
+            (Self::Int(left), Self::Int(right)) => {
+                return operator.apply(left, right).map_or(Self::Impossible, Self::Int);
+            }
             (Self::Foreign, _) | (_, Self::Foreign) => return Self::Foreign,
-            (Self::Impossible, _) | (_, Self::Impossible) => return Self::Impossible,
-            (Self::Beyond(limit), _) | (_, Self::Beyond(limit)) => return Self::Beyond(limit),
-            (Self::Int(left), Self::Int(right)) => return operator.of(left, right),
-            (Self::At(left, _), Self::At(right, _)) if left != right => return Self::Foreign,
             (Self::At(stamp, _), _) | (_, Self::At(stamp, _)) => stamp,
+            _ => return Self::Impossible,
         };
-        stamp.push(Node::Binary(operator, left, right))
+        match (left.find(stamp), right.find(stamp)) {
+            (Ok(left), Ok(right)) => stamp.push(operator.of(left, right)),
+            (Err(lacking), _) | (_, Err(lacking)) => lacking,
+        }
     }
 
-    /// Its depth and size, if within the limits.
-    pub(crate) fn shape(self) -> Result<Shape, Limit> {
-        match self {
-            Self::At(stamp, at) => Ok(look(stamp, at).map_or(Shape::ONE, |(_, shape)| shape)),
-            Self::Beyond(limit) => Err(limit),
-            Self::Int(_) | Self::Foreign | Self::Impossible => Ok(Shape::ONE),
+    /// The element of a list at this index.
+    pub(crate) fn element(self, of: Stamp, list: ParamId) -> Self {
+        match self.find(of) {
+            Ok(index) => of.push(Expr::element(list, index)),
+            Err(lacking) => lacking,
         }
     }
 
     /// This with `by` in place of a counter.
     pub(crate) fn replace(self, counter: LoopId, by: Self) -> Self {
-        let Self::At(stamp, at) = self else { return self };
-        let Some((node, _)) = look(stamp, at) else { return Self::Foreign };
-        match node {
-            Node::Loop(id) if id == counter => by,
-            Node::Element(param, index) => {
-                stamp.push(Node::Element(param, index.replace(counter, by)))
-            }
-            Node::Binary(operator, left, right) => {
-                Self::binary(operator, left.replace(counter, by), right.replace(counter, by))
-            }
-            _ => self,
+        let Self::At(stamp, _) = self else { return self };
+        match (self.find(stamp), by.find(stamp)) {
+            (Ok(expr), Ok(by)) => stamp.push(expr.replace(counter, &by)),
+            (Ok(expr), Err(_)) if !expr.any(|part| *part == Expr::Loop(counter)) => self,
+            (Err(lacking), _) | (_, Err(lacking)) => lacking,
+        }
+    }
+
+    /// The number of its parts.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::At(stamp, at) => look(stamp, at).map_or(1, |expr| expr.size()),
+            _ => 1,
         }
     }
 
     /// The expression in a plan of the builder `of`, or why there is none.
     pub(crate) fn expr(self, of: Stamp) -> Result<Expr, &'static str> {
+        match self.find(of) {
+            Ok(Expr::TooDeep) => Err(DEEP_NUMBER),
+            Ok(Expr::TooLarge) => Err(LARGE_NUMBER),
+            Ok(expr) => Ok(expr),
+            Err(Self::Impossible) => Err(IMPOSSIBLE),
+            Err(_) => Err(FOREIGN),
+        }
+    }
+
+    /// The expression, or a value that has none.
+    fn find(self, of: Stamp) -> Result<Expr, Self> {
         match self {
             Self::Int(value) => Ok(Expr::Int(value)),
-            Self::Impossible => Err(IMPOSSIBLE),
-            Self::Beyond(Limit::Depth) => Err(DEEP_NUMBER),
-            Self::Beyond(Limit::Parts) => Err(LARGE_NUMBER),
-            Self::At(stamp, at) if stamp == of => {
-                let (node, _) = look(stamp, at).ok_or(super::fault::FOREIGN)?;
-                node.expr(of)
-            }
-            Self::At(..) | Self::Foreign => Err(super::fault::FOREIGN),
+            Self::At(stamp, at) if stamp == of => look(stamp, at).ok_or(Self::Foreign),
+            Self::At(..) => Err(Self::Foreign),
+            lacking => Err(lacking),
         }
     }
 }
 
-impl Node {
-    fn shape(self) -> Result<Shape, Limit> {
-        let (first, second) = match self {
-            Self::Element(_, index) => (Some(index), None),
-            Self::Binary(_, left, right) => (Some(left), Some(right)),
-            _ => (None, None),
-        };
-        let inner = first.into_iter().chain(second).map(Value::shape);
-        Shape::around(inner.collect::<Result<Vec<_>, _>>()?).fits()
-    }
-
-    fn expr(self, of: Stamp) -> Result<Expr, &'static str> {
-        Ok(match self {
-            Self::Rank => Expr::Rank,
-            Self::Size => Expr::Size,
-            Self::Coordinate(axis) => Expr::Coordinate(axis),
-            Self::Extent(axis) => Expr::Extent(axis),
-            Self::Param(param) => Expr::Param(param),
-            Self::Loop(counter) => Expr::Loop(counter),
-            Self::Element(param, index) => Expr::element(param, index.expr(of)?),
-            Self::Binary(operator, left, right) => {
-                let (left, right) = (left.expr(of)?, right.expr(of)?);
-                match operator {
-                    Operator::Add => left + right,
-                    Operator::Sub => left - right,
-                    Operator::Mul => left * right,
-                    Operator::Div => left / right,
-                    Operator::Rem => left % right,
-                    Operator::Min => left.min(right),
-                    Operator::Max => left.max(right),
-                }
-            }
-        })
-    }
+fn look(stamp: Stamp, at: usize) -> Option<Expr> {
+    arenas().get(&stamp).and_then(|arena| arena.get(at)).cloned()
 }
 
-impl Operator {
-    /// Rounds down, and only divides by numbers from 1, as plans do.
-    fn of(self, left: i64, right: i64) -> Value {
-        let value = match self {
-            Self::Add => left.checked_add(right),
-            Self::Sub => left.checked_sub(right),
-            Self::Mul => left.checked_mul(right),
-            Self::Div | Self::Rem if right < 1 => None,
-            Self::Div => left.checked_div_euclid(right),
-            Self::Rem => left.checked_rem_euclid(right),
-            Self::Min => Some(left.min(right)),
-            Self::Max => Some(left.max(right)),
-        };
-        value.map_or(Value::Impossible, Value::Int)
-    }
-}
-
-fn look(stamp: Stamp, at: usize) -> Option<(Node, Shape)> {
-    arenas().get(&stamp).and_then(|arena| arena.get(at)).copied()
-}
-
-fn arenas() -> MutexGuard<'static, BTreeMap<Stamp, Vec<(Node, Shape)>>> {
+fn arenas() -> MutexGuard<'static, BTreeMap<Stamp, Vec<Expr>>> {
     // Nothing under this lock panics half way, so the map is whole even if it is poisoned.
     ARENAS.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,13 +1,12 @@
 //! Statements that contain statements.
 
-use super::arena::Node;
 use super::guard::Guard;
 use super::number::Number;
 use super::on::On;
 use super::span::Count;
 use super::{Open, PlanBuilder, id};
 use crate::ir::shape::{DEEP_STEP, LARGE_PLAN};
-use crate::ir::{Condition, Loop, LoopId, MOST_NESTING, Named, Step, StepKind, When};
+use crate::ir::{Condition, Expr, Loop, LoopId, MOST_NESTING, Named, Step, StepKind, When};
 
 impl PlanBuilder<Open> {
     /// Communication that NCCL launches as one.
@@ -81,7 +80,7 @@ impl PlanBuilder<Open> {
         let (from, to) = range.bounds();
         let (from, to) = (self.expr(from), self.expr(to));
         let counter = self.counter(counter);
-        let value = Number(self.stamp().push(Node::Loop(counter)));
+        let value = Number(self.stamp().push(Expr::Loop(counter)));
         let body = self.block(|plan| body(plan, value));
         self.push(StepKind::Loop(Loop { counter, from, to, reverse, body }));
     }

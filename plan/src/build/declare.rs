@@ -2,12 +2,11 @@
 
 use std::marker::PhantomData;
 
-use super::arena::Node;
 use super::element::PlanElement;
 use super::memory::{Base, Buffer, Buffers, Plain, Single, Swapped, Symmetric};
 use super::number::Number;
 use super::{Open, PlanBuilder, id};
-use crate::ir::{self, Array, BufferId, Role};
+use crate::ir::{self, Array, BufferId, Expr, Role};
 
 /// A declaration of memory in progress: properties come before the role.
 #[must_use = "declares nothing before its role: `.in_out(..)`, `.local(..)`"]
@@ -169,7 +168,7 @@ impl<K, C> DeclareArray<'_, K, C> {
     ) -> Buffers<T, K, C> {
         let plan = self.one.plan;
         let index = plan.counter(&format!("{name}_index"));
-        let len = len(Number(plan.stamp().push(Node::Loop(index))));
+        let len = len(Number(plan.stamp().push(Expr::Loop(index))));
         let array = Array { count: plan.expr(self.count), index };
         let one = Declare::<K, C> { plan, ..self.one };
         let base = one.declare::<T>(name, role, len, Some(array));

@@ -54,8 +54,7 @@ impl PlanBuilder<Open> {
     #[track_caller]
     pub(crate) fn expr(&mut self, number: Number) -> Expr {
         // No closures on the way to `fault`: they would hide the caller.
-        let parts = number.0.shape().map_or(1, |shape| shape.parts);
-        if !self.has_room(parts) {
+        if !self.has_room(number.0.size()) {
             self.fault(LARGE_PLAN);
             return Expr::Int(0);
         }

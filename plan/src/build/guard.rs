@@ -28,8 +28,7 @@ enum Inner {
 impl Guard {
     pub(crate) fn compare(left: Number, comparison: Comparison, right: Number) -> Self {
         // A number beyond the limits is reported as a number.
-        let parts = [left, right].map(|number| number.0.shape().map_or(1, |shape| shape.parts));
-        let shape = Shape::ONE.and(parts[0].saturating_add(parts[1])).fits();
+        let shape = Shape::ONE.and(left.0.size()).and(right.0.size()).fits();
         Self::new(Inner::Compare(left, comparison, right), shape)
     }
 

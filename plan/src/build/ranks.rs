@@ -2,11 +2,11 @@
 
 use std::ops::{Range, RangeFrom, RangeInclusive};
 
-use super::arena::{Node, Stamp};
+use super::arena::Stamp;
 use super::guard::Guard;
 use super::number::{List, Number};
 use super::{Open, PlanBuilder, id};
-use crate::ir::{self, AxisId, CommunicatorId, Param, ParamId, Promise, Values};
+use crate::ir::{self, AxisId, CommunicatorId, Expr, Param, ParamId, Promise, Values};
 
 /// One dimension of the plan's ranks.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +25,12 @@ pub struct Communicator {
 impl Axis {
     /// How many ranks it has.
     pub fn size(self) -> Number {
-        Number(self.of.push(Node::Extent(self.id)))
+        Number(self.of.push(Expr::Extent(self.id)))
     }
 
     /// This rank's index along it, from 0.
     pub fn rank(self) -> Number {
-        Number(self.of.push(Node::Coordinate(self.id)))
+        Number(self.of.push(Expr::Coordinate(self.id)))
     }
 }
 
@@ -57,19 +57,19 @@ impl PlanBuilder<Open> {
 
     /// This rank's number, from 0: the r of expressions.
     pub fn rank(&self) -> Number {
-        Number(self.stamp().push(Node::Rank))
+        Number(self.stamp().push(Expr::Rank))
     }
 
     /// How many ranks there are.
     pub fn size(&self) -> Number {
-        Number(self.stamp().push(Node::Size))
+        Number(self.stamp().push(Expr::Size))
     }
 
     /// Declares a number that binding supplies.
     #[track_caller]
     pub fn param(&mut self, name: &str, values: impl Into<Values>) -> Number {
         let id = self.parameter(name, values.into(), None);
-        Number(self.stamp().push(Node::Param(id)))
+        Number(self.stamp().push(Expr::Param(id)))
     }
 
     /// Declares a list of `count` numbers that binding supplies.

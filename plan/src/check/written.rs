@@ -1,7 +1,7 @@
 //! What a plan says of an operation, as it is written there.
 
 use super::report::Report;
-use crate::ir::{Location, Peer, Step, StepKind};
+use crate::ir::{Expr, Location, Peer, Step, StepKind};
 use crate::program::{NONE, Op, OpKind, Stride};
 
 /// A half of a message along an open chain.
@@ -18,29 +18,20 @@ impl Report<'_> {
     pub(crate) fn is_placed_by_sender(&self, op: &Op) -> bool {
         let step = Step::nth(&self.plan().steps, op.statement);
         let Some(StepKind::Transfer(this)) = step.map(|step| &step.kind) else { return false };
-        let range = this.to.range.iter().flat_map(|(start, end)| [start, end]);
-        op.kind == OpKind::Receive && range.chain(&this.to.index).any(|expr| expr.mentions_rank())
+        op.kind == OpKind::Receive && this.to.numbers().any(Expr::mentions_rank)
     }
 
     /// Where a put writes.
     pub(crate) fn target(&self, op: &Op) -> Option<String> {
-        match &Step::nth(&self.plan().steps, op.statement)?.kind {
-            StepKind::Put(this) => Some(format!("`{}`", self.plan().show(&this.to))),
-            _ => None,
-        }
+        let kind = &Step::nth(&self.plan().steps, op.statement)?.kind;
+        Some(format!("`{}`", self.plan().show(kind.communication()?.to?)))
     }
 
     /// The memory that a message is sent or put from, or received into: `u[..h]`.
     pub(crate) fn region(&self, op: &Op) -> Option<String> {
         let plan = self.plan();
-        let region = match &Step::nth(&plan.steps, op.statement)?.kind {
-            StepKind::Put(this) => &this.from,
-            StepKind::Send(this) => &this.from,
-            StepKind::Receive(this) => &this.to,
-            StepKind::Transfer(this) if op.kind == OpKind::Send => &this.from,
-            StepKind::Transfer(this) => &this.to,
-            _ => return None,
-        };
+        let this = Step::nth(&plan.steps, op.statement)?.kind.communication()?;
+        let region = if op.kind == OpKind::Receive { this.to? } else { this.from? };
         Some(format!("`{}`", plan.show(region)))
     }
 

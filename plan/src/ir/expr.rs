@@ -1,12 +1,10 @@
 //! Whole numbers that a plan computes with: ranks, sizes, parameters, loop counters.
 
-use std::ops::{Add, Div, Mul, Rem, Sub};
-
 use serde::{Deserialize, Serialize};
 
 use super::part::Part;
 use super::shape::{self, Limit, Shape};
-use super::{AxisId, LoopId, ParamId};
+use super::{AxisId, LoopId, Operator, ParamId, arithmetic};
 
 /// A whole number whose value depends on the ranks, the parameters, this rank and the enclosing
 /// loops.
@@ -86,33 +84,7 @@ pub enum Condition {
     Not(#[serde(deserialize_with = "shape::condition")] Box<Self>),
 }
 
-macro_rules! operator {
-    ($($trait:ident::$method:ident => $variant:ident;)+) => {$(
-        impl<E: Into<Expr>> $trait<E> for Expr {
-            type Output = Expr;
-
-            fn $method(self, other: E) -> Expr {
-                Expr::of_two(Expr::$variant, self, other.into())
-            }
-        }
-
-        impl $trait<Expr> for i64 {
-            type Output = Expr;
-
-            fn $method(self, other: Expr) -> Expr {
-                Expr::of_two(Expr::$variant, Expr::Int(self), other)
-            }
-        }
-    )+};
-}
-
-operator! {
-    Add::add => Add;
-    Sub::sub => Sub;
-    Mul::mul => Mul;
-    Div::div => Div;
-    Rem::rem => Rem;
-}
+arithmetic!(Expr, Condition);
 
 impl From<i64> for Expr {
     fn from(value: i64) -> Self {
@@ -150,46 +122,6 @@ impl Comparison {
 }
 
 impl Expr {
-    /// `self == other`
-    pub fn eq(self, other: impl Into<Self>) -> Condition {
-        Condition::Compare(self, Comparison::Equal, other.into())
-    }
-
-    /// `self != other`
-    pub fn ne(self, other: impl Into<Self>) -> Condition {
-        Condition::Compare(self, Comparison::NotEqual, other.into())
-    }
-
-    /// `self < other`
-    pub fn lt(self, other: impl Into<Self>) -> Condition {
-        Condition::Compare(self, Comparison::Less, other.into())
-    }
-
-    /// `self <= other`
-    pub fn le(self, other: impl Into<Self>) -> Condition {
-        Condition::Compare(self, Comparison::LessOrEqual, other.into())
-    }
-
-    /// `self > other`
-    pub fn gt(self, other: impl Into<Self>) -> Condition {
-        Condition::Compare(self, Comparison::Greater, other.into())
-    }
-
-    /// `self >= other`
-    pub fn ge(self, other: impl Into<Self>) -> Condition {
-        Condition::Compare(self, Comparison::GreaterOrEqual, other.into())
-    }
-
-    /// The smaller of the two.
-    pub fn min(self, other: impl Into<Self>) -> Self {
-        Self::of_two(Self::Min, self, other.into())
-    }
-
-    /// The larger of the two.
-    pub fn max(self, other: impl Into<Self>) -> Self {
-        Self::of_two(Self::Max, self, other.into())
-    }
-
     /// The element of a list at an index, from 0.
     pub fn element(list: ParamId, index: impl Into<Self>) -> Self {
         match Part::of([index.into()]) {
@@ -198,10 +130,24 @@ impl Expr {
         }
     }
 
-    fn of_two(make: fn(Part, Part) -> Self, left: Self, right: Self) -> Self {
-        match Part::of([left, right]) {
-            Ok([left, right]) => make(left, right),
-            Err(limit) => limit.into(),
+    fn of_two(operator: Operator, left: Self, right: Self) -> Self {
+        operator.of(left, right)
+    }
+
+    fn compare(self, comparison: Comparison, other: Self) -> Condition {
+        Condition::Compare(self, comparison, other)
+    }
+
+    /// This with `by` in place of a counter.
+    #[must_use]
+    pub fn replace(&self, counter: LoopId, by: &Self) -> Self {
+        match (self, self.binary()) {
+            (_, Some((operator, left, right))) => {
+                operator.fold(left.replace(counter, by), right.replace(counter, by))
+            }
+            (Self::Loop(id), _) if *id == counter => by.clone(),
+            (Self::Element(list, index), _) => Self::element(*list, index.replace(counter, by)),
+            (other, _) => other.clone(),
         }
     }
 
@@ -212,6 +158,11 @@ impl Expr {
             Self::TooLarge => Err(Limit::Parts),
             _ => Ok(Shape::around(self.parts().map(Part::shape))),
         }
+    }
+
+    /// The number of its parts.
+    pub(crate) fn size(&self) -> usize {
+        self.shape().map_or(1, |shape| shape.parts)
     }
 
     /// Whether `is` holds for some part of this.
@@ -232,15 +183,9 @@ impl Expr {
     }
 
     fn parts(&self) -> impl Iterator<Item = &Part> {
-        let (first, second) = match self {
-            Self::Add(a, b)
-            | Self::Sub(a, b)
-            | Self::Mul(a, b)
-            | Self::Div(a, b)
-            | Self::Rem(a, b)
-            | Self::Min(a, b)
-            | Self::Max(a, b) => (Some(a), Some(b)),
-            Self::Element(_, index) => (Some(index), None),
+        let (first, second) = match (self, self.binary()) {
+            (_, Some((_, a, b))) => (Some(a), Some(b)),
+            (Self::Element(_, index), _) => (Some(index), None),
             _ => (None, None),
         };
         first.into_iter().chain(second)

@@ -148,4 +148,10 @@ impl Region {
     pub const fn all(buffer: BufferId) -> Self {
         Self { buffer, index: None, next: false, range: None }
     }
+
+    /// The numbers in it.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = &Expr> {
+        let range = self.range.iter().flat_map(|(start, end)| [start, end]);
+        self.index.iter().chain(range)
+    }
 }

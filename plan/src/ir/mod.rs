@@ -5,6 +5,7 @@ mod expr;
 mod location;
 mod memory;
 mod operands;
+mod operator;
 mod part;
 mod ranks;
 pub(crate) mod shape;
@@ -17,10 +18,13 @@ pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, ElementType, Region, Role};
 pub(crate) use operands::Operand;
+pub use operator::Operator;
+pub(crate) use operator::arithmetic;
 pub use part::Part;
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
 pub use shape::{MOST_NESTING, MOST_OF_ONE};
 pub use show::Shown;
+pub(crate) use step::Communication;
 pub use step::{
     Awaited, Cases, Collective, Compute, Equation, Hop, Loop, Peer, Place, Put, Receive, Reduction,
     Send, Signal, Step, StepKind, Transfer, Wait, When,

@@ -1,6 +1,6 @@
 //! The operands of statements, for traversals that treat all kinds alike.
 
-use super::{CollectiveKind, Condition, Expr, Peer, Place, Region, Step, StepKind};
+use super::{Condition, Expr, Peer, Region, Step, StepKind};
 
 /// An operand of a statement or a declaration.
 pub(crate) enum Operand<'a> {
@@ -18,23 +18,12 @@ pub(crate) enum Operand<'a> {
 
 impl Operand<'_> {
     fn size(&self) -> usize {
-        let number = |expr: &Expr| {
-            let mut size = 0;
-            expr.any(|_| {
-                size += 1;
-                false
-            });
-            size
-        };
         match self {
-            Self::Number(expr) => number(expr),
-            Self::Peer(Peer::Rank(expr)) => number(expr),
+            Self::Number(expr) => expr.size(),
+            Self::Peer(Peer::Rank(expr)) => expr.size(),
             Self::Truth(condition) => condition.size(),
-            Self::Region(region) => {
-                let range = region.range.iter().flat_map(|(start, end)| [start, end]);
-                1 + region.index.iter().chain(range).map(number).sum::<usize>()
-            }
-            Self::Peer(Peer::Shift(hops)) => hops.iter().map(|hop| 1 + number(&hop.by)).sum(),
+            Self::Region(region) => 1 + region.numbers().map(Expr::size).sum::<usize>(),
+            Self::Peer(Peer::Shift(hops)) => hops.iter().map(|hop| 1 + hop.by.size()).sum(),
             Self::Peer(Peer::Cases(_)) => 1,
             Self::Entries(len) => *len,
         }
@@ -44,9 +33,8 @@ impl Operand<'_> {
 impl Condition {
     /// The number of its numbers and operators.
     pub(crate) fn size(&self) -> usize {
-        let number = |expr: &Expr| Operand::Number(expr).size();
         1 + match self {
-            Self::Compare(a, _, b) => number(a) + number(b),
+            Self::Compare(a, _, b) => a.size() + b.size(),
             Self::All(list) | Self::Any(list) => list.iter().map(Self::size).sum(),
             Self::Not(one) => one.size(),
         }
@@ -94,61 +82,34 @@ impl Step {
 
     /// The operands of this statement, without those of the statements inside it.
     pub(crate) fn operands<'a>(&'a self, each: &mut dyn FnMut(Operand<'a>)) {
-        let (mut place, mut peer): (Option<&'a Place>, Option<&'a Peer>) = (None, None);
         match &self.kind {
             StepKind::Compute(this) => {
                 this.arguments.iter().for_each(|one| each(Operand::Number(one)));
                 this.reads.iter().chain(&this.writes).for_each(|one| each(Operand::Region(one)));
                 this.computes.iter().for_each(|one| each(Operand::Entries(1 + one.of.len())));
-                place = Some(&this.place);
+                each(Operand::Entries(this.place.after.len()));
             }
             StepKind::Collective(this) => {
-                collective(&this.kind, each);
-                each(Operand::Region(&this.send));
-                each(Operand::Region(&this.recv));
-                place = Some(&this.place);
-            }
-            StepKind::Transfer(this) => {
-                each(Operand::Region(&this.from));
-                each(Operand::Region(&this.to));
-                (place, peer) = (Some(&this.place), Some(&this.peer));
-            }
-            StepKind::Send(this) => {
-                each(Operand::Region(&this.from));
-                (place, peer) = (Some(&this.place), Some(&this.peer));
-            }
-            StepKind::Receive(this) => {
-                each(Operand::Region(&this.to));
-                (place, peer) = (Some(&this.place), Some(&this.peer));
-            }
-            StepKind::Put(this) => {
-                each(Operand::Region(&this.from));
-                each(Operand::Region(&this.to));
-                (place, peer) = (Some(&this.place), Some(&this.peer));
-            }
-            StepKind::Signal(this) => {
-                (place, peer) = (Some(&this.place), Some(&this.peer));
+                this.kind.root().into_iter().for_each(|root| each(Operand::Number(root)));
             }
             StepKind::Wait(this) => {
                 each(Operand::Entries(this.signals.len()));
                 for one in &this.signals {
-                    self::peer(&one.peer, each);
+                    peer(&one.peer, each);
                     each(Operand::Number(&one.times));
                 }
-                place = Some(&this.place);
             }
             StepKind::Loop(this) => {
                 each(Operand::Number(&this.from));
                 each(Operand::Number(&this.to));
             }
             StepKind::When(this) => each(Operand::Truth(&this.condition)),
-            StepKind::Group(_) | StepKind::Sequence(_) => {}
+            _ => {}
         }
-        if let Some(peer) = peer {
-            self::peer(peer, each);
-        }
-        if let Some(place) = place {
-            each(Operand::Entries(place.after.len()));
+        if let Some(this) = self.kind.communication() {
+            this.from.into_iter().chain(this.to).for_each(|region| each(Operand::Region(region)));
+            this.peer.into_iter().for_each(|peer| self::peer(peer, each));
+            each(Operand::Entries(this.place.after.len()));
         }
     }
 }
@@ -159,12 +120,5 @@ fn peer<'a>(peer: &'a Peer, each: &mut dyn FnMut(Operand<'a>)) {
         if let Peer::Cases(cases) = peer {
             each(Operand::Truth(&cases.condition));
         }
-    }
-}
-
-/// The root of a collective, if it has one.
-pub(super) fn collective<'a>(kind: &'a CollectiveKind, each: &mut dyn FnMut(Operand<'a>)) {
-    if let Some(root) = kind.root() {
-        each(Operand::Number(root));
     }
 }

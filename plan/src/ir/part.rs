@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -13,7 +14,8 @@ use super::shape::{self, Limit, Shape};
 /// limits.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Part {
-    expr: Box<Expr>,
+    /// Shared, so that copies of large numbers are cheap.
+    expr: Arc<Expr>,
     shape: Shape,
 }
 
@@ -27,7 +29,7 @@ impl Part {
         Shape::around(shapes.into_iter().flatten()).fits()?;
         let part = |expr: Expr| {
             let shape = expr.shape().unwrap_or(Shape::ONE);
-            Self { expr: Box::new(expr), shape }
+            Self { expr: Arc::new(expr), shape }
         };
         Ok(numbers.map(part))
     }
@@ -38,7 +40,7 @@ impl Part {
 
     /// The number.
     pub fn into_expr(self) -> Expr {
-        *self.expr
+        Arc::unwrap_or_clone(self.expr)
     }
 }
 

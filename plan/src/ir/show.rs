@@ -4,8 +4,8 @@
 use std::fmt::{self, Write};
 
 use super::{
-    AxisId, Comparison, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING, ParamId,
-    Peer, Plan, Reduction, Region,
+    AxisId, Comparison, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING, Operator,
+    ParamId, Peer, Plan, Reduction, Region,
 };
 
 /// Arguments of [`Plan::show`], converted from references.
@@ -133,40 +133,44 @@ impl Writer<'_> {
     }
 
     fn number(&mut self, expr: &Expr, least: Binds) -> fmt::Result {
-        let (a, sign, b, binds, tighter) = match expr {
-            Expr::Int(value) => return write!(self.to, "{value}"),
-            Expr::Rank => return self.to.write_str("rank"),
-            Expr::Size => return self.to.write_str("size"),
-            Expr::Coordinate(axis) => return self.coordinate(*axis),
-            Expr::Extent(axis) => return self.axis(*axis),
-            Expr::Param(param) => return self.param(*param),
-            Expr::Loop(counter) => return self.counter(*counter),
+        if let Some((operator, a, b)) = expr.binary() {
+            return self.binary(operator, a, b, least);
+        }
+        match expr {
+            Expr::Int(value) => write!(self.to, "{value}"),
+            Expr::Rank => self.to.write_str("rank"),
+            Expr::Size => self.to.write_str("size"),
+            Expr::Coordinate(axis) => self.coordinate(*axis),
+            Expr::Extent(axis) => self.axis(*axis),
+            Expr::Param(param) => self.param(*param),
+            Expr::Loop(counter) => self.counter(*counter),
             Expr::Element(param, index) => {
                 self.param(*param)?;
                 self.to.write_char('[')?;
                 self.deeper(|writer| writer.number(index, Binds::Sum))?;
-                return self.to.write_char(']');
+                self.to.write_char(']')
             }
-            Expr::Add(a, b) => (a, '+', b, Binds::Sum, Binds::Product),
-            Expr::Sub(a, b) => (a, '-', b, Binds::Sum, Binds::Product),
-            Expr::Mul(a, b) => (a, '*', b, Binds::Product, Binds::Atom),
-            Expr::Div(a, b) => (a, '/', b, Binds::Product, Binds::Atom),
-            Expr::Rem(a, b) => (a, '%', b, Binds::Product, Binds::Atom),
-            Expr::Min(a, b) => return self.call("min", a, b),
-            Expr::Max(a, b) => return self.call("max", a, b),
-            Expr::TooDeep | Expr::TooLarge => return self.to.write_str(".."),
+            _ => self.to.write_str(".."),
+        }
+    }
+
+    fn binary(&mut self, operator: Operator, a: &Expr, b: &Expr, least: Binds) -> fmt::Result {
+        let (binds, tighter) = match operator {
+            Operator::Add | Operator::Sub => (Binds::Sum, Binds::Product),
+            Operator::Mul | Operator::Div | Operator::Rem => (Binds::Product, Binds::Atom),
+            Operator::Min | Operator::Max => return self.call(operator, a, b),
         };
         self.to.write_str(if binds < least { "(" } else { "" })?;
         self.deeper(|writer| {
             writer.number(a, binds)?;
-            write!(writer.to, " {sign} ")?;
+            write!(writer.to, " {operator} ")?;
             writer.number(b, tighter)
         })?;
         self.to.write_str(if binds < least { ")" } else { "" })
     }
 
     /// `min(a, b)`
-    fn call(&mut self, name: &str, a: &Expr, b: &Expr) -> fmt::Result {
+    fn call(&mut self, name: Operator, a: &Expr, b: &Expr) -> fmt::Result {
         write!(self.to, "{name}(")?;
         self.deeper(|writer| {
             writer.number(a, Binds::Sum)?;

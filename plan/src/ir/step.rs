@@ -298,6 +298,45 @@ pub struct When {
     pub body: Vec<Step>,
 }
 
+/// The operands that kinds of communication share.
+pub(crate) struct Communication<'a> {
+    /// The region that is sent or put.
+    pub(crate) from: Option<&'a Region>,
+    /// The region that is received or written.
+    pub(crate) to: Option<&'a Region>,
+    pub(crate) peer: Option<&'a Peer>,
+    /// The signal that is raised.
+    pub(crate) signal: Option<SignalId>,
+    pub(crate) among: CommunicatorId,
+    pub(crate) place: &'a Place,
+}
+
+impl StepKind {
+    /// The shared operands; `None` for compute steps and for statements around others.
+    pub(crate) fn communication(&self) -> Option<Communication<'_>> {
+        let (among, place) = match self {
+            Self::Collective(this) => (this.among, &this.place),
+            Self::Transfer(this) => (this.among, &this.place),
+            Self::Send(this) => (this.among, &this.place),
+            Self::Receive(this) => (this.among, &this.place),
+            Self::Put(this) => (this.among, &this.place),
+            Self::Signal(this) => (this.among, &this.place),
+            Self::Wait(this) => (this.among, &this.place),
+            _ => return None,
+        };
+        let (from, to, peer, signal) = match self {
+            Self::Collective(this) => (Some(&this.send), Some(&this.recv), None, None),
+            Self::Transfer(this) => (Some(&this.from), Some(&this.to), Some(&this.peer), None),
+            Self::Send(this) => (Some(&this.from), None, Some(&this.peer), None),
+            Self::Receive(this) => (None, Some(&this.to), Some(&this.peer), None),
+            Self::Put(this) => (Some(&this.from), Some(&this.to), Some(&this.peer), this.signal),
+            Self::Signal(this) => (None, None, Some(&this.peer), Some(this.signal)),
+            _ => (None, None, None, None),
+        };
+        Some(Communication { from, to, peer, signal, among, place })
+    }
+}
+
 impl Peer {
     /// A peer by cases, unless it is more than [`MOST_NESTING`] deep or has more than
     /// [`MOST_OF_ONE`] parts.

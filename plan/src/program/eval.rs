@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ir::{Condition, Expr};
+use crate::ir::{Condition, Expr, Operator};
 
 /// Why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,10 +40,13 @@ impl<'a> Env<'a> {
     }
 
     pub(crate) fn eval(&self, expr: &Expr) -> Result<i64, NoValue> {
-        let two = |a: &Expr, b: &Expr| -> Result<(i64, i64), NoValue> {
-            Ok((self.eval(a)?, self.eval(b)?))
-        };
-        let kept = |value: Option<i64>| value.ok_or(NoValue::Overflow);
+        if let Some((operator, a, b)) = expr.binary() {
+            let (a, b) = (self.eval(a)?, self.eval(b)?);
+            return operator.apply(a, b).ok_or(match operator {
+                Operator::Div | Operator::Rem => NoValue::Divisor(b),
+                _ => NoValue::Overflow,
+            });
+        }
         match expr {
             Expr::Int(value) => Ok(*value),
             Expr::Rank => Ok(self.rank),
@@ -64,21 +67,8 @@ impl<'a> Env<'a> {
             Expr::Loop(id) => {
                 self.counters.get(id.index()).copied().flatten().ok_or(NoValue::Counter)
             }
-            Expr::Add(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_add(b))),
-            Expr::Sub(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_sub(b))),
-            Expr::Mul(a, b) => two(a, b).and_then(|(a, b)| kept(a.checked_mul(b))),
-            Expr::Div(a, b) => match two(a, b)? {
-                (a, b) if b > 0 => Ok(a.div_euclid(b)),
-                (_, b) => Err(NoValue::Divisor(b)),
-            },
-            Expr::Rem(a, b) => match two(a, b)? {
-                (a, b) if b > 0 => Ok(a.rem_euclid(b)),
-                (_, b) => Err(NoValue::Divisor(b)),
-            },
-            Expr::Min(a, b) => two(a, b).map(|(a, b)| a.min(b)),
-            Expr::Max(a, b) => two(a, b).map(|(a, b)| a.max(b)),
-            // Well-formed plans contain none.
-            Expr::TooDeep | Expr::TooLarge => Err(NoValue::Overflow),
+            // Well-formed plans contain no others.
+            _ => Err(NoValue::Overflow),
         }
     }
 

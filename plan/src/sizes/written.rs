@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::ir::{Condition, Expr, Operand, Peer, Plan, Region, Step, StepKind};
+use crate::ir::{Condition, Expr, Operand, Operator, Peer, Plan, Region, Step, StepKind};
 
 /// Numbers above this are lengths.
 const MOST: i64 = 1024;
@@ -87,8 +87,7 @@ impl Written {
     }
 
     fn region(&mut self, region: &Region) {
-        let range = region.range.iter().flat_map(|(start, end)| [start, end]);
-        region.index.iter().chain(range).for_each(|number| self.divisors(number));
+        region.numbers().for_each(|number| self.divisors(number));
         region.index.iter().for_each(|index| self.decides(index));
     }
 
@@ -140,11 +139,11 @@ fn literals(number: &Expr, each: &mut dyn FnMut(i64)) {
 
 /// The value of a number without names.
 fn signed(number: &Expr) -> Option<i64> {
-    match number {
-        Expr::Int(value) => Some(*value),
-        Expr::Add(a, b) => signed(a)?.checked_add(signed(b)?),
-        Expr::Sub(a, b) => signed(a)?.checked_sub(signed(b)?),
-        Expr::Mul(a, b) => signed(a)?.checked_mul(signed(b)?),
+    match (number, number.binary()) {
+        (Expr::Int(value), _) => Some(*value),
+        (_, Some((operator @ (Operator::Add | Operator::Sub | Operator::Mul), a, b))) => {
+            operator.apply(signed(a)?, signed(b)?)
+        }
         _ => None,
     }
 }

@@ -1,7 +1,7 @@
 //! Limits that keep a hostile plan from exhausting the stack, memory or time.
 
 use super::{MOST_DECLARED, MOST_PARTS, MOST_STEPS, malformed};
-use crate::ir::operands::{Operand, collective};
+use crate::ir::Operand;
 use crate::ir::shape::{
     DEEP_CONDITION, DEEP_NUMBER, DEEP_PEER, DEEP_STEP, LARGE_NUMBER, LARGE_PLAN, Limit, help,
 };
@@ -11,7 +11,7 @@ use crate::verdict::Problem;
 /// The first limit that the plan exceeds, if any. Without recursion.
 pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
     lists(plan)?;
-    let mut measured = Measured { parts: 0, numbers: Vec::new(), truths: Vec::new() };
+    let mut measured = Measured { parts: 0 };
     for param in &plan.params {
         param.count.iter().try_for_each(|count| measured.number(count, param.at))?;
     }
@@ -24,12 +24,12 @@ pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
         count.into_iter().try_for_each(|count| measured.number(count, buffer.at))?;
     }
     for cover in &plan.covers {
-        measured.part(&Operand::Region(&cover.region), cover.at)?;
+        measured.region(&cover.region, cover.at)?;
     }
     for computed in &plan.computes {
-        let mut parts = vec![Operand::Region(&computed.send), Operand::Region(&computed.recv)];
-        collective(&computed.kind, &mut |part| parts.push(part));
-        parts.iter().try_for_each(|part| measured.part(part, computed.at))?;
+        measured.region(&computed.send, computed.at)?;
+        measured.region(&computed.recv, computed.at)?;
+        computed.kind.root().into_iter().try_for_each(|root| measured.number(root, computed.at))?;
     }
     let mut count = 0;
     let mut left = vec![(1, plan.steps.iter())];
@@ -86,14 +86,11 @@ fn lists(plan: &Plan) -> Result<(), Box<Problem>> {
     }
 }
 
-struct Measured<'a> {
+struct Measured {
     parts: usize,
-    /// The rest of a number; empty between two.
-    numbers: Vec<&'a Expr>,
-    truths: Vec<(&'a Condition, usize)>,
 }
 
-impl<'a> Measured<'a> {
+impl Measured {
     fn count(&mut self, parts: usize, at: Location) -> Result<(), Box<Problem>> {
         self.parts = self.parts.saturating_add(parts);
         if self.parts <= MOST_PARTS {
@@ -102,7 +99,7 @@ impl<'a> Measured<'a> {
         too_much(at, LARGE_PLAN)
     }
 
-    fn part(&mut self, part: &Operand<'a>, at: Location) -> Result<(), Box<Problem>> {
+    fn part(&mut self, part: &Operand<'_>, at: Location) -> Result<(), Box<Problem>> {
         match part {
             Operand::Number(expr) => self.number(expr, at),
             Operand::Truth(condition) => self.truth(condition, at),
@@ -122,30 +119,22 @@ impl<'a> Measured<'a> {
         }
     }
 
-    fn region(&mut self, region: &'a Region, at: Location) -> Result<(), Box<Problem>> {
+    fn region(&mut self, region: &Region, at: Location) -> Result<(), Box<Problem>> {
         self.count(1, at)?;
-        let range = region.range.iter().flat_map(|(start, end)| [start, end]);
-        region.index.iter().chain(range).try_for_each(|expr| self.number(expr, at))
+        region.numbers().try_for_each(|expr| self.number(expr, at))
     }
 
-    fn number(&mut self, expr: &'a Expr, at: Location) -> Result<(), Box<Problem>> {
-        self.numbers.clear();
-        self.numbers.push(expr);
-        while let Some(expr) = self.numbers.pop() {
-            self.count(1, at)?;
-            match expr.shape() {
-                Ok(_) => self.numbers.extend(expr.children()),
-                Err(Limit::Depth) => return too_much(at, DEEP_NUMBER),
-                Err(Limit::Parts) => return too_much(at, LARGE_NUMBER),
-            }
+    fn number(&mut self, expr: &Expr, at: Location) -> Result<(), Box<Problem>> {
+        match expr.shape() {
+            Ok(shape) => self.count(shape.parts, at),
+            Err(Limit::Depth) => too_much(at, DEEP_NUMBER),
+            Err(Limit::Parts) => too_much(at, LARGE_NUMBER),
         }
-        Ok(())
     }
 
-    fn truth(&mut self, condition: &'a Condition, at: Location) -> Result<(), Box<Problem>> {
-        self.truths.clear();
-        self.truths.push((condition, 1));
-        while let Some((condition, depth)) = self.truths.pop() {
+    fn truth(&mut self, condition: &Condition, at: Location) -> Result<(), Box<Problem>> {
+        let mut left = vec![(condition, 1)];
+        while let Some((condition, depth)) = left.pop() {
             self.count(1, at)?;
             if depth > MOST_NESTING {
                 return too_much(at, DEEP_CONDITION);
@@ -157,9 +146,9 @@ impl<'a> Measured<'a> {
                 }
                 Condition::All(list) | Condition::Any(list) => {
                     self.count(list.len(), at)?;
-                    self.truths.extend(list.iter().map(|one| (one, depth + 1)));
+                    left.extend(list.iter().map(|one| (one, depth + 1)));
                 }
-                Condition::Not(one) => self.truths.push((one, depth + 1)),
+                Condition::Not(one) => left.push((one, depth + 1)),
             }
         }
         Ok(())

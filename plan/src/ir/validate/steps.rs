@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use super::Found;
-use crate::ir::{Compute, Equation, Location, Loop, Peer, Place, Region, Step, StepKind};
+use crate::ir::{
+    Communication, Compute, Equation, Location, Loop, Peer, Place, Region, SignalId, Step, StepKind,
+};
 
 /// The context of a statement.
 #[derive(Clone, Copy, Default)]
@@ -89,57 +91,6 @@ impl Found<'_> {
                 self.equations(this, at);
                 self.place(&this.place, at);
             }
-            StepKind::Collective(this) => {
-                self.among(this.among.index(), at);
-                self.root(&this.kind, at);
-                self.region(&this.send, "what is sent", false, at);
-                self.region(&this.recv, "where it is received", false, at);
-                self.place(&this.place, at);
-            }
-            StepKind::Transfer(this) => {
-                self.among(this.among.index(), at);
-                self.region(&this.from, "what is sent", false, at);
-                self.peer(&this.peer, this.among.index(), at);
-                self.region(&this.to, "where it is received", false, at);
-                self.place(&this.place, at);
-            }
-            StepKind::Send(this) => {
-                self.among(this.among.index(), at);
-                self.region(&this.from, "what is sent", false, at);
-                self.peer(&this.peer, this.among.index(), at);
-                self.place(&this.place, at);
-            }
-            StepKind::Receive(this) => {
-                self.among(this.among.index(), at);
-                self.region(&this.to, "where it is received", false, at);
-                self.peer(&this.peer, this.among.index(), at);
-                self.place(&this.place, at);
-            }
-            StepKind::Put(this) => {
-                self.among(this.among.index(), at);
-                self.region(&this.from, "what is put", false, at);
-                self.peer(&this.peer, this.among.index(), at);
-                self.region(&this.to, "where it is put", false, at);
-                if let Some(signal) = this.signal {
-                    self.signal(signal.index(), at);
-                }
-                self.place(&this.place, at);
-            }
-            StepKind::Signal(this) => {
-                self.among(this.among.index(), at);
-                self.signal(this.signal.index(), at);
-                self.peer(&this.peer, this.among.index(), at);
-                self.place(&this.place, at);
-            }
-            StepKind::Wait(this) => {
-                self.among(this.among.index(), at);
-                for one in &this.signals {
-                    self.signal(one.signal.index(), at);
-                    self.peer(&one.peer, this.among.index(), at);
-                    self.number(&one.times, "how often a signal is awaited", at);
-                }
-                self.place(&this.place, at);
-            }
             StepKind::Group(body) => self.body(body, Inside { group: true, ..inside }),
             StepKind::Sequence(body) => self.body(body, Inside { sequence: true, ..inside }),
             StepKind::Loop(this) => self.repeated(this, inside, at),
@@ -147,7 +98,32 @@ impl Found<'_> {
                 self.condition(&this.condition, "a condition", true, at);
                 self.body(&this.body, inside);
             }
+            kind => kind.communication().iter().for_each(|this| self.communicates(kind, this, at)),
         }
+    }
+
+    fn communicates(&mut self, kind: &StepKind, this: &Communication<'_>, at: Location) {
+        let among = this.among.index();
+        self.in_range(among, self.plan.communicators.len(), "this step", "communicator", at);
+        if let StepKind::Collective(this) = kind {
+            self.root(&this.kind, at);
+        }
+        let (from, to) = match kind {
+            StepKind::Put(_) => ("what is put", "where it is put"),
+            _ => ("what is sent", "where it is received"),
+        };
+        this.from.into_iter().for_each(|region| self.region(region, from, false, at));
+        this.peer.into_iter().for_each(|peer| self.peer(peer, among, at));
+        this.to.into_iter().for_each(|region| self.region(region, to, false, at));
+        this.signal.into_iter().for_each(|signal| self.signal(signal, at));
+        if let StepKind::Wait(wait) = kind {
+            for one in &wait.signals {
+                self.signal(one.signal, at);
+                self.peer(&one.peer, among, at);
+                self.number(&one.times, "how often a signal is awaited", at);
+            }
+        }
+        self.place(this.place, at);
     }
 
     /// Declared results refer to regions that the step reads and writes, each region once, all of
@@ -202,12 +178,8 @@ impl Found<'_> {
         self.scope.pop();
     }
 
-    fn among(&mut self, index: usize, at: Location) {
-        self.in_range(index, self.plan.communicators.len(), "this step", "communicator", at);
-    }
-
-    fn signal(&mut self, index: usize, at: Location) {
-        self.in_range(index, self.plan.signals.len(), "this step", "signal", at);
+    fn signal(&mut self, signal: SignalId, at: Location) {
+        self.in_range(signal.index(), self.plan.signals.len(), "this step", "signal", at);
     }
 
     fn place(&mut self, place: &Place, at: Location) {
