@@ -1,8 +1,9 @@
 //! Resolves the peers of operations.
 
+use super::problems::OutOfBounds;
 use super::{Active, Walk};
-use crate::ir::{Hop, Peer, Transfer};
-use crate::program::NONE;
+use crate::ir::{CommunicatorId, Hop, Peer, Transfer};
+use crate::program::NoValue;
 
 /// The senders to each rank, in order.
 pub(super) struct Senders {
@@ -22,7 +23,8 @@ impl Walk<'_> {
         let size = self.layout.size;
         let mut pairs = Vec::with_capacity(size);
         for rank in (0..size).filter(|rank| active.is(*rank)) {
-            if let Some(peer) = self.peer(number, rank, &this.peer, this.among.index()) {
+            let peer = self.peer(rank, &this.peer, this.among);
+            if let Some(Some(peer)) = self.found(number, rank, peer) {
                 pairs.push((peer, rank as u32));
             }
         }
@@ -37,82 +39,59 @@ impl Walk<'_> {
         Senders { begins, senders: pairs.into_iter().map(|(_, sender)| sender).collect() }
     }
 
-    /// The peer's number; `None` if it does not exist, which is reported if it should.
+    /// The peer's number; `None` if the chain ends before it.
     pub(super) fn peer(
-        &mut self,
-        number: u32,
+        &self,
         rank: usize,
         peer: &Peer,
-        among: usize,
-    ) -> Option<u32> {
-        match self.case(number, rank, peer)? {
+        among: CommunicatorId,
+    ) -> Result<Option<u32>, OutOfBounds> {
+        let (env, among) = (self.env(rank), among.index());
+        match self.case(rank, peer)? {
             // Cases were resolved above.
-            Peer::Cases(_) => None,
+            Peer::Cases(_) => Ok(None),
             Peer::Shift(hops) => {
                 let mut at = rank;
                 for Hop { axis, by, wrap } in hops {
-                    match self.env(rank).eval(by) {
-                        Ok(by) => at = self.layout.shift(at, *axis, by, *wrap)?,
-                        Err(why) => {
-                            self.no_value(number, rank, why);
-                            return None;
-                        }
+                    match self.layout.shift(at, *axis, env.eval(by)?, *wrap) {
+                        Some(there) => at = there,
+                        None => return Ok(None),
                     }
                 }
-                Some(at as u32)
+                Ok(Some(at as u32))
             }
-            Peer::Rank(expr) => match self.env(rank).eval(expr) {
-                Ok(at) if (0..self.layout.size as i64).contains(&at) => {
-                    let at = at as usize;
-                    if self.layout.first(among, at) == self.layout.first(among, rank) {
-                        return Some(at as u32);
-                    }
-                    let name = &self.plan.communicators[among].name;
-                    let title = format!("rank {at} is not in `{name}` with this rank");
-                    self.out_of_bounds(number, rank, title, "name a rank of the communicator");
-                    None
-                }
-                Ok(at) => {
-                    let size = self.layout.size;
+            Peer::Rank(expr) => {
+                let (at, size) = (env.eval(expr)?, self.layout.size);
+                if !(0..size as i64).contains(&at) {
                     let are = if size == 1 { "is 1 rank" } else { &format!("are {size} ranks") };
                     let title = format!("this peer is {at}, and there {are}");
                     let help = "guard the step with a condition, or use a shift that wraps";
-                    self.out_of_bounds(number, rank, title, help);
-                    None
+                    return Err(OutOfBounds::new(title, help));
                 }
-                Err(why) => {
-                    self.no_value(number, rank, why);
-                    None
+                if self.layout.first(among, at as usize) != self.layout.first(among, rank) {
+                    let name = &self.plan.communicators[among].name;
+                    let title = format!("rank {at} is not in `{name}` with this rank");
+                    return Err(OutOfBounds::new(title, "name a rank of the communicator"));
                 }
-            },
+                Ok(Some(at as u32))
+            }
         }
     }
 
-    /// A peer by cases, resolved on this rank; `None` if its condition has no value, which is
-    /// reported.
-    fn case<'p>(&mut self, number: u32, rank: usize, peer: &'p Peer) -> Option<&'p Peer> {
-        let mut peer = peer;
+    /// A peer by cases, resolved on this rank.
+    fn case<'p>(&self, rank: usize, mut peer: &'p Peer) -> Result<&'p Peer, NoValue> {
         while let Peer::Cases(cases) = peer {
-            peer = match self.env(rank).holds(&cases.condition) {
-                Ok(true) => &cases.then,
-                Ok(false) => &cases.otherwise,
-                Err(why) => {
-                    self.no_value(number, rank, why);
-                    return None;
-                }
-            };
+            let holds = self.env(rank).holds(&cases.condition)?;
+            peer = if holds { &cases.then } else { &cases.otherwise };
         }
-        Some(peer)
+        Ok(peer)
     }
 
     /// The index of a peer's distance on this rank: the same on all ranks, unless there are cases.
-    pub(super) fn shift_of(&mut self, number: u32, rank: usize, peer: &Peer, all: u32) -> u32 {
+    pub(super) fn shift_of(&mut self, rank: usize, peer: &Peer, all: u32) -> Result<u32, NoValue> {
         match peer {
-            Peer::Cases(_) => match self.case(number, rank, peer) {
-                Some(peer) => self.shift(rank, peer),
-                None => NONE,
-            },
-            _ => all,
+            Peer::Cases(_) => self.case(rank, peer).map(|peer| self.shift(rank, peer)),
+            _ => Ok(all),
         }
     }
 }

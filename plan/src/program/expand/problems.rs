@@ -4,11 +4,25 @@ use super::{NO_VALUE, Walk};
 use crate::program::NoValue;
 use crate::verdict::{Check, Line, Problem, ProblemKind};
 
-impl Walk<'_> {
-    pub(super) fn no_value(&mut self, number: u32, rank: usize, why: NoValue) {
-        self.out_of_bounds(number, rank, why.to_string(), NO_VALUE);
-    }
+/// Why a rank cannot issue a statement.
+pub(super) struct OutOfBounds {
+    title: String,
+    help: String,
+}
 
+impl OutOfBounds {
+    pub(super) fn new(title: String, help: impl Into<String>) -> Self {
+        Self { title, help: help.into() }
+    }
+}
+
+impl From<NoValue> for OutOfBounds {
+    fn from(why: NoValue) -> Self {
+        Self::new(why.to_string(), NO_VALUE)
+    }
+}
+
+impl Walk<'_> {
     /// The iteration of the enclosing loops in which a statement runs, in words.
     fn iteration(&self) -> String {
         let counters = self.plan.counters.iter().zip(&self.counters);
@@ -22,16 +36,26 @@ impl Walk<'_> {
         format!("runs this, with {}", values.join(", "))
     }
 
-    pub(super) fn out_of_bounds(&mut self, number: u32, rank: usize, title: String, help: &str) {
-        if std::mem::replace(&mut self.bounded[number as usize], true) {
-            return;
+    /// What was found on a rank; the first error of each statement is reported.
+    pub(super) fn found<T>(
+        &mut self,
+        number: u32,
+        rank: usize,
+        found: Result<T, impl Into<OutOfBounds>>,
+    ) -> Option<T> {
+        let why = match found {
+            Ok(found) => return Some(found),
+            Err(why) => why.into(),
+        };
+        if !std::mem::replace(&mut self.bounded[number as usize], true) {
+            let at = self.places[number as usize];
+            let text = self.iteration();
+            // The story does not repeat the title.
+            let kind = ProblemKind::Broken(Check::Bounds);
+            let mut problem = Problem::new(kind, why.title, at, &why.help).at_sizes(self.sizes);
+            problem.story.push(Line { rank: Some(rank), other: None, at, text });
+            self.problems.push(problem);
         }
-        let at = self.places[number as usize];
-        let text = self.iteration();
-        // The story does not repeat the title.
-        let kind = ProblemKind::Broken(Check::Bounds);
-        let mut problem = Problem::new(kind, title, at, help).at_sizes(self.sizes);
-        problem.story.push(Line { rank: Some(rank), other: None, at, text });
-        self.problems.push(problem);
+        None
     }
 }

@@ -1,33 +1,31 @@
 //! The elements of a region, checked to be inside its buffer.
 
 use super::Walk;
+use super::problems::OutOfBounds;
 use crate::ir::Region;
 use crate::program::{NoSpan, Span};
 
 impl Walk<'_> {
-    pub(super) fn span(&mut self, number: u32, rank: usize, region: &Region) -> Option<Span> {
-        self.span_of(number, rank, region, None)
+    /// The elements of a region, if a statement has one.
+    pub(super) fn span(&self, rank: usize, region: Option<&Region>) -> Result<Span, OutOfBounds> {
+        region.map_or(Ok(Span::NOTHING), |region| self.span_of(rank, region, None))
     }
 
     /// The elements of a region on this rank; `which` selects one of an array.
     pub(super) fn span_of(
-        &mut self,
-        number: u32,
+        &self,
         rank: usize,
         region: &Region,
         which: Option<u32>,
-    ) -> Option<Span> {
+    ) -> Result<Span, OutOfBounds> {
         let why = match self.objects.span(region, &self.env(rank), which) {
-            Ok(span) => return Some(span),
+            Ok(span) => return Ok(span),
             Err(why) => why,
         };
         let buffer = &self.plan.buffers[region.buffer.index()];
         let name = &buffer.name;
         let (title, help) = match why {
-            NoSpan::NoValue(why) => {
-                self.no_value(number, rank, why);
-                return None;
-            }
+            NoSpan::NoValue(why) => return Err(why.into()),
             NoSpan::NoBuffers => {
                 (format!("`{name}` has no buffers"), "declare an array of one at least")
             }
@@ -59,7 +57,6 @@ impl Walk<'_> {
                 (title, help)
             }
         };
-        self.out_of_bounds(number, rank, title, help);
-        None
+        Err(OutOfBounds::new(title, help))
     }
 }

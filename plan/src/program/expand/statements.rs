@@ -59,12 +59,9 @@ impl Walk<'_> {
         if !self.spend(step.weight.saturating_mul(self.layout.size as u64)) {
             return vec![false; self.layout.size];
         }
-        let mut holds = |rank: usize| match self.env(rank).holds(condition) {
-            Ok(holds) => holds,
-            Err(why) => {
-                self.no_value(number, rank, why);
-                false
-            }
+        let mut holds = |rank: usize| {
+            let holds = self.env(rank).holds(condition);
+            self.found(number, rank, holds).unwrap_or(false)
         };
         ranks.map(|rank| active.is(rank) && holds(rank)).collect()
     }
@@ -116,13 +113,8 @@ impl Walk<'_> {
         let mut bounds = Vec::with_capacity(ranks);
         for rank in 0..ranks {
             let env = self.env(rank);
-            match (env.eval(from), env.eval(to)) {
-                (Ok(from), Ok(to)) => bounds.push((from, to)),
-                (Err(why), _) | (_, Err(why)) => {
-                    self.no_value(step.number, rank, why);
-                    bounds.push((0, 0));
-                }
-            }
+            let own = env.eval(from).and_then(|from| Ok((from, env.eval(to)?)));
+            bounds.push(self.found(step.number, rank, own).unwrap_or_default());
         }
         let among = bounds.iter().enumerate().filter(|(rank, _)| !varies || active.is(*rank));
         let filled: Vec<_> = among.map(|(_, bounds)| *bounds).filter(|(a, b)| a < b).collect();

@@ -1,6 +1,7 @@
 //! Transfers: a send on one rank, a receive on another.
 
 use super::leaf::op;
+use super::problems::OutOfBounds;
 use super::{Active, Halves, Walk};
 use crate::ir::{Place, Transfer};
 use crate::program::{NONE, Op, OpKind};
@@ -13,39 +14,63 @@ impl Walk<'_> {
         active: &Active,
         halves: Halves,
     ) {
-        let among = this.among.index();
-        let empty = Place { on: this.place.on, after: Vec::new() };
         let sender_of = self.senders(number, this, active);
         let shift = self.shift(0, &this.peer);
         for rank in 0..self.layout.size {
-            let sends = active.is(rank) && matches!(halves, Halves::Both | Halves::Sends);
-            if sends && let Some(peer) = self.peer(number, rank, &this.peer, among) {
-                // Both halves or none: the receiver's bounds are reported on the receiver.
-                if let Some(source) = self.span(number, rank, &this.from) {
-                    let shift = self.shift_of(number, rank, &this.peer, shift);
-                    let op = op(OpKind::Send, number, this.among.0, &this.place);
-                    self.push(rank, Op { peer, shift, source, ..op }, &this.place);
-                }
+            if active.is(rank) && matches!(halves, Halves::Both | Halves::Sends) {
+                let sent = self.send(number, rank, this, shift);
+                self.found(number, rank, sent);
             }
-            if halves == Halves::Sends {
-                continue;
-            }
-            let place = if halves == Halves::Both { &this.place } else { &empty };
-            let from = |at: usize| sender_of.range(rank)[at];
             for at in 0..sender_of.range(rank).len() {
-                let sender = from(at) as usize;
+                let sender = sender_of.range(rank)[at] as usize;
                 let wanted = match halves {
+                    Halves::Both => true,
+                    Halves::Sends => false,
                     Halves::FromLower => sender < rank,
                     Halves::FromHigher => sender > rank,
-                    _ => true,
                 };
-                if wanted && let Some(target) = self.span(number, sender, &this.to) {
-                    let shift = self.shift_of(number, sender, &this.peer, shift);
-                    let back = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
-                    let op = op(OpKind::Receive, number, this.among.0, place);
-                    self.push(rank, Op { peer: sender as u32, shift: back, target, ..op }, place);
+                if wanted {
+                    let waits = halves == Halves::Both;
+                    let received = self.receive(number, (sender, rank), this, shift, waits);
+                    self.found(number, sender, received);
                 }
             }
         }
+    }
+
+    /// The receiver's bounds are checked with the receiver.
+    fn send(
+        &mut self,
+        number: u32,
+        rank: usize,
+        this: &Transfer,
+        shift: u32,
+    ) -> Result<(), OutOfBounds> {
+        if let Some(peer) = self.peer(rank, &this.peer, this.among)? {
+            let source = self.span_of(rank, &this.from, None)?;
+            let shift = self.shift_of(rank, &this.peer, shift)?;
+            let op = op(OpKind::Send, number, this.among, &this.place);
+            self.push(rank, Op { peer, shift, source, ..op }, &this.place);
+        }
+        Ok(())
+    }
+
+    /// The receiving half, as the sender computes it. `waits` tells whether it runs after other streams.
+    fn receive(
+        &mut self,
+        number: u32,
+        (sender, rank): (usize, usize),
+        this: &Transfer,
+        shift: u32,
+        waits: bool,
+    ) -> Result<(), OutOfBounds> {
+        let target = self.span_of(sender, &this.to, None)?;
+        let shift = self.shift_of(sender, &this.peer, shift)?;
+        let shift = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
+        let after = if waits { this.place.after.clone() } else { Vec::new() };
+        let place = Place { on: this.place.on, after };
+        let op = op(OpKind::Receive, number, this.among, &place);
+        self.push(rank, Op { peer: sender as u32, shift, target, ..op }, &place);
+        Ok(())
     }
 }
