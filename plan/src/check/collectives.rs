@@ -12,16 +12,14 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Mee
     let program = instance.program;
     let mut meetings = Vec::new();
     for communicator in 0..program.communicators {
-        let mut calls: Vec<Vec<(u32, u32)>> = vec![Vec::new(); program.ranks()];
+        let mut calls: Vec<Vec<u32>> = vec![Vec::new(); program.ranks()];
         let mut any = false;
-        for (at, unit) in (0..).zip(&program.units) {
-            for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
-                if matches!(op.kind, OpKind::Collective(_))
-                    && usize::from(op.communicator) == communicator
-                {
-                    calls[unit.rank as usize].push((at, op_at));
-                    any = true;
-                }
+        for (at, op) in (0..).zip(&program.ops) {
+            if matches!(op.kind, OpKind::Collective(_))
+                && usize::from(op.communicator) == communicator
+            {
+                calls[program.rank(op) as usize].push(at);
+                any = true;
             }
         }
         if any {
@@ -34,7 +32,7 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Mee
 fn of_communicator(
     program: &Program,
     communicator: usize,
-    calls: &[Vec<(u32, u32)>],
+    calls: &[Vec<u32>],
     meetings: &mut Vec<Meeting>,
     report: &mut Report<'_>,
 ) {
@@ -48,20 +46,16 @@ fn of_communicator(
         let most = ranks.iter().map(|&rank| calls[rank].len()).max().unwrap_or(0);
         for turn in 0..most {
             let called = |rank: usize| calls[rank].get(turn).copied();
-            let Some(caller) = ranks.iter().copied().find(|&rank| called(rank).is_some()) else {
-                break;
-            };
-            let Some(model) = called(caller) else { break };
+            let members: Vec<u32> = ranks.iter().filter_map(|&rank| called(rank)).collect();
+            let Some(&first) = members.first() else { break };
+            let op = &program.ops[first as usize];
             if let Some(&missing) = ranks.iter().find(|&&rank| called(rank).is_none()) {
-                absent(program, caller, model, missing, report);
+                absent(op, missing, report);
                 break;
             }
-            let members: Vec<(u32, u32)> = ranks.iter().filter_map(|&rank| called(rank)).collect();
-            let ops = members.iter().map(|(_, op)| &program.ops[*op as usize]);
-            if !agree(program, &ranks, ops, report) {
+            if !agree(program, &members, report) {
                 break;
             }
-            let op = &program.ops[model.1 as usize];
             let OpKind::Collective(kind) = op.kind else { break };
             let root = (op.peer != NONE)
                 .then(|| program.layout.index(communicator, op.peer as usize) as u32);
@@ -70,30 +64,16 @@ fn of_communicator(
     }
 }
 
-fn absent(
-    program: &Program,
-    caller: usize,
-    (_, op): (u32, u32),
-    missing: usize,
-    report: &mut Report<'_>,
-) {
-    let op = &program.ops[op as usize];
+fn absent(op: &Op, missing: usize, report: &mut Report<'_>) {
     let OpKind::Collective(kind) = op.kind else { return };
+    let program = report.program;
     let at = program.place(op.statement);
-    let story = vec![
-        report.line(caller as u32, op, report.does(op)),
-        Line {
-            rank: Some(missing),
-            other: Some(caller),
-            at,
-            text: match op.communicator {
-                0 => "never runs it".to_owned(),
-                node => {
-                    format!("is a member of {} and never runs it", report.communicator_name(node))
-                }
-            },
-        },
-    ];
+    let text = match op.communicator {
+        0 => "never runs it".to_owned(),
+        node => format!("is a member of {} and never runs it", report.communicator_name(node)),
+    };
+    let other = Some(program.rank(op) as usize);
+    let story = vec![report.says(op), Line { rank: Some(missing), other, at, text }];
     let title = format!("not all {} run this {}", report.members(op), kind.name());
     let help = [
         "remove the condition, or make one that holds for all members or for none",
@@ -140,17 +120,12 @@ fn needs(kind: Kind, op: &Op, size: u64) -> Option<(u64, Span)> {
 }
 
 /// Whether the members give and take alike.
-fn agree<'a>(
-    program: &Program,
-    ranks: &[usize],
-    ops: impl Iterator<Item = &'a Op>,
-    report: &mut Report<'_>,
-) -> bool {
+fn agree(program: &Program, members: &[u32], report: &mut Report<'_>) -> bool {
     let mut first: Option<Own<'_>> = None;
-    for (&rank, op) in ranks.iter().zip(ops) {
+    for op in members.iter().map(|&op| &program.ops[op as usize]) {
         let OpKind::Collective(kind) = op.kind else { continue };
-        let size = ranks.len() as u64;
-        let Some(own) = own(program, (rank as u32, op), kind, size, report) else { return false };
+        let size = members.len() as u64;
+        let Some(own) = own(program, op, kind, size, report) else { return false };
         match &first {
             None => first = Some(own),
             Some(first) if !own.is_like(first) => {
@@ -165,7 +140,6 @@ fn agree<'a>(
 
 /// A member's call, whose own regions fit each other.
 struct Own<'a> {
-    rank: u32,
     op: &'a Op,
     kind: Kind,
     /// The length of one rank's part.
@@ -180,22 +154,22 @@ impl Own<'_> {
     }
 
     fn line(&self, report: &Report<'_>) -> Line {
-        let Self { rank, op, kind, count, element } = self;
+        let Self { op, kind, count, element } = self;
         let root = if op.peer == NONE { String::new() } else { format!(", root {}", op.peer) };
         let by = kind.reduction().map_or_else(String::new, |by| format!(", {by}"));
-        report.line(*rank, op, format!("{}: {count} {element}{by}{root}", report.does(op)))
+        report.line(op, format!("{}: {count} {element}{by}{root}", report.does(op)))
     }
 }
 
 /// A member's call; told if its regions do not fit each other.
 fn own<'a>(
     program: &'a Program,
-    (rank, op): (u32, &'a Op),
+    op: &'a Op,
     kind: Kind,
     size: u64,
     report: &mut Report<'_>,
 ) -> Option<Own<'a>> {
-    let (title, help) = match count(kind, op, size, op.peer == rank) {
+    let (title, help) = match count(kind, op, size, op.peer == program.rank(op)) {
         Err(why) => {
             let title = match needs(kind, op, size) {
                 Some((needed, span)) => format!(
@@ -219,13 +193,13 @@ fn own<'a>(
         Ok(count) => {
             let (element, received) = elements_of(program, op);
             if element == received {
-                return Some(Own { rank, op, kind, count, element });
+                return Some(Own { op, kind, count, element });
             }
             let title = format!("this {} sends {element} and receives {received}", kind.name());
             (title, "use one type".to_owned())
         }
     };
-    let story = vec![report.line(rank, op, report.does(op))];
+    let story = vec![report.says(op)];
     report.tell(Check::Agreement, program.place(op.statement), title, story, [help]);
     None
 }
@@ -235,10 +209,7 @@ fn differ(program: &Program, first: &Own<'_>, own: &Own<'_>, report: &mut Report
     let (op, other) = (own.op, first.op);
     let at = program.place(op.statement);
     if own.kind.name() != first.kind.name() {
-        let story = vec![
-            report.line(first.rank, other, report.does(other)),
-            report.line(own.rank, op, report.does(op)),
-        ];
+        let story = vec![report.says(other), report.says(op)];
         let title = "members of one communicator run different collectives at the same time";
         let help = ["run them in the same order on every member"];
         return report.tell(Check::CollectiveOrder, at, title, story, help);
@@ -247,7 +218,7 @@ fn differ(program: &Program, first: &Own<'_>, own: &Own<'_>, report: &mut Report
     let title = format!("the {} disagree about this {}", report.members(op), own.kind.name());
     let help = if own.kind != first.kind {
         "use one reduction on every member".to_owned()
-    } else if op.peer != other.peer && !runs_too(program, (own.rank, op), other) {
+    } else if op.peer != other.peer && !runs_too(program, op, other) {
         let root = program.layout.index(usize::from(op.communicator), other.peer as usize);
         format!("name one root on every rank, such as `root = {root}` in line {}", at.line)
     } else if op.statement == other.statement {
@@ -259,8 +230,8 @@ fn differ(program: &Program, first: &Own<'_>, own: &Own<'_>, report: &mut Report
 }
 
 /// Whether a rank runs, besides this collective, the one that another rank runs in its place.
-fn runs_too(program: &Program, (rank, op): (u32, &Op), other: &Op) -> bool {
-    let own = &program.units[program.of_rank(rank as usize)];
+fn runs_too(program: &Program, op: &Op, other: &Op) -> bool {
+    let own = &program.units[program.of_rank(program.rank(op) as usize)];
     own.iter().flat_map(|unit| program.ops_of(unit)).any(|one| {
         one.statement != op.statement
             && (one.kind, one.communicator, one.peer)

@@ -25,7 +25,7 @@ pub(crate) fn check(instance: &Instance<'_>, signals: &Signals, report: &mut Rep
     }
     // What runs in place has a place of its own on each rank.
     for unit in &program.units[program.begins[first] as usize..] {
-        program.ops_of(unit).iter().for_each(|op| in_place(program, unit.rank, op, report));
+        program.ops_of(unit).iter().for_each(|op| in_place(op, report));
     }
     for (at, written) in memory.written.into_iter().enumerate() {
         if !written && instance.plan.buffers[at].role == Role::Out {
@@ -50,7 +50,7 @@ impl<'a> Memory<'a> {
         let mut arrivals: HashMap<u32, Vec<Span>> = HashMap::new();
         for arrival in &signals.arrivals {
             if let Some((wait, false)) = arrival.wait {
-                arrivals.entry(wait).or_default().push(program.ops[arrival.put_op as usize].target);
+                arrivals.entry(wait).or_default().push(program.ops[arrival.put as usize].target);
             }
         }
         let written = vec![false; instance.plan.buffers.len()];
@@ -64,11 +64,11 @@ impl<'a> Memory<'a> {
         let ops = program.ops_of(unit);
         for op in ops.iter().filter(|op| !op.source.is_empty()) {
             if let Some(element) = self.missing(op.source) {
-                uninitialised(unit.rank, op, element, report);
+                uninitialised(op, element, report);
             }
         }
         for op in ops {
-            in_place(program, unit.rank, op, report);
+            in_place(op, report);
             let span = op.target;
             if span.object == NONE {
                 continue;
@@ -76,7 +76,7 @@ impl<'a> Memory<'a> {
             let object = &program.objects.all[span.object as usize];
             self.written[object.buffer.index()] |= !span.is_empty();
             if object.role == Role::In && !span.is_empty() {
-                overwritten(unit.rank, op, report);
+                overwritten(op, report);
             }
             if op.kind != OpKind::Put {
                 self.add(span);
@@ -104,12 +104,12 @@ impl<'a> Memory<'a> {
     }
 }
 
-fn overwritten(rank: u32, op: &Op, report: &mut Report<'_>) {
+fn overwritten(op: &Op, report: &mut Report<'_>) {
     if report.knows(Check::Initialised, op) {
         return;
     }
     let title = format!("this writes {}, which is an input", report.name(op.target));
-    let story = vec![report.line(rank, op, report.does(op))];
+    let story = vec![report.says(op)];
     let help = ["declare the buffer as `inout`, or write another one"];
     report.tell(Check::Initialised, report.program.place(op.statement), title, story, help);
 }
@@ -125,27 +125,25 @@ fn unwritten(instance: &Instance<'_>, at: usize, report: &mut Report<'_>) {
     let writes = |op: &&Op| {
         op.target.object != NONE && is_own(&program.objects.all[op.target.object as usize])
     };
-    let empty = program
-        .units
-        .iter()
-        .find_map(|unit| program.ops_of(unit).iter().find(writes).map(|op| (unit.rank, op)));
+    let empty = program.ops.iter().find(writes);
     let mut help = vec!["write it, or remove it".to_owned()];
-    let story = empty.map(|(rank, op)| {
+    let story = empty.map(|op| {
         help.splice(0..0, report.even(op.target.object));
-        report.line(rank, op, format!("{}, which is empty", report.does(op)))
+        report.line(op, format!("{}, which is empty", report.does(op)))
     });
     report.tell(Check::Initialised, buffer.at, title, story.into_iter().collect(), &help);
 }
 
-fn uninitialised(rank: u32, op: &Op, element: u64, report: &mut Report<'_>) {
+fn uninitialised(op: &Op, element: u64, report: &mut Report<'_>) {
     if report.knows(Check::Initialised, op) {
         return;
     }
     let name = report.object_name(op.source.object);
     let title =
         format!("this reads element {element} of {name}, which nothing has written in this run");
-    let story = vec![report.line(rank, op, report.does(op))];
+    let story = vec![report.says(op)];
     let program = report.program;
+    let rank = program.rank(op);
     let object = &program.objects.all[op.source.object as usize];
     let same = |span: Span| {
         span.object != NONE && program.objects.all[span.object as usize].buffer == object.buffer
@@ -188,13 +186,13 @@ fn lonely(rank: u32, same: impl Fn(Span) -> bool, report: &Report<'_>) -> Option
 }
 
 /// A collective whose regions overlap has its own part at its own place.
-fn in_place(program: &Program, rank: u32, op: &Op, report: &mut Report<'_>) {
+fn in_place(op: &Op, report: &mut Report<'_>) {
     let OpKind::Collective(kind) = op.kind else { return };
-    let (source, target) = (op.source, op.target);
+    let (program, source, target) = (report.program, op.source, op.target);
     if !source.overlaps(target) {
         return;
     }
-    let index = program.layout.index(usize::from(op.communicator), rank as usize) as u64;
+    let index = program.layout.index(op.communicator.into(), program.rank(op) as usize) as u64;
     if in_its_place(kind, source, target, index) || report.knows(Check::Initialised, op) {
         return;
     }
@@ -203,8 +201,7 @@ fn in_place(program: &Program, rank: u32, op: &Op, report: &mut Report<'_>) {
         (true, true) => format!("an {} does not run in place", kind.name()),
         _ => format!("this {} runs in place, but not at its own place", kind.name()),
     };
-    let story =
-        vec![report.line(rank, op, format!("{}, of {}", report.does(op), report.name(source)))];
+    let story = vec![report.line(op, format!("{}, of {}", report.does(op), report.name(source)))];
     let rule = "rank r's part begins at r times its length in the whole";
     let help = match (wholes, Shares::of(op, report)) {
         ((true, true), _) => "use two buffers: it reads one while it fills the other".to_owned(),
@@ -214,5 +211,5 @@ fn in_place(program: &Program, rank: u32, op: &Op, report: &mut Report<'_>) {
             "send and receive the same region, or two that do not overlap".to_owned()
         }
     };
-    report.tell(Check::Initialised, report.program.place(op.statement), title, story, &[&help]);
+    report.tell(Check::Initialised, program.place(op.statement), title, story, &[&help]);
 }

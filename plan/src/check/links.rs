@@ -1,6 +1,6 @@
 //! What belongs together across ranks: messages, collectives, signals.
 
-use crate::program::Kind;
+use crate::program::{Kind, Op, Program};
 
 /// The links between the units of an instance; the same in every run.
 #[derive(Debug, Default)]
@@ -10,20 +10,24 @@ pub(crate) struct Links {
     pub(crate) signals: Signals,
 }
 
-/// A message: units and operations of both ends.
+/// A message: the operations of both ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message {
-    pub(crate) send_unit: u32,
-    pub(crate) send_op: u32,
-    pub(crate) receive_unit: u32,
-    pub(crate) receive_op: u32,
+    pub(crate) send: u32,
+    pub(crate) receive: u32,
 }
 
-/// A collective: every member's unit and operation, in the order of the communicator's ranks.
+impl Message {
+    pub(crate) fn ops<'p>(&self, program: &'p Program) -> (&'p Op, &'p Op) {
+        (&program.ops[self.send as usize], &program.ops[self.receive as usize])
+    }
+}
+
+/// A collective: every member's operation, in the order of the communicator's ranks.
 #[derive(Clone, Debug)]
 pub(crate) struct Meeting {
     pub(crate) kind: Kind,
-    pub(crate) members: Vec<(u32, u32)>,
+    pub(crate) members: Vec<u32>,
     /// The root's place among the members.
     pub(crate) root: Option<u32>,
 }
@@ -48,8 +52,8 @@ pub(crate) struct Raised {
 /// A put, and the wait that proves that it has arrived.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    pub(crate) put_unit: u32,
-    pub(crate) put_op: u32,
+    /// Its operation.
+    pub(crate) put: u32,
     /// The wait's unit, and whether it is the next run's.
     pub(crate) wait: Option<(u32, bool)>,
 }

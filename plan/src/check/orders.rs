@@ -60,20 +60,22 @@ impl Orders {
             let mut hub = 2 * local.len() as u32;
             for run in 0..runs as u32 {
                 let of = |unit: u32| run * units + unit;
+                let unit = |op: u32| of(program.ops[op as usize].unit);
                 for message in &links.messages {
-                    if message.send_unit != message.receive_unit {
-                        edge(start(of(message.send_unit)), end(of(message.receive_unit)));
+                    let (send, receive) = (unit(message.send), unit(message.receive));
+                    if send != receive {
+                        edge(start(send), end(receive));
                     }
                 }
                 for meeting in &links.collectives {
-                    for (at, &(unit, _)) in (0..).zip(&meeting.members) {
+                    for (at, &member) in (0..).zip(&meeting.members) {
                         let is_root = meeting.root == Some(at);
                         let spec = meeting.kind.spec();
                         if spec.send.is_on(is_root) {
-                            edge(start(of(unit)), hub);
+                            edge(start(unit(member)), hub);
                         }
                         if spec.recv.is_on(is_root) {
-                            edge(hub, end(of(unit)));
+                            edge(hub, end(unit(member)));
                         }
                     }
                     hub += 1;

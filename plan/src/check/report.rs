@@ -153,13 +153,18 @@ impl<'a> Report<'a> {
     }
 
     /// A line about an operation.
-    pub(crate) fn line(&self, rank: u32, op: &Op, text: impl Into<String>) -> Line {
+    pub(crate) fn line(&self, op: &Op, text: impl Into<String>) -> Line {
         Line {
-            rank: Some(rank as usize),
+            rank: Some(self.program.rank(op) as usize),
             other: (op.peer != NONE).then_some(op.peer as usize),
             at: self.program.place(op.statement),
             text: text.into(),
         }
+    }
+
+    /// A line that says what an operation does.
+    pub(crate) fn says(&self, op: &Op) -> Line {
+        self.line(op, self.does(op))
     }
 
     /// A line about a unit.

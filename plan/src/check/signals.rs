@@ -13,8 +13,8 @@ use crate::verdict::{Check, Line};
 /// Communicator, source, target.
 type Channel = (u16, u32, u32);
 
-/// One raise or wait: unit, operation.
-type Use = (u32, u32);
+/// One raise, wait or put: the operation.
+type Use = u32;
 
 #[derive(Default)]
 struct Uses {
@@ -26,22 +26,20 @@ struct Uses {
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Signals {
     let program = instance.program;
     let mut channels: HashMap<Channel, Uses> = HashMap::new();
-    for (at, unit) in (0..).zip(&program.units) {
-        for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
-            let (ours, theirs) =
-                ((op.communicator, unit.rank, op.peer), (op.communicator, op.peer, unit.rank));
-            match op.kind {
-                OpKind::Put => {
-                    let uses = channels.entry(ours).or_default();
-                    uses.puts.push((at, op_at));
-                    if op.signal != NONE {
-                        uses.raises.push((at, op_at));
-                    }
+    for (at, op) in (0..).zip(&program.ops) {
+        let rank = program.rank(op);
+        let (ours, theirs) = ((op.communicator, rank, op.peer), (op.communicator, op.peer, rank));
+        match op.kind {
+            OpKind::Put => {
+                let uses = channels.entry(ours).or_default();
+                uses.puts.push(at);
+                if op.signal != NONE {
+                    uses.raises.push(at);
                 }
-                OpKind::Signal => channels.entry(ours).or_default().raises.push((at, op_at)),
-                OpKind::Wait => channels.entry(theirs).or_default().waits.push((at, op_at)),
-                _ => {}
             }
+            OpKind::Signal => channels.entry(ours).or_default().raises.push(at),
+            OpKind::Wait => channels.entry(theirs).or_default().waits.push(at),
+            _ => {}
         }
     }
     let mut ordered: Vec<_> = channels.into_iter().collect();
@@ -68,7 +66,8 @@ fn of_channel<'a>(
     uneven: &mut Vec<Uneven<'a>>,
     report: &mut Report<'_>,
 ) {
-    let name = |of: &Use| program.ops[of.1 as usize].signal;
+    let op = |of: &Use| &program.ops[*of as usize];
+    let name = |of: &Use| op(of).signal;
     // By signal: which raises, which waits.
     let mut by_name: BTreeMap<u32, (Vec<usize>, Vec<Use>)> = BTreeMap::new();
     for (at, raise) in uses.raises.iter().enumerate() {
@@ -79,7 +78,7 @@ fn of_channel<'a>(
     }
     for (&signal, (raises, waits)) in &by_name {
         let raised = raises.len() as u64;
-        let awaited = waits.iter().map(|of| u64::from(program.ops[of.1 as usize].times));
+        let awaited = waits.iter().map(|of| u64::from(op(of).times));
         let awaited = awaited.sum::<u64>();
         if raised != awaited {
             return uneven.push(Uneven { channel, uses, signal, raised, awaited });
@@ -96,25 +95,25 @@ fn of_channel<'a>(
         let mut raises = raises.into_iter();
         let mut before: Option<u32> = None;
         for wait in &waits {
-            for _ in 0..program.ops[wait.1 as usize].times {
+            for _ in 0..op(wait).times {
                 let Some(at) = raises.next() else { break };
-                consumers[at] = wait.0;
+                consumers[at] = op(wait).unit;
                 if name(&uses.raises[at]) != name(wait) {
-                    return disordered(program, &uses.raises[at], wait, report);
+                    return disordered(op(&uses.raises[at]), op(wait), report);
                 }
-                let raise_unit = uses.raises[at].0;
-                signals.raised.push(Raised { raise_unit, wait_unit: wait.0 });
+                let (raise_unit, wait_unit) = (op(&uses.raises[at]).unit, op(wait).unit);
+                signals.raised.push(Raised { raise_unit, wait_unit });
                 if credit && let Some(before) = before {
                     signals.credits.push((before, raise_unit));
                 }
-                before = Some(wait.0);
+                before = Some(wait_unit);
             }
         }
     }
     // A put has arrived when the first signal that is raised with it or after it is consumed.
     let mut next = 0;
     for put in &uses.puts {
-        while next < uses.raises.len() && uses.raises[next].1 < put.1 {
+        while next < uses.raises.len() && uses.raises[next] < *put {
             next += 1;
         }
         // After the last signal of a run, the first one of the next run says it.
@@ -122,7 +121,7 @@ fn of_channel<'a>(
             Some(&wait) => Some((wait, false)),
             None => consumers.first().map(|&wait| (wait, true)),
         };
-        signals.arrivals.push(Arrival { put_unit: put.0, put_op: put.1, wait });
+        signals.arrivals.push(Arrival { put: *put, wait });
     }
 }
 
@@ -141,7 +140,7 @@ fn tell(program: &Program, uneven: &[Uneven<'_>], report: &mut Report<'_>) {
     // Around a ring many pairs are alike: what is told once of a statement is not looked for again.
     let mut told: Vec<(u32, u32)> = Vec::new();
     let last = |one: &Uneven<'_>, uses: &[Use]| {
-        uses.iter().rfind(|of| program.ops[of.1 as usize].signal == one.signal).map(|of| of.1)
+        uses.iter().rfind(|of| program.ops[**of as usize].signal == one.signal).copied()
     };
     let statement = |op: u32| program.ops[op as usize].statement;
     let mut awaited_of: HashMap<(u16, u32, u32), &Uneven<'_>> = HashMap::new();
@@ -187,10 +186,7 @@ fn elsewhere(
     let signal = report.signal(wait.signal);
     let title =
         format!("rank {target} awaits `{signal}` of rank {meant}, but rank {source} raises it");
-    let story = vec![
-        report.line(source, raise, report.does(raise)),
-        report.line(target, wait, report.does(wait)),
-    ];
+    let story = vec![report.says(raise), report.says(wait)];
     let back = |op: &Op| {
         let shift = program.shifts.get(op.shift as usize)?;
         Some(report.peer(shift.back))
@@ -212,29 +208,17 @@ fn elsewhere(
 
 fn unbalanced(program: &Program, one: &Uneven<'_>, report: &mut Report<'_>) {
     let &Uneven { channel: (_, source, target), uses, signal, raised, awaited } = one;
-    let ours = |of: &&Use| program.ops[of.1 as usize].signal == signal;
-    let last_raise = uses.raises.iter().rfind(ours);
-    let last_wait = uses.waits.iter().rfind(ours);
+    let ours = |op: &&Op| op.signal == signal;
+    let last = |of: &[Use]| of.iter().map(|of| &program.ops[*of as usize]).rfind(ours);
+    let (last_raise, last_wait) = (last(&uses.raises), last(&uses.waits));
     let mut story = Vec::new();
-    if let Some(of) = last_raise {
-        let op = &program.ops[of.1 as usize];
-        story.push(report.line(
-            source,
-            op,
-            format!("{} ({} in a run)", report.does(op), times(raised)),
-        ));
-    }
-    if let Some(of) = last_wait {
-        let op = &program.ops[of.1 as usize];
-        story.push(report.line(
-            target,
-            op,
-            format!("{} ({} in a run)", report.does(op), times(awaited)),
-        ));
+    for (op, times) in [(last_raise, raised), (last_wait, awaited)] {
+        let line =
+            |op| report.line(op, format!("{} ({} in a run)", report.does(op), self::times(times)));
+        story.extend(op.map(line));
     }
     let at = last_wait.filter(|_| awaited > raised).or(last_raise).or(last_wait);
-    let at =
-        at.map_or_else(Default::default, |of| program.place(program.ops[of.1 as usize].statement));
+    let at = at.map_or_else(Default::default, |op| program.place(op.statement));
     if story.len() < 2 {
         let (rank, other, verb) =
             if raised == 0 { (source, target, "raises") } else { (target, source, "waits for") };
@@ -277,14 +261,8 @@ fn times(count: u64) -> String {
     }
 }
 
-fn disordered(program: &Program, raise: &Use, wait: &Use, report: &mut Report<'_>) {
-    let (raised, awaited) = (&program.ops[raise.1 as usize], &program.ops[wait.1 as usize]);
-    let (source, target) =
-        (program.units[raise.0 as usize].rank, program.units[wait.0 as usize].rank);
-    let story = vec![
-        report.line(source, raised, report.does(raised)),
-        report.line(target, awaited, report.does(awaited)),
-    ];
+fn disordered(raised: &Op, awaited: &Op, report: &mut Report<'_>) {
+    let story = vec![report.says(raised), report.says(awaited)];
     let title = "signals of one rank are awaited in another order than they are raised";
     let newer = format!("or declare NCCL {} as the target", SEVERAL_SIGNALS.release());
     let help = [
@@ -292,5 +270,6 @@ fn disordered(program: &Program, raise: &Use, wait: &Use, report: &mut Report<'_
          ranks together",
         &newer,
     ];
-    report.tell(Check::Signals, program.place(awaited.statement), title, story, &help);
+    let at = report.program.place(awaited.statement);
+    report.tell(Check::Signals, at, title, story, &help);
 }

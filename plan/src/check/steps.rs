@@ -2,8 +2,8 @@
 
 use super::instance::Instance;
 use super::report::Report;
-use crate::program::{NONE, Op, OpKind, Span, Unit};
-use crate::verdict::{Check, Line};
+use crate::program::{NONE, Op, OpKind, Span};
+use crate::verdict::Check;
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
     for unit in instance.program.units.iter().filter(|unit| unit.is_compute) {
@@ -12,7 +12,7 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
             && let Some((first, second)) = overlap(ops)
             && !report.knows(Check::Hazards, first)
         {
-            tell(unit, first, second, report);
+            tell(first, second, report);
         }
     }
 }
@@ -42,7 +42,7 @@ fn is_updated(ops: &[Op], read: &Op, write: &Op) -> bool {
     read.kind == OpKind::Read && region(read).eq(region(write))
 }
 
-fn tell(unit: &Unit, first: &Op, second: &Op, report: &mut Report<'_>) {
+fn tell(first: &Op, second: &Op, report: &mut Report<'_>) {
     let title = match first.kind {
         OpKind::Read => format!(
             "one step reads {} and writes {}, which overlap",
@@ -55,9 +55,8 @@ fn tell(unit: &Unit, first: &Op, second: &Op, report: &mut Report<'_>) {
             report.name(second.target)
         ),
     };
-    let at = report.program.place(unit.statement);
-    let rank = Some(unit.rank as usize);
-    let story = vec![Line { rank, other: None, at, text: "runs this".to_owned() }];
+    let at = report.program.place(first.statement);
+    let story = vec![report.unit_line(first.unit, "runs this")];
     let help: &[&str] = match first.kind {
         OpKind::Read => &[
             "name one region for both, with `update`",

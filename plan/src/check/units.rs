@@ -14,12 +14,12 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
         let ops = instance.program.ops_of(unit);
         if ops.len() > 1 {
             one_stream(unit, ops, report);
-            waits_alone(unit, ops, report);
-            queues(unit, ops, report);
+            waits_alone(ops, report);
+            queues(ops, report);
         }
-        aliases(unit, ops, &mut accesses, report);
+        aliases(ops, &mut accesses, report);
         for op in ops.iter().filter(|op| op.kind == OpKind::Put) {
-            put(unit, op, report);
+            put(op, report);
         }
     }
 }
@@ -31,23 +31,20 @@ fn one_stream(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
         report.stream(ops[0].stream),
         report.stream(other.stream)
     );
-    let story = vec![
-        report.line(unit.rank, &ops[0], report.does(&ops[0])),
-        report.line(unit.rank, other, report.does(other)),
-    ];
+    let story = vec![report.says(&ops[0]), report.says(other)];
     let help = ["put all operations of the group on one stream, or make two groups"];
     report.tell(Check::Groups, report.program.place(unit.statement), title, story, &help);
 }
 
-fn waits_alone(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
+fn waits_alone(ops: &[Op], report: &mut Report<'_>) {
     let is_wait = |op: &&Op| op.kind == OpKind::Wait;
     let (Some(wait), Some(other)) = (ops.iter().find(is_wait), ops.iter().find(|op| !is_wait(op)))
     else {
         return;
     };
     let story = vec![
-        report.line(unit.rank, wait, report.does(wait)),
-        report.line(unit.rank, other, format!("in the same group {}", report.does(other))),
+        report.says(wait),
+        report.line(other, format!("in the same group {}", report.does(other))),
     ];
     let help =
         ["take the wait out of the group: NCCL launches a group as one, so what a wait stands \
@@ -62,7 +59,7 @@ fn waits_alone(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
     );
 }
 
-fn queues(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
+fn queues(ops: &[Op], report: &mut Report<'_>) {
     let messages = |op: &Op| matches!(op.kind, OpKind::Send | OpKind::Receive);
     let collective =
         |op: &Op| matches!(op.kind, OpKind::Collective(kind) if kind.name().is_messages());
@@ -81,10 +78,7 @@ fn queues(unit: &Unit, ops: &[Op], report: &mut Report<'_>) {
             let OpKind::Collective(kind) = op.kind else { continue };
             let title =
                 format!("{} shares a group with a message of the same communicator", kind.name());
-            let story = vec![
-                report.line(unit.rank, op, report.does(op)),
-                report.line(unit.rank, other, report.does(other)),
-            ];
+            let story = vec![report.says(op), report.says(other)];
             let help =
                 ["make two groups: NCCL makes messages of this collective, and they would match \
                          with the others in the order of the calls"];
@@ -109,7 +103,7 @@ pub(super) fn difference(
 }
 
 /// A2 for puts: what is read here and what is written there are alike.
-fn put(unit: &Unit, op: &Op, report: &mut Report<'_>) {
+fn put(op: &Op, report: &mut Report<'_>) {
     let element = |object| report.program.objects.element(object);
     let elements = (element(op.source.object), element(op.target.object));
     let lens = (op.source.len(), op.target.len());
@@ -122,7 +116,7 @@ fn put(unit: &Unit, op: &Op, report: &mut Report<'_>) {
         report.region(op).unwrap_or_else(|| report.name(op.source)),
         report.target(op).unwrap_or_else(|| report.name(op.target)),
     );
-    let story = vec![report.line(unit.rank, op, report.does(op))];
+    let story = vec![report.says(op)];
     let help = [&*format!("make both regions {alike}")];
     report.tell(Check::Agreement, report.program.place(op.statement), title, story, &help);
 }
@@ -130,7 +124,7 @@ fn put(unit: &Unit, op: &Op, report: &mut Report<'_>) {
 /// One access of a group: object, start, end, whether it writes, which operation.
 type Access = (u32, u64, u64, bool, u32);
 
-fn aliases(unit: &Unit, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Report<'_>) {
+fn aliases(ops: &[Op], accesses: &mut Vec<Access>, report: &mut Report<'_>) {
     accesses.clear();
     for (at, op) in (0..).zip(ops) {
         let source = op.source;
@@ -156,12 +150,8 @@ fn aliases(unit: &Unit, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Rep
         if let Some(before) = clash {
             let (first, second) = (&ops[before.4 as usize], &ops[at as usize]);
             let story = vec![
-                report.line(unit.rank, first, report.does(first)),
-                report.line(
-                    unit.rank,
-                    second,
-                    format!("in the same group {}", report.does(second)),
-                ),
+                report.says(first),
+                report.line(second, format!("in the same group {}", report.does(second))),
             ];
             let name = if writes { second.target } else { second.source };
             let title =

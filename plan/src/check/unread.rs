@@ -74,7 +74,7 @@ impl Unread {
                 let used = memory.entry(op.target.object).or_default();
                 let is_over = |old: Span| op.target.start <= old.start && old.end <= op.target.end;
                 for lost in used.fresh.extract_if(.., |fresh| is_over(fresh.op.target)) {
-                    self.lost(instance, rank, &lost, Some(op));
+                    self.lost(instance, &lost, Some(op));
                 }
                 if op.kind == OpKind::Receive && self.0.contains_key(&op.statement) {
                     self.receive(used, op);
@@ -85,7 +85,7 @@ impl Unread {
             }
         }
         for used in memory.into_values() {
-            self.end(instance, rank, used);
+            self.end(instance, used);
         }
     }
 
@@ -112,7 +112,7 @@ impl Unread {
     }
 
     /// What the caller reads when the run has ended, and what nobody reads.
-    fn end(&mut self, instance: &Instance<'_>, rank: usize, mut used: Used<'_>) {
+    fn end(&mut self, instance: &Instance<'_>, mut used: Used<'_>) {
         let objects = &instance.program.objects.all;
         self.read(&mut used, |fresh| {
             let object = &objects[fresh.op.target.object as usize];
@@ -125,14 +125,14 @@ impl Unread {
             }
         });
         for fresh in used.fresh {
-            self.lost(instance, rank, &fresh, None);
+            self.lost(instance, &fresh, None);
         }
     }
 
     /// A message was not read, perhaps since something was written over it. It counts if none of its statement is.
-    fn lost(&mut self, instance: &Instance<'_>, rank: usize, fresh: &Fresh<'_>, over: Option<&Op>) {
+    fn lost(&mut self, instance: &Instance<'_>, fresh: &Fresh<'_>, over: Option<&Op>) {
         if let Some(first @ None) = self.0.get_mut(&fresh.op.statement) {
-            *first = Some(problem(instance, rank as u32, fresh, over));
+            *first = Some(problem(instance, fresh, over));
         }
     }
 }
@@ -148,16 +148,16 @@ impl Used<'_> {
     }
 }
 
-fn problem(instance: &Instance<'_>, rank: u32, fresh: &Fresh<'_>, over: Option<&Op>) -> Problem {
+fn problem(instance: &Instance<'_>, fresh: &Fresh<'_>, over: Option<&Op>) -> Problem {
     let mut report = Report::new(instance);
     let &Fresh { op, late } = fresh;
     let name = report.name(op.target);
     let object = &instance.program.objects.all[op.target.object as usize];
     let buffer = &instance.plan.buffers[object.buffer.index()].name;
-    let mut story = vec![report.line(rank, op, report.does(op))];
+    let mut story = vec![report.says(op)];
     let help = match (over, late) {
         (Some(over), _) => {
-            let line = report.line(rank, over, format!("{}, over it", report.does(over)));
+            let line = report.line(over, format!("{}, over it", report.does(over)));
             let before = format!("read it before line {} writes there", line.at.line);
             story.push(line);
             [before, "or use two buffers, or remove the message".to_owned()]

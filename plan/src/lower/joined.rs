@@ -55,7 +55,8 @@ impl Joined {
             shifts: program.shifts.clone(),
             counters: program.counters.clone(),
             exact: program.exact,
-        };
+        }
+        .with_units();
         Self { program, units, ops }
     }
 
@@ -64,15 +65,14 @@ impl Joined {
         let op = |op: u32| self.ops[op as usize];
         let waits = |unit: u32| self.units[unit as usize].as_slice();
         let mut own: Vec<_> =
-            after.messages.iter().map(|one| (op(one.send_op), op(one.receive_op))).collect();
+            after.messages.iter().map(|one| (op(one.send), op(one.receive))).collect();
         let mut theirs: Vec<_> =
-            before.messages.iter().map(|one| (one.send_op, one.receive_op)).collect();
+            before.messages.iter().map(|one| (one.send, one.receive)).collect();
         own.sort_unstable();
         theirs.sort_unstable();
         let meetings = before.collectives.len() == after.collectives.len()
             && before.collectives.iter().zip(&after.collectives).all(|(before, after)| {
-                let own = after.members.iter().map(|&(_, of)| op(of));
-                own.eq(before.members.iter().map(|&(_, of)| of))
+                after.members.iter().map(|&of| op(of)).eq(before.members.iter().copied())
             });
         let (old, new) = (&before.signals, &after.signals);
         let raised = old.raised.len() == new.raised.len()
@@ -82,7 +82,7 @@ impl Joined {
             });
         let arrivals = old.arrivals.len() == new.arrivals.len()
             && old.arrivals.iter().zip(&new.arrivals).all(|(old, new)| {
-                op(new.put_op) == old.put_op
+                op(new.put) == old.put
                     && match (old.wait, new.wait) {
                         (None, None) => true,
                         (Some((old, a)), Some((new, b))) => waits(new) == [old] && a == b,

@@ -144,13 +144,12 @@ fn class(program: &Program, op: &Op) -> Result<Class, &'static str> {
 /// The units with a collective that other members run in another turn.
 fn scattered(program: &Program, links: &Links) -> Vec<bool> {
     let mut scattered = vec![false; program.units.len()];
-    let turn = |unit: u32| program.units[unit as usize].turn;
     for meeting in &links.collectives {
-        let Some(&(first, _)) = meeting.members.first() else { continue };
-        if meeting.members.iter().any(|&(unit, _)| turn(unit) != turn(first)) {
-            for &(unit, _) in &meeting.members {
-                scattered[unit as usize] = true;
-            }
+        let units = || meeting.members.iter().map(|&op| program.ops[op as usize].unit as usize);
+        let mut turns = units().map(|unit| program.units[unit].turn);
+        let first = turns.next();
+        if turns.any(|turn| Some(turn) != first) {
+            units().for_each(|unit| scattered[unit] = true);
         }
     }
     scattered

@@ -82,6 +82,8 @@ pub(crate) struct Unit {
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Op {
     pub(crate) kind: OpKind,
+    /// The unit that it is part of.
+    pub(crate) unit: u32,
     pub(crate) statement: u32,
     /// For a compute step, the index of the region: first its reads, then its writes.
     pub(crate) part: u16,
@@ -175,6 +177,20 @@ impl Program {
 
     pub(crate) fn ops_of(&self, unit: &Unit) -> &[Op] {
         &self.ops[unit.first_op as usize..][..unit.ops as usize]
+    }
+
+    /// Tells each operation its unit.
+    pub(crate) fn with_units(mut self) -> Self {
+        for (at, unit) in (0..).zip(&self.units) {
+            let own = &mut self.ops[unit.first_op as usize..][..unit.ops as usize];
+            own.iter_mut().for_each(|op| op.unit = at);
+        }
+        self
+    }
+
+    /// The rank that issues an operation.
+    pub(crate) fn rank(&self, op: &Op) -> u32 {
+        self.units[op.unit as usize].rank
     }
 
     pub(crate) fn place(&self, statement: u32) -> Location {

@@ -5,7 +5,7 @@ use crate::check::links::Links;
 use crate::check::local::{Reason, reason};
 use crate::check::report::Report;
 use crate::ir::CollectiveName;
-use crate::program::{NONE, OpKind, Program};
+use crate::program::{NONE, Op, OpKind, Program};
 use crate::verdict::Line;
 
 /// What a circle consists of.
@@ -55,10 +55,10 @@ impl Circle {
                 circle.waits_for(program, unit, next / 2, report);
             } else {
                 let meeting = &links.collectives[(next - units) as usize];
-                let own = meeting.members.iter().find(|(member, _)| *member == unit);
+                let mut members = meeting.members.iter().map(|&op| &program.ops[op as usize]);
+                let own = members.find(|op| op.unit == unit);
                 let missing = after(2) / 2;
-                let op = own.map(|(_, op)| *op);
-                circle.comes_alone(program, (unit, op), missing, report);
+                circle.comes_alone(program, (unit, own), missing, report);
                 // What the missing rank does first, before it comes.
                 let first = after(3);
                 let is_other = first < units && first / 2 != missing;
@@ -76,12 +76,12 @@ impl Circle {
     fn comes_alone(
         &mut self,
         program: &Program,
-        (unit, op): (u32, Option<u32>),
+        (unit, op): (u32, Option<&Op>),
         missing: u32,
         report: &Report<'_>,
     ) {
         let other = program.units[missing as usize].rank;
-        let does = op.map_or_else(String::new, |op| report.does(&program.ops[op as usize]));
+        let does = op.map_or_else(String::new, |op| report.does(op));
         self.tell(program, unit, Some(other), format!("{does}, which needs rank {other}"));
     }
 

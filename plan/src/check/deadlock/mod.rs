@@ -31,18 +31,20 @@ pub(crate) fn check(instance: &Instance<'_>, links: &Links, report: &mut Report<
 /// What may have to wait for what, in one run.
 pub(super) fn blocks(program: &Program, links: &Links, local: &Local, with_credit: bool) -> Graph {
     let units = program.units.len() as u32;
+    let unit = |op: u32| program.ops[op as usize].unit;
     Graph::new(2 * units as usize + links.collectives.len(), |edge| {
         local.edges(edge);
         for message in &links.messages {
-            if message.send_unit != message.receive_unit {
-                edge(start(message.send_unit), end(message.receive_unit));
-                edge(start(message.receive_unit), end(message.send_unit));
+            let (send, receive) = (unit(message.send), unit(message.receive));
+            if send != receive {
+                edge(start(send), end(receive));
+                edge(start(receive), end(send));
             }
         }
         for (hub, meeting) in (2 * units..).zip(&links.collectives) {
-            for &(unit, _) in &meeting.members {
-                edge(start(unit), hub);
-                edge(hub, end(unit));
+            for &member in &meeting.members {
+                edge(start(unit(member)), hub);
+                edge(hub, end(unit(member)));
             }
         }
         for raised in &links.signals.raised {

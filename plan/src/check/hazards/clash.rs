@@ -74,13 +74,8 @@ impl Clash<'_> {
         let theirs_when = within(runs.1, runs.0, |turns| turns.later.1);
         let ours_when = within(runs.0, runs.1, |turns| turns.later.0);
         let mut story = vec![
+            report.line(theirs, format!("{theirs_when}{}", report.does_in(theirs, runs.1))),
             report.line(
-                other_rank,
-                theirs,
-                format!("{theirs_when}{}", report.does_in(theirs, runs.1)),
-            ),
-            report.line(
-                source,
                 op,
                 format!("{ours_when}{}, not ordered with it", report.does_in(op, runs.0)),
             ),

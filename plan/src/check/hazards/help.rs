@@ -205,7 +205,7 @@ impl Clash<'_> {
                     put.rank,
                     report.object_name(self.other.span.object)
                 );
-                story.push(report.line(self.rank, op, text));
+                story.push(report.line(op, text));
                 vec![self.raise_later(at, raising, report)]
             }
             _ => vec![format!(

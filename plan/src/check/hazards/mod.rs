@@ -97,14 +97,13 @@ fn collect(
     for run in 0..runs {
         let id = |unit: u32| run as u32 * units + unit;
         for arrival in &links.signals.arrivals {
-            let op = &program.ops[arrival.put_op as usize];
+            let op = &program.ops[arrival.put as usize];
             let object = program.objects.in_run(op.target.object, run);
             let span = Span { object, ..op.target };
             if is_none(span) || !asked(op.peer) {
                 continue;
             }
-            let unit = id(arrival.put_unit);
-            let access = Access { unit, op: arrival.put_op, span, writes: true };
+            let access = Access { unit: id(op.unit), op: arrival.put, span, writes: true };
             let arrival = arrival.wait.and_then(|(unit, later)| {
                 let run = run + usize::from(later);
                 (run < runs).then(|| run as u32 * units + unit)

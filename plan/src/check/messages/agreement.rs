@@ -4,31 +4,26 @@ use super::super::links::Message;
 use super::super::report::Report;
 use super::super::units::difference;
 use crate::ir::{Step, StepKind};
-use crate::program::Program;
+use crate::program::{Op, Program};
 use crate::verdict::Check;
 
 pub(super) fn check(program: &Program, message: &Message, report: &mut Report<'_>) {
-    let (send, receive) =
-        (&program.ops[message.send_op as usize], &program.ops[message.receive_op as usize]);
-    let (from, to) = (
-        program.units[message.send_unit as usize].rank,
-        program.units[message.receive_unit as usize].rank,
-    );
+    let (send, receive) = message.ops(program);
     let elements = (
         program.objects.element(send.source.object),
         program.objects.element(receive.target.object),
     );
     let lens = (send.source.len(), receive.target.len());
     if elements.0 == elements.1 && lens.0 == lens.1 {
-        if from == to && message.send_unit != message.receive_unit {
+        if program.rank(send) == program.rank(receive) && send.unit != receive.unit {
             to_oneself(program, message, report);
         }
         return;
     }
     let what = |element: &crate::ir::ElementType, len| format!("{len} {element}");
     let story = vec![
-        report.line(from, send, format!("{}: {}", report.does(send), what(elements.0, lens.0))),
-        report.line(to, receive, format!("{}: {}", report.does(receive), what(elements.1, lens.1))),
+        report.line(send, format!("{}: {}", report.does(send), what(elements.0, lens.0))),
+        report.line(receive, format!("{}: {}", report.does(receive), what(elements.1, lens.1))),
     ];
     let (differ, alike) = difference(elements, lens);
     let title = format!(
@@ -45,15 +40,12 @@ pub(super) fn check(program: &Program, message: &Message, report: &mut Report<'_
 
 /// A3: what a rank sends to itself waits for its receive.
 fn to_oneself(program: &Program, message: &Message, report: &mut Report<'_>) {
-    let (send, receive) =
-        (&program.ops[message.send_op as usize], &program.ops[message.receive_op as usize]);
-    let of = |unit: u32| &program.units[unit as usize];
-    let (sends, receives) = (of(message.send_unit), of(message.receive_unit));
-    let when = if message.send_unit < message.receive_unit { "later" } else { "earlier" };
-    let story = vec![
-        report.line(sends.rank, send, report.does(send)),
-        report.line(receives.rank, receive, format!("{when} {}", report.does(receive))),
-    ];
+    let (send, receive) = message.ops(program);
+    let of = |op: &Op| &program.units[op.unit as usize];
+    let (sends, receives) = (of(send), of(receive));
+    let when = if send.unit < receive.unit { "later" } else { "earlier" };
+    let story =
+        vec![report.says(send), report.line(receive, format!("{when} {}", report.does(receive)))];
     let is_group = |statement: u32| {
         let step = Step::nth(&report.plan().steps, statement);
         step.is_some_and(|step| matches!(step.kind, StepKind::Group(_)))

@@ -12,8 +12,8 @@ pub(super) fn check(program: &Program, messages: &[Message], report: &mut Report
     let mut ends: Vec<End> = Vec::with_capacity(messages.len() * 2);
     for (at, message) in (0..).zip(messages) {
         let rank = |unit: u32| program.units[unit as usize].rank;
-        let communicator = program.ops[message.send_op as usize].communicator;
-        let (a, b) = (message.send_unit, message.receive_unit);
+        let (send, receive) = message.ops(program);
+        let (a, b, communicator) = (send.unit, receive.unit, send.communicator);
         if rank(a) != rank(b) {
             ends.push((a, rank(b), communicator, b, at));
             ends.push((b, rank(a), communicator, a, at));
@@ -56,9 +56,9 @@ fn tell(program: &Program, messages: &[Message], (a, b): (End, End), report: &mu
     }
     // The group's own halves of these messages, in the order of the other rank.
     let own = |end: End| {
-        let message = &messages[end.4 as usize];
-        let op = if message.send_unit == unit { message.send_op } else { message.receive_op };
-        program.place(program.ops[op as usize].statement).line
+        let (send, receive) = messages[end.4 as usize].ops(program);
+        let op = if send.unit == unit { send } else { receive };
+        program.place(op.statement).line
     };
     let lines = (own(a), own(b));
     let or = if help.is_empty() { "" } else { "or " };

@@ -12,8 +12,8 @@ use super::report::Report;
 use crate::program::{NONE, OpKind, Program};
 use crate::verdict::Check;
 
-/// One half: communicator, sender, receiver in one key; unit and operation.
-type Half = (u64, (u32, u32));
+/// One half: communicator, sender, receiver in one key; the operation.
+type Half = (u64, u32);
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Message> {
     let (mut sends, mut receives) = halves(instance.program);
@@ -24,10 +24,8 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Mes
     let mut alone = Vec::new();
     for (sends, receives) in channels(&sends, &receives) {
         let first = messages.len();
-        messages.extend(sends.iter().zip(receives).map(|(send, receive)| {
-            let ((send_unit, send_op), (receive_unit, receive_op)) = (send.1, receive.1);
-            Message { send_unit, send_op, receive_unit, receive_op }
-        }));
+        let pairs = sends.iter().zip(receives);
+        messages.extend(pairs.map(|(send, receive)| Message { send: send.1, receive: receive.1 }));
         if sends.len() != receives.len() {
             alone.push(unpaired::Unpaired::new(sends, receives, messages.len() - first));
         } else {
@@ -46,16 +44,14 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) -> Vec<Mes
 
 fn halves(program: &Program) -> (Vec<Half>, Vec<Half>) {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
-    for (at, unit) in (0..).zip(&program.units) {
-        for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
-            let key = |from: u32, to: u32| {
-                u64::from(op.communicator) << 48 | u64::from(from) << 24 | u64::from(to)
-            };
-            match op.kind {
-                OpKind::Send => sends.push((key(unit.rank, op.peer), (at, op_at))),
-                OpKind::Receive => receives.push((key(op.peer, unit.rank), (at, op_at))),
-                _ => {}
-            }
+    for (at, op) in (0..).zip(&program.ops) {
+        let key = |from: u32, to: u32| {
+            u64::from(op.communicator) << 48 | u64::from(from) << 24 | u64::from(to)
+        };
+        match op.kind {
+            OpKind::Send => sends.push((key(program.rank(op), op.peer), at)),
+            OpKind::Receive => receives.push((key(op.peer, program.rank(op)), at)),
+            _ => {}
         }
     }
     (sends, receives)
@@ -73,28 +69,21 @@ fn directions(messages: &[Message], report: &mut Report<'_>) {
             distances.any(|distance| distance != NONE && !same(program, first, distance))
         })
     };
-    if messages.is_empty() || !(several(|of| of.send_op) || several(|of| of.receive_op)) {
+    if messages.is_empty() || !(several(|of| of.send) || several(|of| of.receive)) {
         return;
     }
     for message in messages {
-        let (sent, received) = (shift(message.send_op), shift(message.receive_op));
+        let (send, receive) = message.ops(program);
+        let (sent, received) = (send.shift, receive.shift);
         if sent == NONE
             || received == NONE
             || same(program, program.shifts[sent as usize].back, received)
         {
             continue;
         }
-        let (send, receive) =
-            (&program.ops[message.send_op as usize], &program.ops[message.receive_op as usize]);
-        let (from, to) = (
-            program.units[message.send_unit as usize].rank,
-            program.units[message.receive_unit as usize].rank,
-        );
         let story = vec![
-            report.line(from, send, format!("{}, its neighbour at {}", report.does(send), distance(program, sent))),
-            report.line(
-                to,
-                receive,
+            report.line(send, format!("{}, its neighbour at {}", report.does(send), distance(program, sent))),
+            report.line(receive,
                 format!(
                     "{}, its neighbour at {}, and gets that message: NCCL has no tags, messages between \
                      two ranks match in order",
@@ -138,7 +127,7 @@ fn distance(program: &Program, shift: u32) -> String {
 
 /// From how many ranks on the distances of these messages lead to different ranks, where they are numbers.
 fn apart(program: &Program, messages: &[Message]) -> Option<i64> {
-    let shifts = messages.iter().map(|message| program.ops[message.send_op as usize].shift);
+    let shifts = messages.iter().map(|message| message.ops(program).0.shift);
     let by: Option<Vec<i64>> = shifts
         .filter(|shift| *shift != NONE)
         .flat_map(|shift| &program.shifts[shift as usize].hops)

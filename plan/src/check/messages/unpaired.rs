@@ -25,11 +25,11 @@ impl Unpaired {
     }
 
     fn op<'p>(&self, program: &'p Program) -> &'p Op {
-        &program.ops[self.half.1.1 as usize]
+        &program.ops[self.half.1 as usize]
     }
 
     fn rank(&self, program: &Program) -> u32 {
-        program.units[self.half.1.0 as usize].rank
+        program.rank(self.op(program))
     }
 }
 
@@ -82,10 +82,7 @@ fn one_side(send: &Unpaired, receive: &Unpaired, report: &mut Report<'_>) {
     let program = report.program;
     let (sends, receives) = (send.op(program), receive.op(program));
     let (at, other) = (program.place(sends.statement), program.place(receives.statement));
-    let story = vec![
-        report.line(send.rank(program), sends, report.does(sends)),
-        report.line(receive.rank(program), receives, report.does(receives)),
-    ];
+    let story = vec![report.says(sends), report.says(receives)];
     let title = format!(
         "this message is never received, and that which line {} receives is never sent",
         other.line
@@ -119,7 +116,7 @@ fn half(one: &Unpaired, report: &mut Report<'_>) {
         false => ("this message is never sent", "send"),
     };
     let (sender, receiver) = if is_send { (rank, op.peer) } else { (op.peer, rank) };
-    let mut story = vec![report.line(rank, op, report.does(op))];
+    let mut story = vec![report.says(op)];
     story.push(Line {
         rank: Some(op.peer as usize),
         other: Some(rank as usize),

@@ -39,12 +39,13 @@ impl<'a> Run<'a> {
         let messages = links.messages.iter();
         let mut meeting = HashMap::new();
         for (at, one) in links.collectives.iter().enumerate() {
-            meeting.extend(one.members.iter().map(|&(_, op)| (op, at)));
+            meeting.extend(one.members.iter().map(|&op| (op, at)));
         }
         let mut arriving: HashMap<u32, Vec<u32>> = HashMap::new();
         for arrival in &links.signals.arrivals {
             let when = arrival.wait.filter(|(_, later)| !later).map(|(unit, _)| unit);
-            arriving.entry(when.unwrap_or(arrival.put_unit)).or_default().push(arrival.put_op);
+            let when = when.unwrap_or(program.ops[arrival.put as usize].unit);
+            arriving.entry(when).or_default().push(arrival.put);
         }
         let mut run = Self {
             program,
@@ -53,7 +54,7 @@ impl<'a> Run<'a> {
             values,
             taken: vec![Vec::new(); program.ops.len()],
             equations: Equations::new(instance.plan),
-            from: messages.map(|message| (message.receive_op, message.send_op)).collect(),
+            from: messages.map(|message| (message.receive, message.send)).collect(),
             meeting,
             arriving,
         };
@@ -154,12 +155,11 @@ impl<'a> Run<'a> {
     fn collective(&mut self, kind: Kind, meeting: usize, op: u32) -> Vec<u32> {
         let meeting = &self.links.collectives[meeting];
         let members = meeting.members.iter();
-        let parts: Vec<&[u32]> =
-            members.map(|(_, op)| self.taken[*op as usize].as_slice()).collect();
-        let own = meeting.members.iter().position(|(_, one)| *one == op).unwrap_or(0);
+        let parts: Vec<&[u32]> = members.map(|op| self.taken[*op as usize].as_slice()).collect();
+        let own = meeting.members.iter().position(|one| *one == op).unwrap_or(0);
         let root = meeting.root.unwrap_or(0) as usize;
         // All members leave one value, which the first one is said to have made.
-        let first = meeting.members.first().map_or(op, |(_, op)| *op);
+        let first = meeting.members.first().copied().unwrap_or(op);
         collective(kind, &parts, own, root, first, self.values)
     }
 }

@@ -1,10 +1,10 @@
 //! The story of an element that is not what it should be: what it is, and who made it so.
 
 use super::values::{Value, Values};
-use crate::check::links::Links;
+use crate::check::links::{Links, Message};
 use crate::check::report::Report;
 use crate::ir::Location;
-use crate::program::{Kind, Op, OpKind, Program, Span, Unit};
+use crate::program::{Kind, Op, OpKind, Program, Span};
 use crate::verdict::{Check, Line};
 
 /// An element that is not what it should be.
@@ -100,10 +100,9 @@ fn made(id: u32, value: &str, values: &Values, report: &Report<'_>) -> Option<Li
     let program = report.program;
     let at = values.made(id)?;
     let op = program.ops.get(at as usize)?;
-    let unit = program.units.partition_point(|unit| unit.first_op <= at).checked_sub(1)?;
-    let (does, into) = (report.unit_does(unit as u32), report.name(op.target));
+    let (does, into) = (report.unit_does(op.unit), report.name(op.target));
     let text = format!("{does}, and has then in its {into} {value}");
-    Some(report.line(program.units[unit].rank, op, text))
+    Some(report.line(op, text))
 }
 
 /// The last statement that writes an element, as a line, and whether that says where it writes at the sender.
@@ -116,49 +115,39 @@ fn writer(
     report: &Report<'_>,
 ) -> Option<(Line, bool)> {
     let covers = |span: Span| span.object == object && (span.start..span.end).contains(&element);
-    let ops = |unit: &'_ Unit| (unit.first_op..).zip(program.ops_of(unit));
-    let own = program
-        .of_rank(rank as usize)
-        .flat_map(|unit| ops(&program.units[unit]).map(move |(at, op)| (unit as u32, at, op)));
-    let own = own.filter(|(.., op)| op.kind != OpKind::Put && covers(op.target)).last();
-    if let Some((unit, at, op)) = own {
-        let message = links.messages.iter().find(|message| message.receive_op == at);
+    let is_own = |op: &Op| op.kind != OpKind::Put && program.rank(op) == rank && covers(op.target);
+    if let Some((at, op)) = (0..).zip(&program.ops).filter(|(_, op)| is_own(op)).last() {
+        let message = links.messages.iter().find(|message| message.receive == at);
         return Some(match message {
-            Some(message) => received((rank, op), message.send_unit, message.send_op, report),
+            Some(message) => received(message, report),
             None if op.kind == OpKind::Write => {
-                let text = format!("{}, which {}", report.unit_does(unit), report.does(op));
-                (report.line(rank, op, text), false)
+                let text = format!("{}, which {}", report.unit_does(op.unit), report.does(op));
+                (report.line(op, text), false)
             }
-            None => (report.line(rank, op, report.does(op)), false),
+            None => (report.says(op), false),
         });
     }
     let mut puts = links.signals.arrivals.iter().rev();
     let put = puts.find(|put| {
-        let op = &program.ops[put.put_op as usize];
+        let op = &program.ops[put.put as usize];
         op.peer == rank && covers(op.target)
     })?;
-    let op = &program.ops[put.put_op as usize];
-    let from = program.units[put.put_unit as usize].rank;
-    Some((report.line(from, op, report.does(op)), true))
+    let op = &program.ops[put.put as usize];
+    Some((report.says(op), true))
 }
 
 /// A message that is received, said of its sender.
-fn received(
-    (rank, op): (u32, &Op),
-    send_unit: u32,
-    send_op: u32,
-    report: &Report<'_>,
-) -> (Line, bool) {
+fn received(message: &Message, report: &Report<'_>) -> (Line, bool) {
     let program = report.program;
-    let send = &program.ops[send_op as usize];
-    let from = program.units[send_unit as usize].rank;
+    let (send, receive) = message.ops(program);
     let text = format!(
-        "sends its {} to rank {rank} into {}",
+        "sends its {} to rank {} into {}",
         report.name(send.source),
-        report.name(op.target)
+        program.rank(receive),
+        report.name(receive.target)
     );
     // Where the two halves are two statements, the receive says where it writes.
-    let is_one = send.statement == op.statement;
-    let at = program.place(op.statement);
-    (Line { at, ..report.line(from, send, text) }, is_one)
+    let is_one = send.statement == receive.statement;
+    let at = program.place(receive.statement);
+    (Line { at, ..report.line(send, text) }, is_one)
 }

@@ -114,6 +114,7 @@ impl Walk<'_> {
 pub(super) fn op(kind: OpKind, statement: u32, among: CommunicatorId, place: &Place) -> Op {
     Op {
         kind,
+        unit: NONE,
         statement,
         communicator: among.0 as u16,
         stream: place.on.0 as u16,

@@ -82,7 +82,8 @@ pub(crate) fn expand(
         shifts,
         counters,
         exact: false,
-    })
+    }
+    .with_units())
 }
 
 /// Counts what every instance allocates, however little it does: its ranks, and the memory of each.
