@@ -3,13 +3,37 @@
 use crate::ir::AxisId;
 use crate::program::{NONE, Op, OpKind, Program};
 
-/// Whether two ranks issue alike: on the same streams, through the same communicators, using the same objects.
+/// Whether two ranks issue alike: on the same streams, through the same communicators, using the
+/// same objects.
 pub(super) fn issue(program: &Program, a: usize, b: usize) -> bool {
+    let is_put = |op: &Op| matches!(op.kind, OpKind::Put);
+    let is_wait = |op: &Op| matches!(op.kind, OpKind::Wait);
+    are_alike(program, a, b, |one, other| {
+        one.communicator == other.communicator
+            && one.source.object == other.source.object
+            && one.target.object == other.target.object
+            && is_put(one) == is_put(other)
+            && is_wait(one) == is_wait(other)
+    })
+}
+
+/// Whether all ranks do the same with the same elements, towards peers that are as far away around
+/// the rings.
+///
+/// Then moving every rank as far maps the instance onto itself.
+pub(super) fn everywhere(program: &Program) -> bool {
+    (1..program.ranks())
+        .all(|rank| are_alike(program, 0, rank, |first, own| does_alike(program, rank, first, own)))
+}
+
+/// Whether two ranks have the same units, of operations that are alike.
+fn are_alike(program: &Program, a: usize, b: usize, is_alike: impl Fn(&Op, &Op) -> bool) -> bool {
     let (a, b) = (program.of_rank(a), program.of_rank(b));
     if a.len() != b.len() {
         return false;
     }
     let (a, b) = (&program.units[a], &program.units[b]);
+    // By index: macros run this without optimization.
     for at in 0..a.len() {
         let (one, other) = (&a[at], &b[at]);
         if one.ops != other.ops
@@ -21,46 +45,7 @@ pub(super) fn issue(program: &Program, a: usize, b: usize) -> bool {
         }
         let (one, other) = (program.ops_of(one), program.ops_of(other));
         for at in 0..one.len() {
-            let (one, other) = (&one[at], &other[at]);
-            if one.communicator != other.communicator
-                || one.source.object != other.source.object
-                || one.target.object != other.target.object
-                || matches!(one.kind, OpKind::Put) != matches!(other.kind, OpKind::Put)
-                || matches!(one.kind, OpKind::Wait) != matches!(other.kind, OpKind::Wait)
-            {
-                return false;
-            }
-        }
-    }
-    true
-}
-
-/// Whether all ranks do the same with the same elements, towards peers that are as far away around the rings.
-///
-/// Then moving every rank as far maps the instance onto itself.
-pub(super) fn everywhere(program: &Program) -> bool {
-    (1..program.ranks()).all(|rank| looks_alike(program, rank))
-}
-
-fn looks_alike(program: &Program, rank: usize) -> bool {
-    let (first, own) = (program.of_rank(0), program.of_rank(rank));
-    if first.len() != own.len() {
-        return false;
-    }
-    let (first, own) = (&program.units[first], &program.units[own]);
-    for at in 0..own.len() {
-        let (a, b) = (&first[at], &own[at]);
-        if a.statement != b.statement
-            || a.ops != b.ops
-            || a.stream != b.stream
-            || a.after != b.after
-            || a.is_compute != b.is_compute
-        {
-            return false;
-        }
-        let (a, b) = (program.ops_of(a), program.ops_of(b));
-        for at in 0..b.len() {
-            if !does_alike(program, rank, &a[at], &b[at]) {
+            if !is_alike(&one[at], &other[at]) {
                 return false;
             }
         }
