@@ -2,7 +2,7 @@
 
 use super::instance::Instance;
 use super::report::Report;
-use crate::ir::{Compute, Equation, Plan, Step, StepKind};
+use crate::ir::{Compute, Equation, Plan, Step};
 use crate::program::{Op, Unit};
 use crate::verdict::{Check, Line};
 
@@ -11,11 +11,7 @@ pub(crate) struct Equations<'a>(Vec<Option<&'a Compute>>);
 
 impl<'a> Equations<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
-        let compute = |step: &'a Step| match &step.kind {
-            StepKind::Compute(this) => Some(this),
-            _ => None,
-        };
-        Self(Step::all(&plan.steps).map(compute).collect())
+        Self(Step::computes(&plan.steps))
     }
 
     /// Whether no step says what it computes.

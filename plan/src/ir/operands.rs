@@ -1,6 +1,6 @@
 //! The operands of statements, for traversals that treat all kinds alike.
 
-use super::{Condition, Expr, Peer, Region, Step, StepKind};
+use super::{Compute, Condition, Expr, Peer, Region, Step, StepKind};
 
 /// An operand of a statement or a declaration.
 pub(crate) enum Operand<'a> {
@@ -70,6 +70,15 @@ impl Step {
     /// The statement with that number, in the order of [`all`](Self::all).
     pub(crate) fn nth(steps: &[Self], number: u32) -> Option<&Self> {
         Self::all(steps).nth(number as usize)
+    }
+
+    /// For each statement, by number, the compute step that it is.
+    pub(crate) fn computes<'a>(steps: &'a [Self]) -> Vec<Option<&'a Compute>> {
+        let compute = |step: &'a Self| match &step.kind {
+            StepKind::Compute(this) => Some(this),
+            _ => None,
+        };
+        Self::all(steps).map(compute).collect()
     }
 
     /// The size of this statement in numbers, operators and entries, without the statements inside

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 use super::last::Last;
 use super::turns::{Class, Kind, Turns};
-use super::uses::Uses;
+use super::uses::{self, Uses};
 use super::words::Words;
 use crate::check::{Clocks, Links, Local, in_time};
 use crate::ir::{Order, Plan};
@@ -43,7 +43,8 @@ struct Open {
     first: HashMap<u32, u32>,
     /// The number of operations of each rank.
     ops: HashMap<u32, u64>,
-    uses: Uses,
+    /// By rank and object.
+    uses: Uses<(u32, u32)>,
 }
 
 struct Greedy<'a> {
@@ -162,7 +163,9 @@ impl Greedy<'_> {
                 let ops = self.program.ops_of(unit);
                 open.first.entry(unit.rank).or_insert(at);
                 *open.ops.entry(unit.rank).or_default() += weight(self.program, ops);
-                open.uses.add(unit.rank, ops);
+                ops.iter()
+                    .flat_map(|op| uses::of(unit.rank, op))
+                    .for_each(|one| open.uses.add(one));
             }
         }
     }
@@ -246,7 +249,8 @@ impl Greedy<'_> {
         let unit = |at: u32| &program.units[at as usize];
         let rank = unit(second).rank;
         let ops = program.ops_of(unit(second));
-        if let Some(object) = open.uses.clash(rank, ops) {
+        let mut own = ops.iter().flat_map(|op| uses::of(rank, op));
+        if let Some(((_, object), ..)) = own.find(|one| open.uses.clashes(one)) {
             return Err(format!(
                 "both touch `{}`, and one writes: the second needs the first to have ended",
                 self.words.buffer(program, object)

@@ -1,47 +1,42 @@
-//! The memory that a group's operations touch.
+//! The memory that operations read and write.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use crate::check::Ranges;
 use crate::program::{Op, OpKind};
 
-/// For each rank and object, the elements that a group reads and writes.
-#[derive(Default)]
-pub(super) struct Uses(HashMap<(u32, u32), (Ranges, Ranges)>);
+/// For each object, the elements that are read and those that are written.
+pub(super) struct Uses<Object>(HashMap<Object, (Ranges, Ranges)>);
 
-impl Uses {
-    /// Adds the memory of these operations on their own rank.
-    pub(super) fn add(&mut self, rank: u32, ops: &[Op]) {
-        for op in ops {
-            if !op.source.is_empty() {
-                let (reads, _) = self.0.entry((rank, op.source.object)).or_default();
-                reads.add(op.source.start, op.source.end);
-            }
-            if !op.target.is_empty() && op.kind != OpKind::Put {
-                let (_, writes) = self.0.entry((rank, op.target.object)).or_default();
-                writes.add(op.target.start, op.target.end);
-            }
-        }
+/// A use of memory: the object, the first element, the end, and whether it is written.
+pub(super) type Use<Object> = (Object, u64, u64, bool);
+
+impl<Object> Default for Uses<Object> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<Object: Eq + Hash> Uses<Object> {
+    pub(super) fn add(&mut self, (object, start, end, writes): Use<Object>) {
+        let (read, written) = self.0.entry(object).or_default();
+        let ranges = if writes { written } else { read };
+        ranges.add(start, end);
     }
 
-    /// An object with elements that both these operations and earlier ones touch, at least one of
-    /// them writing.
-    pub(super) fn clash(&self, rank: u32, ops: &[Op]) -> Option<u32> {
-        for op in ops {
-            let (source, target) = (op.source, op.target);
-            if let Some((_, writes)) = self.0.get(&(rank, source.object))
-                && writes.overlaps(source.start, source.end)
-            {
-                return Some(source.object);
-            }
-            if op.kind != OpKind::Put
-                && let Some((reads, writes)) = self.0.get(&(rank, target.object))
-                && (reads.overlaps(target.start, target.end)
-                    || writes.overlaps(target.start, target.end))
-            {
-                return Some(target.object);
-            }
-        }
-        None
+    /// Whether it has some of these elements too, and one of both writes.
+    pub(super) fn clashes(&self, (object, start, end, writes): &Use<Object>) -> bool {
+        self.0.get(object).is_some_and(|(read, written)| {
+            written.overlaps(*start, *end) || *writes && read.overlaps(*start, *end)
+        })
     }
+}
+
+/// What an operation uses on its own rank, by rank and object.
+pub(super) fn of(rank: u32, op: &Op) -> impl Iterator<Item = Use<(u32, u32)>> {
+    let own = [(op.source, false), (op.target, true)];
+    let own = own.into_iter().filter(|(_, writes)| !writes || op.kind != OpKind::Put);
+    own.filter(|(span, _)| !span.is_empty())
+        .map(move |(span, writes)| ((rank, span.object), span.start, span.end, writes))
 }

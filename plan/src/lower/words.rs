@@ -1,6 +1,6 @@
 //! Names of statements in reasons.
 
-use crate::ir::{Compute, Plan, Step, StepKind};
+use crate::ir::{Compute, Plan, Step};
 use crate::program::{OpKind, Program};
 
 /// Names of a plan's statements, by number.
@@ -11,12 +11,7 @@ pub(super) struct Words<'a> {
 
 impl<'a> Words<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
-        let compute = |step: &'a Step| match &step.kind {
-            StepKind::Compute(this) => Some(this),
-            _ => None,
-        };
-        let computes = Step::all(&plan.steps).map(compute).collect();
-        Self { plan, computes }
+        Self { plan, computes: Step::computes(&plan.steps) }
     }
 
     /// A unit: its name or its operation, and its line.

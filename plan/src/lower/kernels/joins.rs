@@ -2,11 +2,9 @@
 //! [`greedy`](super::super::greedy), applied to a schedule. There, collectives on windows stand
 //! alone, because NCCL does not fuse their kernels; ours have no such limit.
 
-use std::collections::HashMap;
-
 use super::Among;
 use super::stretch::Stretch;
-use crate::check::Ranges;
+use crate::lower::uses::{Use, Uses};
 use crate::lower::{Call, Elements, Event, Operation, Schedule};
 
 /// The most operations behind one kernel, as in a group of NCCL's.
@@ -15,8 +13,8 @@ const MOST: usize = 2048;
 /// The memory that a rank's calls read and write, by buffer, index in an array, and copy.
 #[derive(Default)]
 pub(super) struct Touched {
-    all: HashMap<(u32, u32, bool), (Ranges, Ranges)>,
-    parts: Vec<(Elements, bool)>,
+    all: Uses<(u32, u32, bool)>,
+    parts: Vec<Use<(u32, u32, bool)>>,
 }
 
 impl Touched {
@@ -24,32 +22,23 @@ impl Touched {
         let mut touched = Self::default();
         for operation in operations {
             if let Operation::Collective { send, recv, .. } = operation {
-                send.iter().for_each(|part| touched.add(part, false));
-                recv.iter().for_each(|part| touched.add(part, true));
+                let part = |part: &Elements, writes| (part.object(), part.start, part.end, writes);
+                touched.parts.extend(send.iter().map(|send| part(send, false)));
+                touched.parts.extend(recv.iter().map(|recv| part(recv, true)));
             }
         }
+        touched.parts.iter().for_each(|part| touched.all.add(*part));
         touched
     }
 
-    fn add(&mut self, part: &Elements, write: bool) {
-        let (reads, writes) = self.all.entry(part.object()).or_default();
-        let ranges = if write { writes } else { reads };
-        ranges.add(part.start, part.end);
-        self.parts.push((*part, write));
-    }
-
     pub(super) fn extend(&mut self, more: &Self) {
-        more.parts.iter().for_each(|(part, write)| self.add(part, *write));
+        more.parts.iter().for_each(|part| self.all.add(*part));
+        self.parts.extend(&more.parts);
     }
 
     /// Whether both touch the same elements, at least one of them writing.
     fn clashes(&self, other: &Self) -> bool {
-        other.parts.iter().any(|(part, write)| {
-            self.all.get(&part.object()).is_some_and(|(reads, writes)| {
-                writes.overlaps(part.start, part.end)
-                    || (*write && reads.overlaps(part.start, part.end))
-            })
-        })
+        other.parts.iter().any(|part| self.all.clashes(part))
     }
 }
 
