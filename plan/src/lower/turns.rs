@@ -4,14 +4,13 @@
 use std::ops::Range;
 
 use crate::check::Links;
-use crate::program::{NONE, Op, OpKind, Program};
+use crate::program::{Buckets, NONE, Op, OpKind, Program};
 
 /// The units of a program by turn. A turn is a statement, executed once by all ranks that take
 /// part.
 pub(super) struct Turns {
-    /// The units, turn by turn, by rank within a turn.
-    units: Vec<u32>,
-    begins: Vec<u32>,
+    /// The units of each turn, by rank.
+    units: Buckets,
     kinds: Vec<Kind>,
 }
 
@@ -43,20 +42,8 @@ pub(super) enum Class {
 impl Turns {
     pub(super) fn new(program: &Program, links: &Links) -> Self {
         let turns = program.units.iter().map(|unit| unit.turn as usize + 1).max().unwrap_or(0);
-        let mut begins = vec![0_u32; turns + 1];
-        for unit in &program.units {
-            begins[unit.turn as usize + 1] += 1;
-        }
-        for turn in 0..turns {
-            begins[turn + 1] += begins[turn];
-        }
-        let (mut units, mut next) = (vec![0; program.units.len()], begins.clone());
-        for (at, unit) in (0..).zip(&program.units) {
-            let slot = &mut next[unit.turn as usize];
-            units[*slot as usize] = at;
-            *slot += 1;
-        }
-        let mut all = Self { units, begins, kinds: Vec::new() };
+        let units = Buckets::new(turns, program.units.iter().map(|unit| unit.turn as usize));
+        let mut all = Self { units, kinds: Vec::new() };
         let scattered = scattered(program, links);
         all.kinds = (0..turns).map(|turn| all.judge(program, turn, &scattered)).collect();
         all
@@ -68,7 +55,7 @@ impl Turns {
 
     /// The units of a turn, one for each rank that takes part, by rank.
     pub(super) fn units(&self, turn: usize) -> &[u32] {
-        &self.units[self.begins[turn] as usize..self.begins[turn + 1] as usize]
+        self.units.of(turn)
     }
 
     pub(super) fn kind(&self, turn: usize) -> Kind {

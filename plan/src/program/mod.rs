@@ -1,11 +1,13 @@
 //! An expanded instance of a plan: everything that every rank issues, in order.
 
+mod buckets;
 mod eval;
 mod expand;
 mod layout;
 mod objects;
 mod statements;
 
+pub(crate) use buckets::Buckets;
 pub(crate) use eval::{Env, NoValue};
 pub(crate) use expand::{declared, expand, too_large};
 pub(crate) use layout::Layout;

@@ -3,40 +3,26 @@
 use super::problems::OutOfBounds;
 use super::{Active, Walk};
 use crate::ir::{CommunicatorId, Hop, Peer, Transfer};
-use crate::program::NoValue;
-
-/// The senders to each rank, in order.
-pub(super) struct Senders {
-    begins: Vec<u32>,
-    senders: Vec<u32>,
-}
-
-impl Senders {
-    pub(super) fn range(&self, rank: usize) -> &[u32] {
-        &self.senders[self.begins[rank] as usize..self.begins[rank + 1] as usize]
-    }
-}
+use crate::program::{Buckets, NoValue};
 
 impl Walk<'_> {
-    /// The senders to each rank.
-    pub(super) fn senders(&mut self, number: u32, this: &Transfer, active: &Active) -> Senders {
-        let size = self.layout.size;
-        let mut pairs = Vec::with_capacity(size);
-        for rank in (0..size).filter(|rank| active.is(*rank)) {
+    /// The ranks that send, and for each rank the senders to it, as indices among those.
+    pub(super) fn senders(
+        &mut self,
+        number: u32,
+        this: &Transfer,
+        active: &Active,
+    ) -> (Vec<usize>, Buckets) {
+        let mut senders = Vec::with_capacity(self.layout.size);
+        let mut receivers = Vec::with_capacity(self.layout.size);
+        for rank in (0..self.layout.size).filter(|rank| active.is(*rank)) {
             let peer = self.peer(rank, &this.peer, this.among);
             if let Some(Some(peer)) = self.found(number, rank, peer) {
-                pairs.push((peer, rank as u32));
+                senders.push(rank);
+                receivers.push(peer as usize);
             }
         }
-        pairs.sort_unstable();
-        let mut begins = vec![0_u32; size + 1];
-        for (peer, _) in &pairs {
-            begins[*peer as usize + 1] += 1;
-        }
-        for rank in 0..size {
-            begins[rank + 1] += begins[rank];
-        }
-        Senders { begins, senders: pairs.into_iter().map(|(_, sender)| sender).collect() }
+        (senders, Buckets::new(self.layout.size, receivers.into_iter()))
     }
 
     /// The peer's number; `None` if the chain ends before it.

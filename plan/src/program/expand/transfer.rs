@@ -14,15 +14,15 @@ impl Walk<'_> {
         active: &Active,
         halves: Halves,
     ) {
-        let sender_of = self.senders(number, this, active);
+        let (senders, to) = self.senders(number, this, active);
         let shift = self.shift(0, &this.peer);
         for rank in 0..self.layout.size {
             if active.is(rank) && matches!(halves, Halves::Both | Halves::Sends) {
                 let sent = self.send(number, rank, this, shift);
                 self.found(number, rank, sent);
             }
-            for at in 0..sender_of.range(rank).len() {
-                let sender = sender_of.range(rank)[at] as usize;
+            for &sender in to.of(rank) {
+                let sender = senders[sender as usize];
                 let wanted = match halves {
                     Halves::Both => true,
                     Halves::Sends => false,

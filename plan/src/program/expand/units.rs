@@ -2,7 +2,7 @@
 
 use super::{MOST_OPERATIONS, Walk};
 use crate::ir::Place;
-use crate::program::{Op, Unit};
+use crate::program::{Buckets, Op, Unit};
 
 impl Walk<'_> {
     /// Makes units of the pending operations: one for each rank that has any.
@@ -52,20 +52,8 @@ pub(super) fn by_rank(
     units: Vec<Unit>,
     ops: Vec<Op>,
 ) -> (Vec<Unit>, Vec<Op>, Vec<u32>) {
-    let mut begins = vec![0_u32; ranks + 1];
-    for unit in &units {
-        begins[unit.rank as usize + 1] += 1;
-    }
-    for rank in 0..ranks {
-        begins[rank + 1] += begins[rank];
-    }
-    let mut order = vec![0_u32; units.len()];
-    let mut next = begins.clone();
-    for (at, unit) in units.iter().enumerate() {
-        let slot = &mut next[unit.rank as usize];
-        order[*slot as usize] = at as u32;
-        *slot += 1;
-    }
+    let buckets = Buckets::new(ranks, units.iter().map(|unit| unit.rank as usize));
+    let (order, begins) = buckets.into_parts();
     let mut sorted_ops = Vec::with_capacity(ops.len());
     let sorted = order
         .iter()
