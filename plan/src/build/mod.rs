@@ -61,7 +61,7 @@ use std::collections::HashMap;
 use arena::{Arena, Stamp};
 
 use crate::check::Accepted;
-use crate::ir::{self, Launch, Order, Plan, StepKind, Version};
+use crate::ir::{self, Plan, StepKind};
 use crate::verdict::Problem;
 
 /// A plan in progress or, once [checked](PlanBuilder::check), a correct one.
@@ -108,29 +108,8 @@ impl PlanBuilder<Open> {
     #[must_use]
     #[track_caller]
     pub fn new(name: &str) -> Self {
-        let plan = Plan {
-            name: name.to_owned(),
-            files: Vec::new(),
-            axes: Vec::new(),
-            params: Vec::new(),
-            promises: Vec::new(),
-            communicators: Vec::new(),
-            buffers: Vec::new(),
-            signals: Vec::new(),
-            streams: Vec::new(),
-            counters: Vec::new(),
-            steps: Vec::new(),
-            launch: Launch::default(),
-            kernels: true,
-            replayed: true,
-            target: Version::default(),
-            order: Order::default(),
-            covers: Vec::new(),
-            computes: Vec::new(),
-            checks: Vec::new(),
-        };
         let mut builder = Self {
-            plan,
+            plan: Plan::new(name),
             state: Open {
                 arena: Arena::new(),
                 faults: Vec::new(),

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::part::Part;
 use super::shape::{self, Limit, Shape};
+use super::words::words;
 use super::{AxisId, LoopId, Operator, ParamId, arithmetic};
 
 /// A whole number whose value depends on the ranks, the parameters, this rank and the enclosing
@@ -52,22 +53,24 @@ pub enum Expr {
     TooLarge,
 }
 
-/// A comparison operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Comparison {
-    /// `==`
-    Equal,
-    /// `!=`
-    NotEqual,
-    /// `<`
-    Less,
-    /// `<=`
-    LessOrEqual,
-    /// `>`
-    Greater,
-    /// `>=`
-    GreaterOrEqual,
+words! {
+    /// A comparison operator.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Comparison {
+        /// `==`
+        Equal = "==",
+        /// `!=`
+        NotEqual = "!=",
+        /// `<`
+        Less = "<",
+        /// `<=`
+        LessOrEqual = "<=",
+        /// `>`
+        Greater = ">",
+        /// `>=`
+        GreaterOrEqual = ">=",
+    }
 }
 
 /// A condition.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::words::words;
 use super::{BufferId, Expr, Location, LoopId};
 
 /// The type of a buffer's elements.
@@ -27,29 +28,19 @@ pub enum ElementType {
     Generic(String),
 }
 
-/// A buffer's role for the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The caller fills it; the plan only reads it.
-    In,
-    /// The plan fills it.
-    Out,
-    /// The caller fills it; the plan reads and writes it.
-    InOut,
-    /// Internal to the plan: its content is unspecified at the start of a run.
-    Local,
-}
-
-impl Role {
-    /// Its keyword in the language.
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::In => "in",
-            Self::Out => "out",
-            Self::InOut => "inout",
-            Self::Local => "local",
-        }
+words! {
+    /// A buffer's role for the caller.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Role {
+        /// The caller fills it; the plan only reads it.
+        In = "in",
+        /// The plan fills it.
+        Out = "out",
+        /// The caller fills it; the plan reads and writes it.
+        InOut = "inout",
+        /// Internal to the plan: its content is unspecified at the start of a run.
+        Local = "local",
     }
 }
 

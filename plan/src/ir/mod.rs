@@ -12,6 +12,7 @@ pub(crate) mod shape;
 mod show;
 mod step;
 mod validate;
+mod words;
 
 pub use collective::{CollectiveKind, CollectiveName, Side, Spec};
 pub use expr::{Comparison, Condition, Expr};
@@ -173,6 +174,34 @@ pub struct Postcondition {
     /// Where it is written.
     #[serde(default)]
     pub at: Location,
+}
+
+impl Plan {
+    /// A plan of that name without ranks, memory and statements. It is launched call by call, runs
+    /// repeatedly, may use kernels, and is for the newest NCCL.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            files: Vec::new(),
+            axes: Vec::new(),
+            params: Vec::new(),
+            promises: Vec::new(),
+            communicators: Vec::new(),
+            buffers: Vec::new(),
+            signals: Vec::new(),
+            streams: Vec::new(),
+            counters: Vec::new(),
+            steps: Vec::new(),
+            launch: Launch::default(),
+            kernels: true,
+            replayed: true,
+            target: Version::default(),
+            order: Order::default(),
+            covers: Vec::new(),
+            computes: Vec::new(),
+            checks: Vec::new(),
+        }
+    }
 }
 
 macro_rules! id {

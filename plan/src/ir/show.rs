@@ -4,8 +4,8 @@
 use std::fmt::{self, Write};
 
 use super::{
-    AxisId, Comparison, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING, Operator,
-    ParamId, Peer, Plan, Reduction, Region,
+    AxisId, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING, Operator, ParamId, Peer,
+    Plan, Reduction, Region,
 };
 
 /// Arguments of [`Plan::show`], converted from references.
@@ -308,18 +308,5 @@ impl Writer<'_> {
             })
         })?;
         self.to.write_str(close)
-    }
-}
-
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Equal => "==",
-            Self::NotEqual => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
-        })
     }
 }

@@ -1,10 +1,9 @@
 //! The statements of a plan.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::shape;
+use super::words::words;
 use super::{
     AxisId, CollectiveKind, CommunicatorId, Condition, Expr, Location, LoopId, MOST_NESTING,
     MOST_OF_ONE, Region, SignalId, StreamId,
@@ -102,16 +101,18 @@ pub struct Equation {
     pub of: Vec<u32>,
 }
 
-/// A reduction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are NCCL's")]
-pub enum Reduction {
-    Sum,
-    Prod,
-    Min,
-    Max,
-    Avg,
+words! {
+    /// A reduction.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    #[allow(missing_docs, reason = "the names are NCCL's")]
+    pub enum Reduction {
+        Sum = "sum",
+        Prod = "prod",
+        Min = "min",
+        Max = "max",
+        Avg = "avg",
+    }
 }
 
 /// A collective with its memory.
@@ -367,18 +368,6 @@ impl Peer {
                 left.extend([(&cases.otherwise, depth + 1), (&cases.then, depth + 1)]);
             }
             Some((peer, depth))
-        })
-    }
-}
-
-impl fmt::Display for Reduction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Sum => "sum",
-            Self::Prod => "prod",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::Avg => "avg",
         })
     }
 }

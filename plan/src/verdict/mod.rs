@@ -9,40 +9,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::ir::Location;
 
-/// The checks, with the numbers of the [model](crate#what-must-hold).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Check {
-    /// A1: every message has both halves.
-    Matching,
-    /// A2: element types, lengths, reductions and roots agree.
-    Agreement,
-    /// A3: a rank sends to itself within one group.
-    SelfMessages,
-    /// A4: the members of a communicator run the same collectives in the same order.
-    CollectiveOrder,
-    /// A5: ranks do not wait for each other in a cycle.
-    Deadlock,
-    /// A6: nor once the plan is captured.
-    CapturedCredit,
-    /// A7: operations of several communicators have one order on each device.
-    CommunicatorOrder,
-    /// A8: groups contain only operations that may share one.
-    Groups,
-    /// A9: no access races with a write.
-    Hazards,
-    /// A10: nor with one of the next run.
-    ReplayHazards,
-    /// A11: signals are raised as often as they are awaited.
-    Signals,
-    /// A12: everything lies inside its buffer, array and communicator.
-    Bounds,
-    /// A13: regions that the plan claims to fill are filled.
-    Coverage,
-    /// A14: the plan computes what it claims to.
-    Postcondition,
-    /// A15: memory is written before it is read; outputs are written.
-    Initialised,
+macro_rules! checks {
+    ($(#[$meta:meta])* pub enum Check { $($(#[$doc:meta])+ $name:ident,)+ }) => {
+        $(#[$meta])*
+        pub enum Check {
+            $($(#[$doc])+ $name,)+
+        }
+
+        impl Check {
+            /// All of them, in order.
+            pub const ALL: [Self; [$(stringify!($name)),+].len()] = [$(Self::$name),+];
+        }
+    };
+}
+
+checks! {
+    /// The checks, with the numbers of the [model](crate#what-must-hold).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Check {
+        /// A1: every message has both halves.
+        Matching,
+        /// A2: element types, lengths, reductions and roots agree.
+        Agreement,
+        /// A3: a rank sends to itself within one group.
+        SelfMessages,
+        /// A4: the members of a communicator run the same collectives in the same order.
+        CollectiveOrder,
+        /// A5: ranks do not wait for each other in a cycle.
+        Deadlock,
+        /// A6: nor once the plan is captured.
+        CapturedCredit,
+        /// A7: operations of several communicators have one order on each device.
+        CommunicatorOrder,
+        /// A8: groups contain only operations that may share one.
+        Groups,
+        /// A9: no access races with a write.
+        Hazards,
+        /// A10: nor with one of the next run.
+        ReplayHazards,
+        /// A11: signals are raised as often as they are awaited.
+        Signals,
+        /// A12: everything lies inside its buffer, array and communicator.
+        Bounds,
+        /// A13: regions that the plan claims to fill are filled.
+        Coverage,
+        /// A14: the plan computes what it claims to.
+        Postcondition,
+        /// A15: memory is written before it is read; outputs are written.
+        Initialised,}
 }
 
 /// What kind of problem a plan has.
@@ -112,25 +127,6 @@ pub struct Rejected {
 }
 
 impl Check {
-    /// All of them, in order.
-    pub const ALL: [Self; 15] = [
-        Self::Matching,
-        Self::Agreement,
-        Self::SelfMessages,
-        Self::CollectiveOrder,
-        Self::Deadlock,
-        Self::CapturedCredit,
-        Self::CommunicatorOrder,
-        Self::Groups,
-        Self::Hazards,
-        Self::ReplayHazards,
-        Self::Signals,
-        Self::Bounds,
-        Self::Coverage,
-        Self::Postcondition,
-        Self::Initialised,
-    ];
-
     /// Its number: `A5` is 5.
     pub fn number(self) -> usize {
         self as usize + 1
