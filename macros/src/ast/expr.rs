@@ -1,7 +1,7 @@
 //! Numbers, conditions, regions and peers: one syntax until names are looked up.
 
 use proc_macro2::Ident;
-use typed_nccl_plan::ir::Comparison;
+use typed_nccl_plan::ir::{Comparison, Operator as Arithmetic};
 
 use crate::area::Area;
 
@@ -38,14 +38,7 @@ pub(crate) enum ExprKind {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Operator {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Rem,
-    /// `min(a, b)`
-    Min,
-    Max,
+    Arithmetic(Arithmetic),
     Compare(Comparison),
     And,
     Or,

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Formatter};
 
-use typed_nccl_plan::ir::Comparison;
+use typed_nccl_plan::ir::Operator as Arithmetic;
 
 use super::{Awaited, Collective, Expr, ExprKind, Operator, StatementKind, text};
 
@@ -13,9 +13,9 @@ fn binds(expr: &Expr) -> u8 {
             Operator::Or => 1,
             Operator::And => 2,
             Operator::Compare(_) => 3,
-            Operator::Add | Operator::Sub => 4,
-            Operator::Mul | Operator::Div | Operator::Rem => 5,
-            Operator::Min | Operator::Max => 7,
+            Operator::Arithmetic(Arithmetic::Add | Arithmetic::Sub) => 4,
+            Operator::Arithmetic(Arithmetic::Min | Arithmetic::Max) => 7,
+            Operator::Arithmetic(_) => 5,
         },
         ExprKind::Negated(_) | ExprKind::Not(_) => 6,
         _ => 7,
@@ -57,7 +57,7 @@ impl Display for Expr {
                 f.write_str("!")?;
                 part(one, 6, f)
             }
-            ExprKind::Binary(left, operator @ (Operator::Min | Operator::Max), right) => {
+            ExprKind::Binary(left, operator, right) if binds(self) == 7 => {
                 write!(f, "{operator}({left}, {right})")
             }
             ExprKind::Binary(left, operator, right) => {
@@ -88,25 +88,12 @@ fn list(parts: &[Expr], f: &mut Formatter<'_>) -> fmt::Result {
 
 impl Display for Operator {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Add => "+",
-            Self::Sub => "-",
-            Self::Mul => "*",
-            Self::Div => "/",
-            Self::Rem => "%",
-            Self::Min => "min",
-            Self::Max => "max",
-            Self::And => "&&",
-            Self::Or => "||",
-            Self::Compare(comparison) => match comparison {
-                Comparison::Equal => "==",
-                Comparison::NotEqual => "!=",
-                Comparison::Less => "<",
-                Comparison::LessOrEqual => "<=",
-                Comparison::Greater => ">",
-                Comparison::GreaterOrEqual => ">=",
-            },
-        })
+        match self {
+            Self::Arithmetic(operator) => operator.fmt(f),
+            Self::Compare(comparison) => comparison.fmt(f),
+            Self::And => f.write_str("&&"),
+            Self::Or => f.write_str("||"),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Statements of a plan's body.
 
 use proc_macro2::{Ident, TokenStream};
-use typed_nccl_plan::ir::{CollectiveName, Role};
+use typed_nccl_plan::ir::{CollectiveName, Operator as Arithmetic, Role};
 
-use super::{Expr, Operator};
+use super::Expr;
 use crate::area::Area;
 
 pub(crate) type Block = Vec<Statement>;
@@ -169,7 +169,7 @@ pub(crate) struct Argument {
 pub(crate) struct Equation {
     pub(crate) to: Expr,
     /// The operator of an update such as `+=`.
-    pub(crate) update: Option<Operator>,
+    pub(crate) update: Option<Arithmetic>,
     pub(crate) value: Expr,
 }
 

@@ -24,15 +24,9 @@ use types::Types;
 /// The module of the declared plan, and its errors. The first token is a group with the path of the
 /// crate.
 pub(crate) fn plan(tokens: TokenStream) -> TokenStream {
-    let mut tokens = tokens.into_iter();
-    let krate = match tokens.next() {
-        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
-            group.stream()
-        }
-        _ => quote!(::typed_nccl),
-    };
+    let (krate, tokens) = with_path(tokens);
     let mut faults = Vec::new();
-    let Some(plan) = parse::plan(tokens.collect(), &mut faults) else { return told(faults, None) };
+    let Some(plan) = parse::plan(tokens, &mut faults) else { return told(faults, None) };
     let valid = valid(&plan, &mut faults);
     let accepted = if faults.is_empty() {
         check(&valid.plan)
@@ -44,6 +38,18 @@ pub(crate) fn plan(tokens: TokenStream) -> TokenStream {
     let module = module(&krate, &plan, &valid, accepted.as_ref());
     let told = told(faults, Some(&plan.conditions));
     quote!(#told #module)
+}
+
+/// The path of the crate, and the user's tokens.
+pub(crate) fn with_path(tokens: TokenStream) -> (TokenStream, TokenStream) {
+    let mut tokens = tokens.into_iter();
+    let krate = match tokens.next() {
+        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
+            group.stream()
+        }
+        _ => quote!(::typed_nccl),
+    };
+    (krate, tokens.collect())
 }
 
 /// The errors, by place. A plan that `cfg` disables has none.

@@ -5,7 +5,7 @@ mod parse;
 mod ty;
 mod words;
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, Span, TokenStream};
 use quote::quote;
 
 /// A parsed kernel.
@@ -90,15 +90,9 @@ pub(crate) fn faults(tokens: TokenStream) -> Vec<crate::fault::Fault> {
 /// The function of the declared kernel, and its errors. The first token is a group with the path of
 /// the crate.
 pub(crate) fn kernel(tokens: TokenStream) -> TokenStream {
-    let mut tokens = tokens.into_iter();
-    let krate = match tokens.next() {
-        Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Parenthesis => {
-            group.stream()
-        }
-        _ => quote!(::typed_nccl),
-    };
+    let (krate, tokens) = crate::expand::with_path(tokens);
     let mut faults = Vec::new();
-    let mut kernel = parse::kernel(tokens.collect(), &mut faults);
+    let mut kernel = parse::kernel(tokens, &mut faults);
     if let Some(kernel) = kernel.as_mut().filter(|_| !faults.is_empty()) {
         // Errors in the head would be reported again for the bodies.
         (kernel.cuda, kernel.host, kernel.launch.blocks) = (None, None, None);

@@ -57,72 +57,14 @@ pub(super) fn is_value(name: &Ident) -> bool {
 }
 
 /// Keywords of C++ that are names in Rust.
-const TAKEN: [&str; 62] = [
-    "alignas",
-    "alignof",
-    "and",
-    "asm",
-    "auto",
-    "bool",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "compl",
-    "constexpr",
-    "decltype",
-    "default",
-    "delete",
-    "double",
-    "explicit",
-    "export",
-    "float",
-    "friend",
-    "goto",
-    "inline",
-    "int",
-    "long",
-    "mutable",
-    "namespace",
-    "new",
-    "noexcept",
-    "not",
-    "nullptr",
-    "operator",
-    "or",
-    "private",
-    "protected",
-    "public",
-    "register",
-    "short",
-    "signed",
-    "sizeof",
-    "switch",
-    "template",
-    "this",
-    "throw",
-    "typedef",
-    "typeid",
-    "typename",
-    "union",
-    "unsigned",
-    "using",
-    "void",
-    "volatile",
-    "wchar_t",
-    "xor",
-    "thread_local",
-    "static_assert",
-    "reinterpret_cast",
-    "threadIdx",
-    "blockIdx",
-    "blockDim",
-    "gridDim",
-    "warpSize",
-    "size_t",
-];
+const TAKEN: &str = "alignas alignof and asm auto bool case catch char class compl constexpr decltype default \
+    delete double explicit export float friend goto inline int long mutable namespace new \
+    noexcept not nullptr operator or private protected public register short signed sizeof \
+    switch template this throw typedef typeid typename union unsigned using void volatile \
+    wchar_t xor thread_local static_assert reinterpret_cast threadIdx blockIdx blockDim \
+    gridDim warpSize size_t";
 
 /// Whether the name has a meaning in C++ or CUDA.
 pub(super) fn is_taken(name: &str) -> bool {
-    TAKEN.contains(&name)
+    TAKEN.split(' ').any(|word| word == name)
 }

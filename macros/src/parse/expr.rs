@@ -1,7 +1,7 @@
 //! Numbers, conditions, regions and peers.
 
 use proc_macro2::{Delimiter, TokenTree};
-use typed_nccl_plan::ir::{Comparison, MOST_NESTING};
+use typed_nccl_plan::ir::{Comparison, MOST_NESTING, Operator as Arithmetic};
 
 use super::cursor::{Cursor, int};
 use crate::area::Area;
@@ -18,11 +18,11 @@ const OPERATORS: [(&str, Operator, u8); 13] = [
     (">=", Operator::Compare(Comparison::GreaterOrEqual), 3),
     ("<", Operator::Compare(Comparison::Less), 3),
     (">", Operator::Compare(Comparison::Greater), 3),
-    ("+", Operator::Add, 4),
-    ("-", Operator::Sub, 4),
-    ("*", Operator::Mul, 5),
-    ("/", Operator::Div, 5),
-    ("%", Operator::Rem, 5),
+    ("+", Operator::Arithmetic(Arithmetic::Add), 4),
+    ("-", Operator::Arithmetic(Arithmetic::Sub), 4),
+    ("*", Operator::Arithmetic(Arithmetic::Mul), 5),
+    ("/", Operator::Arithmetic(Arithmetic::Div), 5),
+    ("%", Operator::Arithmetic(Arithmetic::Rem), 5),
 ];
 
 const COMPARES: u8 = 3;
@@ -145,8 +145,8 @@ fn operand(cursor: &mut Cursor) -> Parsed<Expr> {
         Some(TokenTree::Ident(word)) if word == "if" => return cases(cursor),
         Some(TokenTree::Ident(word)) if cursor.is_group(1, Delimiter::Parenthesis) => {
             let operator = match &*word.to_string() {
-                "min" => Operator::Min,
-                "max" => Operator::Max,
+                "min" => Arithmetic::Min,
+                "max" => Arithmetic::Max,
                 "rank" => return ranked(cursor),
                 _ => return node(first.into(), 0, ExprKind::Name(cursor.name("a name")?)),
             };
@@ -211,7 +211,7 @@ fn case(cursor: &mut Cursor, form: &str) -> Parsed<Expr> {
 }
 
 /// `min(a, b)`
-fn of_two(cursor: &mut Cursor, operator: Operator) -> Parsed<Expr> {
+fn of_two(cursor: &mut Cursor, operator: Arithmetic) -> Parsed<Expr> {
     let first = Area::from(cursor.span());
     let name = cursor.name("a name")?;
     let mut inside = cursor.group(Delimiter::Parenthesis, "`(`")?;
@@ -222,7 +222,7 @@ fn of_two(cursor: &mut Cursor, operator: Operator) -> Parsed<Expr> {
             .help(format!("write `{name}(a, b)`; of three, `{name}({name}(a, b), c)`"))
     })?;
     node(area, left.height.max(right.height), {
-        ExprKind::Binary(Box::new(left), operator, Box::new(right))
+        ExprKind::Binary(Box::new(left), Operator::Arithmetic(operator), Box::new(right))
     })
 }
 

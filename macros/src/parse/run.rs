@@ -4,15 +4,14 @@
 //! arguments as can be recognised.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenTree};
+use typed_nccl_plan::ir::Operator as Arithmetic;
 
 use super::block::{Said, place};
 use super::broken::to_end;
 use super::cursor::Cursor;
 use super::{expr, words};
 use crate::area::Area;
-use crate::ast::{
-    Argument, ArgumentKind, Equation, Expr, ExprKind, Operator, Place, StatementKind,
-};
+use crate::ast::{Argument, ArgumentKind, Equation, Expr, ExprKind, Place, StatementKind};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
@@ -132,8 +131,8 @@ fn equation(cursor: &mut Cursor) -> Parsed<Equation> {
     Ok(Equation { to, update, value })
 }
 
-const SIGNS: [(&str, Option<Operator>); 3] =
-    [("+=", Some(Operator::Add)), ("*=", Some(Operator::Mul)), ("=", None)];
+const SIGNS: [(&str, Option<Arithmetic>); 3] =
+    [("+=", Some(Arithmetic::Add)), ("*=", Some(Arithmetic::Mul)), ("=", None)];
 
 /// The arguments, and whether they are complete.
 fn arguments(inside: &mut Cursor, faults: &mut Vec<Fault>) -> (Vec<Argument>, bool) {

@@ -2,12 +2,11 @@
 
 use proc_macro2::Ident;
 use typed_nccl_plan::ir::{
-    CollectiveKind, CollectiveName, CommunicatorId, Expr, Reduction, Region,
+    CollectiveKind, CollectiveName, CommunicatorId, Expr, Operator, Reduction, Region,
 };
 
-use super::number::binary;
-use super::{Looked, Resolver, Told};
-use crate::ast::{self, ExprKind, Operator};
+use super::{Looked, Reported, Resolver};
+use crate::ast::{self, ExprKind};
 use crate::fault::Fault;
 use crate::nearest::nearest;
 
@@ -25,14 +24,6 @@ struct Form {
     root: bool,
     example: &'static str,
 }
-
-const REDUCTIONS: [(&str, Reduction); 5] = [
-    ("sum", Reduction::Sum),
-    ("prod", Reduction::Prod),
-    ("min", Reduction::Min),
-    ("max", Reduction::Max),
-    ("avg", Reduction::Avg),
-];
 
 impl Resolver<'_> {
     pub(super) fn collective(&mut self, written: &ast::Collective) -> Looked<Meant> {
@@ -98,9 +89,9 @@ impl Resolver<'_> {
                 (Expr::Extent(first), Expr::Coordinate(first))
             });
             for axis in axes {
-                let before = binary(Operator::Mul, rank, Expr::Extent(axis));
-                rank = binary(Operator::Add, before, Expr::Coordinate(axis));
-                size = binary(Operator::Mul, size, Expr::Extent(axis));
+                let before = Operator::Mul.fold(rank, Expr::Extent(axis));
+                rank = Operator::Add.fold(before, Expr::Coordinate(axis));
+                size = Operator::Mul.fold(size, Expr::Extent(axis));
             }
         }
         let mut own = whole.clone();
@@ -115,7 +106,7 @@ impl Resolver<'_> {
         if !form.reduction {
             return match others.find(|other| reduction(other).is_some()) {
                 // It was meant as the root, which is reported.
-                Some(_) if form.root && written.root.is_none() => Err(Told),
+                Some(_) if form.root && written.root.is_none() => Err(Reported),
                 Some(by) => {
                     let fault = Fault::new(by.area, format!("`{name}` has no reduction"));
                     self.tell(fault.help(format!("write it as `{example}`")))
@@ -148,7 +139,7 @@ impl Resolver<'_> {
         }
         let fault = Fault::new(by.area, format!("`{by}` is not a reduction"));
         let written = by.to_string().to_lowercase();
-        let near = nearest(&written, REDUCTIONS.iter().map(|(name, _)| *name));
+        let near = nearest(&written, Reduction::ALL.into_iter().map(Reduction::word));
         self.tell(fault.help(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "these are: `sum`, `prod`, `min`, `max` and `avg`".to_owned(),
@@ -178,7 +169,7 @@ impl Resolver<'_> {
         }
         match spare {
             None => self.number(root),
-            Some(spare) if reduction(spare).is_some() => Err(Told),
+            Some(spare) if reduction(spare).is_some() => Err(Reported),
             Some(spare) => self.tell(Fault::new(spare.area, "a collective has one root")),
         }
     }
@@ -247,8 +238,7 @@ impl Resolver<'_> {
 /// The reduction of that name.
 fn reduction(written: &ast::Expr) -> Option<Reduction> {
     let ExprKind::Name(name) = &written.kind else { return None };
-    let known = REDUCTIONS.iter().find(|(known, _)| name == known);
-    known.map(|(_, reduction)| *reduction)
+    Reduction::ALL.into_iter().find(|known| name == known.word())
 }
 
 fn named(name: &str, at: &ast::Expr) -> ast::Expr {

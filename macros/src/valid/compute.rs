@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir::{Compute, ElementType, Expr, Location, Place, Region};
 
-use super::{Looked, Resolver, Told};
+use super::{Looked, Reported, Resolver};
 use crate::area::Area;
 use crate::ast::{self, Argument, ArgumentKind, ExprKind, text};
 use crate::fault::Fault;
@@ -102,7 +102,7 @@ impl Resolver<'_> {
     fn given(&mut self, argument: &Argument) -> Looked<Given> {
         let Argument { kind, value, known } = argument;
         if !known {
-            return Err(Told);
+            return Err(Reported);
         }
         let value = match kind {
             ArgumentKind::Number => Value::Number(self.numeric(value)?),

@@ -3,7 +3,7 @@
 //! Memory is named by the method's argument, or as it is written among them.
 
 use proc_macro2::Ident;
-use typed_nccl_plan::ir::{Equation, Reduction};
+use typed_nccl_plan::ir::{Equation, Operator as Arithmetic, Reduction};
 
 use super::compute::{Given, Value};
 use super::{Looked, Resolver};
@@ -58,7 +58,7 @@ impl Resolver<'_> {
         if update.is_some() && does == ArgumentKind::Write {
             let title = format!("this adds to `{to}`, which `{}` only writes", gets.step);
             let title = match update {
-                Some(Operator::Mul) => title.replace("adds to", "multiplies"),
+                Some(Arithmetic::Mul) => title.replace("adds to", "multiplies"),
                 _ => title,
             };
             let help = format!("say `update {to}`: the step reads what is there, and writes it");
@@ -79,9 +79,9 @@ impl Resolver<'_> {
             of.push(gets.read(argument));
         }
         let by = match by {
-            None | Some(Operator::Add) => Reduction::Sum,
-            Some(Operator::Mul) => Reduction::Prod,
-            Some(Operator::Min) => Reduction::Min,
+            None | Some(Arithmetic::Add) => Reduction::Sum,
+            Some(Arithmetic::Mul) => Reduction::Prod,
+            Some(Arithmetic::Min) => Reduction::Min,
             Some(_) => Reduction::Max,
         };
         Ok(Equation { to: gets.written(into), by, of })
@@ -91,21 +91,26 @@ impl Resolver<'_> {
     fn parts<'e>(
         &mut self,
         value: &'e ast::Expr,
-        by: &mut Option<Operator>,
+        by: &mut Option<Arithmetic>,
         parts: &mut Vec<&'e ast::Expr>,
     ) -> Looked<()> {
         match &value.kind {
             ExprKind::Binary(left, operator, right) => {
-                let reduces = matches!(
-                    operator,
-                    Operator::Add | Operator::Mul | Operator::Min | Operator::Max
-                );
-                if !reduces || by.is_some_and(|by| by != *operator) {
+                let reduces = match operator {
+                    Operator::Arithmetic(Arithmetic::Sub | Arithmetic::Div | Arithmetic::Rem) => {
+                        None
+                    }
+                    Operator::Arithmetic(one) => {
+                        Some(*one).filter(|one| by.is_none_or(|by| by == *one))
+                    }
+                    _ => None,
+                };
+                if reduces.is_none() {
                     let title = "this is not one reduction";
                     let help = "a step computes a sum, a product, `min` or `max`, of memory alone: `b = a + c`";
                     return self.tell(Fault::new(value.area, title).help(help));
                 }
-                *by = Some(*operator);
+                *by = reduces;
                 self.parts(left, by, parts)?;
                 self.parts(right, by, parts)
             }

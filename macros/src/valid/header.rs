@@ -14,25 +14,12 @@ pub(super) fn empty(plan: &Plan) -> Valid {
     let settings = &plan.settings;
     Valid {
         plan: ir::Plan {
-            name: text(&plan.name),
-            files: Vec::new(),
-            axes: Vec::new(),
-            params: Vec::new(),
-            promises: Vec::new(),
-            communicators: Vec::new(),
-            buffers: Vec::new(),
-            signals: Vec::new(),
-            streams: Vec::new(),
-            counters: Vec::new(),
-            steps: Vec::new(),
             launch: if settings.captured { Launch::Captured } else { Launch::Eager },
             kernels: !settings.without_kernels,
             replayed: !settings.once,
             target: settings.target.unwrap_or_default(),
             order: if settings.implicit_order { Order::Implicit } else { Order::Declared },
-            covers: Vec::new(),
-            computes: Vec::new(),
-            checks: Vec::new(),
+            ..ir::Plan::new(text(&plan.name))
         },
         areas: Default::default(),
         statements: Vec::new(),

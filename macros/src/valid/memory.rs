@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir::{Array, Buffer, BufferId, ElementType, Expr, LoopId, Named};
 
 use super::scope::{Meaning, last};
-use super::{Looked, Resolver, Told};
+use super::{Looked, Reported, Resolver};
 use crate::area::Area;
 use crate::ast::{self, text};
 use crate::fault::Fault;
@@ -100,7 +100,7 @@ impl Resolver<'_> {
             return Ok(element.clone());
         }
         if self.nameless || self.lost.contains(&called) {
-            return Err(Told);
+            return Err(Reported);
         }
         let fault = Fault::new(name.span(), format!("`{called}` is not an element type"));
         let params = self.types.iter().map(|(name, _)| &**name);

@@ -85,9 +85,9 @@ pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
 
 /// An error was reported, and there is no value to continue with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told;
+pub(crate) struct Reported;
 
-pub(crate) type Looked<T> = Result<T, Told>;
+pub(crate) type Looked<T> = Result<T, Reported>;
 
 struct Resolver<'f> {
     valid: Valid,
@@ -111,7 +111,7 @@ struct Resolver<'f> {
 impl Resolver<'_> {
     fn tell<T>(&mut self, fault: Fault) -> Looked<T> {
         self.faults.push(fault);
-        Err(Told)
+        Err(Reported)
     }
 
     /// Suppresses further reports about lost names.

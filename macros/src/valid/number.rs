@@ -1,10 +1,10 @@
 //! Numbers and conditions.
 
 use proc_macro2::Ident;
-use typed_nccl_plan::ir::{AxisId, Comparison, Condition, Expr};
+use typed_nccl_plan::ir::{AxisId, Comparison, Condition, Expr, Operator as Arithmetic};
 
 use super::scope::{Meaning, Want};
-use super::{Looked, Resolver, Told};
+use super::{Looked, Reported, Resolver};
 use crate::area::Area;
 use crate::ast::{self, ExprKind, Operator, text};
 use crate::fault::Fault;
@@ -25,7 +25,7 @@ impl Resolver<'_> {
                     let fault = Fault::new(name.span(), title);
                     self.tell(fault.help(format!("name one of its elements: `{name}[0]`")))
                 }
-                _ => Err(Told),
+                _ => Err(Reported),
             },
             ExprKind::Field(base, axis) => self.coordinate(base, axis, expr.area),
             ExprKind::Index(base, index) => {
@@ -41,15 +41,15 @@ impl Resolver<'_> {
                     }
                 }
             }
-            ExprKind::Negated(one) => Ok(binary(Operator::Sub, Expr::Int(0), self.number(one)?)),
-            ExprKind::Binary(left, operator, right) => {
-                if matches!(operator, Operator::Compare(_) | Operator::And | Operator::Or) {
-                    let fault = Fault::new(expr.area, "expected a number, found a condition");
-                    return self.tell(fault.help("conditions go in `if` and in `where`"));
-                }
+            ExprKind::Negated(one) => Ok(Arithmetic::Sub.fold(Expr::Int(0), self.number(one)?)),
+            ExprKind::Binary(left, Operator::Arithmetic(operator), right) => {
                 // Check both sides before returning an error.
                 let (left, right) = (self.number(left), self.number(right));
-                Ok(binary(*operator, left?, right?))
+                Ok(operator.fold(left?, right?))
+            }
+            ExprKind::Binary(..) => {
+                let fault = Fault::new(expr.area, "expected a number, found a condition");
+                self.tell(fault.help("conditions go in `if` and in `where`"))
             }
             ExprKind::Cases(_) => {
                 let fault =
@@ -131,32 +131,4 @@ pub(super) fn not(condition: Condition) -> Condition {
 fn no_number(area: Area) -> Fault {
     Fault::new(area, "expected a number")
         .help("numbers are made of digits, names, `rank`, `xs[i]`, `+ - * / %`, `min` and `max`")
-}
-
-/// Combines two numbers; literals are folded.
-pub(super) fn binary(operator: Operator, left: Expr, right: Expr) -> Expr {
-    if let (Expr::Int(left), Expr::Int(right)) = (&left, &right) {
-        let value = match operator {
-            Operator::Add => left.checked_add(*right),
-            Operator::Sub => left.checked_sub(*right),
-            Operator::Mul => left.checked_mul(*right),
-            Operator::Div if *right > 0 => left.checked_div_euclid(*right),
-            Operator::Rem if *right > 0 => left.checked_rem_euclid(*right),
-            Operator::Min => Some(*left.min(right)),
-            Operator::Max => Some(*left.max(right)),
-            _ => None,
-        };
-        if let Some(value) = value {
-            return Expr::Int(value);
-        }
-    }
-    match operator {
-        Operator::Sub => left - right,
-        Operator::Mul => left * right,
-        Operator::Div => left / right,
-        Operator::Rem => left % right,
-        Operator::Min => left.min(right),
-        Operator::Max => left.max(right),
-        _ => left + right,
-    }
 }

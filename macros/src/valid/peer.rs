@@ -1,12 +1,11 @@
 //! Peers, recognised by their form.
 
-use typed_nccl_plan::ir::{AxisId, Cases, Expr, Hop, MOST_NESTING, MOST_OF_ONE, Peer};
+use typed_nccl_plan::ir::{AxisId, Cases, Expr, Hop, MOST_NESTING, MOST_OF_ONE, Operator, Peer};
 
-use super::number::binary;
 use super::scope::{Meaning, Want};
-use super::{Looked, Resolver, Told};
+use super::{Looked, Reported, Resolver};
 use crate::area::Area;
-use crate::ast::{self, ExprKind, Operator, text};
+use crate::ast::{self, ExprKind, text};
 use crate::fault::Fault;
 
 /// Why a number is not a peer.
@@ -148,7 +147,7 @@ impl Resolver<'_> {
         let axes = &self.valid.plan.axes;
         // Missing ranks are reported already.
         if axes.is_empty() {
-            return Err(Told);
+            return Err(Reported);
         }
         let name = |axis: AxisId| axes.get(axis.index()).map_or("n", |axis| &axis.name);
         let (first, mesh) = (name(AxisId(0)), axes.len() > 1);
@@ -182,7 +181,11 @@ impl Resolver<'_> {
             }
         };
         // The value of a `let` is reported once, however often it is used.
-        if self.faults.iter().any(|told| told.is(&fault)) { Err(Told) } else { self.tell(fault) }
+        if self.faults.iter().any(|told| told.is(&fault)) {
+            Err(Reported)
+        } else {
+            self.tell(fault)
+        }
     }
 
     /// The value that a `let` names.
@@ -229,10 +232,10 @@ fn is_around(term: &Expr) -> bool {
 fn sum(before: Option<Expr>, plus: bool, term: Expr) -> Expr {
     match before {
         None if plus => term,
-        None => binary(Operator::Sub, Expr::Int(0), term),
+        None => Operator::Sub.fold(Expr::Int(0), term),
         Some(before) => {
             let operator = if plus { Operator::Add } else { Operator::Sub };
-            binary(operator, before, term)
+            operator.fold(before, term)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use typed_nccl_plan::ir::{self, StreamId};
 
-use super::{Looked, Resolver, Told};
+use super::{Looked, Reported, Resolver};
 use crate::area::Area;
 use crate::ast;
 use crate::fault::Fault;
@@ -38,7 +38,7 @@ impl Resolver<'_> {
             match self.stream(after) {
                 Ok(after) if inner.after.contains(&after) => {}
                 Ok(after) => inner.after.push(after),
-                Err(Told) => inner.unknown = true,
+                Err(Reported) => inner.unknown = true,
             }
         }
         inner
@@ -53,7 +53,7 @@ impl Resolver<'_> {
     ) -> Looked<ir::Place> {
         let Around { on, after, unknown } = self.within(place, around);
         if unknown {
-            return Err(Told);
+            return Err(Reported);
         }
         let streams = &self.valid.plan.streams;
         let on = match on {

@@ -1,13 +1,12 @@
 //! Parts of memory.
 
 use proc_macro2::Ident;
-use typed_nccl_plan::ir::{BufferId, Expr, LoopId, Region};
+use typed_nccl_plan::ir::{BufferId, Expr, Operator, Region};
 
-use super::number::binary;
 use super::scope::{Meaning, Want};
-use super::{Looked, Resolver, Told};
+use super::{Looked, Reported, Resolver};
 use crate::area::Area;
-use crate::ast::{self, ExprKind, Operator};
+use crate::ast::{self, ExprKind};
 use crate::fault::Fault;
 
 impl Resolver<'_> {
@@ -16,7 +15,7 @@ impl Resolver<'_> {
             ExprKind::Name(name) => match self.look(name, Want::Memory)? {
                 Meaning::Buffer(buffer) => Ok(Region::all(buffer)),
                 Meaning::Region(region) => Ok(*region),
-                _ => Err(Told),
+                _ => Err(Reported),
             },
             ExprKind::Field(base, field) => {
                 let mut region = self.region(base)?;
@@ -64,7 +63,7 @@ impl Resolver<'_> {
         }
         // A buffer that was meant to be an array is reported once.
         if array.is_none() && !self.indexed.insert(region.buffer) {
-            return Err(Told);
+            return Err(Reported);
         }
         let title = "an index names one buffer of an array, and this is one buffer";
         let help = "for one of its elements write a range: `[i..i + 1]`";
@@ -123,13 +122,13 @@ impl Resolver<'_> {
     /// Narrows a region to one of this many equal parts.
     pub(super) fn divide(&self, region: &mut Region, parts: Expr, index: Expr) {
         let len = match &region.range {
-            Some((start, end)) => binary(Operator::Sub, end.clone(), start.clone()),
+            Some((start, end)) => Operator::Sub.fold(end.clone(), start.clone()),
             None => self.len(region),
         };
-        let each = binary(Operator::Div, len, parts);
-        let after = binary(Operator::Add, index.clone(), Expr::Int(1));
-        let from = binary(Operator::Mul, index, each.clone());
-        let to = binary(Operator::Mul, after, each);
+        let each = Operator::Div.fold(len, parts);
+        let after = Operator::Add.fold(index.clone(), Expr::Int(1));
+        let from = Operator::Mul.fold(index, each.clone());
+        let to = Operator::Mul.fold(after, each);
         self.slice(region, Some(from), Some(to));
     }
 
@@ -137,7 +136,7 @@ impl Resolver<'_> {
     fn len(&self, region: &Region) -> Expr {
         let buffer = &self.valid.plan.buffers[region.buffer.index()];
         match (&buffer.array, &region.index) {
-            (Some(array), Some(index)) => replace(&buffer.len, array.index, index),
+            (Some(array), Some(index)) => buffer.len.replace(array.index, index),
             _ => buffer.len.clone(),
         }
     }
@@ -151,25 +150,6 @@ fn moved(inside: Option<&(Expr, Expr)>, by: Expr) -> Expr {
     match inside {
         None | Some((Expr::Int(0), _)) => by,
         Some((start, _)) if by == Expr::Int(0) => start.clone(),
-        Some((start, _)) => binary(Operator::Add, start.clone(), by),
-    }
-}
-
-/// The number with another in place of a counter.
-fn replace(expr: &Expr, counter: LoopId, by: &Expr) -> Expr {
-    let both = |operator, left: &Expr, right: &Expr| {
-        binary(operator, replace(left, counter, by), replace(right, counter, by))
-    };
-    match expr {
-        Expr::Loop(id) if *id == counter => by.clone(),
-        Expr::Element(list, index) => Expr::element(*list, replace(index, counter, by)),
-        Expr::Add(left, right) => both(Operator::Add, left, right),
-        Expr::Sub(left, right) => both(Operator::Sub, left, right),
-        Expr::Mul(left, right) => both(Operator::Mul, left, right),
-        Expr::Div(left, right) => both(Operator::Div, left, right),
-        Expr::Rem(left, right) => both(Operator::Rem, left, right),
-        Expr::Min(left, right) => both(Operator::Min, left, right),
-        Expr::Max(left, right) => both(Operator::Max, left, right),
-        other => other.clone(),
+        Some((start, _)) => Operator::Add.fold(start.clone(), by),
     }
 }

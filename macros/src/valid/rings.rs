@@ -1,5 +1,7 @@
 //! Names that a plan wraps around, such as `n` in `(rank + 1) % n`: they are meant to be ranks.
 
+use typed_nccl_plan::ir::Operator as Arithmetic;
+
 use crate::ast::{Block, Expr, ExprKind, Operator, StatementKind, text};
 
 pub(super) fn names(block: &Block) -> Vec<String> {
@@ -40,7 +42,7 @@ fn ring(peer: &Expr, names: &mut Vec<String>) {
     if let ExprKind::Cases(parts) = &peer.kind {
         parts.iter().for_each(|part| ring(part, names));
     }
-    if let ExprKind::Binary(step, Operator::Rem, around) = &peer.kind
+    if let ExprKind::Binary(step, Operator::Arithmetic(Arithmetic::Rem), around) = &peer.kind
         && step.mentions("rank")
         && let ExprKind::Name(name) = &around.kind
     {

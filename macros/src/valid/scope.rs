@@ -7,7 +7,7 @@ use typed_nccl_plan::ir::{
     self, AxisId, BufferId, CommunicatorId, LoopId, ParamId, SignalId, StreamId,
 };
 
-use super::{Looked, Resolver, Told};
+use super::{Looked, Reported, Resolver};
 use crate::area::Area;
 use crate::ast::text;
 use crate::fault::Fault;
@@ -230,7 +230,7 @@ impl Resolver<'_> {
     pub(super) fn look(&mut self, name: &Ident, want: Want) -> Looked<Meaning> {
         let called = text(name);
         match self.scope.look(&called) {
-            Some(Meaning::Broken) => Err(Told),
+            Some(Meaning::Broken) => Err(Reported),
             Some(meaning) if meaning.fits(want) || want == Want::Any => Ok(meaning.clone()),
             Some(meaning) => {
                 let what = meaning.what();
@@ -255,7 +255,7 @@ impl Resolver<'_> {
                 });
                 self.tell(fault.maybe_help(help))
             }
-            None if self.nameless || self.lost.contains(&called) => Err(Told),
+            None if self.nameless || self.lost.contains(&called) => Err(Reported),
             None => {
                 let own = self.own_words(want).iter().copied();
                 let near = nearest(&called, own.chain(self.scope.fitting(want)));
@@ -263,7 +263,7 @@ impl Resolver<'_> {
                 let fault = Fault::new(name.span(), format!("`{called}` is not declared"));
                 let Some(near) = near else {
                     if !self.undeclared.insert(called.clone()) {
-                        return Err(Told);
+                        return Err(Reported);
                     }
                     let these = self.these(want);
                     let declare = match want {
@@ -290,7 +290,7 @@ impl Resolver<'_> {
                 match &*near {
                     "rank" => Ok(Meaning::Number(ir::Expr::Rank)),
                     "size" => Ok(Meaning::Number(ir::Expr::Size)),
-                    near => self.scope.look(near).cloned().ok_or(Told),
+                    near => self.scope.look(near).cloned().ok_or(Reported),
                 }
             }
         }
@@ -313,21 +313,21 @@ impl Resolver<'_> {
     pub(super) fn stream(&mut self, name: &Ident) -> Looked<StreamId> {
         match self.look(name, Want::Stream)? {
             Meaning::Stream(stream) => Ok(stream),
-            _ => Err(Told),
+            _ => Err(Reported),
         }
     }
 
     pub(super) fn signal(&mut self, name: &Ident) -> Looked<SignalId> {
         match self.look(name, Want::Signal)? {
             Meaning::Signal(signal) => Ok(signal),
-            _ => Err(Told),
+            _ => Err(Reported),
         }
     }
 
     pub(super) fn axis(&mut self, name: &Ident) -> Looked<AxisId> {
         match self.look(name, Want::Axis)? {
             Meaning::Axis(axis) => Ok(axis),
-            _ => Err(Told),
+            _ => Err(Reported),
         }
     }
 
@@ -339,7 +339,7 @@ impl Resolver<'_> {
         }
         match self.look(name, Want::Communicator)? {
             Meaning::Communicator(communicator) => Ok(communicator),
-            _ => Err(Told),
+            _ => Err(Reported),
         }
     }
 }

@@ -9,7 +9,7 @@ use typed_nccl_plan::ir::{
 use super::number::not;
 use super::place::Around;
 use super::scope::{Meaning, last};
-use super::{Looked, Resolver, Told};
+use super::{Looked, Reported, Resolver};
 use crate::area::Area;
 use crate::ast::{self, Block, Statement, StatementKind, text};
 use crate::fault::Fault;
@@ -48,7 +48,7 @@ impl Resolver<'_> {
             kind if is_declaration(kind) => {
                 if !top {
                     if matches!(kind, StatementKind::Memory(memory) if memory.names.is_empty()) {
-                        return Err(Told);
+                        return Err(Reported);
                     }
                     let fault = Fault::new(area, "a declaration cannot be inside a block");
                     return self.tell(fault.help("move it to the top of the plan"));
@@ -64,7 +64,7 @@ impl Resolver<'_> {
                 self.lose(lost);
                 let around = around.clone().unknown();
                 bodies.iter().for_each(|body| drop(self.block(body, &around, false)));
-                Err(Told)
+                Err(Reported)
             }
             StatementKind::If { condition, then, otherwise } => {
                 let at = self.at(area);
@@ -80,7 +80,7 @@ impl Resolver<'_> {
                     let body = self.block(block, around, false);
                     steps.push(Step { kind: StepKind::When(When { condition, body }), at });
                 }
-                if known { Ok(()) } else { Err(Told) }
+                if known { Ok(()) } else { Err(Reported) }
             }
             StatementKind::Each { name, values, body } => {
                 self.each(name, values, body, around, area, steps)
@@ -114,7 +114,7 @@ impl Resolver<'_> {
             self.scope.leave(depth);
             // Errors in the block are reported once.
             if self.faults.len() > told {
-                return Err(Told);
+                return Err(Reported);
             }
             // A block may be repeated without containing a statement.
             self.written_out += 1;
@@ -215,7 +215,7 @@ impl Resolver<'_> {
                 Ok(StepKind::Collective(Collective { kind, send, recv, among, place: place? }))
             }
             // All others are declarations and blocks.
-            _ => Err(Told),
+            _ => Err(Reported),
         }
     }
 
