@@ -19,6 +19,8 @@ mod ast;
 mod expand;
 #[path = "../src/fault.rs"]
 mod fault;
+#[path = "../src/kernel/mod.rs"]
+mod kernel;
 #[path = "../src/nearest.rs"]
 mod nearest;
 #[path = "../src/parse/mod.rs"]

@@ -5,6 +5,8 @@ use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 use typed_nccl_plan::ir::{AxisId, Comparison, Condition, Expr, Plan, Values};
 
+use super::types::ident;
+
 /// The function, for a plan with one axis.
 pub(super) fn claims(plan: &Plan) -> TokenStream {
     let [axis] = &plan.axes[..] else { return TokenStream::new() };
@@ -107,17 +109,12 @@ fn expr(this: &Expr) -> Option<TokenStream> {
             }
             _ => return None,
         },
-        Expr::Div(a, b) => match &**b {
+        Expr::Div(a, b) | Expr::Rem(a, b) => match &**b {
             Expr::Int(by) if *by > 0 => {
+                let is_div = matches!(this, Expr::Div(..));
+                let method = ident(if is_div { "div_euclid" } else { "rem_euclid" });
                 let (a, by) = (expr(a)?, number(*by));
-                quote!((#a.div_euclid(#by)))
-            }
-            _ => return None,
-        },
-        Expr::Rem(a, b) => match &**b {
-            Expr::Int(by) if *by > 0 => {
-                let (a, by) = (expr(a)?, number(*by));
-                quote!((#a.rem_euclid(#by)))
+                quote!((#a.#method(#by)))
             }
             _ => return None,
         },

@@ -71,8 +71,6 @@ fn note(types: &Types<'_>, valid: &Valid) -> String {
             };
             let element = match &holds.element {
                 ElementType::Generic(name) => format!("{{{name}}}"),
-                ElementType::F16 => "f16".to_owned(),
-                ElementType::Bf16 => "bf16".to_owned(),
                 element => element.to_string(),
             };
             let one = match (holds.array, one) {

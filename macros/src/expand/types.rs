@@ -6,7 +6,8 @@ use typed_nccl_plan::ir::{Buffer, ElementType, Role};
 
 use super::buffers;
 use crate::ast::{self, text};
-use crate::valid::Valid;
+use crate::kernel::words;
+use crate::valid::{TYPES, Valid};
 
 /// The names that the module's items use.
 pub(super) struct Types<'a> {
@@ -64,24 +65,15 @@ impl<'a> Types<'a> {
 
     /// The type of elements, such as `T` or `f32`.
     pub(super) fn element(&self, element: &ElementType) -> TokenStream {
-        let krate = self.krate;
         match element {
-            ElementType::I8 => quote!(i8),
-            ElementType::U8 => quote!(u8),
-            ElementType::I32 => quote!(i32),
-            ElementType::U32 => quote!(u32),
-            ElementType::I64 => quote!(i64),
-            ElementType::U64 => quote!(u64),
-            ElementType::F16 => quote!(#krate::f16),
-            ElementType::Bf16 => quote!(#krate::bf16),
-            ElementType::F32 => quote!(f32),
-            ElementType::F64 => quote!(f64),
-            ElementType::F8E4M3 => quote!(#krate::F8E4M3),
-            ElementType::F8E5M2 => quote!(#krate::F8E5M2),
             ElementType::Generic(name) => {
                 let known = self.params.iter().find(|(known, _)| text(known) == *name);
                 let called = known.map_or_else(|| ident(name), |(known, _)| known.clone());
                 quote!(#called)
+            }
+            element => {
+                let name = TYPES.iter().find(|(_, known)| known == element).map_or("", |of| of.0);
+                words::element(self.krate, &ident(name)).unwrap_or_default()
             }
         }
     }

@@ -66,14 +66,24 @@ fn located(krate: &TokenStream, place: Span) -> TokenStream {
     moved.into_iter().collect()
 }
 
-/// An element type as the program's paths name it.
-fn element(krate: &TokenStream, ty: &TokenStream) -> TokenStream {
+impl Type {
+    /// The same, with the path by which the program names its element type.
+    pub(super) fn with_path(self, krate: &TokenStream) -> Self {
+        match self {
+            Self::Scalar(ty) => Self::Scalar(element(krate, ty)),
+            Self::Read(ty) => Self::Read(element(krate, ty)),
+            Self::Write(ty) => Self::Write(element(krate, ty)),
+            Self::Window(ty, reach) => Self::Window(element(krate, ty), reach),
+            other => other,
+        }
+    }
+}
+
+fn element(krate: &TokenStream, ty: TokenStream) -> TokenStream {
     let mut tokens = ty.clone().into_iter();
     match (tokens.next(), tokens.next()) {
-        (Some(TokenTree::Ident(word)), None) => {
-            words::element(krate, &word).unwrap_or_else(|| ty.clone())
-        }
-        _ => ty.clone(),
+        (Some(TokenTree::Ident(word)), None) => words::element(krate, &word).unwrap_or(ty),
+        _ => ty,
     }
 }
 
@@ -82,70 +92,21 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
     let (generics, _) = generics(krate, kernel);
     let is_borrowed = |argument: &Argument| !matches!(argument.ty, Type::Scalar(_) | Type::Unknown);
     let lifetime = arguments.iter().any(is_borrowed).then(|| quote!('a,));
-    let device = Ident::new(DEVICE, Span::mixed_site());
-    let backend = quote!(<#device as #krate::Device>::Backend);
-    let world = Ident::new("OfWorld", Span::mixed_site());
     let dev = arguments.iter().find(|it| matches!(it.ty, Type::DevComm)).map(|it| &it.name);
+    let signature = Signature {
+        krate,
+        device: Ident::new(DEVICE, Span::mixed_site()),
+        world: Ident::new("OfWorld", Span::mixed_site()),
+        dev,
+        kernel: kernel.name.to_string(),
+    };
+    let passed: Vec<Passed> = arguments.iter().map(|it| signature.passed(it)).collect();
+    let params = passed.iter().map(|it| &it.param);
+    let (held, made): (Vec<_>, Vec<_>) = passed.iter().filter_map(|it| it.held.clone()).unzip();
+    let bounds = passed.iter().filter_map(|it| it.bound.as_ref());
+    let memories = passed.iter().filter_map(|it| it.memory.as_ref());
+    let Signature { device, world, .. } = &signature;
     let of_world = dev.is_some().then(|| quote!(#world: #krate::World,));
-    let text = kernel.name.to_string();
-    let mut memories = vec![];
-    let [mut params, mut held, mut made, mut bounds] = [const { vec![] }; 4];
-    for Argument { name, ty } in arguments {
-        // Errors about an argument point to its declaration, not to the start of the kernel.
-        let here = Span::mixed_site().located_at(name.span());
-        let memory = Ident::new(&given(name), here);
-        let its = located(krate, name.span());
-        match ty {
-            Type::Scalar(ty) => {
-                let ty = element(krate, ty);
-                params.push(quote!(#name: #ty));
-                held.push(quote!(#krate::kernel::Value<#ty>));
-                made.push(quote!(#krate::kernel::value(#name)));
-                continue;
-            }
-            Type::DevComm => {
-                params.push(quote_spanned!(here=> #name: &'a #its::DevComm<#world>));
-                held.push(quote!(#krate::kernel::Dev<'a, #backend>));
-                made.push(quote!(#krate::kernel::dev_comm(#name)));
-                bounds.push(quote_spanned!(here=> #device: #its::kernel::CommunicatesFor<#world>));
-                continue;
-            }
-            Type::Read(ty) => {
-                let ty = element(krate, ty);
-                params.push(quote_spanned!(here=> #name: &'a #memory));
-                held.push(quote!(#krate::Slice<'a, #ty, #device>));
-                made.push(quote!(#krate::kernel::ReadAs::<#ty, #device>::read(#name)));
-                bounds.push(
-                    quote_spanned!(here=> #memory: #its::kernel::ReadAs<#ty, #device> + ?Sized),
-                );
-            }
-            Type::Write(ty) => {
-                let ty = element(krate, ty);
-                params.push(quote_spanned!(here=> #name: &'a mut #memory));
-                held.push(quote!(#krate::SliceMut<'a, #ty, #device>));
-                made.push(quote!(#krate::kernel::WrittenAs::<#ty, #device>::write(#name)));
-                bounds.push(
-                    quote_spanned!(here=> #memory: #its::kernel::WrittenAs<#ty, #device> + ?Sized),
-                );
-            }
-            Type::Unknown => params.push(quote!(#name: #memory)),
-            Type::Window(of, reach) => {
-                let of = element(krate, of);
-                let (mutable, make, bound) = of_window(reach);
-                params.push(quote_spanned!(here=> #name: &'a #mutable #memory));
-                held.push(quote!(#krate::kernel::Peers<'a, #backend>));
-                made.push(quote!(#krate::kernel::#make::<#of, #world, #memory>(#name, #dev)));
-                bounds.push(quote_spanned!(here=> #memory: #its::kernel::#bound<#of, #world>));
-            }
-            Type::Barrier => {
-                params.push(quote_spanned!(here=> #name: #memory));
-                held.push(quote!(#krate::kernel::BarrierIn<'a, #backend>));
-                made.push(quote!(#krate::kernel::barrier(#name, #dev, #text)));
-                bounds.push(quote_spanned!(here=> #memory: #its::kernel::BarrierOf<'a, #world>));
-            }
-        }
-        memories.push(memory);
-    }
     let unknown = arguments.iter().filter(|it| matches!(it.ty, Type::Unknown)).map(|it| &it.name);
     let itself = itself(kernel);
     let given = Ident::new("arguments", Span::mixed_site());
@@ -162,6 +123,86 @@ fn function(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
             let #given = (#(#made,)*);
             #launch
         }
+    }
+}
+
+/// The names that a kernel's function uses.
+struct Signature<'a> {
+    krate: &'a TokenStream,
+    device: Ident,
+    world: Ident,
+    /// The argument that is the device communicator.
+    dev: Option<&'a Ident>,
+    kernel: String,
+}
+
+/// An argument of a kernel's function.
+struct Passed {
+    /// The type parameter for its memory.
+    memory: Option<Ident>,
+    param: TokenStream,
+    /// The type that the launch holds, and the expression that makes it.
+    held: Option<(TokenStream, TokenStream)>,
+    bound: Option<TokenStream>,
+}
+
+impl Signature<'_> {
+    fn passed(&self, Argument { name, ty }: &Argument) -> Passed {
+        let Self { krate, device, world, dev, kernel } = self;
+        let backend = quote!(<#device as #krate::Device>::Backend);
+        // Errors about an argument point to its declaration, not to the start of the kernel.
+        let here = Span::mixed_site().located_at(name.span());
+        let memory = Ident::new(&given(name), here);
+        let its = located(krate, name.span());
+        let (param, held, made, bound) = match ty {
+            Type::Scalar(ty) => {
+                let held =
+                    (quote!(#krate::kernel::Value<#ty>), quote!(#krate::kernel::value(#name)));
+                let param = quote!(#name: #ty);
+                return Passed { memory: None, param, held: Some(held), bound: None };
+            }
+            Type::DevComm => {
+                let held = (
+                    quote!(#krate::kernel::Dev<'a, #backend>),
+                    quote!(#krate::kernel::dev_comm(#name)),
+                );
+                let param = quote_spanned!(here=> #name: &'a #its::DevComm<#world>);
+                let bound = quote_spanned!(here=> #device: #its::kernel::CommunicatesFor<#world>);
+                return Passed { memory: None, param, held: Some(held), bound: Some(bound) };
+            }
+            Type::Unknown => {
+                let param = quote!(#name: #memory);
+                return Passed { memory: Some(memory), param, held: None, bound: None };
+            }
+            Type::Read(ty) => (
+                quote_spanned!(here=> #name: &'a #memory),
+                quote!(#krate::Slice<'a, #ty, #device>),
+                quote!(#krate::kernel::ReadAs::<#ty, #device>::read(#name)),
+                quote_spanned!(here=> #memory: #its::kernel::ReadAs<#ty, #device> + ?Sized),
+            ),
+            Type::Write(ty) => (
+                quote_spanned!(here=> #name: &'a mut #memory),
+                quote!(#krate::SliceMut<'a, #ty, #device>),
+                quote!(#krate::kernel::WrittenAs::<#ty, #device>::write(#name)),
+                quote_spanned!(here=> #memory: #its::kernel::WrittenAs<#ty, #device> + ?Sized),
+            ),
+            Type::Window(of, reach) => {
+                let (mutable, make, bound) = of_window(reach);
+                (
+                    quote_spanned!(here=> #name: &'a #mutable #memory),
+                    quote!(#krate::kernel::Peers<'a, #backend>),
+                    quote!(#krate::kernel::#make::<#of, #world, #memory>(#name, #dev)),
+                    quote_spanned!(here=> #memory: #its::kernel::#bound<#of, #world>),
+                )
+            }
+            Type::Barrier => (
+                quote_spanned!(here=> #name: #memory),
+                quote!(#krate::kernel::BarrierIn<'a, #backend>),
+                quote!(#krate::kernel::barrier(#name, #dev, #kernel)),
+                quote_spanned!(here=> #memory: #its::kernel::BarrierOf<'a, #world>),
+            ),
+        };
+        Passed { memory: Some(memory), param, held: Some((held, made)), bound: Some(bound) }
     }
 }
 
@@ -208,22 +249,12 @@ fn declared(krate: &TokenStream, kernel: &Kernel) -> TokenStream {
         let name = name.to_string();
         match ty {
             Type::Unknown => quote!(#krate::kernel::Parameter::dev_comm(#name)),
-            Type::Scalar(ty) => {
-                let ty = element(krate, ty);
-                quote!(#krate::kernel::Parameter::scalar::<#ty>(#name))
-            }
-            Type::Read(ty) => {
-                let ty = element(krate, ty);
-                quote!(#krate::kernel::Parameter::read::<#ty>(#name))
-            }
-            Type::Write(ty) => {
-                let ty = element(krate, ty);
-                quote!(#krate::kernel::Parameter::write::<#ty>(#name))
-            }
+            Type::Scalar(ty) => quote!(#krate::kernel::Parameter::scalar::<#ty>(#name)),
+            Type::Read(ty) => quote!(#krate::kernel::Parameter::read::<#ty>(#name)),
+            Type::Write(ty) => quote!(#krate::kernel::Parameter::write::<#ty>(#name)),
             Type::DevComm => quote!(#krate::kernel::Parameter::dev_comm(#name)),
             Type::Barrier => quote!(#krate::kernel::Parameter::barrier(#name)),
             Type::Window(of, reach) => {
-                let of = element(krate, of);
                 let make = match reach {
                     Reach::Whole | Reach::Written => quote!(window),
                     Reach::Part => quote!(window_slice),
@@ -314,27 +345,15 @@ fn shim(
     let from = Ident::new("arguments", Span::mixed_site());
     let lines = kernel.arguments.iter().map(|Argument { name, ty }| {
         let value = match ty {
-            Type::Scalar(ty) => {
-                let ty = element(krate, ty);
-                quote!(#from.scalar::<#ty>())
-            }
+            Type::Scalar(ty) => quote!(#from.scalar::<#ty>()),
             Type::DevComm | Type::Unknown => quote!(#from.dev_comm()),
             Type::Barrier => quote!(#from.barrier()),
             Type::Read(_) | Type::Write(_) | Type::Window(..) if takes == "Extents" => {
                 quote!(#from.memory())
             }
-            Type::Read(ty) => {
-                let ty = element(krate, ty);
-                quote!(#from.read::<#ty>())
-            }
-            Type::Write(ty) => {
-                let ty = element(krate, ty);
-                quote!(#from.write::<#ty>())
-            }
-            Type::Window(of, _) => {
-                let ty = element(krate, of);
-                quote!(#from.window::<#ty>())
-            }
+            Type::Read(ty) => quote!(#from.read::<#ty>()),
+            Type::Write(ty) => quote!(#from.write::<#ty>()),
+            Type::Window(of, _) => quote!(#from.window::<#of>()),
         };
         quote! {
             #[allow(unused_variables)]

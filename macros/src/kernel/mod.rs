@@ -3,7 +3,7 @@
 mod expand;
 mod parse;
 mod ty;
-mod words;
+pub(crate) mod words;
 
 use proc_macro2::{Group, Ident, Span, TokenStream};
 use quote::quote;
@@ -100,6 +100,11 @@ pub(crate) fn kernel(tokens: TokenStream) -> TokenStream {
     faults.sort_by_key(|fault| fault.area.start());
     let told: TokenStream = faults.iter().map(crate::fault::Fault::tokens).collect();
     // Generate the function even after an error, so that its calls do not cause further ones.
-    let function = kernel.map(|kernel| expand::expand(&krate, &kernel));
+    let function = kernel.map(|mut kernel| {
+        let arguments = kernel.arguments.into_iter();
+        let with_path = |it: Argument| Argument { ty: it.ty.with_path(&krate), ..it };
+        kernel.arguments = arguments.map(with_path).collect();
+        expand::expand(&krate, &kernel)
+    });
     quote!(#told #function)
 }

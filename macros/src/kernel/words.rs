@@ -44,7 +44,7 @@ pub(super) fn types() -> impl Iterator<Item = &'static str> {
 }
 
 /// The path of an element type.
-pub(super) fn element(krate: &TokenStream, name: &Ident) -> Option<TokenStream> {
+pub(crate) fn element(krate: &TokenStream, name: &Ident) -> Option<TokenStream> {
     if PLAIN.iter().any(|known| name == known) {
         return Some(quote!(#name));
     }

@@ -16,7 +16,8 @@ pub(crate) struct Declared {
     pub(crate) docs: TokenStream,
 }
 
-const TYPES: [(&str, ElementType); 12] = [
+/// The element types by their names in Rust.
+pub(crate) const TYPES: [(&str, ElementType); 12] = [
     ("i8", ElementType::I8),
     ("u8", ElementType::U8),
     ("i32", ElementType::I32),
