@@ -12,14 +12,14 @@ pub(crate) type Block = Vec<Statement>;
 pub(crate) struct Statement {
     pub(crate) docs: TokenStream,
     pub(crate) kind: StatementKind,
-    pub(crate) place: Place,
+    pub(crate) place: StreamClause,
     /// The whole statement; for a block, the part before its brace.
     pub(crate) area: Area,
 }
 
 /// `on net after cmp`
 #[derive(Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct StreamClause {
     pub(crate) on: Option<Ident>,
     pub(crate) after: Vec<Ident>,
     /// More followed that could not be parsed.

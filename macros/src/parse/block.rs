@@ -6,11 +6,11 @@ use super::broken::{broken, skip};
 use super::cursor::Cursor;
 use super::unfinished::{on_this_line, unfinished};
 use super::{attr, collective, declare, expr, message, run, words};
-use crate::ast::{Block, Place, Statement, StatementKind};
+use crate::ast::{Block, Statement, StatementKind, StreamClause};
 use crate::fault::{Fault, Parsed};
 
 /// A parsed statement: what it does, and where.
-pub(super) type Said = (StatementKind, Place);
+pub(super) type Said = (StatementKind, StreamClause);
 
 /// All statements up to the end. After an error in one, continues with the next.
 pub(super) fn block(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Block {
@@ -186,8 +186,8 @@ fn unknown(what: &Ident, name: &str, through: Option<&Ident>) -> Fault {
 }
 
 /// `on net after cmp, aux`, each part optional.
-pub(super) fn place(cursor: &mut Cursor) -> Parsed<Place> {
-    let mut place = Place::default();
+pub(super) fn place(cursor: &mut Cursor) -> Parsed<StreamClause> {
+    let mut place = StreamClause::default();
     if cursor.take_word("on") {
         place.on = Some(cursor.name("a stream after `on`")?);
     }
@@ -201,26 +201,26 @@ pub(super) fn place(cursor: &mut Cursor) -> Parsed<Place> {
 }
 
 /// `group { .. } on net;`, unless a stream's block follows.
-fn place_after(cursor: &mut Cursor) -> Place {
+fn place_after(cursor: &mut Cursor) -> StreamClause {
     let mut ahead = cursor.clone();
     match place(&mut ahead) {
         Ok(place) if ahead.is_punct(0, ";") => {
             *cursor = ahead;
             place
         }
-        _ => Place::default(),
+        _ => StreamClause::default(),
     }
 }
 
 /// A statement with a block: what it does, where, and the end of the part before the block.
-type WithBlock = (StatementKind, Place, Span);
+type WithBlock = (StatementKind, StreamClause, Span);
 
 fn plain(kind: StatementKind, last: Span) -> WithBlock {
-    (kind, Place::default(), last)
+    (kind, StreamClause::default(), last)
 }
 
 fn plain_said(kind: StatementKind) -> Said {
-    (kind, Place::default())
+    (kind, StreamClause::default())
 }
 
 /// The statements of the next block, and the span of the token before it.
@@ -241,7 +241,8 @@ fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Sp
 }
 
 fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
-    let mut place = Place { on: Some(cursor.name("a stream after `on`")?), ..Place::default() };
+    let mut place =
+        StreamClause { on: Some(cursor.name("a stream after `on`")?), ..StreamClause::default() };
     if cursor.take_word("after") {
         place.after.push(cursor.name("a stream after `after`")?);
         while cursor.take_punct(",") {

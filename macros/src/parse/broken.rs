@@ -6,7 +6,7 @@ use proc_macro2::{Delimiter, TokenTree};
 use super::cursor::Cursor;
 use super::{block, words};
 use crate::area::Area;
-use crate::ast::{Lost, Place, Statement, StatementKind, text};
+use crate::ast::{Lost, Statement, StatementKind, StreamClause, text};
 use crate::fault::Fault;
 
 /// Skips the statement that could not be parsed: past its `;`, or its braces.
@@ -48,7 +48,7 @@ pub(super) fn broken(from: &Cursor, cursor: &Cursor, faults: &mut Vec<Fault>) ->
     let lost = lost(tokens);
     let area = Area { first: from.span(), last: cursor.last() };
     let kind = StatementKind::Broken { lost, bodies };
-    Statement { docs: Default::default(), kind, place: Place::default(), area }
+    Statement { docs: Default::default(), kind, place: StreamClause::default(), area }
 }
 
 fn starts_with(tokens: &[TokenTree], list: &[&str]) -> bool {

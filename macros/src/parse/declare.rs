@@ -7,7 +7,7 @@ use super::block::Said;
 use super::broken::to_end;
 use super::cursor::Cursor;
 use super::expr;
-use crate::ast::{Expr, ExprKind, Memory, MemoryName, Place, StatementKind, text};
+use crate::ast::{Expr, ExprKind, Memory, MemoryName, StatementKind, StreamClause, text};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
@@ -65,7 +65,7 @@ pub(super) fn memory(
         faults.push(fault.maybe_help(plain.then_some(help)));
     }
     let memory = Memory { role, swapped, window, names, nameless, element, len };
-    Ok((StatementKind::Memory(memory), Place::default()))
+    Ok((StatementKind::Memory(memory), StreamClause::default()))
 }
 
 /// Whether this is a declaration of memory without a role.
@@ -258,7 +258,7 @@ pub(super) fn names(
             }
         }
     }
-    Ok((kind(names), Place::default()))
+    Ok((kind(names), StreamClause::default()))
 }
 
 pub(super) fn communicator(cursor: &mut Cursor) -> Parsed<Said> {
@@ -269,12 +269,12 @@ pub(super) fn communicator(cursor: &mut Cursor) -> Parsed<Said> {
     while cursor.take_punct(",") {
         along.push(cursor.name("another axis")?);
     }
-    Ok((StatementKind::Communicator { name, along }, Place::default()))
+    Ok((StatementKind::Communicator { name, along }, StreamClause::default()))
 }
 
 pub(super) fn named(cursor: &mut Cursor) -> Parsed<Said> {
     let name = cursor.name("a name, as in `let left = (rank - 1) % n;`")?;
     cursor.punct("=", "and what the name stands for")?;
     let value = expr::expr(cursor)?;
-    Ok((StatementKind::Let { name, value }, Place::default()))
+    Ok((StatementKind::Let { name, value }, StreamClause::default()))
 }

@@ -11,7 +11,7 @@ use super::broken::to_end;
 use super::cursor::Cursor;
 use super::{expr, words};
 use crate::area::Area;
-use crate::ast::{Argument, ArgumentKind, Equation, Expr, ExprKind, Place, StatementKind};
+use crate::ast::{Argument, ArgumentKind, Equation, Expr, ExprKind, StatementKind, StreamClause};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 
@@ -68,7 +68,7 @@ pub(super) fn named(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -
     let place = place(cursor).unwrap_or_else(|fault| {
         faults.push(fault);
         to_end(cursor);
-        Place { unknown: true, ..Place::default() }
+        StreamClause { unknown: true, ..StreamClause::default() }
     });
     (StatementKind::Run { name, arguments, known, computes }, place)
 }

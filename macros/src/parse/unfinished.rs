@@ -4,7 +4,7 @@ use proc_macro2::TokenTree;
 
 use super::cursor::Cursor;
 use super::{expr, words};
-use crate::ast::{Place, StatementKind, text};
+use crate::ast::{StatementKind, StreamClause, text};
 use crate::fault::Fault;
 use crate::nearest::nearest;
 
@@ -12,7 +12,7 @@ use crate::nearest::nearest;
 const AMONG: [&str; 7] = ["among", "over", "through", "via", "within", "comm", "along"];
 
 /// The error that a statement, parsed up to here, does not end here.
-pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &Place) -> Fault {
+pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &StreamClause) -> Fault {
     let next = cursor.peek(0).map(ToString::to_string).unwrap_or_default();
     if let Some(fault) = among(cursor, kind, &next) {
         return fault;
@@ -68,7 +68,7 @@ fn is_placed(kind: &StatementKind) -> bool {
 }
 
 /// The clauses that this statement may still have.
-fn clauses(kind: &StatementKind, place: &Place) -> Vec<&'static str> {
+fn clauses(kind: &StatementKind, place: &StreamClause) -> Vec<&'static str> {
     let mut clauses = Vec::new();
     if !is_placed(kind) {
         return clauses;

@@ -25,7 +25,7 @@ impl Around {
 
 impl Resolver<'_> {
     /// The place of the statements in an `on` block.
-    pub(super) fn within(&mut self, place: &ast::Place, around: &Around) -> Around {
+    pub(super) fn within(&mut self, place: &ast::StreamClause, around: &Around) -> Around {
         let mut inner = around.clone();
         if place.unknown {
             return inner.unknown();
@@ -47,7 +47,7 @@ impl Resolver<'_> {
     /// The place of a statement: its own, else that of the enclosing blocks.
     pub(super) fn place(
         &mut self,
-        place: &ast::Place,
+        place: &ast::StreamClause,
         around: &Around,
         area: Area,
     ) -> Looked<ir::Place> {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::part::Part;
 use super::shape::{self, Limit, Shape};
+use super::subexpr::Subexpr;
 use super::words::words;
 use super::{AxisId, LoopId, Operator, ParamId, arithmetic};
 
@@ -30,23 +30,23 @@ pub enum Expr {
     /// A parameter.
     Param(ParamId),
     /// An element of a parameter that is a list.
-    Element(ParamId, Part),
+    Element(ParamId, Subexpr),
     /// The counter of an enclosing loop; in the length of an array's buffers, the index.
     Loop(LoopId),
     /// A sum.
-    Add(Part, Part),
+    Add(Subexpr, Subexpr),
     /// A difference.
-    Sub(Part, Part),
+    Sub(Subexpr, Subexpr),
     /// A product.
-    Mul(Part, Part),
+    Mul(Subexpr, Subexpr),
     /// A quotient, rounded down.
-    Div(Part, Part),
+    Div(Subexpr, Subexpr),
     /// A remainder, from 0 to below the divisor.
-    Rem(Part, Part),
+    Rem(Subexpr, Subexpr),
     /// The smaller of two.
-    Min(Part, Part),
+    Min(Subexpr, Subexpr),
     /// The larger of two.
-    Max(Part, Part),
+    Max(Subexpr, Subexpr),
     /// An expression that was nested more than [`MOST_NESTING`](super::MOST_NESTING) deep.
     TooDeep,
     /// An expression that had more than [`MOST_OF_ONE`](super::MOST_OF_ONE) parts.
@@ -127,7 +127,7 @@ impl Comparison {
 impl Expr {
     /// The element of a list at an index, from 0.
     pub fn element(list: ParamId, index: impl Into<Self>) -> Self {
-        match Part::of([index.into()]) {
+        match Subexpr::of([index.into()]) {
             Ok([index]) => Self::Element(list, index),
             Err(limit) => limit.into(),
         }
@@ -159,7 +159,7 @@ impl Expr {
         match self {
             Self::TooDeep => Err(Limit::Depth),
             Self::TooLarge => Err(Limit::Parts),
-            _ => Ok(Shape::around(self.parts().map(Part::shape))),
+            _ => Ok(Shape::around(self.parts().map(Subexpr::shape))),
         }
     }
 
@@ -185,7 +185,7 @@ impl Expr {
         self.parts().map(|part| &**part)
     }
 
-    fn parts(&self) -> impl Iterator<Item = &Part> {
+    fn parts(&self) -> impl Iterator<Item = &Subexpr> {
         let (first, second) = match (self, self.binary()) {
             (_, Some((_, a, b))) => (Some(a), Some(b)),
             (Self::Element(_, index), _) => (Some(index), None),

@@ -6,11 +6,11 @@ mod location;
 mod memory;
 mod operands;
 mod operator;
-mod part;
 mod ranks;
 pub(crate) mod shape;
 mod show;
 mod step;
+mod subexpr;
 mod validate;
 mod words;
 
@@ -21,7 +21,6 @@ pub use memory::{Array, Buffer, ElementType, Region, Role};
 pub(crate) use operands::Operand;
 pub use operator::Operator;
 pub(crate) use operator::arithmetic;
-pub use part::Part;
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
 pub use shape::{MOST_NESTING, MOST_OF_ONE};
 pub use show::Shown;
@@ -30,6 +29,7 @@ pub use step::{
     Awaited, Cases, Collective, Compute, Equation, Hop, Loop, Peer, Place, Put, Receive, Reduction,
     Send, Signal, Step, StepKind, Transfer, Wait, When,
 };
+pub use subexpr::Subexpr;
 pub(crate) use validate::MOST_PROBLEMS;
 pub use validate::{MOST_DECLARED, MOST_NAME, MOST_PARTS, MOST_STEPS, MOST_VALUES};
 

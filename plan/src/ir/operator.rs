@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Expr;
-use super::part::Part;
+use super::subexpr::Subexpr;
 
 macro_rules! operators {
     ($($(#[$doc:meta])+ $name:ident = $sign:literal;)+) => {
@@ -21,7 +21,7 @@ macro_rules! operators {
                 }
             }
 
-            fn make(self) -> fn(Part, Part) -> Expr {
+            fn make(self) -> fn(Subexpr, Subexpr) -> Expr {
                 match self {
                     $(Self::$name => Expr::$name,)+
                 }
@@ -30,7 +30,7 @@ macro_rules! operators {
 
         impl Expr {
             /// Its operator and both operands, if it has two.
-            pub fn binary(&self) -> Option<(Operator, &Part, &Part)> {
+            pub fn binary(&self) -> Option<(Operator, &Subexpr, &Subexpr)> {
                 match self {
                     $(Self::$name(a, b) => Some((Operator::$name, a, b)),)+
                     _ => None,
@@ -74,7 +74,7 @@ impl Operator {
 
     /// The number with these operands.
     pub fn of(self, left: Expr, right: Expr) -> Expr {
-        match Part::of([left, right]) {
+        match Subexpr::of([left, right]) {
             Ok([left, right]) => self.make()(left, right),
             Err(limit) => limit.into(),
         }

@@ -25,9 +25,9 @@ impl fmt::Display for Rendered<'_> {
             write!(f, "for {}: ", sizes.text)?;
         }
         writeln!(f, "{}", problem.title)?;
-        writeln!(f, "  --> {}", Place(problem.at, files))?;
+        writeln!(f, "  --> {}", InFile(problem.at, files))?;
         for line in &problem.story {
-            write!(f, "   | {}: ", Place(line.at, files))?;
+            write!(f, "   | {}: ", InFile(line.at, files))?;
             if let Some(rank) = line.rank {
                 write!(f, "rank {rank} ")?;
             }
@@ -40,9 +40,9 @@ impl fmt::Display for Rendered<'_> {
     }
 }
 
-struct Place<'a>(Location, &'a [String]);
+struct InFile<'a>(Location, &'a [String]);
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for InFile<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(at, files) = self;
         match files.get(usize::from(at.file)) {

@@ -5,7 +5,7 @@
 use typed_nccl_plan::ir::{
     Awaited, Axis, AxisId, Buffer, BufferId, Cases, Collective, CollectiveKind, Communicator,
     CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch, Location, Loop,
-    LoopId, Named, Order, Part, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send,
+    LoopId, Named, Order, Subexpr, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send,
     Signal, SignalId, Step, StepKind, StreamId, Transfer, Values, Version, Wait, When,
 };
 use typed_nccl_plan::verdict::Sizes;
@@ -83,7 +83,7 @@ pub fn all(buffer: u32) -> Region {
     Region::all(BufferId(buffer))
 }
 
-/// Part of a buffer.
+/// Subexpr of a buffer.
 pub fn part(buffer: u32, from: impl Into<Expr>, to: impl Into<Expr>) -> Region {
     Region { range: Some((from.into(), to.into())), ..all(buffer) }
 }
@@ -378,7 +378,7 @@ pub fn condition(condition_: &mut Condition, visit: &mut dyn FnMut(&mut Expr)) {
 /// An expression and those inside it.
 pub fn inner(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
     visit(expr);
-    let mut part = |part: Part| {
+    let mut part = |part: Subexpr| {
         let mut expr = part.into_expr();
         inner(&mut expr, visit);
         expr

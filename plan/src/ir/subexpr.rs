@@ -13,13 +13,13 @@ use super::shape::{self, Limit, Shape};
 /// An operand of a number, with its depth and size. Operators make it, from numbers within the
 /// limits.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Part {
+pub struct Subexpr {
     /// Shared, so that copies of large numbers are cheap.
     expr: Arc<Expr>,
     shape: Shape,
 }
 
-impl Part {
+impl Subexpr {
     /// These numbers as operands of one number.
     pub(super) fn of<const N: usize>(numbers: [Expr; N]) -> Result<[Self; N], Limit> {
         let shapes = numbers.each_ref().map(Expr::shape);
@@ -44,7 +44,7 @@ impl Part {
     }
 }
 
-impl Deref for Part {
+impl Deref for Subexpr {
     type Target = Expr;
 
     fn deref(&self) -> &Expr {
@@ -52,19 +52,19 @@ impl Deref for Part {
     }
 }
 
-impl fmt::Debug for Part {
+impl fmt::Debug for Subexpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.expr.fmt(f)
     }
 }
 
-impl Serialize for Part {
+impl Serialize for Subexpr {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         self.expr.serialize(to)
     }
 }
 
-impl<'de> Deserialize<'de> for Part {
+impl<'de> Deserialize<'de> for Subexpr {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let expr: Expr = shape::number(from)?;
         match Self::of([expr]) {
