@@ -1,7 +1,7 @@
 //! How long plans of a thousand statements take to expand.
 //!
-//! Macros run as cargo builds them for a program, which is without optimisation:
-//! `cargo bench -p typed-nccl-macros --profile dev`. The tokens are those of the fallback, which are not the
+//! Macros run as cargo builds them for a program, which is without optimisation: `cargo bench -p
+//! typed-nccl-macros --profile dev`. The tokens are those of the fallback, which are not the
 //! compiler's: its own take somewhat longer to walk.
 
 #![allow(dead_code, unused_imports, reason = "the modules are the macro's")]
@@ -66,8 +66,8 @@ fn median<T>(mut run: impl FnMut() -> T) -> Duration {
     times[times.len() / 2]
 }
 
-/// The time that this thread has had a processor, which others' work does not lengthen; where the system does
-/// not say it, the time.
+/// The time that this thread has had a processor, which others' work does not lengthen; where the
+/// system does not say it, the time.
 fn spent() -> Duration {
     static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
     let began = *BEGAN;

@@ -1,9 +1,9 @@
 //! What checking costs: `cargo bench -p typed-nccl-plan --bench checker`.
 //!
-//! Plans with and without puts: at the sizes that are chosen while a program compiles, and at 1,024 and 16,384
-//! ranks, as when they are bound. Times are of one call, the best of several: the time that it has had a processor,
-//! which others' work does not lengthen. At opt-level 0, as macros are built by default:
-//! `cargo bench -p typed-nccl-plan --profile dev --bench checker`.
+//! Plans with and without puts: at the sizes that are chosen while a program compiles, and at 1,024
+//! and 16,384 ranks, as when they are bound. Times are of one call, the best of several: the time
+//! that it has had a processor, which others' work does not lengthen. At opt-level 0, as macros are
+//! built by default: `cargo bench -p typed-nccl-plan --profile dev --bench checker`.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -122,7 +122,8 @@ fn by_turns(n: Values, steps: usize) -> Plan {
     built(plan)
 }
 
-/// Halo exchanges, one after another, each with its own signals, windows of two copies and a compute step.
+/// Halo exchanges, one after another, each with its own signals, windows of two copies and a
+/// compute step.
 fn puts(n: Values, steps: usize) -> Plan {
     let mut plan = PlanBuilder::new("puts");
     plan.ranks(n);

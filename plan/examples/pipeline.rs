@@ -1,7 +1,8 @@
-//! A plan from its declaration to its picture: `cargo run -p typed-nccl-plan --example pipeline [picture.svg]`.
+//! A plan from its declaration to its picture: `cargo run -p typed-nccl-plan --example pipeline
+//! [picture.svg]`.
 //!
-//! Microbatches go forward through any number of ranks. The plan is checked for all of them, then lowered for
-//! four ranks and three microbatches, explained, estimated and drawn.
+//! Microbatches go forward through any number of ranks. The plan is checked for all of them, then
+//! lowered for four ranks and three microbatches, explained, estimated and drawn.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Every good plan is accepted, every near miss rejected by its own check, in the right words: for all sizes
-//! that they claim, and size by size.
+//! Every good plan is accepted, every near miss rejected by its own check, in the right words: for
+//! all sizes that they claim, and size by size.
 
 mod plans;
 

@@ -1,5 +1,5 @@
-//! The simulator, which shares no code with the checker, is of one mind about the catalogue: good plans run,
-//! near misses break their rule.
+//! The simulator, which shares no code with the checker, is of one mind about the catalogue: good
+//! plans run, near misses break their rule.
 
 mod plans;
 

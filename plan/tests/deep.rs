@@ -1,5 +1,5 @@
-//! Plans that are deeper or larger than plans are: each is refused where it is made, in little time and memory,
-//! and nothing of it overflows a stack.
+//! Plans that are deeper or larger than plans are: each is refused where it is made, in little time
+//! and memory, and nothing of it overflows a stack.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash};

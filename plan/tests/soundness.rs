@@ -1,5 +1,5 @@
-//! The checker and an independent simulator say the same of random plans. `cargo run --release -p xtask --
-//! plans` compares more of them.
+//! The checker and an independent simulator say the same of random plans. `cargo run --release -p
+//! xtask -- plans` compares more of them.
 
 use plan_simulator::{Random, plan_of, run_every, run_many, simulate};
 use typed_nccl_plan::check::{check, check_at};
@@ -28,8 +28,8 @@ fn what_is_accepted_while_compiling_is_right_at_the_sizes_that_were_checked() {
     assert!(every.missed.is_empty(), "the sizes miss what they should not\n{every}");
 }
 
-/// Of 56,497 random plans that are accepted while compiling, these are wrong at larger sizes: binding, which makes this
-/// check, refuses them there.
+/// Of 56,497 random plans that are accepted while compiling, these are wrong at larger sizes:
+/// binding, which makes this check, refuses them there.
 #[test]
 fn what_the_sizes_miss_is_refused_when_it_is_bound() {
     let missed = [(3799506649575990229, 28), (12696050647139362762, 24), (2199516347075477154, 23)];

@@ -206,9 +206,9 @@ impl Signature<'_> {
     }
 }
 
-/// The launch. What is written here has no word `unsafe` but the program's own, before its body in CUDA: no
-/// lint would look at another. So a crate that forbids the word launches nothing on a GPU, whatever it puts in
-/// the place of the paths written here.
+/// The launch. What is written here has no word `unsafe` but the program's own, before its body in
+/// CUDA: no lint would look at another. So a crate that forbids the word launches nothing on a GPU,
+/// whatever it puts in the place of the paths written here.
 fn launch(krate: &TokenStream, kernel: &Kernel, arguments: &Ident) -> TokenStream {
     let Some(Source { word, .. }) = kernel.cuda else {
         return quote!(#krate::kernel::Launch::on_host(#arguments));

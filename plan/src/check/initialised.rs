@@ -1,4 +1,5 @@
-//! A15: what is read was written before or came from the caller; outputs are written, inputs are not.
+//! A15: what is read was written before or came from the caller; outputs are written, inputs are
+//! not.
 
 use std::collections::HashMap;
 
@@ -162,8 +163,8 @@ fn uninitialised(op: &Op, element: u64, report: &mut Report<'_>) {
     report.tell(Check::Initialised, program.place(op.statement), title, story, &help);
 }
 
-/// The neighbour that a rank at an end of an open chain lacks, from which the others receive such memory, and
-/// which ranks have it.
+/// The neighbour that a rank at an end of an open chain lacks, from which the others receive such
+/// memory, and which ranks have it.
 fn lonely(rank: u32, same: impl Fn(Span) -> bool, report: &Report<'_>) -> Option<(String, String)> {
     let program = report.program;
     let receives = program.ops.iter().filter(|op| op.kind == OpKind::Receive && same(op.target));

@@ -43,8 +43,8 @@ pub(crate) use links::Links;
 pub(crate) use local::{Clocks, Local, Reason as LocalReason, reasons as local_reasons};
 pub(crate) use ranges::Ranges;
 
-/// Checks a plan exactly at many sizes: small ones, and those that the plan itself makes special. What it was
-/// checked at is in the answer.
+/// Checks a plan exactly at many sizes: small ones, and those that the plan itself makes special.
+/// What it was checked at is in the answer.
 ///
 /// # Errors
 ///
@@ -214,8 +214,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks the sizes in their order, as many as the work allows: how many that are, or the first one that is
-    /// wrong.
+    /// Checks the sizes in their order, as many as the work allows: how many that are, or the first
+    /// one that is wrong.
     fn right(&self, chosen: &[Sizes], unread: &mut Unread) -> Result<usize, (usize, Vec<Problem>)> {
         let mut budget = Budget::new(CHOSEN_WORK);
         for (at, sizes) in chosen.iter().enumerate() {
@@ -268,7 +268,8 @@ impl<'a> Checker<'a> {
         self.looked(sizes, budget, None)
     }
 
-    /// Everything that is wrong at these sizes. Of those where nothing is, the messages are followed.
+    /// Everything that is wrong at these sizes. Of those where nothing is, the messages are
+    /// followed.
     fn looked(
         &self,
         sizes: &Sizes,

@@ -1,7 +1,8 @@
-//! What a plan that is wrong at some sizes only has to ask of its sizes: the `where` that makes it right.
+//! What a plan that is wrong at some sizes only has to ask of its sizes: the `where` that makes it
+//! right.
 //!
-//! Nothing is guessed: of a few plain conditions, one is named if the plan with it passes the very check that the
-//! plan without it did not.
+//! Nothing is guessed: of a few plain conditions, one is named if the plan with it passes the very
+//! check that the plan without it did not.
 
 use super::Checker;
 use super::unread::Unread;
@@ -16,7 +17,8 @@ const SEEN_WORK: u64 = 50_000;
 /// How many conditions are tried at most: each takes a whole check.
 const TRIED: usize = 2;
 
-/// The problems of a plan; only the first, with the condition under which the plan is right, if there is one.
+/// The problems of a plan; only the first, with the condition under which the plan is right, if
+/// there is one.
 pub(super) fn with_condition(
     checker: &Checker<'_>,
     chosen: &[Sizes],
@@ -48,7 +50,8 @@ fn condition(checker: &Checker<'_>, chosen: &[Sizes]) -> Option<Condition> {
     tried.find(|condition| passes(checker.plan, condition))
 }
 
-/// How many right sizes a condition excludes, if it excludes all wrong ones, and no more right ones than those.
+/// How many right sizes a condition excludes, if it excludes all wrong ones, and no more right ones
+/// than those.
 fn excluded(condition: &Condition, seen: &[(&Sizes, bool)]) -> Option<usize> {
     let (mut kept, mut wrong, mut right) = (Vec::new(), Vec::new(), 0);
     for &(sizes, is_right) in seen {
@@ -60,7 +63,8 @@ fn excluded(condition: &Condition, seen: &[(&Sizes, bool)]) -> Option<usize> {
             (false, true) => right += 1,
         }
     }
-    // It must make the plan right for numbers of ranks at which it is wrong, or leave several of them.
+    // It must make the plan right for numbers of ranks at which it is wrong, or leave several of
+    // them.
     let is_help = if condition.any(&mut |part| matches!(part, Expr::Param(_))) {
         wrong.iter().any(|extents| kept.contains(extents))
     } else {

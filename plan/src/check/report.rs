@@ -70,7 +70,8 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// Whether a problem at that place was told whose story begins at the other place: the same of a pair.
+    /// Whether a problem at that place was told whose story begins at the other place: the same of
+    /// a pair.
     pub(crate) fn tells_both(&self, check: Check, at: Location, first: Location) -> bool {
         self.problems.iter().any(|problem| {
             problem.check() == Some(check)
@@ -79,8 +80,8 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Whether a clash of some use of memory was told already; then the put at `at` is told with it, and `more`
-    /// is added to the help.
+    /// Whether a clash of some use of memory was told already; then the put at `at` is told with
+    /// it, and `more` is added to the help.
     pub(crate) fn same_use(
         &mut self,
         check: Check,
@@ -108,7 +109,8 @@ impl<'a> Report<'a> {
         self.told.insert((check, at));
     }
 
-    /// Whether a problem with an operation's statement was told, or enough of them: then no words are made.
+    /// Whether a problem with an operation's statement was told, or enough of them: then no words
+    /// are made.
     pub(crate) fn knows(&self, check: Check, op: &Op) -> bool {
         self.is_full(check) || self.told.contains(&(check, self.program.place(op.statement)))
     }
@@ -218,7 +220,8 @@ impl<'a> Report<'a> {
         format!("`{role} swapped{window} {}`", buffer.name)
     }
 
-    /// That a statement is one of several that a loop over a list stands for, after what is said of it alone.
+    /// That a statement is one of several that a loop over a list stands for, after what is said of
+    /// it alone.
     pub(crate) fn of_list(&self, statement: u32) -> &'static str {
         let at = self.program.place(statement);
         let alike = self.program.places.iter().filter(|place| **place == at);

@@ -1,5 +1,5 @@
-//! The ranks' shares of a whole, as a plan writes them: help with a collective whose share is elsewhere, or of
-//! another length.
+//! The ranks' shares of a whole, as a plan writes them: help with a collective whose share is
+//! elsewhere, or of another length.
 
 use super::report::Report;
 use crate::ir::{BufferId, Collective, Expr, Plan, Region, Step, StepKind};
@@ -18,7 +18,8 @@ pub(super) struct Shares<'a> {
 }
 
 impl<'a> Shares<'a> {
-    /// `None` where no region is a part of the other, or where it takes more than a name to say which.
+    /// `None` where no region is a part of the other, or where it takes more than a name to say
+    /// which.
     pub(super) fn of(op: &Op, report: &Report<'a>) -> Option<Self> {
         let plan = report.plan();
         let StepKind::Collective(this) = &Step::nth(&plan.steps, op.statement)?.kind else {

@@ -1,4 +1,5 @@
-//! A9 within a compute step: what one step writes does not overlap, nor does what it reads overlap that.
+//! A9 within a compute step: what one step writes does not overlap, nor does what it reads overlap
+//! that.
 
 use super::instance::Instance;
 use super::report::Report;

@@ -140,8 +140,8 @@ fn aliases(ops: &[Op], accesses: &mut Vec<Access>, report: &mut Report<'_>) {
         return;
     }
     accesses.sort_unstable();
-    // For each object, the reads and the writes that reach furthest so far, of two operations each: an
-    // operation does not clash with itself.
+    // For each object, the reads and the writes that reach furthest so far, of two operations each:
+    // an operation does not clash with itself.
     let (mut reads, mut writes_so_far): (Furthest, Furthest) =
         (Furthest::default(), Furthest::default());
     for &access in accesses.iter() {

@@ -1,8 +1,9 @@
 //! A15, the other way round: what a message brings is read, by the plan or by the caller.
 //!
-//! A message that nothing reads is a slip, most often one of order: it is received after its reader. But the
-//! last turn of a ring may bring what nobody needs. So a statement is refused only if none of its messages is
-//! read: on no rank, in no turn, at no size that was checked. For one size alone nothing is said.
+//! A message that nothing reads is a slip, most often one of order: it is received after its
+//! reader. But the last turn of a ring may bring what nobody needs. So a statement is refused only
+//! if none of its messages is read: on no rank, in no turn, at no size that was checked. For one
+//! size alone nothing is said.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -15,13 +16,15 @@ use crate::verdict::{Check, Problem};
 /// Uses of one buffer that are remembered; of a message that comes after more, nothing is said.
 const MOST: usize = 64;
 
-/// The statements none of whose messages was read so far; with the story of the first one, where there was one.
+/// The statements none of whose messages was read so far; with the story of the first one, where
+/// there was one.
 pub(super) struct Unread(BTreeMap<u32, Option<Problem>>);
 
 /// A message that has come and was not read yet.
 struct Fresh<'p> {
     op: &'p Op,
-    /// The step that has read what was there before, where that was the caller's, and nothing else did.
+    /// The step that has read what was there before, where that was the caller's, and nothing else
+    /// did.
     late: Option<u32>,
 }
 
@@ -129,7 +132,8 @@ impl Unread {
         }
     }
 
-    /// A message was not read, perhaps since something was written over it. It counts if none of its statement is.
+    /// A message was not read, perhaps since something was written over it. It counts if none of
+    /// its statement is.
     fn lost(&mut self, instance: &Instance<'_>, fresh: &Fresh<'_>, over: Option<&Op>) {
         if let Some(first @ None) = self.0.get_mut(&fresh.op.statement) {
             *first = Some(problem(instance, fresh, over));

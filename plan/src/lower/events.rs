@@ -52,8 +52,8 @@ impl Waits {
         let mut why = HashMap::new();
         let steps = Steps::new(plan, program, rank, &mut why);
         in_time(plan, until)?;
-        // What a run knows, the next one knows of the run before. What a run knows of itself does not depend
-        // on the run before, so once is enough.
+        // What a run knows, the next one knows of the run before. What a run knows of itself does
+        // not depend on the run before, so once is enough.
         let streams = steps.lens.len();
         let nothing = vec![vec![NOTHING; streams]; streams];
         let (_, clocks, known) = steps.walk(&nothing, None);

@@ -70,11 +70,12 @@ pub fn lower(plan: &Plan, sizes: &Sizes) -> Result<Schedule, Rejected> {
 
 /// An expanded instance of a plan, which lets ranks that bind it together share the work.
 ///
-/// One of them [checks](Self::check) it and [decides](Self::decide); all of them [lower](Self::lower) it so. Their
-/// [hashes](Hash) tell whether it is one instance: of what is issued, not of names and places.
+/// One of them [checks](Self::check) it and [decides](Self::decide); all of them
+/// [lower](Self::lower) it so. Their [hashes](Hash) tell whether it is one instance: of what is
+/// issued, not of names and places.
 ///
-/// All of it takes time in proportion to what the ranks do, which may be more than a caller has. What is not done
-/// by then fails with [`OutOfTime`](crate::verdict::ProblemKind::OutOfTime).
+/// All of it takes time in proportion to what the ranks do, which may be more than a caller has.
+/// What is not done by then fails with [`OutOfTime`](crate::verdict::ProblemKind::OutOfTime).
 pub struct Instance<'a> {
     plan: &'a Plan,
     sizes: &'a Sizes,
@@ -93,11 +94,13 @@ pub struct Decided {
 }
 
 impl<'a> Instance<'a> {
-    /// Writes an instance out. There is time for this, and for what is done with the instance, `until` then.
+    /// Writes an instance out. There is time for this, and for what is done with the instance,
+    /// `until` then.
     ///
     /// # Errors
     ///
-    /// A region outside its buffer, a peer that is not a rank: what cannot be written out. The time is over.
+    /// A region outside its buffer, a peer that is not a rank: what cannot be written out. The time
+    /// is over.
     pub fn new(plan: &'a Plan, sizes: &'a Sizes, until: Option<Instant>) -> Result<Self, Rejected> {
         let until = Until::new(until);
         Ok(Self { plan, sizes, program: written(plan, sizes, until)?, until })
@@ -121,8 +124,9 @@ impl<'a> Instance<'a> {
     /// Decides which calls share a launch, and which waits streams need. The instance must be
     /// correct.
     ///
-    /// Where the plan is right without more, its streams wait for the very calls whose memory they touch, and not
-    /// for all that was issued there. Puts may need more: only signals and such waits order them with the rest.
+    /// Where the plan is right without more, its streams wait for the very calls whose memory they
+    /// touch, and not for all that was issued there. Puts may need more: only signals and such
+    /// waits order them with the rest.
     ///
     /// # Errors
     ///

@@ -217,7 +217,8 @@ impl Program {
 /// compared.
 pub(crate) const MOST_WORK: u64 = 8_000_000;
 
-/// When to give up, if ever. What is given up has no result, so it is no part of what machines decide alike.
+/// When to give up, if ever. What is given up has no result, so it is no part of what machines
+/// decide alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Until(Option<Instant>);
 
@@ -233,8 +234,8 @@ impl Until {
     }
 }
 
-/// Work that is left: about so many units are written out or compared. A count, so that every machine decides
-/// alike.
+/// Work that is left: about so many units are written out or compared. A count, so that every
+/// machine decides alike.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     left: u64,

@@ -1,4 +1,5 @@
-//! Well-formed plans at random, with names that are hard to write. Whether they are right is another matter.
+//! Well-formed plans at random, with names that are hard to write. Whether they are right is
+//! another matter.
 
 use typed_nccl_plan::ir::*;
 

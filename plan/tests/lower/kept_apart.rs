@@ -75,7 +75,8 @@ fn not_when_the_second_waits_for_more() {
     let schedule = verify(&plan, &sizes(&plan, 2, &[]));
     apart_because(&schedule, "the second waits for `backward`");
     assert!(schedule.explain(&plan).contains("it is `after` stream `cmp`"));
-    // A backward step waits for the last run's all-reduce of its own bucket, and for none of this run.
+    // A backward step waits for the last run's all-reduce of its own bucket, and for none of this
+    // run.
     for (i, pair) in schedule.ranks[0].calls.chunks(2).enumerate() {
         assert_eq!(
             (pair[0].waits.len(), &pair[0].carried[..]),
@@ -108,7 +109,8 @@ fn not_when_something_between_waits_for_the_first() {
 
 #[test]
 fn not_where_only_one_end_could_be() {
-    // Rank 0 sends twice, and could send in one group; rank 1 reads the first before it takes the second.
+    // Rank 0 sends twice, and could send in one group; rank 1 reads the first before it takes the
+    // second.
     let mut plan = PlanBuilder::new("one end");
     plan.ranks(2);
     let r = plan.rank();

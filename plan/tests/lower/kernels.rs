@@ -397,7 +397,8 @@ fn small_all_to_alls_are_one_kernel() {
     verify(&plan, &sizes(&plan, 4, &[]));
 }
 
-/// Rank 0 sends to 1, and then tells 2 that it may send to 3: a kernel for both messages would wait for all four.
+/// Rank 0 sends to 1, and then tells 2 that it may send to 3: a kernel for both messages would wait
+/// for all four.
 #[test]
 fn no_kernel_where_ranks_would_wait_in_a_circle() {
     let of = |in_turn: bool| {

@@ -1,5 +1,5 @@
-//! Random plans of what kernels do: collectives on windows and on other memory, messages, and compute steps between
-//! them that use some of it.
+//! Random plans of what kernels do: collectives on windows and on other memory, messages, and
+//! compute steps between them that use some of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -14,8 +14,8 @@ use crate::words::groups;
 /// How many runs follow one another.
 const RUNS: usize = 3;
 
-/// The schedule does on every rank what the plan does that nothing was joined in, in the same order, and
-/// leaves the same memory whatever the order of events.
+/// The schedule does on every rank what the plan does that nothing was joined in, in the same
+/// order, and leaves the same memory whatever the order of events.
 #[track_caller]
 pub(crate) fn verify(plan: &Plan, sizes: &Sizes) -> Schedule {
     let schedule = lowered(plan, sizes);
@@ -39,8 +39,8 @@ pub(crate) fn verify(plan: &Plan, sizes: &Sizes) -> Schedule {
     schedule
 }
 
-/// With kernels it does the same as without, and leaves the same memory. They take no time here, so that whatever
-/// they can do they do.
+/// With kernels it does the same as without, and leaves the same memory. They take no time here, so
+/// that whatever they can do they do.
 #[track_caller]
 fn with_kernels(
     plan: &Plan,
@@ -77,7 +77,8 @@ fn kernels_of_messages(
     kernels.filter(|(operations, _)| communicator(&operations[0]) == among).collect()
 }
 
-/// Who is sent something in a leg of a kernel receives as much in that leg of its own, and nothing is left out.
+/// Who is sent something in a leg of a kernel receives as much in that leg of its own, and nothing
+/// is left out.
 #[track_caller]
 fn legs_meet(schedule: &Schedule) {
     let all = (0..4).map(CommunicatorId);
@@ -112,7 +113,8 @@ pub(crate) fn no_time() -> Topology {
     Topology { launch: 1.0, ..Topology::free() }
 }
 
-/// Whether each communicator and each stream does the same, whatever the order within what is launched together.
+/// Whether each communicator and each stream does the same, whatever the order within what is
+/// launched together.
 fn same_but_for_kinds(one: &Order<'_>, other: &Order<'_>) -> bool {
     let sorted = |(among, on): &Order<'_>| {
         let tell = |ops: &Vec<&Operation>| {

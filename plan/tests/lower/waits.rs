@@ -46,7 +46,8 @@ fn an_event_is_waited_for_as_it_was_recorded_last() {
     let plan = plan.unchecked().expect("a plan");
     let schedule = verify(&plan, &sizes(&plan, 1, &[]));
     let [uses, fills] = &schedule.ranks[0].calls[..] else { panic!("two calls") };
-    // What was used in the last run is filled in this one, when the event stands for this run's use already.
+    // What was used in the last run is filled in this one, when the event stands for this run's use
+    // already.
     assert_eq!((&uses.waits[..], &uses.carried[..]), (&[][..], fills.records.as_slice()));
     assert_eq!((&fills.waits[..], &fills.carried[..]), (uses.records.as_slice(), &[][..]));
 }

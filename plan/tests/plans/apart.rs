@@ -181,7 +181,8 @@ pub fn halo_awaited_across_the_ends() -> NearMiss {
         .lines(include_str!("apart.rs"), ["all wait"])
 }
 
-/// All but the last rank let the next run wait until they have read: the last one may still be reading.
+/// All but the last rank let the next run wait until they have read: the last one may still be
+/// reading.
 pub fn halo_in_one_copy() -> NearMiss {
     let (mut plan, d) = borders("halo in one copy");
     let u: Window<Generic> = plan.window().in_out("u", d.m);
@@ -216,7 +217,8 @@ fn declared(name: &str, ranks: impl Into<typed_nccl_plan::ir::Values>) -> (PlanB
     (plan, Declared { n, r, x, y, net })
 }
 
-/// Some ranks send to the next one around the ring before they receive, others receive before they send.
+/// Some ranks send to the next one around the ring before they receive, others receive before they
+/// send.
 fn around(
     plan: &mut PlanBuilder,
     d: &Declared,

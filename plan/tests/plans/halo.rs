@@ -7,8 +7,8 @@ use typed_nccl_plan::verdict::Check;
 
 use super::NearMiss;
 
-/// Puts into the neighbours' windows, in a graph. The window has two copies, which swap with every run: a
-/// neighbour may still read one while the next run fills the other.
+/// Puts into the neighbours' windows, in a graph. The window has two copies, which swap with every
+/// run: a neighbour may still read one while the next run fills the other.
 pub fn one_sided() -> PlanBuilder {
     let (mut plan, Declared { m, h, hi, lo, net, cmp }) = declared("halo");
     let u: SwappedWindow<Generic> = plan.window().swapped().in_out("u", m);
@@ -32,7 +32,8 @@ pub fn two_sided() -> PlanBuilder {
     both_neighbours("two-sided halo", 3)
 }
 
-/// With two ranks both neighbours are one rank, and NCCL has no tags: its edges arrive the wrong way round.
+/// With two ranks both neighbours are one rank, and NCCL has no tags: its edges arrive the wrong
+/// way round.
 pub fn claims_two_ranks() -> NearMiss {
     NearMiss::new(both_neighbours("two-sided halo of two", 2), Check::Matching)
         .smallest([2])
@@ -65,8 +66,8 @@ pub fn one_copy_twice() -> NearMiss {
         .mend("signal")
 }
 
-/// Two copies are enough between neighbours that wait for each other. Here nobody waits for the rank that it
-/// writes to, and may be many runs ahead of it.
+/// Two copies are enough between neighbours that wait for each other. Here nobody waits for the
+/// rank that it writes to, and may be many runs ahead of it.
 pub fn one_way() -> NearMiss {
     let (mut plan, Declared { m, h, hi, net, .. }) = declared("halo of one side");
     let u = plan.window().swapped().in_out::<Generic>("u", m);
@@ -107,7 +108,8 @@ pub fn two_signals_counted() -> PlanBuilder {
     two_signals("two puts before a wait, counted")
 }
 
-/// Before 2.31 all signals between two ranks are one counter, and the first is taken for the second.
+/// Before 2.31 all signals between two ranks are one counter, and the first is taken for the
+/// second.
 pub fn awaited_in_another_order() -> NearMiss {
     let (mut plan, Declared { m, h, hi, lo, net, .. }) = declared("two signals, one counter");
     let u = plan.window().swapped().in_out::<Generic>("u", m);

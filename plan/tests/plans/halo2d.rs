@@ -5,8 +5,8 @@ use typed_nccl_plan::verdict::Check;
 
 use super::NearMiss;
 
-/// On a torus of any extents from 3. Edges are packed into a window, since columns are not contiguous; the
-/// window that receives has two copies.
+/// On a torus of any extents from 3. Edges are packed into a window, since columns are not
+/// contiguous; the window that receives has two copies.
 pub fn torus() -> PlanBuilder {
     halo("halo on a torus", true)
 }

@@ -19,8 +19,8 @@ pub fn few_nodes() -> PlanBuilder {
     plan
 }
 
-/// Only the first rank of each node takes part in a collective between the nodes: all members of that rail,
-/// and none of the others.
+/// Only the first rank of each node takes part in a collective between the nodes: all members of
+/// that rail, and none of the others.
 pub fn leaders_alone() -> PlanBuilder {
     let (mut plan, d) = declared("leaders reduce", 1.., 1..);
     plan.when(d.local.rank().eq(0), |plan| {

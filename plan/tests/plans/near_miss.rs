@@ -81,7 +81,8 @@ impl NearMiss {
         expected.judge(&rejected);
     }
 
-    /// Panics unless the smallest instance of the plan that is rejected is rejected as it should be.
+    /// Panics unless the smallest instance of the plan that is rejected is rejected as it should
+    /// be.
     pub fn verify_at_small_sizes(self) {
         let breaks = self.breaks;
         let (plan, expected) = self.split();

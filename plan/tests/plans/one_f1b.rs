@@ -1,7 +1,7 @@
 //! One forward, one backward: the schedule of a training pipeline, in the local view.
 //!
-//! Rank r runs w = p - 1 - r microbatches ahead. How a rank groups what it exchanges with a neighbour mirrors
-//! how the neighbour does.
+//! Rank r runs w = p - 1 - r microbatches ahead. How a rank groups what it exchanges with a
+//! neighbour mirrors how the neighbour does.
 
 use typed_nccl_plan::build::{Buffers, Generic, Number, PlanBuilder, Stream, chain};
 use typed_nccl_plan::verdict::Check;

@@ -76,7 +76,8 @@ pub fn receives_doubles() -> NearMiss {
         .mend("one type")
 }
 
-/// Half of the ring and two thirds are one rank if there are two, and each receives what was meant for the other.
+/// Half of the ring and two thirds are one rank if there are two, and each receives what was meant
+/// for the other.
 pub fn half_for_two_thirds() -> NearMiss {
     let mut plan = PlanBuilder::new("ring, half for two thirds");
     let n = plan.ranks([2]);

@@ -113,7 +113,8 @@ impl Circle {
     }
 }
 
-/// The circuit against its edges, from what waits to what it waits for: it begins where a rank waits for another.
+/// The circuit against its edges, from what waits to what it waits for: it begins where a rank
+/// waits for another.
 fn from_a_rank_that_waits(program: &Program, circuit: &[u32]) -> Vec<u32> {
     let units = 2 * program.units.len() as u32;
     let mut nodes: Vec<u32> = circuit.iter().rev().copied().collect();

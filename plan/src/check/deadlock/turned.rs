@@ -1,5 +1,5 @@
-//! Help with a circle of messages: a group of what each rank sends and receives, or one rank that takes them in
-//! the other order.
+//! Help with a circle of messages: a group of what each rank sends and receives, or one rank that
+//! takes them in the other order.
 
 use crate::program::{Op, OpKind, Program, Stride};
 
@@ -36,8 +36,8 @@ pub(super) fn help(program: &Program, blocked: &[Blocked]) -> Vec<String> {
     help
 }
 
-/// A rank that ends the circle by taking its two messages in the other order: which does what first, and their
-/// lines.
+/// A rank that ends the circle by taking its two messages in the other order: which does what
+/// first, and their lines.
 fn turned(program: &Program, blocked: &[Blocked]) -> Option<(u32, &'static str, (u32, u32))> {
     if blocked.len() != program.ranks() || !blocked.iter().all(|pair| is_step(program, pair)) {
         return None;
@@ -59,8 +59,8 @@ fn turned(program: &Program, blocked: &[Blocked]) -> Option<(u32, &'static str, 
     is_free.then(|| (1, verb, (line(first), line(second))))
 }
 
-/// Whether both are messages alone, each once in a run, one to one neighbour and one from the other, of memory
-/// that differs.
+/// Whether both are messages alone, each once in a run, one to one neighbour and one from the
+/// other, of memory that differs.
 fn is_step(program: &Program, &(first, second): &Blocked) -> bool {
     let (Some(a), Some(b)) = (only(program, first), only(program, second)) else { return false };
     let own = &program.units[program.of_rank(program.units[first as usize].rank as usize)];

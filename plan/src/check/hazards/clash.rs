@@ -119,8 +119,8 @@ impl Clash<'_> {
         puts == uses && self.turns(report).is_some_and(|turns| turns.later.1)
     }
 
-    /// Whether the other use is written after the put, and before the wait for it: all in one run and, where
-    /// a loop is around them, in one turn.
+    /// Whether the other use is written after the put, and before the wait for it: all in one run
+    /// and, where a loop is around them, in one turn.
     fn is_between(&self, report: &Report<'_>) -> bool {
         let (op, theirs) = self.ops();
         let same_turn = self.turns(report).is_none_or(|turns| turns.later == (false, false));

@@ -257,8 +257,8 @@ impl Clash<'_> {
         format!("read before the puts: move line {line} before line {raises}{after}")
     }
 
-    /// A wait of the rank that puts for a signal of the rank that is put at: of that neighbour, whatever
-    /// the number of ranks.
+    /// A wait of the rank that puts for a signal of the rank that is put at: of that neighbour,
+    /// whatever the number of ranks.
     fn awaited_by_who_puts(&self) -> Option<&Op> {
         let op = self.ops().0;
         let put = self.unit(self.put.access.unit);

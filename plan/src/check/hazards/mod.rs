@@ -1,7 +1,7 @@
 //! A9 and A10: nobody reads or writes what another is writing.
 //!
-//! On one rank, memory itself orders the units that touch it. What is left are puts: they write another
-//! rank's memory, and only signals order them with what is done there.
+//! On one rank, memory itself orders the units that touch it. What is left are puts: they write
+//! another rank's memory, and only signals order them with what is done there.
 
 mod clash;
 mod help;
@@ -84,7 +84,8 @@ pub(crate) fn check(
     }
 }
 
-/// Who uses the objects of the ranks that are asked for into which somebody puts, by rank and object.
+/// Who uses the objects of the ranks that are asked for into which somebody puts, by rank and
+/// object.
 fn collect(
     program: &Program,
     links: &Links,
@@ -135,8 +136,8 @@ fn collect(
     uses
 }
 
-/// Uses of one object that are alike: of one stream of one rank, of the same elements. In the order in which
-/// they are issued, so that what has ended before some moment is a first part of them.
+/// Uses of one object that are alike: of one stream of one rank, of the same elements. In the order
+/// in which they are issued, so that what has ended before some moment is a first part of them.
 struct Alike {
     span: Span,
     uses: Vec<Incoming>,
@@ -190,7 +191,8 @@ struct Comparison<'a> {
     rank: u32,
 }
 
-/// How far each stream of a rank has surely come when a unit starts, for the units that were asked so far.
+/// How far each stream of a rank has surely come when a unit starts, for the units that were asked
+/// so far.
 type Frontiers = HashMap<u32, Vec<u32>>;
 
 impl Comparison<'_> {
@@ -240,7 +242,8 @@ impl Comparison<'_> {
         true
     }
 
-    /// The first of some uses that is alike and in no order with a put. `None` where that took too long.
+    /// The first of some uses that is alike and in no order with a put. `None` where that took too
+    /// long.
     fn pair(
         &self,
         put: &Incoming,

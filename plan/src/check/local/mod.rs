@@ -17,7 +17,8 @@ pub(crate) fn end(unit: u32) -> u32 {
     2 * unit + 1
 }
 
-/// For every unit of every run, the earlier units of its rank that must have ended before it starts.
+/// For every unit of every run, the earlier units of its rank that must have ended before it
+/// starts.
 ///
 /// A unit of run k has the number k times the units of a run, plus its own.
 pub(crate) struct Local {
@@ -65,7 +66,8 @@ impl Local {
         &self.before[self.begins[unit] as usize..self.begins[unit + 1] as usize]
     }
 
-    /// The edges between the events of one rank: a unit ends after it starts, and starts after others ended.
+    /// The edges between the events of one rank: a unit ends after it starts, and starts after
+    /// others ended.
     pub(crate) fn edges(&self, edge: &mut dyn FnMut(u32, u32)) {
         let (begins, before) = (self.begins.as_slice(), self.before.as_slice());
         let mut at = 0;
@@ -128,8 +130,8 @@ impl Clocks {
         Self { streams, places, ended }
     }
 
-    /// Whether the first has surely ended when the second starts, for reasons on their rank alone. Both are
-    /// units of one rank; `stream` is the first one's.
+    /// Whether the first has surely ended when the second starts, for reasons on their rank alone.
+    /// Both are units of one rank; `stream` is the first one's.
     pub(crate) fn ended(&self, first: u32, stream: u16, second: u32) -> bool {
         self.ended[second as usize * self.streams + usize::from(stream)]
             >= self.places[first as usize]
@@ -151,7 +153,8 @@ impl Clocks {
     }
 }
 
-/// What the ranks' units wait for on their own rank: once for ranks that follow each other and are alike.
+/// What the ranks' units wait for on their own rank: once for ranks that follow each other and are
+/// alike.
 struct Models<'a> {
     program: &'a Program,
     runs: usize,

@@ -5,7 +5,8 @@ use super::super::report::Report;
 use crate::program::Program;
 use crate::verdict::Check;
 
-/// A message from one of its ends: a unit, the other rank, the communicator, the other's unit, the message.
+/// A message from one of its ends: a unit, the other rank, the communicator, the other's unit, the
+/// message.
 type End = (u32, u32, u16, u32, u32);
 
 pub(super) fn check(program: &Program, messages: &[Message], report: &mut Report<'_>) {

@@ -105,7 +105,8 @@ fn made(id: u32, value: &str, values: &Values, report: &Report<'_>) -> Option<Li
     Some(report.line(op, text))
 }
 
-/// The last statement that writes an element, as a line, and whether that says where it writes at the sender.
+/// The last statement that writes an element, as a line, and whether that says where it writes at
+/// the sender.
 fn writer(
     program: &Program,
     links: &Links,

@@ -15,7 +15,8 @@ pub(super) enum Value {
     Of(Option<Reduction>, Vec<Term>),
     /// What nothing is known of.
     Unknown {
-        /// The unit of the step that does not say what it computes; none where reductions are mixed.
+        /// The unit of the step that does not say what it computes; none where reductions are
+        /// mixed.
         cause: Option<u32>,
         /// Which one of them it is.
         mark: (u32, u64),
@@ -29,7 +30,8 @@ pub(super) struct Values {
     known: HashMap<Value, u32>,
     /// Values that were reduced, and the operations that did it first.
     made: HashMap<u32, u32>,
-    /// Terms of one value at most: no claim is of more than one of each rank, and terms never become fewer.
+    /// Terms of one value at most: no claim is of more than one of each rank, and terms never
+    /// become fewer.
     most: usize,
     /// Terms in all values, and whether there were too many.
     terms: usize,

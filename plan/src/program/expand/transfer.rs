@@ -55,7 +55,8 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The receiving half, as the sender computes it. `waits` tells whether it runs after other streams.
+    /// The receiving half, as the sender computes it. `waits` tells whether it runs after other
+    /// streams.
     fn receive(
         &mut self,
         number: u32,

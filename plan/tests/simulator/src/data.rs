@@ -85,7 +85,8 @@ fn postcondition(
     Ok(())
 }
 
-/// Runs in random schedules: what is wrong if they do not all leave the same, or if one shows a race.
+/// Runs in random schedules: what is wrong if they do not all leave the same, or if one shows a
+/// race.
 pub(crate) fn schedules(linked: &Linked<'_>, random: &mut Random, many: usize) -> Option<String> {
     let mut first = None;
     for _ in 0..many {

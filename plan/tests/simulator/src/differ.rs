@@ -1,12 +1,13 @@
 //! The checker and the simulator, side by side.
 //!
-//! They agree on an instance if one accepts it exactly when the other does, and if every rule that the
-//! checker says is broken is broken in the simulator. The simulator runs all of its rules on every
-//! instance, whatever else is wrong; the checker may stop at the first that makes others meaningless.
-//! So the simulator may name more rules, and never fewer, but for one case: where the simulator finds a
-//! rule broken on which a run depends (A1 to A4, A8, A11, A12), or a hang (A5, A6), what the checker says
-//! of the run beyond it (A5 to A7, A9, A10, A13 to A15) is not compared. Where memory races (A9), what is
-//! read and left depends on the schedule: then A14 and A15 are not compared.
+//! They agree on an instance if one accepts it exactly when the other does, and if every rule that
+//! the checker says is broken is broken in the simulator. The simulator runs all of its rules on
+//! every instance, whatever else is wrong; the checker may stop at the first that makes others
+//! meaningless. So the simulator may name more rules, and never fewer, but for one case: where the
+//! simulator finds a rule broken on which a run depends (A1 to A4, A8, A11, A12), or a hang (A5,
+//! A6), what the checker says of the run beyond it (A5 to A7, A9, A10, A13 to A15) is not compared.
+//! Where memory races (A9), what is read and left depends on the schedule: then A14 and A15 are not
+//! compared.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -174,8 +175,8 @@ fn later(check: Check) -> bool {
     )
 }
 
-/// Compares this many instances of random plans, on so many threads. `tell` hears of the progress of the
-/// first thread, in instances.
+/// Compares this many instances of random plans, on so many threads. `tell` hears of the progress
+/// of the first thread, in instances.
 pub fn run_many(seed: u64, count: usize, threads: usize, tell: &(dyn Fn(usize) + Sync)) -> Report {
     let mut all = Report::default();
     let work = |thread: usize| {

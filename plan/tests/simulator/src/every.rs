@@ -1,8 +1,9 @@
 //! What the checker says of a plan while it compiles, beside what the simulator says of its sizes.
 //!
-//! The sizes that a refused plan names are broken in the simulator, by that rule. Of an accepted plan, the simulator
-//! accepts every size that was checked. At others it may find something: how many plans that happens to says what
-//! the choice of sizes misses, and each of them must be refused when it is bound.
+//! The sizes that a refused plan names are broken in the simulator, by that rule. Of an accepted
+//! plan, the simulator accepts every size that was checked. At others it may find something: how
+//! many plans that happens to says what the choice of sizes misses, and each of them must be
+//! refused when it is bound.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +37,8 @@ pub struct Every {
     pub instances: usize,
     /// Those of them whose sizes were not checked while the plan compiles.
     pub beyond: usize,
-    /// Accepted plans that are wrong at sizes that were not checked: where they come from, and those sizes.
+    /// Accepted plans that are wrong at sizes that were not checked: where they come from, and
+    /// those sizes.
     pub missed: Vec<(u64, String)>,
     /// The first difference of each kind, with the smallest plan that shows it.
     pub differences: BTreeMap<Difference, String>,
@@ -85,7 +87,8 @@ fn named(plan: &Plan, rejected: &Rejected) -> Option<(Difference, Sizes)> {
             continue;
         }
         let outcome = simulate(plan, &sizes);
-        // What is refused for all sizes together, a message that is read at none, is not judged here.
+        // What is refused for all sizes together, a message that is read at none, is not judged
+        // here.
         if outcome.is_right() && check_at(plan, &sizes).is_ok() {
             continue;
         }
@@ -105,8 +108,8 @@ fn wrong(outcome: &Outcome) -> Option<Check> {
     outside.or_else(|| outcome.notes.keys().next().copied())
 }
 
-/// Compares so many random plans; those that are accepted are simulated at all sizes up to `most` ranks, and at some
-/// larger ones.
+/// Compares so many random plans; those that are accepted are simulated at all sizes up to `most`
+/// ranks, and at some larger ones.
 pub fn run_every(seed: u64, count: usize, threads: usize, most: i64) -> Every {
     let mut all = Every::default();
     let work = |thread: usize| {

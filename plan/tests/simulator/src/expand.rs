@@ -284,7 +284,8 @@ impl Walk<'_> {
         Ok(known)
     }
 
-    /// What a step writes is apart, and what it reads is apart from that or the very same region (A9).
+    /// What a step writes is apart, and what it reads is apart from that or the very same region
+    /// (A9).
     fn apart(&mut self, compute: &Compute) -> Result<(), Malformed> {
         let mut parts = |regions: &[Region]| -> Result<Vec<Vec<Span>>, Malformed> {
             regions.iter().map(|region| self.regions(std::slice::from_ref(region))).collect()
@@ -540,7 +541,8 @@ impl Walk<'_> {
     }
 }
 
-/// A region on its own, on a rank, outside all loops. That it lies outside is noted for `check` too.
+/// A region on its own, on a rank, outside all loops. That it lies outside is noted for `check`
+/// too.
 pub(crate) fn alone(
     instance: &Instance<'_>,
     rank: usize,

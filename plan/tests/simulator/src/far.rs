@@ -1,4 +1,5 @@
-//! How far a peer is, as it is written: what leads to one rank here may lead to two among more ranks.
+//! How far a peer is, as it is written: what leads to one rank here may lead to two among more
+//! ranks.
 
 use typed_nccl_plan::ir::{Hop, Peer};
 

@@ -1,8 +1,9 @@
-//! A simulator of communication plans that shares nothing with the checker but what a plan is, and what
-//! its rules are called.
+//! A simulator of communication plans that shares nothing with the checker but what a plan is, and
+//! what its rules are called.
 //!
-//! [`simulate`] expands one size of a plan, runs it step by step and says which rules it breaks. It judges one size:
-//! whether a message is read at any of the sizes that are checked (A15) is no question for it.
+//! [`simulate`] expands one size of a plan, runs it step by step and says which rules it breaks. It
+//! judges one size: whether a message is read at any of the sizes that are checked (A15) is no
+//! question for it.
 
 mod data;
 mod differ;
@@ -69,8 +70,8 @@ fn run(plan: &Plan, sizes: &Sizes, outcome: &mut Outcome) -> Result<(), Malforme
     data::check(&instance, &units, outcome)
 }
 
-/// Runs one size of a plan in random schedules: what is wrong if they do not all leave the same values,
-/// or if one shows a race. Of a plan that breaks a rule, nothing is said.
+/// Runs one size of a plan in random schedules: what is wrong if they do not all leave the same
+/// values, or if one shows a race. Of a plan that breaks a rule, nothing is said.
 pub fn shake(plan: &Plan, sizes: &Sizes, random: &mut Random, many: usize) -> Option<String> {
     let mut outcome = Outcome::default();
     let instance = Instance::new(plan, sizes).ok()?;

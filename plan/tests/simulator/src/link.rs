@@ -1,5 +1,5 @@
-//! Several runs of a plan in a row, with what each unit waits for on its own rank, and its places in
-//! the queues of messages, collectives and signals.
+//! Several runs of a plan in a row, with what each unit waits for on its own rank, and its places
+//! in the queues of messages, collectives and signals.
 
 use std::collections::HashMap;
 

@@ -1,8 +1,8 @@
 //! Small steps: the streams of all ranks, unit by unit, under one of two meanings of "waits".
 //!
-//! A unit starts when it is the first of its stream and what it waits for on its rank has ended; at its
-//! start it posts its messages, joins its collectives and raises its signals. It ends when its partners
-//! did what it waits for.
+//! A unit starts when it is the first of its stream and what it waits for on its rank has ended; at
+//! its start it posts its messages, joins its collectives and raises its signals. It ends when its
+//! partners did what it waits for.
 
 use crate::link::{Linked, Node};
 use crate::unit::Act;

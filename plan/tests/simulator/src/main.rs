@@ -1,4 +1,5 @@
-//! Compares the checker and the simulator on random plans: `cargo run --release -p xtask -- plans SEED COUNT PLANS`.
+//! Compares the checker and the simulator on random plans: `cargo run --release -p xtask -- plans
+//! SEED COUNT PLANS`.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};

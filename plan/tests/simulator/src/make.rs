@@ -184,7 +184,8 @@ pub fn compute(name: &str, reads: Vec<Region>, writes: Vec<Region>) -> Step {
     }))
 }
 
-/// The compute step that leaves, in the first region that it writes, these of those that it reads, reduced.
+/// The compute step that leaves, in the first region that it writes, these of those that it reads,
+/// reduced.
 pub fn computes(mut step: Step, by: Reduction, of: &[u32]) -> Step {
     if let StepKind::Compute(compute) = &mut step.kind {
         compute.computes.push(Equation { to: 0, by, of: of.to_vec() });
@@ -301,8 +302,8 @@ pub fn lists(steps: &mut Vec<Step>, visit: &mut dyn FnMut(&mut Vec<Step>)) {
     }
 }
 
-/// Every expression of a step, with those inside it, the outer ones first; in a visit, an expression may
-/// be replaced.
+/// Every expression of a step, with those inside it, the outer ones first; in a visit, an
+/// expression may be replaced.
 pub fn expressions(step: &mut Step, visit: &mut dyn FnMut(&mut Expr)) {
     match &mut step.kind {
         StepKind::Compute(one) => one.arguments.iter_mut().for_each(|one| inner(one, visit)),

@@ -1,7 +1,7 @@
 //! The memory of all ranks while a plan runs.
 //!
-//! An operation reads when its unit starts, and looks again when it ends: what changed meanwhile is a
-//! race. What it will write is torn from its unit's start until it is written.
+//! An operation reads when its unit starts, and looks again when it ends: what changed meanwhile is
+//! a race. What it will write is torn from its unit's start until it is written.
 
 use std::collections::{BTreeMap, HashMap};
 

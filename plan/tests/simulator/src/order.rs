@@ -1,4 +1,5 @@
-//! What is surely ordered, by vector clocks that units carry: races (A9, A10) and communicators (A7).
+//! What is surely ordered, by vector clocks that units carry: races (A9, A10) and communicators
+//! (A7).
 
 use std::collections::HashMap;
 
@@ -99,7 +100,8 @@ impl Clocks {
         clocks
     }
 
-    /// Whether one unit surely ended before another starts; nothing is said of units that never ran.
+    /// Whether one unit surely ended before another starts; nothing is said of units that never
+    /// ran.
     fn before(&self, linked: &Linked<'_>, first: usize, second: usize) -> Option<bool> {
         let start = self.start[second].as_ref()?;
         self.end[first].as_ref()?;

@@ -24,7 +24,8 @@ pub(crate) fn hash(what: impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Values combined. A reduction of reductions of the same kind is one; averages only if they are of equally many.
+/// Values combined. A reduction of reductions of the same kind is one; averages only if they are of
+/// equally many.
 pub(crate) fn reduce(by: Reduction, values: impl Iterator<Item = Value>) -> Value {
     let values: Vec<Value> = values.collect();
     let counts: BTreeSet<u32> = values
@@ -52,7 +53,8 @@ pub(crate) fn reduce(by: Reduction, values: impl Iterator<Item = Value>) -> Valu
     if many == 1 { only } else { Value::Reduced(by, many, sum) }
 }
 
-/// What a collective leaves on member `me`, from what each member sent; `None` if it leaves nothing.
+/// What a collective leaves on member `me`, from what each member sent; `None` if it leaves
+/// nothing.
 pub(crate) fn collect<Root>(
     kind: &CollectiveKind<Root>,
     root: Option<usize>,

@@ -1,5 +1,5 @@
-//! Random plans without a pattern: a few messages, signals, puts and collectives, whose halves stand
-//! anywhere.
+//! Random plans without a pattern: a few messages, signals, puts and collectives, whose halves
+//! stand anywhere.
 
 use typed_nccl_plan::ir::{CollectiveKind, Expr, Peer, Reduction, Region, Role, Step};
 
