@@ -24,10 +24,13 @@ pub trait Span {
     label = "not a range with an end",
     note = "write `..n` or `a..b`; both ends have one type, so a literal start is `Number::from(1)..n`"
 )]
-pub trait Count: Span {
+pub trait Count: Span + Sized {
     /// Both ends.
     #[doc(hidden)]
-    fn bounds(self) -> (Number, Number);
+    fn bounds(self) -> (Number, Number) {
+        let (from, to) = self.ends();
+        (from.unwrap_or_else(|| 0.into()), to.unwrap_or_else(|| 0.into()))
+    }
 }
 
 impl<E: Into<Number>> Span for Range<E> {
@@ -36,11 +39,7 @@ impl<E: Into<Number>> Span for Range<E> {
     }
 }
 
-impl<E: Into<Number>> Count for Range<E> {
-    fn bounds(self) -> (Number, Number) {
-        (self.start.into(), self.end.into())
-    }
-}
+impl<E: Into<Number>> Count for Range<E> {}
 
 impl<E: Into<Number>> Span for RangeTo<E> {
     fn ends(self) -> (Option<Number>, Option<Number>) {
@@ -48,11 +47,7 @@ impl<E: Into<Number>> Span for RangeTo<E> {
     }
 }
 
-impl<E: Into<Number>> Count for RangeTo<E> {
-    fn bounds(self) -> (Number, Number) {
-        (0.into(), self.end.into())
-    }
-}
+impl<E: Into<Number>> Count for RangeTo<E> {}
 
 impl<E: Into<Number>> Span for RangeFrom<E> {
     fn ends(self) -> (Option<Number>, Option<Number>) {

@@ -36,13 +36,11 @@ fn of_communicator(
     meetings: &mut Vec<Meeting>,
     report: &mut Report<'_>,
 ) {
-    let size = program.layout.members(communicator);
     for first in 0..program.ranks() {
         if program.layout.first(communicator, first) != first {
             continue;
         }
-        let ranks: Vec<usize> =
-            (0..size).map(|index| program.layout.member(communicator, first, index)).collect();
+        let ranks: Vec<usize> = program.layout.together(communicator, first).collect();
         let most = ranks.iter().map(|&rank| calls[rank].len()).max().unwrap_or(0);
         for turn in 0..most {
             let called = |rank: usize| calls[rank].get(turn).copied();
@@ -53,7 +51,7 @@ fn of_communicator(
                 absent(op, missing, report);
                 break;
             }
-            if !agree(program, &members, report) {
+            if !agree(&members, report) {
                 break;
             }
             let OpKind::Collective(kind) = op.kind else { break };
@@ -120,12 +118,13 @@ fn needs(kind: Kind, op: &Op, size: u64) -> Option<(u64, Span)> {
 }
 
 /// Whether the members give and take alike.
-fn agree(program: &Program, members: &[u32], report: &mut Report<'_>) -> bool {
+fn agree(members: &[u32], report: &mut Report<'_>) -> bool {
+    let program = report.program;
     let mut first: Option<Own<'_>> = None;
     for op in members.iter().map(|&op| &program.ops[op as usize]) {
         let OpKind::Collective(kind) = op.kind else { continue };
         let size = members.len() as u64;
-        let Some(own) = own(program, op, kind, size, report) else { return false };
+        let Some(own) = own(op, kind, size, report) else { return false };
         match &first {
             None => first = Some(own),
             Some(first) if !own.is_like(first) => {
@@ -162,13 +161,8 @@ impl Own<'_> {
 }
 
 /// A member's call; told if its regions do not fit each other.
-fn own<'a>(
-    program: &'a Program,
-    op: &'a Op,
-    kind: Kind,
-    size: u64,
-    report: &mut Report<'_>,
-) -> Option<Own<'a>> {
+fn own<'a>(op: &'a Op, kind: Kind, size: u64, report: &mut Report<'a>) -> Option<Own<'a>> {
+    let program = report.program;
     let (title, help) = match count(kind, op, size, op.peer == program.rank(op)) {
         Err(why) => {
             let title = match needs(kind, op, size) {

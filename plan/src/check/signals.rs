@@ -149,7 +149,7 @@ fn tell(program: &Program, uneven: &[Uneven<'_>], report: &mut Report<'_>) {
         awaited_of.entry((one.channel.0, one.channel.2, one.signal)).or_insert(one);
     }
     for raised in uneven.iter().filter(|one| one.awaited == 0) {
-        let (among, source, target) = raised.channel;
+        let (among, _, target) = raised.channel;
         let Some(awaited) = awaited_of.get(&(among, target, raised.signal)) else { continue };
         let (Some(raise), Some(wait)) =
             (last(raised, &raised.uses.raises), last(awaited, &awaited.uses.waits))
@@ -165,7 +165,7 @@ fn tell(program: &Program, uneven: &[Uneven<'_>], report: &mut Report<'_>) {
             break;
         }
         told.push(pair);
-        elsewhere(program, (source, raise), (target, wait), awaited.channel.1, report);
+        elsewhere(&program.ops[raise as usize], &program.ops[wait as usize], report);
     }
     for one in uneven {
         let mut ops = last(one, &one.uses.raises).into_iter().chain(last(one, &one.uses.waits));
@@ -176,14 +176,9 @@ fn tell(program: &Program, uneven: &[Uneven<'_>], report: &mut Report<'_>) {
 }
 
 /// A signal that is awaited from another rank than the one that raises it.
-fn elsewhere(
-    program: &Program,
-    (source, raise): (u32, u32),
-    (target, wait): (u32, u32),
-    meant: u32,
-    report: &mut Report<'_>,
-) {
-    let (raise, wait) = (&program.ops[raise as usize], &program.ops[wait as usize]);
+fn elsewhere(raise: &Op, wait: &Op, report: &mut Report<'_>) {
+    let program = report.program;
+    let (source, target, meant) = (program.rank(raise), program.rank(wait), wait.peer);
     let signal = report.signal(wait.signal);
     let title =
         format!("rank {target} awaits `{signal}` of rank {meant}, but rank {source} raises it");

@@ -142,29 +142,20 @@ impl<'a> Links<'a> {
         let mut receives: Vec<(_, Port)> = Vec::new();
         let mut raised: HashMap<_, VecDeque<Port>> = HashMap::new();
         let mut waits: Vec<(_, u32, Port)> = Vec::new();
-        let mut places: HashMap<(CommunicatorId, u32), usize> = HashMap::new();
-        let mut meetings: HashMap<(CommunicatorId, u32, usize), Vec<Port>> = HashMap::new();
-        let mut exchanges: HashMap<(CommunicatorId, u32, usize), Vec<Port>> = HashMap::new();
-        let mut exchanged: HashMap<(CommunicatorId, u32), usize> = HashMap::new();
+        let (mut meetings, mut exchanges) = (Meetings::default(), Meetings::default());
         for call in 0..self.len() {
             let Placed { rank, call: of, .. } = self.calls[call as usize];
             if let Work::Kernel { operations, legs } = &of.work
                 && let (Some(first), false) = (operations.first(), legs.is_empty())
             {
-                let among = first.among();
-                let place = exchanged.entry((among, rank)).or_default();
-                let key = (among, self.members.first(among, rank), *place);
-                exchanges.entry(key).or_default().push(Port { call, op: 0, entry: 0 });
-                *place += 1;
+                let port = Port { call, op: 0, entry: 0 };
+                exchanges.join(&self.members, first.among(), rank, port);
             }
             for (op, operation) in (0..).zip(self.operations(call)) {
                 let port = Port { call, op, entry: 0 };
                 match operation {
                     Operation::Collective { among, .. } => {
-                        let place = places.entry((*among, rank)).or_default();
-                        let key = (*among, self.members.first(*among, rank), *place);
-                        meetings.entry(key).or_default().push(port);
-                        *place += 1;
+                        meetings.join(&self.members, *among, rank, port);
                     }
                     Operation::Send { peer, among, .. } => {
                         sends.entry((*among, rank, *peer)).or_default().push_back(port);
@@ -195,12 +186,29 @@ impl<'a> Links<'a> {
             let many = queue.len().min(times as usize);
             self.signals.extend(queue.drain(..many).map(|from| Pair { from, to }));
         }
-        self.meetings = meetings.into_values().collect();
-        self.exchanges = exchanges.into_values().collect();
+        self.meetings = meetings.all.into_values().collect();
+        self.exchanges = exchanges.all.into_values().collect();
         self.messages.sort_unstable();
         self.signals.sort_unstable();
         self.meetings.sort_unstable();
         self.exchanges.sort_unstable();
+    }
+}
+
+/// What members of communicators do together, matched by index.
+#[derive(Default)]
+struct Meetings {
+    /// How many each rank has joined.
+    joined: HashMap<(CommunicatorId, u32), usize>,
+    all: HashMap<(CommunicatorId, u32, usize), Vec<Port>>,
+}
+
+impl Meetings {
+    fn join(&mut self, members: &Members, among: CommunicatorId, rank: u32, port: Port) {
+        let joined = self.joined.entry((among, rank)).or_default();
+        let key = (among, members.first(among, rank), *joined);
+        self.all.entry(key).or_default().push(port);
+        *joined += 1;
     }
 }
 
@@ -235,9 +243,7 @@ impl Members {
         let index = communicator.index();
         match &self.layout {
             Some(layout) if index < self.communicators => {
-                let first = layout.first(index, rank as usize);
-                let member = |at| layout.member(index, first, at) as u32;
-                (0..layout.members(index)).map(member).collect()
+                layout.together(index, rank as usize).map(|member| member as u32).collect()
             }
             _ => (0..self.ranks).collect(),
         }

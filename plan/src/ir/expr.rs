@@ -80,9 +80,9 @@ pub enum Condition {
     /// A comparison of two numbers.
     Compare(Expr, Comparison, Expr),
     /// All of these; holds if there are none.
-    All(#[serde(deserialize_with = "shape::conditions")] Vec<Self>),
+    All(#[serde(deserialize_with = "shape::condition")] Vec<Self>),
     /// At least one of these.
-    Any(#[serde(deserialize_with = "shape::conditions")] Vec<Self>),
+    Any(#[serde(deserialize_with = "shape::condition")] Vec<Self>),
     /// The negation.
     Not(#[serde(deserialize_with = "shape::condition")] Box<Self>),
 }

@@ -2,10 +2,11 @@
 //! that no recursive traversal and no `Drop` ever meets excessive depth.
 
 use std::cell::Cell;
+use std::thread::LocalKey;
 
 use serde::de::{Deserialize, Deserializer, Error};
 
-use super::{Cases, Condition, MOST_PARTS, Step};
+use super::MOST_PARTS;
 
 /// The maximal nesting depth of steps, and also of numbers and of conditions.
 pub const MOST_NESTING: usize = 64;
@@ -80,73 +81,51 @@ pub(crate) fn help(title: &str) -> Option<&'static str> {
     })
 }
 
-/// Recursive kinds of data.
-#[derive(Clone, Copy)]
-enum Kind {
-    Number,
-    Condition,
-    Peer,
-    Step,
-}
-
-thread_local! {
-    /// This thread's current reading depth in each kind, since deserializers keep no state per
-    /// type.
-    static DEPTHS: [Cell<usize>; 4] = const { [const { Cell::new(0) }; 4] };
-}
-
-/// One more level of a kind, until this is dropped.
-struct Level(Kind);
+/// One more level of this thread's reading depth in a kind of data, until this is dropped.
+/// Deserializers keep no state per type.
+struct Level(&'static LocalKey<Cell<usize>>);
 
 impl Level {
-    fn enter<E: Error>(kind: Kind, title: &str) -> Result<Self, E> {
-        let depth = DEPTHS.with(|depths| depths[kind as usize].get());
+    fn enter<E: Error>(depth: &'static LocalKey<Cell<usize>>, title: &str) -> Result<Self, E> {
         // The outermost one is a level too, and is not counted.
-        if depth + 1 >= MOST_NESTING {
+        if depth.get() + 1 >= MOST_NESTING {
             return Err(E::custom(title));
         }
-        DEPTHS.with(|depths| depths[kind as usize].set(depth + 1));
-        Ok(Self(kind))
+        depth.set(depth.get() + 1);
+        Ok(Self(depth))
     }
 }
 
 impl Drop for Level {
     fn drop(&mut self) {
-        DEPTHS.with(|depths| {
-            let depth = &depths[self.0 as usize];
-            depth.set(depth.get() - 1);
-        });
+        self.0.set(self.0.get() - 1);
     }
 }
 
-/// Reads a number inside a number.
-pub(super) fn number<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
-    from: D,
-) -> Result<T, D::Error> {
-    let _level = Level::enter(Kind::Number, DEEP_NUMBER)?;
-    T::deserialize(from)
+macro_rules! nested {
+    ($($(#[$doc:meta])+ $read:ident = $title:ident;)+) => {$(
+        $(#[$doc])+
+        pub(super) fn $read<'de, T, D>(from: D) -> Result<T, D::Error>
+        where
+            T: Deserialize<'de>,
+            D: Deserializer<'de>,
+        {
+            thread_local! {
+                static DEPTH: Cell<usize> = const { Cell::new(0) };
+            }
+            let _level = Level::enter(&DEPTH, $title)?;
+            T::deserialize(from)
+        }
+    )+};
 }
 
-/// Reads a condition inside a condition.
-pub(super) fn condition<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Condition>, D::Error> {
-    let _level = Level::enter(Kind::Condition, DEEP_CONDITION)?;
-    Box::deserialize(from)
-}
-
-/// Reads conditions inside a condition.
-pub(super) fn conditions<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Condition>, D::Error> {
-    let _level = Level::enter(Kind::Condition, DEEP_CONDITION)?;
-    Vec::deserialize(from)
-}
-
-/// Reads the peers of a peer by cases.
-pub(super) fn cases<'de, D: Deserializer<'de>>(from: D) -> Result<Box<Cases>, D::Error> {
-    let _level = Level::enter(Kind::Peer, DEEP_PEER)?;
-    Box::deserialize(from)
-}
-
-/// Reads the steps inside a step.
-pub(super) fn body<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Step>, D::Error> {
-    let _level = Level::enter(Kind::Step, DEEP_STEP)?;
-    Vec::deserialize(from)
+nested! {
+    /// Reads a number inside a number.
+    number = DEEP_NUMBER;
+    /// Reads one or more conditions inside a condition.
+    condition = DEEP_CONDITION;
+    /// Reads the peers of a peer by cases.
+    cases = DEEP_PEER;
+    /// Reads the steps inside a step.
+    body = DEEP_STEP;
 }

@@ -26,10 +26,8 @@ pub(super) fn warm_ups(program: &Program) -> Vec<WarmUp> {
                 OpKind::Collective(kind) if !kind.name().is_messages() => collectives[among] = true,
                 OpKind::Collective(kind) if kind.name().has_root() => connect(op.peer),
                 OpKind::Collective(_) => {
-                    let first = program.layout.first(among, unit.rank as usize);
-                    for index in 0..program.layout.members(among) {
-                        connect(program.layout.member(among, first, index) as u32);
-                    }
+                    let members = program.layout.together(among, unit.rank as usize);
+                    members.for_each(|member| connect(member as u32));
                 }
                 OpKind::Read | OpKind::Write => {}
             }

@@ -86,6 +86,12 @@ impl Layout {
         first + self.communicators[communicator].offsets[index] as usize
     }
 
+    /// The ranks of the communicator of `rank`, in order.
+    pub(crate) fn together(&self, communicator: usize, rank: usize) -> impl Iterator<Item = usize> {
+        let first = self.first(communicator, rank);
+        self.communicators[communicator].offsets.iter().map(move |offset| first + *offset as usize)
+    }
+
     /// The communicator's rank for a rank of the plan.
     pub(crate) fn index(&self, communicator: usize, rank: usize) -> usize {
         self.communicators[communicator].axes.iter().fold(0, |index, &axis| {

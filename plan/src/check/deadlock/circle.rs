@@ -9,8 +9,8 @@ use crate::program::{NONE, Op, OpKind, Program};
 use crate::verdict::Line;
 
 /// What a circle consists of.
-#[derive(Default)]
-pub(super) struct Circle {
+pub(super) struct Circle<'r> {
+    report: &'r Report<'r>,
     pub(super) story: Vec<Line>,
     /// Who waits for another rank.
     pub(super) ranks: Vec<u32>,
@@ -32,15 +32,19 @@ pub(super) struct Collective {
     pub(super) lines: Option<(u32, u32)>,
 }
 
-impl Circle {
+impl<'r> Circle<'r> {
     /// A circuit of events, against whose edges the ranks wait.
-    pub(super) fn new(
-        program: &Program,
-        links: &Links,
-        circuit: &[u32],
-        report: &Report<'_>,
-    ) -> Self {
-        let mut circle = Self::default();
+    pub(super) fn new(links: &Links, circuit: &[u32], report: &'r Report<'r>) -> Self {
+        let program = report.program;
+        let mut circle = Self {
+            report,
+            story: Vec::new(),
+            ranks: Vec::new(),
+            messages: false,
+            waits: false,
+            collective: None,
+            blocked: Vec::new(),
+        };
         let units = 2 * program.units.len() as u32;
         let nodes = from_a_rank_that_waits(program, circuit);
         for (index, &node) in nodes.iter().enumerate() {
@@ -50,15 +54,15 @@ impl Circle {
                 continue;
             }
             if node % 2 == 0 {
-                circle.is_blocked(program, next / 2, unit, report);
+                circle.is_blocked(next / 2, unit);
             } else if next < units {
-                circle.waits_for(program, unit, next / 2, report);
+                circle.waits_for(unit, next / 2);
             } else {
                 let meeting = &links.collectives[(next - units) as usize];
                 let mut members = meeting.members.iter().map(|&op| &program.ops[op as usize]);
                 let own = members.find(|op| op.unit == unit);
                 let missing = after(2) / 2;
-                circle.comes_alone(program, (unit, own), missing, report);
+                circle.comes_alone(unit, own, missing);
                 // What the missing rank does first, before it comes.
                 let first = after(3);
                 let is_other = first < units && first / 2 != missing;
@@ -73,43 +77,37 @@ impl Circle {
     }
 
     /// A rank that has come to a collective, and a member that has not.
-    fn comes_alone(
-        &mut self,
-        program: &Program,
-        (unit, op): (u32, Option<&Op>),
-        missing: u32,
-        report: &Report<'_>,
-    ) {
-        let other = program.units[missing as usize].rank;
-        let does = op.map_or_else(String::new, |op| report.does(op));
-        self.tell(program, unit, Some(other), format!("{does}, which needs rank {other}"));
+    fn comes_alone(&mut self, unit: u32, op: Option<&Op>, missing: u32) {
+        let other = self.report.program.units[missing as usize].rank;
+        let does = op.map_or_else(String::new, |op| self.report.does(op));
+        self.tell(unit, Some(other), format!("{does}, which needs rank {other}"));
     }
 
     /// A rank that waits for another one's message or signal.
-    fn waits_for(&mut self, program: &Program, unit: u32, other: u32, report: &Report<'_>) {
+    fn waits_for(&mut self, unit: u32, other: u32) {
+        let program = self.report.program;
         let ops = program.ops_of(&program.units[unit as usize]);
         self.waits |= ops.iter().any(|op| op.kind == OpKind::Wait);
         self.messages |= ops.iter().any(|op| matches!(op.kind, OpKind::Send | OpKind::Receive));
-        let text = waits(program, unit, other, report);
-        self.tell(program, unit, Some(program.units[other as usize].rank), text);
+        let text = waits(unit, other, self.report);
+        self.tell(unit, Some(program.units[other as usize].rank), text);
     }
 
     /// A unit that comes after an earlier one of its rank.
-    fn is_blocked(&mut self, program: &Program, earlier: u32, unit: u32, report: &Report<'_>) {
+    fn is_blocked(&mut self, earlier: u32, unit: u32) {
         self.blocked.push((earlier, unit));
-        let why = why(program, earlier, unit, report);
-        let line = program.at(earlier as usize).line;
-        let text = format!("{} only after line {line} ({why})", report.unit_does(unit));
-        self.tell(program, unit, None, text);
+        let why = why(earlier, unit, self.report);
+        let line = self.report.program.at(earlier as usize).line;
+        let text = format!("{} only after line {line} ({why})", self.report.unit_does(unit));
+        self.tell(unit, None, text);
     }
 
-    fn tell(&mut self, program: &Program, unit: u32, other: Option<u32>, text: String) {
-        let rank = program.units[unit as usize].rank;
+    fn tell(&mut self, unit: u32, other: Option<u32>, text: String) {
         if other.is_some() {
-            self.ranks.push(rank);
+            self.ranks.push(self.report.program.units[unit as usize].rank);
         }
-        let (rank, other) = (Some(rank as usize), other.map(|other| other as usize));
-        self.story.push(Line { rank, other, at: program.at(unit as usize), text });
+        let other = other.map(|other| other as usize);
+        self.story.push(Line { other, ..self.report.unit_line(unit, text) });
     }
 }
 
@@ -131,7 +129,8 @@ fn from_a_rank_that_waits(program: &Program, circuit: &[u32]) -> Vec<u32> {
 }
 
 /// Why a unit comes after an earlier one of its rank.
-fn why(program: &Program, earlier: u32, unit: u32, report: &Report<'_>) -> String {
+fn why(earlier: u32, unit: u32, report: &Report<'_>) -> String {
+    let program = report.program;
     match reason(program, earlier, unit) {
         Some(Reason::Stream(_)) if program.streams == 1 => "the plan has one stream".to_owned(),
         Some(Reason::Stream(stream)) => format!("on stream `{}`", report.stream(stream)),
@@ -148,7 +147,8 @@ fn why(program: &Program, earlier: u32, unit: u32, report: &Report<'_>) -> Strin
 }
 
 /// What a unit waits for at another rank.
-fn waits(program: &Program, unit: u32, other: u32, report: &Report<'_>) -> String {
+fn waits(unit: u32, other: u32, report: &Report<'_>) -> String {
+    let program = report.program;
     let (of, theirs) = (&program.units[unit as usize], &program.units[other as usize]);
     let towards = program
         .ops_of(of)

@@ -61,8 +61,7 @@ pub(super) fn blocks(program: &Program, links: &Links, local: &Local, with_credi
 /// The story of a circuit: its units in order, each with what it waits for.
 fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report: &mut Report<'_>) {
     report.without_ranges = check == Check::CapturedCredit;
-    let mut circle = Circle::new(program, links, circuit, report);
-    report.without_ranges = false;
+    let mut circle = Circle::new(links, circuit, report);
     circle.ranks.sort_unstable();
     circle.ranks.dedup();
     let who = match circle.ranks[..] {
@@ -80,12 +79,13 @@ fn tell(program: &Program, links: &Links, circuit: &[u32], check: Check, report:
     };
     let help = help(program, &circle, check);
     let mut story = circle.story;
+    report.without_ranges = false;
     let place = story.first().map_or_else(Default::default, |line| line.at);
     story.truncate(24);
     report.tell(check, place, title, story, &help);
 }
 
-fn help(program: &Program, circle: &Circle, check: Check) -> Vec<String> {
+fn help(program: &Program, circle: &Circle<'_>, check: Check) -> Vec<String> {
     if check == Check::CapturedCredit {
         return vec![
             "wait for each signal right after its put".to_owned(),

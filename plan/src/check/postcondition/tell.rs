@@ -4,7 +4,7 @@ use super::values::{Value, Values};
 use crate::check::links::{Links, Message};
 use crate::check::report::Report;
 use crate::ir::Location;
-use crate::program::{Kind, Op, OpKind, Program, Span};
+use crate::program::{Kind, Op, OpKind, Span};
 use crate::verdict::{Check, Line};
 
 /// An element that is not what it should be.
@@ -39,7 +39,7 @@ pub(super) fn tell(
         line(format!("has in element {} of it: {}", wrong.at, text(found))),
         line(format!("should have there: {}", text(expected))),
     ];
-    let writer = writer(report.program, links, rank, recv.object, recv.start + wrong.at, report);
+    let writer = writer(wrong, links, report);
     let culprit = expected.and_then(|expected| {
         let id = values.first_astray(expected)?;
         made(id, &values.describe(id, report), values, report)
@@ -107,15 +107,12 @@ fn made(id: u32, value: &str, values: &Values, report: &Report<'_>) -> Option<Li
 
 /// The last statement that writes an element, as a line, and whether that says where it writes at
 /// the sender.
-fn writer(
-    program: &Program,
-    links: &Links,
-    rank: u32,
-    object: u32,
-    element: u64,
-    report: &Report<'_>,
-) -> Option<(Line, bool)> {
-    let covers = |span: Span| span.object == object && (span.start..span.end).contains(&element);
+fn writer(wrong: &Wrong, links: &Links, report: &Report<'_>) -> Option<(Line, bool)> {
+    let program = report.program;
+    let &Wrong { rank, recv, at, .. } = wrong;
+    let element = recv.start + at;
+    let covers =
+        |span: Span| span.object == recv.object && (span.start..span.end).contains(&element);
     let is_own = |op: &Op| op.kind != OpKind::Put && program.rank(op) == rank && covers(op.target);
     if let Some((at, op)) = (0..).zip(&program.ops).filter(|(_, op)| is_own(op)).last() {
         let message = links.messages.iter().find(|message| message.receive == at);
