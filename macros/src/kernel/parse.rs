@@ -7,6 +7,7 @@ use super::{Argument, Kernel, Launch, Reach, Source, SourceKind, Type, TypeParam
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 use crate::parse::cursor::{self, Cursor};
+use crate::parse::header;
 
 const EXAMPLE: &str = "as in `pub fn axpy(a: f32, x: &[f32], y: &mut [f32]);`";
 
@@ -37,13 +38,7 @@ pub(super) fn kernel(tokens: TokenStream, faults: &mut Vec<Fault>) -> Option<Ker
 /// `#[launch(threads = 256)] pub fn axpy<T: Float>(a: T, x: &[T], y: &mut [T]);`
 fn head(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Kernel> {
     let (attributes, launch) = attributes(cursor, faults);
-    let mut visibility = TokenStream::new();
-    if cursor.is_word(0, "pub") {
-        visibility.extend(cursor.next());
-        if cursor.is_group(0, Delimiter::Parenthesis) {
-            visibility.extend(cursor.next());
-        }
-    }
+    let visibility = header::visibility(cursor);
     if cursor.is_word(0, "unsafe") {
         let fault = Fault::new(cursor.span(), "a kernel is called like a function that is safe");
         return Err(fault.help("`unsafe` stands before the body in CUDA: `unsafe cuda r#\"..\"#;`"));
@@ -205,16 +200,7 @@ fn types(cursor: &mut Cursor, has_where: bool, faults: &mut Vec<Fault>) -> Parse
 }
 
 fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Ident> {
-    if !cursor.take_punct(":") {
-        let title = format!("the type parameter `{name}` says nothing of its elements");
-        let help = format!("write `{name}: Element`, `{name}: Numeric` or `{name}: Float`");
-        return Err(Fault::new(name.span(), title).help(help));
-    }
-    let mut bound = cursor.name("`Element`, `Numeric` or `Float`")?;
-    let first = bound.clone();
-    while cursor.take_punct("::") {
-        bound = cursor.name("`Element`, `Numeric` or `Float`")?;
-    }
+    let (first, bound) = header::bound_path(cursor, name)?;
     if words::BOUNDS.iter().any(|known| bound == known) {
         return Ok(bound);
     }

@@ -4,7 +4,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::quote;
 
 /// The bounds of a type parameter.
-pub(super) const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
+pub(crate) const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
 
 /// Element types that are Rust's own.
 const PLAIN: [&str; 8] = ["f32", "f64", "i8", "u8", "i32", "u32", "i64", "u64"];

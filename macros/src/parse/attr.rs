@@ -33,12 +33,14 @@ pub(super) fn of_plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Attribute
             inside.end("nothing after `once`")
         } else if is("kernels") {
             found.settings.without_kernels = true;
-            kernels(&mut inside)
+            only(&mut inside, "off", "`#[kernels(off)]`, which leaves everything to NCCL")
         } else if is("target") {
             version(&mut inside).map(|version| found.settings.target = Some(version))
         } else if is("order") {
             found.settings.implicit_order = true;
-            order(&mut inside)
+            let form =
+                "`#[order(implicit)]`, which leaves the order of several communicators to NCCL";
+            only(&mut inside, "implicit", form)
         } else if is("check") {
             check(&mut inside).map(|check| found.settings.checks.push(check))
         } else if let Some(meant) = name.and_then(slip) {
@@ -143,22 +145,12 @@ fn check(inside: &mut Cursor) -> Parsed<Check> {
     Ok(Check { area, sizes })
 }
 
-fn kernels(inside: &mut Cursor) -> Parsed<()> {
-    let form = "`#[kernels(off)]`, which leaves everything to NCCL";
+/// The one word that an attribute takes.
+fn only(inside: &mut Cursor, word: &str, form: &str) -> Parsed<()> {
     let mut which = inside.group(Delimiter::Parenthesis, form)?;
-    if which.take_word("off") && which.is_empty() {
+    if which.take_word(word) && which.is_empty() {
         Ok(())
     } else {
-        Err(which.expected(&format!("`off`: the attribute is {form}")))
-    }
-}
-
-fn order(inside: &mut Cursor) -> Parsed<()> {
-    let form = "`#[order(implicit)]`, which leaves the order of several communicators to NCCL";
-    let mut which = inside.group(Delimiter::Parenthesis, form)?;
-    if which.take_word("implicit") && which.is_empty() {
-        Ok(())
-    } else {
-        Err(which.expected(&format!("`implicit`: the attribute is {form}")))
+        Err(which.expected(&format!("`{word}`: the attribute is {form}")))
     }
 }

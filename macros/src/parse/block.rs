@@ -41,14 +41,8 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
     let word = cursor.name(begins)?;
     // A statement with a block reports its own end.
     let block_kind = match &*word.to_string() {
-        "group" => Some(
-            body(cursor, "`group`", faults)
-                .map(|(last, body)| (StatementKind::Group(body), place_after(cursor), last)),
-        ),
-        "sequence" => Some(
-            body(cursor, "`sequence`", faults)
-                .map(|(last, body)| (StatementKind::Sequence(body), place_after(cursor), last)),
-        ),
+        "group" => Some(placed(cursor, "`group`", StatementKind::Group, faults)),
+        "sequence" => Some(placed(cursor, "`sequence`", StatementKind::Sequence, faults)),
         "on" => Some(on(cursor, faults)),
         "for" => Some(counted(cursor, faults)),
         "if" => Some(guarded(cursor, faults)),
@@ -191,13 +185,29 @@ pub(super) fn place(cursor: &mut Cursor) -> Parsed<StreamClause> {
     if cursor.take_word("on") {
         place.on = Some(cursor.name("a stream after `on`")?);
     }
+    after(cursor, &mut place)?;
+    Ok(place)
+}
+
+fn after(cursor: &mut Cursor, place: &mut StreamClause) -> Parsed<()> {
     if cursor.take_word("after") {
         place.after.push(cursor.name("a stream after `after`")?);
         while cursor.take_punct(",") {
             place.after.push(cursor.name("another stream")?);
         }
     }
-    Ok(place)
+    Ok(())
+}
+
+/// A block whose place may follow it.
+fn placed(
+    cursor: &mut Cursor,
+    word: &str,
+    kind: fn(Block) -> StatementKind,
+    faults: &mut Vec<Fault>,
+) -> Parsed<WithBlock> {
+    let (last, body) = body(cursor, word, faults)?;
+    Ok((kind(body), place_after(cursor), last))
 }
 
 /// `group { .. } on net;`, unless a stream's block follows.
@@ -243,12 +253,7 @@ fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Sp
 fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
     let mut place =
         StreamClause { on: Some(cursor.name("a stream after `on`")?), ..StreamClause::default() };
-    if cursor.take_word("after") {
-        place.after.push(cursor.name("a stream after `after`")?);
-        while cursor.take_punct(",") {
-            place.after.push(cursor.name("another stream")?);
-        }
-    }
+    after(cursor, &mut place)?;
     let (last, body) = body(cursor, "the stream", faults)?;
     Ok((StatementKind::On(body), place, last))
 }

@@ -6,9 +6,8 @@ use typed_nccl_plan::ir::Values;
 use super::{attr, block, broken, cursor::Cursor, expr};
 use crate::ast::{Expr, ExprKind, Lost, Param, ParamKind, Plan, TypeParam, text};
 use crate::fault::{Fault, Parsed};
+use crate::kernel::words;
 use crate::nearest::nearest;
-
-const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
 
 /// The plan, if it has a name and a body.
 pub(super) fn plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Plan> {
@@ -22,7 +21,11 @@ pub(super) fn plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Plan>
             return faults.pop().map_or_else(|| Err(cursor.expected(what)), Err);
         }
     }
-    let visibility = visibility(cursor, faults);
+    let visibility = visibility(cursor);
+    while !visibility.is_empty() && cursor.is_word(0, "pub") {
+        faults.push(cursor.expected("the plan's name"));
+        cursor.next();
+    }
     let mut name = cursor.name(what)?;
     if text(&name) == "fn" || text(&name) == "plan" && cursor.is_name(0) {
         let title = format!("a plan begins with its name, not with `{name}`");
@@ -67,16 +70,13 @@ pub(super) fn plan(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Plan>
     })
 }
 
-fn visibility(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> TokenStream {
+/// `pub`, `pub(crate)` or nothing.
+pub(crate) fn visibility(cursor: &mut Cursor) -> TokenStream {
     let mut tokens = TokenStream::new();
     if cursor.is_word(0, "pub") {
         tokens.extend(cursor.next());
         if cursor.is_group(0, Delimiter::Parenthesis) {
             tokens.extend(cursor.next());
-        }
-        while cursor.is_word(0, "pub") {
-            faults.push(cursor.expected("the plan's name"));
-            cursor.next();
         }
     }
     tokens
@@ -137,23 +137,30 @@ fn type_param(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<TypeParam>
     Ok(TypeParam { name, bound })
 }
 
-fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Option<Ident>> {
+/// The first and the last word of the path after a type parameter's name.
+pub(crate) fn bound_path(cursor: &mut Cursor, name: &Ident) -> Parsed<(Ident, Ident)> {
     let what = "`Element`, `Numeric` or `Float`";
     if !cursor.take_punct(":") {
         let title = format!("the type parameter `{name}` says nothing of its elements");
         let help = format!("write `{name}: Element`, `{name}: Numeric` or `{name}: Float`");
         return Err(Fault::new(name.span(), title).help(help));
     }
-    let mut bound = cursor.name(what)?;
+    let first = cursor.name(what)?;
+    let mut last = first.clone();
     while cursor.take_punct("::") {
-        bound = cursor.name(what)?;
+        last = cursor.name(what)?;
     }
+    Ok((first, last))
+}
+
+fn bound(cursor: &mut Cursor, name: &Ident) -> Parsed<Option<Ident>> {
+    let (_, bound) = bound_path(cursor, name)?;
     if cursor.is_punct(0, "+") {
         return Err(Fault::new(cursor.span(), format!("`{name}` has one bound")).help(
             "write `Float`, which is also `Numeric`, or `Numeric`, which is also `Element`",
         ));
     }
-    if !BOUNDS.iter().any(|known| bound == known) {
+    if !words::BOUNDS.iter().any(|known| bound == known) {
         let title = format!("`{bound}` is not a bound for a plan's elements");
         return Err(Fault::new(bound.span(), title).help(
             "write `Element` to move them, `Numeric` to reduce them, or `Float` to average them",

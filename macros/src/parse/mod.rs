@@ -7,7 +7,7 @@ mod collective;
 pub(crate) mod cursor;
 mod declare;
 mod expr;
-mod header;
+pub(crate) mod header;
 mod message;
 mod nesting;
 mod run;

@@ -311,24 +311,18 @@ impl Resolver<'_> {
     }
 
     pub(super) fn stream(&mut self, name: &Ident) -> Looked<StreamId> {
-        match self.look(name, Want::Stream)? {
-            Meaning::Stream(stream) => Ok(stream),
-            _ => Err(Reported),
-        }
+        let Meaning::Stream(stream) = self.look(name, Want::Stream)? else { return Err(Reported) };
+        Ok(stream)
     }
 
     pub(super) fn signal(&mut self, name: &Ident) -> Looked<SignalId> {
-        match self.look(name, Want::Signal)? {
-            Meaning::Signal(signal) => Ok(signal),
-            _ => Err(Reported),
-        }
+        let Meaning::Signal(signal) = self.look(name, Want::Signal)? else { return Err(Reported) };
+        Ok(signal)
     }
 
     pub(super) fn axis(&mut self, name: &Ident) -> Looked<AxisId> {
-        match self.look(name, Want::Axis)? {
-            Meaning::Axis(axis) => Ok(axis),
-            _ => Err(Reported),
-        }
+        let Meaning::Axis(axis) = self.look(name, Want::Axis)? else { return Err(Reported) };
+        Ok(axis)
     }
 
     /// The communicator before a dot; by default, that of all ranks.
