@@ -1,18 +1,12 @@
 //! Expands collectives: the elements that a rank sends and receives.
 
 use super::Walk;
-use super::leaf::op;
 use super::problems::OutOfBounds;
 use crate::ir::Collective;
 use crate::program::{NONE, Op, OpKind};
 
 impl Walk<'_> {
-    pub(super) fn collective(
-        &mut self,
-        number: u32,
-        rank: usize,
-        this: &Collective,
-    ) -> Result<(), OutOfBounds> {
+    pub(super) fn collective(&mut self, rank: usize, this: &Collective) -> Result<(), OutOfBounds> {
         let root = self.root(rank, this)?;
         let kind = this.kind.with_root(());
         let is_root = root == Some(rank);
@@ -25,7 +19,7 @@ impl Walk<'_> {
             // counts.
             return Ok(());
         }
-        let op = op(OpKind::Collective(kind), number, this.among, &this.place);
+        let op = self.op(OpKind::Collective(kind), this.among, &this.place);
         let peer = root.map_or(NONE, |root| root as u32);
         self.push(rank, Op { peer, source, target, ..op }, &this.place);
         Ok(())

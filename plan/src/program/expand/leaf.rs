@@ -11,10 +11,10 @@ impl Walk<'_> {
         if !self.spend(step.weight.saturating_mul(self.layout.size as u64)) {
             return;
         }
-        let number = step.number;
+        self.number = step.number;
         let kind = &step.step.kind;
         if let StepKind::Transfer(this) = kind {
-            return self.transfer(number, this, active, halves);
+            return self.transfer(this, active, halves);
         }
         // A distance is the same on all ranks.
         let shifts: Vec<u32> = match (kind, kind.communication().and_then(|this| this.peer)) {
@@ -32,19 +32,18 @@ impl Walk<'_> {
                 return;
             }
             let issued = match kind {
-                StepKind::Compute(this) => self.compute(number, rank, this),
-                StepKind::Collective(this) => self.collective(number, rank, this),
-                StepKind::Wait(this) => self.wait(number, rank, this, &shifts),
-                kind => self.towards_peer(number, rank, kind, shifts.first().copied()),
+                StepKind::Compute(this) => self.compute(rank, this),
+                StepKind::Collective(this) => self.collective(rank, this),
+                StepKind::Wait(this) => self.wait(rank, this, &shifts),
+                kind => self.towards_peer(rank, kind, shifts.first().copied()),
             };
-            self.found(number, rank, issued);
+            self.found(rank, issued);
         }
     }
 
     /// A send, a receive, a put or a signal.
     fn towards_peer(
         &mut self,
-        number: u32,
         rank: usize,
         kind: &StepKind,
         shift: Option<u32>,
@@ -66,12 +65,12 @@ impl Walk<'_> {
             _ => OpKind::Signal,
         };
         let signal = signal.map_or(NONE, |signal| signal.0);
-        let op = op(kind, number, among, place);
+        let op = self.op(kind, among, place);
         self.push(rank, Op { peer, shift, signal, source, target, ..op }, place);
         Ok(())
     }
 
-    fn compute(&mut self, number: u32, rank: usize, this: &Compute) -> Result<(), OutOfBounds> {
+    fn compute(&mut self, rank: usize, this: &Compute) -> Result<(), OutOfBounds> {
         for argument in &this.arguments {
             let value = self.env(rank).eval(argument)?;
             if value < 0 {
@@ -80,7 +79,6 @@ impl Walk<'_> {
                 return Err(OutOfBounds::new(title, help));
             }
         }
-        let op = |kind| op(kind, number, CommunicatorId(0), &this.place);
         let kinds = [(OpKind::Read, &this.reads), (OpKind::Write, &this.writes)];
         let mut any = false;
         let mut part = 0;
@@ -96,8 +94,16 @@ impl Walk<'_> {
                 for index in 0..count {
                     let span = self.span_of(rank, region, every.then_some(index))?;
                     let op = match kind {
-                        OpKind::Read => Op { part: part - 1, source: span, ..op(kind) },
-                        _ => Op { part: part - 1, target: span, ..op(kind) },
+                        OpKind::Read => Op {
+                            part: part - 1,
+                            source: span,
+                            ..self.op(kind, CommunicatorId(0), &this.place)
+                        },
+                        _ => Op {
+                            part: part - 1,
+                            target: span,
+                            ..self.op(kind, CommunicatorId(0), &this.place)
+                        },
                     };
                     self.push(rank, op, &this.place);
                     any = true;
@@ -105,25 +111,27 @@ impl Walk<'_> {
             }
         }
         if !any {
-            self.push(rank, op(OpKind::Read), &this.place);
+            let op = self.op(OpKind::Read, CommunicatorId(0), &this.place);
+            self.push(rank, op, &this.place);
         }
         Ok(())
     }
-}
 
-pub(super) fn op(kind: OpKind, statement: u32, among: CommunicatorId, place: &Place) -> Op {
-    Op {
-        kind,
-        unit: NONE,
-        statement,
-        communicator: among.0 as u16,
-        stream: place.on.0 as u16,
-        part: 0,
-        peer: NONE,
-        shift: NONE,
-        signal: NONE,
-        times: 0,
-        source: Span::NOTHING,
-        target: Span::NOTHING,
+    /// An operation of the statement, without operands.
+    pub(super) fn op(&self, kind: OpKind, among: CommunicatorId, place: &Place) -> Op {
+        Op {
+            kind,
+            unit: NONE,
+            statement: self.number,
+            communicator: among.0 as u16,
+            stream: place.on.0 as u16,
+            part: 0,
+            peer: NONE,
+            shift: NONE,
+            signal: NONE,
+            times: 0,
+            source: Span::NOTHING,
+            target: Span::NOTHING,
+        }
     }
 }

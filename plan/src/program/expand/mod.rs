@@ -41,6 +41,7 @@ pub(crate) fn expand(
         plan,
         places: &statements.places,
         sizes,
+        number: 0,
         counters: vec![None; plan.counters.len()],
         objects: &objects,
         layout: &layout,
@@ -167,6 +168,8 @@ struct Walk<'a> {
     plan: &'a Plan,
     places: &'a [Location],
     sizes: &'a Sizes,
+    /// The statement that is expanded.
+    number: u32,
     counters: Vec<Option<i64>>,
     objects: &'a Objects,
     layout: &'a Layout,

@@ -1,7 +1,6 @@
 //! Expands puts, and waits for signals.
 
 use super::Walk;
-use super::leaf::op;
 use super::problems::OutOfBounds;
 use crate::ir::{Put, Wait};
 use crate::program::{Op, OpKind};
@@ -34,7 +33,6 @@ impl Walk<'_> {
 
     pub(super) fn wait(
         &mut self,
-        number: u32,
         rank: usize,
         this: &Wait,
         shifts: &[u32],
@@ -48,7 +46,7 @@ impl Walk<'_> {
                 return Err(OutOfBounds::new(title, "wait for 0 to 2^31 signals"));
             }
             if times > 0 && self.spend(times as u64 / 64) {
-                let op = op(OpKind::Wait, number, this.among, &this.place);
+                let op = self.op(OpKind::Wait, this.among, &this.place);
                 let (times, signal) = (times as u32, awaited.signal.0);
                 self.push(rank, Op { peer, shift, signal, times, ..op }, &this.place);
             }

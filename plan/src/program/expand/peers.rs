@@ -7,17 +7,12 @@ use crate::program::{Buckets, NoValue};
 
 impl Walk<'_> {
     /// The ranks that send, and for each rank the senders to it, as indices among those.
-    pub(super) fn senders(
-        &mut self,
-        number: u32,
-        this: &Transfer,
-        active: &Active,
-    ) -> (Vec<usize>, Buckets) {
+    pub(super) fn senders(&mut self, this: &Transfer, active: &Active) -> (Vec<usize>, Buckets) {
         let mut senders = Vec::with_capacity(self.layout.size);
         let mut receivers = Vec::with_capacity(self.layout.size);
         for rank in (0..self.layout.size).filter(|rank| active.is(*rank)) {
             let peer = self.peer(rank, &this.peer, this.among);
-            if let Some(Some(peer)) = self.found(number, rank, peer) {
+            if let Some(Some(peer)) = self.found(rank, peer) {
                 senders.push(rank);
                 receivers.push(peer as usize);
             }

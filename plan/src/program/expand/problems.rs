@@ -36,10 +36,9 @@ impl Walk<'_> {
         format!("runs this, with {}", values.join(", "))
     }
 
-    /// What was found on a rank; the first error of each statement is reported.
+    /// What was found on a rank; the first error of a statement is reported.
     pub(super) fn found<T>(
         &mut self,
-        number: u32,
         rank: usize,
         found: Result<T, impl Into<OutOfBounds>>,
     ) -> Option<T> {
@@ -47,8 +46,8 @@ impl Walk<'_> {
             Ok(found) => return Some(found),
             Err(why) => why.into(),
         };
-        if !std::mem::replace(&mut self.bounded[number as usize], true) {
-            let at = self.places[number as usize];
+        if !std::mem::replace(&mut self.bounded[self.number as usize], true) {
+            let at = self.places[self.number as usize];
             let text = self.iteration();
             // The story does not repeat the title.
             let kind = ProblemKind::Broken(Check::Bounds);

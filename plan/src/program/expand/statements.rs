@@ -55,13 +55,14 @@ impl Walk<'_> {
         condition: &Condition,
         active: &Active,
     ) -> Vec<bool> {
-        let (number, ranks) = (step.number, 0..self.layout.size);
+        self.number = step.number;
+        let ranks = 0..self.layout.size;
         if !self.spend(step.weight.saturating_mul(self.layout.size as u64)) {
             return vec![false; self.layout.size];
         }
         let mut holds = |rank: usize| {
             let holds = self.env(rank).holds(condition);
-            self.found(number, rank, holds).unwrap_or(false)
+            self.found(rank, holds).unwrap_or(false)
         };
         ranks.map(|rank| active.is(rank) && holds(rank)).collect()
     }
@@ -105,6 +106,7 @@ impl Walk<'_> {
         reverse: bool,
         active: &Active,
     ) {
+        self.number = step.number;
         let varies = from.mentions_rank() || to.mentions_rank();
         let ranks = if varies { self.layout.size } else { 1 };
         if !self.spend(step.weight.saturating_mul(ranks as u64)) {
@@ -114,7 +116,7 @@ impl Walk<'_> {
         for rank in 0..ranks {
             let env = self.env(rank);
             let own = env.eval(from).and_then(|from| Ok((from, env.eval(to)?)));
-            bounds.push(self.found(step.number, rank, own).unwrap_or_default());
+            bounds.push(self.found(rank, own).unwrap_or_default());
         }
         let among = bounds.iter().enumerate().filter(|(rank, _)| !varies || active.is(*rank));
         let filled: Vec<_> = among.map(|(_, bounds)| *bounds).filter(|(a, b)| a < b).collect();

@@ -1,25 +1,18 @@
 //! Transfers: a send on one rank, a receive on another.
 
-use super::leaf::op;
 use super::problems::OutOfBounds;
 use super::{Active, Halves, Walk};
 use crate::ir::{Place, Transfer};
 use crate::program::{NONE, Op, OpKind};
 
 impl Walk<'_> {
-    pub(super) fn transfer(
-        &mut self,
-        number: u32,
-        this: &Transfer,
-        active: &Active,
-        halves: Halves,
-    ) {
-        let (senders, to) = self.senders(number, this, active);
+    pub(super) fn transfer(&mut self, this: &Transfer, active: &Active, halves: Halves) {
+        let (senders, to) = self.senders(this, active);
         let shift = self.shift(0, &this.peer);
         for rank in 0..self.layout.size {
             if active.is(rank) && matches!(halves, Halves::Both | Halves::Sends) {
-                let sent = self.send(number, rank, this, shift);
-                self.found(number, rank, sent);
+                let sent = self.send(rank, this, shift);
+                self.found(rank, sent);
             }
             for &sender in to.of(rank) {
                 let sender = senders[sender as usize];
@@ -31,25 +24,19 @@ impl Walk<'_> {
                 };
                 if wanted {
                     let waits = halves == Halves::Both;
-                    let received = self.receive(number, (sender, rank), this, shift, waits);
-                    self.found(number, sender, received);
+                    let received = self.receive((sender, rank), this, shift, waits);
+                    self.found(sender, received);
                 }
             }
         }
     }
 
     /// The receiver's bounds are checked with the receiver.
-    fn send(
-        &mut self,
-        number: u32,
-        rank: usize,
-        this: &Transfer,
-        shift: u32,
-    ) -> Result<(), OutOfBounds> {
+    fn send(&mut self, rank: usize, this: &Transfer, shift: u32) -> Result<(), OutOfBounds> {
         if let Some(peer) = self.peer(rank, &this.peer, this.among)? {
             let source = self.span_of(rank, &this.from, None)?;
             let shift = self.shift_of(rank, &this.peer, shift)?;
-            let op = op(OpKind::Send, number, this.among, &this.place);
+            let op = self.op(OpKind::Send, this.among, &this.place);
             self.push(rank, Op { peer, shift, source, ..op }, &this.place);
         }
         Ok(())
@@ -59,7 +46,6 @@ impl Walk<'_> {
     /// streams.
     fn receive(
         &mut self,
-        number: u32,
         (sender, rank): (usize, usize),
         this: &Transfer,
         shift: u32,
@@ -70,7 +56,7 @@ impl Walk<'_> {
         let shift = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
         let after = if waits { this.place.after.clone() } else { Vec::new() };
         let place = Place { on: this.place.on, after };
-        let op = op(OpKind::Receive, number, this.among, &place);
+        let op = self.op(OpKind::Receive, this.among, &place);
         self.push(rank, Op { peer: sender as u32, shift, target, ..op }, &place);
         Ok(())
     }
