@@ -84,10 +84,41 @@ pub(crate) fn repeat(from: impl Into<Expr>, to: impl Into<Expr>, body: Vec<Step>
     })
 }
 
-/// A well-formed plan; whether it is right is another matter.
-pub(crate) fn plan() -> Plan {
+/// In a loop, a group of a transfer, and of messages on some ranks.
+fn exchanges() -> StepKind {
+    let group = vec![step(transfer(true), 37), step(guarded(), 38)];
+    repeat(0, m(), vec![step(StepKind::Group(group), 36)])
+}
+
+fn guarded() -> StepKind {
+    StepKind::When(When {
+        condition: Condition::All(vec![Expr::Rank.lt(2), Condition::Not(Box::new(i().eq(0)))]),
+        body: vec![
+            step(
+                StepKind::Send(Send {
+                    from: Region { index: Some(i()), ..Region::all(BufferId(G)) },
+                    peer: Peer::Rank(0.into()),
+                    among: CommunicatorId(0),
+                    place: place(0, &[]),
+                }),
+                39,
+            ),
+            step(
+                StepKind::Receive(Receive {
+                    to: Region::all(BufferId(Y)),
+                    peer: Peer::Rank(0.into()),
+                    among: CommunicatorId(0),
+                    place: place(0, &[]),
+                }),
+                40,
+            ),
+        ],
+    })
+}
+
+fn steps() -> Vec<Step> {
     let ring = || Peer::Shift(vec![hop(0, -1, true), hop(1, 1, false)]);
-    let steps = vec![
+    vec![
         step(compute(), 30),
         step(
             StepKind::Collective(Collective {
@@ -127,53 +158,13 @@ pub(crate) fn plan() -> Plan {
             }),
             34,
         ),
-        step(
-            repeat(
-                0,
-                m(),
-                vec![step(
-                    StepKind::Group(vec![
-                        step(transfer(true), 37),
-                        step(
-                            StepKind::When(When {
-                                condition: Condition::All(vec![
-                                    Expr::Rank.lt(2),
-                                    Condition::Not(Box::new(i().eq(0))),
-                                ]),
-                                body: vec![
-                                    step(
-                                        StepKind::Send(Send {
-                                            from: Region {
-                                                index: Some(i()),
-                                                ..Region::all(BufferId(G))
-                                            },
-                                            peer: Peer::Rank(0.into()),
-                                            among: CommunicatorId(0),
-                                            place: place(0, &[]),
-                                        }),
-                                        39,
-                                    ),
-                                    step(
-                                        StepKind::Receive(Receive {
-                                            to: Region::all(BufferId(Y)),
-                                            peer: Peer::Rank(0.into()),
-                                            among: CommunicatorId(0),
-                                            place: place(0, &[]),
-                                        }),
-                                        40,
-                                    ),
-                                ],
-                            }),
-                            38,
-                        ),
-                    ]),
-                    36,
-                )],
-            ),
-            35,
-        ),
+        step(exchanges(), 35),
         step(StepKind::Sequence(vec![step(compute(), 42), step(transfer(false), 43)]), 41),
-    ];
+    ]
+}
+
+/// A well-formed plan; whether it is right is another matter.
+pub(crate) fn plan() -> Plan {
     Plan {
         name: "sample".to_owned(),
         files: vec!["sample.rs".to_owned()],
@@ -209,7 +200,7 @@ pub(crate) fn plan() -> Plan {
         signals: vec![named("lo", 24), named("hi", 25)],
         streams: vec![named("net", 26), named("cmp", 27)],
         counters: vec![named("i", 28)],
-        steps,
+        steps: steps(),
         launch: Launch::Captured,
         kernels: true,
         replayed: true,

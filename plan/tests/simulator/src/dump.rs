@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use typed_nccl_plan::ir::{
-    CollectiveKind, Comparison, Condition, Expr, Peer, Place, Plan, Region, Step, StepKind,
+    CollectiveKind, Comparison, Compute, Condition, Expr, Peer, Place, Plan, Region, Step, StepKind,
 };
 
 /// The plan, line by line.
@@ -74,6 +74,37 @@ impl Names<'_> {
     }
 
     fn step<'s>(&self, step: &'s Step) -> (String, Option<&'s [Step]>) {
+        match &step.kind {
+            StepKind::Compute(one) => (self.compute(one), None),
+            StepKind::Group(body) => ("group".to_owned(), Some(body)),
+            StepKind::Sequence(body) => ("sequence".to_owned(), Some(body)),
+            StepKind::When(one) => {
+                (format!("when {}", self.condition(&one.condition)), Some(&one.body))
+            }
+            StepKind::Loop(one) => {
+                let counter = self.expr(&Expr::Loop(one.counter));
+                let (from, to) = (self.expr(&one.from), self.expr(&one.to));
+                let back = if one.reverse { " downwards" } else { "" };
+                (format!("for {counter} in {from}..{to}{back}"), Some(&one.body))
+            }
+            kind => (self.communication(kind), None),
+        }
+    }
+
+    fn compute(&self, one: &Compute) -> String {
+        let region = |region: &Region| self.region(region);
+        let list = |list: &[Region]| list.iter().map(region).collect::<Vec<_>>().join(", ");
+        let (reads, writes) = (list(&one.reads), list(&one.writes));
+        let place = self.place(&one.place);
+        let list = |list: &[u32]| format!("{list:?}");
+        let computes = one.computes.iter().map(|equation| {
+            format!(" computes {} = {} {}", equation.to, equation.by, list(&equation.of))
+        });
+        let computes: String = computes.collect();
+        format!("run {}(read {reads}, write {writes}){computes} {place}", one.name)
+    }
+
+    fn communication(&self, kind: &StepKind) -> String {
         let region = |region: &Region| self.region(region);
         let communicator = |id: typed_nccl_plan::ir::CommunicatorId| {
             let communicator = self.0.communicators.get(id.index());
@@ -82,18 +113,7 @@ impl Names<'_> {
         let signal = |id: typed_nccl_plan::ir::SignalId| {
             self.0.signals.get(id.index()).map_or("?", |one| one.name.as_str())
         };
-        let line = match &step.kind {
-            StepKind::Compute(one) => {
-                let list = |list: &[Region]| list.iter().map(region).collect::<Vec<_>>().join(", ");
-                let (reads, writes) = (list(&one.reads), list(&one.writes));
-                let place = self.place(&one.place);
-                let list = |list: &[u32]| format!("{list:?}");
-                let computes = one.computes.iter().map(|equation| {
-                    format!(" computes {} = {} {}", equation.to, equation.by, list(&equation.of))
-                });
-                let computes: String = computes.collect();
-                format!("run {}(read {reads}, write {writes}){computes} {place}", one.name)
-            }
+        match kind {
             StepKind::Collective(one) => format!(
                 "{} {} => {} {} {}",
                 self.kind(&one.kind),
@@ -149,19 +169,8 @@ impl Names<'_> {
                 let place = self.place(&one.place);
                 format!("wait {} {} {place}", list.join(", "), communicator(one.among))
             }
-            StepKind::Group(body) => return ("group".to_owned(), Some(body)),
-            StepKind::Sequence(body) => return ("sequence".to_owned(), Some(body)),
-            StepKind::When(one) => {
-                return (format!("when {}", self.condition(&one.condition)), Some(&one.body));
-            }
-            StepKind::Loop(one) => {
-                let counter = self.expr(&Expr::Loop(one.counter));
-                let (from, to) = (self.expr(&one.from), self.expr(&one.to));
-                let back = if one.reverse { " downwards" } else { "" };
-                return (format!("for {counter} in {from}..{to}{back}"), Some(&one.body));
-            }
-        };
-        (line, None)
+            _ => String::new(),
+        }
     }
 
     fn place(&self, place: &Place) -> String {

@@ -4,7 +4,8 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use typed_nccl_plan::ir::{
-    Collective, CollectiveKind, CommunicatorId, Compute, Peer, Place, Region, Step, StepKind, Wait,
+    Collective, CollectiveKind, CommunicatorId, Compute, Loop, Peer, Place, Put, Region, Step,
+    StepKind, Transfer, Wait,
 };
 use typed_nccl_plan::verdict::Check;
 
@@ -137,52 +138,10 @@ impl Walk<'_> {
                     Ok(())
                 }
             }
-            StepKind::Loop(turns) => {
-                let from = self.scope().number(&turns.from)?;
-                let to = self.scope().number(&turns.to)?;
-                let counter = turns.counter.index();
-                if counter >= self.counters.len() {
-                    return self.bad("no such counter");
-                }
-                let before = self.counters[counter];
-                for at in 0..(to - from).max(0) {
-                    let value = if turns.reverse { to - 1 - at } else { from + at };
-                    self.counters[counter] = Some(value);
-                    // The same iteration has the same place on all ranks, whatever their bounds.
-                    self.path.push(if turns.reverse { -value } else { value });
-                    let done = self.steps(&turns.body);
-                    self.path.pop();
-                    done?;
-                }
-                self.counters[counter] = before;
-                Ok(())
-            }
+            StepKind::Loop(turns) => self.turns(turns),
             StepKind::Compute(compute) => self.compute(compute),
             StepKind::Collective(collective) => self.collective(collective),
-            StepKind::Transfer(transfer) => {
-                let Some(peer) = self.peer(&transfer.peer, Some(transfer.among))? else {
-                    return Ok(());
-                };
-                let from = self.region(&transfer.from)?;
-                let to = self.region(&transfer.to)?;
-                let far = Far::new(self.instance, self.scope(), &transfer.peer);
-                let back = far.as_ref().map(Far::back);
-                let send = Act::Send { from, peer, far };
-                let receive = Act::Receive { to, peer: self.rank, far: back };
-                let among = Some(transfer.among);
-                if let Some(place) = self.sequence.clone() {
-                    let phase = if peer > self.rank { 0 } else { 2 };
-                    self.half(place.clone(), 1, self.rank, send, among, &transfer.place)?;
-                    // Neither lower nor higher: nothing receives what a rank sends itself.
-                    if peer == self.rank {
-                        return Ok(());
-                    }
-                    let free = Place { on: transfer.place.on, after: Vec::new() };
-                    return self.half(place, phase, peer, receive, among, &free);
-                }
-                self.issue(self.rank, 0, send, among, &transfer.place)?;
-                self.issue(peer, 1, receive, among, &transfer.place)
-            }
+            StepKind::Transfer(transfer) => self.transfer(transfer),
             StepKind::Send(send) => {
                 let Some(peer) = self.peer(&send.peer, Some(send.among))? else { return Ok(()) };
                 let far = Far::new(self.instance, self.scope(), &send.peer);
@@ -196,20 +155,7 @@ impl Walk<'_> {
                 let act = Act::Receive { to: self.region(&receive.to)?, peer, far };
                 self.issue(self.rank, 0, act, among, &receive.place)
             }
-            StepKind::Put(put) => {
-                let Some(peer) = self.peer(&put.peer, Some(put.among))? else { return Ok(()) };
-                let (from, to) = (self.region(&put.from)?, self.region(&put.to)?);
-                for region in [&put.from, &put.to] {
-                    let buffer = &self.instance.plan.buffers[region.buffer.index()];
-                    if !buffer.window {
-                        let why = || format!("a put, and `{}` is no window", buffer.name);
-                        self.outcome.note(Check::Bounds, why);
-                    }
-                }
-                let signal = put.signal.map(|signal| signal.index());
-                let act = Act::Put { from, to, peer, signal };
-                self.issue(self.rank, 0, act, Some(put.among), &put.place)
-            }
+            StepKind::Put(put) => self.put(put),
             StepKind::Signal(signal) => {
                 let among = Some(signal.among);
                 let Some(peer) = self.peer(&signal.peer, among)? else { return Ok(()) };
@@ -218,6 +164,67 @@ impl Walk<'_> {
             }
             StepKind::Wait(wait) => self.wait(wait),
         }
+    }
+
+    fn turns(&mut self, turns: &Loop) -> Result<(), Malformed> {
+        let from = self.scope().number(&turns.from)?;
+        let to = self.scope().number(&turns.to)?;
+        let counter = turns.counter.index();
+        if counter >= self.counters.len() {
+            return self.bad("no such counter");
+        }
+        let before = self.counters[counter];
+        for at in 0..(to - from).max(0) {
+            let value = if turns.reverse { to - 1 - at } else { from + at };
+            self.counters[counter] = Some(value);
+            // The same iteration has the same place on all ranks, whatever their bounds.
+            self.path.push(if turns.reverse { -value } else { value });
+            let done = self.steps(&turns.body);
+            self.path.pop();
+            done?;
+        }
+        self.counters[counter] = before;
+        Ok(())
+    }
+
+    fn transfer(&mut self, transfer: &Transfer) -> Result<(), Malformed> {
+        let Some(peer) = self.peer(&transfer.peer, Some(transfer.among))? else {
+            return Ok(());
+        };
+        let from = self.region(&transfer.from)?;
+        let to = self.region(&transfer.to)?;
+        let far = Far::new(self.instance, self.scope(), &transfer.peer);
+        let back = far.as_ref().map(Far::back);
+        let send = Act::Send { from, peer, far };
+        let receive = Act::Receive { to, peer: self.rank, far: back };
+        let among = Some(transfer.among);
+        if let Some(place) = self.sequence.clone() {
+            let phase = if peer > self.rank { 0 } else { 2 };
+            self.half(place.clone(), 1, self.rank, send, among, &transfer.place)?;
+            // Neither lower nor higher: nothing receives what a rank sends itself.
+            if peer == self.rank {
+                return Ok(());
+            }
+            let free = Place { on: transfer.place.on, after: Vec::new() };
+            return self.half(place, phase, peer, receive, among, &free);
+        }
+        self.issue(self.rank, 0, send, among, &transfer.place)?;
+        self.issue(peer, 1, receive, among, &transfer.place)
+    }
+
+    fn put(&mut self, put: &Put) -> Result<(), Malformed> {
+        let Some(peer) = self.peer(&put.peer, Some(put.among))? else { return Ok(()) };
+        let (from, to) = (self.region(&put.from)?, self.region(&put.to)?);
+        for region in [&put.from, &put.to] {
+            let buffer = &self.instance.plan.buffers[region.buffer.index()];
+            if !buffer.window {
+                let why = || format!("a put, and `{}` is no window", buffer.name);
+                self.outcome.note(Check::Bounds, why);
+            }
+        }
+        let signal = put.signal.map(|signal| signal.index());
+        let act = Act::Put { from, to, peer, signal };
+        self.issue(self.rank, 0, act, Some(put.among), &put.place)
     }
 
     fn compute(&mut self, compute: &Compute) -> Result<(), Malformed> {

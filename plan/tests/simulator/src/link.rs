@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use typed_nccl_plan::ir::{CommunicatorId, Launch, Version};
 
 use crate::instance::Instance;
-use crate::unit::{Act, Span, Unit};
+use crate::unit::{Act, Op, Span, Unit};
 
 /// One allocation of one copy of one rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -140,6 +140,83 @@ impl<K: std::hash::Hash + Eq> Numbers<K> {
     }
 }
 
+/// How far each end of a queue is: each counts for itself; the numbers of the queues are shared.
+struct Counts {
+    channels: Numbers<(usize, usize, usize)>,
+    received: HashMap<usize, usize>,
+    gatherings: Numbers<(usize, usize)>,
+    joined: HashMap<(usize, usize), usize>,
+    signals: Numbers<(usize, usize, usize, usize)>,
+    consumed: HashMap<usize, usize>,
+    /// Whether signals of different names are different signals.
+    named: bool,
+}
+
+impl Counts {
+    fn new(named: bool) -> Self {
+        Self {
+            channels: Numbers::new(),
+            received: HashMap::new(),
+            gatherings: Numbers::new(),
+            joined: HashMap::new(),
+            signals: Numbers::new(),
+            consumed: HashMap::new(),
+            named,
+        }
+    }
+
+    fn name(&self, signal: usize) -> usize {
+        if self.named { signal } else { 0 }
+    }
+
+    fn raise(&mut self, among: usize, rank: usize, peer: usize, signal: usize) -> Ticket {
+        let name = self.name(signal);
+        self.signals.take((among, rank, peer, name), 1)
+    }
+
+    /// The tickets of a node's operation, but for what it raises.
+    fn take(&mut self, linked: &mut Linked<'_>, node: &mut Node, among: usize, op: &Op) {
+        let rank = node.rank;
+        match &op.act {
+            Act::Send { peer, .. } => {
+                node.sends.push(self.channels.take((among, rank, *peer), 1));
+            }
+            Act::Receive { peer, .. } => {
+                let queue = self.channels.id((among, *peer, rank));
+                let count = self.received.entry(queue).or_default();
+                node.receives.push(Ticket { queue, place: *count });
+                *count += 1;
+            }
+            Act::Collective { .. } => {
+                let members = linked
+                    .instance
+                    .members(CommunicatorId(u32::try_from(among).unwrap_or(u32::MAX)), rank);
+                let members = members.unwrap_or(&[]);
+                let first = members.first().copied().unwrap_or(rank);
+                let queue = self.gatherings.id((among, first));
+                if queue == linked.gatherings.len() {
+                    let members = members.len();
+                    linked.gatherings.push(Gathering { members });
+                }
+                let count = self.joined.entry((queue, rank)).or_default();
+                node.joins.push(Ticket { queue, place: *count });
+                *count += 1;
+            }
+            Act::Wait(awaited) => {
+                for &(signal, peer, times) in awaited {
+                    let name = self.name(signal);
+                    let queue = self.signals.id((among, peer, rank, name));
+                    let from = *self.consumed.entry(queue).or_default();
+                    let to = from + times as usize;
+                    self.consumed.insert(queue, to);
+                    node.consumes.push(Consumed { queue, from, to });
+                }
+            }
+            Act::Put { .. } | Act::Signal { .. } | Act::Compute { .. } => {}
+        }
+    }
+}
+
 impl<'a> Linked<'a> {
     pub(crate) fn new(instance: &'a Instance<'a>, units: &'a [Vec<Unit>], runs: usize) -> Self {
         let streams = instance.plan.streams.len();
@@ -156,14 +233,7 @@ impl<'a> Linked<'a> {
             counters: 0,
             puts: Vec::new(),
         };
-        // Each end of a queue counts for itself; the numbers of the queues are shared.
-        let mut channels: Numbers<(usize, usize, usize)> = Numbers::new();
-        let mut received: HashMap<usize, usize> = HashMap::new();
-        let mut gatherings: Numbers<(usize, usize)> = Numbers::new();
-        let mut joined: HashMap<(usize, usize), usize> = HashMap::new();
-        let mut signals: Numbers<(usize, usize, usize, usize)> = Numbers::new();
-        let mut consumed: HashMap<usize, usize> = HashMap::new();
-        let named = named_signals(instance);
+        let mut counts = Counts::new(named_signals(instance));
         for (rank, list) in units.iter().enumerate() {
             let mut uses: HashMap<Object, Uses> = HashMap::new();
             // Puts whose signal has not come yet, by communicator and target.
@@ -206,51 +276,13 @@ impl<'a> Linked<'a> {
                     }
                     for (place, op) in unit.ops.iter().enumerate() {
                         let Some(among) = op.among else { continue };
-                        match &op.act {
-                            Act::Send { peer, .. } => {
-                                node.sends.push(channels.take((among, rank, *peer), 1));
-                            }
-                            Act::Receive { peer, .. } => {
-                                let queue = channels.id((among, *peer, rank));
-                                let count = received.entry(queue).or_default();
-                                node.receives.push(Ticket { queue, place: *count });
-                                *count += 1;
-                            }
-                            Act::Collective { .. } => {
-                                let members = instance.members(
-                                    CommunicatorId(u32::try_from(among).unwrap_or(u32::MAX)),
-                                    rank,
-                                );
-                                let members = members.unwrap_or(&[]);
-                                let first = members.first().copied().unwrap_or(rank);
-                                let queue = gatherings.id((among, first));
-                                if queue == linked.gatherings.len() {
-                                    let members = members.len();
-                                    linked.gatherings.push(Gathering { members });
-                                }
-                                let count = joined.entry((queue, rank)).or_default();
-                                node.joins.push(Ticket { queue, place: *count });
-                                *count += 1;
-                            }
-                            Act::Wait(awaited) => {
-                                for &(signal, peer, times) in awaited {
-                                    let name = if named { signal } else { 0 };
-                                    let queue = signals.id((among, peer, rank, name));
-                                    let from = *consumed.entry(queue).or_default();
-                                    let to = from + times as usize;
-                                    consumed.insert(queue, to);
-                                    node.consumes.push(Consumed { queue, from, to });
-                                }
-                            }
-                            Act::Put { .. } | Act::Signal { .. } | Act::Compute { .. } => {}
-                        }
+                        counts.take(&mut linked, &mut node, among, op);
                         if let Act::Put { peer, .. } = op.act {
                             pending.entry((among, peer)).or_default().push(linked.puts.len());
                             linked.puts.push(Landing { node: id, op: place, told: None });
                         }
                         if let Some((signal, peer)) = op.raises() {
-                            let name = if named { signal } else { 0 };
-                            let ticket = signals.take((among, rank, peer, name), 1);
+                            let ticket = counts.raise(among, rank, peer, signal);
                             node.raises.push(ticket);
                             for put in pending.remove(&(among, peer)).unwrap_or_default() {
                                 linked.puts[put].told = Some(ticket);
@@ -262,8 +294,8 @@ impl<'a> Linked<'a> {
                 }
             }
         }
-        linked.channels = channels.counts.len();
-        linked.counters = signals.counts.len();
+        linked.channels = counts.channels.counts.len();
+        linked.counters = counts.signals.counts.len();
         linked
     }
 

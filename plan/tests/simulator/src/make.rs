@@ -5,8 +5,8 @@
 use typed_nccl_plan::ir::{
     Awaited, Axis, AxisId, Buffer, BufferId, Cases, Collective, CollectiveKind, Communicator,
     CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch, Location, Loop,
-    LoopId, Named, Order, Subexpr, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send,
-    Signal, SignalId, Step, StepKind, StreamId, Transfer, Values, Version, Wait, When,
+    LoopId, Named, Order, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send, Signal,
+    SignalId, Step, StepKind, StreamId, Subexpr, Transfer, Values, Version, Wait, When,
 };
 use typed_nccl_plan::verdict::Sizes;
 
