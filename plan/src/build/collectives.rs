@@ -9,10 +9,8 @@ use crate::ir::{Collective, CollectiveKind, Reduction, Region, StepKind};
 impl On<'_> {
     /// Combines every rank's `send`, and every rank receives the result.
     #[track_caller]
-    pub fn all_reduce<A, B>(&mut self, send: A, recv: B, by: impl Into<Reduction>)
+    pub fn all_reduce<A: Part, B: Part>(&mut self, send: A, recv: B, by: impl Into<Reduction>)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         self.collective(CollectiveKind::AllReduce(by.into()), send, recv);
@@ -26,10 +24,8 @@ impl On<'_> {
 
     /// Every rank receives the root's `send`. The root is a rank of the communicator.
     #[track_caller]
-    pub fn broadcast<A, B>(&mut self, send: A, recv: B, root: impl Into<Number>)
+    pub fn broadcast<A: Part, B: Part>(&mut self, send: A, recv: B, root: impl Into<Number>)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         let root = self.plan.expr(root.into());
@@ -44,15 +40,13 @@ impl On<'_> {
 
     /// Combines every rank's `send`, and the root receives the result.
     #[track_caller]
-    pub fn reduce<A, B>(
+    pub fn reduce<A: Part, B: Part>(
         &mut self,
         send: A,
         recv: B,
         by: impl Into<Reduction>,
         root: impl Into<Number>,
     ) where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         let root = self.plan.expr(root.into());
@@ -62,10 +56,8 @@ impl On<'_> {
     /// Every rank receives all ranks' `send`, concatenated. In place, `send` is this rank's part of
     /// `recv`.
     #[track_caller]
-    pub fn all_gather<A, B>(&mut self, send: A, recv: B)
+    pub fn all_gather<A: Part, B: Part>(&mut self, send: A, recv: B)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         self.collective(CollectiveKind::AllGather, send, recv);
@@ -74,10 +66,8 @@ impl On<'_> {
     /// Combines every rank's `send`, and each rank receives its part of the result. In place,
     /// `recv` is this rank's part of `send`.
     #[track_caller]
-    pub fn reduce_scatter<A, B>(&mut self, send: A, recv: B, by: impl Into<Reduction>)
+    pub fn reduce_scatter<A: Part, B: Part>(&mut self, send: A, recv: B, by: impl Into<Reduction>)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         self.collective(CollectiveKind::ReduceScatter(by.into()), send, recv);
@@ -85,10 +75,8 @@ impl On<'_> {
 
     /// Part q of rank p's `send` becomes part p of rank q's `recv`.
     #[track_caller]
-    pub fn all_to_all<A, B>(&mut self, send: A, recv: B)
+    pub fn all_to_all<A: Part, B: Part>(&mut self, send: A, recv: B)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         self.collective(CollectiveKind::AllToAll, send, recv);
@@ -96,10 +84,8 @@ impl On<'_> {
 
     /// The root receives all ranks' `send`, concatenated.
     #[track_caller]
-    pub fn gather<A, B>(&mut self, send: A, recv: B, root: impl Into<Number>)
+    pub fn gather<A: Part, B: Part>(&mut self, send: A, recv: B, root: impl Into<Number>)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         let root = self.plan.expr(root.into());
@@ -108,10 +94,8 @@ impl On<'_> {
 
     /// Each rank receives its part of the root's `send`.
     #[track_caller]
-    pub fn scatter<A, B>(&mut self, send: A, recv: B, root: impl Into<Number>)
+    pub fn scatter<A: Part, B: Part>(&mut self, send: A, recv: B, root: impl Into<Number>)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         let root = self.plan.expr(root.into());

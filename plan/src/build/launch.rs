@@ -43,10 +43,8 @@ impl PlanBuilder<Open> {
     /// Claims that the plan leaves in `recv` what this collective over all ranks would, given the
     /// content of `send` at the start.
     #[track_caller]
-    pub fn computes<A, B>(&mut self, kind: CollectiveKind, send: A, recv: B)
+    pub fn computes<A: Part, B: Part>(&mut self, kind: CollectiveKind, send: A, recv: B)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         let (at, send, recv) = (self.here(), self.region(send), self.region(recv));

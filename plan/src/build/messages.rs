@@ -10,10 +10,8 @@ impl On<'_> {
     /// A message of every rank r: it sends `from`, and the peer receives it in `to`, a region
     /// computed with the sender's r. Both halves are in one group, unless this is in a sequence.
     #[track_caller]
-    pub fn transfer<A, B>(&mut self, from: A, peer: Peer, to: B)
+    pub fn transfer<A: Part, B: Part>(&mut self, from: A, peer: Peer, to: B)
     where
-        A: Part,
-        B: Part,
         B::Element: SameElement<A::Element>,
     {
         let (from, to) = (self.plan.region(from), self.plan.region(to));

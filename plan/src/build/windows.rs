@@ -65,10 +65,8 @@ impl On<'_> {
     /// Writes into the peer's window: `to` is the region there, computed with this rank's r. In a
     /// swapped window, `next` is the same copy on both ranks.
     #[track_caller]
-    pub fn put<A, B>(&mut self, from: A, peer: Peer, to: B) -> Put<'_>
+    pub fn put<A: WindowPart, B: WindowPart>(&mut self, from: A, peer: Peer, to: B) -> Put<'_>
     where
-        A: WindowPart,
-        B: WindowPart,
         B::Element: SameElement<A::Element>,
     {
         let (from, to) = (self.plan.region(from), self.plan.region(to));
