@@ -9,6 +9,8 @@ impl Walk<'_> {
     pub(super) fn transfer(&mut self, this: &Transfer, active: &Active, halves: Halves) {
         let (senders, to) = self.senders(this, active);
         let shift = self.shift(0, &this.peer);
+        let alone = Place { on: this.place.on, after: Vec::new() };
+        let place = if halves == Halves::Both { &this.place } else { &alone };
         for rank in 0..self.layout.size {
             if active.is(rank) && matches!(halves, Halves::Both | Halves::Sends) {
                 let sent = self.send(rank, this, shift);
@@ -23,8 +25,7 @@ impl Walk<'_> {
                     Halves::FromHigher => sender > rank,
                 };
                 if wanted {
-                    let waits = halves == Halves::Both;
-                    let received = self.receive((sender, rank), this, shift, waits);
+                    let received = self.receive((sender, rank), this, shift, place);
                     self.found(sender, received);
                 }
             }
@@ -42,22 +43,19 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The receiving half, as the sender computes it. `waits` tells whether it runs after other
-    /// streams.
+    /// The receiving half, as the sender computes it.
     fn receive(
         &mut self,
         (sender, rank): (usize, usize),
         this: &Transfer,
         shift: u32,
-        waits: bool,
+        place: &Place,
     ) -> Result<(), OutOfBounds> {
         let target = self.span_of(sender, &this.to, None)?;
         let shift = self.shift_of(sender, &this.peer, shift)?;
         let shift = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
-        let after = if waits { this.place.after.clone() } else { Vec::new() };
-        let place = Place { on: this.place.on, after };
-        let op = self.op(OpKind::Receive, this.among, &place);
-        self.push(rank, Op { peer: sender as u32, shift, target, ..op }, &place);
+        let op = self.op(OpKind::Receive, this.among, place);
+        self.push(rank, Op { peer: sender as u32, shift, target, ..op }, place);
         Ok(())
     }
 }
