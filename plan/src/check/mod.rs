@@ -127,7 +127,7 @@ pub(crate) fn in_time(plan: &Plan, until: Until) -> Result<(), Rejected> {
     if !until.is_past() {
         return Ok(());
     }
-    let title = "there was no time to look at all that the ranks do".to_owned();
+    let title = "there was no time to look at all that the ranks do";
     let (at, help) = (declared(plan), "choose smaller sizes, or allow more time");
     Err(rejected(plan, vec![Problem::new(ProblemKind::OutOfTime, title, at, help)]))
 }
@@ -143,7 +143,7 @@ fn malformed(plan: &Plan) -> Vec<Problem> {
         return problems;
     }
     let help = "declare fewer: values of one kind can be one list";
-    vec![Problem::new(ProblemKind::TooLarge, DOES_NOT_FIT.to_owned(), Location::default(), help)]
+    vec![Problem::new(ProblemKind::TooLarge, DOES_NOT_FIT, Location::default(), help)]
 }
 
 /// How much work the chosen sizes of a plan take together at most.
@@ -167,12 +167,7 @@ impl<'a> Checker<'a> {
         let asked = sizes::asked(self.plan).map_err(|at| {
             let title = "the plan is not for the sizes that are to be checked";
             let help = "ask for sizes that the plan claims";
-            vec![Problem::new(
-                ProblemKind::Malformed,
-                title.to_owned(),
-                self.plan.checks[at].at,
-                help,
-            )]
+            vec![Problem::new(ProblemKind::Malformed, title, self.plan.checks[at].at, help)]
         })?;
         let chosen = match sizes::chosen(self.plan) {
             Chosen::Sizes(chosen) => chosen,
@@ -237,7 +232,8 @@ impl<'a> Checker<'a> {
 
     /// Whether the plan is right at these sizes, if there is work left to see it.
     fn is_right(&self, sizes: &Sizes, budget: &mut Budget) -> Option<bool> {
-        let problems = if budget.take(EACH) { self.problems(sizes, budget) } else { return None };
+        let problems =
+            if budget.take(EACH) { self.looked(sizes, budget, None) } else { return None };
         (!too_large(&problems)).then_some(problems.is_empty())
     }
 
@@ -253,7 +249,7 @@ impl<'a> Checker<'a> {
         smaller.sort_by_key(|sizes| weight(sizes));
         let mut budget = Budget::new(CHOSEN_WORK);
         for sizes in smaller {
-            let found = self.problems(sizes, &mut budget);
+            let found = self.looked(sizes, &mut budget, None);
             if too_large(&found) {
                 break;
             }
@@ -262,10 +258,6 @@ impl<'a> Checker<'a> {
             }
         }
         problems
-    }
-
-    fn problems(&self, sizes: &Sizes, budget: &mut Budget) -> Vec<Problem> {
-        self.looked(sizes, budget, None)
     }
 
     /// Everything that is wrong at these sizes. Of those where nothing is, the messages are
@@ -294,7 +286,7 @@ impl<'a> Checker<'a> {
         let at = self.plan.promises.first().map(|promise| promise.at).unwrap_or_default();
         let help =
             "change the conditions, or name sizes that fulfil them, as in `#[check(n in [6])]`";
-        Problem::new(ProblemKind::Malformed, title.to_owned(), at, help)
+        Problem::new(ProblemKind::Malformed, title, at, help)
     }
 }
 

@@ -30,7 +30,7 @@ impl<'a> Shares<'a> {
             (true, false) => (&this.recv, &this.send, false),
             _ => return None,
         };
-        let (size, rank) = members(plan, this)?;
+        let (size, rank) = members(this, report)?;
         Some(Self { plan, part, whole, size, rank, sends_part })
     }
 
@@ -89,15 +89,11 @@ fn divided(end: &Expr) -> Option<(&Expr, &Expr)> {
 }
 
 /// How many members there are, and which one this rank is.
-fn members(plan: &Plan, this: &Collective) -> Option<(Expr, String)> {
-    let axes = &plan.communicators[this.among.index()].axes;
-    match (axes.as_slice(), plan.axes.len()) {
-        ([only], 1) => Some((Expr::Extent(*only), "rank".to_owned())),
-        ([only], _) => {
-            let name = &plan.axes[only.index()].name;
-            Some((Expr::Extent(*only), format!("rank.{name}")))
-        }
-        (all, count) if all.len() == count => Some((Expr::Size, "rank".to_owned())),
+fn members(this: &Collective, report: &Report<'_>) -> Option<(Expr, String)> {
+    let plan = report.plan();
+    match plan.communicators[this.among.index()].axes.as_slice() {
+        [only] => Some((Expr::Extent(*only), report.coordinate(only.0))),
+        all if all.len() == plan.axes.len() => Some((Expr::Size, "rank".to_owned())),
         _ => None,
     }
 }

@@ -60,10 +60,7 @@ impl Report<'_> {
             if (0..extent).contains(&(at + by)) {
                 continue;
             }
-            let rank = match plan.axes.len() {
-                1 => "rank".to_owned(),
-                _ => format!("rank.{}", plan.axes[hop.axis.index()].name),
-            };
+            let rank = self.coordinate(hop.axis.0);
             let sign = if *by < 0 { '-' } else { '+' };
             let written = format!("{rank} {sign} {}", by.unsigned_abs());
             let region = format!("`{}`", plan.show(region));

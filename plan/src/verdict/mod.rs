@@ -135,8 +135,13 @@ impl Check {
 
 impl Problem {
     /// A problem without a story, regardless of sizes.
-    pub(crate) fn new(kind: ProblemKind, title: String, at: Location, help: &str) -> Self {
-        let help = vec![help.to_owned()];
+    pub(crate) fn new(
+        kind: ProblemKind,
+        title: impl Into<String>,
+        at: Location,
+        help: &str,
+    ) -> Self {
+        let (title, help) = (title.into(), vec![help.to_owned()]);
         Self { kind, title, at, sizes: None, story: Vec::new(), help }
     }
 

@@ -128,8 +128,7 @@ fn laid_out(
 
 /// The error for a check or a bind at sizes beyond the limits.
 pub(crate) fn too_large(title: &str, at: Location, sizes: &Sizes) -> Problem {
-    let (title, help) = (title.to_owned(), "choose smaller sizes");
-    Problem::new(ProblemKind::TooLarge, title, at, help).at_sizes(sizes)
+    Problem::new(ProblemKind::TooLarge, title, at, "choose smaller sizes").at_sizes(sizes)
 }
 
 /// The declaration of the plan's ranks: the location of errors that no single statement causes.
