@@ -8,20 +8,53 @@ use super::{
     postcondition, signals, steps, units,
 };
 use crate::ir::Plan;
-use crate::program::{Budget, Env, Program};
-use crate::verdict::{Problem, Sizes};
+use crate::program::{Budget, Env, MOST_WORK, Program, Until};
+use crate::verdict::{Problem, Rejected, Sizes};
 
-/// What the checks of an instance share.
+/// An instance that is written out, and until when there is time for it.
+#[derive(Clone, Copy)]
 pub(crate) struct Instance<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) program: &'a Program,
     pub(crate) sizes: &'a Sizes,
+    pub(crate) until: Until,
 }
 
 impl<'a> Instance<'a> {
     /// What the names of a declaration stand for on a rank.
     pub(crate) fn env(&self, rank: usize) -> Env<'a> {
         Env::new(&self.sizes.extents, &self.sizes.params).on(rank)
+    }
+
+    /// Everything that is wrong with it.
+    ///
+    /// # Errors
+    ///
+    /// It takes too long.
+    pub(crate) fn problems(&self) -> Result<Vec<Problem>, Rejected> {
+        let problems = problems(self, &mut Budget::until(MOST_WORK, self.until));
+        self.in_time().map(|()| problems)
+    }
+
+    /// What belongs together across the ranks, if it has passed the checks.
+    ///
+    /// # Errors
+    ///
+    /// It takes too long.
+    pub(crate) fn links(&self) -> Result<Links, Rejected> {
+        let mut report = Report::new(self);
+        let messages = messages::check(self, &mut report);
+        self.in_time()?;
+        let collectives = collectives::check(self, &mut report);
+        self.in_time()?;
+        let signals = signals::check(self, &mut report);
+        self.in_time()?;
+        Ok(Links { messages, collectives, signals })
+    }
+
+    /// Fails when it is too late.
+    pub(crate) fn in_time(&self) -> Result<(), Rejected> {
+        super::in_time(self.plan, self.until)
     }
 }
 

@@ -36,7 +36,7 @@ use crate::program::{
 };
 use crate::sizes::{self, Chosen};
 use crate::verdict::{Problem, ProblemKind, Rejected, Sizes};
-use instance::Instance;
+pub(crate) use instance::Instance;
 use unread::Unread;
 
 pub(crate) use links::Links;
@@ -82,44 +82,6 @@ pub(crate) fn written(plan: &Plan, sizes: &Sizes, until: Until) -> Result<Progra
         }
     }
     Err(rejected(plan, problems))
-}
-
-/// Everything that is wrong with an instance that is written out already.
-///
-/// # Errors
-///
-/// It takes too long.
-pub(crate) fn problems_of(
-    plan: &Plan,
-    program: &Program,
-    sizes: &Sizes,
-    until: Until,
-) -> Result<Vec<Problem>, Rejected> {
-    let mut budget = Budget::until(MOST_WORK, until);
-    let problems = instance::problems(&Instance { plan, program, sizes }, &mut budget);
-    in_time(plan, until).map(|()| problems)
-}
-
-/// What belongs together across the ranks of an instance that has passed the checks.
-///
-/// # Errors
-///
-/// It takes too long.
-pub(crate) fn links_of(
-    plan: &Plan,
-    program: &Program,
-    sizes: &Sizes,
-    until: Until,
-) -> Result<Links, Rejected> {
-    let instance = Instance { plan, program, sizes };
-    let mut report = report::Report::new(&instance);
-    let messages = messages::check(&instance, &mut report);
-    in_time(plan, until)?;
-    let collectives = collectives::check(&instance, &mut report);
-    in_time(plan, until)?;
-    let signals = signals::check(&instance, &mut report);
-    in_time(plan, until)?;
-    Ok(Links { messages, collectives, signals })
 }
 
 /// Fails when it is too late.
@@ -271,7 +233,8 @@ impl<'a> Checker<'a> {
         match expand(self.plan, &self.statements, sizes, budget) {
             Err(problems) => problems,
             Ok(program) => {
-                let instance = Instance { plan: self.plan, program: &program, sizes };
+                let instance =
+                    Instance { plan: self.plan, program: &program, sizes, until: Until::NEVER };
                 let problems = instance::problems(&instance, budget);
                 if let Some(unread) = unread.filter(|_| problems.is_empty()) {
                     unread.look(&instance);

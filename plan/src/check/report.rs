@@ -25,7 +25,7 @@ pub(crate) struct Report<'a> {
 
 impl<'a> Report<'a> {
     pub(crate) fn new(instance: &Instance<'a>) -> Self {
-        let &Instance { plan, program, sizes } = instance;
+        let &Instance { plan, program, sizes, .. } = instance;
         Self {
             plan,
             program,

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use super::greedy::runs;
-use crate::check::{LocalReason, in_time, local_reasons};
+use crate::check::{Instance, LocalReason, local_reasons};
 use crate::ir::{Launch, Plan};
-use crate::program::{Program, Until};
+use crate::program::Program;
 use crate::verdict::Rejected;
 
 /// The waits of one rank's units.
@@ -43,21 +43,16 @@ struct Steps {
 impl Waits {
     /// # Errors
     /// It takes too long.
-    pub(super) fn new(
-        plan: &Plan,
-        program: &Program,
-        rank: usize,
-        until: Until,
-    ) -> Result<Self, Rejected> {
+    pub(super) fn new(instance: &Instance<'_>, rank: usize) -> Result<Self, Rejected> {
         let mut why = HashMap::new();
-        let steps = Steps::new(plan, program, rank, &mut why);
-        in_time(plan, until)?;
+        let steps = Steps::new(instance.plan, instance.program, rank, &mut why);
+        instance.in_time()?;
         // What a run knows, the next one knows of the run before. What a run knows of itself does
         // not depend on the run before, so once is enough.
         let streams = steps.lens.len();
         let nothing = vec![vec![NOTHING; streams]; streams];
         let (_, clocks, known) = steps.walk(&nothing, None);
-        in_time(plan, until)?;
+        instance.in_time()?;
         let earlier = |all: &[Known]| -> Vec<Known> {
             all.iter().map(|known| steps.earlier(known)).collect()
         };

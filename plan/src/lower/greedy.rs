@@ -12,9 +12,9 @@ use super::last::Last;
 use super::turns::{Class, Kind, Turns};
 use super::uses::{self, Uses};
 use super::words::Words;
-use crate::check::{Clocks, Links, Local, in_time};
+use crate::check::{Clocks, Instance, Links, Local};
 use crate::ir::{Order, Plan};
-use crate::program::{Op, OpKind, Program, Until};
+use crate::program::{Op, OpKind, Program};
 use crate::verdict::Rejected;
 
 /// NCCL's limit of operations in a group.
@@ -62,12 +62,11 @@ struct Greedy<'a> {
 }
 
 pub(super) fn groups(
-    plan: &Plan,
-    program: &Program,
+    instance: &Instance<'_>,
     links: &Links,
     words: &Words<'_>,
-    until: Until,
 ) -> Result<(Turns, Groups), Rejected> {
+    let &Instance { plan, program, .. } = instance;
     let turns = Turns::new(program, links);
     let runs = runs(plan);
     let local = Local::new(program, runs);
@@ -83,7 +82,7 @@ pub(super) fn groups(
         open: Vec::new(),
         groups: Groups { turns: Vec::new(), of: Vec::new(), pairs: Vec::new() },
     };
-    let groups = greedy.run(until)?;
+    let groups = greedy.run(instance)?;
     Ok((turns, groups))
 }
 
@@ -97,12 +96,12 @@ pub(super) fn runs(plan: &Plan) -> usize {
 }
 
 impl Greedy<'_> {
-    fn run(mut self, until: Until) -> Result<Groups, Rejected> {
+    fn run(mut self, instance: &Instance<'_>) -> Result<Groups, Rejected> {
         // The last communication of all streams, and of each.
         let mut latest: Option<u32> = None;
         let mut spoken: Vec<Option<u32>> = vec![None; self.program.streams];
         for turn in self.turns.all() {
-            in_time(self.plan, until)?;
+            instance.in_time()?;
             let units = self.turns.units(turn);
             let mut target = None;
             if self.turns.kind(turn) != Kind::Compute && !units.is_empty() {

@@ -48,7 +48,7 @@ use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{in_time, problems_of, rejected, written};
+use crate::check::{self, rejected, written};
 use crate::ir::Plan;
 use crate::program::{Program, Until};
 use crate::verdict::{Rejected, Sizes};
@@ -117,7 +117,7 @@ impl<'a> Instance<'a> {
     ///
     /// Everything that is wrong with it. The time is over.
     pub fn check(&self) -> Result<(), Rejected> {
-        let problems = problems_of(self.plan, &self.program, self.sizes, self.until)?;
+        let problems = self.written().problems()?;
         if problems.is_empty() { Ok(()) } else { Err(rejected(self.plan, problems)) }
     }
 
@@ -132,13 +132,17 @@ impl<'a> Instance<'a> {
     ///
     /// The time is over.
     pub fn decide(&mut self) -> Result<Decided, Rejected> {
-        let &mut Self { plan, sizes, ref mut program, until } = self;
-        program.exact = true;
-        let exact = problems_of(plan, program, sizes, until)?.is_empty();
-        program.exact = exact;
-        let words = words::Words::new(plan);
-        let (groups, reasons) = settle::settle(plan, sizes, program, &words, until)?;
+        self.program.exact = true;
+        let exact = self.written().problems()?.is_empty();
+        self.program.exact = exact;
+        let words = words::Words::new(self.plan);
+        let (groups, reasons) = settle::settle(&self.written(), &words)?;
         Ok(Decided { exact, groups, reasons })
+    }
+
+    fn written(&self) -> check::Instance<'_> {
+        let Self { plan, sizes, ref program, until } = *self;
+        check::Instance { plan, program, sizes, until }
     }
 
     /// The calls of every rank, as it was decided of this very instance.
@@ -151,14 +155,15 @@ impl<'a> Instance<'a> {
         let program = Program { exact: decided.exact, ..program };
         let words = words::Words::new(plan);
         let joined = Joined::new(&program, &decided.groups);
+        let instance = check::Instance { plan, program: &joined.program, sizes, until };
         let mut ranks = Vec::with_capacity(program.ranks());
         let mut why = why::Why::new(&joined.program, &words);
         for rank in 0..program.ranks() {
-            in_time(plan, until)?;
-            let waits = events::Waits::new(plan, &joined.program, rank, until)?;
-            in_time(plan, until)?;
+            instance.in_time()?;
+            let waits = events::Waits::new(&instance, rank)?;
+            instance.in_time()?;
             why.add(rank, &waits);
-            in_time(plan, until)?;
+            instance.in_time()?;
             ranks.push(calls::calls((&program, sizes), &joined, &words, rank, &waits));
         }
         Ok(Schedule {

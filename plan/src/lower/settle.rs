@@ -7,10 +7,10 @@ use super::joined::Joined;
 use super::schedule::Reason;
 use super::turns::Turns;
 use super::words::Words;
-use crate::check::{in_time, links_of, problems_of};
-use crate::ir::{Location, Plan};
-use crate::program::{Program, Until};
-use crate::verdict::{Problem, Rejected, Sizes};
+use crate::check::Instance;
+use crate::ir::Location;
+use crate::program::Program;
+use crate::verdict::{Problem, Rejected};
 
 /// Joins what can be joined. Every rule that the plan keeps is kept by what comes out, and the same
 /// operations belong together: the checks say so, of the joined program as of any.
@@ -19,28 +19,27 @@ use crate::verdict::{Problem, Rejected, Sizes};
 ///
 /// It takes too long.
 pub(super) fn settle(
-    plan: &Plan,
-    sizes: &Sizes,
-    program: &Program,
+    instance: &Instance<'_>,
     words: &Words<'_>,
-    until: Until,
 ) -> Result<(Vec<u32>, Vec<Reason>), Rejected> {
-    let links = links_of(plan, program, sizes, until)?;
-    let (turns, mut groups) = groups(plan, program, &links, words, until)?;
+    let program = instance.program;
+    let links = instance.links()?;
+    let (turns, mut groups) = groups(instance, &links, words)?;
     loop {
-        in_time(plan, until)?;
+        instance.in_time()?;
         let joined = Joined::new(program, &groups.of);
         if joined.program.units.len() == program.units.len() {
             break;
         }
-        let problems = problems_of(plan, &joined.program, sizes, until)?;
+        let whole = Instance { program: &joined.program, ..*instance };
+        let problems = whole.problems()?;
         if let Some(first) = problems.first() {
             let places = named(&problems);
             let why = format!("in one group: {}", first.title);
             if !take_apart(program, &turns, &mut groups, &why, |at| places.contains(&at)) {
                 take_apart(program, &turns, &mut groups, &why, |_| true);
             }
-        } else if joined.keeps(&links, &links_of(plan, &joined.program, sizes, until)?) {
+        } else if joined.keeps(&links, &whole.links()?) {
             break;
         } else {
             let why = "in one group: their operations would meet others";
