@@ -137,7 +137,7 @@ impl<'a> Checker<'a> {
             Chosen::Unfulfilled if !asked.is_empty() => Vec::new(),
             Chosen::Unfulfilled => return Err(vec![self.unfulfilled()]),
         };
-        let mut unread = Unread::new(&self.statements);
+        let mut unread = Unread::new(self.plan);
         let mut accepted = self.chosen(chosen, &mut unread)?;
         for sizes in asked {
             let problems = self.looked(&sizes, &mut Budget::new(MOST_WORK), Some(&mut unread));

@@ -80,7 +80,7 @@ fn passes(plan: &Plan, condition: &Condition) -> bool {
     match sizes::chosen(&plan) {
         Chosen::Sizes(chosen) => {
             let checker = Checker::new(&plan);
-            checker.right(&chosen, &mut Unread::new(&checker.statements)).is_ok()
+            checker.right(&chosen, &mut Unread::new(checker.plan)).is_ok()
         }
         Chosen::TooMany | Chosen::Unfulfilled => false,
     }

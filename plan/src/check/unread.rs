@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::instance::Instance;
 use super::report::Report;
-use crate::ir::{Role, Step, StepKind};
-use crate::program::{Op, OpKind, Shift, Span, Statements, Stride};
+use crate::ir::{Plan, Role, Step, StepKind};
+use crate::program::{Op, OpKind, Shift, Span, Stride};
 use crate::verdict::{Check, Problem};
 
 /// Uses of one buffer that are remembered; of a message that comes after more, nothing is said.
@@ -37,10 +37,11 @@ struct Used<'p> {
 }
 
 impl Unread {
-    pub(super) fn new(statements: &Statements<'_>) -> Self {
+    pub(super) fn new(plan: &Plan) -> Self {
         let receives =
-            |kind: &StepKind| matches!(kind, StepKind::Receive(_) | StepKind::Transfer(_));
-        Self(statements.numbered(receives).into_iter().map(|number| (number, None)).collect())
+            |step: &Step| matches!(step.kind, StepKind::Receive(_) | StepKind::Transfer(_));
+        let numbered = (0..).zip(Step::all(&plan.steps)).filter(|(_, step)| receives(step));
+        Self(numbered.map(|(number, _)| (number, None)).collect())
     }
 
     /// Follows the messages of an instance in which nothing is wrong.

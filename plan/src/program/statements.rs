@@ -1,6 +1,6 @@
 //! A plan's statements by number: in source order, outer before inner.
 
-use crate::ir::{Location, Plan, Step, StepKind};
+use crate::ir::{Location, Plan, Step};
 
 /// A plan's statements, numbered in source order.
 pub(crate) struct Statements<'a> {
@@ -32,21 +32,6 @@ impl<'a> Statements<'a> {
         let mut places = Vec::new();
         let steps = number(&plan.steps, &mut places);
         Self { steps, places }
-    }
-
-    /// The numbers of the statements for which this holds.
-    pub(crate) fn numbered(&self, is: impl Fn(&StepKind) -> bool) -> Vec<u32> {
-        fn collect(steps: &[Numbered<'_>], is: &dyn Fn(&StepKind) -> bool, found: &mut Vec<u32>) {
-            for step in steps {
-                if is(&step.step.kind) {
-                    found.push(step.number);
-                }
-                collect(&step.body, is, found);
-            }
-        }
-        let mut found = Vec::new();
-        collect(&self.steps, &is, &mut found);
-        found
     }
 }
 
