@@ -68,8 +68,8 @@ pub(crate) fn check(
     }
 }
 
-/// Two units of one rank without an order, by their numbers in a run; and whether the second is the
-/// next run's.
+/// Two unordered units of one rank, by their numbers in a run, and whether the second belongs to
+/// the next run.
 #[derive(Clone, Copy)]
 struct Pair {
     first: u32,

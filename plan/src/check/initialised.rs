@@ -163,8 +163,8 @@ fn uninitialised(op: &Op, element: u64, report: &mut Report<'_>) {
     report.tell(Check::Initialised, program.place(op.statement), title, story, &help);
 }
 
-/// The neighbour that a rank at an end of an open chain lacks, from which the others receive such
-/// memory, and which ranks have it.
+/// For a rank at an end of an open chain, the neighbour that it lacks and from which the other
+/// ranks receive this memory, and a guard for the ranks that have one.
 fn lonely(rank: u32, same: impl Fn(Span) -> bool, report: &Report<'_>) -> Option<(String, String)> {
     let program = report.program;
     let receives = program.ops.iter().filter(|op| op.kind == OpKind::Receive && same(op.target));

@@ -63,9 +63,8 @@ const MOST_WAITS: u64 = 1 << 24;
 
 /// Everything that is wrong with an instance.
 ///
-/// The later checks rest on the earlier ones: what cannot be matched is not asked whether it ends,
-/// and what does not end is not asked whether it races. When the budget's time is over, what was
-/// found so far says nothing about the rest.
+/// Later checks rely on earlier ones: only matched operations are checked for deadlocks, and only
+/// plans without deadlocks for races. Once the budget's time is over, the rest is not checked.
 pub(crate) fn problems(instance: &Instance<'_>, budget: &mut Budget) -> Vec<Problem> {
     let mut report = Report::new(instance);
     if !budget.take(instance.program.ops.len() as u64) {
@@ -94,8 +93,7 @@ pub(crate) fn problems(instance: &Instance<'_>, budget: &mut Budget) -> Vec<Prob
     report.finish()
 }
 
-/// What belongs together across the ranks, and what is read and written. None where there is no
-/// time for it.
+/// Matches operations across ranks, and checks what is read and written. `None` if time runs out.
 fn matched(instance: &Instance<'_>, budget: &mut Budget, report: &mut Report<'_>) -> Option<Links> {
     let mut in_time = || budget.has_time().then_some(());
     units::check(instance, report);
@@ -149,8 +147,8 @@ fn ordered(
     true
 }
 
-/// Whether there is room for what each unit waits for on each stream of its rank, over so many
-/// runs.
+/// Whether the waits of every unit for every stream of its rank, over this many runs, fit in
+/// memory.
 fn fits(program: &Program, runs: usize) -> bool {
     let units = program.units.len() as u64 * runs as u64;
     units.saturating_mul(program.streams.max(1) as u64) <= MOST_WAITS

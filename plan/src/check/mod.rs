@@ -44,7 +44,7 @@ pub(crate) use local::{Clocks, Local, Reason as LocalReason, reasons as local_re
 pub(crate) use ranges::Ranges;
 
 /// Checks a plan exactly at many sizes: small ones, and those that the plan itself makes special.
-/// What it was checked at is in the answer.
+/// Returns the sizes at which it was checked.
 ///
 /// # Errors
 ///
@@ -171,8 +171,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks the sizes in their order, as many as the work allows: how many that are, or the first
-    /// one that is wrong.
+    /// Checks the sizes in order, as many as the work allows. Returns their number, or the first
+    /// size at which the plan is wrong.
     fn right(&self, chosen: &[Sizes], unread: &mut Unread) -> Result<usize, (usize, Vec<Problem>)> {
         let mut budget = Budget::new(CHOSEN_WORK);
         for (at, sizes) in chosen.iter().enumerate() {
@@ -222,8 +222,7 @@ impl<'a> Checker<'a> {
         problems
     }
 
-    /// Everything that is wrong at these sizes. Of those where nothing is, the messages are
-    /// followed.
+    /// Everything that is wrong at these sizes. If nothing is, records which messages are read.
     fn looked(
         &self,
         sizes: &Sizes,

@@ -112,8 +112,8 @@ impl Orders {
         Some(found)
     }
 
-    /// How far each stream of a rank has surely come when `target` starts: the place of the last
-    /// unit that has ended, or 0. `None` where looking took too long.
+    /// For each stream of a rank, the place of the last unit that has surely ended when `target`
+    /// starts, or 0. `None` if the search takes too long.
     pub(crate) fn frontier(&self, target: u32, rank: u32, budget: &mut Budget) -> Option<Vec<u32>> {
         let units = self.units_in_all();
         let of = |unit: u32| (unit % self.units) as usize;
@@ -132,8 +132,8 @@ impl Orders {
         Some(frontier)
     }
 
-    /// Goes through what is before the start of a unit, the latest first, while it is told to go
-    /// on. `None` where that took too long.
+    /// Visits everything before the start of a unit, the latest first, while `goes_on` holds.
+    /// `None` if that takes too long.
     fn search(
         &self,
         target: u32,

@@ -50,8 +50,8 @@ fn condition(checker: &Checker<'_>, chosen: &[Sizes]) -> Option<Condition> {
     tried.find(|condition| passes(checker.plan, condition))
 }
 
-/// How many right sizes a condition excludes, if it excludes all wrong ones, and no more right ones
-/// than those.
+/// The number of right sizes that a condition excludes, if it excludes all wrong sizes and no more
+/// right ones than wrong ones.
 fn excluded(condition: &Condition, seen: &[(&Sizes, bool)]) -> Option<usize> {
     let (mut kept, mut wrong, mut right) = (Vec::new(), Vec::new(), 0);
     for &(sizes, is_right) in seen {

@@ -70,8 +70,8 @@ impl<'a> Report<'a> {
         });
     }
 
-    /// Whether a problem at that place was told whose story begins at the other place: the same of
-    /// a pair.
+    /// Whether the same pair was reported the other way round: a problem at that place whose story
+    /// begins at the other place.
     pub(crate) fn tells_both(&self, check: Check, at: Location, first: Location) -> bool {
         self.problems.iter().any(|problem| {
             problem.check() == Some(check)
@@ -80,8 +80,8 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// Whether a clash of some use of memory was told already; then the put at `at` is told with
-    /// it, and `more` is added to the help.
+    /// Whether a clash with this use of memory was reported already. If so, adds the put at `at` to
+    /// that problem, and `more` to its help.
     pub(crate) fn same_use(
         &mut self,
         check: Check,
@@ -109,8 +109,8 @@ impl<'a> Report<'a> {
         self.told.insert((check, at));
     }
 
-    /// Whether a problem with an operation's statement was told, or enough of them: then no words
-    /// are made.
+    /// Whether this operation's statement was reported for this rule, or enough others were: then
+    /// there is nothing to word.
     pub(crate) fn knows(&self, check: Check, op: &Op) -> bool {
         self.is_full(check) || self.told.contains(&(check, self.program.place(op.statement)))
     }
@@ -220,8 +220,7 @@ impl<'a> Report<'a> {
         format!("`{role} swapped{window} {}`", buffer.name)
     }
 
-    /// That a statement is one of several that a loop over a list stands for, after what is said of
-    /// it alone.
+    /// A suffix for a statement that a loop over a list repeats.
     pub(crate) fn of_list(&self, statement: u32) -> &'static str {
         let at = self.program.place(statement);
         let alike = self.program.places.iter().filter(|place| **place == at);

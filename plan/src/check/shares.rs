@@ -18,8 +18,7 @@ pub(super) struct Shares<'a> {
 }
 
 impl<'a> Shares<'a> {
-    /// `None` where no region is a part of the other, or where it takes more than a name to say
-    /// which.
+    /// `None` if no region is a part of the other, or if no plain name identifies the part.
     pub(super) fn of(op: &Op, report: &Report<'a>) -> Option<Self> {
         let plan = report.plan();
         let StepKind::Collective(this) = &Step::nth(&plan.steps, op.statement)?.kind else {

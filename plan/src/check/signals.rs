@@ -135,8 +135,8 @@ struct Uneven<'a> {
     awaited: u64,
 }
 
-/// Tells what is uneven. A signal that is awaited from another rank than the one that raises it is
-/// one problem.
+/// Reports uneven signals. A signal awaited from a rank other than the one that raises it is one
+/// problem.
 fn tell(program: &Program, uneven: &[Uneven<'_>], report: &mut Report<'_>) {
     // Around a ring many pairs are alike: what is told once of a statement is not looked for again.
     let mut told: Vec<(u32, u32)> = Vec::new();

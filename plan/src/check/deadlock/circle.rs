@@ -12,9 +12,9 @@ use crate::verdict::Line;
 pub(super) struct Circle<'r> {
     report: &'r Report<'r>,
     pub(super) story: Vec<Line>,
-    /// Who waits for another rank.
+    /// The ranks that wait for another.
     pub(super) ranks: Vec<u32>,
-    /// Whether messages are in it, and waits for signals.
+    /// Whether it contains messages, and waits for signals.
     pub(super) messages: bool,
     pub(super) waits: bool,
     /// The first collective in it.
@@ -25,10 +25,10 @@ pub(super) struct Circle<'r> {
 /// A collective to which not all members have come.
 #[derive(Clone, Copy)]
 pub(super) struct Collective {
-    /// A rank that has.
+    /// A rank that has come.
     pub(super) rank: u32,
     pub(super) name: CollectiveName,
-    /// The lines of what the missing rank does first, and of its own call.
+    /// The lines of the missing rank: its first statement in the circle, and its own call.
     pub(super) lines: Option<(u32, u32)>,
 }
 
@@ -111,7 +111,7 @@ impl<'r> Circle<'r> {
     }
 }
 
-/// The circuit against its edges, from what waits to what it waits for: it begins where a rank
+/// The circuit against its edges, from each event to the one it waits for, beginning where a rank
 /// waits for another.
 fn from_a_rank_that_waits(program: &Program, circuit: &[u32]) -> Vec<u32> {
     let units = 2 * program.units.len() as u32;

@@ -36,8 +36,8 @@ pub(super) fn help(program: &Program, blocked: &[Blocked]) -> Vec<String> {
     help
 }
 
-/// A rank that ends the circle by taking its two messages in the other order: which does what
-/// first, and their lines.
+/// A rank that ends the circle by swapping its two messages: the rank, what it then does first, and
+/// both lines.
 fn turned(program: &Program, blocked: &[Blocked]) -> Option<(u32, &'static str, (u32, u32))> {
     if blocked.len() != program.ranks() || !blocked.iter().all(|pair| is_step(program, pair)) {
         return None;
@@ -59,8 +59,8 @@ fn turned(program: &Program, blocked: &[Blocked]) -> Option<(u32, &'static str, 
     is_free.then(|| (1, verb, (line(first), line(second))))
 }
 
-/// Whether both are messages alone, each once in a run, one to one neighbour and one from the
-/// other, of memory that differs.
+/// Whether both units are a single message, each issued once in a run: one to a neighbour, one from
+/// the other, in different memory.
 fn is_step(program: &Program, &(first, second): &Blocked) -> bool {
     let (Some(a), Some(b)) = (only(program, first), only(program, second)) else { return false };
     let own = &program.units[program.of_rank(program.units[first as usize].rank as usize)];

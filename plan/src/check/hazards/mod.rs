@@ -84,8 +84,7 @@ pub(crate) fn check(
     }
 }
 
-/// Who uses the objects of the ranks that are asked for into which somebody puts, by rank and
-/// object.
+/// The uses of objects that receive puts, for the ranks selected by `asked`, by rank and object.
 fn collect(
     program: &Program,
     links: &Links,
@@ -136,8 +135,8 @@ fn collect(
     uses
 }
 
-/// Uses of one object that are alike: of one stream of one rank, of the same elements. In the order
-/// in which they are issued, so that what has ended before some moment is a first part of them.
+/// Uses of the same elements by one stream of one rank, in the order of issue: the uses that have
+/// ended at any moment come first.
 struct Alike {
     span: Span,
     uses: Vec<Incoming>,
@@ -191,8 +190,8 @@ struct Comparison<'a> {
     rank: u32,
 }
 
-/// How far each stream of a rank has surely come when a unit starts, for the units that were asked
-/// so far.
+/// For each unit asked so far, the progress that every stream of a rank has surely made when it
+/// starts.
 type Frontiers = HashMap<u32, Vec<u32>>;
 
 impl Comparison<'_> {
@@ -242,8 +241,7 @@ impl Comparison<'_> {
         true
     }
 
-    /// The first of some uses that is alike and in no order with a put. `None` where that took too
-    /// long.
+    /// The first of these uses that is not ordered with a put. `None` if the search takes too long.
     fn pair(
         &self,
         put: &Incoming,
@@ -289,7 +287,7 @@ impl Comparison<'_> {
 struct Clash<'a> {
     program: &'a Program,
     orders: &'a Orders,
-    /// Whose memory it is.
+    /// The rank that owns the memory.
     rank: u32,
     put: &'a Incoming,
     other: &'a Access,

@@ -14,8 +14,7 @@ pub(super) struct Turns<'a> {
 }
 
 impl Clash<'_> {
-    /// The innermost loop around both, and the turns of it that they are in. `None` where no loop
-    /// is.
+    /// The innermost loop around both uses, and their turns in it, if there is one.
     pub(super) fn turns<'a>(&self, report: &Report<'a>) -> Option<Turns<'a>> {
         let plan = report.plan();
         let (put, other) = (self.put.access.unit, self.other.unit);
@@ -48,8 +47,8 @@ impl Clash<'_> {
 }
 
 impl Turns<'_> {
-    /// When that of both is which is in a later turn, before what it does: `in the next turn of the
-    /// loop (step = 1), `.
+    /// The turn of the later use, as a prefix of its story: `in the next turn of the loop (step =
+    /// 1) `.
     pub(super) fn when(&self, rank: u32, report: &Report<'_>) -> String {
         let Some((put, other)) = self.turns else {
             return "in a later turn of the loop ".to_owned();

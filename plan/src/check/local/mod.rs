@@ -130,8 +130,8 @@ impl Clocks {
         Self { streams, places, ended }
     }
 
-    /// Whether the first has surely ended when the second starts, for reasons on their rank alone.
-    /// Both are units of one rank; `stream` is the first one's.
+    /// Whether the order within their rank alone ensures that the first unit ends before the second
+    /// starts. `stream` is the first unit's.
     pub(crate) fn ended(&self, first: u32, stream: u16, second: u32) -> bool {
         self.ended[second as usize * self.streams + usize::from(stream)]
             >= self.places[first as usize]
@@ -153,8 +153,7 @@ impl Clocks {
     }
 }
 
-/// What the ranks' units wait for on their own rank: once for ranks that follow each other and are
-/// alike.
+/// The waits within each rank, stored once for consecutive ranks that are alike.
 struct Models<'a> {
     program: &'a Program,
     runs: usize,

@@ -103,8 +103,8 @@ impl State {
         }
     }
 
-    /// The last unit of a stream that used an object, if the program wants to know; else the last
-    /// one of all.
+    /// The last unit of a stream that used an object in an exact program, otherwise the last unit
+    /// of the stream.
     fn user(&self, object: u32, stream: usize, writes: bool) -> u32 {
         let Some(exact) = &self.exact else { return self.on_stream[stream] };
         // On one stream, who reads after the last write comes after it.
@@ -221,8 +221,8 @@ impl State {
     }
 }
 
-/// The objects of its own rank that an operation touches, and whether it writes them. An empty part
-/// is touched too: who orders memory does not look inside.
+/// The objects of its own rank that an operation touches, and whether it writes them. Empty parts
+/// count too, since streams are ordered by whole objects.
 fn touched(op: &Op) -> impl Iterator<Item = (u32, bool)> {
     let target = if op.kind == OpKind::Put { NONE } else { op.target.object };
     [(op.source.object, false), (target, true)].into_iter().filter(|(object, _)| *object != NONE)

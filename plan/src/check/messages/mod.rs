@@ -57,8 +57,8 @@ fn halves(program: &Program) -> (Vec<Half>, Vec<Half>) {
     (sends, receives)
 }
 
-/// Where several distances lead to one rank, the messages match in the order of the calls: each
-/// must be received as what it was sent.
+/// If several distances lead to one rank, messages match in the order of the calls. Each must be
+/// received from the direction in which it was sent.
 fn directions(messages: &[Message], report: &mut Report<'_>) {
     let program = report.program;
     let shift = |op: u32| program.ops[op as usize].shift;
@@ -125,8 +125,8 @@ fn distance(program: &Program, shift: u32) -> String {
     if hops.is_empty() { "`rank`".to_owned() } else { hops.join(", ") }
 }
 
-/// From how many ranks on the distances of these messages lead to different ranks, where they are
-/// numbers.
+/// The least number of ranks at which the distances of these messages lead to different ranks, if
+/// all distances are numbers.
 fn apart(program: &Program, messages: &[Message]) -> Option<i64> {
     let shifts = messages.iter().map(|message| message.ops(program).0.shift);
     let by: Option<Vec<i64>> = shifts

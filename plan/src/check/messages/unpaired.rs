@@ -206,8 +206,7 @@ fn is_missing(one: &Unpaired) -> bool {
     one.sends.min(one.receives) == 0
 }
 
-/// A half between other ranks that could be the other half of this one: as far away, of the same
-/// elements.
+/// A half between other ranks that would fit this one: the same distance, the same elements.
 fn other_half<'p>(program: &'p Program, op: &Op) -> Option<&'p Op> {
     let back = &program.shifts[program.shifts.get(op.shift as usize)?.back as usize].hops;
     let back = |other: &Op| {

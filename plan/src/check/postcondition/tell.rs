@@ -105,8 +105,8 @@ fn made(id: u32, value: &str, values: &Values, report: &Report<'_>) -> Option<Li
     Some(report.line(op, text))
 }
 
-/// The last statement that writes an element, as a line, and whether that says where it writes at
-/// the sender.
+/// The last statement that writes an element, and whether its destination is written in the
+/// sender's statement.
 fn writer(wrong: &Wrong, links: &Links, report: &Report<'_>) -> Option<(Line, bool)> {
     let program = report.program;
     let &Wrong { rank, recv, at, .. } = wrong;

@@ -30,8 +30,7 @@ pub(super) struct Values {
     known: HashMap<Value, u32>,
     /// Values that were reduced, and the operations that did it first.
     made: HashMap<u32, u32>,
-    /// Terms of one value at most: no claim is of more than one of each rank, and terms never
-    /// become fewer.
+    /// The most terms of one value: a claim has at most one per rank, and terms never become fewer.
     most: usize,
     /// Terms in all values, and whether there were too many.
     terms: usize,
