@@ -18,7 +18,7 @@ use super::starting::Starting;
 use super::{CanGrow, Communicator, Core, Health, State};
 use crate::backend::{Backend, Departure, Lifecycle};
 use crate::control::{Invitation, Topic, UniqueId, bad_invitation};
-use crate::error::{Deadline, Error, Failed, InitFailed, PeerFailed, Site, Timeout};
+use crate::error::{Deadline, Departed, Error, Failed, InitFailed, Site, Timeout};
 use crate::{Device, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -333,9 +333,8 @@ impl GrowOutcome {
                 Self::Lost(ranks, why) if ranks.iter().all(|rank| *rank as usize >= members) => {
                     let lost_ranks =
                         ranks.into_iter().map(|rank| Rank::at(rank as usize)).collect();
-                    let during = GROW.to_owned();
-                    let left = PeerFailed { name, lost: lost_ranks, why, during };
-                    lost.get_or_insert_with(|| Error::from(left));
+                    let departed = Departed::all(lost_ranks, why);
+                    lost.get_or_insert_with(|| departed.error(name, GROW.to_owned()));
                 }
                 Self::Failed(why) => drop(failed.get_or_insert((rank, why))),
                 Self::Lost(_, why) => drop(gave_up.get_or_insert((rank, why))),

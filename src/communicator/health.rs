@@ -9,7 +9,7 @@ use super::carriers::{Carrier, Carriers};
 use super::change::{Change, Changes};
 use super::late::{Late, Lateness, Standing, Stragglers};
 use crate::backend::Watch;
-use crate::error::{Abort, Error, PeerFailed, Revocation, Site, WorstReport, goes_on, reported};
+use crate::error::{Abort, Departed, Error, Revocation, Site, WorstReport, goes_on, reported};
 use crate::lock::Mutex;
 use crate::rank::Generation;
 use crate::{Rank, Result};
@@ -181,8 +181,7 @@ impl Health {
             (late.iter().map(|late| Rank::at(late.rank.index()).0).collect(), format!(": {texts}"));
         if self.left_out.set(left_out).is_ok() {
             let why: Vec<_> = why.iter().map(|(rank, why)| (*rank, why.as_str())).collect();
-            let failed = PeerFailed::new(self.name, &why, "the next operation".to_owned());
-            self.fail(failed.into());
+            self.fail(Departed::each(&why).error(self.name, "the next operation".to_owned()));
         }
     }
 

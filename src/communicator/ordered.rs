@@ -11,7 +11,7 @@ use super::{Communicator, Health};
 use crate::backend::{HostWait, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Agenda, Request, Submission};
 use crate::error::{
-    Abort, BadSubmission, Deadline, Error, PeerFailed, Site, SubmissionFault, Timeout, reported,
+    Abort, BadSubmission, Deadline, Departed, Error, Site, SubmissionFault, Timeout, reported,
 };
 use crate::lock::Mutex;
 use crate::{Device, Rank, Result, World, trace, unwind, wait};
@@ -204,8 +204,7 @@ impl<W: World> Ordered<W> {
             let lost = agenda.lost(request);
             if !lost.is_empty() {
                 let lost: Vec<_> = lost.iter().map(|(rank, why)| (*rank, &**why)).collect();
-                let failed = PeerFailed::new(W::NAME, &lost, "submit".to_owned());
-                return Err(reported(failed.into()));
+                return Err(reported(Departed::each(&lost).error(W::NAME, "submit".to_owned())));
             }
             let waited = started.elapsed();
             if waited >= self.deadline {

@@ -13,7 +13,7 @@ use super::net::{self, Contribution, Leaves, Run, Uplink};
 use super::runs::Runs;
 use super::survivors::Survivors;
 use super::{FINISH, Parts, Patience, SURVIVORS, Topic};
-use crate::error::{Error, Excluded, PeerFailed, Site, Timeout, ValueMismatch};
+use crate::error::{Departed, Error, Excluded, Site, Timeout, ValueMismatch};
 use crate::lock::{Mutex, MutexGuard};
 use crate::{Rank, Result};
 
@@ -197,8 +197,7 @@ impl Left {
 /// The error that these ranks, the first one first, are the cause of.
 fn gone(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
     let left: Vec<_> = left.iter().map(|left| (Rank(left.rank), &*left.why)).collect();
-    let failed = PeerFailed::new(name, &left, during.to_owned());
-    (!left.is_empty()).then(|| Error::PeerFailed(Box::new(failed)))
+    (!left.is_empty()).then(|| Departed::each(&left).error(name, during.to_owned()))
 }
 
 #[derive(Default)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use super::Site;
 use super::report::Ranks;
+use super::{Error, Site};
 use crate::Rank;
 
 /// Ranks were lost.
@@ -27,11 +27,18 @@ pub struct PeerFailed {
 /// How many ranks' reasons are included.
 const REASONS: usize = 4;
 
-impl PeerFailed {
-    /// Ranks that left, earliest first, with their reasons.
-    pub(crate) fn new(name: &'static str, left: &[(Rank, &str)], during: String) -> Self {
-        let mut lost: Vec<_> = left.iter().map(|(rank, _)| *rank).collect();
-        lost.sort_unstable();
+/// Ranks that left, and why. Whoever decides that an operation lacks them makes its error of this:
+/// [`PeerFailed`] is made nowhere else.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Departed {
+    ranks: Vec<Rank>,
+    why: String,
+}
+
+impl Departed {
+    /// The first one first, each for its reason.
+    pub(crate) fn each(left: &[(Rank, &str)]) -> Self {
+        let ranks = left.iter().map(|(rank, _)| *rank).collect();
         let why = match left {
             [(_, why)] => (*why).to_owned(),
             several => {
@@ -40,7 +47,19 @@ impl PeerFailed {
                 each.join("; ")
             }
         };
-        Self { name, lost, why, during }
+        Self::all(ranks, why)
+    }
+
+    /// All of them for one reason.
+    pub(crate) fn all(mut ranks: Vec<Rank>, why: String) -> Self {
+        ranks.sort_unstable();
+        Self { ranks, why }
+    }
+
+    /// `during` cannot complete on the communicator of this name.
+    pub(crate) fn error(self, name: &'static str, during: String) -> Error {
+        let Self { ranks: lost, why } = self;
+        PeerFailed { name, lost, why, during }.into()
     }
 }
 

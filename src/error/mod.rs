@@ -56,6 +56,7 @@ pub use device::{
     BadKey, CudaFailed, NcclFailed, NoDriver, NoNccl, NoSuchDevice, NoWindow, Unsupported,
 };
 pub use device_comm::{DevCommsDiffer, NotRequired};
+pub(crate) use fatal::Departed;
 pub use fatal::{Abort, Deadline, Excluded, InitFailed, PeerFailed, Revocation, Timeout};
 pub use graph::{CaptureFault, CapturesDiffer, MemoryInUse, NotCapturable, WaitInCapture};
 pub use kernel::{BadKernel, KernelFault};

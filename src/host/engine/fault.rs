@@ -6,7 +6,7 @@ use super::meeting::{Which, any_call, holds};
 use super::state::{Out, State, Step};
 use crate::Rank;
 use crate::backend::{Departure, Half};
-use crate::error::{Error, PeerFailed, Revocation};
+use crate::error::{Departed, Error, Revocation};
 
 /// What a rank waits for if it has started nothing.
 const NEXT: &str = "the next operation";
@@ -155,10 +155,8 @@ impl State {
         let mut left: Vec<_> = lost.iter().filter_map(gone).collect();
         left.sort_by_key(|(_, gone)| (gone.finished, gone.order));
         let left: Vec<_> = left.iter().map(|(rank, gone)| (Rank::at(*rank), &*gone.why)).collect();
-        let error = |during: &str| {
-            let error = PeerFailed::new(comm.name, &left, during.to_owned());
-            Error::PeerFailed(Box::new(error))
-        };
+        let departed = Departed::each(&left);
+        let error = |during: &str| departed.clone().error(comm.name, during.to_owned());
         let during = |rank| during(rank).unwrap_or(NEXT);
         let errors: Vec<_> = (0..comm.size()).map(|rank| error(during(rank))).collect();
         self.end(place, &lost, &|rank| errors[rank].clone(), out);

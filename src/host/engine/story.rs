@@ -11,7 +11,7 @@ use super::wait::{On, Wait};
 use crate::Rank;
 use crate::backend::Signal;
 use crate::backend::form::Put;
-use crate::error::{Call, Deadlock, Error, Operation, PeerFailed};
+use crate::error::{Call, Deadlock, Departed, Error, Operation};
 
 /// The steps from one wait to the next.
 type Path = [(Node, Need)];
@@ -86,8 +86,8 @@ impl State {
             let place = MemberId { comm, id, rank: 0 };
             let Some(name) = self.seen_comm(place).map(|comm| comm.name) else { continue };
             let lost = ranks.iter().map(|&rank| Rank::at(rank)).collect();
-            let (why, during) = (error.to_string(), "the next operation".to_owned());
-            let other = Error::PeerFailed(Box::new(PeerFailed { name, lost, why, during }));
+            let other =
+                Departed::all(lost, error.to_string()).error(name, "the next operation".to_owned());
             let of = |rank| if ranks.contains(&rank) { error.clone() } else { other.clone() };
             self.end(place, &[], &of, out);
         }

@@ -5,7 +5,7 @@ use typed_nccl_match::unanswered;
 use super::Family;
 use crate::Rank;
 use crate::backend::Departure;
-use crate::error::{Call, Error, PeerFailed, Revocation};
+use crate::error::{Call, Departed, Error, Revocation};
 
 /// What a rank waits for if each of its calls has its counterparts.
 const NEXT: &str = "the next operation";
@@ -98,7 +98,7 @@ impl Family {
         let mut lost: Vec<_> = lost.to_vec();
         lost.sort_by_key(|left| left.finished);
         let lost: Vec<_> = lost.iter().map(|left| (Rank::at(left.rank), &*left.why)).collect();
-        PeerFailed::new(self.name, &lost, during).into()
+        Departed::each(&lost).error(self.name, during)
     }
 
     /// Ranks that ended regularly after fewer calls than `rank`, so that one of `rank`'s calls
@@ -126,7 +126,7 @@ impl Family {
             others().find_map(|from| {
                 let (why, during) = (self.unreceived(from, rank)?.to_string(), "finish".to_owned());
                 let lost = [(Rank::at(from), &*why)];
-                Some(PeerFailed::new(self.name, &lost, during).into())
+                Some(Departed::each(&lost).error(self.name, during))
             })
         })
     }
