@@ -17,8 +17,12 @@ use crate::error::{Departed, Error, Excluded, Site, Timeout, ValueMismatch};
 use crate::lock::{Mutex, MutexGuard};
 use crate::{Rank, Result};
 
-/// How long a wait rests before it looks at health and deadline again.
+/// How long a wait rests before it looks at health and deadline again: at first, and at most. In between
+/// it is a share of the time that it has waited, so that ranks which wait leave the processors to those
+/// that they wait for.
 const REST: Duration = Duration::from_millis(5);
+const LONGEST_REST: Duration = Duration::from_millis(50);
+const SHARE: u32 = 8;
 
 /// How much longer it rests for each rank that may wait here too: together they look no more often
 /// than a hundred.
@@ -471,7 +475,7 @@ impl Meeting {
         gone(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
 
-    pub(super) fn rest(&self, rank: u32, seq: u64, at_most: Duration) {
+    pub(super) fn rest(&self, rank: u32, seq: u64, waited: Duration, at_most: Duration) {
         let state = self.state();
         let round = state.rounds.get(&seq);
         let complete = round.is_some_and(|round| round.parts.known() == self.size);
@@ -480,8 +484,9 @@ impl Meeting {
             return;
         }
         let here = if self.uplink.is_none() { self.size } else { 1 };
+        let rest = (waited / SHARE).clamp(REST, LONGEST_REST).max(EACH * here);
         // A spurious or early wake-up is fine: the caller looks again.
-        let _ = self.news.wait_timeout(state, at_most.min(REST.max(EACH * here)));
+        let _ = self.news.wait_timeout(state, at_most.min(rest));
     }
 
     /// A rank takes part in nothing more.
@@ -547,10 +552,13 @@ impl Meeting {
     /// What ranks elsewhere say in exchange `seq`. All of them are ranks, and have not said it before.
     pub(super) fn hear(&self, seq: u64, runs: &[Run]) {
         let mut state = self.state();
+        let mut is_news = false;
         if !state.replica.is_past(seq) {
+            let round = state.rounds.entry(seq).or_default();
             for Run { first, last, said, .. } in runs {
-                state.rounds.entry(seq).or_default().insert(*first, *last, said.clone());
+                round.insert(*first, *last, said.clone());
             }
+            is_news = round.differs || round.parts.known() == self.size;
             let place = |run: &Run| (run.said.topic, run.said.site, seq + 1);
             let follows = |a: &Run, b: &Run| a.last + 1 == b.first && place(a) == place(b);
             for runs in runs.chunk_by(follows) {
@@ -560,7 +568,10 @@ impl Meeting {
             }
         }
         drop(state);
-        self.news.notify_all();
+        // Waits that nothing changes for sleep on.
+        if is_news {
+            self.news.notify_all();
+        }
     }
 
     /// A rank elsewhere leaves.

@@ -185,7 +185,8 @@ impl Control {
             if let Some(parts) = self.poll(ticket, waited, patience)? {
                 return Ok(parts);
             }
-            self.meeting.rest(self.rank, ticket.0, patience.limit.time.saturating_sub(waited));
+            let left = patience.limit.time.saturating_sub(waited);
+            self.meeting.rest(self.rank, ticket.0, waited, left);
             patience.health.watch_who_is_late();
             match &watcher {
                 // Most waits end with one rest.

@@ -11,8 +11,10 @@ use super::Node;
 use crate::control::Topic;
 use crate::error::Site;
 
-/// How long parts of an exchange wait for more of them.
+/// How long parts of an incomplete exchange wait for more of them: each time twice as long as before,
+/// so a rank that is late costs the others a few messages, however long it takes.
 const HOLD: Duration = Duration::from_millis(2);
+const LONGEST_HOLD: Duration = Duration::from_millis(64);
 
 /// How much goes into one frame of parts, unless one part is longer.
 const FRAME: usize = 1 << 20;
@@ -25,6 +27,18 @@ pub(super) struct Link {
     pub(super) pending: Vec<Run>,
     /// The other side knows that it stands.
     pub(super) is_sure: bool,
+}
+
+/// When parts of an incomplete exchange are passed on.
+pub(super) struct Hold {
+    is_set: bool,
+    next: Duration,
+}
+
+impl Default for Hold {
+    fn default() -> Self {
+        Self { is_set: false, next: HOLD }
+    }
 }
 
 impl Node {
@@ -70,15 +84,16 @@ impl Node {
             let is_due = |link: &&mut Link| all || Some(link.key) == self.up;
             self.links.iter_mut().filter(is_due).for_each(|link| link.flush(net));
         }
-        if !all && !self.is_held {
-            self.is_held = true;
-            net.timers.set(Instant::now() + HOLD, Timer::Flush(self.key));
+        if all {
+            self.hold.next = HOLD;
+        } else if !std::mem::replace(&mut self.hold.is_set, true) {
+            net.timers.set(Instant::now() + self.hold.next, Timer::Flush(self.key));
         }
     }
 
     /// What waited for more has waited long enough.
     pub(crate) fn flush(&mut self, net: &mut Net) {
-        self.is_held = false;
+        self.hold = Hold { is_set: false, next: (self.hold.next * 2).min(LONGEST_HOLD) };
         self.links.iter_mut().for_each(|link| link.flush(net));
     }
 }

@@ -32,7 +32,7 @@ use super::proof::Secret;
 use crate::control::{Meeting, SURVIVORS};
 
 use dial::Dial;
-use exchange::Link;
+use exchange::{Hold, Link};
 use probe::Probe;
 
 /// What a new node is.
@@ -119,7 +119,7 @@ pub(super) struct Node {
     bootstrap: Option<Key>,
     dial: Option<Dial>,
     links: Vec<Link>,
-    is_held: bool,
+    hold: Hold,
     pub(super) channels: Channels,
     /// Splits for which the table is missing.
     pub(super) unborn: Vec<ChildSpec>,
@@ -160,7 +160,7 @@ impl Node {
             bootstrap: None,
             dial: None,
             links: Vec::new(),
-            is_held: false,
+            hold: Hold::default(),
             channels: Channels::default(),
             unborn: Vec::new(),
             split: 0,
