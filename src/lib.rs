@@ -151,6 +151,6 @@ mod shown {
 pub mod __private {
     pub use typed_nccl_macros::plan;
 
-    pub use crate::control::{Simulated, Thrown, simulate, throw};
+    pub use crate::control::{Lived, Simulated, Thrown, nodes, simulate, throw};
     pub use crate::entry::launch;
 }

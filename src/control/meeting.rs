@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Duration;
 
-use super::net::{self, Contribution, Leaves, Run, Uplink};
+use super::left::{Leaves, Left, failure};
+use super::net::{Contribution, Run, Uplink};
 use super::runs::Runs;
 use super::survivors::Survivors;
-use super::{FINISH, Parts, Patience, SURVIVORS, Topic};
-use crate::error::{Departed, Error, Excluded, Site, Timeout, ValueMismatch};
+use super::{Parts, Patience, SURVIVORS, Topic};
+use crate::error::{Error, Excluded, Site, Timeout, ValueMismatch};
 use crate::lock::{Mutex, MutexGuard};
 use crate::{Rank, Result};
 
@@ -158,50 +159,6 @@ impl Child {
             self.meeting.depart(Rank::at(rank).0, &left.why);
         }
     }
-}
-
-struct Left {
-    rank: u32,
-    why: String,
-    /// Its communicator was dropped: of its own accord it takes part in [`FINISH`] at most.
-    dropped: bool,
-    /// It takes part in nothing more.
-    gone: bool,
-    /// Its communicator is poisoned: it takes part in nothing more but in going on without others.
-    stopped: bool,
-    /// Its process has ended: others that leave do so because of it.
-    died: bool,
-}
-
-impl Left {
-    /// A rank takes part in nothing more.
-    fn gone(rank: u32, why: &str) -> Self {
-        Self { rank, why: why.to_owned(), dropped: false, gone: true, stopped: false, died: false }
-    }
-
-    /// Whether it goes on with nobody.
-    fn is_lost(&self) -> bool {
-        self.gone || self.dropped
-    }
-
-    /// Whether it takes part in no exchange any more.
-    fn is_out(&self) -> bool {
-        self.gone || self.stopped
-    }
-
-    /// Whether an exchange of this topic waits for it in vain; `part` is its own part in it.
-    fn misses(&self, topic: Topic, part: Option<&Contribution>) -> bool {
-        match part {
-            None => self.is_out() || topic != FINISH,
-            Some(part) => self.dropped && part.topic == FINISH && topic != FINISH,
-        }
-    }
-}
-
-/// The error that these ranks, the first one first, are the cause of.
-fn gone(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
-    let left: Vec<_> = left.iter().map(|left| (Rank(left.rank), &*left.why)).collect();
-    (!left.is_empty()).then(|| Departed::each(&left).error(name, during.to_owned()))
 }
 
 #[derive(Default)]
@@ -428,7 +385,7 @@ impl Meeting {
                 found: format!("called {found} at {}", site),
             })));
         }
-        if let Some(error) = gone(&lost, name, topic) {
+        if let Some(error) = failure(&lost, name, topic) {
             return Err(state.replica.broken(name).unwrap_or(error));
         }
         match state.rounds.get_mut(&seq).filter(|round| round.parts.known() == self.size) {
@@ -472,7 +429,7 @@ impl Meeting {
             return Err(error);
         }
         let others = state.left.iter().filter(|left| left.is_out() && left.rank != rank);
-        gone(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
+        failure(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
 
     pub(super) fn rest(&self, rank: u32, seq: u64, waited: Duration, at_most: Duration) {
@@ -491,53 +448,45 @@ impl Meeting {
 
     /// A rank takes part in nothing more.
     pub(super) fn depart(&self, rank: u32, why: &str) {
-        self.leave(Left::gone(rank, why));
-        if let Some(uplink) = &self.uplink {
-            uplink.leave(why, Leaves::Gone);
-        }
+        self.leaves(rank, why, Leaves::Gone);
     }
 
     /// A rank of this process has ended its communicator, and has said why.
     pub(super) fn end(&self, rank: u32) {
         match &self.uplink {
             Some(uplink) => uplink.close(),
-            None => self.leave(Left::gone(rank, "its communicator has ended")),
+            None => self.leave(&Left::ended(rank, "its communicator has ended".to_owned(), 0)),
         }
     }
 
     /// A rank's communicator is poisoned.
     pub(super) fn stop(&self, rank: u32, why: &str) {
-        self.leave(Left { gone: false, stopped: true, ..Left::gone(rank, why) });
-        if let Some(uplink) = &self.uplink {
-            uplink.leave(why, Leaves::Stopped);
-        }
+        self.leaves(rank, why, Leaves::Stopped);
     }
 
-    /// A rank takes part in nothing more but [`FINISH`].
+    /// A rank takes part in nothing more but [`FINISH`](super::FINISH).
     pub(super) fn drop_out(&self, rank: u32, why: &str) {
-        self.leave(Left { dropped: true, gone: false, ..Left::gone(rank, why) });
+        self.leaves(rank, why, Leaves::Dropped);
+    }
+
+    fn leaves(&self, rank: u32, why: &str, how: Leaves) {
+        self.leave(&Left::of(rank, why.to_owned(), how, 0));
         if let Some(uplink) = &self.uplink {
-            uplink.leave(why, Leaves::Dropped);
+            uplink.leave(why, how);
         }
     }
 
-    fn leave(&self, new: Left) {
+    /// A rank leaves, here or elsewhere.
+    pub(super) fn leave(&self, new: &Left) {
         let mut state = self.state();
-        state.children.values().for_each(|child| child.tell(&new));
-        let lost = new.is_lost().then(|| (new.rank, new.why.clone()));
+        state.children.values().for_each(|child| child.tell(new));
         match state.left.iter_mut().find(|left| left.rank == new.rank) {
-            // The first reason stays.
-            Some(left) => {
-                left.dropped |= new.dropped;
-                left.gone |= new.gone;
-                left.stopped |= new.stopped;
-                left.died |= new.died;
-            }
-            None => state.left.push(new),
+            Some(left) => *left = new.after(Some(left)),
+            None => state.left.push(new.clone()),
         }
         drop(state);
-        if let (Some(survivors), Some((rank, why))) = (self.survivors.get(), lost) {
-            survivors.died(rank, &why);
+        if let Some(survivors) = self.survivors.get().filter(|_| new.is_lost()) {
+            survivors.died(new.rank, &new.why);
         }
         self.news.notify_all();
     }
@@ -572,12 +521,6 @@ impl Meeting {
         if is_news {
             self.news.notify_all();
         }
-    }
-
-    /// A rank elsewhere leaves.
-    pub(super) fn hear_left(&self, left: &net::Left) {
-        let net::Left { rank, ref why, dropped, gone, stopped, died, .. } = *left;
-        self.leave(Left { rank, why: why.clone(), dropped, gone, stopped, died });
     }
 
     /// The ranks cannot be one communicator; the first reason stays.

@@ -7,6 +7,7 @@
 mod agenda;
 mod bounded;
 mod invitation;
+mod left;
 mod meeting;
 mod net;
 mod rate_limited;
@@ -29,7 +30,7 @@ pub(crate) use invitation::bad as bad_invitation;
 pub use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
-pub use net::{Simulated, Thrown, UniqueId, simulate, throw};
+pub use net::{Lived, Simulated, Thrown, UniqueId, nodes, simulate, throw};
 pub(crate) use net::{file, host, job, process, tcp, with_id};
 pub(crate) use rate_limited::RateLimited;
 pub(crate) use survivors::Decision;

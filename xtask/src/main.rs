@@ -9,6 +9,8 @@
 //!   network.
 //! * `kills count [seed]`: kills processes at random moments, and measures how soon the others are
 //!   told and end.
+//! * `nodes seed count`: this many ranks on a network in memory meet and exchange while the seed kills,
+//!   stops and cuts off some: the others are told the truth, and none waits for ever.
 //! * `parity`: compares every public name of nccl4py with its counterpart here; writes
 //!   `docs/parity.md`.
 //! * `pictures`: draws the library's plans, for `docs/plans` and for their documentation.
@@ -47,6 +49,7 @@ mod deaths;
 mod frames;
 mod fuzz;
 mod kills;
+mod nodes;
 mod parity;
 mod pictures;
 mod plans;
@@ -64,7 +67,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | deaths [seed] [count] | fetch-nccl | \
-     fuzz seed seconds [kind | frames] | kills count [seed] | parity | pictures | plans [seed] [count] [plans] | \
+     fuzz seed seconds [kind | frames] | kills count [seed] | nodes seed count | parity | pictures | plans [seed] [count] [plans] | \
      ptx [check | show element] | ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
 
 fn main() -> ExitCode {
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         ["ptx"] => ptx::run(false),
         ["ptx", "check"] => ptx::run(true),
         ["ptx", "show", element] => ptx::show(element),
+        ["nodes", seed, count] => nodes::run(seed, count),
         ["ranks", count] => ranks::run(count),
         ["sanitize"] => sanitize::run(&sanitize::ALL, &[]),
         ["sanitize", "address", ref what @ ..] => sanitize::run(&[sanitize::ADDRESS], what),

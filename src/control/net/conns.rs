@@ -1,22 +1,41 @@
-//! Connections: bytes in, bytes out, and what each is for. They know nothing of what is said.
+//! A process's connections, without sockets: what has come on each, what is to be sent, and what it is
+//! for. Whoever owns the sockets takes the [`Action`]s and the bytes, and says what became of them.
 
-use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{Shutdown, SocketAddr};
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
-use mio::{Interest, Registry, Token};
-use slab::Slab;
-
-use super::address;
 use super::hub::NodeKey;
 use super::ident::CommId;
 use super::message::Message;
 use super::proof::{CHALLENGE, CLAIM};
 
-/// Which connection.
-pub(super) type Key = usize;
+/// Which connection, of all that ever were.
+pub(super) type Key = u64;
+
+/// What the owner of the sockets is to do, in this order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Action {
+    Connect {
+        key: Key,
+        address: SocketAddr,
+    },
+    /// What was not sent is lost.
+    Close(Key),
+    /// Takes connections at a door again.
+    Accept(usize),
+    CloseDoor(usize),
+}
+
+/// Why a connection could not be made.
+#[derive(Clone, Debug)]
+pub(super) struct Unmade {
+    pub(super) why: String,
+    /// Nobody listens there.
+    pub(super) is_refused: bool,
+    /// This process lacks what a connection takes: that says nothing of the other side.
+    pub(super) is_own: bool,
+}
 
 /// What a connection is for.
 pub(super) enum Role {
@@ -51,107 +70,96 @@ impl Role {
 }
 
 pub(super) struct Conn {
-    stream: TcpStream,
     pub(super) role: Role,
-    /// Of all connections that ever were.
-    serial: u64,
+    peer: Option<SocketAddr>,
     pub(super) since: Instant,
     /// When the other side was last heard, and last told something.
     pub(super) heard: Instant,
     pub(super) told: Instant,
     pub(super) input: Vec<u8>,
     output: Vec<u8>,
-    written: usize,
+    sent: usize,
     is_dirty: bool,
     is_shut: bool,
 }
 
 /// All connections of a process.
 pub(super) struct Conns {
-    all: Slab<Conn>,
-    registry: Registry,
-    next_serial: u64,
-    /// Those with something to write.
+    all: BTreeMap<Key, Conn>,
+    next: Key,
+    actions: VecDeque<Action>,
+    /// Those with something to send.
     dirty: Vec<Key>,
     /// Those that have proven nothing, the oldest first.
-    unproven: VecDeque<(Key, u64)>,
+    unproven: VecDeque<Key>,
     pub(super) beat: Duration,
-}
-
-/// Tokens below this are no connections.
-pub(super) const FIRST: usize = 1 << 20;
-
-/// What came of reading.
-pub(super) enum ReadOutcome {
-    /// Nothing more for now.
-    Nothing,
-    Bytes,
-    /// The other side has closed it, or it broke.
-    End(String),
+    /// The time of the current event.
+    pub(super) now: Instant,
 }
 
 impl Conns {
-    pub(super) fn new(registry: Registry, beat: Duration) -> Self {
+    pub(super) fn new(beat: Duration, now: Instant) -> Self {
         Self {
-            all: Slab::new(),
-            registry,
-            next_serial: 0,
+            all: BTreeMap::new(),
+            next: 0,
+            actions: VecDeque::new(),
             dirty: Vec::new(),
             unproven: VecDeque::new(),
             beat,
+            now,
         }
     }
 
-    pub(super) fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
-    pub(super) fn add(&mut self, mut stream: TcpStream, role: Role) -> io::Result<Key> {
-        address::set_up(&stream, self.beat)?;
-        let entry = self.all.vacant_entry();
-        let key = entry.key();
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        self.registry.register(&mut stream, Token(FIRST + key), interest)?;
-        self.next_serial += 1;
-        let (serial, now) = (self.next_serial, Instant::now());
+    /// A connection that somebody else has made.
+    pub(super) fn add(&mut self, peer: Option<SocketAddr>, role: Role) -> Key {
+        let (key, now) = (self.next, self.now);
+        self.next += 1;
         if let Role::Unauthenticated { .. } = role {
-            self.unproven.push_back((key, serial));
+            self.unproven.push_back(key);
         }
-        entry.insert(Conn {
-            stream,
+        let conn = Conn {
             role,
-            serial,
+            peer,
             since: now,
             heard: now,
             told: now,
             input: Vec::new(),
             output: Vec::new(),
-            written: 0,
+            sent: 0,
             is_dirty: false,
             is_shut: false,
-        });
-        Ok(key)
+        };
+        self.all.insert(key, conn);
+        key
+    }
+
+    /// Asks for a connection.
+    pub(super) fn connect(&mut self, address: SocketAddr, role: Role) -> Key {
+        let key = self.add(Some(address), role);
+        self.act(Action::Connect { key, address });
+        key
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    pub(super) fn next_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
     }
 
     pub(super) fn get(&mut self, key: Key) -> Option<&mut Conn> {
-        self.all.get_mut(key)
+        self.all.get_mut(&key)
     }
 
-    /// Which connection of all that ever were has this key.
-    pub(super) fn serial(&self, key: Key) -> Option<u64> {
-        self.all.get(key).map(|conn| conn.serial)
-    }
-
-    /// Ends a connection now; what was not written is lost.
+    /// Ends a connection now; what was not sent is lost.
     pub(super) fn remove(&mut self, key: Key) -> Option<Role> {
-        let mut conn = self.all.try_remove(key)?;
-        if let Err(error) = self.registry.deregister(&mut conn.stream) {
-            log::debug!("a connection that ends: {error}");
-        }
+        let conn = self.all.remove(&key)?;
+        self.act(Action::Close(key));
         Some(conn.role)
     }
 
-    /// Ends a connection when everything is written and the other side has ended it too.
+    /// Ends a connection when everything is sent and the other side has ended it too.
     pub(super) fn end(&mut self, key: Key) {
         self.end_in_time(key, false);
     }
@@ -163,8 +171,9 @@ impl Conns {
     }
 
     fn end_in_time(&mut self, key: Key, is_awaited: bool) {
-        if let Some(conn) = self.all.get_mut(key) {
-            conn.since = Instant::now();
+        let now = self.now;
+        if let Some(conn) = self.get(key) {
+            conn.since = now;
             self.end_as(key, Role::Ending { is_awaited });
         }
     }
@@ -175,7 +184,7 @@ impl Conns {
     }
 
     fn end_as(&mut self, key: Key, role: Role) {
-        if let Some(conn) = self.all.get_mut(key) {
+        if let Some(conn) = self.get(key) {
             conn.role = role;
             conn.input = Vec::new();
             self.touch(key);
@@ -183,15 +192,16 @@ impl Conns {
     }
 
     pub(super) fn send(&mut self, key: Key, message: &Message<'_>) {
-        if let Some(conn) = self.all.get_mut(key) {
+        if let Some(conn) = self.get(key) {
             message.push(&mut conn.output);
             self.touch(key);
         }
     }
 
     /// Says on every connection that has been quiet for a heartbeat that this side lives.
-    pub(super) fn beat(&mut self, now: Instant) {
-        for (key, conn) in &mut self.all {
+    pub(super) fn beat(&mut self) {
+        let now = self.now;
+        for (&key, conn) in &mut self.all {
             let beats = matches!(
                 conn.role,
                 Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. }
@@ -208,68 +218,70 @@ impl Conns {
 
     /// Sends bytes that are no frame.
     pub(super) fn send_raw(&mut self, key: Key, bytes: &[u8]) {
-        if let Some(conn) = self.all.get_mut(key) {
+        if let Some(conn) = self.get(key) {
             conn.output.extend(bytes);
             self.touch(key);
         }
     }
 
-    /// Has the connection written to soon.
+    /// Has the owner of the sockets look at the connection.
     pub(super) fn touch(&mut self, key: Key) {
-        if let Some(conn) = self.all.get_mut(key)
-            && !conn.is_dirty
+        if let Some(conn) = self.all.get_mut(&key)
+            && !std::mem::replace(&mut conn.is_dirty, true)
         {
-            conn.is_dirty = true;
             self.dirty.push(key);
         }
     }
 
-    /// Writes what can be written; those that broke, and why.
-    pub(super) fn write(&mut self) -> Vec<(Key, String)> {
-        let mut broken = Vec::new();
-        for key in std::mem::take(&mut self.dirty) {
-            let Some(conn) = self.all.get_mut(key) else { continue };
-            conn.is_dirty = false;
-            if let Err(error) = conn.write() {
-                broken.push((key, error.to_string()));
+    /// The connections that were touched.
+    pub(super) fn dirty(&mut self) -> Vec<Key> {
+        let dirty = std::mem::take(&mut self.dirty);
+        for key in &dirty {
+            if let Some(conn) = self.get(*key) {
+                conn.is_dirty = false;
             }
         }
-        broken
+        dirty
     }
 
-    pub(super) fn read(&mut self, key: Key, scratch: &mut [u8]) -> ReadOutcome {
-        let Some(conn) = self.all.get_mut(key) else { return ReadOutcome::Nothing };
-        loop {
-            return match conn.stream.read(scratch) {
-                Ok(0) => ReadOutcome::End("its connection was closed".to_owned()),
-                Ok(_) if matches!(conn.role, Role::Ending { .. }) => continue,
-                // It has said all that it may.
-                Ok(_) if matches!(conn.role, Role::Refused) => {
-                    ReadOutcome::End("it goes on".to_owned())
-                }
-                Ok(n) => {
-                    conn.heard = Instant::now();
-                    conn.input.extend(&scratch[..n]);
-                    ReadOutcome::Bytes
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => ReadOutcome::Nothing,
-                Err(error) if error.kind() == ErrorKind::NotConnected => ReadOutcome::Nothing,
-                Err(error) => ReadOutcome::End(format!("its connection broke: {error}")),
-            };
+    /// What is to be sent; none if there is no such connection any more.
+    pub(super) fn unsent(&self, key: Key) -> Option<&[u8]> {
+        self.all.get(&key).map(|conn| &conn.output[conn.sent..])
+    }
+
+    /// So much of that is sent.
+    pub(super) fn sent(&mut self, key: Key, count: usize) {
+        let now = self.now;
+        let Some(conn) = self.get(key) else { return };
+        conn.sent += count;
+        conn.told = now;
+        if conn.sent == conn.output.len() {
+            conn.sent = 0;
+            conn.output.clear();
+            conn.output.shrink_to(1 << 16);
+        } else if conn.sent > 1 << 20 {
+            conn.output.drain(..conn.sent);
+            conn.sent = 0;
         }
+    }
+
+    /// Whether nothing more is ever sent on a connection; once.
+    pub(super) fn shuts(&mut self, key: Key) -> bool {
+        self.get(key).is_some_and(|conn| {
+            let is_over = matches!(conn.role, Role::Ending { .. } | Role::Refused);
+            is_over && conn.output.is_empty() && !std::mem::replace(&mut conn.is_shut, true)
+        })
     }
 
     pub(super) fn keys(&self) -> Vec<Key> {
-        self.all.iter().map(|(key, _)| key).collect()
+        self.all.keys().copied().collect()
     }
 
     /// How many have proven nothing, and the oldest of them.
     pub(super) fn unproven(&mut self) -> (usize, Option<(Key, Instant)>) {
         let all = &self.all;
-        let is_unproven = |&(key, serial): &(Key, u64)| {
-            let conn = all.get(key).filter(|conn| conn.serial == serial);
-            conn.is_some_and(|conn| {
+        let is_unproven = |key: &Key| {
+            all.get(key).is_some_and(|conn| {
                 matches!(
                     conn.role,
                     Role::Unauthenticated { .. } | Role::Parked { .. } | Role::Refused
@@ -277,64 +289,19 @@ impl Conns {
             })
         };
         self.unproven.retain(is_unproven);
-        let oldest = self.unproven.front().map(|&(key, _)| (key, all[key].since));
+        let oldest = self.unproven.front().and_then(|key| Some((*key, all.get(key)?.since)));
         (self.unproven.len(), oldest)
     }
 
     /// Whether everything is with the system, and with those who are to know it.
     pub(super) fn is_known(&self) -> bool {
         let is_awaited = |role: &Role| matches!(role, Role::Ending { is_awaited: true });
-        self.all.iter().all(|(_, conn)| conn.output.is_empty() && !is_awaited(&conn.role))
+        self.all.values().all(|conn| conn.output.is_empty() && !is_awaited(&conn.role))
     }
 }
 
 impl Conn {
-    fn is_over(&self) -> bool {
-        matches!(self.role, Role::Ending { .. } | Role::Refused)
-    }
-
-    fn write(&mut self) -> io::Result<()> {
-        while self.written < self.output.len() {
-            match self.stream.write(&self.output[self.written..]) {
-                Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(n) => {
-                    self.written += n;
-                    self.told = Instant::now();
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(()),
-                Err(error) => return Err(error),
-            }
-        }
-        if self.written == self.output.len() {
-            self.written = 0;
-            self.output.clear();
-            self.output.shrink_to(1 << 16);
-            if self.is_over() && !self.is_shut {
-                self.is_shut = true;
-                self.stream.shutdown(Shutdown::Write)?;
-            }
-        } else if self.written > 1 << 20 {
-            self.output.drain(..self.written);
-            self.written = 0;
-        }
-        Ok(())
-    }
-
-    /// Whether a connection that this side asked for stands; why it does not.
-    pub(super) fn connected(&self) -> io::Result<bool> {
-        if let Some(error) = self.stream.take_error()? {
-            return Err(error);
-        }
-        match self.stream.peer_addr() {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     pub(super) fn peer(&self) -> Option<SocketAddr> {
-        self.stream.peer_addr().ok().map(address::plain)
+        self.peer
     }
 }

@@ -1,16 +1,18 @@
 //! One process's end of all control planes: a listener, and a thread that carries everything.
 
 use std::net::SocketAddr;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use mio::Waker;
 use mio::net::TcpListener;
-use mio::{Poll, Waker};
 
 use super::address::{self, IFACE};
+use super::endpoint::{OWN_DOOR, WentOn};
 use super::ident::{self, CommId};
-use super::io::{Io, WentOn};
+use super::io::Io;
 use super::job::Job;
 use super::ledger::Contribution;
 use super::message::{Leaves, Member};
@@ -46,7 +48,8 @@ pub(super) enum Command {
     Meet {
         id: CommId,
         secret: Secret,
-        acceptor: Option<TcpListener>,
+        /// A door of its own, and the port there.
+        acceptor: Option<(usize, u16)>,
         owner: Option<NodeKey>,
         job: Option<Job>,
     },
@@ -87,10 +90,19 @@ pub(super) enum Command {
     AtOnce(Vec<Self>),
 }
 
+/// What the process's thread is asked for.
+pub(super) enum Ask {
+    /// To take connections here too.
+    Acceptor(usize, TcpListener),
+    Command(Command),
+}
+
 /// See the module.
 pub(super) struct Hub {
-    commands: Mutex<Sender<Command>>,
-    waker: Waker,
+    asks: Mutex<Sender<Ask>>,
+    /// None where somebody looks for themselves what is asked for.
+    waker: Option<Waker>,
+    next_door: AtomicUsize,
     /// Where others find this process.
     pub(super) addresses: Vec<SocketAddr>,
     went_on: WentOn,
@@ -123,15 +135,41 @@ impl Hub {
             Some(ips) => ips.into_iter().take(1).map(|ip| SocketAddr::new(ip, port)).collect(),
             None => address::own(port),
         };
-        let poll = Poll::new().map_err(|error| cannot("cannot wait for connections", error))?;
-        let (commands, receiver) = channel();
-        let io = Io::new(poll, listener, receiver, beat)
+        let (asks, receiver) = channel();
+        let io = Io::new(listener, receiver, beat)
             .map_err(|error| cannot("cannot wait for connections", error))?;
         let waker = io.waker().map_err(|error| cannot("cannot wait for connections", error))?;
-        let went_on = io.went_on();
+        let hub = Self::of(asks, Some(waker), addresses, io.endpoint.went_on());
         let thread = std::thread::Builder::new().name("typed-nccl control".to_owned());
         thread.spawn(move || io.run()).map_err(|error| cannot("no thread for it", error))?;
-        Ok(Arc::new(Self { commands: Mutex::new(commands), waker, addresses, went_on }))
+        Ok(Arc::new(hub))
+    }
+
+    fn of(
+        asks: Sender<Ask>,
+        waker: Option<Waker>,
+        addresses: Vec<SocketAddr>,
+        went_on: WentOn,
+    ) -> Self {
+        let next_door = AtomicUsize::new(OWN_DOOR + 1);
+        Self { asks: Mutex::new(asks), waker, next_door, addresses, went_on }
+    }
+
+    /// One without a thread: whoever has the receiver does what is asked for.
+    pub(super) fn unattended(
+        addresses: Vec<SocketAddr>,
+        went_on: WentOn,
+    ) -> (Arc<Self>, Receiver<Ask>) {
+        let (asks, receiver) = channel();
+        (Arc::new(Self::of(asks, None, addresses, went_on)), receiver)
+    }
+
+    /// Takes connections at a listener too; the number of that door, and its port.
+    pub(super) fn open(&self, listener: TcpListener) -> (usize, u16) {
+        let port = listener.local_addr().map_or(0, |at| at.port());
+        let acceptor = self.next_door.fetch_add(1, Relaxed);
+        self.ask(Ask::Acceptor(acceptor, listener));
+        (acceptor, port)
     }
 
     /// When this process last went on after a stop that was longer than the others wait.
@@ -140,11 +178,15 @@ impl Hub {
     }
 
     pub(super) fn send(&self, command: Command) {
-        let commands = self.commands.lock();
+        self.ask(Ask::Command(command));
+    }
+
+    fn ask(&self, ask: Ask) {
+        let asks = self.asks.lock();
         // The thread goes on until nobody can send.
-        let _ = commands.send(command);
-        drop(commands);
-        if let Err(error) = self.waker.wake() {
+        let _ = asks.send(ask);
+        drop(asks);
+        if let Some(Err(error)) = self.waker.as_ref().map(Waker::wake) {
             static ASLEEP: RateLimited = RateLimited::new();
             ASLEEP.warn(format_args!("the control plane's thread is not woken: {error}"));
         }

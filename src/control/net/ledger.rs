@@ -50,6 +50,9 @@ struct Round {
     runs: Runs<Arc<Contribution>>,
     /// How many of those below are known.
     below: u32,
+    /// What was said first, and whether others said something else.
+    topic: Option<Topic>,
+    differs: bool,
 }
 
 /// A run that no rank of this communicator sends.
@@ -71,6 +74,7 @@ impl Ledger {
             return Ok(Vec::new());
         }
         let round = self.rounds.entry(seq).or_default();
+        round.differs |= *round.topic.get_or_insert(said.topic) != said.topic;
         let gaps = round.runs.gaps(first, last);
         for &(first, last) in &gaps {
             let inside = |&(a, b): &(u32, u32)| (b.min(last) + 1).saturating_sub(a.max(first));
@@ -99,6 +103,11 @@ impl Ledger {
             Some(round) => round.runs.known() == self.size,
             None => seq < self.next,
         }
+    }
+
+    /// Whether the ranks do not agree on what the exchange is for.
+    pub(super) fn differs(&self, seq: u64) -> bool {
+        self.rounds.get(&seq).is_some_and(|round| round.differs)
     }
 
     /// Whether the parts of this rank and of all below it are known.

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frame;
 use super::ident::CommId;
+pub(crate) use crate::control::left::{Leaves, Left};
 use crate::error::Site;
 
 /// How many addresses of a rank are kept.
@@ -112,74 +113,6 @@ pub(super) struct Contributions<'a> {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) bytes: &'a [u8],
-}
-
-/// A rank that has left.
-#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Left {
-    pub(crate) rank: u32,
-    pub(crate) why: String,
-    /// It takes part in the last exchange, at most.
-    pub(crate) dropped: bool,
-    /// It takes part in nothing more.
-    pub(crate) gone: bool,
-    /// Its communicator is poisoned: it takes part in nothing more but in going on without others.
-    pub(crate) stopped: bool,
-    /// Its process has ended, or cannot be reached.
-    pub(crate) died: bool,
-    /// The last split in which it took its place, by its exchange.
-    pub(crate) split: u64,
-}
-
-impl Left {
-    /// A rank whose process has ended.
-    pub(super) fn dead(rank: u32, why: String) -> Self {
-        Self { died: true, ..Self::ended(rank, why, 0) }
-    }
-
-    /// A rank that has ended in good order, and took its place in every split up to that of `split`.
-    pub(super) fn ended(rank: u32, why: String, split: u64) -> Self {
-        Self { rank, why, dropped: false, gone: true, stopped: false, died: false, split }
-    }
-
-    /// A rank that leaves, as it says itself.
-    pub(super) fn of(rank: u32, why: String, how: Leaves, split: u64) -> Self {
-        let ended = Self::ended(rank, why, split);
-        match how {
-            Leaves::Gone => ended,
-            Leaves::Stopped => Self { gone: false, stopped: true, ..ended },
-            Leaves::Dropped => Self { gone: false, dropped: true, ..ended },
-        }
-    }
-
-    /// Whether this says more than what is known already.
-    pub(super) fn adds_to(&self, known: Option<&Self>) -> bool {
-        known.is_none_or(|known| {
-            self.gone && !known.gone
-                || self.dropped && !known.dropped
-                || self.stopped && !known.stopped && !known.gone
-        })
-    }
-
-    /// This, and what was known: the first reason stays.
-    pub(super) fn after(&self, known: Option<&Self>) -> Self {
-        let Some(known) = known else { return self.clone() };
-        let (why, dropped) = (known.why.clone(), known.dropped | self.dropped);
-        let (gone, stopped) = (known.gone | self.gone, known.stopped | self.stopped);
-        let died = known.died | self.died;
-        Self { why, dropped, gone, stopped, died, ..self.clone() }
-    }
-}
-
-/// How a rank leaves, as it says itself.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Leaves {
-    /// It takes part in nothing more.
-    Gone,
-    /// Its communicator is poisoned.
-    Stopped,
-    /// It takes part in the last exchange, at most.
-    Dropped,
 }
 
 /// Where every rank is.

@@ -10,6 +10,7 @@
 mod address;
 mod channels;
 mod conns;
+mod endpoint;
 mod exit;
 mod file;
 mod finder;
@@ -23,6 +24,7 @@ mod job;
 mod ledger;
 mod message;
 mod node;
+mod nodes;
 mod proof;
 mod rendezvous;
 mod simulate;
@@ -41,14 +43,14 @@ use std::time::Instant;
 pub use fuzz::{Thrown, throw};
 pub(crate) use ident::{host, process};
 pub(super) use ledger::{Contribution, Run};
-pub(super) use message::{Leaves, Left};
+pub use nodes::{Lived, nodes};
 pub use simulate::{Simulated, simulate};
 pub use unique::UniqueId;
 
 use hub::{Command, Hub, NodeKey, hub};
 use ident::CommId;
 use job::Job;
-use message::MOST_RANKS;
+use message::{Leaves, MOST_RANKS};
 
 // A rank has its number beside its generation.
 static_assertions::const_assert!(MOST_RANKS <= crate::rank::MOST);
@@ -212,8 +214,9 @@ impl Joiner {
             places = vec![place];
             if let Some(acceptor) = acceptor {
                 let id = CommId(ident::random()?);
+                let acceptor = Some(self.hub.open(acceptor));
                 let (secret, owner, job) = (secret.clone(), Some(key), job.clone());
-                self.hub.send(Command::Meet { id, secret, acceptor: Some(acceptor), owner, job });
+                self.hub.send(Command::Meet { id, secret, acceptor, owner, job });
             } else {
                 // Its rank 0 is there already. This one goes there too, so that the ranks of both jobs are
                 // told.

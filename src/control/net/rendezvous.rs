@@ -3,7 +3,7 @@
 //!
 //! A connection ends when its rank has its place in the tree, so few are open at a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::address;
@@ -45,9 +45,11 @@ pub(super) struct Rendezvous {
     job: String,
     arrived: BTreeMap<u32, Arrived>,
     /// Whose connections are open.
-    guests: HashMap<Key, u32>,
+    guests: BTreeMap<Key, u32>,
     version: String,
     left: Vec<Left>,
+    /// Those whom the nodes of this process have not been told of.
+    news: Vec<Left>,
     failed: Option<Failure>,
     /// Since when nobody needs it.
     pub(super) over: Option<Instant>,
@@ -82,9 +84,10 @@ impl Rendezvous {
             size: None,
             job: String::new(),
             arrived: BTreeMap::new(),
-            guests: HashMap::new(),
+            guests: BTreeMap::new(),
             version: String::new(),
             left: Vec::new(),
+            news: Vec::new(),
             failed: None,
             over: None,
             linked: 0,
@@ -94,9 +97,9 @@ impl Rendezvous {
     }
 
     /// Whether it can go: everybody has a place, or has had the time to hear why there is none.
-    pub(super) fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self, now: Instant) -> bool {
         let stays = if self.may_be_mixed() { HELD } else { Duration::ZERO };
-        let is_past = |since: Option<Instant>, stays| since.is_some_and(|it| it.elapsed() >= stays);
+        let is_past = |since: Option<Instant>, stays| since.is_some_and(|it| now - it >= stays);
         self.failed.is_none() && is_past(self.whole, stays) || is_past(self.over, LINGER)
     }
 
@@ -111,10 +114,10 @@ impl Rendezvous {
     }
 
     /// Its owner has ended.
-    pub(super) fn end(&mut self) {
-        self.over.get_or_insert_with(Instant::now);
+    pub(super) fn end(&mut self, now: Instant) {
+        self.over.get_or_insert(now);
         if self.failed.is_none() {
-            self.over = Instant::now().checked_sub(LINGER);
+            self.over = now.checked_sub(LINGER);
         }
     }
 
@@ -266,7 +269,7 @@ impl Rendezvous {
             self.linked += 1;
         }
         if self.size.is_some_and(|(size, _)| self.linked == size) {
-            self.whole.get_or_insert_with(Instant::now);
+            self.whole.get_or_insert(conns.now);
         }
         conns.end(key);
     }
@@ -278,9 +281,14 @@ impl Rendezvous {
         self.leave(conns, Left::dead(rank, why));
     }
 
-    /// A rank says that it leaves.
+    /// The communicator, and who has left it since somebody asked last.
+    pub(super) fn news(&mut self) -> (CommId, Vec<Left>) {
+        (self.comm, std::mem::take(&mut self.news))
+    }
+
+    /// A rank says that it leaves, and who has left before.
     pub(super) fn left(&mut self, conns: &mut Conns, key: Key, left: Left) {
-        if self.guests.get(&key) == Some(&left.rank) {
+        if self.guests.contains_key(&key) && self.size.is_some_and(|(size, _)| left.rank < size) {
             self.leave(conns, left);
         }
     }
@@ -301,10 +309,15 @@ impl Rendezvous {
     }
 
     fn leave(&mut self, conns: &mut Conns, left: Left) {
-        if self.left.iter().any(|known| known.rank == left.rank) {
+        let known = self.left.iter_mut().find(|known| known.rank == left.rank);
+        if !left.adds_to(known.as_deref()) {
             return;
         }
-        self.left.push(left.clone());
+        self.news.push(left.clone());
+        match known {
+            Some(known) => *known = left.after(Some(known)),
+            None => self.left.push(left.clone()),
+        }
         self.tell(conns, &Message::Left(left));
     }
 

@@ -4,7 +4,7 @@ use std::sync::Weak;
 
 use super::super::channels::Channels;
 use super::super::conns::Key;
-use super::super::io::{After, Net};
+use super::super::endpoint::{After, Net};
 use super::super::ledger::parent;
 use super::super::message::{Left, Message};
 use super::Node;
@@ -17,7 +17,8 @@ impl Node {
         net.after.extend(calls.into_iter().map(After::Call));
         let death = |left: &Left| Channels::death(listener, left.rank, &left.why);
         net.after.extend(self.absent(u64::MAX).map(death).map(After::Call));
-        let left_out = self.left_out.iter().map(|why| Channels::leave_out(listener, why));
+        let left_out =
+            self.standing.excluded().into_iter().map(|why| Channels::leave_out(listener, why));
         net.after.extend(left_out.map(After::Call));
         net.after.push_back(After::Call(Channels::caught_up(listener)));
     }
@@ -46,7 +47,7 @@ impl Node {
         }
         let message = Message::Tell { from, to, channel, bytes };
         // While nobody has left, a rank is where its number says.
-        let way = to.filter(|_| self.left.is_empty()).and_then(|to| self.way_to(to));
+        let way = to.filter(|_| self.standing.is_whole()).and_then(|to| self.way_to(to));
         for link in self.links.iter().filter(|link| Some(link.key) != by) {
             if way.is_none_or(|way| way == link.key) {
                 net.conns.send(link.key, &message);

@@ -1,12 +1,12 @@
 //! What a node hears where the ranks meet, until it has its place in the tree.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::conns::Key;
+use super::super::endpoint::{After, Net, Timer};
 use super::super::ident::{self, CommId};
-use super::super::io::{After, Net, Timer};
 use super::super::message::{Hello, Left, MOST_RANKS, Member, Message, Table};
 use super::super::proof::Secret;
 use super::{Dial, Failure, Node};
@@ -52,7 +52,7 @@ impl Node {
     pub(super) fn gives_place_up(&mut self, net: &mut Net) -> bool {
         let (Some(lost), Some(meet)) = (&self.lost, &self.meet) else { return false };
         let patience = if meet.may_be_stale { net.conns.beat * 3 } else { Duration::ZERO };
-        if lost.since.elapsed() < patience || meet.host == Some(self.rank) {
+        if net.now() - lost.since < patience || meet.host == Some(self.rank) {
             return false;
         }
         let (place, reason) = (&meet.name, &lost.reason);
@@ -88,9 +88,9 @@ impl Node {
             Message::Later(rest) => {
                 self.bootstrap = None;
                 net.conns.end(key);
-                self.dial = Some(Dial::new(None));
+                self.dial = Some(Dial::new(None, net.now()));
                 let rest = Duration::from_millis(rest.min(10_000).into());
-                net.timers.set(Instant::now() + rest, Timer::Dial(self.key));
+                net.timers.set(net.now() + rest, Timer::Dial(self.key));
             }
             Message::Table(bytes) => {
                 let is_table = self.has_table(net, bytes, None);
@@ -131,13 +131,16 @@ impl Node {
         if self.table.is_some() {
             return true;
         }
-        let known = self.id.and_then(|id| net.tables.get(&id)).and_then(Weak::upgrade);
+        let known = self
+            .id
+            .and_then(|id| net.tables.lock().get(&id).cloned())
+            .and_then(|table| table.upgrade());
         let table = known.filter(|table| *table.bytes == *bytes);
         let Some(table) = table.or_else(|| Table::decode(bytes, self.size).map(Arc::new)) else {
             return false;
         };
         if let Some(id) = self.id {
-            net.tables.insert(id, Arc::downgrade(&table));
+            net.tables.lock().insert(id, Arc::downgrade(&table));
         }
         for link in self.links.iter().filter(|link| Some(link.key) != from) {
             net.conns.send(link.key, &Message::Table(&table.bytes));

@@ -3,22 +3,20 @@
 use std::time::{Duration, Instant};
 
 use super::super::conns::Key;
-use super::super::io::{After, Net, TICK, Timer};
-use super::super::message::{Left, Message, cut};
+use super::super::endpoint::{After, Net, TICK, Timer};
+use super::super::message::{Left, Message};
+use super::standing::{News, Sign, Verdict};
 use super::{Link, Lost, Node};
 use crate::Rank;
-
-/// How long it may take to find out how the others are, beside six heartbeats.
-const DOUBT: Duration = Duration::from_secs(6);
 
 impl Node {
     /// A neighbour's connection is gone without a word.
     pub(crate) fn closed(&mut self, net: &mut Net, key: Key, reason: &str) {
         if self.bootstrap == Some(key) {
             self.bootstrap = None;
-            if self.up.is_none() && self.failed.is_none() && self.left_out.is_none() {
+            if self.up.is_none() && self.failed.is_none() && self.standing.excluded().is_none() {
                 self.id = None;
-                let since = Instant::now();
+                let since = net.now();
                 self.lost.get_or_insert_with(|| Lost { since, reason: reason.to_owned() });
                 if !self.gives_place_up(net) {
                     self.dial(net, None);
@@ -28,17 +26,8 @@ impl Node {
         }
         let Some(at) = self.links.iter().position(|link| link.key == key) else { return };
         let Link { peer, is_sure, .. } = self.links.swap_remove(at);
-        if self.left_out.is_some() {
-            return;
-        }
-        let was_up = self.up == Some(key);
-        // One that has not heard of its place may have given this connection up, and come again.
-        if is_sure {
-            self.death(net, peer, reason);
-        } else {
-            self.expect(net);
-        }
-        if was_up {
+        self.judge(net, peer, &Sign::Lost { is_sure }, reason);
+        if self.up == Some(key) {
             self.climb(net);
         }
     }
@@ -48,7 +37,7 @@ impl Node {
     pub(crate) fn fell_silent(&mut self, net: &mut Net, key: Key, reason: &str) {
         let of = |link: &&Link| link.key == key && link.is_sure;
         if let Some(peer) = self.links.iter().find(of).map(|link| link.peer) {
-            self.death(net, peer, reason);
+            self.judge(net, peer, &Sign::Lost { is_sure: true }, reason);
         }
         // Nobody had to be told, or it has left before.
         if self.links.iter().any(|link| link.key == key) {
@@ -58,43 +47,41 @@ impl Node {
     }
 
     /// This process was stopped for longer than the others wait.
-    pub(crate) fn goes_on(&mut self) {
-        self.went_on = Some(Instant::now());
-    }
-
-    /// Whether the others may have gone on without this rank, and not have had the means to say so: nobody
-    /// had a connection to it that lived.
-    fn may_be_left_out(&self, net: &Net) -> bool {
-        let doubt = net.conns.beat * 6 + DOUBT;
-        self.went_on.is_some_and(|since| since.elapsed() < doubt) && self.left_out.is_none()
+    pub(crate) fn goes_on(&mut self, beat: Duration, now: Instant) {
+        self.standing.resumed(beat, now);
     }
 
     /// All has been read that came while this process was stopped.
     pub(crate) fn believes(&mut self, net: &mut Net) {
-        for left in std::mem::take(&mut self.unbelieved) {
+        for left in self.standing.confirmed() {
             self.left(net, left, None);
         }
     }
 
-    /// This rank takes itself for one that was left out, and says so to whoever hears it.
-    fn gives_itself_up(&mut self, net: &mut Net, found: &str) {
-        let why =
-            format!("its process was stopped for more than three heartbeats, and then {found}");
-        self.left(net, Left::dead(self.rank, why), None);
+    /// Does what follows from a sign; whether nobody waits for that rank any more.
+    pub(super) fn judge(&mut self, net: &mut Net, rank: u32, sign: &Sign, reason: &str) -> bool {
+        match self.standing.judge(rank, sign, reason, net.now()) {
+            Verdict::Open => return false,
+            Verdict::Awaited => {
+                self.expect(net);
+                return false;
+            }
+            Verdict::Excluded(why) => self.excluded(net, &why, None),
+            Verdict::Dead => {
+                let why = self.why_dead(rank, reason);
+                self.left(net, Left::dead(rank, why), None);
+            }
+        }
+        true
     }
 
-    /// A rank is dead, as this one found out.
-    pub(super) fn death(&mut self, net: &mut Net, rank: u32, reason: &str) {
-        if self.may_be_left_out(net) {
-            return self.gives_itself_up(net, &format!("rank {rank} was gone: {reason}"));
-        }
+    fn why_dead(&self, rank: u32, reason: &str) -> String {
         let place = self.member_of(rank).map_or_else(String::new, |member| format!(" ({member})"));
         let last = match self.ledger.last_of(rank) {
             Some(said) => format!("; its last host-side call was {} at {}", said.topic, said.site),
             None => String::new(),
         };
-        let why = format!("its process is gone{place}: {reason}{last}");
-        self.left(net, Left::dead(rank, why), None);
+        format!("its process is gone{place}: {reason}{last}")
     }
 
     /// The process of a rank is dead, as this one learned from another communicator.
@@ -111,39 +98,26 @@ impl Node {
     }
 
     /// A rank has left; false if there is no such rank.
-    pub(crate) fn left(&mut self, net: &mut Net, mut left: Left, from: Option<Key>) -> bool {
+    pub(crate) fn left(&mut self, net: &mut Net, left: Left, from: Option<Key>) -> bool {
         if left.rank >= self.size {
             return false;
         }
-        left.why.truncate(cut(&left.why).len());
-        let known = self.left.get(&left.rank);
-        if self.left_out.is_some() || !left.adds_to(known) {
-            return true;
+        let peer = |key| self.links.iter().find(|link| link.key == key).map(|link| link.peer);
+        // Where the ranks meet, rank 0 stands for all.
+        let by = from.map(|key| peer(key).unwrap_or(0));
+        match self.standing.learn(left, by, net.now()) {
+            News::Known => {}
+            News::Counts(left) => self.counts(net, &left, from),
+            News::Excluded(why) => self.excluded(net, &why, from),
+            News::Held => net.timers.set(net.now() + TICK, Timer::Believe(self.key)),
         }
-        if left.rank == self.rank {
-            // Those who do not know yet: all are to take the same one for dead.
-            for link in self.links.iter().filter(|link| Some(link.key) != from) {
-                net.conns.send(link.key, &Message::Left(left.clone()));
-            }
-            self.taken_for_dead(net, &left.why);
-            return true;
-        }
-        if left.died && from.is_some() && self.may_be_left_out(net) {
-            if self.links.iter().any(|link| Some(link.key) == from && link.peer == left.rank) {
-                let found =
-                    format!("rank {} said that the others had gone on without it", left.rank);
-                self.gives_itself_up(net, &found);
-                return true;
-            }
-            // That this one was taken for dead too may come next.
-            self.unbelieved.push(left);
-            net.timers.set(Instant::now() + TICK, Timer::Believe(self.key));
-            return true;
-        }
-        let merged = left.after(known);
-        self.left.insert(left.rank, merged);
+        true
+    }
+
+    /// Passes on that a rank has left, and acts on it.
+    fn counts(&mut self, net: &mut Net, left: &Left, from: Option<Key>) {
         if let Some(meeting) = self.meeting() {
-            meeting.hear_left(&left);
+            meeting.leave(left);
         }
         // What it said goes before the news that it left.
         for link in self.links.iter_mut().filter(|link| Some(link.key) != from) {
@@ -151,12 +125,21 @@ impl Node {
             net.conns.send(link.key, &Message::Left(left.clone()));
         }
         if left.gone {
-            self.is_gone(net, &left);
+            self.is_gone(net, left);
         } else if left.stopped {
             net.after.extend(self.channels.stopped(left.rank, &left.why).map(After::Call));
-            net.after.push_back(After::LeftParent { node: self.key, left });
+            net.after.push_back(After::LeftParent { node: self.key, left: left.clone() });
         }
-        true
+    }
+
+    /// The others took this rank for dead. Those who do not know yet are told: all are to take the same
+    /// one for dead.
+    fn excluded(&mut self, net: &mut Net, why: &str, from: Option<Key>) {
+        let left = Left::dead(self.rank, why.to_owned());
+        for link in self.links.iter().filter(|link| Some(link.key) != from) {
+            net.conns.send(link.key, &Message::Left(left.clone()));
+        }
+        self.taken_for_dead(net, why);
     }
 
     fn is_gone(&mut self, net: &mut Net, left: &Left) {
@@ -182,10 +165,7 @@ impl Node {
 
     /// The others took this rank for dead, and live: it goes on with nobody, and says nothing of them.
     pub(super) fn taken_for_dead(&mut self, net: &mut Net, why: &str) {
-        if self.left_out.is_some() {
-            return;
-        }
-        let why = format!("they took its process for dead: {why}");
+        let Some(why) = self.standing.exclude(why).map(str::to_owned) else { return };
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
             net.conns.remove(key);
         }
@@ -196,6 +176,5 @@ impl Node {
             meeting.leave_out(self.rank, &why);
         }
         net.after.extend(self.channels.left_out(&why).map(After::Call));
-        self.left_out = Some(why);
     }
 }

@@ -1,22 +1,17 @@
 //! Connections that a node makes: to the rank above it, or to where the ranks meet.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
-
 use super::super::address;
 use super::super::conns::{Key, Role};
+use super::super::endpoint::{Net, Timer};
 use super::super::ident::CommId;
-use super::super::io::{Net, Timer};
 use super::super::proof::{CHALLENGE, Claim, JobName, Purpose, Verdict, Version};
 use super::Node;
+use super::standing::{REFUSALS, Sign};
 use crate::control::RateLimited;
-
-/// How often a rank that refuses connections is asked before it is taken for dead.
-pub(super) const REFUSALS: u32 = 3;
 
 /// Anybody can listen there, so a rank that is refused without a proof goes on trying.
 const OTHER_SECRET: &str = "what listens there does not know the secret of this rank: it is of another job, or the ranks differ in TYPED_NCCL_SECRET";
@@ -39,8 +34,7 @@ pub(super) struct Dial {
 }
 
 impl Dial {
-    pub(super) fn new(to: Option<u32>) -> Self {
-        let since = Instant::now();
+    pub(super) fn new(to: Option<u32>, since: Instant) -> Self {
         Self { to, key: None, address: None, reasons: BTreeMap::new(), tried: 0, refused: 0, since }
     }
 }
@@ -51,15 +45,9 @@ fn reasons(all: &BTreeMap<SocketAddr, String>) -> String {
     all.join("; ")
 }
 
-/// Whether this process lacks what a connection takes: that says nothing of the other side.
-fn is_own(error: &io::Error) -> bool {
-    let own = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
-    error.raw_os_error().is_some_and(|code| own.contains(&code))
-}
-
 impl Node {
     pub(super) fn dial(&mut self, net: &mut Net, to: Option<u32>) {
-        self.dial = Some(Dial::new(to));
+        self.dial = Some(Dial::new(to, net.now()));
         self.dial_again(net);
     }
 
@@ -75,22 +63,20 @@ impl Node {
             return;
         }
         let address = addresses[tried as usize % addresses.len()];
-        let outcome = TcpStream::connect(address)
-            .and_then(|stream| net.conns.add(stream, Role::Dial { node: self.key, sent: None }));
         if let Some(dial) = &mut self.dial {
             dial.address = Some(address);
             dial.tried += 1;
-            match outcome {
-                Ok(key) => dial.key = Some(key),
-                Err(error) => {
-                    if is_own(&error) {
-                        dial.since = Instant::now();
-                    }
-                    let is_refused = error.kind() == ErrorKind::ConnectionRefused;
-                    self.dial_failed(net, &error.to_string(), is_refused);
-                }
-            }
+            let role = Role::Dial { node: self.key, sent: None };
+            dial.key = Some(net.conns.connect(address, role));
         }
+    }
+
+    /// A connection cannot be made now, as this process lacks something: the other side has all its time.
+    pub(crate) fn cannot_dial(&mut self, net: &mut Net, why: &str) {
+        if let Some(dial) = &mut self.dial {
+            dial.since = net.now();
+        }
+        self.dial_failed(net, why, false);
     }
 
     pub(super) fn addresses_of(&self, rank: u32) -> Vec<SocketAddr> {
@@ -110,7 +96,7 @@ impl Node {
         }
         dial.refused = if is_refused { dial.refused + 1 } else { 0 };
         let (to, tried, refused, waited) =
-            (dial.to, dial.tried, dial.refused, dial.since.elapsed());
+            (dial.to, dial.tried, dial.refused, net.now() - dial.since);
         let reasons = reasons(&dial.reasons);
         let at = dial.address.map_or_else(String::new, |address| address.to_string());
         let ways = match to {
@@ -137,18 +123,24 @@ impl Node {
                     return self.fail(net, vec![self.rank], why);
                 }
             }
-            Some(rank) if refused >= REFUSALS * ways || waited >= net.conns.beat * 3 => {
+            Some(rank) => {
                 let why = format!("rank {} cannot connect to it at {at}: {why}", self.rank);
-                self.dial = None;
-                self.death(net, rank, &why);
-                return self.climb(net);
+                let signs = [
+                    Sign::Refuses { times: refused, addresses: ways },
+                    Sign::Silent { waited, most: net.conns.beat * 3 },
+                ];
+                // Whoever is told of a death looks for another way only once.
+                let dial = self.dial.take();
+                if signs.iter().any(|sign| self.judge(net, rank, sign, &why)) {
+                    return self.climb(net);
+                }
+                self.dial = dial;
             }
-            Some(_) => {}
         }
         // It rests when it has tried all.
         let rest =
             if tried % ways == 0 { RESTS.0 * (1 << (tried / ways).min(5)) } else { Duration::ZERO };
-        net.timers.set(Instant::now() + rest.min(RESTS.1), Timer::Dial(self.key));
+        net.timers.set(net.now() + rest.min(RESTS.1), Timer::Dial(self.key));
     }
 
     /// What to claim on a connection that this node makes.
@@ -206,7 +198,7 @@ impl Node {
                 self.taken_for_dead(net, "they had lost the connection to it");
             }
             (Some(Verdict::Ended), Some(peer)) => {
-                self.away.insert(peer);
+                self.standing.ended(peer, true);
                 net.conns.remove(key);
                 self.dial = None;
                 self.climb(net);

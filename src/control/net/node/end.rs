@@ -1,7 +1,7 @@
 //! A node that leaves, and neighbours that do so in good order.
 
 use super::super::conns::Key;
-use super::super::io::{Net, Over};
+use super::super::endpoint::{Net, Over};
 use super::super::message::{Leaves, Left, Message, cut};
 use super::Node;
 use crate::control::FINISH;
@@ -11,14 +11,16 @@ impl Node {
     pub(crate) fn leave(&mut self, net: &mut Net, why: &str, how: Leaves) {
         let rank = self.rank;
         let left = Left::of(rank, cut(why).to_owned(), how, self.split);
-        let merged = left.after(self.left.get(&rank));
-        self.left.insert(rank, merged);
+        self.standing.note(&left);
         for link in &mut self.links {
             link.flush(net);
             net.conns.send(link.key, &Message::Left(left.clone()));
         }
+        // Whoever waits there is to know of what this rank leaves because of first.
         if let Some(bootstrap) = self.bootstrap {
-            net.conns.send(bootstrap, &Message::Left(left));
+            for left in self.standing.left() {
+                net.conns.send(bootstrap, &Message::Left(left.clone()));
+            }
         }
     }
 
@@ -26,13 +28,11 @@ impl Node {
     pub(super) fn bye(&mut self, net: &mut Net, key: Key, peer: u32) {
         net.conns.end(key);
         self.links.retain(|link| link.key != key);
-        self.away.insert(peer);
         let was_up = self.up.take_if(|up| *up == key).is_some();
         let is_over = self.ledger.is_over(FINISH);
         let said = self.ledger.last_of(peer).is_some_and(|said| said.topic == FINISH);
-        if !said && !is_over && !self.left.get(&peer).is_some_and(|left| left.gone) {
-            let why = "its communicator has ended".to_owned();
-            self.left(net, Left::ended(peer, why, u64::MAX), None);
+        if let Some(left) = self.standing.ended(peer, said || is_over) {
+            self.left(net, left, None);
         }
         if is_over {
             return;
@@ -75,7 +75,8 @@ impl Node {
         }
         if let Some(id) = self.id {
             net.homes.remove(&(id, self.rank));
-            let lost = self.left.values().filter(|left| left.died).map(|left| left.rank).collect();
+            let lost =
+                self.standing.left().filter(|left| left.died).map(|left| left.rank).collect();
             net.ended.add((id, self.rank), Over { secret: self.secret.clone(), lost });
         }
     }

@@ -1,20 +1,24 @@
 //! Parts of exchanges: what is new goes on to the neighbours, as few frames as may be.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::conns::Key;
-use super::super::io::{Net, Timer};
+use super::super::endpoint::{Net, Timer};
 use super::super::ledger::{Contribution, Run, merge};
 use super::super::message::{Contributions, Message};
 use super::Node;
 use crate::control::Topic;
 use crate::error::Site;
 
-/// How long parts of an incomplete exchange wait for more of them: each time twice as long as before,
-/// so a rank that is late costs the others a few messages, however long it takes.
+/// How long parts of an incomplete exchange wait for more of them on their way up: each time twice as
+/// long as before, so a rank that is late costs the others a few messages, however long it takes.
 const HOLD: Duration = Duration::from_millis(2);
-const LONGEST_HOLD: Duration = Duration::from_millis(64);
+const LONGEST_HOLD: Duration = Duration::from_millis(16);
+
+/// How long they wait on their way down, where they say only who is late: if they went at once, each rank
+/// would hear of every other one by itself.
+const HOLD_DOWN: Duration = Duration::from_millis(32);
 
 /// How much goes into one frame of parts, unless one part is longer.
 const FRAME: usize = 1 << 20;
@@ -33,11 +37,13 @@ pub(super) struct Link {
 pub(super) struct Hold {
     is_set: bool,
     next: Duration,
+    /// For how long nothing has gone down.
+    down: Duration,
 }
 
 impl Default for Hold {
     fn default() -> Self {
-        Self { is_set: false, next: HOLD }
+        Self { is_set: false, next: HOLD, down: Duration::ZERO }
     }
 }
 
@@ -79,22 +85,35 @@ impl Node {
         for link in self.links.iter_mut().filter(|link| Some(link.key) != from) {
             link.pending.extend(new.iter().cloned());
         }
-        let (all, below) = (self.ledger.is_complete(seq), self.ledger.is_complete_below(seq));
-        if all || below {
+        // Ranks that do not agree are told at once.
+        let all = self.ledger.is_complete(seq) || self.ledger.differs(seq);
+        if all || self.ledger.is_complete_below(seq) {
             let is_due = |link: &&mut Link| all || Some(link.key) == self.up;
             self.links.iter_mut().filter(is_due).for_each(|link| link.flush(net));
         }
         if all {
-            self.hold.next = HOLD;
-        } else if !std::mem::replace(&mut self.hold.is_set, true) {
-            net.timers.set(Instant::now() + self.hold.next, Timer::Flush(self.key));
+            self.hold = Hold { is_set: self.hold.is_set, ..Hold::default() };
+        }
+        self.hold(net);
+    }
+
+    fn hold(&mut self, net: &mut Net) {
+        let is_pending = self.links.iter().any(|link| !link.pending.is_empty());
+        if is_pending && !std::mem::replace(&mut self.hold.is_set, true) {
+            net.timers.set(net.now() + self.hold.next, Timer::Flush(self.key));
         }
     }
 
     /// What waited for more has waited long enough.
     pub(crate) fn flush(&mut self, net: &mut Net) {
-        self.hold = Hold { is_set: false, next: (self.hold.next * 2).min(LONGEST_HOLD) };
-        self.links.iter_mut().for_each(|link| link.flush(net));
+        let down = self.hold.down + self.hold.next;
+        let all = down >= HOLD_DOWN;
+        let is_due = |link: &&mut Link| all || Some(link.key) == self.up;
+        self.links.iter_mut().filter(is_due).for_each(|link| link.flush(net));
+        let next = (self.hold.next * 2).min(LONGEST_HOLD);
+        let down = if all { Duration::ZERO } else { down };
+        self.hold = Hold { is_set: false, next, down };
+        self.hold(net);
     }
 }
 

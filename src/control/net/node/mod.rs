@@ -13,18 +13,19 @@ mod dial;
 mod end;
 mod exchange;
 mod probe;
+mod standing;
 mod tree;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::channels::Channels;
 use super::conns::Key;
+use super::endpoint::{After, Net};
 use super::hub::NodeKey;
 use super::ident::CommId;
-use super::io::{After, Net};
 use super::job::Job;
 use super::ledger::{Ledger, parent};
 use super::message::{Left, Member, Message, Table};
@@ -34,6 +35,7 @@ use crate::control::{Meeting, SURVIVORS};
 use dial::Dial;
 use exchange::{Hold, Link};
 use probe::Probe;
+use standing::Standing;
 
 /// What a new node is.
 pub(super) struct Spec {
@@ -111,9 +113,7 @@ pub(super) struct Node {
     /// While the table is not known: the parent, its parent and so on.
     ancestors: Vec<Member>,
     ledger: Ledger,
-    left: BTreeMap<u32, Left>,
-    /// Those that ended regularly, as their neighbours know.
-    away: BTreeSet<u32>,
+    standing: Standing,
     failed: Option<Failure>,
     up: Option<Key>,
     bootstrap: Option<Key>,
@@ -127,13 +127,6 @@ pub(super) struct Node {
     split: u64,
     /// Those that have lost their way here.
     probes: BTreeMap<u32, Probe>,
-    /// Why, if the others took this rank for dead: what it finds out about them counts no more.
-    left_out: Option<String>,
-    /// When this process went on after it had been stopped for so long that the others may have taken it
-    /// for dead.
-    went_on: Option<Instant>,
-    /// Deaths that it was told of since, and does not pass on yet.
-    unbelieved: Vec<Left>,
 }
 
 impl Node {
@@ -153,8 +146,7 @@ impl Node {
             table: None,
             ancestors: Vec::new(),
             ledger: Ledger::new(rank, size),
-            left: BTreeMap::new(),
-            away: BTreeSet::new(),
+            standing: Standing::new(rank, size),
             failed: None,
             up: None,
             bootstrap: None,
@@ -165,9 +157,6 @@ impl Node {
             unborn: Vec::new(),
             split: 0,
             probes: BTreeMap::new(),
-            left_out: None,
-            went_on: None,
-            unbelieved: Vec::new(),
         }
     }
 
@@ -199,12 +188,12 @@ impl Node {
 
     /// The ranks that have left, as far as this one knows.
     pub(super) fn lefts(&self) -> impl Iterator<Item = &Left> {
-        self.left.values()
+        self.standing.left()
     }
 
     /// Whether a rank was taken for dead.
     pub(super) fn has_lost(&self, rank: u32) -> bool {
-        self.left.get(&rank).is_some_and(|left| left.died)
+        self.standing.has_died(rank)
     }
 
     fn meeting(&self) -> Option<Arc<Meeting>> {
@@ -237,7 +226,7 @@ impl Node {
     }
 
     fn is_away(&self, rank: u32) -> bool {
-        self.away.contains(&rank) || self.left.get(&rank).is_some_and(|left| left.gone)
+        self.standing.is_away(rank)
     }
 
     fn member_of(&self, rank: u32) -> Option<&Member> {
@@ -257,6 +246,6 @@ impl Node {
     pub(super) fn absent(&self, seq: u64) -> impl Iterator<Item = &Left> {
         // One that is poisoned goes on with the survivors.
         let is_out = move |left: &&Left| left.gone || left.stopped && seq != SURVIVORS;
-        self.left.values().filter(is_out).filter(move |left| left.died || left.split < seq)
+        self.standing.left().filter(is_out).filter(move |left| left.died || left.split < seq)
     }
 }

@@ -4,15 +4,12 @@
 //! to probes its listener: nobody listens there if its process is gone. Who opens may only be late, and
 //! has the time that [`Node::expect`] gives it.
 
-use std::io::ErrorKind;
-use std::time::{Duration, Instant};
-
-use mio::net::TcpStream;
+use std::time::Duration;
 
 use super::super::conns::{Key, Role};
-use super::super::io::{Net, Timer};
+use super::super::endpoint::{Net, Timer};
 use super::Node;
-use super::dial::REFUSALS;
+use super::standing::Sign;
 
 /// How long a rank has to come before somebody probes it, and how long between two probes.
 pub(super) const RESTS: (Duration, Duration) =
@@ -40,13 +37,7 @@ impl Node {
             let address = addresses[probe.tried as usize % addresses.len()];
             probe.tried += 1;
             let role = Role::Probe { node: self.key, rank };
-            match TcpStream::connect(address).and_then(|stream| net.conns.add(stream, role)) {
-                Ok(key) => probe.key = Some(key),
-                Err(error) => {
-                    let is_refused = error.kind() == ErrorKind::ConnectionRefused;
-                    self.probe_failed(net, rank, &format!("{error} ({address})"), is_refused);
-                }
-            }
+            probe.key = Some(net.conns.connect(address, role));
         }
     }
 
@@ -56,16 +47,18 @@ impl Node {
         let Some(probe) = self.probes.get_mut(&rank) else { return };
         probe.key = None;
         probe.refused = if is_refused { probe.refused + 1 } else { 0 };
-        if probe.refused as usize >= REFUSALS as usize * ways {
-            self.probes.remove(&rank);
-            let why =
-                format!("it has lost its way, and rank {} cannot connect to it: {why}", self.rank);
-            return self.death(net, rank, &why);
-        }
         // It rests when it has tried all ways.
         let has_tried_all = (probe.tried as usize).is_multiple_of(ways);
+        let addresses = u32::try_from(ways).unwrap_or(u32::MAX);
+        let sign = Sign::Refuses { times: probe.refused, addresses };
+        let why =
+            format!("it has lost its way, and rank {} cannot connect to it: {why}", self.rank);
+        if self.judge(net, rank, &sign, &why) {
+            self.probes.remove(&rank);
+            return;
+        }
         let rest = if has_tried_all { RESTS.1 } else { Duration::ZERO };
-        net.timers.set(Instant::now() + rest, Timer::Probe(self.key));
+        net.timers.set(net.now() + rest, Timer::Probe(self.key));
     }
 
     /// It has come, or is not expected any more.

@@ -1,14 +1,15 @@
 //! A node's neighbours: the rank above it, those below, and who is missed.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::super::conns::Key;
-use super::super::io::{Net, Timer};
+use super::super::endpoint::{Net, Timer};
 use super::super::ledger::{FAN_OUT, parent};
 use super::super::message::{Left, Message};
 use super::super::topics;
 use super::probe::RESTS;
+use super::standing::Sign;
 use super::{Failure, Link, Node};
 use crate::control::FINISH;
 
@@ -25,7 +26,7 @@ impl Node {
         {
             net.conns.remove(key);
         }
-        if self.left_out.is_some() {
+        if self.standing.excluded().is_some() {
             return;
         }
         if let Some(above) = self.above() {
@@ -60,8 +61,8 @@ impl Node {
         if let Some(failure) = &self.failed {
             net.conns.send(key, &failure.message());
         }
-        if let Some(why) = &self.left_out {
-            net.conns.send(key, &Message::Left(Left::dead(self.rank, why.clone())));
+        if let Some(why) = self.standing.excluded() {
+            net.conns.send(key, &Message::Left(Left::dead(self.rank, why.to_owned())));
         }
         let is_up = self.up == Some(key);
         if is_up {
@@ -71,7 +72,7 @@ impl Node {
         let pending = self.ledger.runs().collect();
         let mut link = Link { key, peer, pending, is_sure: is_up };
         link.flush(net);
-        for left in self.left.values() {
+        for left in self.standing.left() {
             net.conns.send(key, &Message::Left(left.clone()));
         }
         self.links.push(link);
@@ -120,7 +121,7 @@ impl Node {
 
     /// A rank is away: those below it look for a new way, and this one may be it.
     pub(super) fn expect(&self, net: &mut Net) {
-        let now = Instant::now();
+        let now = net.now();
         net.timers.set(now + RESTS.0, Timer::Probe(self.key));
         net.timers.set(now + net.conns.beat + EXPECTED, Timer::Expect(self.key));
     }
@@ -128,23 +129,20 @@ impl Node {
     /// Who should have attached to this rank and did not is dead: nobody else would notice.
     pub(crate) fn missed(&mut self, net: &mut Net) {
         for rank in self.orphans() {
-            // One that has said nothing may be yet to come.
-            if self.ledger.last_of(rank).is_some() {
-                self.death(net, rank, "it has not come back after the rank above it had left");
-            }
+            let has_come = self.table.is_some() || self.ledger.last_of(rank).is_some();
+            let why = "it has not come back after the rank above it had left";
+            self.judge(net, rank, &Sign::Missing { has_come }, why);
         }
     }
 
     /// Who should attach to this rank because the rank above is away, and has not.
     pub(super) fn orphans(&self) -> BTreeSet<u32> {
-        if self.ledger.is_over(FINISH) || self.left_out.is_some() {
+        if self.ledger.is_over(FINISH) || self.standing.excluded().is_some() {
             return BTreeSet::new();
         }
-        let own = std::iter::once(&self.rank);
-        let away =
-            self.left.keys().chain(&self.away).filter(|rank| self.is_away(**rank)).chain(own);
-        let below = |rank: &u32| {
-            let first = u64::from(*rank) * u64::from(FAN_OUT) + 1;
+        let away = self.standing.away().chain([self.rank]);
+        let below = |rank: u32| {
+            let first = u64::from(rank) * u64::from(FAN_OUT) + 1;
             first..(first + u64::from(FAN_OUT)).min(self.size.into())
         };
         let orphans = away.flat_map(below).filter_map(|rank| u32::try_from(rank).ok());

@@ -1,8 +1,8 @@
 //! What the process's ranks ask for.
 
-use mio::net::TcpListener;
-use mio::{Interest, Token};
+use std::time::Instant;
 
+use super::super::conns::Action;
 use super::super::hub::{Command, NodeKey};
 use super::super::ident::{self, CommId};
 use super::super::job::Job;
@@ -10,10 +10,17 @@ use super::super::message::{Leaves, Message};
 use super::super::node::Node;
 use super::super::proof::Secret;
 use super::super::rendezvous::Rendezvous;
-use super::{Acceptor, Io, Over};
+use super::{Acceptor, Endpoint, Over};
 
-impl Io {
-    pub(super) fn command(&mut self, command: Command) {
+impl Endpoint {
+    /// One of the process's ranks asks for something.
+    pub(in super::super) fn command(&mut self, command: Command, now: Instant) {
+        self.at_time(now);
+        self.obey(command);
+        self.settle();
+    }
+
+    fn obey(&mut self, command: Command) {
         let net = &mut self.net;
         match command {
             Command::Open(spec) => {
@@ -58,17 +65,18 @@ impl Io {
             Command::Close(key) => self.close(key, false),
             Command::Kill(key) => self.close(key, true),
             #[cfg(test)]
-            Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.command(one)),
+            Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.obey(one)),
             Command::End(done) => {
                 let why = "its process ended without `finish`";
-                for (key, mut node) in self.nodes.drain() {
+                for (key, mut node) in std::mem::take(&mut self.nodes) {
                     node.leave(net, why, Leaves::Gone);
                     let owned = self.meets.values_mut().filter(|meet| meet.owner == Some(key));
                     owned.for_each(|meet| meet.pass_on(&mut net.conns, node.lefts()));
                     node.close(net);
                 }
                 // One that failed tells those who come late.
-                self.meets.values_mut().for_each(Rendezvous::end);
+                let now = net.now();
+                self.meets.values_mut().for_each(|meet| meet.end(now));
                 self.end_meets();
                 self.end = Some(done);
             }
@@ -79,17 +87,11 @@ impl Io {
         &mut self,
         id: CommId,
         secret: Secret,
-        acceptor: Option<TcpListener>,
+        acceptor: Option<(usize, u16)>,
         (owner, job): (Option<NodeKey>, Option<Job>),
     ) {
-        if let Some(mut listener) = acceptor {
-            let token = self.next_door;
-            self.next_door += 1;
-            let registry = self.net.conns.registry();
-            if let Err(error) = registry.register(&mut listener, Token(token), Interest::READABLE) {
-                log::error!("the ranks cannot meet: {error}");
-            }
-            self.acceptors.insert(token, Acceptor { listener, meet: Some(id) });
+        if let Some((acceptor, port)) = acceptor {
+            self.acceptors.insert(acceptor, Acceptor { port, meet: Some(id) });
         }
         match ident::random() {
             Ok(comm) => {
@@ -110,14 +112,14 @@ impl Io {
             if !kill {
                 meet.pass_on(&mut self.net.conns, node.lefts());
             }
-            meet.end();
+            meet.end(self.net.now());
         }
         self.end_meets();
     }
 
     pub(super) fn end_meets(&mut self) {
-        let over: Vec<CommId> =
-            self.meets.values().filter(|meet| meet.is_over()).map(|meet| meet.id).collect();
+        let is_over = |meet: &&Rendezvous| meet.is_over(self.net.now());
+        let over: Vec<CommId> = self.meets.values().filter(is_over).map(|meet| meet.id).collect();
         for id in over {
             let Some(meet) = self.meets.remove(&id) else { continue };
             for key in meet.guests() {
@@ -125,15 +127,10 @@ impl Io {
                 self.net.conns.end(key);
             }
             self.net.ended.add((id, u32::MAX), Over { secret: meet.secret, lost: Vec::new() });
-            let registry = self.net.conns.registry();
-            for acceptor in self.acceptors.values_mut().filter(|acceptor| acceptor.meet == Some(id))
-            {
-                // The socket may be open elsewhere, and then is not forgotten when it is closed here.
-                if let Err(error) = registry.deregister(&mut acceptor.listener) {
-                    log::debug!("a place where ranks met: {error}");
-                }
+            let closes = |_: &usize, acceptor: &mut Acceptor| acceptor.meet == Some(id);
+            for (acceptor, _) in self.acceptors.extract_if(.., closes) {
+                self.net.conns.act(Action::CloseDoor(acceptor));
             }
-            self.acceptors.retain(|_, acceptor| acceptor.meet != Some(id));
         }
     }
 }

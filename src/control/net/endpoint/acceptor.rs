@@ -1,67 +1,67 @@
 //! Connections that others make: whoever it is proves that it is one of us, or goes.
 
-use std::io::ErrorKind;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
-
-use mio::net::TcpListener;
 
 use super::super::super::RateLimited;
 use super::super::conns::{Key, Role};
 use super::super::ident::{self, CommId};
 use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, Verdict, Version};
-use super::{Io, Timer};
-
-/// How many connections may have proven nothing, and which part of the files that the process may have
-/// open.
-const MOST_UNPROVEN: (usize, usize) = (1024, 2);
+use super::{Endpoint, Timer};
 
 /// How long the oldest has before it makes room for a new one.
 const ROOM: Duration = Duration::from_millis(250);
 
 /// A place where others connect.
-pub(super) struct Acceptor {
-    pub(super) listener: TcpListener,
+pub(in super::super) struct Acceptor {
+    pub(super) port: u16,
     /// Who meets behind it, for those who only know where.
     pub(super) meet: Option<CommId>,
 }
 
-impl Io {
-    pub(super) fn accept(&mut self, acceptor: usize) {
-        loop {
-            let (count, oldest) = self.net.conns.unproven();
-            if count >= self.most_unproven
-                && let Some((oldest, since)) = oldest
-            {
-                if since.elapsed() < ROOM {
-                    self.net.timers.set(since + ROOM, Timer::Accept(acceptor));
-                    return;
-                }
-                self.net.conns.remove(oldest);
+impl Endpoint {
+    /// Whether a connection may be taken at a door now; if not, [`Action::Accept`] says when.
+    pub(in super::super) fn has_room(&mut self, acceptor: usize, now: Instant) -> bool {
+        self.at_time(now);
+        let (count, oldest) = self.net.conns.unproven();
+        if count >= self.most_unproven
+            && let Some((oldest, since)) = oldest
+        {
+            if now - since < ROOM {
+                self.net.timers.set(since + ROOM, Timer::Accept(acceptor));
+                return false;
             }
-            let Some(Acceptor { listener, meet }) = self.acceptors.get(&acceptor) else { return };
-            let port = listener.local_addr().map_or(0, |at| at.port());
-            let (stream, meet) = match listener.accept() {
-                Ok((stream, _)) => (stream, *meet),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
-                Err(error) => {
-                    static UNTAKEN: RateLimited = RateLimited::new();
-                    let why = format!("this process takes no connections: {error}");
-                    UNTAKEN.warn(&why);
-                    self.hindered(&why);
-                    return self.net.timers.set(Instant::now() + ROOM, Timer::Accept(acceptor));
-                }
-            };
-            self.hindered("");
-            let Ok(nonce) = ident::random() else { continue };
-            let job = meet.and_then(|meet| self.meets.get(&meet)?.launched.as_ref());
-            let challenge = proof::challenge(nonce, job.map(|job| (&job.name, port)));
-            match self.net.conns.add(stream, Role::Unauthenticated { challenge, acceptor: meet }) {
-                Ok(key) => self.net.conns.send_raw(key, &challenge),
-                Err(error) => log::debug!("a connection is not taken: {error}"),
-            }
+            self.net.conns.remove(oldest);
         }
+        self.acceptors.contains_key(&acceptor)
+    }
+
+    /// Somebody has connected.
+    pub(in super::super) fn accepted(
+        &mut self,
+        acceptor: usize,
+        peer: Option<SocketAddr>,
+        now: Instant,
+    ) -> Option<Key> {
+        self.at_time(now);
+        self.hindered("");
+        let Acceptor { port, meet } = *self.acceptors.get(&acceptor)?;
+        let nonce = ident::random().ok()?;
+        let job = meet.and_then(|meet| self.meets.get(&meet)?.launched.as_ref());
+        let challenge = proof::challenge(nonce, job.map(|job| (&job.name, port)));
+        let key = self.net.conns.add(peer, Role::Unauthenticated { challenge, acceptor: meet });
+        self.net.conns.send_raw(key, &challenge);
+        Some(key)
+    }
+
+    /// No connection can be taken at a door.
+    pub(in super::super) fn not_accepted(&mut self, acceptor: usize, error: &str, now: Instant) {
+        static UNTAKEN: RateLimited = RateLimited::new();
+        self.at_time(now);
+        let why = format!("this process takes no connections: {error}");
+        UNTAKEN.warn(&why);
+        self.hindered(&why);
+        self.net.timers.set(now + ROOM, Timer::Accept(acceptor));
     }
 
     /// What keeps this process from hearing others, for the reports of its ranks; nothing, if it is empty.
@@ -199,13 +199,3 @@ impl Io {
 
 /// A challenge, and the claim that answers it.
 type Proof<'p> = (&'p [u8; CHALLENGE], &'p [u8; CLAIM]);
-
-/// How many unauthenticated connections there are at most: the other files are for the ranks.
-pub(super) fn most_unproven() -> usize {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a place for the limits.
-    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
-    let (most, part) = MOST_UNPROVEN;
-    let files = usize::try_from(limit.rlim_cur).ok().filter(|_| known).unwrap_or(usize::MAX);
-    (files / part).clamp(1, most)
-}

@@ -1,10 +1,10 @@
 //! What is due: nodes that wait, and connections that say nothing.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::super::conns::Role;
+use super::super::conns::{Action, Role};
 use super::super::node::Node;
-use super::{Io, Timer};
+use super::{Endpoint, Timer};
 
 /// How often all connections are looked at.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
@@ -21,7 +21,7 @@ const ENDING: Duration = Duration::from_secs(5);
 /// How long it may take at most where the other side is awaited.
 const AWAITED: Duration = Duration::from_secs(15);
 
-impl Io {
+impl Endpoint {
     pub(super) fn timer(&mut self, timer: Timer) {
         match timer {
             Timer::Flush(node) => self.at(node, Node::flush),
@@ -29,17 +29,17 @@ impl Io {
             Timer::Expect(node) => self.at(node, Node::missed),
             Timer::Probe(node) => self.at(node, Node::probe),
             Timer::Believe(node) => self.at(node, Node::believes),
-            Timer::Accept(acceptor) => self.accept(acceptor),
+            Timer::Accept(acceptor) => self.net.conns.act(Action::Accept(acceptor)),
             Timer::Tick => self.tick(),
         }
     }
 
     fn tick(&mut self) {
-        let (now, beat) = (Instant::now(), self.net.conns.beat);
+        let (now, beat) = (self.net.now(), self.net.conns.beat);
         self.net.timers.set(now + TICK.min(beat / 4), Timer::Tick);
         // A thread that was held up has not read yet what others said meanwhile.
         let was_late = now - std::mem::replace(&mut self.ticked, now) > TICK * 2;
-        self.net.conns.beat(now);
+        self.net.conns.beat();
         for key in self.net.conns.keys() {
             let Some(conn) = self.net.conns.get(key) else { continue };
             if was_late {
@@ -59,11 +59,11 @@ impl Io {
                     }
                 }
                 Role::Dial { sent: None, .. } if age >= ANSWER => {
-                    self.closed(key, "it does not answer");
+                    self.lose(key, "it does not answer");
                 }
                 // The other side may have taken it already.
                 Role::Dial { .. } if age >= ANSWER.max(beat * 3) => {
-                    self.closed(key, "it does not answer")
+                    self.lose(key, "it does not answer")
                 }
                 Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. } => {
                     let (node, is_silent) = (conn.role.link(), silence >= beat * 3);
@@ -73,7 +73,7 @@ impl Io {
                         Some(node) => {
                             self.at(node, |node, net| node.fell_silent(net, key, &why()));
                         }
-                        None => self.closed(key, &why()),
+                        None => self.lose(key, &why()),
                     }
                 }
                 _ => {}
@@ -82,6 +82,6 @@ impl Io {
         }
         self.meets.values_mut().for_each(|meet| meet.tick(&mut self.net.conns));
         self.end_meets();
-        self.net.tables.retain(|_, table| table.strong_count() > 0);
+        self.net.tables.lock().retain(|_, table| table.strong_count() > 0);
     }
 }

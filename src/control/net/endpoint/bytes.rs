@@ -1,69 +1,62 @@
 //! What comes on connections: proofs first, then frames.
 
-use std::io::ErrorKind;
+use std::time::Instant;
 
-use super::super::conns::{Key, ReadOutcome, Role};
+use super::super::conns::{Key, Role, Unmade};
 use super::super::frame;
 use super::super::hub::NodeKey;
 use super::super::ident::{self, CommId};
 use super::super::message::Message;
 use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT, Verdict};
-use super::{Io, SCRATCH};
+use super::super::rendezvous::Rendezvous;
+use super::{Endpoint, ROOM};
 
-impl Io {
-    pub(super) fn ready(&mut self, key: Key, writable: bool) {
-        if writable {
-            if !self.is_connected(key) {
-                return;
+impl Endpoint {
+    /// A connection that this side asked for is not to be had.
+    pub(in super::super) fn not_connected(&mut self, key: Key, unmade: &Unmade, now: Instant) {
+        self.at_time(now);
+        let Unmade { why, is_refused, is_own } = unmade;
+        match self.net.conns.remove(key) {
+            Some(Role::Dial { node, .. }) if *is_own => {
+                self.at(node, |node, net| node.cannot_dial(net, why));
             }
-            self.net.conns.touch(key);
+            Some(Role::Dial { node, .. }) => {
+                self.at(node, |node, net| node.dial_failed(net, why, *is_refused));
+            }
+            Some(Role::Probe { node, rank }) => {
+                self.at(node, |node, net| node.probe_failed(net, rank, why, *is_refused));
+            }
+            _ => {}
         }
-        if self.hear(key) {
-            // The others have their turn first.
-            self.unread.push(key);
-        }
+        self.settle();
     }
 
-    /// Reads a connection once; whether there may be more.
-    pub(super) fn hear(&mut self, key: Key) -> bool {
-        match self.net.conns.read(key, &mut self.scratch) {
-            ReadOutcome::Nothing => return false,
-            ReadOutcome::Bytes => self.input(key),
-            ReadOutcome::End(reason) => {
-                self.closed(key, &reason);
-                return false;
+    /// Bytes have come.
+    pub(in super::super) fn came(&mut self, key: Key, bytes: &[u8], now: Instant) {
+        self.at_time(now);
+        let Some(conn) = self.net.conns.get(key) else { return };
+        match conn.role {
+            Role::Ending { .. } => {}
+            // It has said all that it may.
+            Role::Refused => self.lose(key, "it goes on"),
+            _ => {
+                conn.heard = now;
+                conn.input.extend(bytes);
+                self.input(key);
             }
         }
-        true
+        self.settle();
     }
 
-    /// Whether a connection stands; what this side asked for and did not get is given up.
-    fn is_connected(&mut self, key: Key) -> bool {
-        let Some(conn) = self.net.conns.get(key) else { return false };
-        if !matches!(conn.role, Role::Dial { sent: None, .. } | Role::Probe { .. }) {
-            return true;
-        }
-        match conn.connected() {
-            Ok(is_connected) => is_connected,
-            Err(error) => {
-                let (why, is_refused) =
-                    (error.to_string(), error.kind() == ErrorKind::ConnectionRefused);
-                match self.net.conns.remove(key) {
-                    Some(Role::Dial { node, .. }) => {
-                        self.at(node, |node, net| node.dial_failed(net, &why, is_refused));
-                    }
-                    Some(Role::Probe { node, rank }) => {
-                        self.at(node, |node, net| node.probe_failed(net, rank, &why, is_refused));
-                    }
-                    _ => {}
-                }
-                false
-            }
-        }
+    /// The other side has closed a connection, or it broke.
+    pub(in super::super) fn closed(&mut self, key: Key, reason: &str, now: Instant) {
+        self.at_time(now);
+        self.lose(key, reason);
+        self.settle();
     }
 
     /// A connection has ended without a word.
-    pub(super) fn closed(&mut self, key: Key, reason: &str) {
+    pub(super) fn lose(&mut self, key: Key, reason: &str) {
         match self.net.conns.remove(key) {
             Some(Role::Dial { node, .. }) => {
                 self.at(node, |node, net| node.dial_failed(net, reason, false));
@@ -72,8 +65,9 @@ impl Io {
                 self.at(node, |node, net| node.probe_failed(net, rank, reason, false));
             }
             Some(Role::BootstrapPeer { meet }) => {
-                if let Some(meet) = self.meets.get_mut(&meet) {
-                    meet.closed(&mut self.net.conns, key, reason);
+                if let Some(place) = self.meets.get_mut(&meet) {
+                    place.closed(&mut self.net.conns, key, reason);
+                    self.guest_left(meet);
                 }
             }
             Some(Role::Bootstrap { node } | Role::Link { node, .. }) => {
@@ -89,7 +83,7 @@ impl Io {
         }
     }
 
-    /// Bytes have come.
+    /// Reads what has come as far as it is whole.
     fn input(&mut self, key: Key) {
         let Some(conn) = self.net.conns.get(key) else { return };
         let mut input = std::mem::take(&mut conn.input);
@@ -130,7 +124,7 @@ impl Io {
                         Ok(took) => took,
                         Err(why) => {
                             let reason = format!("it sent what no rank sends: {why}");
-                            return self.closed(key, &reason);
+                            return self.lose(key, &reason);
                         }
                     }
                 }
@@ -144,7 +138,7 @@ impl Io {
         if let Some(conn) = self.net.conns.get(key) {
             input.drain(..used);
             if input.is_empty() {
-                input.shrink_to(SCRATCH);
+                input.shrink_to(ROOM);
             }
             conn.input = input;
         }
@@ -229,6 +223,23 @@ impl Io {
         is_sane.then_some(Some(length)).ok_or_else(|| "a message out of place".to_owned())
     }
 
+    /// A rank has left that was yet to find its place: the ranks in the tree may hear of it in no other
+    /// way than by those of them that are here.
+    fn guest_left(&mut self, meet: CommId) {
+        let Some((comm, left)) = self.meets.get_mut(&meet).map(Rendezvous::news) else { return };
+        if left.is_empty() {
+            return;
+        }
+        let here = self.net.homes.range((comm, 0)..=(comm, u32::MAX));
+        for node in here.map(|(_, node)| *node).collect::<Vec<_>>() {
+            for left in &left {
+                self.at(node, |node, net| {
+                    node.left(net, left.clone(), None);
+                });
+            }
+        }
+    }
+
     fn guest(&mut self, key: Key, id: CommId, message: Message<'_>) -> bool {
         let conns = &mut self.net.conns;
         let Some(meet) = self.meets.get_mut(&id) else {
@@ -244,8 +255,14 @@ impl Io {
                 return is_sane;
             }
             Message::Linked => meet.linked(conns, key),
-            Message::Left(left) => meet.left(conns, key, left),
-            Message::Bye => meet.bye(conns, key),
+            Message::Left(left) => {
+                meet.left(conns, key, left);
+                self.guest_left(id);
+            }
+            Message::Bye => {
+                meet.bye(conns, key);
+                self.guest_left(id);
+            }
             Message::Beat => {}
             _ => return false,
         }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use super::super::channels::Call;
@@ -11,6 +11,7 @@ use super::super::hub::NodeKey;
 use super::super::ident::CommId;
 use super::super::message::{Left, Table};
 use super::super::proof::Secret;
+use crate::lock::Mutex;
 
 /// How many communicators that have ended are remembered.
 const MOST_ENDED: usize = 1 << 13;
@@ -24,8 +25,11 @@ pub(crate) struct Net {
     /// The nodes of this process that others find.
     pub(crate) homes: BTreeMap<(CommId, u32), NodeKey>,
     pub(crate) ended: Ended,
-    pub(crate) tables: HashMap<CommId, Weak<Table>>,
+    pub(crate) tables: Tables,
 }
+
+/// The tables that are in memory, of which ranks in one place share one.
+pub(crate) type Tables = Arc<Mutex<HashMap<CommId, Weak<Table>>>>;
 
 impl Net {
     pub(super) fn new(conns: Conns) -> Self {
@@ -35,8 +39,13 @@ impl Net {
             after: VecDeque::new(),
             homes: BTreeMap::new(),
             ended: Ended::default(),
-            tables: HashMap::new(),
+            tables: Tables::default(),
         }
+    }
+
+    /// The time of the current event.
+    pub(crate) fn now(&self) -> Instant {
+        self.conns.now
     }
 }
 

@@ -3,7 +3,7 @@
 use super::super::hub::NodeKey;
 use super::super::message::Left;
 use super::super::node::Node;
-use super::{After, Io, Net};
+use super::{After, Endpoint, Net};
 use crate::Rank;
 use crate::control::SURVIVORS;
 
@@ -14,7 +14,7 @@ pub(super) struct ChildOf {
     members: Vec<u32>,
 }
 
-impl Io {
+impl Endpoint {
     pub(super) fn has_table(&mut self, key: NodeKey) {
         let Some(node) = self.nodes.get_mut(&key) else { return };
         let mut born = Vec::new();

@@ -1,0 +1,124 @@
+//! Ranks that have left: how, and what that means for the others.
+
+use serde::{Deserialize, Serialize};
+
+use super::net::Contribution;
+use super::{FINISH, Topic};
+use crate::Rank;
+use crate::error::{Departed, Error};
+
+/// A rank that has left.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Left {
+    pub(crate) rank: u32,
+    pub(crate) why: String,
+    /// It takes part in the last exchange, at most.
+    pub(crate) dropped: bool,
+    /// It takes part in nothing more.
+    pub(crate) gone: bool,
+    /// Its communicator is poisoned: it takes part in nothing more but in going on without others.
+    pub(crate) stopped: bool,
+    /// Its process has ended, or cannot be reached.
+    pub(crate) died: bool,
+    /// The last split in which it took its place, by its exchange.
+    pub(crate) split: u64,
+}
+
+impl Left {
+    /// A rank whose process has ended.
+    pub(crate) fn dead(rank: u32, why: String) -> Self {
+        Self { died: true, ..Self::ended(rank, why, 0) }
+    }
+
+    /// A rank that has ended in good order, and took its place in every split up to that of `split`.
+    pub(crate) fn ended(rank: u32, why: String, split: u64) -> Self {
+        Self { rank, why, dropped: false, gone: true, stopped: false, died: false, split }
+    }
+
+    /// A rank that leaves, as it says itself.
+    pub(crate) fn of(rank: u32, why: String, how: Leaves, split: u64) -> Self {
+        let ended = Self::ended(rank, why, split);
+        match how {
+            Leaves::Gone => ended,
+            Leaves::Stopped => Self { gone: false, stopped: true, ..ended },
+            Leaves::Dropped => Self { gone: false, dropped: true, ..ended },
+        }
+    }
+
+    /// Whether it goes on with nobody.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.gone || self.dropped
+    }
+
+    /// Whether it takes part in no exchange any more.
+    pub(crate) fn is_out(&self) -> bool {
+        self.gone || self.stopped
+    }
+
+    /// Whether an exchange of this topic waits for it in vain; `part` is its own part in it.
+    pub(crate) fn misses(&self, topic: Topic, part: Option<&Contribution>) -> bool {
+        match part {
+            None => self.is_out() || topic != FINISH,
+            Some(part) => self.dropped && part.topic == FINISH && topic != FINISH,
+        }
+    }
+
+    /// Whether this says more than what is known already.
+    pub(crate) fn adds_to(&self, known: Option<&Self>) -> bool {
+        known.is_none_or(|known| {
+            self.gone && !known.gone
+                || self.dropped && !known.dropped
+                || self.stopped && !known.stopped && !known.gone
+        })
+    }
+
+    /// This, and what was known: the first reason stays.
+    pub(crate) fn after(&self, known: Option<&Self>) -> Self {
+        let Some(known) = known else { return self.clone() };
+        let (why, dropped) = (known.why.clone(), known.dropped | self.dropped);
+        let (gone, stopped) = (known.gone | self.gone, known.stopped | self.stopped);
+        let died = known.died | self.died;
+        Self { why, dropped, gone, stopped, died, ..self.clone() }
+    }
+}
+
+/// How a rank leaves, as it says itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leaves {
+    /// It takes part in nothing more.
+    Gone,
+    /// Its communicator is poisoned.
+    Stopped,
+    /// It takes part in the last exchange, at most.
+    Dropped,
+}
+
+/// The error that these ranks, the first one first, are the cause of; none without any. Ranks that stopped
+/// while others had died did so because of that.
+pub(crate) fn failure(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
+    let has_died = left.iter().any(|left| left.died);
+    let causes = left.iter().filter(|left| left.is_lost() || !has_died);
+    let causes: Vec<_> = causes.map(|left| (Rank(left.rank), &*left.why)).collect();
+    (!causes.is_empty()).then(|| Departed::each(&causes).error(name, during.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Leaves, Left, failure};
+    use crate::error::Error;
+
+    #[test]
+    fn ranks_that_stopped_because_of_a_death_are_not_lost() {
+        let stopped = Left::of(1, "told of a failure".to_owned(), Leaves::Stopped, 0);
+        let dead = Left::dead(2, "gone".to_owned());
+        let lost = |left: &[&Left]| match failure(left, "World", "barrier") {
+            Some(Error::PeerFailed(failed)) => {
+                failed.lost.iter().map(|rank| rank.index()).collect()
+            }
+            _ => Vec::new(),
+        };
+        assert_eq!(lost(&[&dead, &stopped]), [2]);
+        assert_eq!(lost(&[&stopped]), [1]);
+        assert!(lost(&[]).is_empty());
+    }
+}

@@ -1,0 +1,329 @@
+//! The thread that carries everything: it owns the sockets and the clock, tells the endpoint what
+//! happens, and does what that asks for.
+
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr};
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use super::address;
+use super::conns::{Action, Key, Unmade};
+use super::endpoint::{Endpoint, OWN_DOOR, TICK};
+use super::hub::Ask;
+use crate::quiet::Quiet;
+
+const WAKER: Token = Token(0);
+
+/// The tokens of doors begin here, those of connections there.
+const DOORS: usize = 1;
+const STREAMS: usize = 1 << 20;
+
+/// How much is read at a time.
+const SCRATCH: usize = 1 << 16;
+
+/// How many connections may have proven nothing, and which part of the files that the process may have
+/// open.
+const MOST_UNPROVEN: (usize, usize) = (1024, 2);
+
+pub(super) struct Io {
+    poll: Poll,
+    asks: Receiver<Ask>,
+    pub(super) endpoint: Endpoint,
+    acceptors: HashMap<usize, TcpListener>,
+    streams: HashMap<Key, Stream>,
+    scratch: Vec<u8>,
+    /// When everything was sent last.
+    sent: Instant,
+    /// Connections on which more has come than is read at a time.
+    unread: Vec<Key>,
+    beat: Duration,
+}
+
+struct Stream {
+    socket: TcpStream,
+    /// This side has asked for it and does not know yet whether it stands.
+    is_asked: bool,
+}
+
+impl Io {
+    pub(super) fn new(
+        listener: TcpListener,
+        asks: Receiver<Ask>,
+        beat: Duration,
+    ) -> io::Result<Self> {
+        let (poll, now) = (Poll::new()?, Instant::now());
+        let port = listener.local_addr()?.port();
+        let mut io = Self {
+            poll,
+            asks,
+            endpoint: Endpoint::new(port, beat, most_unproven(), now),
+            acceptors: HashMap::new(),
+            streams: HashMap::new(),
+            scratch: vec![0; SCRATCH],
+            sent: now,
+            unread: Vec::new(),
+            beat,
+        };
+        io.open(OWN_DOOR, listener)?;
+        Ok(io)
+    }
+
+    pub(super) fn waker(&self) -> io::Result<Waker> {
+        Waker::new(self.poll.registry(), WAKER)
+    }
+
+    fn open(&mut self, acceptor: usize, mut listener: TcpListener) -> io::Result<()> {
+        let token = Token(DOORS + acceptor);
+        self.poll.registry().register(&mut listener, token, Interest::READABLE)?;
+        self.acceptors.insert(acceptor, listener);
+        Ok(())
+    }
+
+    /// Until nobody can ask any more.
+    pub(super) fn run(mut self) {
+        let _quiet = Quiet::enter();
+        let mut events = Events::with_capacity(1024);
+        loop {
+            let next = self.endpoint.next();
+            let rest = match self.unread.is_empty() {
+                true => next.map(|at| at.saturating_duration_since(Instant::now())),
+                false => Some(Duration::ZERO),
+            };
+            if let Err(error) = self.poll.poll(&mut events, rest)
+                && error.kind() != ErrorKind::Interrupted
+            {
+                log::error!("the control plane cannot wait for connections: {error}");
+                std::thread::sleep(TICK);
+            }
+            for event in &events {
+                match event.token() {
+                    WAKER => {}
+                    Token(token) if token < STREAMS => self.accept(token - DOORS),
+                    Token(token) => self.ready((token - STREAMS) as Key, event.is_writable()),
+                }
+                self.act();
+                self.breathe();
+            }
+            for key in std::mem::take(&mut self.unread) {
+                self.ready(key, false);
+                self.act();
+                self.breathe();
+            }
+            loop {
+                match self.asks.try_recv() {
+                    Ok(Ask::Acceptor(acceptor, listener)) => {
+                        if let Err(error) = self.open(acceptor, listener) {
+                            log::error!("the ranks cannot meet: {error}");
+                        }
+                    }
+                    Ok(Ask::Command(command)) => self.endpoint.command(command, Instant::now()),
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return,
+                }
+                self.act();
+                self.breathe();
+            }
+            self.endpoint.wake(Instant::now());
+            self.write();
+        }
+    }
+
+    /// Sends what there is to say, before the rest of what has come is heard.
+    fn breathe(&mut self) {
+        if self.sent.elapsed() >= TICK {
+            self.write();
+        }
+    }
+
+    /// Does what the endpoint asks for.
+    fn act(&mut self) {
+        while let Some(action) = self.endpoint.next_action() {
+            match action {
+                Action::Connect { key, address } => self.connect(key, address),
+                Action::Close(key) => {
+                    if let Some(mut stream) = self.streams.remove(&key)
+                        && let Err(error) = self.poll.registry().deregister(&mut stream.socket)
+                    {
+                        log::debug!("a connection that ends: {error}");
+                    }
+                }
+                Action::Accept(acceptor) => self.accept(acceptor),
+                Action::CloseDoor(acceptor) => {
+                    // The socket may be open elsewhere, and then is not forgotten when it is closed here.
+                    if let Some(mut listener) = self.acceptors.remove(&acceptor)
+                        && let Err(error) = self.poll.registry().deregister(&mut listener)
+                    {
+                        log::debug!("a place where ranks met: {error}");
+                    }
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, key: Key, address: SocketAddr) {
+        let made = TcpStream::connect(address).and_then(|socket| self.add(key, socket, true));
+        if let Err(error) = made {
+            self.endpoint.not_connected(key, &unmade(&error), Instant::now());
+        }
+    }
+
+    fn add(&mut self, key: Key, mut socket: TcpStream, is_asked: bool) -> io::Result<()> {
+        address::set_up(&socket, self.beat)?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token = usize::try_from(key).map_or(usize::MAX, |key| STREAMS + key);
+        self.poll.registry().register(&mut socket, Token(token), interest)?;
+        self.streams.insert(key, Stream { socket, is_asked });
+        Ok(())
+    }
+
+    fn accept(&mut self, acceptor: usize) {
+        while self.endpoint.has_room(acceptor, Instant::now()) {
+            let Some(listener) = self.acceptors.get(&acceptor) else { return };
+            let (socket, peer) = match listener.accept() {
+                Ok((socket, peer)) => (socket, address::plain(peer)),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    let now = Instant::now();
+                    return self.endpoint.not_accepted(acceptor, &error.to_string(), now);
+                }
+            };
+            let now = Instant::now();
+            if let Some(key) = self.endpoint.accepted(acceptor, Some(peer), now)
+                && let Err(error) = self.add(key, socket, false)
+            {
+                log::debug!("a connection is not taken: {error}");
+                self.endpoint.closed(key, &error.to_string(), now);
+            }
+        }
+    }
+
+    fn ready(&mut self, key: Key, is_writable: bool) {
+        if is_writable && !self.is_connected(key) {
+            return;
+        }
+        if self.hear(key) {
+            // The others have their turn first.
+            self.unread.push(key);
+        }
+    }
+
+    /// Whether a connection stands; one that this side asked for and did not get is given up.
+    fn is_connected(&mut self, key: Key) -> bool {
+        let Some(stream) = self.streams.get_mut(&key) else { return false };
+        let stands = if stream.is_asked { stream.stands() } else { Ok(true) };
+        match stands {
+            Ok(is_connected) => {
+                if is_connected {
+                    stream.is_asked = false;
+                    self.endpoint.connected(key, Instant::now());
+                }
+                is_connected
+            }
+            Err(error) => {
+                self.endpoint.not_connected(key, &unmade(&error), Instant::now());
+                false
+            }
+        }
+    }
+
+    /// Reads a connection once; whether there may be more.
+    fn hear(&mut self, key: Key) -> bool {
+        let Some(stream) = self.streams.get_mut(&key) else { return false };
+        let end = loop {
+            match stream.socket.read(&mut self.scratch) {
+                Ok(0) => break "its connection was closed".to_owned(),
+                Ok(count) => {
+                    self.endpoint.came(key, &self.scratch[..count], Instant::now());
+                    self.act();
+                    return true;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == ErrorKind::NotConnected => return false,
+                Err(error) => break format!("its connection broke: {error}"),
+            }
+        };
+        self.endpoint.closed(key, &end, Instant::now());
+        self.act();
+        false
+    }
+
+    /// Sends what can be sent.
+    fn write(&mut self) {
+        self.sent = Instant::now();
+        loop {
+            self.act();
+            let dirty = self.endpoint.conns().dirty();
+            if dirty.is_empty() {
+                break;
+            }
+            for key in dirty {
+                let Err(error) = self.send(key) else { continue };
+                // Its last words may have come: one that leaves says so before its connection breaks.
+                while self.hear(key) {}
+                if self.streams.contains_key(&key) {
+                    let reason = format!("its connection broke: {error}");
+                    self.endpoint.closed(key, &reason, Instant::now());
+                    self.act();
+                }
+            }
+        }
+        self.endpoint.is_written();
+    }
+
+    fn send(&mut self, key: Key) -> io::Result<()> {
+        let Self { streams, endpoint, .. } = self;
+        let Some(Stream { socket, .. }) = streams.get_mut(&key) else { return Ok(()) };
+        let conns = endpoint.conns();
+        while let Some(bytes) = conns.unsent(key).filter(|bytes| !bytes.is_empty()) {
+            match socket.write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => conns.sent(key, count),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        if conns.shuts(key) { socket.shutdown(Shutdown::Write) } else { Ok(()) }
+    }
+}
+
+impl Stream {
+    /// Whether a connection that this side asked for stands; why it never will.
+    fn stands(&self) -> io::Result<bool> {
+        if let Some(error) = self.socket.take_error()? {
+            return Err(error);
+        }
+        match self.socket.peer_addr() {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn unmade(error: &io::Error) -> Unmade {
+    let own = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
+    Unmade {
+        why: error.to_string(),
+        is_refused: error.kind() == ErrorKind::ConnectionRefused,
+        is_own: error.raw_os_error().is_some_and(|code| own.contains(&code)),
+    }
+}
+
+/// How many strangers there may be at a time: they leave the rest of the process's files to its ranks.
+fn most_unproven() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a place for the limits.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
+    let (most, part) = MOST_UNPROVEN;
+    let files = usize::try_from(limit.rlim_cur).ok().filter(|_| known).unwrap_or(usize::MAX);
+    (files / part).clamp(1, most)
+}

@@ -1,0 +1,288 @@
+//! Whether ranks are gone, and why: the one place that decides it.
+//!
+//! A node says what it saw of a rank ([`Sign`]) or was told of it, and when; the answer says what
+//! follows. Everything else asks here. There are no sockets and no clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use super::super::message::{Left, cut};
+
+/// How long it may take to find out how the others are, beside six heartbeats.
+const DOUBT: Duration = Duration::from_secs(6);
+
+/// How often a rank refuses connections at each of its addresses before it is taken for dead.
+pub(super) const REFUSALS: u32 = 3;
+
+/// What a node saw of another rank.
+pub(super) enum Sign {
+    /// The connection to a neighbour ended without a goodbye, or nothing came on it for three
+    /// heartbeats. One that `is_sure` has heard of its place; another may have given the connection up,
+    /// and come again.
+    Lost { is_sure: bool },
+    /// It refused connections so often in a row, at so many addresses.
+    Refuses { times: u32, addresses: u32 },
+    /// It has not answered for so long, and has so long at most.
+    Silent { waited: Duration, most: Duration },
+    /// It should have attached to this rank and had the time for that. One that has never come may be
+    /// yet to come.
+    Missing { has_come: bool },
+}
+
+/// What follows from a [`Sign`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// Nothing yet.
+    Open,
+    /// It has some time to come back.
+    Awaited,
+    /// Its process has ended, or cannot be reached.
+    Dead,
+    /// It is this rank that the others lost, not they: it tells that, and goes on with nobody.
+    Excluded(String),
+}
+
+/// What follows from news of a rank.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum News {
+    /// It is known already, or does not count any more.
+    Known,
+    /// It counts from now on, and is passed on.
+    Counts(Left),
+    /// The others took this rank for dead, for this reason.
+    Excluded(String),
+    /// It may be this rank that is lost: [`Standing::confirmed`] says when all has been read.
+    Held,
+}
+
+/// See the module.
+pub(super) struct Standing {
+    own: u32,
+    size: u32,
+    beat: Duration,
+    left: BTreeMap<u32, Left>,
+    /// Those, in the order in which they became known: what a rank did because of another's death comes
+    /// after that death.
+    order: Vec<u32>,
+    /// Those that ended in good order, as their neighbours know.
+    ended: BTreeSet<u32>,
+    /// Why, if the others took this rank for dead: what it finds out about them counts no more.
+    excluded: Option<String>,
+    /// When this process went on after it had been stopped for so long that the others may have taken it
+    /// for dead.
+    resumed: Option<Instant>,
+    /// Deaths that it was told of since, and does not pass on yet.
+    held: Vec<Left>,
+}
+
+impl Standing {
+    pub(super) fn new(own: u32, size: u32) -> Self {
+        Self {
+            own,
+            size,
+            beat: Duration::ZERO,
+            left: BTreeMap::new(),
+            order: Vec::new(),
+            ended: BTreeSet::new(),
+            excluded: None,
+            resumed: None,
+            held: Vec::new(),
+        }
+    }
+
+    /// This process was stopped for longer than the others wait, which send a heartbeat so often.
+    pub(super) fn resumed(&mut self, beat: Duration, now: Instant) {
+        (self.beat, self.resumed) = (beat, Some(now));
+    }
+
+    /// Whether the others may have gone on without this rank, and not have had the means to say so: nobody
+    /// had a connection to it that lived.
+    fn is_in_doubt(&self, now: Instant) -> bool {
+        let doubt = self.beat * 6 + DOUBT;
+        self.resumed.is_some_and(|since| now - since < doubt) && self.excluded.is_none()
+    }
+
+    /// What a sign means, which `reason` says in words.
+    pub(super) fn judge(&self, rank: u32, sign: &Sign, reason: &str, now: Instant) -> Verdict {
+        let is_dead = match *sign {
+            _ if self.excluded.is_some() => return Verdict::Open,
+            Sign::Lost { is_sure: false } => return Verdict::Awaited,
+            Sign::Lost { is_sure: true } => true,
+            Sign::Refuses { times, addresses } => times >= REFUSALS * addresses.max(1),
+            Sign::Silent { waited, most } => waited >= most,
+            Sign::Missing { has_come } => has_come,
+        };
+        match is_dead {
+            false => Verdict::Open,
+            true if self.is_in_doubt(now) => {
+                Verdict::Excluded(stopped(&format!("rank {rank} was gone: {reason}")))
+            }
+            true => Verdict::Dead,
+        }
+    }
+
+    /// A rank has left, as this one found out (`by` nobody) or was told by another. A neighbour that says
+    /// so of itself was left out.
+    pub(super) fn learn(&mut self, mut left: Left, by: Option<u32>, now: Instant) -> News {
+        left.why.truncate(cut(&left.why).len());
+        let known = self.left.get(&left.rank);
+        if left.rank >= self.size || self.excluded.is_some() || !left.adds_to(known) {
+            return News::Known;
+        }
+        if left.rank == self.own {
+            return News::Excluded(left.why);
+        }
+        if left.died && by.is_some() && self.is_in_doubt(now) {
+            if by == Some(left.rank) {
+                let rank = left.rank;
+                let found = format!("rank {rank} said that the others had gone on without it");
+                return News::Excluded(stopped(&found));
+            }
+            // That this one was taken for dead too may come next.
+            self.held.push(left);
+            return News::Held;
+        }
+        self.note(&left);
+        News::Counts(left)
+    }
+
+    /// All has been read that came while this process was stopped: deaths that it was told of.
+    pub(super) fn confirmed(&mut self) -> Vec<Left> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// This rank leaves, or another does; what is known already stays.
+    pub(super) fn note(&mut self, left: &Left) {
+        let rank = left.rank;
+        let merged = left.after(self.left.get(&rank));
+        if self.left.insert(rank, merged).is_none() {
+            self.order.push(rank);
+        }
+    }
+
+    /// A neighbour has ended in good order. It was `done` if it said so before, or all were.
+    pub(super) fn ended(&mut self, rank: u32, done: bool) -> Option<Left> {
+        self.ended.insert(rank);
+        let is_known = done || self.left.get(&rank).is_some_and(|left| left.gone);
+        (!is_known).then(|| Left::ended(rank, "its communicator has ended".to_owned(), u64::MAX))
+    }
+
+    /// This rank is excluded; what is said of it. None if that is known.
+    pub(super) fn exclude(&mut self, why: &str) -> Option<&str> {
+        if self.excluded.is_some() {
+            return None;
+        }
+        Some(self.excluded.insert(format!("they took its process for dead: {why}")))
+    }
+
+    /// Why, if this rank is excluded.
+    pub(super) fn excluded(&self) -> Option<&str> {
+        self.excluded.as_deref()
+    }
+
+    /// Who has left, in the order in which that became known.
+    pub(super) fn left(&self) -> impl Iterator<Item = &Left> {
+        self.order.iter().filter_map(|rank| self.left.get(rank))
+    }
+
+    /// Whether nobody has left.
+    pub(super) fn is_whole(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Whether a rank was taken for dead.
+    pub(super) fn has_died(&self, rank: u32) -> bool {
+        self.left.get(&rank).is_some_and(|left| left.died)
+    }
+
+    /// Whether a rank says nothing more.
+    pub(super) fn is_away(&self, rank: u32) -> bool {
+        self.ended.contains(&rank) || self.left.get(&rank).is_some_and(|left| left.gone)
+    }
+
+    /// Those.
+    pub(super) fn away(&self) -> impl Iterator<Item = u32> {
+        self.left.keys().chain(&self.ended).copied().filter(|rank| self.is_away(*rank))
+    }
+}
+
+fn stopped(found: &str) -> String {
+    format!("its process was stopped for more than three heartbeats, and then {found}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{News, Sign, Standing, Verdict};
+    use crate::control::net::message::{Leaves, Left};
+    use std::time::{Duration, Instant};
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn standing() -> (Standing, Instant) {
+        (Standing::new(1, 4), Instant::now())
+    }
+
+    fn dead(rank: u32) -> Left {
+        Left::dead(rank, "gone".to_owned())
+    }
+
+    #[test]
+    fn signs_of_death_have_their_limits() {
+        let (standing, now) = standing();
+        let judge = |sign| standing.judge(2, &sign, "why", now);
+        assert_eq!(judge(Sign::Lost { is_sure: true }), Verdict::Dead);
+        assert_eq!(judge(Sign::Lost { is_sure: false }), Verdict::Awaited);
+        assert_eq!(judge(Sign::Refuses { times: 5, addresses: 2 }), Verdict::Open);
+        assert_eq!(judge(Sign::Refuses { times: 6, addresses: 2 }), Verdict::Dead);
+        assert_eq!(judge(Sign::Silent { waited: SECOND, most: SECOND * 3 }), Verdict::Open);
+        assert_eq!(judge(Sign::Silent { waited: SECOND * 3, most: SECOND * 3 }), Verdict::Dead);
+        assert_eq!(judge(Sign::Missing { has_come: false }), Verdict::Open);
+        assert_eq!(judge(Sign::Missing { has_come: true }), Verdict::Dead);
+    }
+
+    #[test]
+    fn news_counts_once_and_deaths_stay_in_their_order() {
+        let (mut standing, now) = standing();
+        assert_eq!(standing.learn(dead(3), None, now), News::Counts(dead(3)));
+        assert_eq!(standing.learn(dead(3), Some(2), now), News::Known);
+        assert_eq!(standing.learn(dead(4), Some(2), now), News::Known);
+        let stopped = Left::of(0, "because of 3".to_owned(), Leaves::Stopped, 0);
+        assert_eq!(standing.learn(stopped.clone(), Some(0), now), News::Counts(stopped));
+        assert!(standing.left().map(|left| left.rank).eq([3, 0]));
+        assert!(standing.is_away(3) && standing.has_died(3) && !standing.is_away(0));
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_doubts_itself_first() {
+        let (mut standing, now) = standing();
+        standing.resumed(SECOND, now);
+        let judge = |at| standing.judge(2, &Sign::Lost { is_sure: true }, "why", at);
+        assert!(
+            matches!(judge(now), Verdict::Excluded(why) if why.contains("rank 2 was gone: why"))
+        );
+        assert_eq!(judge(now + SECOND * 12), Verdict::Dead);
+        assert_eq!(standing.learn(dead(3), Some(2), now), News::Held);
+        assert_eq!(standing.confirmed(), [dead(3)]);
+        assert!(matches!(standing.learn(dead(2), Some(2), now), News::Excluded(_)));
+        assert_eq!(standing.learn(dead(3), None, now), News::Counts(dead(3)));
+    }
+
+    #[test]
+    fn a_rank_that_is_excluded_judges_nobody() {
+        let (mut standing, now) = standing();
+        assert_eq!(standing.learn(dead(1), Some(0), now), News::Excluded("gone".to_owned()));
+        assert!(standing.exclude("gone").is_some() && standing.exclude("again").is_none());
+        let sign = Sign::Lost { is_sure: true };
+        assert_eq!(standing.judge(2, &sign, "why", now), Verdict::Open);
+        assert_eq!(standing.learn(dead(2), None, now), News::Known);
+        assert!(standing.is_whole() && standing.excluded().is_some());
+    }
+
+    #[test]
+    fn a_goodbye_is_news_only_of_a_rank_that_was_not_done() {
+        let (mut standing, _) = standing();
+        assert_eq!(standing.ended(2, true), None);
+        assert!(standing.ended(3, false).is_some_and(|left| left.gone && !left.died));
+        assert!(standing.away().eq([2, 3]));
+    }
+}

@@ -1,0 +1,373 @@
+//! Thousands of ranks in one thread, on a network in memory with a clock of its own. A seed says when
+//! they come, how long messages take, and what goes wrong.
+//!
+//! Whatever that is, a rank that lives completes each exchange with what all have said, or is told of a
+//! rank that is really lost; and none waits for ever.
+
+mod network;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::fuzz::Dice;
+use super::hub::Command;
+use super::ident::{self, CommId};
+use super::node::Meet;
+use super::proof::Secret;
+use super::{Joiner, next_node};
+use crate::control::{Meeting, Parts};
+use crate::error::{Error, Site};
+use crate::{Rank, Result};
+
+use network::{Network, Number, address};
+
+const BEAT: Duration = Duration::from_secs(1);
+
+/// How long the whole of it may take, by the network's clock.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How many exchanges there are; the last one begins when everything has gone wrong that is to.
+const EXCHANGES: u64 = 4;
+
+/// How many neighbouring ranks say the same.
+const ALIKE: usize = 64;
+
+/// How many ranks tell the others that they stop because of a failure: of ten thousand that would be a
+/// hundred million messages.
+const TELLERS: usize = 100;
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Lived {
+    /// How many ranks there were.
+    pub ranks: usize,
+    /// What went wrong, in words.
+    pub faults: Vec<String>,
+    /// How many ranks completed every exchange.
+    pub completed: usize,
+    /// How many were told that others are lost.
+    pub told: usize,
+    /// How many were told that the others go on without them.
+    pub excluded: usize,
+    /// By the network's clock.
+    pub time: Duration,
+    /// How much was sent.
+    pub bytes: u64,
+    /// How many things happened.
+    pub events: u64,
+}
+
+/// One rank, in a process of its own.
+struct Player {
+    meeting: Option<Arc<Meeting>>,
+    comes: Duration,
+    /// When it goes on to the next exchange.
+    acts: Duration,
+    posted: u64,
+    is_waiting: bool,
+    outcome: Option<Outcome>,
+}
+
+enum Outcome {
+    Completed,
+    Failed(Error),
+}
+
+/// What goes wrong, and when.
+struct Fault {
+    at: Duration,
+    kind: Kind,
+    victim: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Killed,
+    /// For less than the others wait.
+    Paused,
+    /// For longer than the others wait.
+    Stopped,
+    CutOff,
+    /// One of its connections broke that nobody had proven anything on.
+    Unproven,
+    /// One of its connections broke.
+    Broken,
+}
+
+struct World {
+    network: Network,
+    players: Vec<Player>,
+    faults: Vec<Fault>,
+    /// Ranks that others may be told are lost.
+    victims: BTreeSet<u32>,
+    said: Vec<String>,
+    ends: Duration,
+    /// How many ranks have no outcome yet.
+    open: usize,
+    meet: Meet,
+    secret: Secret,
+    /// Rank 0's node.
+    root: u64,
+}
+
+/// So many ranks live through what a seed says.
+///
+/// # Errors
+/// What must not happen.
+pub fn nodes(seed: u64, count: usize) -> Result<Lived> {
+    let mut world = World::new(seed, count)?;
+    world.run()?;
+    world.check()
+}
+
+impl World {
+    fn new(seed: u64, count: usize) -> Result<Self> {
+        let mut dice = Dice(seed ^ 0x9e37_79b9_7f4a_7c15);
+        dice.roll(1);
+        let player = |dice: &mut Dice| {
+            let comes = millis(dice.roll(1000));
+            let (acts, meeting) = (comes, None);
+            Player { meeting, comes, acts, posted: 0, is_waiting: false, outcome: None }
+        };
+        let players = (0..count).map(|_| player(&mut dice)).collect();
+        let kinds = [
+            Kind::Killed,
+            Kind::Killed,
+            Kind::Paused,
+            Kind::Stopped,
+            Kind::CutOff,
+            Kind::Unproven,
+            Kind::Broken,
+        ];
+        let fault = |dice: &mut Dice| {
+            let at = millis(dice.roll(4000));
+            // Ranks that others hang on are few.
+            let below = if dice.roll(2) == 0 { count } else { count.min(40) };
+            Fault { at, kind: kinds[dice.roll(kinds.len())], victim: dice.roll(below) }
+        };
+        let mut faults: Vec<_> = (0..dice.roll(5)).map(|_| fault(&mut dice)).collect();
+        faults.sort_by_key(|fault| std::cmp::Reverse(fault.at));
+        let network = Network::new(count, BEAT, dice);
+        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
+        let (name, addresses, root) = ("there".to_owned(), vec![address(0)], next_node());
+        let meet = Meet { id, addresses, name, may_be_stale: false, host: Some(0), job: None };
+        let own = secret.clone();
+        network.hub(0).send(Command::Meet {
+            id,
+            secret: own,
+            acceptor: None,
+            owner: Some(root),
+            job: None,
+        });
+        let (victims, said, ends) = (BTreeSet::new(), Vec::new(), millis(0));
+        let open = count;
+        Ok(Self { network, players, faults, victims, said, ends, open, meet, secret, root })
+    }
+
+    fn run(&mut self) -> Result<()> {
+        self.network.pump(0);
+        let mut next: BTreeSet<(Duration, Number)> =
+            self.players.iter().enumerate().map(|(rank, player)| (player.comes, rank)).collect();
+        while self.open > 0 {
+            let due = next.first().map_or(LIMIT, |(at, _)| *at);
+            let due = self.faults.last().map_or(due, |fault| due.min(fault.at));
+            match self.network.step(due.min(LIMIT)) {
+                Some(process) => self.look(process, &mut next)?,
+                None if self.network.time() >= LIMIT => return Err(self.stuck()),
+                None => {
+                    let now = self.network.time();
+                    while let Some(fault) = self.faults.pop_if(|fault| fault.at <= now) {
+                        self.strike(fault);
+                    }
+                    while let Some((at, rank)) = next.pop_first() {
+                        if at > now {
+                            next.insert((at, rank));
+                            break;
+                        }
+                        self.act(rank)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A rank comes, or says its part of the next exchange.
+    fn act(&mut self, rank: Number) -> Result<()> {
+        if self.network.is_dead(rank) || self.players[rank].outcome.is_some() {
+            return Ok(());
+        }
+        if self.players[rank].meeting.is_none() {
+            let count = self.players.len();
+            let process = rank as u64 + 1;
+            let joiner = Joiner::of(self.network.hub(rank).clone(), rank, count, process)?;
+            let key = if rank == 0 { self.root } else { next_node() };
+            let meeting = joiner.come(key, self.meet.clone(), self.secret.clone())?;
+            self.players[rank].meeting = Some(meeting);
+        }
+        let player = &mut self.players[rank];
+        if let Some(meeting) = &player.meeting {
+            let part = part(rank, player.posted);
+            meeting.post(Rank::at(rank).0, player.posted, "exchange", Site::caller(), part);
+            player.is_waiting = true;
+        }
+        self.network.pump(rank);
+        Ok(())
+    }
+
+    /// Whether a rank has what it waits for.
+    fn look(&mut self, rank: Number, next: &mut BTreeSet<(Duration, Number)>) -> Result<()> {
+        let count = self.players.len();
+        let player = &mut self.players[rank];
+        let Some(meeting) = player.meeting.as_ref().filter(|_| player.is_waiting) else {
+            return Ok(());
+        };
+        let number = Rank::at(rank).0;
+        match meeting.try_collect(number, player.posted, "World") {
+            Ok(None) => {}
+            Ok(Some(parts)) => {
+                is_whole(&parts, count, player.posted)?;
+                player.posted += 1;
+                player.is_waiting = false;
+                if player.posted == EXCHANGES {
+                    self.ends_for(rank, Outcome::Completed);
+                    return Ok(());
+                }
+                let rest = millis(self.network.dice.roll(300));
+                player.acts = self.network.time() + rest;
+                if player.posted + 1 == EXCHANGES {
+                    player.acts = player.acts.max(self.ends + BEAT * 4);
+                }
+                next.insert((player.acts, rank));
+            }
+            Err(error) => {
+                if rank < TELLERS {
+                    meeting.stop(number, "it was told of a failure");
+                }
+                player.is_waiting = false;
+                self.ends_for(rank, Outcome::Failed(error));
+                self.network.pump(rank);
+            }
+        }
+        Ok(())
+    }
+
+    fn ends_for(&mut self, rank: Number, outcome: Outcome) {
+        let outcome = self.players[rank].outcome.replace(outcome);
+        self.open -= usize::from(outcome.is_none());
+    }
+
+    fn strike(&mut self, fault: Fault) {
+        let Fault { at, kind, victim } = fault;
+        // Nobody can know of a rank that has not come, or of a meeting place that was gone before.
+        let is_known = match victim {
+            0 => (0..self.players.len()).all(|rank| self.network.is_known(rank)),
+            _ => self.network.is_known(victim),
+        };
+        if !is_known || !self.network.is_well(victim) {
+            return;
+        }
+        self.ends = self.ends.max(at);
+        let mut lost = vec![victim];
+        match kind {
+            Kind::Killed => {
+                self.network.kill(victim);
+                self.ends_for(victim, Outcome::Completed);
+            }
+            Kind::CutOff => self.network.cut_off(victim),
+            Kind::Stopped => self.network.stop(victim, BEAT * 5),
+            Kind::Paused => {
+                self.network.stop(victim, BEAT * 3 / 2);
+                lost.clear();
+            }
+            Kind::Unproven => {
+                self.network.break_one(victim, false);
+                lost.clear();
+            }
+            Kind::Broken => {
+                lost = self.network.break_one(victim, true).map_or(Vec::new(), Vec::from);
+            }
+        }
+        self.said.push(format!("{at:?}: rank {victim} {kind:?}, may be lost: {lost:?}"));
+        self.victims.extend(lost.iter().map(|rank| Rank::at(*rank).0));
+    }
+
+    fn stuck(&self) -> Error {
+        let waits = |(rank, player): (usize, &Player)| player.outcome.is_none().then_some(rank);
+        let all: Vec<_> = self.players.iter().enumerate().filter_map(waits).take(16).collect();
+        Error::other(format!("ranks {all:?} wait for ever; {:?}", self.said))
+    }
+
+    fn check(self) -> Result<Lived> {
+        let (mut completed, mut told, mut excluded) = (0, 0, 0);
+        for (rank, player) in self.players.iter().enumerate() {
+            let is_victim = self.victims.contains(&Rank::at(rank).0);
+            match &player.outcome {
+                Some(Outcome::Completed) => completed += 1,
+                Some(Outcome::Failed(Error::Excluded(_))) if is_victim => excluded += 1,
+                // What a rank finds out whom the others cannot reach is that it cannot reach them.
+                Some(Outcome::Failed(Error::PeerFailed(failed))) => {
+                    told += 1;
+                    let is_lost = |lost: &Rank| self.victims.contains(&Rank::at(lost.index()).0);
+                    if !is_victim && !failed.lost.iter().all(is_lost) {
+                        let said = &self.said;
+                        return Err(Error::other(format!(
+                            "rank {rank} was told: {failed}; {said:?}"
+                        )));
+                    }
+                }
+                Some(Outcome::Failed(error)) => {
+                    let said = &self.said;
+                    return Err(Error::other(format!("rank {rank} was told: {error}; {said:?}")));
+                }
+                None => return Err(self.stuck()),
+            }
+        }
+        let Self { network, players, said, .. } = &self;
+        let (time, bytes, events) = (network.time(), network.bytes, network.events);
+        let (ranks, faults) = (players.len(), said.clone());
+        Ok(Lived { ranks, faults, completed, told, excluded, time, bytes, events })
+    }
+}
+
+/// What a rank says.
+fn part(rank: usize, seq: u64) -> Vec<u8> {
+    let group = u16::try_from(rank / ALIKE).unwrap_or(0).to_le_bytes();
+    vec![group[0], group[1], u8::try_from(seq).unwrap_or(0)]
+}
+
+fn is_whole(parts: &Parts, count: usize, seq: u64) -> Result<()> {
+    let mut expected = Vec::new();
+    for (rank, found) in parts.iter().enumerate() {
+        if rank % ALIKE == 0 {
+            expected = part(rank, seq);
+        }
+        if **found != *expected {
+            return Err(Error::other(format!("exchange {seq}: rank {rank} did not say {found:?}")));
+        }
+    }
+    match parts.len() == count {
+        true => Ok(()),
+        false => Err(Error::other(format!("exchange {seq} has {} parts", parts.len()))),
+    }
+}
+
+fn millis(count: usize) -> Duration {
+    Duration::from_millis(count as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nodes;
+
+    #[test]
+    fn ranks_that_live_are_told_the_truth_and_none_waits_for_ever() {
+        for seed in 0..24 {
+            for count in [2, 19, 60] {
+                nodes(seed, count).unwrap_or_else(|error| panic!("seed {seed}, {count}: {error}"));
+            }
+        }
+        nodes(7, 400).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
