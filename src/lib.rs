@@ -28,16 +28,20 @@ mod cart;
 mod clique;
 mod collectives;
 mod communicator;
+mod compute;
+mod config;
 mod control;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod device;
 mod device_api;
+mod device_comm;
 mod dynamic;
 mod element;
 mod entry;
 mod graph;
 mod group;
+mod health;
 mod host;
 mod launcher;
 mod lock;
@@ -47,9 +51,11 @@ mod nccl;
 mod p2p;
 mod quiet;
 mod rank;
+mod rate_limited;
 mod reduce;
 mod rma;
 mod seat;
+mod stamp;
 mod stream;
 mod trace;
 mod unwind;
@@ -81,9 +87,11 @@ pub use communicator::{
     Shared, SharedChild, Standing, State, Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch,
     Within, WithoutConfig,
 };
+#[cfg(feature = "cuda")]
+pub use config::LaunchEvent;
 pub use control::{Invitation, UniqueId};
 #[cfg(feature = "cuda")]
-pub use cuda::{DeviceView, DeviceViewMut, LaunchEvent, RawStream};
+pub use cuda::{DeviceView, DeviceViewMut, RawStream};
 #[cfg(feature = "cuda")]
 pub use device::Cuda;
 pub use device::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Host, Local, Scoped};

@@ -32,6 +32,9 @@ const BITS: u32 = 24;
 /// The maximum number of ranks of a communicator.
 pub(crate) const MOST: usize = NUMBER as usize;
 
+/// The most ranks of one process.
+pub(crate) const MOST_IN_PROCESS: usize = 4096;
+
 const NUMBER: u32 = (1 << BITS) - 1;
 
 /// The generation of a plain number, valid in every communicator.

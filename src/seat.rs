@@ -8,9 +8,10 @@ use std::sync::Arc;
 use siphasher::sip::SipHasher13;
 
 use crate::communicator::leave;
-use crate::control::{self, Control, Meeting, UniqueId};
+use crate::control::{self, Attendee, Control, Meeting, UniqueId};
 use crate::error::{Error, InitFailed, Site};
 use crate::rank::Generation;
+pub(crate) use crate::rank::MOST_IN_PROCESS as MOST;
 use crate::{CommConfig, Communicator, Device, Initializing, Invitation, Rank, Result};
 
 /// One place in one communicator that does not exist yet: its rank, its size, and where the ranks
@@ -32,9 +33,6 @@ pub struct Seat {
     /// The generation, for a communicator that replaces another one.
     generation: Generation,
 }
-
-/// The most ranks of one process.
-pub(crate) const MOST: usize = 4096;
 
 /// Refuses a communicator of more ranks than one process has.
 pub(crate) fn fits(n: usize) -> Result<()> {
@@ -161,7 +159,7 @@ impl Seat {
     /// from meeting.
     #[track_caller]
     pub fn invited(invitation: &Invitation, newcomer: usize) -> Result<Self> {
-        let mut seat = invitation.seat(newcomer, Site::caller())?;
+        let mut seat = Self::from(invitation.seat(newcomer, Site::caller())?);
         seat.is_newcomer = true;
         Ok(seat)
     }
@@ -171,13 +169,6 @@ impl Seat {
         let size = meeting.size() as usize;
         let (rank, generation) = (Rank::at(rank).0, Generation::default());
         Self { meeting: Some(meeting), rank, size, ids: None, is_newcomer: false, generation }
-    }
-
-    /// The same seat in a communicator of this generation.
-    pub(crate) fn numbered(self, generation: Generation) -> Self {
-        let mut seat = self;
-        seat.generation = generation;
-        seat
     }
 
     /// The ids, if the program passed several.
@@ -226,17 +217,19 @@ impl Seat {
     }
 }
 
+impl From<Attendee> for Seat {
+    fn from(Attendee { meeting, rank, generation }: Attendee) -> Self {
+        let mut seat = Self::at(meeting, rank);
+        seat.generation = generation;
+        seat
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
         if let Some(meeting) = self.meeting.take() {
             let control = Control::new(meeting, self.rank);
             leave("its seat was dropped and never taken", move |why| control.depart(why));
         }
-    }
-}
-
-impl std::fmt::Debug for Meeting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Meeting of {}", self.size())
     }
 }

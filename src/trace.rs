@@ -4,8 +4,8 @@
 
 use crate::Rank;
 use crate::backend::{Backend, Op};
-use crate::communicator::{Change, Core, Health};
 use crate::error::Site;
+use crate::health::{Change, Health};
 
 /// A span that closes when it is dropped.
 #[must_use = "a span is open until it is dropped"]
@@ -22,23 +22,26 @@ impl Drop for Span {
     }
 }
 
+/// A communicator's health, and how many ranks it has.
+pub(crate) type Who<'a> = (&'a Health, usize);
+
 /// Whether the feature is enabled.
 pub(crate) const IS_ON: bool = cfg!(feature = "tracing");
 
 #[cfg(not(feature = "tracing"))]
 mod off {
-    use super::{Backend, Change, Core, Health, Op, Rank, Site, Span};
+    use super::{Backend, Change, Health, Op, Rank, Site, Span, Who};
 
     /// A span for enqueued operations.
     #[inline(always)]
-    pub(crate) fn enqueue<B: Backend>(_: &Core<B>, _: &[Op<'_, B>]) -> Span {
+    pub(crate) fn enqueue<B: Backend>(_: Who<'_>, _: &[Op<'_, B>]) -> Span {
         Span {}
     }
 
     /// A span for enqueued operations of several ranks.
     #[inline(always)]
     pub(crate) fn enqueue_all<'a, B: Backend>(
-        _: impl Iterator<Item = (&'a Core<B>, &'a [Op<'a, B>])>,
+        _: impl Iterator<Item = (Who<'a>, &'a [Op<'a, B>])>,
     ) -> Span {
         Span {}
     }
@@ -58,19 +61,19 @@ mod off {
 mod on {
     use tracing::{Level, enabled, field, info, info_span, warn};
 
-    use super::{Backend, Change, Core, Health, Op, Rank, Site, Span};
+    use super::{Backend, Change, Health, Op, Rank, Site, Span, Who};
 
     /// Spans for enqueued operations. Those of a group are open together.
-    pub(crate) fn enqueue<B: Backend>(core: &Core<B>, ops: &[Op<'_, B>]) -> Span {
+    pub(crate) fn enqueue<B: Backend>((health, size): Who<'_>, ops: &[Op<'_, B>]) -> Span {
         let span = |op: &Op<'_, B>| {
             let call = op.call();
             let span = info_span!(
                 target: "typed_nccl",
                 "enqueue",
                 operation = call.operation.name(),
-                communicator = core.health.name(),
-                rank = core.rank.index(),
-                size = core.size,
+                communicator = health.name(),
+                rank = health.rank().index(),
+                size,
                 dtype = field::display(call.dtype),
                 elements = call.count,
                 peer = field::Empty,
@@ -90,9 +93,9 @@ mod on {
 
     /// Spans for enqueued operations of several ranks.
     pub(crate) fn enqueue_all<'a, B: Backend>(
-        parts: impl Iterator<Item = (&'a Core<B>, &'a [Op<'a, B>])>,
+        parts: impl Iterator<Item = (Who<'a>, &'a [Op<'a, B>])>,
     ) -> Span {
-        let open = |(core, ops)| std::mem::take(&mut enqueue(core, ops).open);
+        let open = |(who, ops)| std::mem::take(&mut enqueue(who, ops).open);
         Span { open: parts.flat_map(open).collect() }
     }
 

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::Result;
 use crate::backend::{Backend, Blame, Culprit, HostWait, Streams, WaitsOn, Watcher};
-use crate::communicator::{Health, Limit, Limits};
 use crate::error::{Deadline, Error, Site, Timeout, WaitInCapture, WaitInLaunch, reported};
-use crate::graph::capturing;
-use crate::stream::{Awaited, StreamShared, User, launching};
+use crate::health::{Health, Limit, Limits};
+use crate::stream::{Awaited, StreamShared, User, capturing, launching};
 use crate::trace;
 
 /// The deadline of waits on streams that no communicator used.

@@ -431,6 +431,17 @@ unsafe impl Windows for NullBackend {
 // SAFETY: it makes none.
 unsafe impl DeviceComms for NullBackend {
     type DevComm<'v> = ();
+    type Mirror = ();
+    type Peers = ();
+
+    fn peers(
+        _: &DeviceShared<Self>,
+        _: WindowId,
+        _: &dyn Fn(usize) -> usize,
+        _: &'static str,
+    ) -> Result<()> {
+        Ok(())
+    }
 
     fn view_of(_: &DeviceShared<Self>) {}
 }

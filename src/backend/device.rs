@@ -5,9 +5,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{Backend, WindowId, Windows};
-use crate::device_api::{Requirements, Shared};
+use crate::device_comm::{Requirements, Shared};
 use crate::error::{Error, NcclVersion, Unsupported};
-use crate::host::mirror::Mirror;
 use crate::lock::Mutex;
 use crate::{Properties, Result};
 
@@ -20,6 +19,25 @@ use crate::{Properties, Result};
 pub unsafe trait DeviceComms: Windows {
     /// A closure's view of one.
     type DevComm<'v>;
+
+    /// What stands for a device communicator where closures run on the host.
+    type Mirror: std::fmt::Debug + Send + Sync + 'static;
+
+    /// Every rank's part of a window, as a launch holds them.
+    type Peers: Send + Sync + 'static;
+
+    /// Every rank's part of a window, which has so many elements on each rank.
+    ///
+    /// # Errors
+    /// The device communicator has ended, or does not have the window.
+    fn peers(
+        shared: &Shared<Self>,
+        window: WindowId,
+        lens: &dyn Fn(usize) -> usize,
+        name: &'static str,
+    ) -> Result<Self::Peers>
+    where
+        Self: Backend;
 
     /// Returns the view.
     fn view_of(shared: &Shared<Self>) -> Self::DevComm<'_>
@@ -45,7 +63,7 @@ pub unsafe trait DeviceComms: Windows {
         id: WindowId,
         requirements: &Requirements,
         has: &Properties,
-    ) -> Result<DeviceBytes> {
+    ) -> Result<DeviceBytes<Self::Mirror>> {
         let _ = (comm, id, requirements, has);
         Err(Error::from(Unsupported {
             what: "a device communicator".to_owned(),
@@ -63,7 +81,7 @@ pub unsafe trait DeviceComms: Windows {
     }
 
     /// Announces that this thread's next launch uses this device communicator.
-    fn announce(bytes: &DeviceBytes) {
+    fn announce(bytes: &DeviceBytes<Self::Mirror>) {
         let _ = bytes;
     }
 
@@ -74,9 +92,9 @@ pub unsafe trait DeviceComms: Windows {
 }
 
 /// A device communicator in the form that kernels take, and the resources created with it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[non_exhaustive]
-pub struct DeviceBytes {
+pub struct DeviceBytes<M> {
     /// Its bytes, possibly padded.
     pub words: Box<[u64]>,
     /// The number of bytes.
@@ -88,7 +106,7 @@ pub struct DeviceBytes {
     /// The number of network contexts.
     pub gin_contexts: Option<u32>,
     /// What closures on the host use instead.
-    pub(crate) mirror: Option<Mirror>,
+    pub mirror: Option<M>,
     /// Where NCCL placed each requirement that has a place, in their order.
     pub placed: Vec<Placed>,
     /// The communicator's windows, for kernels.
@@ -115,12 +133,27 @@ impl WindowHandles {
     }
 }
 
+impl<M> Default for DeviceBytes<M> {
+    fn default() -> Self {
+        Self {
+            words: Box::default(),
+            len: 0,
+            layout: None,
+            lsa_multimem: None,
+            gin_contexts: None,
+            mirror: None,
+            placed: Vec::new(),
+            windows: WindowHandles::default(),
+        }
+    }
+}
+
 // SAFETY: the pointers are device addresses, which the host does not dereference through this type.
 // The other fields are `Send` and `Sync`.
-unsafe impl Send for DeviceBytes {}
+unsafe impl<M: Send> Send for DeviceBytes<M> {}
 
 // SAFETY: as for `Send`.
-unsafe impl Sync for DeviceBytes {}
+unsafe impl<M: Sync> Sync for DeviceBytes<M> {}
 
 /// The place of a resource that a device communicator was created with.
 #[derive(Clone, Copy, Debug)]

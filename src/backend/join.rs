@@ -79,3 +79,6 @@ pub enum Departure {
     /// The communicator is over for all ranks, and this one continues with some of them.
     Survives,
 }
+
+/// A communicator's rank, size and GPU, or why it cannot be used.
+pub type Says = Result<(i32, i32, i32), String>;

@@ -2,8 +2,8 @@
 
 use super::{Backend, Memory, Streams};
 use crate::Result;
+use crate::compute::{Arguments, Grid, Kernel};
 use crate::error::Site;
-use crate::kernel::{Arguments, Grid, Kernel};
 
 /// Part of a block that a closure accesses.
 pub struct Seen<'v, B: Memory> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Backend, Lifecycle, form};
 use crate::communicator::CallConfig;
 use crate::memory::Allocation;
+use crate::{DType, Rank};
 
 /// A validated operation.
 pub type Op<'a, B> = form::Op<Span<'a, B>, Operator<'a, B>, form::Target, &'a CallConfig>;
@@ -78,3 +79,16 @@ impl<B: Backend> Clone for Span<'_, B> {
 }
 
 impl<B: Backend> Copy for Span<'_, B> {}
+
+impl<B: Backend> Span<'_, B> {
+    /// Block `index` of blocks of `count` elements.
+    ///
+    /// # Safety
+    /// The span has more than `index` such blocks, of elements of `dtype`.
+    #[inline]
+    pub(crate) unsafe fn nth(&self, index: Rank, count: usize, dtype: DType) -> Self {
+        let offset = self.offset() + index.index() * count * dtype.size();
+        // SAFETY: the block is part of the span, by the caller's promise.
+        unsafe { Span::new(self.allocation(), offset, count) }
+    }
+}

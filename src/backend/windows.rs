@@ -3,9 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Allocation, Backend, Lease, Lifecycle, WindowId};
-use crate::window::{Endpoint, EndpointOf, TeamOf};
-use crate::{Rank, Result, Team};
+use super::{Allocation, Backend, Endpoint, EndpointOf, Lease, Lifecycle, Team, TeamOf, WindowId};
+use crate::{Rank, Result};
 
 /// Windows: memory that peers write.
 ///

@@ -296,16 +296,3 @@ fn bad_length(
         collective: true,
     }))
 }
-
-impl<B: Backend> Span<'_, B> {
-    /// Block `index` of blocks of `count` elements.
-    ///
-    /// # Safety
-    /// The span has more than `index` such blocks, of elements of `dtype`.
-    #[inline]
-    unsafe fn nth(&self, index: Rank, count: usize, dtype: DType) -> Self {
-        let offset = self.offset() + index.index() * count * dtype.size();
-        // SAFETY: the block is part of the span, by the caller's promise.
-        unsafe { Span::new(self.allocation(), offset, count) }
-    }
-}

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use super::Health;
-use super::health::Line;
 use crate::error::{Abort, Site};
+use crate::health::Line;
 
 /// Asks a communicator's owner to abort or revoke it, from any thread.
 ///

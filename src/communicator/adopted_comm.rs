@@ -5,11 +5,8 @@
 //! communicators instead of creating one. Each rank first reports the rank, size and device of its
 //! communicator, so that no NCCL call is made before all of them fit.
 
-use crate::backend::Lifecycle;
+use crate::backend::{Lifecycle, Says};
 use crate::{Device, World};
-
-/// A communicator's rank, size and GPU, or why it cannot be used.
-pub(crate) type Says = Result<(i32, i32, i32), String>;
 
 /// A communicator that another library made.
 pub(super) struct AdoptedComm<W: World> {

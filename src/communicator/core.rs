@@ -6,17 +6,17 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::change::{Change, Changes};
 use super::leaving::{PANICKED, leave};
 use super::recover::Survivors;
 use super::unconsumed::Unconsumed;
 use super::{CommConfig, Health, Key, Limit, Limits, Made, Resources, reaper};
 use crate::backend::{Backend, HostWait, KernelOffer, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
-use crate::device_api::Shared as DeviceShared;
+use crate::device_comm::Shared as DeviceShared;
 use crate::error::{Error, NoSuchRank, Site, StaleRank, Timeout};
 use crate::graph::{GraphRegistry, Recording};
 use crate::group::Lists;
+use crate::health::{Change, Changes};
 use crate::rank::Generation;
 use crate::stream::{StreamCore, launching};
 use crate::wait::Within;
@@ -108,7 +108,7 @@ impl<B: Backend> Core<B> {
         self.health.check()?;
         match &self.comm {
             Some(comm) => Ok(comm),
-            None => Err(ended(&self.health)),
+            None => Err(self.health.ended()),
         }
     }
 
@@ -162,7 +162,7 @@ impl<B: Backend> Core<B> {
     }
 
     pub(crate) fn control(&self) -> Result<&Control> {
-        self.control.as_ref().ok_or_else(|| ended(&self.health))
+        self.control.as_ref().ok_or_else(|| self.health.ended())
     }
 
     /// Refuses a host-side call inside a launched closure. The refusal counts as the rank's turn.
@@ -479,7 +479,7 @@ pub(super) fn abandon<B: Backend>(
     B::abort(comm, why);
     control.depart(why);
     match B::ENDS_REACH_POINTS {
-        true => health.end_when_told(ended(health)),
+        true => health.end_when_told(health.ended()),
         false => health.end_when_drained(),
     }
     changes.tell_of(|| aborted(why));
@@ -487,11 +487,4 @@ pub(super) fn abandon<B: Backend>(
 
 fn aborted(why: &str) -> Change {
     Change::Abort { why: why.to_owned() }
-}
-
-#[cold]
-pub(crate) fn ended(health: &Health) -> Error {
-    let (why, by) = ("the communicator has ended".to_owned(), health.rank());
-    let aborted = crate::error::Abort { why, by, at: Site::nowhere() };
-    Error::from(aborted).numbered(health.generation())
 }

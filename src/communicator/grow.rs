@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use super::Change;
 use super::builder::Setup;
-use super::change::Change;
 use super::lifecycle::Finish;
 use super::ready::Live;
 use super::starting::Starting;
@@ -19,7 +19,7 @@ use super::{CanGrow, Communicator, Core, Health, State};
 use crate::backend::{Backend, Departure, Lifecycle};
 use crate::control::{Invitation, Topic, UniqueId, bad_invitation};
 use crate::error::{Deadline, Departed, Error, Failed, InitFailed, Site, Timeout};
-use crate::{Device, Rank, Result, World};
+use crate::{Device, Rank, Result, Seat, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -172,7 +172,7 @@ impl<W: World> Live<W> {
         let reports = self.come(invitation, site)?;
         let core = &mut self.core;
         let old = core.health.clone();
-        let seat = core.control()?.grown(invitation);
+        let seat = core.control()?.grown(invitation).map(Seat::from);
         let fresh = seat.and_then(|seat| {
             let setup = Setup::new(seat, self.device.clone(), core.config.clone());
             meet::<W>(setup, core, site)
@@ -195,7 +195,7 @@ impl<W: World> Live<W> {
         core.lose_windows_to_newcomers(site);
         core.install(again);
         let (Some((comm, control)), Some(was)) = (fresh.core.end(), core.end()) else {
-            return Err(super::ended(&old));
+            return Err(old.ended());
         };
         core.go_on_as(Some(comm), control, fresh.core.health.clone());
         core.has_signals = core.config.has_signals();

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::adopted_comm::{Says, misfit};
-use super::config::Alike;
+use super::adopted_comm::misfit;
 use super::{CommConfig, Transfers};
 use crate::backend::Lifecycle;
+use crate::backend::Says;
+use crate::config::Alike;
 use crate::control::{self, Parts};
 use crate::error::InitFailed;
 use crate::{Device, Rank, Result, World};

@@ -1,14 +1,11 @@
 //! Issuing: the only path from a validated operation to the backend.
 
 use std::slice;
-use std::sync::Arc;
 
 use super::{CallConfig, Core, On, PerCall, Transfers};
-use crate::backend::{
-    AllocKind, Backend, Collective, Half, Op, Operations, RankOps, Refusal, Span, Transfer, form,
-};
+use crate::backend::{AllocKind, Backend, Half, Op, Operations, RankOps, Refusal, Span, Transfer};
 use crate::error::{Call, Error, NotRegistered, OtherDevice, SelfTransfer, Site};
-use crate::memory::{Allocation, Booking, Order, Uses};
+use crate::memory::Booking;
 use crate::stream::StreamCore;
 use crate::{AsRank, Buffer, Device, Element, Result, World, trace};
 
@@ -55,7 +52,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
             },
         };
         let (core, stream) = (self.core, self.stream);
-        let _span = trace::enqueue(core, slice::from_ref(&op));
+        let _span = trace::enqueue((&core.health, core.size), slice::from_ref(&op));
         if let Op::Collective(collective) = op
             && let Some(comm) = core.comm_on(stream)
         {
@@ -83,7 +80,7 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// Issues operations as one group. `refusals` describe the same operations in case it is
     /// refused.
     pub(crate) fn issue(&self, ops: &mut [Op<'_, Back<W>>], refusals: &[Refusal]) -> Result<()> {
-        let _span = trace::enqueue(self.core, ops);
+        let _span = trace::enqueue((&self.core.health, self.core.size), ops);
         self.core.issue(self.stream, ops, refusals)
     }
 
@@ -178,7 +175,9 @@ impl<B: Backend> Core<B> {
     pub(crate) fn issue_together(parts: &mut [Together<'_, '_, B>]) -> Result<()> {
         parts.iter_mut().for_each(|part| part.core.catch_up(part.ops));
         let parts = &*parts;
-        let _spans = trace::enqueue_all(parts.iter().map(|part| (part.core, &*part.ops)));
+        let _spans = trace::enqueue_all(
+            parts.iter().map(|part| ((&*part.core.health, part.core.size), &*part.ops)),
+        );
         let booked: Result<Vec<_>> = parts.iter().map(Together::book).collect();
         // A device or a communicator has just failed, so the ranks of the others would wait.
         let booked = booked.inspect_err(|error| {
@@ -306,40 +305,5 @@ impl<B: Backend> Core<B> {
             }
         }
         None
-    }
-}
-
-impl<B: Backend> Uses<B> for &[Op<'_, B>] {
-    fn each(&self, mut each: impl FnMut(&Order<B>, bool) -> Result<()>) -> Result<()> {
-        for op in *self {
-            uses(op).try_for_each(|(allocation, write)| each(&allocation.order, write))?;
-        }
-        Ok(())
-    }
-}
-
-/// An operation's memory, and whether it is written.
-#[inline]
-pub(crate) fn uses<'a, B: Backend>(
-    op: &Op<'a, B>,
-) -> impl Iterator<Item = (&'a Arc<Allocation<B>>, bool)> + use<'a, B> {
-    let (read, written) = op.sides();
-    let scalar = match op {
-        Op::Collective(collective) => collective.scalar(),
-        _ => None,
-    };
-    let read = read.map(|span| span.allocation()).into_iter().chain(scalar);
-    let written = written.map(|span| (span.allocation(), true));
-    read.map(|allocation| (allocation, false)).chain(written)
-}
-
-impl<'a, B: Backend> Collective<'a, B> {
-    /// The memory of its scalar, if the scalar is in memory.
-    #[inline]
-    pub(crate) fn scalar(&self) -> Option<&'a Arc<Allocation<B>>> {
-        match self.reduction {
-            Some(form::Reduction::Made(operator)) => B::scalar(operator),
-            _ => None,
-        }
     }
 }

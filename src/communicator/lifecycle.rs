@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::change::Change;
+use super::Change;
 use super::core::ENDED;
 use super::ready::Live;
 use super::starting::Starting;

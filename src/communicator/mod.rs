@@ -21,15 +21,10 @@ mod adopted_comm;
 mod agree;
 mod becoming;
 mod builder;
-mod carriers;
-mod change;
-mod config;
 mod core;
 mod grow;
-mod health;
 mod hello;
 mod issue;
-mod late;
 mod leaving;
 mod lifecycle;
 mod operators;
@@ -40,7 +35,6 @@ mod raw;
 mod ready;
 mod reaper;
 mod recover;
-mod recovery;
 mod resources;
 mod shrink;
 mod split;
@@ -48,7 +42,6 @@ mod split_request;
 mod starting;
 mod state;
 mod suspend;
-mod transfers;
 mod unconsumed;
 mod values;
 mod within;
@@ -56,43 +49,35 @@ mod within;
 pub use abort::AbortHandle;
 pub use becoming::Becoming;
 pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, Unnamed};
-pub use change::{Change, Watch};
-#[cfg(feature = "cuda")]
-pub(crate) use config::EARLY_SIGNALS;
-pub use config::{
-    Algorithm, Algorithms, AsConfigured, CallConfig, CaptureOrder, CommConfig, CountedTransfers,
-    CtaPolicy, Ctas, GraphUse, LaunchOrder, Multicast, Network, PerCall, Protocol, WithoutConfig,
-};
-pub(crate) use config::{Setting, Value};
-pub use health::Health;
-pub use late::{Late, Standing, Stragglers};
 pub use ordered::Ordered;
-pub use properties::{GinConnections, GinType, Properties};
 pub use ready::On;
-pub use recovery::{Lost, Recovery};
 pub use split::{Mesh, SharedChild};
 pub use state::{
     Aborted, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanResume, CanShrink,
     CanSuspend, Finalized, HasAbortHandle, HasMemory, Initializing, Ready, Revoked, Shared, State,
     Suspended, Uninit,
 };
-pub use suspend::MemoryStats;
 pub(crate) use suspend::given_up;
-pub use transfers::Transfers;
 pub use values::Agreed;
-pub use within::{Limit, Limits, Within};
+pub use within::Within;
 
-#[cfg(feature = "cuda")]
-pub(crate) use adopted_comm::Says;
-pub(crate) use carriers::Carrier;
 pub(crate) use core::Core;
-pub(crate) use core::ended;
-pub(crate) use issue::{Together, uses};
+pub(crate) use issue::Together;
 pub(crate) use leaving::{Failure, body, leave};
 pub(crate) use ready::Live;
-pub(crate) use resources::{
-    Handle, Held, Key, Made, Maker, Registered, Resources, Scalar, SharedLens,
+pub(crate) use resources::{Handle, Held, Key, Made, Registered, Resources, Scalar, SharedLens};
+
+#[cfg(feature = "cuda")]
+pub(crate) use crate::config::EARLY_SIGNALS;
+pub use crate::config::{
+    Algorithm, Algorithms, AsConfigured, CallConfig, CaptureOrder, CommConfig, CountedTransfers,
+    CtaPolicy, Ctas, GinConnections, GinType, GraphUse, LaunchOrder, MemoryStats, Multicast,
+    Network, PerCall, Properties, Protocol, Transfers, WithoutConfig,
 };
+pub(crate) use crate::config::{Setting, Value};
+pub use crate::health::{Change, Health, Late, Lost, Recovery, Standing, Stragglers, Watch};
+pub(crate) use crate::health::{Limit, Limits};
+pub(crate) use crate::stamp::Maker;
 
 use std::fmt;
 

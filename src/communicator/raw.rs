@@ -2,10 +2,10 @@
 
 use nccl_sys::ncclComm_t;
 
+use super::Change;
 use super::adopted_comm::AdoptedComm;
-use super::change::Change;
 use super::lifecycle::Finish;
-use super::{CommConfig, Communicator, Live, Uninit, ended};
+use super::{CommConfig, Communicator, Live, Uninit};
 use crate::backend::{DeviceComms, Kernels, Lifecycle, Windows};
 use crate::control::Topic;
 use crate::cuda::CudaBackend;
@@ -129,7 +129,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
             self.clear()?;
         }
         self.drain(site, false)?;
-        let (comm, _control) = self.core.end().ok_or_else(|| ended(&self.core.health))?;
+        let (comm, _control) = self.core.end().ok_or_else(|| self.core.health.ended())?;
         let raw = nccl::give_away(comm)?;
         self.core.health.end();
         self.core.changes.tell_of(|| Change::Finished);

@@ -9,9 +9,8 @@ use super::{
     AbortHandle, AsConfigured, CallConfig, CanEnqueue, Communicator, Core, HasAbortHandle,
     Standing, State,
 };
-use crate::backend::Backend;
 use crate::error::{Error, NoSuchRank, Site};
-use crate::stream::{Awaited, StreamCore};
+use crate::stream::StreamCore;
 use crate::{Device, Mark, Rank, Result, Stream, World, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
@@ -46,6 +45,18 @@ pub struct On<'c, W: World, C = AsConfigured> {
     pub(crate) stream: &'c StreamCore<<W::Device as Device>::Backend>,
     world: PhantomData<fn() -> W>,
     pub(crate) config: C,
+}
+
+impl<W: World, S: State> Communicator<W, S> {
+    /// Configures the collectives called through the returned value. All ranks must call them with
+    /// the same configuration.
+    #[inline]
+    pub fn with<'c>(&'c self, config: &'c CallConfig) -> On<'c, W, &'c CallConfig>
+    where
+        S: CanEnqueue,
+    {
+        self.here().with(config)
+    }
 }
 
 impl<'c, W: World> On<'c, W> {
@@ -225,17 +236,5 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         S::live(&self.body).core.config.deadline
-    }
-}
-
-impl<B: Backend> StreamCore<B> {
-    /// Waits on the host for everything enqueued so far.
-    pub(crate) fn idle(
-        &self,
-        within: wait::Within<'_>,
-        operation: &'static str,
-        site: Site,
-    ) -> Result<()> {
-        wait::until(&[Awaited::now(&self.shared())?], Some(within), operation, site)
     }
 }

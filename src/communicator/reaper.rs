@@ -9,12 +9,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::Health;
-use super::change::{Change, Changes};
 use super::core::abandon;
 use super::leaving::{Leaving, leave};
 use crate::backend::{Backend, Departure};
 use crate::control::{Control, FINISH, Ticket};
 use crate::error::{self, Site};
+use crate::health::{Change, Changes};
 use crate::lock::Mutex;
 use crate::quiet::Busy;
 

@@ -10,18 +10,18 @@
 
 use std::collections::BTreeMap;
 
+use super::Change;
 use super::builder::Setup;
-use super::change::Change;
 use super::lifecycle::Finish;
 use super::ready::Live;
 use super::resources::{Own, Scalar};
 use super::starting::Starting;
-use super::{CanGoOn, Communicator, Core, Health, Lost, Recovery, State, ended};
+use super::{CanGoOn, Communicator, Core, Health, Lost, Recovery, State};
 use crate::backend::{Backend, ChildPlace, Lifecycle, Part, WindowId};
 use crate::control::{Control, Decision, Exchange, Patience, Topic};
 use crate::error::{Error, Failed, Ranks, Revocation, Site};
 use crate::window::WindowKind;
-use crate::{Device, Rank, Result, Symmetric, World, wait};
+use crate::{Device, Rank, Result, Seat, Symmetric, World, wait};
 
 /// How often survivors may retry a meeting that lost nobody.
 const AGAIN: u32 = 3;
@@ -147,13 +147,13 @@ impl<W: World> Live<W> {
         site: Site,
     ) -> Result<Recovery> {
         let (mut comm, control) = self.core.take();
-        let mut meetings = vec![control.ok_or_else(|| ended(&self.core.health))?];
+        let mut meetings = vec![control.ok_or_else(|| self.core.health.ended())?];
         let mut going =
             self.core.going.take().unwrap_or_else(|| Box::new(Survivors::of(&self.core)));
         let (mut again, mut without) = (0, without);
         let mut last = None;
         let outcome = loop {
-            let Some(meeting) = meetings.last() else { break Err(ended(&self.core.health)) };
+            let Some(meeting) = meetings.last() else { break Err(self.core.health.ended()) };
             let divides = comm.as_ref().is_some_and(|comm| self.divides(comm, without));
             let decision = match self.agree(meeting, (without, divides), operation, site) {
                 Ok(decision) => decision,
@@ -261,7 +261,7 @@ impl<W: World> Live<W> {
         site: Site,
     ) -> Result<(), (Error, Option<Control>)> {
         let (config, limit) = (self.core.config.clone(), self.core.limit());
-        let seat = meeting.successor(decision);
+        let seat = Seat::from(meeting.successor(decision));
         let setup = Setup::new(seat, self.device.clone(), config);
         let mut starting = Starting::<W>::post(setup, site);
         starting.go_on_from(decision.next, &self.core.limits);

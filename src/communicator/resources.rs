@@ -8,41 +8,20 @@
 use std::collections::HashMap;
 use std::mem;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 use crate::backend::{Backend, WindowId};
-use crate::device_api::Shared;
+use crate::device_comm::Shared;
 use crate::error::{Error, Site, Stale, WrongCommunicator};
 use crate::lock::Mutex;
 use crate::memory::{Allocation, Lease};
 use crate::rank::Generation;
+use crate::stamp::{Maker, Stamp};
 use crate::stream::StreamCore;
 use crate::{CftCounted, DType, GinOnly, Result, WindowKind};
 
 /// The name of a device communicator in messages.
 const DEV_COMM: &str = "device communicator";
-
-/// A communicator (lineage) and its incarnation (generation).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Stamp {
-    lineage: u32,
-    generation: u32,
-}
-
-impl Stamp {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(1);
-        Self { lineage: NEXT.fetch_add(1, Relaxed), generation: 0 }
-    }
-}
-
-/// The communicator that created a value without a slot: a signal, declared lengths.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Maker {
-    stamp: Stamp,
-    name: &'static str,
-}
 
 /// A resource's place in the table of the communicator that made it.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use super::starting::Starting;
 use super::{CanEnqueue, CommConfig, Communicator, Shared, State};
 use crate::backend::{ChildPlace, Lifecycle, Part};
 use crate::error::{Abort, BadGroups, Error, Site};
-use crate::{Device, Label, Rank, Result, World, unwind};
+use crate::{Device, Label, Rank, Result, Seat, World, unwind};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -95,7 +95,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let ask = Ask { color: Some(color), key, borrows: false };
         let child = self.divide::<L>(ask, config, site)?;
         // A rank with a colour is a member of that colour.
-        child.ok_or_else(|| super::ended(&S::live(&self.body).core.health))
+        child.ok_or_else(|| S::live(&self.body).core.health.ended())
     }
 
     /// [`split`](Self::split) in which a rank may stay out: a rank without a colour gets `None`.
@@ -187,7 +187,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let rank = self.rank().index();
         let color = |n: usize| Some(u32::try_from(n).unwrap_or(u32::MAX));
         let key = i64::try_from(rank).unwrap_or(i64::MAX);
-        let dead = |comm: &Self| super::ended(&S::live(&comm.body).core.health);
+        let dead = |comm: &Self| S::live(&comm.body).core.health.ended();
         let ask = |n| Ask { color: color(n), key, borrows: false };
         let along_rows = self.divide::<R>(ask(rank % cols), None, site)?;
         let along_rows = along_rows.ok_or_else(|| dead(self))?;
@@ -216,7 +216,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let site = Site::caller();
         let child = self.divide::<L>(Ask { color: Some(color), key, borrows: true }, None, site)?;
         let parent = &S::live(&self.body).core.health;
-        let comm = child.ok_or_else(|| super::ended(parent))?;
+        let comm = child.ok_or_else(|| parent.ended())?;
         parent.share_fate(&comm.body.core.health);
         Ok(Communicator::of(Child { comm, parent: Until(PhantomData) }))
     }
@@ -272,7 +272,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let (Some(own), Some(color)) = (own, color) else {
             return core.stand_by(dividing, "split", site).map(|()| None);
         };
-        let seat = control.child(ticket, color, own, &members);
+        let seat = Seat::from(control.child(ticket, color, own, &members));
         let setup = Setup::<L::On<W::Device>>::new(seat, live.device.clone(), config);
         let child = Starting::post(setup, site).connect_child(&core.health, dividing, limit)?;
         Ok(Some(Communicator::of(child)))

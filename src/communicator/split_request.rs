@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::config::Alike;
 use super::hello::too_many;
 use super::{CommConfig, Transfers};
 use crate::Rank;
 use crate::Result;
+use crate::config::Alike;
 use crate::error::InitFailed;
 
 /// One rank's request.

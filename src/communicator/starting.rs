@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::adopted_comm::AdoptedComm;
 use super::builder::Setup;
-use super::change::{Change, Changes};
 use super::hello::{Hello, agree};
-use super::late::Lateness;
 use super::leaving::leave;
 use super::lifecycle::Gone;
 use super::ready::Live;
@@ -16,6 +14,7 @@ use super::{CommConfig, Core, Health, Limit, Limits};
 use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, Site, reported};
+use crate::health::{Change, Changes, Lateness};
 use crate::{Device, Rank, Result, Stream, World, seat, trace, wait};
 
 /// The interval at which waits poll.
@@ -291,7 +290,7 @@ impl<W: World> Starting<W> {
             leave(&why);
         }));
         let (pace, policy) = (<Back<W> as Lifecycle>::pace(&comm), self.config.stragglers);
-        let posted = control.posted();
+        let posted = Box::new(control.posted());
         self.health.compares(Lateness::new(pace, posted, policy, self.health.generation()));
         let (Some(control), Some((_, stream))) = (self.control.take(), self.joining.take()) else {
             return Err(self.ended());

@@ -1,42 +1,14 @@
 //! Releasing device memory for a while, and statistics of it.
 
-use std::fmt;
-
-use super::change::Change;
+use super::Change;
 use super::ready::Live;
-use super::{CanResume, CanSuspend, Communicator, HasMemory, State, Suspended};
+use super::{CanResume, CanSuspend, Communicator, HasMemory, MemoryStats, State, Suspended};
 use crate::backend::Lifecycle;
 use crate::control::Topic;
 use crate::error::{Error, Failed, Site};
 use crate::{Device, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
-
-/// A rank's own device memory in bytes: what NCCL allocates for connections and the like, without
-/// the program's buffers and windows. All zero on the host, where a communicator has no memory of
-/// its own.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[non_exhaustive]
-pub struct MemoryStats {
-    /// The bytes held now: the total, less suspended memory.
-    pub held: u64,
-    /// The bytes held while it is in use.
-    pub total: u64,
-    /// The part of the total that [`suspend`](Communicator::suspend) releases.
-    pub suspendable: u64,
-    /// The part of the total that it keeps.
-    pub persistent: u64,
-}
-
-impl fmt::Display for MemoryStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { held, total, suspendable, persistent } = self;
-        write!(
-            f,
-            "{held} of {total} bytes of device memory are held: {suspendable} can be suspended, {persistent} stay"
-        )
-    }
-}
 
 impl<W: World, S: State> Communicator<W, S> {
     /// Releases the device memory that NCCL holds for this communicator and need not keep, until

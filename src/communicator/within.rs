@@ -5,41 +5,9 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CanEnqueue, Communicator, State};
+use super::{CanEnqueue, Communicator, Limit, Limits, State};
 use crate::World;
 use crate::error::{Deadline, Site};
-use crate::lock::Mutex;
-
-/// The limit of a host wait, and where it comes from.
-#[derive(Clone, Copy, Debug)]
-pub struct Limit {
-    /// The time.
-    pub time: Duration,
-    /// Whose deadline it is.
-    pub of: Deadline,
-}
-
-/// The limit of a communicator's waits, which its replacements share.
-pub struct Limits {
-    deadline: Duration,
-    within: Mutex<Option<Limit>>,
-}
-
-impl Limits {
-    pub(crate) fn new(deadline: Duration) -> Arc<Self> {
-        Arc::new(Self { deadline, within: Mutex::default() })
-    }
-
-    /// The limit of a wait now.
-    pub(crate) fn now(&self) -> Limit {
-        self.or(self.deadline)
-    }
-
-    /// The limit of a wait now, with another default than the communicator's deadline.
-    pub(crate) fn or(&self, deadline: Duration) -> Limit {
-        self.within.lock().unwrap_or(Limit { time: deadline, of: Deadline::Configured })
-    }
-}
 
 /// A communicator with a different deadline for host waits, from [`Communicator::within`].
 ///
@@ -89,14 +57,14 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let limits = S::live(&self.body).core.limits.clone();
         let limit = Limit { time, of: Deadline::Within(Site::caller()) };
-        let before = limits.within.lock().replace(limit);
+        let before = limits.replace(Some(limit));
         Within { comm: self, limits, before }
     }
 }
 
 impl<W: World, S: State + CanEnqueue> Drop for Within<'_, W, S> {
     fn drop(&mut self) {
-        *self.limits.within.lock() = self.before;
+        self.limits.replace(self.before);
     }
 }
 

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RateLimited;
 use crate::Rank;
-use crate::backend::{Listener, Wire};
+use crate::backend::{self, Awaits, Listener, Wire};
 use crate::error::{Ranks, Site};
 use crate::lock::{Mutex, MutexGuard};
 
@@ -191,7 +191,7 @@ impl Agenda {
 
 /// One rank's wait for the turn of its request.
 #[derive(Clone)]
-pub struct Submission {
+pub(crate) struct Submission {
     pub(crate) agenda: Arc<Agenda>,
     pub(crate) request: Arc<Request>,
     pub(crate) rank: Rank,
@@ -199,22 +199,20 @@ pub struct Submission {
     pub(crate) comm: u64,
 }
 
-/// What a submission waits for.
-pub(crate) enum Awaits {
-    /// Nothing, one way or another.
-    Nothing,
-    /// These ranks, which have not submitted its key.
-    Ranks(Vec<Rank>),
-    /// The request that its rank is issuing.
-    Turn,
-}
+impl backend::Submission for Submission {
+    fn comm(&self) -> u64 {
+        self.comm
+    }
 
-impl Submission {
-    pub(crate) fn key(&self) -> &str {
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn key(&self) -> &str {
         &self.request.key
     }
 
-    pub(crate) fn awaits(&self) -> Awaits {
+    fn awaits(&self) -> Awaits {
         let state = self.agenda.state();
         let rank = self.rank.index();
         let missing = state.missing(&self.request);
@@ -227,9 +225,12 @@ impl Submission {
         }
     }
 
-    /// The request that its rank is issuing: `` `a` (at main.rs:3), which this rank is still issuing ``.
-    pub(crate) fn turn(&self) -> String {
+    fn turn(&self) -> String {
         self.agenda.state().turn(self.rank)
+    }
+
+    fn kept(&self) -> Box<dyn backend::Submission> {
+        Box::new(self.clone())
     }
 }
 

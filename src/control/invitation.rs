@@ -10,11 +10,11 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Control, Meeting, Ticket, UniqueId, with_id};
+use super::{Attendee, Control, Meeting, Ticket, UniqueId, with_id};
+use crate::Result;
 use crate::error::{BadInvitation, Error, Site};
 use crate::lock::Mutex;
 use crate::rank::Generation;
-use crate::{Result, Seat};
 
 /// What lets newcomers into a communicator: see [`Communicator::invite`](crate::Communicator::invite).
 ///
@@ -107,7 +107,7 @@ impl Invitation {
     }
 
     /// The seat of one of the newcomers.
-    pub(crate) fn seat(&self, newcomer: usize, site: Site) -> Result<Seat> {
+    pub(crate) fn seat(&self, newcomer: usize, site: Site) -> Result<Attendee> {
         let count = self.newcomers();
         if newcomer >= count {
             let why =
@@ -121,7 +121,7 @@ impl Invitation {
             true => take(&self.place, rank).map_err(|why| bad(why.to_owned(), site))?,
             false => with_id(self.place, rank, self.size())?,
         };
-        Ok(Seat::at(meeting, rank).numbered(generation))
+        Ok(Attendee { meeting, rank, generation })
     }
 }
 
@@ -178,7 +178,7 @@ impl Control {
     }
 
     /// This rank's seat beside the newcomers.
-    pub(crate) fn grown(&self, invitation: &Invitation) -> Result<Seat> {
+    pub(crate) fn grown(&self, invitation: &Invitation) -> Result<Attendee> {
         let (rank, size) = (self.rank as usize, invitation.size());
         let mut all = self.invited.borrow_mut();
         let own = all.iter_mut().find(|known| known.place == invitation.place);
@@ -193,7 +193,7 @@ impl Control {
             }
             _ => with_id(invitation.place, rank, size)?,
         };
-        Ok(Seat::at(meeting, rank).numbered(self.generation()))
+        Ok(Attendee { meeting, rank, generation: self.generation() })
     }
 }
 

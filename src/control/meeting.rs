@@ -14,6 +14,7 @@ use super::net::{Contribution, Run, Uplink};
 use super::runs::Runs;
 use super::survivors::Survivors;
 use super::{Parts, Patience, SURVIVORS, Topic};
+use crate::backend;
 use crate::error::{Error, Excluded, Site, Timeout, ValueMismatch};
 use crate::lock::{Mutex, MutexGuard};
 use crate::{Rank, Result};
@@ -99,31 +100,34 @@ impl Replica {
     }
 }
 
+impl std::fmt::Debug for Meeting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Meeting of {}", self.size())
+    }
+}
+
 /// One rank's wait for the others in an exchange.
 #[derive(Clone)]
-pub struct Exchange {
+pub(crate) struct Exchange {
     meeting: Arc<Meeting>,
     seq: u64,
     rank: u32,
 }
 
-impl Exchange {
-    /// What the ranks share: the communicator's id.
-    pub(crate) fn id(&self) -> u64 {
+impl backend::Exchange for Exchange {
+    fn id(&self) -> u64 {
         self.meeting.id()
     }
 
-    pub(crate) fn rank(&self) -> usize {
+    fn rank(&self) -> usize {
         self.rank as usize
     }
 
-    /// What it has in common with the other ranks' waits in the exchange, and with no others.
-    pub(crate) fn key(&self) -> (usize, u64) {
+    fn key(&self) -> (usize, u64) {
         (Arc::as_ptr(&self.meeting).addr(), self.seq)
     }
 
-    /// Whether it waits for ranks that may still come: it is not over, one way or another.
-    pub(crate) fn is_open(&self) -> bool {
+    fn is_open(&self) -> bool {
         let state = self.meeting.state();
         let Some(round) = state.rounds.get(&self.seq) else { return false };
         let Some(own) = round.parts.get(self.rank) else { return false };
@@ -131,11 +135,14 @@ impl Exchange {
         !is_done && !round.differs && state.lost(self.seq, own.topic).is_empty()
     }
 
-    /// The ranks that have sent nothing.
-    pub(crate) fn missing(&self) -> Vec<usize> {
+    fn missing(&self) -> Vec<usize> {
         let state = self.meeting.state();
         let Some(round) = state.rounds.get(&self.seq) else { return Vec::new() };
         round.missing(self.meeting.size).map(|rank| rank as usize).collect()
+    }
+
+    fn kept(&self) -> Box<dyn backend::Exchange> {
+        Box::new(self.clone())
     }
 }
 

@@ -10,7 +10,7 @@ mod invitation;
 mod left;
 mod meeting;
 mod net;
-mod rate_limited;
+
 mod runs;
 mod survivors;
 #[cfg(test)]
@@ -21,25 +21,24 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-pub use agenda::Submission;
-pub(crate) use agenda::{Agenda, Awaits, Request};
+pub(crate) use crate::rate_limited::RateLimited;
+pub(crate) use agenda::{Agenda, Request, Submission};
 pub(crate) use bounded::{MOST_PARTS, is_bounded};
 pub use invitation::Invitation;
 use invitation::Invited;
 pub(crate) use invitation::bad as bad_invitation;
-pub use meeting::Exchange;
+pub(crate) use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
 pub use net::{Lived, Simulated, Thrown, UniqueId, nodes, simulate, throw};
 pub(crate) use net::{file, host, job, process, tcp, with_id};
-pub(crate) use rate_limited::RateLimited;
 pub(crate) use survivors::Decision;
 
 use crate::backend::{Watcher, Wire};
-use crate::communicator::{Health, Limit};
 use crate::error::{Error, Excluded, Ranks, Site, Timeout, reported};
+use crate::health::{self, Health, Limit};
 use crate::rank::Generation;
-use crate::{Rank, Result, Seat, trace};
+use crate::{Rank, Result, trace};
 
 use survivors::{Arrival, Outcome};
 
@@ -61,12 +60,12 @@ pub(crate) struct Posted {
     rank: u32,
 }
 
-impl Posted {
-    pub(crate) fn own(&self) -> u64 {
+impl health::Posted for Posted {
+    fn own(&self) -> u64 {
         self.of(Rank(self.rank))
     }
 
-    pub(crate) fn of(&self, rank: Rank) -> u64 {
+    fn of(&self, rank: Rank) -> u64 {
         self.meeting.upgrade().map_or(0, |meeting| meeting.posted(rank.0))
     }
 }
@@ -74,6 +73,13 @@ impl Posted {
 /// A posted exchange, to be collected.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket(pub(in crate::control) u64);
+
+/// A rank at a meeting, in the generation of the communicator that it is for.
+pub(crate) struct Attendee {
+    pub(crate) meeting: Arc<Meeting>,
+    pub(crate) rank: usize,
+    pub(crate) generation: Generation,
+}
 
 /// What an exchange is for; the ranks' topics must agree.
 pub(crate) type Topic = &'static str;
@@ -199,8 +205,15 @@ impl Control {
     }
 
     /// Seat `rank` in a communicator of the `members`, which gave one colour in exchange `ticket`.
-    pub(crate) fn child(&self, ticket: Ticket, color: u32, rank: usize, members: &[u32]) -> Seat {
-        Seat::at(self.meeting.child(ticket.0, color, rank, members), rank).numbered(self.generation)
+    pub(crate) fn child(
+        &self,
+        ticket: Ticket,
+        color: u32,
+        rank: usize,
+        members: &[u32],
+    ) -> Attendee {
+        let meeting = self.meeting.child(ticket.0, color, rank, members);
+        Attendee { meeting, rank, generation: self.generation }
     }
 
     /// What the ranks that took part in exchange `ticket` have in common from then on; each asks once.
@@ -324,10 +337,10 @@ impl Control {
     }
 
     /// This rank's seat in the communicator of those who go on.
-    pub(crate) fn successor(&self, decision: &Decision) -> Seat {
-        let own = decision.members.binary_search(&self.rank).unwrap_or_default();
-        let meeting = self.meeting.successor(own, &decision.members);
-        Seat::at(meeting, own).numbered(self.generation.next())
+    pub(crate) fn successor(&self, decision: &Decision) -> Attendee {
+        let rank = decision.members.binary_search(&self.rank).unwrap_or_default();
+        let meeting = self.meeting.successor(rank, &decision.members);
+        Attendee { meeting, rank, generation: self.generation.next() }
     }
 
     /// Tells the others that this rank takes part in nothing more but [`FINISH`]; callable from any

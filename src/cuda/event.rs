@@ -1,7 +1,6 @@
 //! Events: points in a stream's order, reused once nothing refers to them.
 
 use std::ffi::c_void;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use cudarc::driver::{DriverError, result, sys};
 
 use super::{CudaStream, Gpu, driver};
 use crate::Result;
+use crate::config::{LaunchEvent, RawEvent};
 use crate::lock::{Mutex, MutexGuard};
 
 /// Unused events of one GPU.
@@ -115,45 +115,26 @@ impl Drop for Event {
     }
 }
 
-/// An event that NCCL records once the kernel of a collective is launched. Its thread blocks occupy
-/// the GPU by then, and a kernel that waits for the event cannot displace them.
-/// [`Cuda::launch_event`](crate::Cuda::launch_event) makes one,
-/// [`CallConfig::launched`](crate::CallConfig::launched) passes it to a collective, and
-/// [`Stream::wait_launched`](crate::Stream::wait_launched) waits for the last call that it was
-/// passed to.
-#[derive(Clone)]
-pub struct LaunchEvent(Arc<Event>);
-
-impl LaunchEvent {
-    pub(crate) fn new(gpu: &'static Gpu) -> Result<Self> {
-        gpu.bind()?;
-        Event::new(gpu, false).map(|event| Self(Arc::new(event)))
-    }
-
-    pub(crate) fn ordinal(&self) -> u32 {
-        self.0.gpu.ordinal()
-    }
-
-    /// The handle for NCCL.
-    pub(crate) fn handle(&self) -> *mut c_void {
-        self.0.raw().cast()
-    }
-
-    /// Whether both are the same event.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-
-    /// Makes later work on a stream wait for it.
-    pub(crate) fn hold(&self, stream: &Arc<CudaStream>) -> Result<()> {
-        self.0.gpu.bind()?;
-        stream.wait_for_launch(&self.0)
-    }
+/// An event for NCCL to record at a collective's launch.
+pub(crate) fn launch_event(gpu: &'static Gpu) -> Result<LaunchEvent> {
+    gpu.bind()?;
+    Event::new(gpu, false).map(LaunchEvent::new)
 }
 
-impl fmt::Debug for LaunchEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LaunchEvent of cuda:{}", self.ordinal())
+/// Makes later work on a stream wait for an event recorded at a launch.
+pub(crate) fn hold(event: &LaunchEvent, stream: &Arc<CudaStream>) -> Result<()> {
+    let Some(event) = event.raw::<Event>() else { return Ok(()) };
+    event.gpu.bind()?;
+    stream.wait_for_launch(event)
+}
+
+impl RawEvent for Event {
+    fn ordinal(&self) -> u32 {
+        self.gpu.ordinal()
+    }
+
+    fn handle(&self) -> *mut c_void {
+        self.raw().cast()
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::declared::{self, Loaded};
 use super::{Block, CudaBackend, CudaStream};
 use crate::backend::{Launches, Seen};
+use crate::compute::{Arguments, Grid, Kernel};
 use crate::error::Site;
-use crate::kernel::{Arguments, Grid, Kernel};
 use crate::{Element, Result};
 
 /// Device memory that a launched closure reads: an address for kernels, never for the host.

@@ -25,8 +25,7 @@ mod stream;
 mod whose;
 
 pub(crate) use block::Block;
-pub use event::LaunchEvent;
-pub(crate) use event::Recorded;
+pub(crate) use event::{Recorded, hold, launch_event};
 pub use launch::{DeviceView, DeviceViewMut, RawStream};
 pub(crate) use stream::CudaStream;
 #[cfg(feature = "python")]

@@ -5,7 +5,8 @@ use std::marker::PhantomData;
 use std::sync::OnceLock;
 
 use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
-use crate::cuda::{CudaBackend, Gpu, LaunchEvent, count};
+use crate::config::LaunchEvent;
+use crate::cuda::{CudaBackend, Gpu, count, launch_event};
 use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
 use crate::launcher::{self, Variables};
 use crate::nccl::shares_gpus;
@@ -142,7 +143,7 @@ impl<Tag> Cuda<Tag> {
     /// # Errors
     /// An error of CUDA's.
     pub fn launch_event(&self) -> Result<LaunchEvent> {
-        LaunchEvent::new(Gpu::open(self.ordinal)?)
+        launch_event(Gpu::open(self.ordinal)?)
     }
 
     /// See [`Device::zeros`].

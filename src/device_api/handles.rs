@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use super::{DevComm, Listed};
+use super::{DevComm, Listed, numbered};
 use crate::backend::Placed;
 use crate::error::{Error, NotRequired, Site};
 use crate::{Result, Team, World};
@@ -280,21 +280,6 @@ impl<W: World> DevComm<W> {
         let all = self.requirements().listed.iter().zip(&self.shared.bytes.placed);
         all.filter(|(listed, _)| is_it(listed)).nth(index).map(|(_, placed)| *placed)
     }
-}
-
-pub(super) fn numbered(
-    what: &'static str,
-    option: &'static str,
-    index: u32,
-    has: u32,
-    site: Site,
-) -> Result<u32> {
-    if index < has {
-        return Ok(index);
-    }
-    let what = format!("{what} {index}");
-    let mend = format!("{option}({})", u64::from(index) + 1);
-    Err(NotRequired { what, has, mend, site }.into())
 }
 
 #[cold]

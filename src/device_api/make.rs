@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::shared::CommInfo;
+use super::CommInfo;
 use super::{DevComm, Requirements, Shared};
 use crate::backend::{AllocKind, Backend, DeviceComms, Windows};
 use crate::communicator::{CanEnqueue, Core, Live, Maker, State};

@@ -8,28 +8,25 @@
 //! Not in the types: whether the machine meets the requirements, which `comm.properties()` reports
 //! and [`Communicator::dev_comm`] checks before it calls NCCL; and what a kernel does.
 
-mod gin;
 mod handles;
 mod make;
 mod operand;
 mod peers;
-mod requirements;
-mod shared;
 
-pub use gin::{Connection, EveryNth, EveryRank, Gin, ReachesAll, SameRail};
 pub use handles::{
     AllToAll, Barrier, DeviceRange, GinBarriers, Hybrid, Lsa, LsaBarriers, Multimem, OfRail,
     OfWorld,
 };
 pub use make::DeviceApi;
-#[cfg(feature = "cuda")]
-pub use operand::DevCommView;
 pub use peers::Peers;
-pub use requirements::{AsksForTheNetwork, Counted, Requirements};
-pub use shared::Shared;
 
-pub(crate) use requirements::Listed;
-pub(crate) use shared::Entered;
+#[cfg(feature = "cuda")]
+pub use crate::device_comm::DevCommView;
+pub use crate::device_comm::{
+    AsksForTheNetwork, Connection, Counted, EveryNth, EveryRank, Gin, ReachesAll, Requirements,
+    SameRail,
+};
+pub(crate) use crate::device_comm::{CommInfo, Entered, Listed, Shared, numbered};
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -1,59 +1,14 @@
 //! A device communicator as an operand of a launch, which uses it in stream order.
 
-#[cfg(feature = "cuda")]
-use std::fmt;
 use std::sync::Arc;
 
 use super::{DevComm, Entered, Shared};
-#[cfg(feature = "cuda")]
-use crate::Rank;
-#[cfg(feature = "cuda")]
-use crate::backend::Backend;
 use crate::backend::{DeviceComms, Seen};
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
 use crate::{Device, Operand, OperandOn, Operands, OperandsOn, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
-
-/// A device communicator in a closure on a GPU, for passing it to a kernel by hand.
-#[cfg(feature = "cuda")]
-#[derive(Clone, Copy)]
-pub struct DevCommView<'v> {
-    rank: Rank,
-    size: usize,
-    bytes: &'v [u8],
-}
-
-#[cfg(feature = "cuda")]
-impl<'v> DevCommView<'v> {
-    pub(crate) fn new<B: Backend>(shared: &'v Shared<B>) -> Self {
-        Self { rank: shared.rank, size: shared.size, bytes: shared.bytes() }
-    }
-
-    /// This rank.
-    pub fn rank(&self) -> Rank {
-        self.rank
-    }
-
-    /// The number of ranks.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Its bytes, as a kernel takes it by value: see [`DevComm::bytes`].
-    pub fn bytes(&self) -> &'v [u8] {
-        self.bytes
-    }
-}
-
-#[cfg(feature = "cuda")]
-impl fmt::Debug for DevCommView<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rank, size, bytes } = self;
-        write!(f, "DevCommView of rank {rank} of {size}, {} bytes", bytes.len())
-    }
-}
 
 impl<W: World> Operand for &DevComm<W> {
     type Backend = Back<W>;
@@ -70,7 +25,7 @@ impl<W: World> Operand for &DevComm<W> {
 #[diagnostic::do_not_recommend]
 impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        self.shared.is_on(stream)?;
+        self.shared.is_on(stream.core, D::KIND, stream.site)?;
         Ok(self.shared.clone())
     }
 
@@ -83,7 +38,7 @@ impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
         stream: &StreamAccess<'a, D>,
         entered: &mut Entered<'a, D::Backend>,
     ) -> Result<()> {
-        self.shared.enter(stream, entered)
+        self.shared.enter(stream.core, stream.site, entered)
     }
 
     fn announce(held: &Self::Held) {

@@ -5,9 +5,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{DevComm, Entered, Shared};
-use crate::backend::Seen;
+use crate::backend::{DeviceComms as _, Seen};
 use crate::host::HostBackend;
-use crate::host::mirror::HostWindow;
+use crate::host::mirror::{HostWindow, PeerParts};
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
 use crate::window::WindowKind;
@@ -51,8 +51,7 @@ impl<Tag, W: World<Device = Host<Tag>>> DevComm<W> {
 #[doc(hidden)]
 pub struct HeldPeers<T> {
     shared: Arc<Shared<HostBackend>>,
-    parts: Vec<Arc<Allocation<HostBackend>>>,
-    lens: Vec<usize>,
+    peers: PeerParts,
     elements: PhantomData<fn() -> T>,
 }
 
@@ -66,7 +65,7 @@ impl<T: Element, W: World<Device: Device<Backend = HostBackend>>, K: LsaPointers
     fn seen<'v>(_: &'v Self::Held, _: &mut Vec<Seen<'v, HostBackend>>) {}
 
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
-        HostWindow::new(&held.shared, &held.parts, &held.lens)
+        HostWindow::new(&held.shared, &held.peers)
     }
 }
 
@@ -81,10 +80,10 @@ where
     fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
         let shared = OperandOn::hold(&self.dev, stream)?;
         self.window.named.key.is_of(&self.dev.key, W::NAME)?;
-        let parts = shared.mirror().and_then(|mirror| mirror.parts(self.window.registered().1));
-        let parts = parts.ok_or_else(|| shared.ended())?;
-        let lens = (0..parts.len()).map(|rank| self.window.len_at(rank)).collect();
-        Ok(HeldPeers { shared, parts, lens, elements: PhantomData })
+        let window = self.window.registered().1;
+        let lens = |rank| self.window.len_at(rank);
+        let peers = HostBackend::peers(&shared, window, &lens, W::NAME)?;
+        Ok(HeldPeers { shared, peers, elements: PhantomData })
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<HostBackend>>, bool)> {

@@ -126,6 +126,20 @@ pub enum AdoptFault {
     HostStream,
 }
 
+impl AdoptFault {
+    /// The fault of an address for this many elements.
+    pub(crate) fn of_address(address: usize, len: usize, dtype: DType) -> Option<Self> {
+        match address {
+            _ if len == 0 => None,
+            0 => Some(Self::Null),
+            _ if !address.is_multiple_of(dtype.align()) => {
+                Some(Self::Misaligned { address, dtype })
+            }
+            _ => None,
+        }
+    }
+}
+
 impl NotAdoptable {
     pub(crate) fn new(operation: &'static str, fault: AdoptFault, site: Site) -> Self {
         Self { library: None, operation, fault, site }

@@ -420,7 +420,7 @@ pub struct WaitInLaunch {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "TYPED_NCCL is `{found}`; it takes `host:8` for eight host ranks, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process, and `,survive` behind one of them so that the others go on when one fails; with numbers from 1 to {}",
-    crate::seat::MOST
+    crate::rank::MOST_IN_PROCESS
 )]
 pub struct SizeVariable {
     /// Its value.

@@ -1,6 +1,5 @@
 //! Recording a graph, and comparing the recordings.
 
-use std::cell::Cell;
 use std::fmt;
 use std::ops::Deref;
 
@@ -11,33 +10,8 @@ use crate::backend::{Backend, Graphs, Streams, WindowId};
 use crate::communicator::{CanEnqueue, Core, GraphUse, Live, On, State};
 use crate::error::{Abort, CapturesDiffer, Error, Site, Unsupported};
 use crate::group::{self, Group};
+use crate::stream::Capturing;
 use crate::{Communicator, Result, Stream, World, unwind};
-
-thread_local! {
-    static CAPTURING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside a capture's closure, where the host may not wait.
-pub(crate) fn capturing() -> bool {
-    CAPTURING.get()
-}
-
-/// Marks the thread while it lives, and unmarks it even after a panic.
-pub(crate) struct Capturing {
-    outer: bool,
-}
-
-impl Capturing {
-    pub(crate) fn enter() -> Self {
-        Self { outer: CAPTURING.replace(true) }
-    }
-}
-
-impl Drop for Capturing {
-    fn drop(&mut self) {
-        CAPTURING.set(self.outer);
-    }
-}
 
 /// Records the operations of a graph. [`capture`](Communicator::capture) passes it to its closure;
 /// helper functions take `&mut Capture<'_, W>`.

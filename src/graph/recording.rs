@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::backend::{
-    Backend, Collective, KernelWork, Lifecycle, Op, Piece, Refusal, Span, Wait, form,
+    Backend, Collective, KernelWork, Lifecycle, Op, Piece, Refusal, Span, Wait, form, uses,
 };
-use crate::communicator::{CallConfig, uses};
+use crate::communicator::CallConfig;
 use crate::error::{Call, CaptureFault, Error, NotCapturable, Site};
 use crate::kernels::Launch;
 use crate::memory::{Allocation, Lease, Lessee, Order, Uses};

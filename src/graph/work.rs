@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::capture::Capture;
 use super::recording::{Enqueue, Kernel, Step, lend};
 use crate::backend::{Backend, Copies, Launches, Streams, form};
-use crate::device_api::Entered;
+use crate::device_comm::Entered;
 use crate::error::Site;
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;

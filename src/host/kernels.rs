@@ -2,8 +2,8 @@
 
 use super::HostBackend;
 use crate::backend::{Launches, Seen};
+use crate::compute::{Arguments, Kernel, Shown, View, Views};
 use crate::error::Site;
-use crate::kernel::{Arguments, Kernel, Shown, View, Views};
 use crate::stream::Launching;
 
 /// Adds a kernel's device communicators to this thread's next launch.
@@ -40,7 +40,7 @@ pub(super) unsafe fn run(
             Shown::Comm(shared) => View::Comm(shared),
             Shown::Barrier { dev, index } => View::Barrier(dev, *index),
             // Its closure blocks no other range: it reads and writes element by element.
-            Shown::Windowed(window) => View::Windowed(window),
+            Shown::Windowed(window) => View::Windowed(window.dtype, window),
         });
     });
     let _guard = HostBackend::guard(&seen, site);

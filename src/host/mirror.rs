@@ -14,6 +14,7 @@ use super::HostBackend;
 use super::block::Touch;
 use super::engine::{Brings, ENGINE, MemberId, announce};
 use crate::backend::{DeviceShared, WindowId};
+use crate::compute::{HeldWindow, Reach, Views};
 use crate::error::{BadRange, Error, NoSuchRank, Site};
 use crate::memory::Allocation;
 use crate::{AsRank, Element, Rank};
@@ -31,7 +32,7 @@ fn end(error: Error) -> ! {
 
 /// One rank's part of a device communicator on the host.
 #[derive(Debug)]
-pub(crate) struct Mirror {
+pub struct Mirror {
     brings: Brings,
     place: MemberId,
 }
@@ -51,6 +52,22 @@ impl Mirror {
     /// Every rank's part of a window; `None` if it is not registered.
     pub(crate) fn parts(&self, window: WindowId) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
         ENGINE.parts(self.place, window)
+    }
+}
+
+/// Every rank's part of a window.
+pub struct PeerParts {
+    parts: Vec<Arc<Allocation<HostBackend>>>,
+    lens: Vec<usize>,
+}
+
+impl PeerParts {
+    pub(super) fn new(
+        parts: Vec<Arc<Allocation<HostBackend>>>,
+        lens: &dyn Fn(usize) -> usize,
+    ) -> Self {
+        let lens = (0..parts.len()).map(lens).collect();
+        Self { parts, lens }
     }
 }
 
@@ -85,6 +102,12 @@ pub struct HostDevComm<'v>(&'v DeviceShared<HostBackend>);
 impl<'v> HostDevComm<'v> {
     pub(crate) fn new(shared: &'v DeviceShared<HostBackend>) -> Self {
         Self(shared)
+    }
+
+    /// The next argument of a kernel's body.
+    #[doc(hidden)]
+    pub fn taken(views: &mut Views<'v>) -> Self {
+        Self::new(views.dev_comm())
     }
 
     /// This rank.
@@ -124,6 +147,15 @@ pub struct HostBarrier<'v> {
     index: u32,
 }
 
+impl<'v> HostBarrier<'v> {
+    /// The next argument of a kernel's body.
+    #[doc(hidden)]
+    pub fn taken(views: &mut Views<'v>) -> Self {
+        let (shared, index) = views.barrier();
+        HostDevComm::new(shared).lsa_barrier(index)
+    }
+}
+
 impl HostBarrier<'_> {
     /// Waits until every rank's closure has called this as often as this one. What they did before
     /// is complete then. One closure of a rank uses a barrier at a time.
@@ -161,15 +193,22 @@ pub struct HostWindow<'v, T> {
 }
 
 impl<'v, T: Element> HostWindow<'v, T> {
-    pub(crate) fn new(
-        shared: &'v DeviceShared<HostBackend>,
-        parts: &'v [Arc<Allocation<HostBackend>>],
-        lens: &'v [usize],
-    ) -> Self {
+    pub(crate) fn new(shared: &'v DeviceShared<HostBackend>, peers: &'v PeerParts) -> Self {
+        let PeerParts { parts, lens } = peers;
         Self { shared, parts, lens, start: 0, most: usize::MAX, elements: PhantomData }
     }
 
-    /// The same elements of every rank's part.
+    /// The next argument of a kernel's body.
+    #[doc(hidden)]
+    pub fn taken(views: &mut Views<'v>) -> Self {
+        let window = views.window::<T, HeldWindow<HostBackend>>();
+        let whole = Self::new(&window.shared, &window.peers);
+        match window.reach {
+            Reach::Whole | Reach::Written => whole,
+            Reach::Part => whole.slice(window.start, window.len),
+        }
+    }
+
     pub(crate) fn slice(self, start: usize, len: usize) -> Self {
         Self { start, most: len, ..self }
     }

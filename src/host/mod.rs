@@ -21,15 +21,15 @@ use std::time::{Duration, Instant};
 
 use block::{Block, Touch};
 use engine::{Brings, ENGINE, Member, Point, StreamToken};
-use mirror::{HostDevComm, Mirror};
+use mirror::{HostDevComm, Mirror, PeerParts};
 
 use crate::backend::{
     AllocKind, Blame, Copies, Departer, Departure, DeviceBytes, DeviceComms, DeviceShared, Graphs,
     HostWait, Join, Launches, Lifecycle, Memory, Op, Operations, Pace, Refusal, Seen, Streams,
     Timing, Watcher, WindowId, Windows,
 };
+use crate::compute::{Arguments, Grid, Kernel};
 use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
-use crate::kernel::{Arguments, Grid, Kernel};
 use crate::memory::{Allocation, Lease};
 use crate::{DType, Element, Properties, Rank, Requirements, Result, Team, element};
 
@@ -529,6 +529,18 @@ unsafe impl Windows for HostBackend {
 // SAFETY: a device communicator of the host has no memory.
 unsafe impl DeviceComms for HostBackend {
     type DevComm<'v> = HostDevComm<'v>;
+    type Mirror = Mirror;
+    type Peers = PeerParts;
+
+    fn peers(
+        shared: &DeviceShared<Self>,
+        window: WindowId,
+        lens: &dyn Fn(usize) -> usize,
+        _: &'static str,
+    ) -> Result<PeerParts> {
+        let parts = shared.mirror().and_then(|mirror| mirror.parts(window));
+        parts.map(|parts| PeerParts::new(parts, lens)).ok_or_else(|| shared.ended())
+    }
 
     fn view_of(shared: &DeviceShared<Self>) -> HostDevComm<'_> {
         HostDevComm::new(shared)
@@ -543,7 +555,12 @@ unsafe impl DeviceComms for HostBackend {
         }))
     }
 
-    fn make(comm: &Member, id: WindowId, _: &Requirements, _: &Properties) -> Result<DeviceBytes> {
+    fn make(
+        comm: &Member,
+        id: WindowId,
+        _: &Requirements,
+        _: &Properties,
+    ) -> Result<DeviceBytes<Mirror>> {
         let mirror = Some(Mirror::new(comm.place(), id));
         Ok(DeviceBytes { mirror, ..DeviceBytes::default() })
     }
@@ -552,7 +569,7 @@ unsafe impl DeviceComms for HostBackend {
         ENGINE.unmake_device_comm(Brings::new(comm.place(), id));
     }
 
-    fn announce(bytes: &DeviceBytes) {
+    fn announce(bytes: &DeviceBytes<Mirror>) {
         if let Some(mirror) = &bytes.mirror {
             mirror.announce();
         }

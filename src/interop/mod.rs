@@ -6,7 +6,6 @@
 
 #[cfg(feature = "candle")]
 pub mod candle;
-mod claims;
 #[cfg(feature = "cuda")]
 mod cudarc;
 #[cfg(feature = "cupy")]
@@ -23,8 +22,6 @@ pub mod python;
 mod tensor;
 #[cfg(feature = "torch")]
 pub mod torch;
-
-pub(crate) use claims::Claim;
 
 pub use export::Exported;
 pub use tensor::{Described, Tensor, TensorPlace};

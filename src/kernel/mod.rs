@@ -9,47 +9,41 @@
 //! makes it `unsafe`; and lengths, which every body receives.
 
 mod argument;
-mod declaration;
+mod launch;
 mod peers;
-mod views;
 
 #[doc(hidden)]
-pub use argument::{
-    Argument, Arguments, HeldArgument, HeldArguments, HeldMemory, ReadAs, RunsWithMemoryOf, Shown,
-    SliceOf, Value, WrittenAs, value,
-};
+pub use argument::{ReadAs, RunsWithMemoryOf, SliceOf, Value, WrittenAs, value};
 // Nobody else can implement it: what a launch shows of its arguments is taken at its word.
 use argument::ArgumentsOn;
-pub use declaration::Scalar;
 #[doc(hidden)]
-pub use declaration::{Kernel, Parameter, Source, SourceKind, Type};
-#[cfg(feature = "cuda")]
-pub(crate) use peers::Reach;
+pub use launch::Declared;
+pub use launch::{Launch, RunsOn};
 #[doc(hidden)]
 pub use peers::{
-    BarrierIn, BarrierOf, CommunicatesFor, Dev, HeldBarrier, HeldDev, HeldWindow, PartOf, Peers,
-    WindowOf, barrier, dev_comm, window, window_mut, window_slice,
+    BarrierIn, BarrierOf, CommunicatesFor, Dev, HeldBarrier, HeldDev, PartOf, Peers, WindowOf,
+    barrier, dev_comm, window, window_mut, window_slice,
 };
 #[doc(hidden)]
 pub use typed_nccl_macros::kernel as declare;
-pub(crate) use views::View;
 
+pub use crate::compute::Scalar;
 #[doc(hidden)]
-pub use views::{Extents, SliceLen, Views};
+pub use crate::compute::{
+    Argument, Arguments, Extents, Grid, HeldArgument, HeldArguments, HeldMemory, HeldWindow,
+    Kernel, Parameter, Shown, SliceLen, Source, SourceKind, Type, Views,
+};
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::backend::{Launches, Streams};
 use crate::communicator::PerCall;
-use crate::device_api::Entered;
+use crate::device_comm::Entered;
 use crate::error::Site;
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamAccess;
-use crate::{Capture, Communicator, Device, Group, Operands, Result, State, Stream, World};
-
-/// The most arguments that a kernel can have.
-pub(crate) const ARGUMENTS: usize = 12;
+use crate::{Capture, Communicator, Device, Group, Result, State, Stream, World};
 
 /// Declares a kernel, for every device or for some.
 ///
@@ -69,101 +63,6 @@ pub use crate::Cuda as Gpu;
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Gpu<T>(PhantomData<T>);
-
-/// What [`kernel!`](crate::kernel!) declares. It promises nothing: [`Launch::new`] does.
-#[doc(hidden)]
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` is no kernel",
-    label = "no kernel",
-    note = "`kernel! {{ .. }}` declares one"
-)]
-pub trait Declared {
-    /// The kernel.
-    const KERNEL: &'static Kernel;
-}
-
-/// A kernel that has a body for `D`.
-#[diagnostic::on_unimplemented(
-    message = "the kernel `{Self}` has no body for `{D}`",
-    label = "this stream is on a device that the kernel is not written for",
-    note = "`host {{ .. }}` in its `kernel!` is the body for `Host`, `unsafe cuda r#\"..\"#;` the one for `Cuda`; a function generic over the device needs both"
-)]
-pub trait RunsOn<D: Device> {}
-
-/// The number of blocks and threads, and their shared memory.
-#[doc(hidden)]
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Grid {
-    /// Blocks and threads, if they differ from the kernel's declaration.
-    pub size: Option<(u32, u32)>,
-    /// Bytes of dynamic shared memory per block.
-    pub shared: u32,
-}
-
-/// A kernel with its arguments on `D`, which a stream [runs](Stream::run).
-#[must_use = "a kernel runs when a stream runs it: `stream.run(..)`"]
-pub struct Launch<K, A, D> {
-    arguments: A,
-    grid: Grid,
-    // No bounds here: a missing one is reported where the kernel is called, not again where it
-    // runs.
-    kernel: &'static Kernel,
-    types: PhantomData<fn() -> (K, D)>,
-}
-
-impl<K, A, D> Launch<K, A, D> {
-    /// A launch on any device that the kernel has a body for.
-    ///
-    /// # Safety
-    /// The kernel's bodies take what its parameters are, and the arguments are those, one for each,
-    /// in their order. Whatever their lengths, the body for GPUs stays within its slices and writes
-    /// only those that its parameters write.
-    #[doc(hidden)]
-    pub unsafe fn new(arguments: A) -> Self
-    where
-        K: Declared,
-    {
-        Self { arguments, grid: Grid::default(), kernel: K::KERNEL, types: PhantomData }
-    }
-
-    /// A launch on the host, where the body finds out what its arguments are. Nothing is promised,
-    /// so a body for GPUs is left out.
-    #[doc(hidden)]
-    pub fn on_host(arguments: A) -> Self
-    where
-        K: Declared,
-    {
-        let kernel = const { &Kernel { cuda: None, ..*K::KERNEL } };
-        Self { arguments, grid: Grid::default(), kernel, types: PhantomData }
-    }
-
-    /// On GPUs: so many blocks of so many threads, instead of what the kernel declares.
-    pub fn grid(mut self, blocks: u32, threads: u32) -> Self {
-        self.grid.size = Some((blocks, threads));
-        self
-    }
-
-    /// On GPUs, gives each block this many bytes of dynamic shared memory (`extern __shared__`).
-    pub fn shared_memory(mut self, bytes: u32) -> Self {
-        self.grid.shared = bytes;
-        self
-    }
-}
-
-impl<K, A, D> std::fmt::Debug for Launch<K, A, D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a launch of `{}`", self.kernel.name)
-    }
-}
-
-// Implemented so that passing one to `launch` gives a single error: `OperandsOn` names `run`.
-#[diagnostic::do_not_recommend]
-impl<K, A, D> Operands for Launch<K, A, D> {
-    type Views<'v> = ();
-    type Held = ();
-
-    unsafe fn views(_: &()) {}
-}
 
 /// Carries the message that streams run kernels. Never implemented.
 #[diagnostic::on_unimplemented(

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use super::argument::{Argument, ArgumentOn, Shown};
+use super::argument::ArgumentOn;
 use crate::backend::Backend;
 use crate::communicator::Key;
-use crate::device_api::{Barrier, DevComm, Entered, Shared};
-use crate::error::{BadKernel, Error, KernelFault, Stale};
-use crate::host::HostBackend;
+use crate::compute::{Argument, HeldWindow, Reach, Shown};
+use crate::device_api::{Barrier, DevComm};
+use crate::device_comm::{Entered, Shared};
+use crate::error::{BadKernel, KernelFault};
 use crate::memory::{Allocation, Extent};
 use crate::stream::StreamAccess;
 use crate::window::Named;
@@ -93,17 +94,6 @@ pub struct Peers<'a, B: Backend> {
     name: &'static str,
     dtype: DType,
     reach: Reach,
-}
-
-/// How a kernel declares a window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reach {
-    /// The whole window.
-    Whole,
-    /// The whole window, which the kernel writes.
-    Written,
-    /// Part of the window; the kernel receives its offset.
-    Part,
 }
 
 /// Passes a window whose local part the kernel does not write.
@@ -250,7 +240,7 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Dev<'_, B> {
         Self: 'a;
 
     fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
-        self.0.is_on(stream)?;
+        self.0.is_on(stream.core, D::KIND, stream.site)?;
         Ok(Dev(self.0))
     }
 
@@ -263,42 +253,7 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Dev<'_, B> {
         stream: &StreamAccess<'a, D>,
         entered: &mut Entered<'a, B>,
     ) -> Result<()> {
-        self.0.enter(stream, entered)
-    }
-}
-
-/// A window held by a queue.
-pub struct HeldWindow<B: Backend> {
-    allocation: Arc<Allocation<B>>,
-    pub(crate) shared: Arc<Shared<B>>,
-    /// The range of elements, the same in every rank's part.
-    pub(crate) start: usize,
-    pub(crate) len: usize,
-    pub(crate) reach: Reach,
-    pub(crate) dtype: DType,
-    /// The library's handle, if it has one.
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for kernels on GPUs"))]
-    pub(crate) handle: u64,
-    /// On the host: every rank's part, and its length in elements.
-    pub(crate) parts: Vec<Arc<Allocation<HostBackend>>>,
-    pub(crate) lens: Vec<usize>,
-}
-
-impl<B: Backend> std::fmt::Debug for HeldWindow<B> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a window of {} {} at {:?}", self.len, self.dtype, Arc::as_ptr(&self.allocation))
-    }
-}
-
-impl<B: Backend> Argument<B> for HeldWindow<B> {
-    type Held = Self;
-
-    fn show(&self) -> Shown<'_, B> {
-        Shown::Windowed(self)
-    }
-
-    fn hold(self) -> Self {
-        self
+        self.0.enter(stream.core, stream.site, entered)
     }
 }
 
@@ -315,27 +270,8 @@ impl<D: Device<Backend = B>, B: Backend> ArgumentOn<D> for Peers<'_, B> {
         let (start, len) = part.extent.checked()?;
         let (allocation, shared, id) = (part.allocation.clone(), Arc::clone(dev), *id);
         let (dtype, reach) = (*dtype, *reach);
-        let held = |handle, parts, lens| HeldWindow {
-            allocation,
-            shared,
-            start,
-            len,
-            reach,
-            dtype,
-            handle,
-            parts,
-            lens,
-        };
-        if let Some(mirror) = dev.mirror() {
-            let parts = mirror.parts(id).ok_or_else(|| dev.ended())?;
-            let lens = (0..parts.len()).map(|rank| lens.of(rank)).collect();
-            return Ok(held(0, parts, lens));
-        }
-        let handle = dev.window(id).ok_or_else(|| {
-            let why = "its communicator went on without it".to_owned();
-            Error::from(Stale { what: "window", name, why })
-        })?;
-        Ok(held(handle, Vec::new(), Vec::new()))
+        let peers = B::peers(dev, id, &|rank| lens.of(rank), name)?;
+        Ok(HeldWindow { allocation, shared, start, len, reach, dtype, peers })
     }
 
     fn used(&self) -> Option<(&Arc<Allocation<B>>, bool)> {

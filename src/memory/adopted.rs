@@ -1,15 +1,12 @@
 //! Buffers over memory owned by another library or by the program.
 
-use std::any::Any;
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Allocation, Buffer};
+use super::{Allocation, Buffer, Owner};
 use crate::backend::{Backend, Memory, Streams};
 use crate::error::{AdoptFault, Error, Failed, NotAdoptable, OtherDevice, Site};
-use crate::interop::Claim;
-use crate::{DType, Device, Element, Mark, Result, unwind, wait};
+use crate::{DType, Device, Element, Mark, Result, wait};
 
 /// The kind of adopted memory: `device.adopt(owner)` returns a `Buffer<T, D, Adopted<O>>`. It is an
 /// operand wherever plain memory is, and cannot back a window.
@@ -55,45 +52,6 @@ pub unsafe trait ForeignMemory<D: Device>: Send + 'static {
     fn ready(&mut self, device: &D) -> Result<Option<Mark<D>>> {
         let _ = device;
         Ok(None)
-    }
-}
-
-/// Keeps adopted memory alive; dropped when nothing of ours uses the memory any more. A panic of
-/// its drop ends there.
-pub struct Owner {
-    owner: Option<Box<dyn Any + Send>>,
-    /// The claim on the elements, if others can name them too.
-    claim: Option<Claim>,
-}
-
-impl Owner {
-    pub(crate) fn new(owner: Box<dyn Any + Send>, claim: Option<Claim>) -> Self {
-        Self { owner: Some(owner), claim }
-    }
-
-    pub(super) fn into_inner<O: 'static>(mut self) -> Result<Box<O>, Self> {
-        match self.owner.take().map(Box::<dyn Any + Send>::downcast) {
-            Some(Ok(owner)) => Ok(owner),
-            Some(Err(owner)) => Err(Self { owner: Some(owner), claim: self.claim.take() }),
-            None => Err(self),
-        }
-    }
-
-    /// Lets others use the elements.
-    pub(super) fn unclaim(&mut self) {
-        self.claim = None;
-    }
-}
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        // Without the owner the elements may become another tensor's at once.
-        self.claim = None;
-        let owner = self.owner.take();
-        if let Err(panic) = unwind::catch(move || drop(owner)) {
-            log::error!("the owner of adopted memory panicked when dropped: {}", panic.message());
-            panic.end();
-        }
     }
 }
 
@@ -155,23 +113,9 @@ impl<D: Device> ForeignSpan<D> {
         let block = unsafe { <D::Backend as Memory>::adopt(ordinal, start, bytes) }?;
         let allocation = Allocation::adopted(ordinal, block, theirs);
         if let Some(mark) = after {
-            allocation.order.begin_after(&mark);
+            allocation.order.begin_after(mark.stream(), mark.seq());
         }
         Ok(Arc::new(allocation))
-    }
-}
-
-impl AdoptFault {
-    /// The fault of an address for this many elements.
-    pub(crate) fn of_address(address: usize, len: usize, dtype: DType) -> Option<Self> {
-        match address {
-            _ if len == 0 => None,
-            0 => Some(Self::Null),
-            _ if !address.is_multiple_of(dtype.align()) => {
-                Some(Self::Misaligned { address, dtype })
-            }
-            _ => None,
-        }
     }
 }
 
@@ -324,11 +268,5 @@ unsafe impl<T: Element, Tag> ForeignMemory<crate::Host<Tag>> for Box<[T]> {
 
     fn elements(&self) -> usize {
         self.len()
-    }
-}
-
-impl fmt::Debug for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Owner")
     }
 }

@@ -4,8 +4,8 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::adopted::Owner;
 use super::order::Order;
+use super::owner::Owner;
 use crate::Result;
 use crate::backend::{AllocKind, Backend};
 use crate::lock::Mutex;

@@ -13,6 +13,7 @@ mod adopted;
 mod allocation;
 mod booking;
 mod buffer;
+mod claims;
 mod indexed;
 mod kind;
 mod lease;
@@ -21,6 +22,7 @@ mod lent;
 mod model;
 mod operand;
 mod order;
+mod owner;
 mod pinned;
 mod record;
 mod slice;
@@ -38,6 +40,7 @@ pub use slice::{Slice, SliceMut};
 
 pub(crate) use adopted::{ForeignSpan, take_back};
 pub(crate) use booking::{Booking, Uses};
+pub(crate) use claims::{By, Claim};
 #[cfg(feature = "ndarray")]
 pub(crate) use lent::HostWaits;
 pub(crate) use lent::{Ending, Lent, lend};
@@ -45,6 +48,6 @@ pub(crate) use order::{Lessee, Order};
 pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
 
-pub use adopted::Owner;
 pub use allocation::Allocation;
 pub use lease::Lease;
+pub use owner::Owner;

@@ -19,8 +19,8 @@ use super::turn::{Patience, Turn, Turns};
 use crate::backend::Streams;
 use crate::error::reported;
 use crate::lock::{Mutex, MutexGuard};
-use crate::stream::{Awaited, Mark, StreamCore, StreamShared};
-use crate::{Device, Result, wait};
+use crate::stream::{Awaited, StreamCore, StreamShared};
+use crate::{Result, wait};
 
 pub(crate) struct Order<B: Streams> {
     /// The stream that made every use so far, or 0.
@@ -157,10 +157,10 @@ impl<B: Streams> Default for Order<B> {
 
 impl<B: Streams> Order<B> {
     /// Orders the first use after `mark`, by somebody else's use of the memory.
-    pub(crate) fn begin_after<D: Device<Backend = B>>(&self, mark: &Mark<D>) {
+    pub(crate) fn begin_after(&self, stream: &Arc<StreamShared<B>>, seq: u64) {
         let mut spread = self.spread();
         // 0 would mean no use.
-        let (stream, seq) = (mark.stream().clone(), mark.seq().max(1));
+        let (stream, seq) = (stream.clone(), seq.max(1));
         spread.uses.push(Use { stream, wrote: seq, used: seq, arrived: false });
         self.settle(&mut spread);
     }

@@ -20,7 +20,8 @@ use super::comm::Comm;
 use super::config::{has, put};
 use crate::backend::{DeviceBytes, DeviceComms, DeviceShared, Placed, WindowHandles, WindowId};
 use crate::cuda::{CudaBackend, CudaStream};
-use crate::device_api::{DevCommView, Listed, Requirements};
+use crate::device_comm::{DevCommView, Listed, Requirements};
+use crate::error::{Error, Stale};
 use crate::{Properties, Result, Team};
 
 /// A device communicator that NCCL made.
@@ -34,6 +35,20 @@ pub(super) struct DeviceComm {
 // SAFETY: a device communicator is destroyed once its uses are over, or with its communicator.
 unsafe impl DeviceComms for CudaBackend {
     type DevComm<'v> = DevCommView<'v>;
+    type Mirror = ();
+    type Peers = u64;
+
+    fn peers(
+        shared: &DeviceShared<Self>,
+        window: WindowId,
+        _: &dyn Fn(usize) -> usize,
+        name: &'static str,
+    ) -> Result<u64> {
+        shared.window(window).ok_or_else(|| {
+            let why = "its communicator went on without it".to_owned();
+            Error::from(Stale { what: "window", name, why })
+        })
+    }
 
     fn view_of(shared: &DeviceShared<Self>) -> DevCommView<'_> {
         DevCommView::new(shared)
@@ -61,7 +76,7 @@ unsafe impl DeviceComms for CudaBackend {
         id: WindowId,
         requirements: &Requirements,
         known: &Properties,
-    ) -> Result<DeviceBytes> {
+    ) -> Result<DeviceBytes<()>> {
         let missing = |missing| unsupported("a device communicator", missing);
         let create = comm.nccl.api.ncclDevCommCreate().map_err(missing)?;
         let loaded = comm.nccl.api.version();
@@ -251,7 +266,7 @@ impl Slot {
     }
 
     /// What NCCL has written.
-    fn read(self, loaded: Version) -> DeviceBytes {
+    fn read(self, loaded: Version) -> DeviceBytes<()> {
         let bytes: Vec<u8> = self.words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let at = |offset: usize, size: usize| {
             let mut value = [0; 8];

@@ -12,7 +12,7 @@ use super::api::{Nccl, unsupported};
 use super::comm::Comm;
 use super::making::Making;
 use crate::Result;
-use crate::communicator::{Says, ended};
+use crate::backend::Says;
 
 /// How often a non-blocking communicator is polled.
 const EVERY: Duration = Duration::from_micros(20);
@@ -122,7 +122,7 @@ impl Comm {
 /// Releases a communicator with no resources of ours and no work in progress; fails if it has
 /// ended.
 pub(crate) fn give_away(mut comm: Comm) -> Result<ncclComm_t> {
-    let handle = comm.end().ok_or_else(|| ended(&comm.health))?;
+    let handle = comm.end().ok_or_else(|| comm.health.ended())?;
     comm.shared.family.leave();
     Ok(handle.raw)
 }

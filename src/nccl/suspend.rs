@@ -12,7 +12,7 @@ use super::comm::Comm;
 use super::exit;
 use super::making::{Making, Parent};
 use crate::Result;
-use crate::communicator::{MemoryStats, ended};
+use crate::communicator::MemoryStats;
 use crate::error::{Error, Unsupported};
 
 impl Comm {
@@ -62,14 +62,14 @@ impl Comm {
         let thread = format!("{function} of rank {}", shared.rank);
         let call = move || {
             gpu.bind()?;
-            let inside = exit::enter(health.id()).ok_or_else(|| ended(&health))?;
+            let inside = exit::enter(health.id()).ok_or_else(|| health.ended())?;
             let result = shared.divides(|comm| {
                 let result = call(comm);
                 // SAFETY: its end waits for this, and this thread made the call.
                 unsafe { nccl.over(comm, result) }
             });
             drop(inside);
-            nccl.check(function, None, result.ok_or_else(|| ended(&health))?).map_err(|error| {
+            nccl.check(function, None, result.ok_or_else(|| health.ended())?).map_err(|error| {
                 shared.family.hear_of_deaths(&health);
                 health.check().err().unwrap_or(error)
             })?;

@@ -18,9 +18,9 @@ use super::run::{Stop, fill};
 use crate::backend::{Graphs, Streams, WindowId};
 use crate::communicator::Core;
 use crate::error::{CaptureFault, Error, NotCapturable};
-use crate::graph::{CaptureSummary, Capturing, Held, Leases, all_ready, out_of_step};
+use crate::graph::{CaptureSummary, Held, Leases, all_ready, out_of_step};
 use crate::memory::Lessee;
-use crate::stream::Capturable;
+use crate::stream::{Capturable, Capturing};
 use crate::{Result, Stream, World, unwind};
 
 /// How many sets of memory a plan keeps graphs for.

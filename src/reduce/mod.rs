@@ -4,10 +4,7 @@ mod pre_mul_sum;
 
 pub use pre_mul_sum::{FixedScalar, PreMulSum, ScalarInMemory, SettableScalar};
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
-
+pub use crate::backend::ReductionName;
 use crate::backend::{Reduction, form};
 use crate::communicator::Resources;
 use crate::{Device, DynElem, Float, Numeric, Result, World};
@@ -87,36 +84,4 @@ built_in! {
     Min: Numeric is Least,
     Max: Numeric is Greatest,
     Avg: Float is Mean,
-}
-
-/// A reduction as a value, which reports compare and print. Its variants have other names than the
-/// operators, so that the compiler prints those without a path.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[non_exhaustive]
-pub enum ReductionName {
-    /// [`struct@Sum`]
-    Add,
-    /// [`struct@Prod`]
-    Multiply,
-    /// [`struct@Min`]
-    Least,
-    /// [`struct@Max`]
-    Greatest,
-    /// [`struct@Avg`]
-    Mean,
-    /// [`struct@PreMulSum`]
-    ScaledAdd,
-}
-
-impl fmt::Display for ReductionName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Add => "Sum",
-            Self::Multiply => "Prod",
-            Self::Least => "Min",
-            Self::Greatest => "Max",
-            Self::Mean => "Avg",
-            Self::ScaledAdd => "PreMulSum",
-        })
-    }
 }

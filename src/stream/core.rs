@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use super::takers::Taker;
 use super::undone::Undone;
-use crate::Result;
-use crate::backend::Streams;
-use crate::communicator::{Carrier, Health, Maker};
+use crate::backend::{Backend, Streams};
 use crate::error::{CaptureFault, Error, NotCapturable, Site};
+use crate::health::{Carrier, Health};
 use crate::lock::Mutex;
 use crate::memory::Order;
+use crate::stamp::Maker;
+use crate::{Result, wait};
 
 /// How many marks a stream remembers for narrowing.
 const MARKS: usize = 32;
@@ -482,5 +483,17 @@ impl<B: Streams> Carrier for StreamShared<B> {
         let marked = if asks { self.last_marked() } else { 0 };
         let over = self.over.load(Relaxed).max(marked);
         self.undone.add(by.id(), why, since.max(over + 1)..=self.last());
+    }
+}
+
+impl<B: Backend> StreamCore<B> {
+    /// Waits on the host for everything enqueued so far.
+    pub(crate) fn idle(
+        &self,
+        within: wait::Within<'_>,
+        operation: &'static str,
+        site: Site,
+    ) -> Result<()> {
+        wait::until(&[Awaited::now(&self.shared())?], Some(within), operation, site)
     }
 }

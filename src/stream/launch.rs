@@ -1,42 +1,14 @@
 //! User compute in stream order.
 
-use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::{Stream, StreamCore};
+use super::{Held, Launching, Stream, StreamCore};
 use crate::backend::{Backend, Launches, Seen, Span};
-use crate::device_api::Entered;
+use crate::device_comm::Entered;
 use crate::error::{Error, OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{Device, Element, Elements, Readable, Result, Writable};
-
-thread_local! {
-    static LAUNCHING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is running a launched closure, which may not wait.
-pub(crate) fn launching() -> bool {
-    LAUNCHING.get()
-}
-
-/// Marks the thread while it lives, panics included. Closures that run at the call may launch
-/// others.
-pub(crate) struct Launching {
-    outer: bool,
-}
-
-impl Launching {
-    pub(crate) fn enter() -> Self {
-        Self { outer: LAUNCHING.replace(true) }
-    }
-}
-
-impl Drop for Launching {
-    fn drop(&mut self) {
-        LAUNCHING.set(self.outer);
-    }
-}
 
 /// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written.
 pub trait Operand: sealed::Sealed {
@@ -166,28 +138,6 @@ pub trait OperandsOn<D: Device>: Operands {
 pub struct StreamAccess<'s, D: Device> {
     pub(crate) core: &'s StreamCore<D::Backend>,
     pub(crate) site: Site,
-}
-
-/// Part of an allocation, held by a queue.
-#[doc(hidden)]
-pub struct Held<B: Backend> {
-    pub(crate) allocation: Arc<Allocation<B>>,
-    pub(crate) offset: usize,
-    pub(crate) len: usize,
-}
-
-impl<B: Backend> From<Span<'_, B>> for Held<B> {
-    fn from(span: Span<'_, B>) -> Self {
-        let (allocation, offset, len) = (span.allocation().clone(), span.offset(), span.len());
-        Self { allocation, offset, len }
-    }
-}
-
-impl<B: Backend> Held<B> {
-    fn seen<T: Element>(&self, write: bool) -> Seen<'_, B> {
-        let (block, bytes) = (self.allocation.block(), self.len * size_of::<T>());
-        Seen { block, offset: self.offset, bytes, write }
-    }
 }
 
 impl<'s, D: Device> StreamAccess<'s, D> {

@@ -3,9 +3,11 @@
 mod convert;
 mod copy;
 mod core;
+mod held;
 mod launch;
 mod mark;
 mod takers;
+mod threads;
 mod timed;
 mod undone;
 
@@ -15,8 +17,10 @@ pub use timed::TimedMark;
 
 pub(crate) use convert::convert_on;
 pub(crate) use core::{Awaited, Capturable, StreamCore, StreamShared, User};
-pub(crate) use launch::{Held, Launching, StreamAccess, hold, launching, run};
+pub(crate) use held::Held;
+pub(crate) use launch::{StreamAccess, hold, run};
 pub(crate) use takers::{Takers, Taking};
+pub(crate) use threads::{Capturing, Launching, capturing, launching};
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +29,7 @@ use std::sync::Arc;
 use crate::Cuda;
 use crate::backend::{Launches, Streams};
 #[cfg(feature = "cuda")]
-use crate::cuda::LaunchEvent;
+use crate::config::LaunchEvent;
 use crate::error::{AdoptFault, NotAdoptable, Site};
 use crate::{Device, Result, wait};
 
@@ -161,7 +165,7 @@ impl<T> Stream<Cuda<T>> {
     #[track_caller]
     pub fn wait_launched(&self, event: &LaunchEvent) -> Result<()> {
         self.core.orders_others("wait_launched", Site::caller())?;
-        event.hold(self.core.raw())
+        crate::cuda::hold(event, self.core.raw())
     }
 }
 

@@ -3,50 +3,13 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use super::{LsaPointers, Team, Window, WindowKind, WindowPlace};
+use super::{Endpoint, EndpointOf, LsaPointers, Team, TeamOf, Window, WindowKind, WindowPlace};
 use crate::backend::{Backend, Windows};
 use crate::communicator::{CanEnqueue, Core, State};
 use crate::error::{BadRange, Site};
 use crate::{AsRank, Communicator, Device, Element, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
-
-/// Which ranks a team for kernels has. NCCL: `ncclTeamRail`, 2.28; `ncclTeamCft` and
-/// `ncclTeamCftMultimem`, 2.31.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum TeamOf {
-    /// The ranks with this rank's place among their own [`lsa_team`](Communicator::lsa_team).
-    Rail,
-    /// All ranks of counted transfers.
-    Counted,
-    /// The ranks of counted transfers that share multicast.
-    CountedMultimem,
-    /// The ranks of counted transfers that share memory.
-    CountedLsa,
-    /// The ranks of counted multicast transfers.
-    CountedMulticast,
-}
-
-/// A target of counted transfers: a logical endpoint, and an offset there.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Endpoint {
-    /// NCCL's number of the endpoint.
-    pub id: u32,
-    /// In bytes.
-    pub offset: usize,
-}
-
-/// Whose endpoint.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum EndpointOf {
-    /// A rank's.
-    Peer(Rank),
-    /// The endpoint of the rank at this place of a team.
-    Member(Team, usize),
-    /// The endpoint that reaches all ranks at once.
-    Multicast,
-}
 
 impl<W: World, S: State> Communicator<W, S> {
     /// NCCL's handle of a window, `ncclWindow_t`, for kernels written against NCCL's device code:

@@ -17,12 +17,13 @@ mod register;
 mod view;
 
 pub use also::SharedWindow;
-pub use kernels::{Endpoint, EndpointOf, TeamOf};
 pub use kind::{
     CftCounted, GinOnly, LocalOnly, LsaPointers, RmaSource, RmaTarget, Symmetric, SymmetricStrict,
     WindowKind,
 };
-pub use query::{Registration, Team};
+pub use query::Registration;
+
+pub use crate::backend::{Endpoint, EndpointOf, Team, TeamOf};
 pub use view::{PutSource, WindowPlace, WindowSlice};
 
 use std::fmt;

@@ -5,50 +5,14 @@ use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::{Arc, Weak};
 
-use super::{LsaPointers, Window, WindowKind};
+use super::{LsaPointers, Team, Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Handle, Held, Key, State};
 use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
 use crate::memory::{Lease, Lessee};
-use crate::rank::MOST;
 use crate::{AsRank, Communicator, Device, Element, Rank, Readable, Result, World, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
-
-/// Some of a communicator's ranks, evenly spaced: rank i of the team is rank `first + i * stride`
-/// of the communicator. NCCL: `ncclTeam_t`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Team {
-    /// This rank's place in the team.
-    pub rank: usize,
-    /// How many ranks the team has.
-    pub size: usize,
-    /// The communicator's rank of the team's first member.
-    pub first: usize,
-    /// The distance between two neighbours in the team.
-    pub stride: usize,
-    /// Rank 0 of the communicator.
-    pub(crate) zero: Rank,
-}
-
-impl Team {
-    /// The communicator's rank of the team's `index`-th member; `None` past its end, or if no rank
-    /// has that number. NCCL: `ncclTeamRankToWorld`.
-    pub fn to_world(&self, index: usize) -> Option<Rank> {
-        let index = Some(index).filter(|&index| index < self.size)?;
-        let rank = index.checked_mul(self.stride)?.checked_add(self.first)?;
-        Some(rank).filter(|&rank| rank < MOST).map(|rank| self.zero.beside(rank))
-    }
-
-    /// The place in the team of a rank of the communicator; `None` if it is not in it. With
-    /// [`to_world`](Self::to_world) this converts places between teams. NCCL: `ncclTeamRankToLsa`.
-    pub fn index_of(&self, rank: Rank) -> Option<usize> {
-        let past = rank.index().checked_sub(self.first)?;
-        let index = past.checked_div(self.stride)?;
-        let is_in = index < self.size && index * self.stride == past;
-        Some(index).filter(|_| is_in && self.zero.beside(rank.index()) == rank)
-    }
-}
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     /// The address of this rank's part: of host memory on the host, of device memory on GPUs. Valid

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Lens, Named, Symmetric, Window, WindowKind};
 use crate::backend::{Backend, Windows};
-use crate::communicator::{CanEnqueue, Live, Registered, SharedLens, State, ended};
+use crate::communicator::{CanEnqueue, Live, Registered, SharedLens, State};
 use crate::control::Topic;
 use crate::error::{Error, Failed, OtherDevice, Site, WindowsDiffer};
 use crate::memory::Allocation;
@@ -171,7 +171,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
         let (name, closing) = (core.health.name(), false);
         Error::from(WindowsDiffer { name, closing, parts, site })
     })?;
-    let Some(allocation) = allocation.cloned() else { return Err(ended(&core.health)) };
+    let Some(allocation) = allocation.cloned() else { return Err(core.health.ended()) };
     allocation.order.enter_window();
     let handle = <<W::Device as Device>::Backend as Windows>::register(
         core.comm()?,

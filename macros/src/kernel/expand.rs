@@ -346,14 +346,17 @@ fn shim(
     let lines = kernel.arguments.iter().map(|Argument { name, ty }| {
         let value = match ty {
             Type::Scalar(ty) => quote!(#from.scalar::<#ty>()),
-            Type::DevComm | Type::Unknown => quote!(#from.dev_comm()),
-            Type::Barrier => quote!(#from.barrier()),
+            Type::DevComm | Type::Unknown | Type::Barrier if takes == "Extents" => {
+                quote!(#from.device())
+            }
+            Type::DevComm | Type::Unknown => quote!(#krate::HostDevComm::taken(&mut #from)),
+            Type::Barrier => quote!(#krate::HostBarrier::taken(&mut #from)),
             Type::Read(_) | Type::Write(_) | Type::Window(..) if takes == "Extents" => {
                 quote!(#from.memory())
             }
             Type::Read(ty) => quote!(#from.read::<#ty>()),
             Type::Write(ty) => quote!(#from.write::<#ty>()),
-            Type::Window(of, _) => quote!(#from.window::<#of>()),
+            Type::Window(of, _) => quote!(#krate::HostWindow::<#of>::taken(&mut #from)),
         };
         quote! {
             #[allow(unused_variables)]

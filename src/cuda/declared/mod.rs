@@ -18,8 +18,8 @@ use cudarc::driver::sys;
 
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
+use crate::compute::{ARGUMENTS, Arguments, Extents, Grid, Kernel, Reach, Shown, SourceKind, View};
 use crate::error::{BadKernel, Error, KernelFault, Site};
-use crate::kernel::{ARGUMENTS, Arguments, Extents, Grid, Kernel, Reach, Shown, SourceKind, View};
 use crate::lock::Mutex;
 use cache::Key;
 use nvrtc::Nvrtc;
@@ -217,10 +217,10 @@ impl<'v> Parameters<'v> {
                 self.push_place(ptr::from_ref(index).cast_mut().cast());
             }
             Shown::Windowed(window) if window.reach == Reach::Part => {
-                self.push_number(window.handle);
+                self.push_number(window.peers);
                 self.push_memory(window.start as u64, window.len);
             }
-            Shown::Windowed(window) => self.push_memory(window.handle, window.len),
+            Shown::Windowed(window) => self.push_memory(window.peers, window.len),
         }
     }
 

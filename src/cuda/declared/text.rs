@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::DType;
-use crate::kernel::{Kernel, Source, SourceKind, Type};
+use crate::compute::{Kernel, Source, SourceKind, Type};
 
 /// The whole source of a kernel, and its name for the compiler.
 pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {

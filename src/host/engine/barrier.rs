@@ -19,7 +19,6 @@ use super::report::some;
 use super::state::{Out, State};
 use super::stream::{Current, StreamState, Task};
 use crate::backend::WindowId;
-use crate::communicator::ended;
 use crate::error::{Error, Site};
 use crate::host::{HostBackend, hazards};
 use crate::memory::Allocation;
@@ -290,7 +289,7 @@ impl State {
         let health = member.and_then(|member| member.health.as_ref());
         let own = health.and_then(|health| health.check().err());
         let fault = own.or_else(|| member.and_then(|member| member.fault.clone()));
-        fault.or_else(|| Some(ended(health?))).unwrap_or_else(|| {
+        fault.or_else(|| Some(health?.ended())).unwrap_or_else(|| {
             Error::other("a barrier of a communicator that has ended".to_owned())
         })
     }

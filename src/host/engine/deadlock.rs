@@ -21,8 +21,7 @@ use super::state::{Out, State};
 use super::stream::{Current, Task};
 use super::wait::{On, Wait};
 use super::who::Looking;
-use crate::backend::{Exchange, Submission, WindowId};
-use crate::control::Awaits;
+use crate::backend::{Awaits, Exchange, Submission, WindowId};
 
 /// Something that waits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -217,12 +216,12 @@ impl Looking<'_> {
                 }
                 _ => Vec::new(),
             },
-            On::Exchange(exchange) => self.exchange_needs(exchange).into_iter().collect(),
-            On::Submission(submission) => self.submission_needs(submission),
+            On::Exchange(exchange) => self.exchange_needs(&**exchange).into_iter().collect(),
+            On::Submission(submission) => self.submission_needs(&**submission),
         }
     }
 
-    fn exchange_needs(&self, exchange: &Exchange) -> Option<Need> {
+    fn exchange_needs(&self, exchange: &dyn Exchange) -> Option<Need> {
         if !exchange.is_open() {
             return None;
         }
@@ -250,9 +249,9 @@ impl Looking<'_> {
         Some(self.gather(gathering, Why::Exchange { place, peer: rank }, missing))
     }
 
-    fn submission_needs(&self, submission: &Submission) -> Vec<Need> {
-        let Some(&comm) = self.state.by_id.get(&submission.comm) else { return Vec::new() };
-        let place = MemberId { comm, id: submission.comm, rank: submission.rank.index() };
+    fn submission_needs(&self, submission: &dyn Submission) -> Vec<Need> {
+        let Some(&comm) = self.state.by_id.get(&submission.comm()) else { return Vec::new() };
+        let place = MemberId { comm, id: submission.comm(), rank: submission.rank().index() };
         match submission.awaits() {
             Awaits::Nothing => Vec::new(),
             // Unless all threads wait, any of them may submit or be issuing.

@@ -8,9 +8,8 @@ use super::comm::MemberId;
 use super::state::{Out, State};
 use super::stream::Point;
 use super::{ENGINE, Engine};
-use crate::backend::{Exchange, HostWait, WaitsOn, Watched, Watcher};
+use crate::backend::{Exchange, HostWait, Submission, WaitsOn, Watched, Watcher};
 use crate::communicator::Health;
-use crate::control::Submission;
 use crate::error::Site;
 use crate::host::HostBackend;
 use crate::quiet::{self, Still};
@@ -32,8 +31,8 @@ pub(super) struct Wait {
 pub(super) enum On {
     Point(Point),
     Idle(MemberId),
-    Exchange(Exchange),
-    Submission(Submission),
+    Exchange(Box<dyn Exchange>),
+    Submission(Box<dyn Submission>),
 }
 
 impl Wait {
@@ -106,8 +105,8 @@ impl Engine {
         let on = match on {
             WaitsOn::Point(point) => On::Point(point.clone()),
             WaitsOn::Idle(comm) => On::Idle(comm.place()),
-            WaitsOn::Exchange(exchange) => On::Exchange(exchange.clone()),
-            WaitsOn::Submission(submission) => On::Submission(submission.clone()),
+            WaitsOn::Exchange(exchange) => On::Exchange(exchange.kept()),
+            WaitsOn::Submission(submission) => On::Submission(submission.kept()),
         };
         let thread = std::thread::current().id();
         let mut state = self.lock();

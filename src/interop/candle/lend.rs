@@ -3,9 +3,9 @@
 use candle_core::{Layout, Storage, Tensor, Var};
 
 use super::super::Tensor as Described;
-use super::super::claims::{By, Claim};
 use super::storage::Held;
 use crate::error::{NotAdoptable, Site};
+use crate::memory::{By, Claim};
 use crate::memory::{Ending, Lent};
 use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 

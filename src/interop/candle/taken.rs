@@ -15,7 +15,7 @@ use candle_core::{CudaStorage, cuda_backend::CudaStorageSlice};
 use super::lend::{Locked, claim};
 use super::storage::Held;
 use crate::error::{Error, NotAdoptable, Site};
-use crate::interop::Claim;
+use crate::memory::Claim;
 use crate::{Result, unwind};
 
 /// A tensor that is lent for writing.

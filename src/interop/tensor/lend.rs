@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use super::{Tensor, Used};
 use crate::error::Site;
-use crate::interop::Claim;
+use crate::memory::Claim;
 use crate::memory::{Ending, Lent};
 use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 

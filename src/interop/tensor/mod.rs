@@ -8,11 +8,11 @@ pub use described::{Described, TensorPlace};
 use std::fmt;
 use std::sync::Arc;
 
-use super::claims::{By, Claim};
 use super::export;
 use crate::backend::{Memory, Streams};
 use crate::error::{AdoptFault, Error, NotAdoptable, Site};
 use crate::memory::{Allocation, ForeignSpan, Owner};
+use crate::memory::{By, Claim};
 use crate::{Adopted, DType, Device, DynBuffer, Failed, NcclMem, Result, Stream};
 
 /// A tensor of another library: where its elements are, their type, their device, and the owner
@@ -174,7 +174,7 @@ impl<O> Tensor<O> {
         let block = unsafe { <D::Backend as Memory>::alias(ours.block(), bytes) }?;
         let allocation = Allocation::alias(place.ordinal, block, place.theirs);
         if let Some(mark) = place.after {
-            allocation.order.begin_after(&mark);
+            allocation.order.begin_after(mark.stream(), mark.seq());
         }
         Ok((allocation, ours, claim))
     }

@@ -20,9 +20,9 @@ use super::{Family, Member};
 use crate::Rank;
 use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
-use crate::control::RateLimited;
 use crate::error::{Error, Excluded, Mismatch};
 use crate::lock::Mutex;
+use crate::rate_limited::RateLimited;
 
 /// The connection to the other ranks.
 pub(super) struct Remote {

@@ -6,13 +6,12 @@ use siphasher::sip::SipHasher13;
 use typed_builder::TypedBuilder;
 
 use super::Ctas;
-use super::settings::{Setting, Value};
-use crate::backend::{Backend, Collective, Op};
-use crate::communicator::{CanEnqueue, On};
 #[cfg(feature = "cuda")]
-use crate::cuda::LaunchEvent;
+use super::LaunchEvent;
+use super::settings::{Setting, Value};
+use crate::Result;
+use crate::backend::{Backend, Collective, Op};
 use crate::error::{CollectiveName, Error, Unsupported};
-use crate::{Communicator, Result, State, World};
 
 /// Configures one call of a collective. `comm.with(&config)` has every collective, as do
 /// `comm.on(&stream).with(&config)` and, in a group, `g.with(&config)`. Options left unset are the
@@ -318,16 +317,4 @@ mod sealed {
     pub trait Sealed {}
     impl Sealed for super::AsConfigured {}
     impl Sealed for &super::CallConfig {}
-}
-
-impl<W: World, S: State> Communicator<W, S> {
-    /// Configures the collectives called through the returned value. All ranks must call them with
-    /// the same configuration.
-    #[inline]
-    pub fn with<'c>(&'c self, config: &'c CallConfig) -> On<'c, W, &'c CallConfig>
-    where
-        S: CanEnqueue,
-    {
-        self.here().with(config)
-    }
 }

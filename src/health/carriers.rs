@@ -14,7 +14,7 @@ pub(crate) trait Carrier: Send + Sync {
 }
 
 #[derive(Default)]
-pub(super) struct Carriers(Mutex<Known>);
+pub(crate) struct Carriers(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
@@ -28,7 +28,7 @@ const FEW: usize = 16;
 
 impl Carriers {
     /// Adds a stream. The caller adds each stream once.
-    pub(super) fn add(&self, stream: Weak<dyn Carrier>) {
+    pub(crate) fn add(&self, stream: Weak<dyn Carrier>) {
         let mut known = self.0.lock();
         let Known { streams, kept } = &mut *known;
         // Amortized: the list has at least doubled since the last scan.
@@ -39,7 +39,7 @@ impl Carriers {
         streams.push(stream);
     }
 
-    pub(super) fn are_cut(&self, by: &Health, why: &Error, asks: bool) {
+    pub(crate) fn are_cut(&self, by: &Health, why: &Error, asks: bool) {
         let streams = self.0.lock().streams.clone();
         let streams: Vec<Arc<dyn Carrier>> = streams.iter().filter_map(Weak::upgrade).collect();
         streams.iter().for_each(|stream| stream.is_cut(by, why, asks));

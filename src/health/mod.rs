@@ -1,28 +1,41 @@
 //! A communicator's health, which every wait and every enqueue checks.
 
+mod carriers;
+mod change;
+mod late;
+mod limits;
+mod recovery;
+
+pub(crate) use carriers::Carrier;
+pub(crate) use change::Changes;
+pub use change::{Change, Watch};
+pub use late::{Late, Standing, Stragglers};
+pub(crate) use late::{Lateness, Posted};
+pub use limits::{Limit, Limits};
+pub use recovery::{Lost, Recovery};
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-use super::carriers::{Carrier, Carriers};
-use super::change::{Change, Changes};
-use super::late::{Late, Lateness, Standing, Stragglers};
-use crate::backend::Watch;
+use crate::backend;
 use crate::error::{Abort, Departed, Error, Revocation, Site, WorstReport, goes_on, reported};
 use crate::lock::Mutex;
 use crate::rank::Generation;
 use crate::{Rank, Result};
+
+use carriers::Carriers;
 
 /// Tells the other ranks of a fault.
 type Tell = Box<dyn Fn(&Error) + Send + Sync>;
 
 /// Follows a communicator through its replacements to the current one.
 #[derive(Default)]
-pub(super) struct Line(Mutex<Option<Weak<Health>>>);
+pub(crate) struct Line(Mutex<Option<Weak<Health>>>);
 
 impl Line {
-    pub(super) fn health(&self) -> Option<Arc<Health>> {
+    pub(crate) fn health(&self) -> Option<Arc<Health>> {
         self.0.lock().as_ref()?.upgrade()
     }
 }
@@ -57,7 +70,7 @@ pub struct Health {
     /// Tells the other ranks of a fault.
     tell: OnceLock<Tell>,
     /// Polls for faults that occur outside the program's calls.
-    watch: OnceLock<Watch>,
+    watch: OnceLock<backend::Watch>,
     /// Detects late ranks, once the communicator is ready.
     lateness: OnceLock<Lateness>,
     /// The late ranks that this rank leaves out, and why.
@@ -108,7 +121,7 @@ impl Health {
     }
 
     /// Sets the generation, for a communicator that renumbers its ranks.
-    pub(super) fn numbered(self, generation: Generation) -> Self {
+    pub(crate) fn numbered(self, generation: Generation) -> Self {
         Self { generation, ..self }
     }
 
@@ -123,7 +136,7 @@ impl Health {
 
     /// Sets a callback that host waits run while they wait, and once more when they complete. It
     /// runs on the waiting thread and must not block.
-    pub fn set_watch(&self, watch: Watch) {
+    pub fn set_watch(&self, watch: backend::Watch) {
         if self.watch.set(watch).is_err() {
             log::debug!("{}: told how to watch twice", self.name);
         }
@@ -137,14 +150,14 @@ impl Health {
     }
 
     /// Starts to compare the ranks' progress.
-    pub(super) fn compares(&self, lateness: Lateness) {
+    pub(crate) fn compares(&self, lateness: Lateness) {
         if self.lateness.set(lateness).is_err() {
             log::debug!("{}: told how to compare twice", self.name);
         }
     }
 
     /// Looks for late ranks and applies the policy. Must be called without a lock held.
-    pub(super) fn look_who_is_late(&self) {
+    pub(crate) fn look_who_is_late(&self) {
         self.follow_policy(Lateness::look);
     }
 
@@ -186,12 +199,12 @@ impl Health {
     }
 
     /// The late ranks that this rank leaves out, and why.
-    pub(super) fn left_out(&self) -> (&[u32], &str) {
+    pub(crate) fn left_out(&self) -> (&[u32], &str) {
         self.left_out.get().map_or((&[], ""), |(ranks, why)| (ranks, why))
     }
 
     /// The progress of the other ranks.
-    pub(super) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         self.lateness.get().map(Lateness::standing).unwrap_or_default()
     }
 
@@ -263,7 +276,7 @@ impl Health {
 
     /// Reports that it is ready, and its changes from then on. One lock covers this and the fault,
     /// so that exactly one of this and [`poison`](Self::poison) queues the fault.
-    pub(super) fn is_ready(&self, changes: &Changes, change: impl FnOnce() -> Change) {
+    pub(crate) fn is_ready(&self, changes: &Changes, change: impl FnOnce() -> Change) {
         goes_on();
         let mut place = self.changes.lock();
         changes.note(change);
@@ -343,6 +356,13 @@ impl Health {
             let (why, by, at) = (why.to_owned(), self.rank, Site::nowhere());
             Error::from(Abort { why, by, at })
         })
+    }
+
+    /// The error of a call on a communicator that has ended.
+    #[cold]
+    pub(crate) fn ended(&self) -> Error {
+        let (why, by) = ("the communicator has ended".to_owned(), self.rank);
+        Error::from(Abort { why, by, at: Site::nowhere() }).numbered(self.generation)
     }
 
     /// Records that a stream carries its work.
@@ -443,14 +463,14 @@ impl Health {
     }
 
     /// What an abort handle follows.
-    pub(super) fn line(self: &Arc<Self>) -> Arc<Line> {
+    pub(crate) fn line(self: &Arc<Self>) -> Arc<Line> {
         let line = self.line.lock().clone();
         line.0.lock().get_or_insert(Arc::downgrade(self));
         line
     }
 
     /// Replaces another communicator and takes over its abort handles.
-    pub(super) fn goes_on_from(self: &Arc<Self>, other: &Arc<Self>) {
+    pub(crate) fn goes_on_from(self: &Arc<Self>, other: &Arc<Self>) {
         other.told.clear();
         let line = other.line();
         *line.0.lock() = Some(Arc::downgrade(self));
@@ -458,14 +478,14 @@ impl Health {
     }
 
     /// Another communicator has replaced it, so its changes are no longer reported.
-    pub(super) fn is_replaced(&self) {
+    pub(crate) fn is_replaced(&self) {
         *self.changes.lock() = None;
         self.end();
     }
 
     /// Undoes [`goes_on_from`](Self::goes_on_from) after a failed replacement, and takes over
     /// requests made meanwhile.
-    pub(super) fn takes_back(self: &Arc<Self>, other: &Arc<Self>) {
+    pub(crate) fn takes_back(self: &Arc<Self>, other: &Arc<Self>) {
         self.goes_on_from(other);
         if let Some(request) = other.request.get() {
             self.request_abort(request.clone());

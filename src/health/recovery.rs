@@ -14,9 +14,9 @@ pub struct Recovery {
     pub rank_before: Rank,
     /// The old number of ranks.
     pub size_before: usize,
-    pub(super) rank: Rank,
+    pub(crate) rank: Rank,
     /// The old ranks, by new rank.
-    pub(super) before: Vec<Rank>,
+    pub(crate) before: Vec<Rank>,
 }
 
 /// A rank that was lost.

@@ -1,13 +1,11 @@
 //! The arguments of a host body, taken one after the other.
 
+use std::any::Any;
 use std::slice;
 use std::vec::IntoIter;
 
 use super::declaration::Scalar;
-use super::peers::{HeldWindow, Reach};
-use crate::device_api::Shared;
-use crate::host::HostBackend;
-use crate::{DType, Element, HostBarrier, HostDevComm, HostWindow};
+use crate::{DType, Element};
 
 /// One argument of a kernel that is about to run.
 #[derive(Clone, Copy)]
@@ -22,9 +20,9 @@ pub(crate) enum View<'v> {
         dtype: DType,
         write: bool,
     },
-    Comm(&'v Shared<HostBackend>),
-    Barrier(&'v Shared<HostBackend>, u32),
-    Windowed(&'v HeldWindow<HostBackend>),
+    Comm(&'v dyn Any),
+    Barrier(&'v dyn Any, u32),
+    Windowed(DType, &'v dyn Any),
     /// An argument without a value or a length.
     #[cfg(feature = "cuda")]
     Nothing,
@@ -92,34 +90,35 @@ impl<'v> Views<'v> {
 }
 
 impl<'v> Views<'v> {
-    /// The next argument, a device communicator.
-    pub fn dev_comm(&mut self) -> HostDevComm<'v> {
+    /// The next argument: a device communicator of that backend.
+    pub fn dev_comm<S: 'static>(&mut self) -> &'v S {
         match self.list.next() {
-            Some(View::Comm(shared)) => HostDevComm::new(shared),
+            Some(View::Comm(shared)) => of(shared),
             _ => unreachable!("{DECLARED}"),
         }
     }
 
-    /// The next argument, a barrier.
-    pub fn barrier(&mut self) -> HostBarrier<'v> {
+    /// The next argument: a barrier of a device communicator of that backend.
+    pub fn barrier<S: 'static>(&mut self) -> (&'v S, u32) {
         match self.list.next() {
-            Some(View::Barrier(shared, index)) => HostDevComm::new(shared).lsa_barrier(index),
+            Some(View::Barrier(shared, index)) => (of(shared), index),
             _ => unreachable!("{DECLARED}"),
         }
     }
 
-    /// The next argument, a window or part of one.
-    pub fn window<T: Element>(&mut self) -> HostWindow<'v, T> {
+    /// The next argument: a window of that element type, as that backend holds it.
+    pub fn window<T: Element, H: 'static>(&mut self) -> &'v H {
         match self.list.next() {
-            Some(View::Windowed(window)) if window.dtype == T::DTYPE => {
-                let whole = HostWindow::new(&window.shared, &window.parts, &window.lens);
-                match window.reach {
-                    Reach::Whole | Reach::Written => whole,
-                    Reach::Part => whole.slice(window.start, window.len),
-                }
-            }
+            Some(View::Windowed(dtype, window)) if dtype == T::DTYPE => of(window),
             _ => unreachable!("{DECLARED}"),
         }
+    }
+}
+
+fn of<S: 'static>(argument: &dyn Any) -> &S {
+    match argument.downcast_ref() {
+        Some(argument) => argument,
+        None => unreachable!("{DECLARED}"),
     }
 }
 
@@ -178,13 +177,8 @@ impl<'v> Extents<'v> {
         }
     }
 
-    /// The next argument, a device communicator.
-    pub fn dev_comm(&mut self) {
-        let _ = self.next();
-    }
-
-    /// The next argument, a barrier.
-    pub fn barrier(&mut self) {
+    /// The next argument, which has no extent.
+    pub fn device(&mut self) {
         let _ = self.next();
     }
 

@@ -49,8 +49,8 @@ impl ReachesAll for EveryRank {}
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use = "it is part of `Requirements`: `Requirements::new().gin(gin)`"]
 pub struct Gin<C = EveryRank> {
-    pub(super) parts: GinParts,
-    pub(super) listed: Vec<Listed>,
+    pub(crate) parts: GinParts,
+    pub(crate) listed: Vec<Listed>,
     connection: PhantomData<fn() -> C>,
 }
 
@@ -59,11 +59,11 @@ pub(crate) struct GinParts {
     reach: Reach,
     way: Option<GinType>,
     contexts: Option<u32>,
-    pub(super) signals: u32,
-    pub(super) counters: u32,
-    pub(super) barriers: u32,
-    pub(super) rail_barriers: u32,
-    pub(super) world_barriers: u32,
+    pub(crate) signals: u32,
+    pub(crate) counters: u32,
+    pub(crate) barriers: u32,
+    pub(crate) rail_barriers: u32,
+    pub(crate) world_barriers: u32,
     exclusive: bool,
     queue_depth: Option<u32>,
     traffic_class: Option<u32>,
@@ -212,7 +212,7 @@ impl<C: Connection> Gin<C> {
 
 impl GinParts {
     /// The options that are set, by our names and NCCL's.
-    pub(super) fn settings(&self, put: &mut impl FnMut(&'static str, &'static str, Value)) {
+    pub(crate) fn settings(&self, put: &mut impl FnMut(&'static str, &'static str, Value)) {
         let (reach, option) = match self.reach {
             Reach::All => (Value::Named(1, "every rank"), "Gin::every_rank"),
             Reach::Rail => (Value::Named(2, "the same rail"), "Gin::same_rail"),
@@ -256,7 +256,7 @@ impl GinParts {
         }
     }
 
-    pub(super) fn fault(&self, has: &Properties) -> Option<Fault> {
+    pub(crate) fn fault(&self, has: &Properties) -> Option<Fault> {
         let none = Some(GinType::None);
         let (all, rail) = (has.gin != none, has.railed_gin != none);
         let fault = |what: &str, needs: &str, found: String| Some(Fault::new(what, needs, found));

@@ -10,7 +10,7 @@ use crate::lock::Mutex;
 use crate::{Rank, trace, unwind};
 
 /// A change of a communicator's state, as reported to
-/// [`CommConfig::watch`](super::CommConfig::watch).
+/// [`CommConfig::watch`](crate::CommConfig::watch).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Change {
@@ -25,10 +25,10 @@ pub enum Change {
     Failed(Error),
     /// It was revoked, by this rank or another one, so that some of the ranks can continue.
     Revocation(Revocation),
-    /// It continues on the surviving ranks, after [`recover`](super::Communicator::recover) or
+    /// It continues on the surviving ranks, after [`recover`](crate::Communicator::recover) or
     /// `shrink`.
     Recovered(Recovery),
-    /// Newcomers have joined it, by [`grow`](super::Communicator::grow).
+    /// Newcomers have joined it, by [`grow`](crate::Communicator::grow).
     Grown {
         /// The old number of ranks.
         size_before: usize,
@@ -70,7 +70,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// A callback for changes: see [`CommConfig::watch`](super::CommConfig::watch).
+/// A callback for changes: see [`CommConfig::watch`](crate::CommConfig::watch).
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn(&Change) + Send + Sync>);
 
@@ -93,7 +93,7 @@ impl fmt::Debug for Watch {
 /// so a change queued meanwhile, by another thread or by the watch itself, is reported after the
 /// current one.
 #[derive(Clone)]
-pub(super) struct Changes(Option<Arc<Notifier>>);
+pub(crate) struct Changes(Option<Arc<Notifier>>);
 
 struct Notifier {
     name: &'static str,
@@ -111,18 +111,18 @@ struct Queue {
 }
 
 impl Changes {
-    pub(super) fn new(name: &'static str, watch: Option<Watch>) -> Self {
+    pub(crate) fn new(name: &'static str, watch: Option<Watch>) -> Self {
         let is_told = watch.is_some() || trace::IS_ON;
         Self(is_told.then(|| Arc::new(Notifier { name, watch, queue: Mutex::default() })))
     }
 
     /// A queue that drops every change, for a communicator whose changes another one reports.
-    pub(super) fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self(None)
     }
 
     /// Queues a change for the next [`tell`](Self::tell). May be called under a lock.
-    pub(super) fn note(&self, change: impl FnOnce() -> Change) {
+    pub(crate) fn note(&self, change: impl FnOnce() -> Change) {
         if let Some(told) = &self.0 {
             let change = change();
             told.queue.lock().changes.push_back(change);
@@ -130,7 +130,7 @@ impl Changes {
     }
 
     /// Reports the queued changes. Must be called without a lock held.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         let Some(told) = &self.0 else { return };
         let mut queue = told.queue.lock();
         if std::mem::replace(&mut queue.is_told, true) {
@@ -165,7 +165,7 @@ impl Changes {
     }
 
     /// Queues a change and reports it.
-    pub(super) fn tell_of(&self, change: impl FnOnce() -> Change) {
+    pub(crate) fn tell_of(&self, change: impl FnOnce() -> Change) {
         self.note(change);
         self.tell();
     }

@@ -18,9 +18,9 @@ use crate::{Properties, Team};
 #[must_use = "it is what `comm.dev_comm(&api, &requirements)` makes a device communicator for"]
 pub struct Requirements {
     pub(crate) lsa_barriers: u32,
-    pub(super) lsa_multimem: bool,
+    pub(crate) lsa_multimem: bool,
     all_to_all: Option<(u32, u32)>,
-    pub(super) gin: Option<GinParts>,
+    pub(crate) gin: Option<GinParts>,
     counted: Option<(Counted, u32)>,
     pub(crate) listed: Vec<Listed>,
 }
@@ -169,7 +169,7 @@ impl Requirements {
     }
 
     /// A canonical description, equal on all ranks with the same requirements.
-    pub(super) fn signature(&self) -> String {
+    pub(crate) fn signature(&self) -> String {
         let settings = self.settings();
         let settings = settings.iter().map(|set| match set.field {
             "lsaMultimem" => "multicast".to_owned(),
@@ -186,7 +186,7 @@ impl Requirements {
     }
 
     /// The first requirement that no communicator, or not this one, can meet.
-    pub(super) fn fault(&self, has: &Properties) -> Option<Fault> {
+    pub(crate) fn fault(&self, has: &Properties) -> Option<Fault> {
         let number = |set: &Setting| match set.value {
             Value::Number(count) => count < 0,
             _ => false,
@@ -221,14 +221,14 @@ impl Requirements {
 }
 
 /// A requirement that cannot be met.
-pub(super) struct Fault {
-    pub(super) what: String,
-    pub(super) needs: String,
-    pub(super) found: String,
+pub(crate) struct Fault {
+    pub(crate) what: String,
+    pub(crate) needs: String,
+    pub(crate) found: String,
 }
 
 impl Fault {
-    pub(super) fn new(
+    pub(crate) fn new(
         what: impl Into<String>,
         needs: impl Into<String>,
         found: impl Into<String>,
@@ -276,7 +276,7 @@ impl Listed {
     }
 
     /// The team that it concerns.
-    pub(super) fn team(&self) -> Option<&Team> {
+    pub(crate) fn team(&self) -> Option<&Team> {
         match self {
             Self::Multimem(team) | Self::LsaBarriers(team, _) | Self::GinBarriers(team, _) => {
                 Some(team)

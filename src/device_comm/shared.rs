@@ -6,24 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Requirements;
-use super::handles::numbered;
 use crate::backend::{Backend, DeviceBytes, WindowId};
-use crate::communicator::{Health, Maker, ended};
-use crate::error::{Error, OtherDevice, Site, Stale};
-use crate::host::mirror::Mirror;
+use crate::error::{Error, NotRequired, OtherDevice, Site, Stale};
+use crate::health::Health;
 use crate::memory::Allocation;
-use crate::stream::{Awaited, StreamAccess, Takers, Taking};
-use crate::{Device, Rank, Result};
+use crate::stamp::Maker;
+use crate::stream::{Awaited, StreamCore, Takers, Taking};
+use crate::{Rank, Result};
 
 /// A device communicator. Any thread may record kernels here; graphs are recorded as uses of its
 /// memory.
 pub struct Shared<B: Backend> {
     pub(crate) id: WindowId,
-    pub(super) bytes: DeviceBytes,
-    pub(super) requirements: Requirements,
+    pub(crate) bytes: DeviceBytes<B::Mirror>,
+    pub(crate) requirements: Requirements,
     pub(crate) rank: Rank,
     pub(crate) size: usize,
-    pub(super) lsa_size: usize,
+    pub(crate) lsa_size: usize,
     maker: Maker,
     /// Stand-in memory by which graphs refer to it.
     pub(crate) allocation: Arc<Allocation<B>>,
@@ -76,17 +75,17 @@ impl<'d, B: Backend> Entered<'d, B> {
 }
 
 /// Its rank, sizes and maker.
-pub(super) struct CommInfo {
-    pub(super) rank: Rank,
-    pub(super) size: usize,
-    pub(super) lsa_size: usize,
-    pub(super) maker: Maker,
+pub(crate) struct CommInfo {
+    pub(crate) rank: Rank,
+    pub(crate) size: usize,
+    pub(crate) lsa_size: usize,
+    pub(crate) maker: Maker,
 }
 
 impl<B: Backend> Shared<B> {
-    pub(super) fn new(
+    pub(crate) fn new(
         id: WindowId,
-        bytes: DeviceBytes,
+        bytes: DeviceBytes<B::Mirror>,
         requirements: Requirements,
         (place, allocation): (CommInfo, Arc<Allocation<B>>),
         (health, deadline): (Arc<Health>, Duration),
@@ -119,18 +118,23 @@ impl<B: Backend> Shared<B> {
     }
 
     /// The form that closures on the host use.
-    pub(crate) fn mirror(&self) -> Option<&Mirror> {
+    pub(crate) fn mirror(&self) -> Option<&B::Mirror> {
         self.bytes.mirror.as_ref()
     }
 
     /// Refuses a launch on another device.
-    pub(crate) fn is_on<D: Device<Backend = B>>(&self, stream: &StreamAccess<'_, D>) -> Result<()> {
-        let (found, needed) = (self.allocation.ordinal(), stream.core.ordinal());
+    pub(crate) fn is_on(
+        &self,
+        stream: &StreamCore<B>,
+        kind: &'static str,
+        site: Site,
+    ) -> Result<()> {
+        let (found, needed) = (self.allocation.ordinal(), stream.ordinal());
         if found == needed {
             return Ok(());
         }
-        let (operation, what, site) = ("launch", "device communicator", stream.site);
-        Err(OtherDevice { operation, what, kind: D::KIND, found, needed, site }.into())
+        let (operation, what) = ("launch", "device communicator");
+        Err(OtherDevice { operation, what, kind, found, needed, site }.into())
     }
 
     /// Passes it to this thread's next launch; call right before enqueueing.
@@ -146,14 +150,15 @@ impl<B: Backend> Shared<B> {
 
     /// The error if its communicator has ended.
     pub(crate) fn ended(&self) -> Error {
-        self.health.check().err().unwrap_or_else(|| ended(&self.health))
+        self.health.check().err().unwrap_or_else(|| self.health.ended())
     }
 
     /// Records that `stream` is about to run a kernel that takes it and waits for other ranks.
     #[inline]
-    pub(crate) fn enter<'d, D: Device<Backend = B>>(
+    pub(crate) fn enter<'d>(
         &'d self,
-        &StreamAccess { core: stream, site }: &StreamAccess<'d, D>,
+        stream: &'d StreamCore<B>,
+        site: Site,
         entered: &mut Entered<'d, B>,
     ) -> Result<()> {
         // Counted once per launch.
@@ -177,7 +182,7 @@ impl<B: Backend> Shared<B> {
     }
 
     /// The points after which no kernel and no graph uses it.
-    pub(super) fn points(&self) -> Result<Vec<Awaited<B>>> {
+    pub(crate) fn points(&self) -> Result<Vec<Awaited<B>>> {
         let mut points = self.takers.points()?;
         points.extend(self.allocation.order.points(true)?);
         Ok(points)
@@ -206,4 +211,20 @@ impl<B: Backend> fmt::Debug for Shared<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "device communicator #{} of {} bytes", self.id, self.bytes.len)
     }
+}
+
+/// A number below what was required.
+pub(crate) fn numbered(
+    what: &'static str,
+    option: &'static str,
+    index: u32,
+    has: u32,
+    site: Site,
+) -> Result<u32> {
+    if index < has {
+        return Ok(index);
+    }
+    let what = format!("{what} {index}");
+    let mend = format!("{option}({})", u64::from(index) + 1);
+    Err(NotRequired { what, has, mend, site }.into())
 }

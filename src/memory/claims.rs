@@ -24,10 +24,10 @@ struct Claimed {
 }
 
 /// The holder of a claim.
-pub(super) struct By {
-    pub(super) library: &'static str,
-    pub(super) operation: &'static str,
-    pub(super) site: Site,
+pub(crate) struct By {
+    pub(crate) library: &'static str,
+    pub(crate) operation: &'static str,
+    pub(crate) site: Site,
 }
 
 static CLAIMED: Mutex<Vec<Claimed>> = Mutex::new(Vec::new());
@@ -35,7 +35,7 @@ static CLAIMED: Mutex<Vec<Claimed>> = Mutex::new(Vec::new());
 impl Claim {
     /// Claims these bytes, either for reading, which can be shared, or for writing, which is
     /// exclusive.
-    pub(super) fn new(bytes: Range<usize>, write: bool, by: By) -> Result<Self, AdoptFault> {
+    pub(crate) fn new(bytes: Range<usize>, write: bool, by: By) -> Result<Self, AdoptFault> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let overlaps = |other: &&Claimed| {
             other.bytes.start < bytes.end && bytes.start < other.bytes.end && (write || other.write)

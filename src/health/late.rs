@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use crate::Rank;
 use crate::backend::{Counts, Pace, Paced};
-use crate::control::Posted;
 use crate::lock::Mutex;
 use crate::rank::Generation;
 
@@ -105,11 +104,17 @@ impl fmt::Display for Standing {
     }
 }
 
+/// How many exchanges each rank has posted, seen from one rank.
+pub(crate) trait Posted: Send + Sync {
+    fn own(&self) -> u64;
+    fn of(&self, rank: Rank) -> u64;
+}
+
 /// Compares the ranks' calls on behalf of one of them.
-pub(super) struct Lateness {
+pub(crate) struct Lateness {
     pace: Box<dyn Pace>,
-    posted: Posted,
-    pub(super) policy: Stragglers,
+    posted: Box<dyn Posted>,
+    pub(crate) policy: Stragglers,
     generation: Generation,
     state: Mutex<State>,
 }
@@ -130,26 +135,26 @@ struct Mark {
 }
 
 impl Lateness {
-    pub(super) fn new(
+    pub(crate) fn new(
         pace: Box<dyn Pace>,
-        posted: Posted,
+        posted: Box<dyn Posted>,
         policy: Stragglers,
         generation: Generation,
     ) -> Self {
         Self { pace, posted, policy, generation, state: Mutex::default() }
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(crate) fn standing(&self) -> Standing {
         Standing { late: self.state.lock().late.clone() }
     }
 
     /// Compares on behalf of `health`; returns ranks that were not late at the last comparison.
-    pub(super) fn look(&self) -> Vec<Late> {
+    pub(crate) fn look(&self) -> Vec<Late> {
         self.look_every(EVERY)
     }
 
     /// Compares on behalf of a host wait; returns nothing unless the policy needs it.
-    pub(super) fn look_while_waiting(&self) -> Vec<Late> {
+    pub(crate) fn look_while_waiting(&self) -> Vec<Late> {
         self.policy.while_waiting().map_or_else(Vec::new, |every| self.look_every(every))
     }
 
@@ -209,9 +214,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use super::{Duration, EVERY, Lateness, Stragglers};
+    use super::{Duration, EVERY, Lateness, Posted, Rank, Stragglers};
     use crate::backend::{Pace, Paced};
-    use crate::control::{Control, Meeting};
     use crate::rank::Generation;
 
     /// Counts comparisons.
@@ -225,15 +229,27 @@ mod tests {
         }
     }
 
+    struct NoExchanges;
+
+    impl Posted for NoExchanges {
+        fn own(&self) -> u64 {
+            0
+        }
+
+        fn of(&self, _: Rank) -> u64 {
+            0
+        }
+    }
+
     #[test]
     fn a_wait_compares_only_if_something_would_follow() {
         let hour = Duration::from_secs(3600);
         for (policy, waits) in
             [(Stragglers::Wait, 0), (Stragglers::Report(hour), 1), (Stragglers::LeaveOut(hour), 1)]
         {
-            let (compared, control) = (Compared::default(), Control::new(Meeting::new(2), 0));
-            let pace = Box::new(compared.clone());
-            let lateness = Lateness::new(pace, control.posted(), policy, Generation::default());
+            let compared = Compared::default();
+            let (pace, posted) = (Box::new(compared.clone()), Box::new(NoExchanges));
+            let lateness = Lateness::new(pace, posted, policy, Generation::default());
             for _ in 0..2 {
                 lateness.look_while_waiting();
                 std::thread::sleep(EVERY);

@@ -3,8 +3,13 @@
 mod call;
 mod choices;
 mod ctas;
+#[cfg(feature = "cuda")]
+mod launch_event;
+mod memory;
 mod network;
+mod properties;
 mod settings;
+mod transfers;
 
 use std::time::Duration;
 
@@ -13,12 +18,19 @@ use typed_builder::TypedBuilder;
 pub use call::{Algorithm, Algorithms, AsConfigured, CallConfig, PerCall, Protocol, WithoutConfig};
 pub use choices::{CaptureOrder, CountedTransfers, GraphUse, LaunchOrder, Multicast};
 pub use ctas::{CtaPolicy, Ctas};
+#[cfg(feature = "cuda")]
+pub use launch_event::LaunchEvent;
+#[cfg(feature = "cuda")]
+pub(crate) use launch_event::RawEvent;
+pub use memory::MemoryStats;
 pub use network::Network;
+pub use properties::{GinConnections, GinType, Properties};
 pub(crate) use settings::{Alike, Setting, Value};
+pub use transfers::Transfers;
 
-use super::{Change, Stragglers, Transfers, Watch};
 use crate::backend::Slot;
 use crate::error::{Error, InitFailed};
+use crate::health::{Change, Stragglers, Watch};
 use crate::wait::DEFAULT_DEADLINE;
 use crate::{Rank, Result};
 
@@ -158,7 +170,7 @@ impl CommConfig {
     }
 
     /// [`fault`](Self::fault) of a child's configuration, as an error for this rank.
-    pub(super) fn check(&self, rank: Rank, size: usize) -> Result<()> {
+    pub(crate) fn check(&self, rank: Rank, size: usize) -> Result<()> {
         let Some(fault) = self.fault() else { return Ok(()) };
         let (ranks, why) = (vec![rank], format!("asks for what no NCCL has: {fault}"));
         Err(Error::from(InitFailed { size, ranks, why }))
