@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use super::hub::NodeKey;
 use super::ident::CommId;
 use super::message::Message;
-use super::proof::{CHALLENGE, CLAIM};
+use super::proof::{CHALLENGE, CLAIM, Secret};
+use super::seal::{Forged, Seal};
 
 /// Which connection, of all that ever were.
 pub(super) type Key = u64;
@@ -77,6 +78,9 @@ pub(super) struct Conn {
     pub(super) heard: Instant,
     pub(super) told: Instant,
     pub(super) input: Vec<u8>,
+    /// Records that are not whole.
+    sealed: Vec<u8>,
+    seal: Seal,
     output: Vec<u8>,
     sent: usize,
     is_dirty: bool,
@@ -124,6 +128,8 @@ impl Conns {
             heard: now,
             told: now,
             input: Vec::new(),
+            sealed: Vec::new(),
+            seal: Seal::default(),
             output: Vec::new(),
             sent: 0,
             is_dirty: false,
@@ -193,9 +199,17 @@ impl Conns {
 
     pub(super) fn send(&mut self, key: Key, message: &Message<'_>) {
         if let Some(conn) = self.get(key) {
-            message.push(&mut conn.output);
+            conn.say(message);
             self.touch(key);
         }
+    }
+
+    /// What follows on a connection is sealed, if its ranks have a secret. `said` is what both sides have
+    /// said so far.
+    pub(super) fn seal(&mut self, key: Key, secret: &Secret, said: [&[u8]; 2], connects: bool) {
+        let Some(conn) = self.get(key).filter(|_| secret.is_secret()) else { return };
+        conn.seal = Seal::open(secret, &said, connects, &mut conn.output).unwrap_or(Seal::Broken);
+        self.touch(key);
     }
 
     /// Says on every connection that has been quiet for a heartbeat that this side lives.
@@ -208,7 +222,7 @@ impl Conns {
             );
             if beats && now - conn.told >= self.beat {
                 conn.told = now;
-                Message::Beat.push(&mut conn.output);
+                conn.say(&Message::Beat);
                 if !std::mem::replace(&mut conn.is_dirty, true) {
                     self.dirty.push(key);
                 }
@@ -269,7 +283,7 @@ impl Conns {
     pub(super) fn shuts(&mut self, key: Key) -> bool {
         self.get(key).is_some_and(|conn| {
             let is_over = matches!(conn.role, Role::Ending { .. } | Role::Refused);
-            is_over && conn.output.is_empty() && !std::mem::replace(&mut conn.is_shut, true)
+            is_over && !conn.has_more() && !std::mem::replace(&mut conn.is_shut, true)
         })
     }
 
@@ -296,11 +310,45 @@ impl Conns {
     /// Whether everything is with the system, and with those who are to know it.
     pub(super) fn is_known(&self) -> bool {
         let is_awaited = |role: &Role| matches!(role, Role::Ending { is_awaited: true });
-        self.all.values().all(|conn| conn.output.is_empty() && !is_awaited(&conn.role))
+        self.all.values().all(|conn| !conn.has_more() && !is_awaited(&conn.role))
     }
 }
 
 impl Conn {
+    fn say(&mut self, message: &Message<'_>) {
+        if self.seal.is_none() {
+            return message.push(&mut self.output);
+        }
+        let mut plain = Vec::new();
+        message.push(&mut plain);
+        self.seal.say(&plain, &mut self.output);
+    }
+
+    /// Bytes have come. Only what the other side can have said is a sign that it lives.
+    pub(super) fn hear(&mut self, bytes: &[u8], now: Instant) -> Result<(), Forged> {
+        if self.seal.is_none() {
+            self.heard = now;
+            self.input.extend(bytes);
+            return Ok(());
+        }
+        let before = self.input.len();
+        self.sealed.extend(bytes);
+        let heard = self.seal.hear(&mut self.sealed, &mut self.input, &mut self.output);
+        if self.input.len() > before {
+            self.heard = now;
+        }
+        heard
+    }
+
+    /// Whether what comes and goes is sealed.
+    pub(super) fn is_sealed(&self) -> bool {
+        !self.seal.is_none()
+    }
+
+    fn has_more(&self) -> bool {
+        !self.output.is_empty() || self.seal.waits()
+    }
+
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.peer
     }

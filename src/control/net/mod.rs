@@ -27,6 +27,7 @@ mod node;
 mod nodes;
 mod proof;
 mod rendezvous;
+mod seal;
 mod simulate;
 #[cfg(test)]
 mod tests;
@@ -274,7 +275,7 @@ impl Joiner {
 
 /// A rank's meeting with those who know `address`.
 pub(crate) fn tcp(address: &str, rank: usize, size: usize) -> Result<Arc<Meeting>> {
-    Joiner::new(rank, size)?.tcp(&[address.to_owned()], Secret::of_text(&given_secret()), None)
+    Joiner::new(rank, size)?.tcp(&[address.to_owned()], given_secret(""), None)
 }
 
 /// A rank's meeting with those of its job, at the first of these addresses that is free on rank 0's host;
@@ -286,7 +287,7 @@ pub(crate) fn job(
     rank: usize,
     size: usize,
 ) -> Result<Arc<Meeting>> {
-    let secret = Secret::of_text(&format!("{job}\n{}", given_secret()));
+    let secret = given_secret(&format!("{job}\n"));
     Joiner::new(rank, size)?.tcp(addresses, secret, Some(Job::new(job, is_unique)))
 }
 
@@ -300,13 +301,15 @@ pub(crate) fn with_id(id: UniqueId, rank: usize, size: usize) -> Result<Arc<Meet
     Joiner::new(rank, size)?.with_id(id)
 }
 
-/// The secret of the job. Without one everybody knows it, and it protects from mistakes only.
-fn given_secret() -> String {
-    let given = std::env::var_os(SECRET).filter(|secret| !secret.is_empty());
-    given.map_or_else(
-        || "typed-nccl without a secret".to_owned(),
-        |secret| secret.to_string_lossy().into_owned(),
-    )
+/// The secret of the job, behind its name. Without one everybody knows it: it protects from mistakes only,
+/// and nothing is sealed.
+fn given_secret(job: &str) -> Secret {
+    const NONE: &str = "typed-nccl without a secret";
+    let given = std::env::var_os(SECRET).map(|secret| secret.to_string_lossy().into_owned());
+    match given.filter(|secret| !secret.is_empty() && secret != NONE) {
+        Some(given) => Secret::of_text(&format!("{job}{given}")),
+        None => Secret::of_text(&format!("{job}{NONE}")).public(),
+    }
 }
 
 fn shown(addresses: &[SocketAddr]) -> String {

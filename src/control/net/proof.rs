@@ -12,7 +12,7 @@ use super::ident::CommId;
 const MAGIC: [u8; 4] = *b"tnCP";
 
 /// The layout of frames: raised with every change of it.
-const PROTOCOL: u16 = 2;
+const PROTOCOL: u16 = 3;
 
 pub(super) const CHALLENGE: usize = 4 + Version::BYTES + 32;
 pub(super) const CLAIM: usize = 4 + Version::BYTES + 16 + 1 + 4 + 4 + 32 + 32;
@@ -20,25 +20,38 @@ pub(super) const VERDICT: usize = 1 + 32;
 
 /// What both sides know and nobody else.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Secret([u8; 32]);
+pub(super) struct Secret {
+    key: [u8; 32],
+    /// Nobody else knows it. If everybody does, nothing can be sealed with it.
+    is_secret: bool,
+}
 
 impl Secret {
     pub(super) fn of_text(text: &str) -> Self {
-        Self(Sha256::digest(text.as_bytes()).into())
+        Self { key: Sha256::digest(text.as_bytes()).into(), is_secret: true }
     }
 
     pub(super) fn of_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
+        Self { key: bytes, is_secret: true }
+    }
+
+    /// The same, which everybody may know.
+    pub(super) fn public(self) -> Self {
+        Self { is_secret: false, ..self }
+    }
+
+    pub(super) fn is_secret(&self) -> bool {
+        self.is_secret
     }
 
     pub(super) fn bytes(&self) -> &[u8; 32] {
-        &self.0
+        &self.key
     }
 
     fn keyed(&self, side: Side, code: u8) -> Hmac<Sha256> {
         // A shorter key is one with zeros behind it.
         let mut key = [0; 64];
-        key[..32].copy_from_slice(&self.0);
+        key[..32].copy_from_slice(&self.key);
         let mut mac = <Hmac<Sha256> as KeyInit>::new(&key.into());
         mac.update(&[side as u8, code]);
         mac

@@ -41,7 +41,7 @@ pub(super) struct Seated {
 impl Seated {
     /// A place to meet.
     pub(super) fn place(hub: &Arc<Hub>) -> Result<BootstrapHandle> {
-        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
+        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?).public());
         hub.send(Command::Meet {
             id,
             secret: secret.clone(),

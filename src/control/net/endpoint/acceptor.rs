@@ -139,6 +139,7 @@ impl Endpoint {
         };
         let verdict = proof::judge(Some(&secret), challenge, claim, Verdict::Welcome);
         self.net.conns.send_raw(key, &verdict);
+        self.net.conns.seal(key, &secret, [challenge, claim], false);
         if let Some(conn) = self.net.conns.get(key) {
             conn.role = role;
         }

@@ -11,6 +11,9 @@ use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT, Verdict};
 use super::super::rendezvous::Rendezvous;
 use super::{Endpoint, ROOM};
 
+/// Why a connection ends on which something else came than the other side had sent.
+const FORGED: &str = "a message of it was changed, repeated or left out on its way: somebody else is on the connection";
+
 impl Endpoint {
     /// A connection that this side asked for is not to be had.
     pub(in super::super) fn not_connected(&mut self, key: Key, unmade: &Unmade, now: Instant) {
@@ -35,16 +38,18 @@ impl Endpoint {
     pub(in super::super) fn came(&mut self, key: Key, bytes: &[u8], now: Instant) {
         self.at_time(now);
         let Some(conn) = self.net.conns.get(key) else { return };
+        let is_forged = conn.hear(bytes, now).is_err();
         match conn.role {
-            Role::Ending { .. } => {}
+            // The other side may lack what this one needs to end in good order.
+            Role::Ending { .. } => conn.input.clear(),
             // It has said all that it may.
             Role::Refused => self.lose(key, "it goes on"),
-            _ => {
-                conn.heard = now;
-                conn.input.extend(bytes);
-                self.input(key);
-            }
+            _ => self.input(key),
         }
+        if is_forged {
+            self.lose(key, FORGED);
+        }
+        self.net.conns.touch(key);
         self.settle();
     }
 
@@ -87,6 +92,7 @@ impl Endpoint {
     fn input(&mut self, key: Key) {
         let Some(conn) = self.net.conns.get(key) else { return };
         let mut input = std::mem::take(&mut conn.input);
+        let was_sealed = conn.is_sealed();
         let mut used = 0;
         while let Some(conn) = self.net.conns.get(key) {
             let rest = &input[used..];
@@ -134,6 +140,11 @@ impl Endpoint {
                 None => break,
             }
             self.settle();
+            // Nobody who is sealed says anything before the other side has its keys.
+            let is_sealed = self.net.conns.get(key).is_some_and(|conn| conn.is_sealed());
+            if is_sealed && !was_sealed && used < input.len() {
+                return self.lose(key, FORGED);
+            }
         }
         if let Some(conn) = self.net.conns.get(key) {
             input.drain(..used);
@@ -179,6 +190,9 @@ impl Endpoint {
             return;
         };
         let verdict = proof::judged(&node.secret, challenge, claim, verdict);
+        if verdict == Some(Verdict::Welcome) {
+            net.conns.seal(key, &node.secret, [challenge, claim], true);
+        }
         if verdict == Some(Verdict::Unproven) && node.job_of(challenge).is_some() {
             net.conns.remove(key);
             return node.has_other_secret(net);

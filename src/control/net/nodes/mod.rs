@@ -20,7 +20,7 @@ use crate::control::{Meeting, Parts};
 use crate::error::{Error, Site};
 use crate::{Rank, Result};
 
-use network::{Network, Number, address};
+use network::{Meddling, Network, Number, address};
 
 const BEAT: Duration = Duration::from_secs(1);
 
@@ -36,6 +36,9 @@ const ALIKE: usize = 64;
 /// How many ranks tell the others that they stop because of a failure: of ten thousand that would be a
 /// hundred million messages.
 const TELLERS: usize = 100;
+
+/// So many ranks have a secret; with more, sealing is most of what there is to do.
+const SEALED: usize = 1000;
 
 /// What came of it.
 #[derive(Clone, Debug)]
@@ -93,6 +96,8 @@ enum Kind {
     Unproven,
     /// One of its connections broke.
     Broken,
+    /// Somebody meddled with what was on its way on one of its connections.
+    Meddled(Meddling),
 }
 
 struct World {
@@ -139,6 +144,9 @@ impl World {
             Kind::CutOff,
             Kind::Unproven,
             Kind::Broken,
+            Kind::Meddled(Meddling::Changes),
+            Kind::Meddled(Meddling::Repeats),
+            Kind::Meddled(Meddling::Drops),
         ];
         let fault = |dice: &mut Dice| {
             let at = millis(dice.roll(4000));
@@ -150,6 +158,7 @@ impl World {
         faults.sort_by_key(|fault| std::cmp::Reverse(fault.at));
         let network = Network::new(count, BEAT, dice);
         let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
+        let secret = if count <= SEALED { secret } else { secret.public() };
         let (name, addresses, root) = ("there".to_owned(), vec![address(0)], next_node());
         let meet = Meet { id, addresses, name, may_be_stale: false, host: Some(0), job: None };
         let own = secret.clone();
@@ -285,7 +294,10 @@ impl World {
                 self.network.break_one(victim, false);
                 lost.clear();
             }
-            Kind::Broken => {
+            Kind::Meddled(how) if self.secret.is_secret() => {
+                lost = self.network.meddle(victim, how).map_or(Vec::new(), Vec::from);
+            }
+            Kind::Meddled(_) | Kind::Broken => {
                 lost = self.network.break_one(victim, true).map_or(Vec::new(), Vec::from);
             }
         }

@@ -29,6 +29,8 @@ struct Pipe {
     ends: [End; 2],
     /// What was on its way is lost.
     is_broken: bool,
+    /// What somebody does to what is said next.
+    meddling: Option<Meddling>,
 }
 
 struct End {
@@ -38,6 +40,14 @@ struct End {
     is_closed: bool,
     /// When the last of what was sent to it comes: nothing overtakes.
     comes: Instant,
+}
+
+/// What somebody on a connection can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Meddling {
+    Changes,
+    Repeats,
+    Drops,
 }
 
 /// An end of a pipe.
@@ -193,7 +203,7 @@ impl Network {
 
     /// Whether nothing passes between the ends.
     fn is_cut(&self, pipe: usize) -> bool {
-        let Pipe { ends: [a, b], is_broken } = &self.pipes[pipe];
+        let Pipe { ends: [a, b], is_broken, .. } = &self.pipes[pipe];
         let is_alone = |end: &End| self.processes[end.process].state == State::Alone;
         *is_broken || a.process != b.process && (is_alone(a) || is_alone(b))
     }
@@ -341,7 +351,7 @@ impl Network {
                 let to = number_of(address).filter(|to| *to < self.processes.len());
                 let end = |process, key| End { process, key, is_closed: false, comes: self.now };
                 let ends = [end(number, Some(key)), end(to.unwrap_or(number), None)];
-                self.pipes.push(Pipe { ends, is_broken: false });
+                self.pipes.push(Pipe { ends, is_broken: false, meddling: None });
                 let pipe = self.pipes.len() - 1;
                 self.processes[number].wires.insert(key, (pipe, 0));
                 if !self.is_cut(pipe) {
@@ -372,11 +382,20 @@ impl Network {
         let Process { endpoint, wires, .. } = &mut self.processes[number];
         let Some(&(pipe, side)) = wires.get(&key) else { return };
         let conns = endpoint.conns();
-        let Some(bytes) = conns.unsent(key).map(<[u8]>::to_vec) else { return };
+        let Some(mut bytes) = conns.unsent(key).map(<[u8]>::to_vec) else { return };
         let shuts = bytes.is_empty() && conns.shuts(key);
         if !bytes.is_empty() {
             conns.sent(key, bytes.len());
             self.bytes += bytes.len() as u64;
+            match self.pipes[pipe].meddling.take() {
+                None => {}
+                Some(Meddling::Changes) => {
+                    let at = self.dice.roll(bytes.len());
+                    bytes[at] ^= 1 << self.dice.roll(8);
+                }
+                Some(Meddling::Repeats) => bytes.extend(bytes.clone()),
+                Some(Meddling::Drops) => bytes.clear(),
+            }
             if !self.is_cut(pipe) {
                 let other = (pipe, 1 - side);
                 self.send(other, Event::Bytes(other, bytes));
@@ -408,23 +427,37 @@ impl Network {
 
     /// Breaks a connection of a process, if it has one such; the processes at its ends.
     pub(super) fn break_one(&mut self, number: Number, is_proven: bool) -> Option<[Number; 2]> {
-        let proven: Vec<At> = self.proven(number).collect();
-        let all = self.processes[number].wires.values().copied();
-        let all: Vec<At> = all.filter(|at| proven.contains(at) == is_proven).collect();
-        let (pipe, _) = *all.get(self.dice.roll(all.len()))?;
-        // The other side may have it proven already.
-        let ends = [0, 1].map(|side| self.pipes[pipe].ends[side].process);
-        let is_proven_there = self.proven(ends[0]).any(|at| at.0 == pipe)
-            || self.proven(ends[1]).any(|at| at.0 == pipe);
-        if is_proven_there != is_proven {
-            return None;
-        }
+        let pipe = self.any_of(number, is_proven)?;
         self.pipes[pipe].is_broken = true;
         for side in [0, 1] {
             let at = (pipe, side);
             self.send(at, Event::Closed(at, "its connection broke: reset by peer"));
         }
-        Some(ends)
+        Some(self.ends_of(pipe))
+    }
+
+    /// Does something to what is said next on a proven connection of a process; the processes at its
+    /// ends.
+    pub(super) fn meddle(&mut self, number: Number, how: Meddling) -> Option<[Number; 2]> {
+        let pipe = self.any_of(number, true)?;
+        self.pipes[pipe].meddling = Some(how);
+        Some(self.ends_of(pipe))
+    }
+
+    fn ends_of(&self, pipe: usize) -> [Number; 2] {
+        [0, 1].map(|side| self.pipes[pipe].ends[side].process)
+    }
+
+    fn any_of(&mut self, number: Number, is_proven: bool) -> Option<usize> {
+        let proven: Vec<At> = self.proven(number).collect();
+        let all = self.processes[number].wires.values().copied();
+        let all: Vec<At> = all.filter(|at| proven.contains(at) == is_proven).collect();
+        let (pipe, _) = *all.get(self.dice.roll(all.len()))?;
+        // The other side may have it proven already.
+        let [a, b] = self.ends_of(pipe);
+        let is_proven_there =
+            self.proven(a).any(|at| at.0 == pipe) || self.proven(b).any(|at| at.0 == pipe);
+        (is_proven_there == is_proven).then_some(pipe)
     }
 }
 

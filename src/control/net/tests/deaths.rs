@@ -163,7 +163,7 @@ fn deaths_at_any_moment_are_told_to_all_who_live() {
 /// could tell it which of them was the first.
 #[test]
 fn a_rank_on_its_way_into_the_tree_is_told_of_a_death_before_rank_0_ends() {
-    let (hub, key, secret) = (process(), next_node(), Secret::of_text("test"));
+    let (hub, key, secret) = (process(), next_node(), Secret::of_text("test").public());
     let id = CommId(ident::random().expect("random bytes"));
     let meets =
         Command::Meet { id, secret: secret.clone(), acceptor: None, owner: Some(key), job: None };

@@ -104,7 +104,7 @@ pub(super) fn free_port() -> u16 {
 fn ranks_meet_at_an_address_and_do_so_again() {
     let (hub, address) = (process(), format!("127.0.0.1:{}", free_port()));
     for _ in 0..3 {
-        let secret = Secret::of_text("test");
+        let secret = Secret::of_text("test").public();
         let come = |rank| {
             Node::by(&hub, rank, 4, |joiner| {
                 joiner.tcp(std::slice::from_ref(&address), secret.clone(), None)
@@ -123,7 +123,7 @@ fn a_port_that_is_taken_is_named() {
     let address = format!("{}", other.local_addr().expect("its address"));
     let joiner = Joiner::of(process(), 0, 2, 1).expect("a rank");
     let error = joiner
-        .tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
+        .tcp(std::slice::from_ref(&address), Secret::of_text("test").public(), None)
         .map(drop)
         .expect_err("it is taken");
     assert!(error.to_string().contains(&format!("rank 0 cannot listen at {address}")), "{error}");
@@ -135,7 +135,7 @@ fn what_is_not_ours_at_an_address_is_named() {
     let address = format!("{}", other.local_addr().expect("its address"));
     let hub = process();
     let node = Node::by(&hub, 1, 2, |joiner| {
-        joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
+        joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test").public(), None)
     });
     let (mut peer, _) = other.accept().expect("it comes");
     peer.write_all(&[b'x'; 200]).expect("it reads");

@@ -44,7 +44,8 @@ fn random() -> u64 {
 }
 
 fn place(hub: &Arc<Hub>) -> BootstrapHandle {
-    let (id, secret) = (CommId(ident::random().expect("random bytes")), Secret::of_text("test"));
+    let (id, secret) =
+        (CommId(ident::random().expect("random bytes")), Secret::of_text("test").public());
     let acceptor = None;
     hub.send(Command::Meet { id, secret: secret.clone(), acceptor, owner: None, job: None });
     BootstrapHandle { id, secret, addresses: hub.addresses.clone() }

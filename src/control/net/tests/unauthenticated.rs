@@ -89,7 +89,7 @@ fn pose() -> (std::net::TcpListener, Node) {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("its address").to_string();
     let node = Node::by(&process(), 1, 2, |joiner| {
-        joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
+        joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test").public(), None)
     });
     (listener, node)
 }
@@ -104,7 +104,7 @@ fn who_poses_as_rank_0_learns_nothing() {
     peer.write_all(&challenge).expect("it is read");
     let mut claim = [0; CLAIM];
     peer.read_exact(&mut claim).expect("a claim");
-    assert!(proof::is_proven(&Secret::of_text("test"), &challenge, &claim));
+    assert!(proof::is_proven(&Secret::of_text("test").public(), &challenge, &claim));
     let guessed = Secret::of_text("guessed");
     let verdict = proof::judge(Some(&guessed), &challenge, &claim, proof::Verdict::Welcome);
     peer.write_all(&verdict).expect("it is read");
@@ -131,7 +131,7 @@ fn no_verdict_counts_without_a_proof() {
         assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "{rest:?}");
         drop((peer, listener));
         let first = Node::by(&process(), 0, 2, |joiner| {
-            joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test"), None)
+            joiner.tcp(std::slice::from_ref(&address), Secret::of_text("test").public(), None)
         });
         let both = [first, node];
         for outcome in each(&both, |_, node| node.exchange("init", b"", LIMIT)) {
@@ -197,7 +197,7 @@ fn the_name_of_a_job_is_known_to_those_alone_who_have_it() {
     assert!(!job.is_in_challenge(&proof::challenge([7; 32], None), 80));
     let (version, id, purpose) = (Version::own(), CommId::THERE, Purpose::Meet);
     let claim = Claim { version, id, purpose, from: 1, to: 0 };
-    let secret = Secret::of_text("test");
+    let secret = Secret::of_text("test").public();
     let said = claim.prove((&secret, Some(&job)), &challenge, [1; 32]);
     assert!(proof::is_proven(&secret, &challenge, &said));
     assert!(job.is_in_claim(&challenge, &said) && !other.is_in_claim(&challenge, &said));
@@ -224,7 +224,9 @@ fn a_no_at_the_first_port_keeps_no_job_from_meeting() {
     let addresses = [first, format!("127.0.0.1:{second}")];
     let come = |rank| {
         let job = Some(Job::new("srun 7.0", true));
-        Node::by(&process(), rank, 2, |joiner| joiner.tcp(&addresses, Secret::of_text("test"), job))
+        Node::by(&process(), rank, 2, |joiner| {
+            joiner.tcp(&addresses, Secret::of_text("test").public(), job)
+        })
     };
     let one = come(1);
     thread::sleep(Duration::from_millis(200));

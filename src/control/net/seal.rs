@@ -1,0 +1,228 @@
+//! What is said after the proof, where there is a secret: records that nobody else can change, repeat,
+//! leave out, put in another order, or read.
+//!
+//! Both sides have proven that they know the secret. Each record is a length and a message of the Noise
+//! protocol, whose first two agree on keys for this connection alone.
+
+use snow::{Builder, HandshakeState, TransportState};
+
+use super::proof::Secret;
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+
+/// How long a record may be, and what it says.
+const RECORD: usize = 65_535;
+const PLAIN: usize = RECORD - 16;
+
+const HEAD: usize = 2;
+
+/// How a connection's bytes are sealed.
+#[derive(Default)]
+pub(super) enum Seal {
+    /// They are not.
+    #[default]
+    None,
+    /// The sides have not agreed on keys yet; what is to be said waits.
+    Opens {
+        noise: Box<HandshakeState>,
+        waits: Vec<u8>,
+    },
+    Sealed(Box<TransportState>),
+    /// Nothing that comes is believed any more.
+    Broken,
+}
+
+/// A record that the other side did not send, or not now.
+#[derive(Debug)]
+pub(super) struct Forged;
+
+impl From<snow::Error> for Forged {
+    fn from(_: snow::Error) -> Self {
+        Self
+    }
+}
+
+impl Seal {
+    /// The side that connects speaks first. `said` is what both have said in the proof.
+    pub(super) fn open(
+        secret: &Secret,
+        said: &[&[u8]],
+        connects: bool,
+        output: &mut Vec<u8>,
+    ) -> Result<Self, Forged> {
+        let said = said.concat();
+        let builder = Builder::new(PATTERN.parse()?).psk(0, secret.bytes())?.prologue(&said)?;
+        let mut noise = match connects {
+            true => builder.build_initiator()?,
+            false => builder.build_responder()?,
+        };
+        if connects {
+            record(output, |to| noise.write_message(&[], to))?;
+        }
+        Ok(Self::Opens { noise: Box::new(noise), waits: Vec::new() })
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        matches!(self, Self::None)
+    }
+
+    /// Whether something is to be said that waits for keys.
+    pub(super) fn waits(&self) -> bool {
+        matches!(self, Self::Opens { waits, .. } if !waits.is_empty())
+    }
+
+    /// Appends what is said to what is sent.
+    pub(super) fn say(&mut self, plain: &[u8], output: &mut Vec<u8>) {
+        match self {
+            Self::None => output.extend(plain),
+            Self::Opens { waits, .. } => waits.extend(plain),
+            Self::Broken => {}
+            Self::Sealed(noise) => {
+                for part in plain.chunks(PLAIN) {
+                    if record(output, |to| noise.write_message(part, to)).is_err() {
+                        *self = Self::Broken;
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the records that are whole from `input`, and appends what they say to `plain`.
+    pub(super) fn hear(
+        &mut self,
+        input: &mut Vec<u8>,
+        plain: &mut Vec<u8>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Forged> {
+        let mut used = 0;
+        while let Some((head, rest)) = input[used..].split_first_chunk::<HEAD>() {
+            let length = usize::from(u16::from_le_bytes(*head));
+            let Some(content) = rest.get(..length) else { break };
+            if let Err(forged) = self.take(content, plain, output) {
+                *self = Self::Broken;
+                return Err(forged);
+            }
+            used += HEAD + length;
+        }
+        input.drain(..used);
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        content: &[u8],
+        plain: &mut Vec<u8>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Forged> {
+        match std::mem::replace(self, Self::Broken) {
+            Self::None => plain.extend(content),
+            Self::Broken => return Err(Forged),
+            Self::Opens { mut noise, waits } => {
+                let count = noise.read_message(content, &mut [0; RECORD])?;
+                if count > 0 {
+                    return Err(Forged);
+                }
+                if !noise.is_handshake_finished() {
+                    record(output, |to| noise.write_message(&[], to))?;
+                }
+                *self = Self::Sealed(Box::new(noise.into_transport_mode()?));
+                self.say(&waits, output);
+                return Ok(());
+            }
+            Self::Sealed(mut noise) => {
+                let start = plain.len();
+                plain.resize(start + content.len(), 0);
+                let count = noise.read_message(content, &mut plain[start..])?;
+                plain.truncate(start + count);
+                *self = Self::Sealed(noise);
+                return Ok(());
+            }
+        }
+        *self = Self::None;
+        Ok(())
+    }
+}
+
+/// Appends a record that `fill` writes.
+fn record(
+    output: &mut Vec<u8>,
+    fill: impl FnOnce(&mut [u8]) -> Result<usize, snow::Error>,
+) -> Result<(), Forged> {
+    let start = output.len();
+    output.resize(start + HEAD + RECORD, 0);
+    let count = fill(&mut output[start + HEAD..])?;
+    output.truncate(start + HEAD + count);
+    let length = u16::try_from(count).map_err(|_| Forged)?;
+    output[start..start + HEAD].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PLAIN, Seal};
+    use crate::control::net::proof::Secret;
+
+    /// Two sides that have agreed on keys.
+    fn sides(secrets: [&str; 2]) -> Option<[Seal; 2]> {
+        let (mut there, mut back) = (Vec::new(), Vec::new());
+        let open = |which: usize, output: &mut Vec<u8>| {
+            Seal::open(&Secret::of_text(secrets[which]), &[b"said"], which == 0, output).ok()
+        };
+        let (mut a, mut b) = (open(0, &mut there)?, open(1, &mut back)?);
+        // What is said before there are keys comes after.
+        b.say(b"early", &mut back);
+        let mut plain = Vec::new();
+        b.hear(&mut there, &mut plain, &mut back).ok()?;
+        a.hear(&mut back, &mut plain, &mut there).ok()?;
+        assert_eq!(plain, b"early");
+        Some([a, b])
+    }
+
+    fn said(seal: &mut Seal, plain: &[u8]) -> Vec<u8> {
+        let mut output = Vec::new();
+        seal.say(plain, &mut output);
+        output
+    }
+
+    fn heard(seal: &mut Seal, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+        let mut plain = Vec::new();
+        seal.hear(&mut bytes, &mut plain, &mut Vec::new()).ok().map(|()| plain)
+    }
+
+    #[test]
+    fn what_is_said_comes_as_it_was_said_and_is_not_read_by_others() {
+        let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
+        let long = vec![7; PLAIN * 2 + 1];
+        for plain in [b"hello".to_vec(), Vec::new(), long] {
+            let bytes = said(&mut a, &plain);
+            assert!(plain.len() < 5 || !bytes.windows(5).any(|five| five == &plain[..5]));
+            assert_eq!(heard(&mut b, bytes), Some(plain));
+        }
+    }
+
+    #[test]
+    fn another_secret_gives_no_keys() {
+        assert!(sides(["one", "another"]).is_none());
+    }
+
+    #[test]
+    fn records_that_were_changed_repeated_left_out_or_swapped_end_it() {
+        for bit in 0..8 * 23 {
+            let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
+            let mut bytes = said(&mut a, b"hello");
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            // A record that seems longer is never whole.
+            assert!(heard(&mut b, bytes).is_none_or(|plain| plain.is_empty()), "bit {bit}");
+        }
+        let attacks: [&dyn Fn(Vec<u8>, Vec<u8>) -> Vec<u8>; 3] =
+            [&|one, _| [one.clone(), one].concat(), &|_, two| two, &|one, two| [two, one].concat()];
+        for attack in attacks {
+            let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
+            let (one, two) = (said(&mut a, b"one"), said(&mut a, b"two"));
+            assert_eq!(heard(&mut b, attack(one, two)), None);
+            // Nothing is believed from there on.
+            assert_eq!(heard(&mut b, said(&mut a, b"three")), None);
+        }
+    }
+}
