@@ -197,6 +197,7 @@ impl<B: Backend> Shared<B> {
     }
 
     /// The kernels' handle of a window of its communicator, while it is registered.
+    #[cfg(feature = "cuda")]
     pub(crate) fn window(&self, id: WindowId) -> Option<u64> {
         self.bytes.windows.get(id)
     }
