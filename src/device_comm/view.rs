@@ -29,7 +29,7 @@ impl<'v> DevCommView<'v> {
         self.size
     }
 
-    /// Its bytes, as a kernel takes it by value: see [`DevComm::bytes`].
+    /// Its bytes, as a kernel takes it by value: see [`DevComm::bytes`](crate::DevComm::bytes).
     pub fn bytes(&self) -> &'v [u8] {
         self.bytes
     }
