@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::Rank;
 
-/// What a communicator supports, as [`Communicator::properties`](crate::Communicator::properties) returns it. Unless noted
-/// otherwise, a field is `None` if a later release than the loaded one added it. NCCL:
-/// `ncclCommProperties_t`.
+/// What a communicator supports, as [`Communicator::properties`](crate::Communicator::properties)
+/// returns it. Unless noted otherwise, a field is `None` if a later release than the loaded one
+/// added it. NCCL: `ncclCommProperties_t`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Properties {
