@@ -133,8 +133,10 @@ impl Seal {
             Self::Sealed(mut noise) => {
                 let start = plain.len();
                 plain.resize(start + content.len(), 0);
-                let count = noise.read_message(content, &mut plain[start..])?;
-                plain.truncate(start + count);
+                let heard = noise.read_message(content, &mut plain[start..]);
+                // A record that is refused leaves its bytes there: nothing of it may be read.
+                plain.truncate(start + heard.as_ref().copied().unwrap_or(0));
+                heard?;
                 *self = Self::Sealed(noise);
                 return Ok(());
             }
@@ -187,7 +189,10 @@ mod tests {
 
     fn heard(seal: &mut Seal, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let mut plain = Vec::new();
-        seal.hear(&mut bytes, &mut plain, &mut Vec::new()).ok().map(|()| plain)
+        let heard = seal.hear(&mut bytes, &mut plain, &mut Vec::new());
+        let is_heard = |plain: &Vec<u8>| matches!(&plain[..], b"one" | b"two");
+        assert!(heard.is_ok() || plain.is_empty() || is_heard(&plain), "{plain:?}");
+        heard.ok().map(|()| plain)
     }
 
     #[test]

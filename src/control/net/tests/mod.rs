@@ -3,6 +3,7 @@
 mod bytes;
 mod deaths;
 mod exchanges;
+mod meddled;
 mod meets;
 mod processes;
 mod unauthenticated;
