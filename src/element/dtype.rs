@@ -1,4 +1,5 @@
-//! The data types, and all that follows from one: a new one is a row of [`data_types!`].
+//! The data types, and all that follows from one: a new one is a variant of [`DType`] and a row of
+//! [`data_types!`].
 
 use std::fmt;
 
@@ -6,6 +7,37 @@ use serde::{Deserialize, Serialize};
 use typed_nccl_plan::ir::ElementType;
 
 use super::{Element, Float, Numeric, sealed};
+
+/// A data type, as a value. The numbers are `ncclDataType_t`'s.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum DType {
+    /// `i8`
+    I8 = 0,
+    /// `u8`
+    U8 = 1,
+    /// `i32`
+    I32 = 2,
+    /// `u32`
+    U32 = 3,
+    /// `i64`
+    I64 = 4,
+    /// `u64`
+    U64 = 5,
+    /// `half::f16`
+    F16 = 6,
+    /// `f32`
+    F32 = 7,
+    /// `f64`
+    F64 = 8,
+    /// `half::bf16`
+    Bf16 = 9,
+    /// `float8::F8E4M3`
+    F8E4M3 = 10,
+    /// `float8::F8E5M2`
+    F8E5M2 = 11,
+}
 
 /// How a type writes its numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,26 +72,26 @@ pub(crate) struct Names {
     pub(crate) header: Option<&'static str>,
 }
 
-/// Gives the table of data types to `$then`. In a row: the variant, `ncclDataType_t`'s number, the
-/// Rust type and its kind; then the fields of [`Names`].
+/// Gives the table of data types to `$then`. In a row: the variant, the Rust type and its kind; then
+/// the fields of [`Names`].
 macro_rules! data_types {
     ([$($then:tt)+] $with:tt) => {
         $($then)+! { $with
-            (I8 = 0, i8, integer: Signed, "i8", "int8", 0, "signed char", None)
-            (U8 = 1, u8, integer: Unsigned, "u8", "uint8", 1, "unsigned char", None)
-            (I32 = 2, i32, integer: Signed, "i32", "int32", 0, "int", None)
-            (U32 = 3, u32, integer: Unsigned, "u32", "uint32", 1, "unsigned int", None)
-            (I64 = 4, i64, integer: Signed, "i64", "int64", 0, "long long", None)
-            (U64 = 5, u64, integer: Unsigned, "u64", "uint64", 1, "unsigned long long", None)
-            (F16 = 6, half::f16, float: Ieee, "f16", "float16", 2, "__half", Some("cuda_fp16.h"))
-            (F32 = 7, f32, float: Ieee, "f32", "float32", 2, "float", None)
-            (F64 = 8, f64, float: Ieee, "f64", "float64", 2, "double", None)
-            (Bf16 = 9, half::bf16, float: Other, "bf16", "bfloat16", 4, "__nv_bfloat16",
+            (I8, i8, integer: Signed, "i8", "int8", 0, "signed char", None)
+            (U8, u8, integer: Unsigned, "u8", "uint8", 1, "unsigned char", None)
+            (I32, i32, integer: Signed, "i32", "int32", 0, "int", None)
+            (U32, u32, integer: Unsigned, "u32", "uint32", 1, "unsigned int", None)
+            (I64, i64, integer: Signed, "i64", "int64", 0, "long long", None)
+            (U64, u64, integer: Unsigned, "u64", "uint64", 1, "unsigned long long", None)
+            (F16, half::f16, float: Ieee, "f16", "float16", 2, "__half", Some("cuda_fp16.h"))
+            (F32, f32, float: Ieee, "f32", "float32", 2, "float", None)
+            (F64, f64, float: Ieee, "f64", "float64", 2, "double", None)
+            (Bf16, half::bf16, float: Other, "bf16", "bfloat16", 4, "__nv_bfloat16",
                 Some("cuda_bf16.h"))
             // NCCL's type has no infinities, like OCP's, which Python and DLPack call `fn`.
-            (F8E4M3 = 10, float8::F8E4M3, float: Other, "f8e4m3", "float8_e4m3fn", 10,
+            (F8E4M3, float8::F8E4M3, float: Other, "f8e4m3", "float8_e4m3fn", 10,
                 "__nv_fp8_e4m3", Some("cuda_fp8.h"))
-            (F8E5M2 = 11, float8::F8E5M2, float: Other, "f8e5m2", "float8_e5m2", 12,
+            (F8E5M2, float8::F8E5M2, float: Other, "f8e5m2", "float8_e5m2", 12,
                 "__nv_fp8_e5m2", Some("cuda_fp8.h"))
         }
     };
@@ -67,20 +99,9 @@ macro_rules! data_types {
 
 macro_rules! define {
     ([] $((
-        $dtype:ident = $number:literal, $type:ty, $kind:ident: $format:ident, $name:literal,
+        $dtype:ident, $type:ty, $kind:ident: $format:ident, $name:literal,
         $python:literal, $dlpack:literal, $cuda:literal, $header:expr
     ))+) => {
-        /// A data type, as a value. The numbers are `ncclDataType_t`'s.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-        #[non_exhaustive]
-        #[repr(u8)]
-        pub enum DType {
-            $(
-                #[doc = concat!("`", stringify!($type), "`")]
-                $dtype = $number,
-            )+
-        }
-
         impl DType {
             /// Every data type, in NCCL's order.
             pub const ALL: [Self; 12] = [$(Self::$dtype),+];
@@ -145,7 +166,7 @@ data_types!([define] []);
 macro_rules! arms {
     (
         [$value:expr, $name:ident, $then:expr]
-        $(($dtype:ident = $number:literal, $type:ty, $($names:tt)*))+
+        $(($dtype:ident, $type:ty, $($names:tt)*))+
     ) => {
         match $value {
             $($crate::DType::$dtype => {
