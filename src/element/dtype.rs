@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use typed_nccl_plan::ir::ElementType;
 
-use super::{Element, Float, Numeric, sealed};
+use super::{Element, Numeric, sealed};
 
 /// A data type, as a value. The numbers are `ncclDataType_t`'s.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -72,26 +72,26 @@ pub(crate) struct Names {
     pub(crate) header: Option<&'static str>,
 }
 
-/// Gives the table of data types to `$then`. In a row: the variant, the Rust type and its kind; then
-/// the fields of [`Names`].
+/// Gives the table of data types to `$then`. In a row: the variant and the Rust type; then the
+/// fields of [`Names`].
 macro_rules! data_types {
     ([$($then:tt)+] $with:tt) => {
         $($then)+! { $with
-            (I8, i8, integer: Signed, "i8", "int8", 0, "signed char", None)
-            (U8, u8, integer: Unsigned, "u8", "uint8", 1, "unsigned char", None)
-            (I32, i32, integer: Signed, "i32", "int32", 0, "int", None)
-            (U32, u32, integer: Unsigned, "u32", "uint32", 1, "unsigned int", None)
-            (I64, i64, integer: Signed, "i64", "int64", 0, "long long", None)
-            (U64, u64, integer: Unsigned, "u64", "uint64", 1, "unsigned long long", None)
-            (F16, half::f16, float: Ieee, "f16", "float16", 2, "__half", Some("cuda_fp16.h"))
-            (F32, f32, float: Ieee, "f32", "float32", 2, "float", None)
-            (F64, f64, float: Ieee, "f64", "float64", 2, "double", None)
-            (Bf16, half::bf16, float: Other, "bf16", "bfloat16", 4, "__nv_bfloat16",
+            (I8, i8, Signed, "i8", "int8", 0, "signed char", None)
+            (U8, u8, Unsigned, "u8", "uint8", 1, "unsigned char", None)
+            (I32, i32, Signed, "i32", "int32", 0, "int", None)
+            (U32, u32, Unsigned, "u32", "uint32", 1, "unsigned int", None)
+            (I64, i64, Signed, "i64", "int64", 0, "long long", None)
+            (U64, u64, Unsigned, "u64", "uint64", 1, "unsigned long long", None)
+            (F16, half::f16, Ieee, "f16", "float16", 2, "__half", Some("cuda_fp16.h"))
+            (F32, f32, Ieee, "f32", "float32", 2, "float", None)
+            (F64, f64, Ieee, "f64", "float64", 2, "double", None)
+            (Bf16, half::bf16, Other, "bf16", "bfloat16", 4, "__nv_bfloat16",
                 Some("cuda_bf16.h"))
             // NCCL's type has no infinities, like OCP's, which Python and DLPack call `fn`.
-            (F8E4M3, float8::F8E4M3, float: Other, "f8e4m3", "float8_e4m3fn", 10,
+            (F8E4M3, float8::F8E4M3, Other, "f8e4m3", "float8_e4m3fn", 10,
                 "__nv_fp8_e4m3", Some("cuda_fp8.h"))
-            (F8E5M2, float8::F8E5M2, float: Other, "f8e5m2", "float8_e5m2", 12,
+            (F8E5M2, float8::F8E5M2, Other, "f8e5m2", "float8_e5m2", 12,
                 "__nv_fp8_e5m2", Some("cuda_fp8.h"))
         }
     };
@@ -99,7 +99,7 @@ macro_rules! data_types {
 
 macro_rules! define {
     ([] $((
-        $dtype:ident, $type:ty, $kind:ident: $format:ident, $name:literal,
+        $dtype:ident, $type:ty, $format:ident, $name:literal,
         $python:literal, $dlpack:literal, $cuda:literal, $header:expr
     ))+) => {
         impl DType {
@@ -153,12 +153,8 @@ macro_rules! define {
             }
 
             impl Numeric for $type {}
-
-            define!($kind $type);
         )+
     };
-    (integer $type:ty) => {};
-    (float $type:ty) => { impl Float for $type {} };
 }
 
 data_types!([define] []);

@@ -77,3 +77,10 @@ pub(crate) fn bytes<T: Element>(scalar: T) -> [u8; 8] {
 mod sealed {
     pub trait Sealed {}
 }
+
+impl Float for half::f16 {}
+impl Float for f32 {}
+impl Float for f64 {}
+impl Float for half::bf16 {}
+impl Float for float8::F8E4M3 {}
+impl Float for float8::F8E5M2 {}
