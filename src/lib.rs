@@ -159,6 +159,7 @@ mod shown {
 pub mod __private {
     pub use typed_nccl_macros::plan;
 
+    #[cfg(any(test, feature = "models"))]
     pub use crate::control::{Lived, Simulated, Thrown, nodes, simulate, throw};
     pub use crate::entry::launch;
 }

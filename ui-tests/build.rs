@@ -1,4 +1,5 @@
-//! Makes the twins modules of one program, `tests/twins.rs`: a copy of each, with a test that runs its `main`.
+//! Makes the twins modules of one program, `tests/twins.rs`: a copy of each, with a test that runs
+//! its `main`.
 
 use std::fmt::Write as _;
 use std::{env, error, fs, path::Path};

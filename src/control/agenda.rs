@@ -1,12 +1,12 @@
 //! Requests of several threads, in one order on all ranks.
 //!
 //! A request is in the order as soon as every rank has submitted its key; one list, under one lock,
-//! decides. Each rank issues the list from its beginning, so nobody waits for a request that somebody
-//! lacks while another could be issued.
+//! decides. Each rank issues the list from its beginning, so nobody waits for a request that
+//! somebody lacks while another could be issued.
 //!
-//! Ranks of one process share the list. Over a network each has a copy, and rank 0's decides: the others
-//! tell it what they submit, and it tells them the places. When a rank is gone no request that it has
-//! not submitted is issued any more, so nobody has to decide instead of rank 0.
+//! Ranks of one process share the list. Over a network each has a copy, and rank 0's decides: the
+//! others tell it what they submit, and it tells them the places. When a rank is gone no request
+//! that it has not submitted is issued any more, so nobody has to decide instead of rank 0.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, OnceLock};
@@ -83,7 +83,8 @@ impl Agenda {
         }
     }
 
-    /// Does not wait, so it may be called under the lock: what is told is in the order of what happens.
+    /// Does not wait, so it may be called under the lock: what is told is in the order of what
+    /// happens.
     fn tell(&self, told: &AgendaMessage<'_>) {
         if let Some(wire) = &self.wire {
             wire.send(None, told);

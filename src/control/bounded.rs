@@ -10,8 +10,8 @@ use serde::ser::{self, Serialize, Serializer};
 /// How many parts a value may have: numbers, texts, lists, and what they hold.
 pub(crate) const MOST_PARTS: usize = 1 << 26;
 
-/// Whether a value has few enough parts to be sent. A value whose `Serialize` fails has: the encoding
-/// says what is wrong with it.
+/// Whether a value has few enough parts to be sent. A value whose `Serialize` fails has: the
+/// encoding says what is wrong with it.
 pub(crate) fn is_bounded<V: Serialize + ?Sized>(value: &V) -> bool {
     let mut count = Count { left: MOST_PARTS };
     value.serialize(&mut count).is_ok() || count.left > 0

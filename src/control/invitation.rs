@@ -1,8 +1,8 @@
 //! Invitations: newcomers come to a meeting with the ranks of a communicator that there is.
 //!
-//! Where all ranks are threads of one process by nature, the meeting is in memory, and the process finds
-//! it by the invitation. Else it is over the network, at the process of rank 0, also where all members
-//! are threads of one: newcomers may not be.
+//! Where all ranks are threads of one process by nature, the meeting is in memory, and the process
+//! finds it by the invitation. Else it is over the network, at the process of rank 0, also where
+//! all members are threads of one: newcomers may not be.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -16,11 +16,12 @@ use crate::error::{BadInvitation, Error, Site};
 use crate::lock::Mutex;
 use crate::rank::Generation;
 
-/// What lets newcomers into a communicator: see [`Communicator::invite`](crate::Communicator::invite).
+/// What lets newcomers into a communicator: see
+/// [`Communicator::invite`](crate::Communicator::invite).
 ///
-/// It is sent to them as bytes, or with `serde`, and serves for one [`grow`](crate::Communicator::grow).
-/// It has a secret in it: who knows it can take part, and nobody else can. Its `Debug` does not show
-/// that.
+/// It is sent to them as bytes, or with `serde`, and serves for one
+/// [`grow`](crate::Communicator::grow). It has a secret in it: who knows it can take part, and
+/// nobody else can. Its `Debug` does not show that.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Invitation {
     place: UniqueId,

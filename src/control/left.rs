@@ -30,7 +30,8 @@ impl Left {
         Self { died: true, ..Self::ended(rank, why, 0) }
     }
 
-    /// A rank that has ended in good order, and took its place in every split up to that of `split`.
+    /// A rank that has ended in good order, and took its place in every split up to that of
+    /// `split`.
     pub(crate) fn ended(rank: u32, why: String, split: u64) -> Self {
         Self { rank, why, dropped: false, gone: true, stopped: false, died: false, split }
     }
@@ -93,8 +94,8 @@ pub(crate) enum Leaves {
     Dropped,
 }
 
-/// The error that these ranks, the first one first, are the cause of; none without any. Ranks that stopped
-/// while others had died did so because of that.
+/// The error that these ranks, the first one first, are the cause of; none without any. Ranks that
+/// stopped while others had died did so because of that.
 pub(crate) fn failure(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
     let has_died = left.iter().any(|left| left.died);
     let causes = left.iter().filter(|left| left.is_lost() || !has_died);

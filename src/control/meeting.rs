@@ -19,9 +19,9 @@ use crate::error::{Error, Excluded, Site, Timeout, ValueMismatch};
 use crate::lock::{Mutex, MutexGuard};
 use crate::{Rank, Result};
 
-/// How long a wait rests before it looks at health and deadline again: at first, and at most. In between
-/// it is a share of the time that it has waited, so that ranks which wait leave the processors to those
-/// that they wait for.
+/// How long a wait rests before it looks at health and deadline again: at first, and at most. In
+/// between it is a share of the time that it has waited, so that ranks which wait leave the
+/// processors to those that they wait for.
 const REST: Duration = Duration::from_millis(5);
 const LONGEST_REST: Duration = Duration::from_millis(50);
 const SHARE: u32 = 8;
@@ -85,8 +85,8 @@ impl Replica {
         }
     }
 
-    /// Why the ranks cannot be one communicator, or not with this one, as the communicator of this name
-    /// is told.
+    /// Why the ranks cannot be one communicator, or not with this one, as the communicator of this
+    /// name is told.
     fn broken(&self, name: &'static str) -> Option<Error> {
         let mut error = self.broken.clone()?;
         if let Error::Excluded(excluded) = &mut error {
@@ -156,8 +156,8 @@ struct Child {
 }
 
 impl Child {
-    /// A rank that left before it came does not come any more. One whose communicator is poisoned comes
-    /// to that of the survivors.
+    /// A rank that left before it came does not come any more. One whose communicator is poisoned
+    /// comes to that of the survivors.
     fn tell(&self, left: &Left) {
         if self.survives && !left.gone {
             return;
@@ -222,7 +222,8 @@ impl State {
         }
     }
 
-    /// Whether that is news for ranks that wait in the exchange: all are there, or they do not agree.
+    /// Whether that is news for ranks that wait in the exchange: all are there, or they do not
+    /// agree.
     fn insert(&mut self, seq: u64, rank: u32, said: Arc<Contribution>) -> bool {
         self.last.put(rank, rank, (said.topic, said.site, seq + 1));
         let round = self.rounds.entry(seq).or_default();
@@ -288,8 +289,8 @@ impl Meeting {
         self.child(SURVIVORS, 0, rank, members)
     }
 
-    /// The meeting of the `members`, which gave `color` in exchange `seq`, for the one of them that is
-    /// `rank` there; each of them asks once.
+    /// The meeting of the `members`, which gave `color` in exchange `seq`, for the one of them that
+    /// is `rank` there; each of them asks once.
     pub(super) fn child(&self, seq: u64, color: u32, rank: usize, members: &[u32]) -> Arc<Self> {
         if let Some(uplink) = &self.uplink {
             return uplink.child(seq, color, rank, members);
@@ -505,7 +506,8 @@ impl Meeting {
         self.news.notify_all();
     }
 
-    /// What ranks elsewhere say in exchange `seq`. All of them are ranks, and have not said it before.
+    /// What ranks elsewhere say in exchange `seq`. All of them are ranks, and have not said it
+    /// before.
     pub(super) fn hear(&self, seq: u64, runs: &[Run]) {
         let mut state = self.state();
         let mut is_news = false;
@@ -536,7 +538,8 @@ impl Meeting {
         self.news.notify_all();
     }
 
-    /// The others took this rank for dead. That counts for more than what it was told of them before.
+    /// The others took this rank for dead. That counts for more than what it was told of them
+    /// before.
     pub(super) fn leave_out(&self, rank: u32, why: &str) {
         let (name, rank, why) = ("this communicator", Rank(rank), why.to_owned());
         let excluded = Excluded { name, rank, why, site: None };

@@ -30,7 +30,9 @@ pub(crate) use invitation::bad as bad_invitation;
 pub(crate) use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
-pub use net::{Lived, Simulated, Thrown, UniqueId, nodes, simulate, throw};
+pub use net::UniqueId;
+#[cfg(any(test, feature = "models"))]
+pub use net::{Lived, Simulated, Thrown, nodes, simulate, throw};
 pub(crate) use net::{file, host, job, process, tcp, with_id};
 pub(crate) use survivors::Decision;
 
@@ -115,8 +117,8 @@ impl Control {
         Self { meeting, rank, seq: Cell::new(0), base: 0, generation, invited: RefCell::default() }
     }
 
-    /// How the ranks are numbered that meet here. Whoever meets the others in one place has come there
-    /// the same way, so it is the same on all ranks.
+    /// How the ranks are numbered that meet here. Whoever meets the others in one place has come
+    /// there the same way, so it is the same on all ranks.
     pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
@@ -128,8 +130,8 @@ impl Control {
         numbered
     }
 
-    /// The exchange's number: the same on all ranks, and no other's of communicators that go on from
-    /// each other.
+    /// The exchange's number: the same on all ranks, and no other's of communicators that go on
+    /// from each other.
     pub(crate) fn number(&self, ticket: Ticket) -> u64 {
         self.base + ticket.0
     }
@@ -216,8 +218,8 @@ impl Control {
         Attendee { meeting, rank, generation: self.generation }
     }
 
-    /// What the ranks that took part in exchange `ticket` have in common from then on; each asks once.
-    /// Over a network each has its own, and a wire to the others.
+    /// What the ranks that took part in exchange `ticket` have in common from then on; each asks
+    /// once. Over a network each has its own, and a wire to the others.
     pub(crate) fn shared<T: Any + Send + Sync>(
         &self,
         ticket: Ticket,
@@ -229,8 +231,8 @@ impl Control {
         }
     }
 
-    /// What every rank makes of the parts of exchange `ticket`, which is the same: where they share memory
-    /// one of them makes it for all. Each asks once.
+    /// What every rank makes of the parts of exchange `ticket`, which is the same: where they share
+    /// memory one of them makes it for all. Each asks once.
     pub(crate) fn once<T: Any + Send + Sync>(
         &self,
         ticket: Ticket,
@@ -242,8 +244,8 @@ impl Control {
         }
     }
 
-    /// Takes this rank's turn in the next exchange with a call that no other rank's matches, so that
-    /// they are told.
+    /// Takes this rank's turn in the next exchange with a call that no other rank's matches, so
+    /// that they are told.
     pub(crate) fn refuse(&self, what: Topic, site: Site) {
         let seq = self.seq.replace(self.seq.get() + 1);
         self.meeting.post(self.rank, seq, what, site, Vec::new());
@@ -265,15 +267,16 @@ impl Control {
         self.meeting.depart(self.rank, why);
     }
 
-    /// Tells the others that this rank takes part in no exchange any more; callable from any thread.
+    /// Tells the others that this rank takes part in no exchange any more; callable from any
+    /// thread.
     pub(crate) fn stopper(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (meeting, rank) = (self.meeting.clone(), self.rank);
         move |why| meeting.stop(rank, why)
     }
 
-    /// Comes to the agreement of who goes on, but for those `without`, and waits for it: until all that
-    /// live have come, or the limit has passed. `why` is told of those. `divides`: the communicator is well,
-    /// and its backend can divide it.
+    /// Comes to the agreement of who goes on, but for those `without`, and waits for it: until all
+    /// that live have come, or the limit has passed. `why` is told of those. `divides`: the
+    /// communicator is well, and its backend can divide it.
     pub(crate) fn survive(
         &self,
         without: &[u32],

@@ -1,4 +1,5 @@
-//! What ranks say, as runs of neighbouring ranks that say the same: a barrier of 100,000 ranks is one.
+//! What ranks say, as runs of neighbouring ranks that say the same: a barrier of 100,000 ranks is
+//! one.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! Every file in `check/` has a twin that differs by the smallest edit, compiles and runs. The twins are
-//! modules of this one program: a program each would be a hundred times the compiler's work.
+//! Every file in `check/` has a twin that differs by the smallest edit, compiles and runs. The
+//! twins are modules of this one program: a program each would be a hundred times the compiler's
+//! work.
 
 #![allow(
     missing_docs,

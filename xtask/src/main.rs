@@ -9,8 +9,8 @@
 //!   network.
 //! * `kills count [seed]`: kills processes at random moments, and measures how soon the others are
 //!   told and end.
-//! * `nodes seed count`: this many ranks on a network in memory meet and exchange while the seed kills,
-//!   stops and cuts off some: the others are told the truth, and none waits for ever.
+//! * `nodes seed count`: this many ranks on a network in memory meet and exchange while the seed
+//!   kills, stops and cuts off some: the others are told the truth, and none waits for ever.
 //! * `parity`: compares every public name of nccl4py with its counterpart here; writes
 //!   `docs/parity.md`.
 //! * `pictures`: draws the library's plans, for `docs/plans` and for their documentation.

@@ -1,4 +1,5 @@
-//! Messages of backends that have come: to whom they go, and those that wait for somebody to listen.
+//! Messages of backends that have come: to whom they go, and those that wait for somebody to
+//! listen.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Weak;

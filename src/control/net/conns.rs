@@ -1,5 +1,6 @@
-//! A process's connections, without sockets: what has come on each, what is to be sent, and what it is
-//! for. Whoever owns the sockets takes the [`Action`]s and the bytes, and says what became of them.
+//! A process's connections, without sockets: what has come on each, what is to be sent, and what it
+//! is for. Whoever owns the sockets takes the [`Action`]s and the bytes, and says what became of
+//! them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -170,8 +171,8 @@ impl Conns {
         self.end_in_time(key, false);
     }
 
-    /// The same, where the other side is to know all that it was told before this process ends: what the
-    /// system still has to send is lost if the process ends with something unread.
+    /// The same, where the other side is to know all that it was told before this process ends:
+    /// what the system still has to send is lost if the process ends with something unread.
     pub(super) fn end_well(&mut self, key: Key) {
         self.end_in_time(key, true);
     }
@@ -204,8 +205,8 @@ impl Conns {
         }
     }
 
-    /// What follows on a connection is sealed, if its ranks have a secret. `said` is what both sides have
-    /// said so far.
+    /// What follows on a connection is sealed, if its ranks have a secret. `said` is what both
+    /// sides have said so far.
     pub(super) fn seal(&mut self, key: Key, secret: &Secret, said: [&[u8]; 2], connects: bool) {
         let Some(conn) = self.get(key).filter(|_| secret.is_secret()) else { return };
         conn.seal = Seal::open(secret, &said, connects, &mut conn.output).unwrap_or(Seal::Broken);

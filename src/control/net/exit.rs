@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::hub::{Command, Hub};
 
-/// How long the end of the process waits at most until the other ranks know what this one has said: a
-/// neighbour that reads nothing, and a meeting that failed, have their own, shorter, times.
+/// How long the end of the process waits at most until the other ranks know what this one has said:
+/// a neighbour that reads nothing, and a meeting that failed, have their own, shorter, times.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 static HUB: OnceLock<Arc<Hub>> = OnceLock::new();

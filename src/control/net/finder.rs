@@ -59,8 +59,8 @@ pub(super) fn parse(text: &str) -> Result<Address, String> {
     }
 }
 
-/// Listens at the first of these that is free, for rank 0. Without a listener: another rank 0 of the same
-/// job has that place.
+/// Listens at the first of these that is free, for rank 0. Without a listener: another rank 0 of
+/// the same job has that place.
 pub(super) fn listen(
     places: Vec<Address>,
     job: Option<&Job>,

@@ -1,5 +1,6 @@
-//! Frames: a length, then that many bytes. What is longer than the reader allows ends the connection
-//! before anything is allocated for it; memory grows with what has come, not with what is announced.
+//! Frames: a length, then that many bytes. What is longer than the reader allows ends the
+//! connection before anything is allocated for it; memory grows with what has come, not with what
+//! is announced.
 
 use std::ops::Range;
 

@@ -1,8 +1,8 @@
 //! Bytes that no rank sends, thrown at what decodes them and at ranks that are there.
 //!
-//! Whoever sends them can end its own connection. If it knows the secret of a communicator it can end
-//! that one too, with an error on every rank. Nothing else happens: the process goes on, its other
-//! communicators go on, and new ones are made.
+//! Whoever sends them can end its own connection. If it knows the secret of a communicator it can
+//! end that one too, with an error on every rank. Nothing else happens: the process goes on, its
+//! other communicators go on, and new ones are made.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -79,11 +79,13 @@ pub(super) enum Command {
     /// The process ends: what there is to say is said.
     End(Sender<()>),
     /// Which communicator a node is of.
+    #[cfg(any(test, feature = "models"))]
     Id {
         node: NodeKey,
         to: Sender<CommId>,
     },
     /// As if the process of a node were killed.
+    #[cfg(any(test, feature = "models"))]
     Kill(NodeKey),
     /// Before anything else happens.
     #[cfg(test)]
@@ -156,10 +158,11 @@ impl Hub {
     }
 
     /// One without a thread: whoever has the receiver does what is asked for.
+    #[cfg(any(test, feature = "models"))]
     pub(super) fn unattended(
         addresses: Vec<SocketAddr>,
         went_on: WentOn,
-    ) -> (Arc<Self>, Receiver<Ask>) {
+    ) -> (Arc<Self>, std::sync::mpsc::Receiver<Ask>) {
         let (asks, receiver) = channel();
         (Arc::new(Self::of(asks, None, addresses, went_on)), receiver)
     }

@@ -8,12 +8,12 @@ use socket2::Socket;
 
 use crate::launcher::LISTENER;
 
-/// The listener at `address` with which this process was started, if it was. It stays open for the next
-/// communicator, and is not passed on to what this process starts.
+/// The listener at `address` with which this process was started, if it was. It stays open for the
+/// next communicator, and is not passed on to what this process starts.
 pub(super) fn at(address: SocketAddr) -> Option<TcpListener> {
     let given: RawFd = std::env::var(LISTENER).ok()?.parse().ok()?;
-    // SAFETY: a system call on numbers. If the number is no file's, or another's, the copy is none, or is
-    // looked at and closed.
+    // SAFETY: a system call on numbers. If the number is no file's, or another's, the copy is none,
+    // or is looked at and closed.
     let copy = unsafe { libc::fcntl(given, libc::F_DUPFD_CLOEXEC, 3) };
     if copy < 0 {
         return None;

@@ -25,8 +25,8 @@ const STREAMS: usize = 1 << 20;
 /// How much is read at a time.
 const SCRATCH: usize = 1 << 16;
 
-/// How many connections may have proven nothing, and which part of the files that the process may have
-/// open.
+/// How many connections may have proven nothing, and which part of the files that the process may
+/// have open.
 const MOST_UNPROVEN: (usize, usize) = (1024, 2);
 
 pub(super) struct Io {
@@ -153,7 +153,8 @@ impl Io {
                 }
                 Action::Accept(acceptor) => self.accept(acceptor),
                 Action::CloseDoor(acceptor) => {
-                    // The socket may be open elsewhere, and then is not forgotten when it is closed here.
+                    // The socket may be open elsewhere, and then is not forgotten when it is closed
+                    // here.
                     if let Some(mut listener) = self.acceptors.remove(&acceptor)
                         && let Err(error) = self.poll.registry().deregister(&mut listener)
                     {
@@ -265,7 +266,8 @@ impl Io {
             }
             for key in dirty {
                 let Err(error) = self.send(key) else { continue };
-                // Its last words may have come: one that leaves says so before its connection breaks.
+                // Its last words may have come: one that leaves says so before its connection
+                // breaks.
                 while self.hear(key) {}
                 if self.streams.contains_key(&key) {
                     let reason = format!("its connection broke: {error}");
@@ -318,7 +320,8 @@ fn unmade(error: &io::Error) -> Unmade {
     }
 }
 
-/// How many strangers there may be at a time: they leave the rest of the process's files to its ranks.
+/// How many strangers there may be at a time: they leave the rest of the process's files to its
+/// ranks.
 fn most_unproven() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a place for the limits.

@@ -21,7 +21,8 @@ impl Job {
         format!("{why}{}", if self.is_unique { "" } else { remedy })
     }
 
-    /// What every rank is told when `rank` has another secret than the process where the ranks meet.
+    /// What every rank is told when `rank` has another secret than the process where the ranks
+    /// meet.
     pub(super) fn other_secret(&self, rank: u32) -> (Vec<u32>, String) {
         let same = format!("{SECRET} must be the same on all ranks");
         match rank {

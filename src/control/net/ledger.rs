@@ -1,9 +1,9 @@
 //! What a rank knows of its communicator's exchanges: the parts that it passes on, as runs of
 //! neighbouring ranks that said the same.
 //!
-//! Parts are never taken back, and adding one again changes nothing. A rank takes part in an exchange
-//! when it has the one before, so an exchange is kept until the one after it is complete too: then
-//! nobody needs it any more.
+//! Parts are never taken back, and adding one again changes nothing. A rank takes part in an
+//! exchange when it has the one before, so an exchange is kept until the one after it is complete
+//! too: then nobody needs it any more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! The control plane between processes: TCP connections in a tree.
 //!
 //! Each rank that comes over the network is a [`node`](node::Node) with a meeting of its own, in
-//! which its rank speaks and the others are heard. One thread carries all nodes of a process. Who may
-//! take part is in [`proof`], how the ranks find each other in [`rendezvous`], what happens when one
-//! dies in [`node`].
+//! which its rank speaks and the others are heard. One thread carries all nodes of a process. Who
+//! may take part is in [`proof`], how the ranks find each other in [`rendezvous`], what happens
+//! when one dies in [`node`].
 //!
 //! What a peer sends is bounded, and nothing that it says is used as an index before it is checked.
 
@@ -15,6 +15,7 @@ mod exit;
 mod file;
 mod finder;
 mod frame;
+#[cfg(any(test, feature = "models"))]
 pub(super) mod fuzz;
 mod hub;
 mod ident;
@@ -24,10 +25,12 @@ mod job;
 mod ledger;
 mod message;
 mod node;
+#[cfg(any(test, feature = "models"))]
 mod nodes;
 mod proof;
 mod rendezvous;
 mod seal;
+#[cfg(any(test, feature = "models"))]
 mod simulate;
 #[cfg(test)]
 mod tests;
@@ -37,14 +40,16 @@ mod unique;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::channel;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+#[cfg(any(test, feature = "models"))]
 pub use fuzz::{Thrown, throw};
 pub(crate) use ident::{host, process};
 pub(super) use ledger::{Contribution, Run};
+#[cfg(any(test, feature = "models"))]
 pub use nodes::{Lived, nodes};
+#[cfg(any(test, feature = "models"))]
 pub use simulate::{Simulated, simulate};
 pub use unique::UniqueId;
 
@@ -117,8 +122,9 @@ impl Uplink {
     }
 
     /// Which communicator it is, if the ranks have met.
+    #[cfg(any(test, feature = "models"))]
     fn comm_id(&self) -> Option<CommId> {
-        let (to, id) = channel();
+        let (to, id) = std::sync::mpsc::channel();
         self.hub.send(Command::Id { node: self.node, to });
         id.recv().ok()
     }
@@ -219,8 +225,8 @@ impl Joiner {
                 let (secret, owner, job) = (secret.clone(), Some(key), job.clone());
                 self.hub.send(Command::Meet { id, secret, acceptor, owner, job });
             } else {
-                // Its rank 0 is there already. This one goes there too, so that the ranks of both jobs are
-                // told.
+                // Its rank 0 is there already. This one goes there too, so that the ranks of both
+                // jobs are told.
                 (may_be_stale, host) = (false, None);
             }
         }
@@ -278,9 +284,9 @@ pub(crate) fn tcp(address: &str, rank: usize, size: usize) -> Result<Arc<Meeting
     Joiner::new(rank, size)?.tcp(&[address.to_owned()], given_secret(""), None)
 }
 
-/// A rank's meeting with those of its job, at the first of these addresses that is free on rank 0's host;
-/// what listens at another may be another job's. `job` is alike on all ranks, and no other job's if it
-/// `is_unique`.
+/// A rank's meeting with those of its job, at the first of these addresses that is free on rank 0's
+/// host; what listens at another may be another job's. `job` is alike on all ranks, and no other
+/// job's if it `is_unique`.
 pub(crate) fn job(
     addresses: &[String],
     (job, is_unique): (&str, bool),
@@ -301,8 +307,8 @@ pub(crate) fn with_id(id: UniqueId, rank: usize, size: usize) -> Result<Arc<Meet
     Joiner::new(rank, size)?.with_id(id)
 }
 
-/// The secret of the job, behind its name. Without one everybody knows it: it protects from mistakes only,
-/// and nothing is sealed.
+/// The secret of the job, behind its name. Without one everybody knows it: it protects from
+/// mistakes only, and nothing is sealed.
 fn given_secret(job: &str) -> Secret {
     const NONE: &str = "typed-nccl without a secret";
     let given = std::env::var_os(SECRET).map(|secret| secret.to_string_lossy().into_owned());

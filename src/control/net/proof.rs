@@ -1,8 +1,8 @@
 //! Who may talk to a rank: both sides prove that they know the communicator's secret.
 //!
 //! Three messages of fixed length open every connection, in this layout for ever: the side that
-//! listens sends a challenge, the side that connects a claim with its proof, the side that listens a
-//! verdict with its own. Until a claim is proven, nothing else is read and nothing is allocated.
+//! listens sends a challenge, the side that connects a claim with its proof, the side that listens
+//! a verdict with its own. Until a claim is proven, nothing else is read and nothing is allocated.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -171,9 +171,9 @@ impl Verdict {
 /// How much of a nonce can be a [`JobName`]'s sign.
 const SIGN: usize = 16;
 
-/// The name that a launcher gives a job. It is no secret: whoever knows it can tell that another side
-/// knows it too, before anything is proven. To everybody else the sign of it looks random, and it holds
-/// for one port, so nobody passes on what another port said.
+/// The name that a launcher gives a job. It is no secret: whoever knows it can tell that another
+/// side knows it too, before anything is proven. To everybody else the sign of it looks random, and
+/// it holds for one port, so nobody passes on what another port said.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct JobName(Secret);
 
@@ -291,8 +291,9 @@ pub(super) fn judge(
     bytes
 }
 
-/// What the other side decided; none if it did not prove that it knows the secret. Whoever listens can
-/// say [`Unproven`](Verdict::Unproven) and [`Unknown`](Verdict::Unknown): they are told, and not believed.
+/// What the other side decided; none if it did not prove that it knows the secret. Whoever listens
+/// can say [`Unproven`](Verdict::Unproven) and [`Unknown`](Verdict::Unknown): they are told, and
+/// not believed.
 pub(super) fn judged(
     secret: &Secret,
     challenge: &[u8; CHALLENGE],

@@ -1,5 +1,5 @@
-//! Where the ranks of a communicator meet: each says where it is, and is told who is above it in the
-//! tree as soon as those have come. When all have, rank 0 gets the table.
+//! Where the ranks of a communicator meet: each says where it is, and is told who is above it in
+//! the tree as soon as those have come. When all have, rank 0 gets the table.
 //!
 //! A connection ends when its rank has its place in the tree, so few are open at a time.
 
@@ -107,8 +107,8 @@ impl Rendezvous {
         self.launched.as_ref().is_some_and(|job| !job.is_unique)
     }
 
-    /// Why the communicator that met here is to end, and rank 0's node: another job's ranks are in it, or
-    /// its own in another's.
+    /// Why the communicator that met here is to end, and rank 0's node: another job's ranks are in
+    /// it, or its own in another's.
     pub(super) fn is_mixed(&self) -> Option<(NodeKey, Failure)> {
         self.whole.and(self.owner).zip(self.failed.clone())
     }
@@ -121,49 +121,81 @@ impl Rendezvous {
         }
     }
 
-    /// A rank has come. False if what it says makes no sense.
+    /// A rank has come. False if its message makes no sense.
     pub(super) fn hello(&mut self, conns: &mut Conns, key: Key, hello: Hello<'_>) -> bool {
-        let Hello { rank, size, seat, version, job, mut member } = hello;
-        let is_sane = (1..=MOST_RANKS).contains(&(size as usize))
-            && rank < size
-            && member.is_bounded()
-            && version.len().max(job.len()) <= MOST_TEXT;
-        if !is_sane || self.guests.contains_key(&key) {
+        if !is_sane(&hello) || self.guests.contains_key(&key) {
             return false;
         }
-        if is_other_job(&self.job, &job) {
+        if let Some(refusal) = self.belongs_elsewhere(&hello) {
+            conns.send(key, &refusal);
+            return true;
+        }
+        self.compare(conns, &hello);
+        let rank = hello.rank;
+        if !self.seat(conns, key, hello) {
+            conns.send(key, &Message::Later(LATER));
+            return true;
+        }
+        if let Some(failure) = &mut self.failed {
+            if failure.size == 0 {
+                // It failed before anybody had said how many.
+                failure.size = self.size.map_or(0, |(size, _)| size);
+            }
+            conns.send(key, &failure.message());
+            return true;
+        }
+        for left in &self.left {
+            conns.send(key, &Message::Left(left.clone()));
+        }
+        self.welcome(conns, rank);
+        self.complete(conns);
+        true
+    }
+
+    /// The refusal for a rank of another job, which is no failure of this one.
+    fn belongs_elsewhere(&self, hello: &Hello<'_>) -> Option<Message<'static>> {
+        let &Hello { rank, size, .. } = hello;
+        if is_other_job(&self.job, &hello.job) {
             let why = format!(
                 "came to the place of another job, {}: give each job an address of its own",
                 self.job
             );
-            conns.send(key, &Message::Fail { size, ranks: vec![rank], why: why.into() });
-            return true;
+            return Some(Message::Fail { size, ranks: vec![rank], why: why.into() });
         }
+        // Ranks that have met agreed on their number.
+        let (expected, by) = self.size.filter(|(expected, _)| *expected != size)?;
+        self.whole?;
+        let why = disagree(expected, size);
+        Some(Message::Fail { size: expected, ranks: vec![by, rank], why: why.into() })
+    }
+
+    /// Compares what all ranks must have in common. The first one decides.
+    fn compare(&mut self, conns: &mut Conns, hello: &Hello<'_>) {
+        let Hello { rank, size, version, job, .. } = hello;
         if self.job.is_empty() {
-            self.job = job.into_owned();
+            self.job = job.clone().into_owned();
         }
-        let (expected, by) = *self.size.get_or_insert((size, rank));
-        if expected != size {
-            let why = format!("disagree on the number of ranks: {expected} and {size}");
-            if self.whole.is_some() {
-                // Those who have met agreed: this one is another job's.
-                let failure = Failure { size: expected, ranks: vec![by, rank], why };
-                conns.send(key, &failure.message());
-                return true;
-            }
-            self.fail(conns, vec![by, rank], why);
+        let (expected, by) = *self.size.get_or_insert((*size, *rank));
+        if expected != *size {
+            self.fail(conns, vec![by, *rank], disagree(expected, *size));
         }
         if self.version.is_empty() {
             self.version = version.clone().into_owned();
         }
-        if self.version != version {
+        if self.version != *version {
             let why = format!(
                 "run typed-nccl {} and {version}: run one build on all ranks",
                 self.version
             );
-            self.fail(conns, vec![by, rank], why);
+            self.fail(conns, vec![by, *rank], why);
         }
-        let all_here = self.arrived.len() == expected as usize;
+    }
+
+    /// Gives a rank its place. False if it comes for the next communicator at this address, while
+    /// this one is about to be over.
+    fn seat(&mut self, conns: &mut Conns, key: Key, hello: Hello<'_>) -> bool {
+        let Hello { rank, seat, mut member, .. } = hello;
+        let all_here = self.size.is_some_and(|(size, _)| self.arrived.len() == size as usize);
         match self.arrived.get_mut(&rank) {
             Some(arrived) if arrived.seat == seat => {
                 if let Some(old) = arrived.conn.replace(key) {
@@ -171,11 +203,7 @@ impl Rendezvous {
                 }
                 self.guests.insert(key, rank);
             }
-            // The next communicator at this address; this one is about to be over.
-            Some(arrived) if all_here && arrived.member.process == member.process => {
-                conns.send(key, &Message::Later(LATER));
-                return true;
-            }
+            Some(arrived) if all_here && arrived.member.process == member.process => return false,
             Some(arrived) => {
                 let why = format!("was taken twice: by {} and by {member}", arrived.member);
                 let why = match &self.launched {
@@ -191,19 +219,6 @@ impl Rendezvous {
                 self.guests.insert(key, rank);
             }
         }
-        if let Some(failure) = &mut self.failed {
-            if failure.size == 0 {
-                // It failed before anybody had said how many.
-                failure.size = expected;
-            }
-            conns.send(key, &failure.message());
-            return true;
-        }
-        for left in &self.left {
-            conns.send(key, &Message::Left(left.clone()));
-        }
-        self.welcome(conns, rank);
-        self.complete(conns);
         true
     }
 
@@ -302,8 +317,8 @@ impl Rendezvous {
         conns.end(key);
     }
 
-    /// Rank 0 ends: ranks on their way into the tree have no connection to it yet, and would otherwise
-    /// take it for the first that was lost.
+    /// Rank 0 ends: ranks on their way into the tree have no connection to it yet, and would
+    /// otherwise take it for the first that was lost.
     pub(super) fn pass_on<'l>(&mut self, conns: &mut Conns, lefts: impl Iterator<Item = &'l Left>) {
         lefts.for_each(|left| self.leave(conns, left.clone()));
     }
@@ -321,8 +336,8 @@ impl Rendezvous {
         self.tell(conns, &Message::Left(left));
     }
 
-    /// A rank does not know the secret, and is of the job that meets here, as it says. If that rank has come
-    /// already, it is somebody else.
+    /// A rank does not know the secret, and is of the job that meets here, as it says. If that rank
+    /// has come already, it is somebody else.
     pub(super) fn refused(
         &mut self,
         conns: &mut Conns,
@@ -382,6 +397,18 @@ impl Rendezvous {
     pub(super) fn guests(&self) -> impl Iterator<Item = Key> {
         self.guests.keys().copied()
     }
+}
+
+fn is_sane(hello: &Hello<'_>) -> bool {
+    let Hello { rank, size, version, job, member, .. } = hello;
+    (1..=MOST_RANKS).contains(&(*size as usize))
+        && rank < size
+        && member.is_bounded()
+        && version.len().max(job.len()) <= MOST_TEXT
+}
+
+fn disagree(one: u32, other: u32) -> String {
+    format!("disagree on the number of ranks: {one} and {other}")
 }
 
 /// Whether two jobs are known, by one launcher, and differ.

@@ -1,8 +1,8 @@
-//! What is said after the proof, where there is a secret: records that nobody else can change, repeat,
-//! leave out, put in another order, or read.
+//! What is said after the proof, where there is a secret: records that nobody else can change,
+//! repeat, leave out, put in another order, or read.
 //!
-//! Both sides have proven that they know the secret. Each record is a length and a message of the Noise
-//! protocol, whose first two agree on keys for this connection alone.
+//! Both sides have proven that they know the secret. Each record is a length and a message of the
+//! Noise protocol, whose first two agree on keys for this connection alone.
 
 use snow::{Builder, HandshakeState, TransportState};
 

@@ -1,5 +1,5 @@
-//! Many ranks in one process, over loopback: how long the control plane takes at the size of a machine
-//! room, and what it makes of nonsense.
+//! Many ranks in one process, over loopback: how long the control plane takes at the size of a
+//! machine room, and what it makes of nonsense.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,13 +1,14 @@
 //! Who goes on: the agreement itself, without clocks, threads or a network.
 //!
-//! Ranks that die are known to be dead sooner or later, and nobody else is taken for dead. The lowest
-//! rank that may go on coordinates: when all that may go on have come, it proposes them; when all that
-//! it proposed have taken that over, it is decided. A rank that becomes the coordinator proposes what it
-//! has taken over before, so whatever the first one may have decided, the next one decides too. A
-//! proposal counts for more the higher the rank that made it: ranks coordinate in rising order.
+//! Ranks that die are known to be dead sooner or later, and nobody else is taken for dead. The
+//! lowest rank that may go on coordinates: when all that may go on have come, it proposes them;
+//! when all that it proposed have taken that over, it is decided. A rank that becomes the
+//! coordinator proposes what it has taken over before, so whatever the first one may have decided,
+//! the next one decides too. A proposal counts for more the higher the rank that made it: ranks
+//! coordinate in rising order.
 //!
-//! What a rank tells is its whole state, which only grows. So it does no harm to tell it twice, or late,
-//! and what is lost on the way through a rank that died is told again.
+//! What a rank tells is its whole state, which only grows. So it does no harm to tell it twice, or
+//! late, and what is lost on the way through a rank that died is told again.
 
 use serde::{Deserialize, Serialize};
 

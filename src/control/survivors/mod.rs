@@ -1,9 +1,10 @@
 //! Who goes on after ranks have died: all who learn it learn the same.
 //!
-//! Ranks of one process share what is known. Over a network each has a [`Machine`] of its own, and tells
-//! the others its state: when it changes, and again while it waits, since what a rank tells through
-//! another one is lost when that one dies. A rank that has learned the outcome still answers those who
-//! have not; the control plane of the old communicator stays until all of them have met anew.
+//! Ranks of one process share what is known. Over a network each has a [`Machine`] of its own, and
+//! tells the others its state: when it changes, and again while it waits, since what a rank tells
+//! through another one is lost when that one dies. A rank that has learned the outcome still
+//! answers those who have not; the control plane of the old communicator stays until all of them
+//! have met anew.
 
 mod machine;
 #[cfg(test)]
@@ -56,8 +57,8 @@ impl Survivors {
         Self { machine, news: Condvar::new(), is_up, wire, size: size as usize }
     }
 
-    /// Hears the others from here on, and what they told before: one that comes when the others have gone
-    /// on, and have ended since, would take them for dead, and go on alone.
+    /// Hears the others from here on, and what they told before: one that comes when the others
+    /// have gone on, and have ended since, would take them for dead, and go on alone.
     pub(super) fn listen(self: &Arc<Self>) {
         let Some(wire) = &self.wire else { return };
         let listener: Arc<dyn Listener> = self.clone();

@@ -64,7 +64,8 @@ impl Endpoint {
         self.net.timers.set(now + ROOM, Timer::Accept(acceptor));
     }
 
-    /// What keeps this process from hearing others, for the reports of its ranks; nothing, if it is empty.
+    /// What keeps this process from hearing others, for the reports of its ranks; nothing, if it is
+    /// empty.
     fn hindered(&mut self, why: &str) {
         if self.hindrance != why {
             why.clone_into(&mut self.hindrance);

@@ -237,8 +237,8 @@ impl Endpoint {
         is_sane.then_some(Some(length)).ok_or_else(|| "a message out of place".to_owned())
     }
 
-    /// A rank has left that was yet to find its place: the ranks in the tree may hear of it in no other
-    /// way than by those of them that are here.
+    /// A rank has left that was yet to find its place: the ranks in the tree may hear of it in no
+    /// other way than by those of them that are here.
     fn guest_left(&mut self, meet: CommId) {
         let Some((comm, left)) = self.meets.get_mut(&meet).map(Rendezvous::news) else { return };
         if left.is_empty() {

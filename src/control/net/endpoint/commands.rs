@@ -56,6 +56,7 @@ impl Endpoint {
             Command::Listen { node, channel, listener } => {
                 self.at(node, |node, net| node.listen(net, channel, &listener));
             }
+            #[cfg(any(test, feature = "models"))]
             Command::Id { node, to } => {
                 if let Some(id) = self.nodes.get(&node).and_then(|node| node.id) {
                     // Whoever asked may not wait any more.
@@ -63,6 +64,7 @@ impl Endpoint {
                 }
             }
             Command::Close(key) => self.close(key, false),
+            #[cfg(any(test, feature = "models"))]
             Command::Kill(key) => self.close(key, true),
             #[cfg(test)]
             Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.obey(one)),

@@ -1,7 +1,7 @@
 //! A process's end of all its communicators, without sockets, clocks or threads.
 //!
-//! Whoever owns those says what happened and when, and does what the [`Action`](super::conns::Action)s
-//! say: `io` with sockets, `nodes` with simulated ones.
+//! Whoever owns those says what happened and when, and does what the
+//! [`Action`](super::conns::Action)s say: `io` with sockets, `nodes` with simulated ones.
 
 mod acceptor;
 mod bytes;
@@ -23,7 +23,9 @@ use super::rendezvous::Rendezvous;
 use crate::lock::Mutex;
 
 pub(super) use acceptor::Acceptor;
-pub(super) use net::{After, Net, Over, Tables, Timer};
+#[cfg(any(test, feature = "models"))]
+pub(super) use net::Tables;
+pub(super) use net::{After, Net, Over, Timer};
 use splits::ChildOf;
 pub(super) use times::TICK;
 
@@ -81,6 +83,7 @@ impl Endpoint {
     }
 
     /// Tables are shared with other endpoints in this memory.
+    #[cfg(any(test, feature = "models"))]
     pub(super) fn share(&mut self, tables: Tables) {
         self.net.tables = tables;
     }
@@ -119,8 +122,8 @@ impl Endpoint {
         self.net.conns.touch(key);
     }
 
-    /// Something happens now. A process that can say that it lives does so first: on a machine with too
-    /// few processors the rest can take longer than the others wait.
+    /// Something happens now. A process that can say that it lives does so first: on a machine with
+    /// too few processors the rest can take longer than the others wait.
     fn at_time(&mut self, now: Instant) {
         self.net.conns.now = now;
         // Something happens with every tick.

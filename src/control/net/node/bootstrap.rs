@@ -47,8 +47,8 @@ impl Node {
         net.conns.send(key, &Message::Hello(hello));
     }
 
-    /// Whether nobody meets any more at the place that let go of this rank: the process is dead that had the
-    /// place. Another run's may have been there, and this one's come for a while.
+    /// Whether nobody meets any more at the place that let go of this rank: the process is dead
+    /// that had the place. Another run's may have been there, and this one's come for a while.
     pub(super) fn gives_place_up(&mut self, net: &mut Net) -> bool {
         let (Some(lost), Some(meet)) = (&self.lost, &self.meet) else { return false };
         let patience = if meet.may_be_stale { net.conns.beat * 3 } else { Duration::ZERO };
@@ -155,7 +155,8 @@ impl Node {
         self.has_failed(net, Failure { size: self.size, ranks, why }, None);
     }
 
-    /// The ranks have met, and another one comes in the place of one of them. It may follow one that died.
+    /// The ranks have met, and another one comes in the place of one of them. It may follow one
+    /// that died.
     pub(crate) fn is_mixed(&mut self, net: &mut Net, failure: Failure) {
         if !failure.ranks.iter().any(|rank| self.has_lost(*rank)) {
             self.has_failed(net, failure, None);

@@ -32,8 +32,8 @@ impl Node {
         }
     }
 
-    /// A neighbour has said nothing for too long: this rank takes it for dead. It is told so, on the
-    /// connection that it may read once more: it may only have been stopped.
+    /// A neighbour has said nothing for too long: this rank takes it for dead. It is told so, on
+    /// the connection that it may read once more: it may only have been stopped.
     pub(crate) fn fell_silent(&mut self, net: &mut Net, key: Key, reason: &str) {
         let of = |link: &&Link| link.key == key && link.is_sure;
         if let Some(peer) = self.links.iter().find(of).map(|link| link.peer) {
@@ -132,8 +132,8 @@ impl Node {
         }
     }
 
-    /// The others took this rank for dead. Those who do not know yet are told: all are to take the same
-    /// one for dead.
+    /// The others took this rank for dead. Those who do not know yet are told: all are to take the
+    /// same one for dead.
     fn excluded(&mut self, net: &mut Net, why: &str, from: Option<Key>) {
         let left = Left::dead(self.rank, why.to_owned());
         for link in self.links.iter().filter(|link| Some(link.key) != from) {
@@ -163,7 +163,8 @@ impl Node {
         }
     }
 
-    /// The others took this rank for dead, and live: it goes on with nobody, and says nothing of them.
+    /// The others took this rank for dead, and live: it goes on with nobody, and says nothing of
+    /// them.
     pub(super) fn taken_for_dead(&mut self, net: &mut Net, why: &str) {
         let Some(why) = self.standing.exclude(why).map(str::to_owned) else { return };
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {

@@ -71,7 +71,8 @@ impl Node {
         }
     }
 
-    /// A connection cannot be made now, as this process lacks something: the other side has all its time.
+    /// A connection cannot be made now, as this process lacks something: the other side has all its
+    /// time.
     pub(crate) fn cannot_dial(&mut self, net: &mut Net, why: &str) {
         if let Some(dial) = &mut self.dial {
             dial.since = net.now();

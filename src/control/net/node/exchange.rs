@@ -11,13 +11,14 @@ use super::Node;
 use crate::control::Topic;
 use crate::error::Site;
 
-/// How long parts of an incomplete exchange wait for more of them on their way up: each time twice as
-/// long as before, so a rank that is late costs the others a few messages, however long it takes.
+/// How long parts of an incomplete exchange wait for more of them on their way up: each time twice
+/// as long as before, so a rank that is late costs the others a few messages, however long it
+/// takes.
 const HOLD: Duration = Duration::from_millis(2);
 const LONGEST_HOLD: Duration = Duration::from_millis(16);
 
-/// How long they wait on their way down, where they say only who is late: if they went at once, each rank
-/// would hear of every other one by itself.
+/// How long they wait on their way down, where they say only who is late: if they went at once,
+/// each rank would hear of every other one by itself.
 const HOLD_DOWN: Duration = Duration::from_millis(32);
 
 /// How much goes into one frame of parts, unless one part is longer.

@@ -1,10 +1,10 @@
 //! One rank's place in its communicator's tree: it passes on what is new, up and down.
 //!
 //! Ranks form a tree by their numbers. What a rank says travels along it to all others; each keeps
-//! what somebody may lack, and two that become neighbours tell each other all of that. So it does not
-//! matter which way anything comes, nor how often, and when a rank dies, those below it attach to the
-//! next one above that lives, or else to the lowest that lives: always to a lower number, so the ranks
-//! stay one tree.
+//! what somebody may lack, and two that become neighbours tell each other all of that. So it does
+//! not matter which way anything comes, nor how often, and when a rank dies, those below it attach
+//! to the next one above that lives, or else to the lowest that lives: always to a lower number, so
+//! the ranks stay one tree.
 
 mod backend;
 mod bootstrap;

@@ -1,8 +1,8 @@
 //! Ranks that have lost their way to the others: whether they live.
 //!
-//! Nobody has a connection to such a rank, so nobody is told when it dies. The one that it should come
-//! to probes its listener: nobody listens there if its process is gone. Who opens may only be late, and
-//! has the time that [`Node::expect`] gives it.
+//! Nobody has a connection to such a rank, so nobody is told when it dies. The one that it should
+//! come to probes its listener: nobody listens there if its process is gone. Who opens may only be
+//! late, and has the time that [`Node::expect`] gives it.
 
 use std::time::Duration;
 

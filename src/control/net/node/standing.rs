@@ -17,15 +17,15 @@ pub(super) const REFUSALS: u32 = 3;
 /// What a node saw of another rank.
 pub(super) enum Sign {
     /// The connection to a neighbour ended without a goodbye, or nothing came on it for three
-    /// heartbeats. One that `is_sure` has heard of its place; another may have given the connection up,
-    /// and come again.
+    /// heartbeats. One that `is_sure` has heard of its place; another may have given the connection
+    /// up, and come again.
     Lost { is_sure: bool },
     /// It refused connections so often in a row, at so many addresses.
     Refuses { times: u32, addresses: u32 },
     /// It has not answered for so long, and has so long at most.
     Silent { waited: Duration, most: Duration },
-    /// It should have attached to this rank and had the time for that. One that has never come may be
-    /// yet to come.
+    /// It should have attached to this rank and had the time for that. One that has never come may
+    /// be yet to come.
     Missing { has_come: bool },
 }
 
@@ -61,15 +61,15 @@ pub(super) struct Standing {
     size: u32,
     beat: Duration,
     left: BTreeMap<u32, Left>,
-    /// Those, in the order in which they became known: what a rank did because of another's death comes
-    /// after that death.
+    /// Those, in the order in which they became known: what a rank did because of another's death
+    /// comes after that death.
     order: Vec<u32>,
     /// Those that ended in good order, as their neighbours know.
     ended: BTreeSet<u32>,
     /// Why, if the others took this rank for dead: what it finds out about them counts no more.
     excluded: Option<String>,
-    /// When this process went on after it had been stopped for so long that the others may have taken it
-    /// for dead.
+    /// When this process went on after it had been stopped for so long that the others may have
+    /// taken it for dead.
     resumed: Option<Instant>,
     /// Deaths that it was told of since, and does not pass on yet.
     held: Vec<Left>,
@@ -95,8 +95,8 @@ impl Standing {
         (self.beat, self.resumed) = (beat, Some(now));
     }
 
-    /// Whether the others may have gone on without this rank, and not have had the means to say so: nobody
-    /// had a connection to it that lived.
+    /// Whether the others may have gone on without this rank, and not have had the means to say so:
+    /// nobody had a connection to it that lived.
     fn is_in_doubt(&self, now: Instant) -> bool {
         let doubt = self.beat * 6 + DOUBT;
         self.resumed.is_some_and(|since| now - since < doubt) && self.excluded.is_none()
@@ -121,8 +121,8 @@ impl Standing {
         }
     }
 
-    /// A rank has left, as this one found out (`by` nobody) or was told by another. A neighbour that says
-    /// so of itself was left out.
+    /// A rank has left, as this one found out (`by` nobody) or was told by another. A neighbour
+    /// that says so of itself was left out.
     pub(super) fn learn(&mut self, mut left: Left, by: Option<u32>, now: Instant) -> News {
         left.why.truncate(cut(&left.why).len());
         let known = self.left.get(&left.rank);

@@ -13,8 +13,8 @@ use super::standing::Sign;
 use super::{Failure, Link, Node};
 use crate::control::FINISH;
 
-/// How long a rank that has lost its way to the others has to find a new one, beside the time until it
-/// knows.
+/// How long a rank that has lost its way to the others has to find a new one, beside the time until
+/// it knows.
 const EXPECTED: Duration = Duration::from_secs(3);
 
 impl Node {

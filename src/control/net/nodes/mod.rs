@@ -1,8 +1,8 @@
-//! Thousands of ranks in one thread, on a network in memory with a clock of its own. A seed says when
-//! they come, how long messages take, and what goes wrong.
+//! Thousands of ranks in one thread, on a network in memory with a clock of its own. A seed says
+//! when they come, how long messages take, and what goes wrong.
 //!
-//! Whatever that is, a rank that lives completes each exchange with what all have said, or is told of a
-//! rank that is really lost; and none waits for ever.
+//! Whatever that is, a rank that lives completes each exchange with what all have said, or is told
+//! of a rank that is really lost; and none waits for ever.
 
 mod network;
 
@@ -33,8 +33,8 @@ const EXCHANGES: u64 = 4;
 /// How many neighbouring ranks say the same.
 const ALIKE: usize = 64;
 
-/// How many ranks tell the others that they stop because of a failure: of ten thousand that would be a
-/// hundred million messages.
+/// How many ranks tell the others that they stop because of a failure: of ten thousand that would
+/// be a hundred million messages.
 const TELLERS: usize = 100;
 
 /// So many ranks have a secret; with more, sealing is most of what there is to do.

@@ -1,5 +1,5 @@
-//! A network in memory, with a clock of its own: endpoints, what is on its way between them, and what
-//! goes wrong.
+//! A network in memory, with a clock of its own: endpoints, what is on its way between them, and
+//! what goes wrong.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -436,8 +436,8 @@ impl Network {
         Some(self.ends_of(pipe))
     }
 
-    /// Does something to what is said next on a proven connection of a process; the processes at its
-    /// ends.
+    /// Does something to what is said next on a proven connection of a process; the processes at
+    /// its ends.
     pub(super) fn meddle(&mut self, number: Number, how: Meddling) -> Option<[Number; 2]> {
         let pipe = self.any_of(number, true)?;
         self.pipes[pipe].meddling = Some(how);

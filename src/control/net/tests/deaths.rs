@@ -72,8 +72,8 @@ fn a_rank_that_dies_while_it_looks_for_a_new_way_is_missed() {
     }
 }
 
-/// The same of processes of their own: whoever the ranks should have come to finds that nobody listens
-/// there, and does not wait as long as a process may be silent.
+/// The same of processes of their own: whoever the ranks should have come to finds that nobody
+/// listens there, and does not wait as long as a process may be silent.
 #[test]
 fn processes_that_die_without_a_way_are_looked_for() {
     let hub = Hub::start(Duration::from_secs(600)).expect("a listener and a thread");
@@ -159,8 +159,8 @@ fn deaths_at_any_moment_are_told_to_all_who_live() {
     }
 }
 
-/// Rank 1 is still where the ranks meet when rank 2 dies and rank 0 ends because of that. Nobody else
-/// could tell it which of them was the first.
+/// Rank 1 is still where the ranks meet when rank 2 dies and rank 0 ends because of that. Nobody
+/// else could tell it which of them was the first.
 #[test]
 fn a_rank_on_its_way_into_the_tree_is_told_of_a_death_before_rank_0_ends() {
     let (hub, key, secret) = (process(), next_node(), Secret::of_text("test").public());

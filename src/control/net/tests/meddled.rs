@@ -68,7 +68,8 @@ fn a_byte_that_was_changed_after_the_proof_is_believed_by_nobody() {
                     );
                     named |= error.contains("was changed, repeated or left out");
                 }
-                // Rank 1 hears of it where it reads the record; a length that grew ends at the deadline.
+                // Rank 1 hears of it where it reads the record; a length that grew ends at the
+                // deadline.
                 let is_whole = by_zero.is_some_and(|at| at >= CHALLENGE + VERDICT + 2);
                 assert_eq!(named, is_whole, "{by_one:?}, {by_zero:?}");
             });

@@ -22,7 +22,8 @@ fn who_does_not_know_the_secret_stays_outside_and_is_told() {
 /// Who is refused without a proof waits until its deadline.
 const BRIEF: Duration = Duration::from_secs(2);
 
-/// Garbage, silence, frames of 4 GiB, and more connections than are kept: the ranks meet all the same.
+/// Garbage, silence, frames of 4 GiB, and more connections than are kept: the ranks meet all the
+/// same.
 #[test]
 fn unauthenticated_keep_nobody_from_meeting() {
     let hub = process();
@@ -94,7 +95,8 @@ fn pose() -> (std::net::TcpListener, Node) {
     (listener, node)
 }
 
-/// Who listens at rank 0's address gets a claim, whose proof is for its challenge alone, and nothing more.
+/// Who listens at rank 0's address gets a claim, whose proof is for its challenge alone, and
+/// nothing more.
 #[test]
 fn who_poses_as_rank_0_learns_nothing() {
     let (listener, node) = pose();
