@@ -375,11 +375,25 @@ mod tests {
 
     #[test]
     fn ranks_that_live_are_told_the_truth_and_none_waits_for_ever() {
-        // `xtask nodes` has more of both.
-        for (seeds, count) in [(0..12, 2), (0..6, 19), (7..8, 60)] {
+        // `xtask nodes` has more seeds and more ranks.
+        let mut faults = Vec::new();
+        for (seeds, count) in [(0..50, 4), (0..3, 19)] {
             for seed in seeds {
-                nodes(seed, count).unwrap_or_else(|error| panic!("seed {seed}, {count}: {error}"));
+                match nodes(seed, count) {
+                    Ok(lived) => faults.extend(lived.faults),
+                    Err(error) => panic!("seed {seed}, {count} ranks: {error}"),
+                }
             }
+        }
+        let kinds = [
+            "Killed", "Paused", "Stopped", "CutOff", "Unproven", "Broken", "Changes", "Repeats",
+            "Drops",
+        ];
+        for kind in kinds {
+            assert!(
+                faults.iter().any(|fault| fault.contains(kind)),
+                "no rank was {kind}: {faults:?}"
+            );
         }
     }
 }
