@@ -1,8 +1,8 @@
-//! What is said after the proof, where there is a secret: records that nobody else can change,
-//! repeat, leave out, put in another order, or read.
+//! Encrypts and authenticates a connection after the proof, if there is a secret. A record that was
+//! changed, repeated, dropped or reordered on its way ends the connection.
 //!
-//! Both sides have proven that they know the secret. Each record is a length and a message of the
-//! Noise protocol, whose first two agree on keys for this connection alone.
+//! A record is a length and a message of the Noise protocol. The first two messages agree on keys
+//! for this connection alone.
 
 use snow::{Builder, HandshakeState, TransportState};
 
@@ -10,29 +10,29 @@ use super::proof::Secret;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
-/// How long a record may be, and what it says.
+/// The longest record, and its longest content: a Noise message has 64 KiB, 16 bytes of them a tag.
 const RECORD: usize = 65_535;
 const PLAIN: usize = RECORD - 16;
 
 const HEAD: usize = 2;
 
-/// How a connection's bytes are sealed.
+/// The state of a connection's encryption.
 #[derive(Default)]
 pub(super) enum Seal {
-    /// They are not.
+    /// There is no secret.
     #[default]
     None,
-    /// The sides have not agreed on keys yet; what is to be said waits.
+    /// The handshake is not over; what is written waits for it.
     Opens {
         noise: Box<HandshakeState>,
         waits: Vec<u8>,
     },
     Sealed(Box<TransportState>),
-    /// Nothing that comes is believed any more.
+    /// A record was refused: nothing that follows is read.
     Broken,
 }
 
-/// A record that the other side did not send, or not now.
+/// A record that is not the next one of the other side.
 #[derive(Debug)]
 pub(super) struct Forged;
 
@@ -43,7 +43,8 @@ impl From<snow::Error> for Forged {
 }
 
 impl Seal {
-    /// The side that connects speaks first. `said` is what both have said in the proof.
+    /// Begins the handshake; the connecting side sends the first message. `said` is the transcript of
+    /// the proof, on which the keys depend.
     pub(super) fn open(
         secret: &Secret,
         said: &[&[u8]],
@@ -66,12 +67,12 @@ impl Seal {
         matches!(self, Self::None)
     }
 
-    /// Whether something is to be said that waits for keys.
+    /// Whether bytes wait for the handshake.
     pub(super) fn waits(&self) -> bool {
         matches!(self, Self::Opens { waits, .. } if !waits.is_empty())
     }
 
-    /// Appends what is said to what is sent.
+    /// Encrypts `plain` and appends the records to `output`.
     pub(super) fn say(&mut self, plain: &[u8], output: &mut Vec<u8>) {
         match self {
             Self::None => output.extend(plain),
@@ -88,7 +89,7 @@ impl Seal {
         }
     }
 
-    /// Takes the records that are whole from `input`, and appends what they say to `plain`.
+    /// Takes the complete records from `input` and appends their content to `plain`.
     pub(super) fn hear(
         &mut self,
         input: &mut Vec<u8>,

@@ -1,20 +1,20 @@
-//! Whether ranks are gone, and why: the one place that decides it.
+//! Decides whether a rank is gone, and why. Everything else asks here.
 //!
-//! A node says what it saw of a rank ([`Sign`]) or was told of it, and when; the answer says what
-//! follows. Everything else asks here. There are no sockets and no clock.
+//! The input is an observation ([`Sign`]) or a report of another rank, with its time; the output is a
+//! [`Verdict`] or [`News`]. There are no sockets and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::super::message::{Left, cut};
 
-/// How long it may take to find out how the others are, beside six heartbeats.
+/// How long a process that was stopped doubts itself, beside six heartbeats.
 const DOUBT: Duration = Duration::from_secs(6);
 
 /// How often a rank refuses connections at each of its addresses before it is taken for dead.
 pub(super) const REFUSALS: u32 = 3;
 
-/// What a node saw of another rank.
+/// An observation of another rank.
 pub(super) enum Sign {
     /// The connection to a neighbour ended without a goodbye, or nothing came on it for three
     /// heartbeats. One that `is_sure` has heard of its place; another may have given the connection
@@ -42,12 +42,12 @@ pub(super) enum Verdict {
     Excluded(String),
 }
 
-/// What follows from news of a rank.
+/// The consequence of a report about a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum News {
     /// It is known already, or does not count any more.
     Known,
-    /// It counts from now on, and is passed on.
+    /// It is new, and is passed on.
     Counts(Left),
     /// The others took this rank for dead, for this reason.
     Excluded(String),

@@ -24,13 +24,13 @@ use network::{Meddling, Network, Number, address};
 
 const BEAT: Duration = Duration::from_secs(1);
 
-/// How long the whole of it may take, by the network's clock.
+/// The limit on simulated time.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How many exchanges there are; the last one begins when everything has gone wrong that is to.
+/// The number of exchanges. The last one begins after the last fault.
 const EXCHANGES: u64 = 4;
 
-/// How many neighbouring ranks say the same.
+/// The number of neighbouring ranks that contribute the same bytes.
 const ALIKE: usize = 64;
 
 /// How many ranks tell the others that they stop because of a failure: of ten thousand that would
@@ -40,24 +40,24 @@ const TELLERS: usize = 100;
 /// So many ranks have a secret; with more, sealing is most of what there is to do.
 const SEALED: usize = 1000;
 
-/// What came of it.
+/// The outcome of a simulation.
 #[derive(Clone, Debug)]
 pub struct Lived {
-    /// How many ranks there were.
+    /// The number of ranks.
     pub ranks: usize,
-    /// What went wrong, in words.
+    /// The faults that happened, in words.
     pub faults: Vec<String>,
-    /// How many ranks completed every exchange.
+    /// The number of ranks that completed every exchange.
     pub completed: usize,
-    /// How many were told that others are lost.
+    /// The number of ranks that were told of lost peers.
     pub told: usize,
-    /// How many were told that the others go on without them.
+    /// The number of ranks that were told that the others continue without them.
     pub excluded: usize,
-    /// By the network's clock.
+    /// The simulated time.
     pub time: Duration,
-    /// How much was sent.
+    /// The number of bytes sent.
     pub bytes: u64,
-    /// How many things happened.
+    /// The number of simulated events.
     pub events: u64,
 }
 
@@ -65,7 +65,7 @@ pub struct Lived {
 struct Player {
     meeting: Option<Arc<Meeting>>,
     comes: Duration,
-    /// When it goes on to the next exchange.
+    /// When it begins its next exchange.
     acts: Duration,
     posted: u64,
     is_waiting: bool,
@@ -77,7 +77,7 @@ enum Outcome {
     Failed(Error),
 }
 
-/// What goes wrong, and when.
+/// A fault and its time.
 struct Fault {
     at: Duration,
     kind: Kind,
@@ -87,16 +87,16 @@ struct Fault {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Killed,
-    /// For less than the others wait.
+    /// Stopped for less time than the others wait.
     Paused,
-    /// For longer than the others wait.
+    /// Stopped for longer than the others wait.
     Stopped,
     CutOff,
-    /// One of its connections broke that nobody had proven anything on.
+    /// An unauthenticated connection of it broke.
     Unproven,
-    /// One of its connections broke.
+    /// An authenticated connection of it broke.
     Broken,
-    /// Somebody meddled with what was on its way on one of its connections.
+    /// Somebody tampered with one of its connections.
     Meddled(Meddling),
 }
 
@@ -104,11 +104,11 @@ struct World {
     network: Network,
     players: Vec<Player>,
     faults: Vec<Fault>,
-    /// Ranks that others may be told are lost.
+    /// Ranks that may be reported as lost.
     victims: BTreeSet<u32>,
     said: Vec<String>,
     ends: Duration,
-    /// How many ranks have no outcome yet.
+    /// The number of ranks without an outcome.
     open: usize,
     meet: Meet,
     secret: Secret,
@@ -116,10 +116,11 @@ struct World {
     root: u64,
 }
 
-/// So many ranks live through what a seed says.
+/// Simulates `count` ranks with the faults of `seed`.
 ///
 /// # Errors
-/// What must not happen.
+/// A rank completed an exchange with wrong parts, was told of a loss that did not happen, or waited
+/// for ever.
 pub fn nodes(seed: u64, count: usize) -> Result<Lived> {
     let mut world = World::new(seed, count)?;
     world.run()?;
@@ -202,7 +203,7 @@ impl World {
         Ok(())
     }
 
-    /// A rank comes, or says its part of the next exchange.
+    /// A rank joins, or contributes to its next exchange.
     fn act(&mut self, rank: Number) -> Result<()> {
         if self.network.is_dead(rank) || self.players[rank].outcome.is_some() {
             return Ok(());
@@ -225,7 +226,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether a rank has what it waits for.
+    /// Checks whether a rank's exchange is over.
     fn look(&mut self, rank: Number, next: &mut BTreeSet<(Duration, Number)>) -> Result<()> {
         let count = self.players.len();
         let player = &mut self.players[rank];
@@ -343,7 +344,7 @@ impl World {
     }
 }
 
-/// What a rank says.
+/// A rank's contribution to an exchange.
 fn part(rank: usize, seq: u64) -> Vec<u8> {
     let group = u16::try_from(rank / ALIKE).unwrap_or(0).to_le_bytes();
     vec![group[0], group[1], u8::try_from(seq).unwrap_or(0)]
