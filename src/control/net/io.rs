@@ -18,7 +18,7 @@ use crate::quiet::Quiet;
 
 const WAKER: Token = Token(0);
 
-/// The tokens of doors begin here, those of connections there.
+/// The first token of acceptors, and of connections.
 const DOORS: usize = 1;
 const STREAMS: usize = 1 << 20;
 
@@ -320,7 +320,7 @@ fn unmade(error: &io::Error) -> Unmade {
     }
 }
 
-/// How many strangers there may be at a time: they leave the rest of the process's files to its
+/// The most unauthenticated connections at a time: they leave the rest of the process's files to its
 /// ranks.
 fn most_unproven() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

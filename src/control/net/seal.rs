@@ -43,8 +43,8 @@ impl From<snow::Error> for Forged {
 }
 
 impl Seal {
-    /// Begins the handshake; the connecting side sends the first message. `said` is the transcript of
-    /// the proof, on which the keys depend.
+    /// Begins the handshake; the connecting side sends the first message. `said` is the transcript
+    /// of the proof, on which the keys depend.
     pub(super) fn open(
         secret: &Secret,
         said: &[&[u8]],

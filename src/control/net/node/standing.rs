@@ -1,7 +1,7 @@
 //! Decides whether a rank is gone, and why. Everything else asks here.
 //!
-//! The input is an observation ([`Sign`]) or a report of another rank, with its time; the output is a
-//! [`Verdict`] or [`News`]. There are no sockets and no clock.
+//! The input is an observation ([`Sign`]) or a report of another rank, with its time; the output is
+//! a [`Verdict`] or [`News`]. There are no sockets and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

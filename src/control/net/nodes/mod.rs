@@ -1,8 +1,8 @@
-//! Thousands of ranks in one thread, on a network in memory with a clock of its own. A seed says
-//! when they come, how long messages take, and what goes wrong.
+//! Simulates thousands of ranks in one thread, on a network in memory with a clock of its own. A seed
+//! determines when they join, how long messages take and which faults happen.
 //!
-//! Whatever that is, a rank that lives completes each exchange with what all have said, or is told
-//! of a rank that is really lost; and none waits for ever.
+//! Under all of them, each rank that lives completes every exchange with all contributions, or is
+//! told of a rank that is really lost. None waits for ever.
 
 mod network;
 
