@@ -32,6 +32,7 @@ mod connect;
 mod device;
 #[cfg(all(feature = "cuda", feature = "dlpack", target_os = "linux"))]
 mod dlpack;
+mod elements;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod environment;
 #[cfg(all(feature = "cuda", target_os = "linux"))]

@@ -1,0 +1,87 @@
+//! Element types as NCCL's numbers.
+
+use nccl_sys::Function::ncclAllReduce;
+use typed_nccl::{
+    AnyDevice, Communicator, Cuda, DType, DynBuffer, F8E4M3, F8E5M2, Max, Result, Sum, bf16, f16,
+};
+
+use crate::common::{alone, assert_silent, clear};
+use crate::scenario::{NEWEST, nccl, on, release};
+
+fn sum_of<T: typed_nccl::Numeric>(comm: &Communicator<Cuda<AnyDevice>>) -> Result<i128> {
+    let mut x = comm.device().zeros::<T>(3)?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    let log = nccl().log();
+    let call = log.last().expect("it was called");
+    assert_eq!((call.function, call.int("count")), (ncclAllReduce, 3));
+    Ok(call.int("datatype"))
+}
+
+#[test]
+fn element_types() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let found = [
+            sum_of::<i8>(&comm)?,
+            sum_of::<u8>(&comm)?,
+            sum_of::<i32>(&comm)?,
+            sum_of::<u32>(&comm)?,
+            sum_of::<i64>(&comm)?,
+            sum_of::<u64>(&comm)?,
+            sum_of::<f16>(&comm)?,
+            sum_of::<f32>(&comm)?,
+            sum_of::<f64>(&comm)?,
+            sum_of::<bf16>(&comm)?,
+            sum_of::<F8E4M3>(&comm)?,
+            sum_of::<F8E5M2>(&comm)?,
+        ];
+        assert_eq!(found, std::array::from_fn(|number| number as i128));
+        comm.finish()
+    });
+}
+
+/// Each type by its value: NCCL's number, and the size of an element.
+#[test]
+fn data_types_by_value() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        for (dtype, number, bytes) in [
+            (DType::I8, 0, 1),
+            (DType::U8, 1, 1),
+            (DType::I32, 2, 4),
+            (DType::U32, 3, 4),
+            (DType::I64, 4, 8),
+            (DType::U64, 5, 8),
+            (DType::F16, 6, 2),
+            (DType::F32, 7, 4),
+            (DType::F64, 8, 8),
+            (DType::Bf16, 9, 2),
+            (DType::F8E4M3, 10, 1),
+            (DType::F8E5M2, 11, 1),
+        ] {
+            let mut x = DynBuffer::zeros(comm.device(), dtype, 5)?;
+            comm.all_reduce_in_place(&mut x, Max)?;
+            let log = nccl().log();
+            let call = log.last().expect("it was called");
+            assert_eq!((call.function, call.int("count")), (ncclAllReduce, 5));
+            assert_eq!((call.int("datatype"), dtype.size()), (number, bytes), "{dtype}");
+        }
+        comm.finish()
+    });
+}
+
+#[test]
+fn element_types_of_an_old_release() {
+    on(release("2.23.4"), || {
+        let comm = alone()?;
+        let mut x = comm.device().zeros::<F8E5M2>(3)?;
+        clear();
+        let outcome = comm.all_reduce_in_place(&mut x, Max);
+        let what = "the data type f8e5m2 needs NCCL 2.24.3; 2.23.4 is loaded";
+        let error = assert_error!(outcome, Unsupported, what);
+        assert!(error.is_refusal() && comm.health().is_ok());
+        assert_silent("what is refused");
+        assert_eq!(sum_of::<bf16>(&comm)?, 9);
+        comm.finish()
+    });
+}
