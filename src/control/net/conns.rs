@@ -82,6 +82,9 @@ pub(super) struct Conn {
     /// Records that are not whole.
     sealed: Vec<u8>,
     seal: Seal,
+    /// What is to be sealed.
+    plain: Vec<u8>,
+    /// What is to be sent.
     output: Vec<u8>,
     sent: usize,
     is_dirty: bool,
@@ -131,6 +134,7 @@ impl Conns {
             input: Vec::new(),
             sealed: Vec::new(),
             seal: Seal::default(),
+            plain: Vec::new(),
             output: Vec::new(),
             sent: 0,
             is_dirty: false,
@@ -260,8 +264,11 @@ impl Conns {
     }
 
     /// What is to be sent; none if there is no such connection any more.
-    pub(super) fn unsent(&self, key: Key) -> Option<&[u8]> {
-        self.all.get(&key).map(|conn| &conn.output[conn.sent..])
+    pub(super) fn unsent(&mut self, key: Key) -> Option<&[u8]> {
+        let conn = self.all.get_mut(&key)?;
+        // Here, and not frame by frame: one record has all that was said in the meantime.
+        conn.seal.say(&mut conn.plain, &mut conn.output);
+        Some(&conn.output[conn.sent..])
     }
 
     /// So much of that is sent.
@@ -317,12 +324,8 @@ impl Conns {
 
 impl Conn {
     fn say(&mut self, message: &Message<'_>) {
-        if self.seal.is_none() {
-            return message.push(&mut self.output);
-        }
-        let mut plain = Vec::new();
-        message.push(&mut plain);
-        self.seal.say(&plain, &mut self.output);
+        let is_open = self.seal.is_none();
+        message.push(if is_open { &mut self.output } else { &mut self.plain });
     }
 
     /// Bytes have come. Only what the other side can have said is a sign that it lives.
@@ -347,7 +350,7 @@ impl Conn {
     }
 
     fn has_more(&self) -> bool {
-        !self.output.is_empty() || self.seal.waits()
+        !self.output.is_empty() || !self.plain.is_empty()
     }
 
     pub(super) fn peer(&self) -> Option<SocketAddr> {

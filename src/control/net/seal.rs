@@ -12,7 +12,11 @@ const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
 /// The longest record, and its longest content: a Noise message has 64 KiB, 16 bytes of them a tag.
 const RECORD: usize = 65_535;
-const PLAIN: usize = RECORD - 16;
+const PLAIN: usize = RECORD - TAG;
+const TAG: usize = 16;
+
+/// The longest message of the handshake, without content: a key and a tag.
+const HANDSHAKE: usize = 32 + TAG;
 
 const HEAD: usize = 2;
 
@@ -22,11 +26,8 @@ pub(super) enum Seal {
     /// There is no secret.
     #[default]
     None,
-    /// The handshake is not over; what is written waits for it.
-    Opens {
-        noise: Box<HandshakeState>,
-        waits: Vec<u8>,
-    },
+    /// The handshake is not over.
+    Opens(Box<HandshakeState>),
     Sealed(Box<TransportState>),
     /// A record was refused: nothing that follows is read.
     Broken,
@@ -58,35 +59,32 @@ impl Seal {
             false => builder.build_responder()?,
         };
         if connects {
-            record(output, |to| noise.write_message(&[], to))?;
+            record(output, HANDSHAKE, |to| noise.write_message(&[], to))?;
         }
-        Ok(Self::Opens { noise: Box::new(noise), waits: Vec::new() })
+        Ok(Self::Opens(Box::new(noise)))
     }
 
     pub(super) fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// Whether bytes wait for the handshake.
-    pub(super) fn waits(&self) -> bool {
-        matches!(self, Self::Opens { waits, .. } if !waits.is_empty())
-    }
-
-    /// Encrypts `plain` and appends the records to `output`.
-    pub(super) fn say(&mut self, plain: &[u8], output: &mut Vec<u8>) {
+    /// Encrypts `plain` and appends the records to `output`, but for what waits for the handshake.
+    pub(super) fn say(&mut self, plain: &mut Vec<u8>, output: &mut Vec<u8>) {
         match self {
-            Self::None => output.extend(plain),
-            Self::Opens { waits, .. } => waits.extend(plain),
+            Self::None => output.append(plain),
+            Self::Opens(_) => return,
             Self::Broken => {}
             Self::Sealed(noise) => {
                 for part in plain.chunks(PLAIN) {
-                    if record(output, |to| noise.write_message(part, to)).is_err() {
+                    let sealed = |to: &mut [u8]| noise.write_message(part, to);
+                    if record(output, part.len() + TAG, sealed).is_err() {
                         *self = Self::Broken;
-                        return;
+                        break;
                     }
                 }
             }
         }
+        plain.clear();
     }
 
     /// Takes the complete records from `input` and appends their content to `plain`.
@@ -119,16 +117,15 @@ impl Seal {
         match std::mem::replace(self, Self::Broken) {
             Self::None => plain.extend(content),
             Self::Broken => return Err(Forged),
-            Self::Opens { mut noise, waits } => {
-                let count = noise.read_message(content, &mut [0; RECORD])?;
-                if count > 0 {
+            Self::Opens(mut noise) => {
+                if content.len() > HANDSHAKE {
                     return Err(Forged);
                 }
+                noise.read_message(content, &mut [0; HANDSHAKE])?;
                 if !noise.is_handshake_finished() {
-                    record(output, |to| noise.write_message(&[], to))?;
+                    record(output, HANDSHAKE, |to| noise.write_message(&[], to))?;
                 }
                 *self = Self::Sealed(Box::new(noise.into_transport_mode()?));
-                self.say(&waits, output);
                 return Ok(());
             }
             Self::Sealed(mut noise) => {
@@ -147,13 +144,14 @@ impl Seal {
     }
 }
 
-/// Appends a record that `fill` writes.
+/// Appends a record of at most `most` bytes that `fill` writes.
 fn record(
     output: &mut Vec<u8>,
+    most: usize,
     fill: impl FnOnce(&mut [u8]) -> Result<usize, snow::Error>,
 ) -> Result<(), Forged> {
     let start = output.len();
-    output.resize(start + HEAD + RECORD, 0);
+    output.resize(start + HEAD + most, 0);
     let count = fill(&mut output[start + HEAD..])?;
     output.truncate(start + HEAD + count);
     let length = u16::try_from(count).map_err(|_| Forged)?;
@@ -173,10 +171,12 @@ mod tests {
             Seal::open(&Secret::of_text(secrets[which]), &[b"said"], which == 0, output).ok()
         };
         let (mut a, mut b) = (open(0, &mut there)?, open(1, &mut back)?);
-        // What is said before there are keys comes after.
-        b.say(b"early", &mut back);
-        let mut plain = Vec::new();
+        let (mut early, mut plain) = (b"early".to_vec(), Vec::new());
+        // What is said before there are keys waits for them.
+        b.say(&mut early, &mut back);
+        assert_eq!((&early[..], back.len()), (&b"early"[..], 0));
         b.hear(&mut there, &mut plain, &mut back).ok()?;
+        b.say(&mut early, &mut back);
         a.hear(&mut back, &mut plain, &mut there).ok()?;
         assert_eq!(plain, b"early");
         Some([a, b])
@@ -184,7 +184,7 @@ mod tests {
 
     fn said(seal: &mut Seal, plain: &[u8]) -> Vec<u8> {
         let mut output = Vec::new();
-        seal.say(plain, &mut output);
+        seal.say(&mut plain.to_vec(), &mut output);
         output
     }
 
