@@ -132,13 +132,29 @@ pub(crate) const TESTS: &[Test] = &[
         program: || launch!(meets),
         test: |run| {
             let options = ["--oversubscribe", "--allow-run-as-root", "-n", "2"];
-            mpirun(run, &["mpirun.openmpi", "mpirun"], "Open MPI", &options);
+            mpirun(run, &OPEN_MPI, &options);
         },
     },
     Test {
         name: "mpich",
         program: || launch!(meets),
-        test: |run| mpirun(run, &["mpirun.mpich", "mpirun"], "HYDRA", &["-n", "2"]),
+        test: |run| mpirun(run, &MPICH, &["-n", "2"]),
+    },
+    Test {
+        name: "mpich_with_a_wrong_secret",
+        program: || launch!(meets),
+        test: |run| {
+            let Some(name) = installed(&MPICH) else { return };
+            let program = program();
+            let rank = |secret| ["-n", "1", "-env", "TYPED_NCCL_SECRET", secret, &program];
+            let options = [&rank("a")[..], &[":"], &rank("another")].concat();
+            let Output { status, stderr, .. } = output(with_gpus(run.by(name, &options)));
+            let said = String::from_utf8_lossy(&stderr);
+            assert!(!status.success(), "{said}");
+            let told: Vec<_> = said.lines().filter(|line| line.starts_with("Error:")).collect();
+            let is_told = |line: &&str| line.contains("TYPED_NCCL_SECRET must be the same");
+            assert!(told.len() == 2 && told.iter().all(is_told), "{said}");
+        },
     },
     #[cfg(feature = "mpi")]
     Test {
@@ -146,7 +162,7 @@ pub(crate) const TESTS: &[Test] = &[
         program: by_mpi,
         test: |run| {
             let options = ["--oversubscribe", "--allow-run-as-root", "-n", "2"];
-            mpirun(run, &["mpirun.openmpi", "mpirun"], "Open MPI", &options);
+            mpirun(run, &OPEN_MPI, &options);
         },
     },
 ];
@@ -226,16 +242,33 @@ fn torchrun(run: &Run, rank: usize, port: u16) -> Command {
     command
 }
 
-/// Two ranks started by a launcher that may not be installed.
-fn mpirun(run: &Run, names: &[&str], whose: &str, options: &[&str]) {
-    let is_it = |name: &&&str| {
+/// The names of an mpirun, and what its version says.
+type Mpirun = ([&'static str; 2], &'static str);
+
+const OPEN_MPI: Mpirun = (["mpirun.openmpi", "mpirun"], "Open MPI");
+const MPICH: Mpirun = (["mpirun.mpich", "mpirun"], "HYDRA");
+
+/// Its name here, if it is installed.
+fn installed((names, whose): &Mpirun) -> Option<&'static str> {
+    let is_it = |name: &&str| {
         let asked = Command::new(name).arg("--version").output();
         asked.is_ok_and(|asked| String::from_utf8_lossy(&asked.stdout).contains(whose))
     };
-    let Some(name) = names.iter().find(is_it) else {
-        return println!("SKIPPED: no mpirun of {whose}'s is installed");
-    };
-    let program = env::current_exe().expect("a test is a program").display().to_string();
+    let name = names.iter().copied().find(is_it);
+    if name.is_none() {
+        println!("SKIPPED: no mpirun of {whose}'s is installed");
+    }
+    name
+}
+
+fn program() -> String {
+    env::current_exe().expect("a test is a program").display().to_string()
+}
+
+/// Two ranks started by a launcher that may not be installed.
+fn mpirun(run: &Run, which: &Mpirun, options: &[&str]) {
+    let Some(name) = installed(which) else { return };
+    let program = program();
     let command = with_gpus(run.by(name, &[options, &[&program]].concat()));
     let Output { status, stdout, stderr } = output(command);
     let said = String::from_utf8_lossy(&stderr);

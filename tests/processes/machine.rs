@@ -1,6 +1,7 @@
 //! Runs programs of this file with doubles of CUDA's driver and NCCL, which move data.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -12,13 +13,19 @@ use typed_nccl::Result;
 
 use crate::left;
 use crate::ranks::Ranks;
-use crate::stage::Stage;
+use crate::stage::{self, Stage};
 
 /// Longer means a hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// Names the program that a process should run.
 const PROGRAM: &str = "TYPED_NCCL_PROCESSES_TEST";
+
+/// The argument before the name of the one test that this process runs.
+const ONLY: &str = "--only";
+
+/// How many tests run at a time. They wait more than they work.
+const AT_ONCE: usize = 3;
 
 /// Variables of launchers, which may have started this test.
 const LAUNCHERS: [&str; 8] =
@@ -78,8 +85,7 @@ pub(crate) fn with_gpus(mut command: Command) -> Command {
 
 /// NCCL's double as a release.
 pub(crate) fn release(version: Version) -> fake_nccl::File {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
-    fake_nccl::File::release(version, folder.join(format!("nccl-{version}")))
+    fake_nccl::File::release(version, stage::libraries().join(format!("nccl-{version}")))
 }
 
 /// Moves data in an empty folder from here on, as other tests leave files behind.
@@ -94,12 +100,14 @@ pub(crate) fn clear(size: usize, dead: usize) {
     }
 }
 
-/// Clears the stage when a test is over, or has failed.
+/// Clears the stage and the doubles when a test is over, or has failed.
 struct Clears;
 
 impl Drop for Clears {
     fn drop(&mut self) {
         drop(STAGE.lock().unwrap_or_else(PoisonError::into_inner).take());
+        // The next process removes any remains.
+        let _ = fs::remove_dir_all(stage::libraries());
     }
 }
 
@@ -185,13 +193,45 @@ pub(crate) fn main(tests: &[&[Test]]) {
         }
         return;
     }
-    let wanted = env::args().nth(1).filter(|wanted| !wanted.starts_with('-'));
-    for test in tests() {
-        if wanted.as_deref().is_none_or(|wanted| test.name.contains(wanted)) {
-            // Each has its own stage, as killed processes leave files on theirs.
-            let _clears = Clears;
-            (test.test)(&Run(test.name));
-            println!("test {} ... ok", test.name);
-        }
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    if let [first, only] = &arguments[..]
+        && first == ONLY
+    {
+        let test = tests().find(|test| test.name == only).expect("there is such a test");
+        let _clears = Clears;
+        return (test.test)(&Run(test.name));
     }
+    let wanted = arguments.first().filter(|wanted| !wanted.starts_with('-'));
+    let is_wanted = |test: &&Test| wanted.is_none_or(|wanted| test.name.contains(wanted.as_str()));
+    let at_once = if wanted.is_some() { 1 } else { AT_ONCE };
+    let (rest, failed) = (Mutex::new(tests().filter(is_wanted)), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
+                while let Some(test) = next() {
+                    if !succeeds(test.name, at_once == 1) {
+                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(test.name);
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert!(failed.is_empty(), "failed: {}", failed.join(", "));
+}
+
+/// Runs a test as a process: each has its own stage, as killed ranks leave files on theirs. If it
+/// runs alone, its output is shown as it comes.
+fn succeeds(test: &str, is_alone: bool) -> bool {
+    let mut command = Command::new(env::current_exe().expect("a test is a program"));
+    command.args([ONLY, test]).stdin(Stdio::null());
+    if is_alone {
+        command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+    }
+    let Output { status, stdout, stderr } = command.output().expect("it starts");
+    let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    let verdict = if status.success() { "ok" } else { "FAILED" };
+    println!("{said}test {test} ... {verdict}");
+    status.success()
 }

@@ -5,8 +5,8 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{LazyLock, Once};
 
 use nccl_sys::ENVIRONMENT;
 
@@ -51,14 +51,22 @@ impl Drop for Stage {
     }
 }
 
-/// The folder of the driver's double, and NCCL's double. They are not where data moves, as programs
-/// may not be executable there.
+/// The folder of the driver's double, and NCCL's double.
 static LIBRARIES: LazyLock<(PathBuf, PathBuf)> = LazyLock::new(|| {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("processes");
+    let folder = libraries();
     fake_cuda::File::install(folder.join("cuda"));
     let nccl = fake_nccl::File::copy(folder.join("nccl"));
     (folder.join("cuda"), nccl.path().to_owned())
 });
+
+/// Where this process's doubles are: a program that loads them must not find newer ones at the same
+/// place. They are not where data moves, as programs may not be executable there.
+pub(crate) fn libraries() -> PathBuf {
+    static SWEPT: Once = Once::new();
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    SWEPT.call_once(|| sweep(place));
+    place.join(format!("{NAME}.{}.libraries", process::id()))
+}
 
 /// Removes the remains of killed processes.
 fn sweep(place: &Path) {

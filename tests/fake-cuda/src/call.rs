@@ -83,20 +83,3 @@ impl FromStr for Call {
         Ok(Self { function, thread, result, arguments, gives })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_says_all() {
-        for (result, gives) in [(None, None), (Some(Code::NOT_READY), Some(u64::MAX))] {
-            let arguments = vec![("N".to_owned(), 0), ("hStream".to_owned(), u64::MAX)];
-            let call = Call { function: "cuMemsetD8Async", thread: 3, result, arguments, gives };
-            assert_eq!(call.to_string().parse(), Ok(call));
-        }
-        for garbled in ["", "cuInit 0 0", "cuNot 0 0 -", "cuInit 0 - - a", "cuInit 0 4242 -"] {
-            assert_eq!(garbled.parse::<Call>(), Err(Garbled), "{garbled}");
-        }
-    }
-}

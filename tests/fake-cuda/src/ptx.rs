@@ -8,10 +8,11 @@ use crate::compute::computes;
 use crate::ours;
 
 /// A kernel.
-pub(crate) struct Kernel {
-    pub(crate) name: String,
+pub struct Kernel {
+    /// Its name.
+    pub name: String,
     /// How many bytes each parameter has.
-    pub(crate) parameters: Vec<usize>,
+    pub parameters: Vec<usize>,
     registers: usize,
     steps: Vec<Step>,
     /// The element type of one of typed-nccl's own kernels, which has no steps.
@@ -61,7 +62,7 @@ struct At {
 }
 
 /// The kernels of a text.
-pub(crate) fn kernels(text: &str) -> Result<Vec<Kernel>, String> {
+pub fn kernels(text: &str) -> Result<Vec<Kernel>, String> {
     if let Some(ours) = ours::kernels(text) {
         return Ok(ours);
     }
@@ -126,7 +127,7 @@ impl Kernel {
     ///
     /// The arguments are the kernel's. The memory that they refer to exists, and nothing else uses
     /// it.
-    pub(crate) unsafe fn run(&self, (blocks, threads): (u32, u32), arguments: &[u64]) {
+    pub unsafe fn run(&self, (blocks, threads): (u32, u32), arguments: &[u64]) {
         if let Some(element) = self.ours {
             // SAFETY: the caller's promise.
             return unsafe { ours::run(&self.name, element, blocks, arguments) };
@@ -279,48 +280,4 @@ fn number(text: &str) -> Option<u64> {
 
 fn words(text: &str) -> Vec<&str> {
     text.split([' ', '\t', '\n', ',']).filter(|word| !word.is_empty()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::kernels;
-
-    const ADD: &str = "
-        .visible .entry add(.param .u64 x, .param .u32 n, .param .u32 d)
-        {
-            .reg .pred %p; // more than it is given
-            mov.u32 %i, %ctaid.x;
-            mad.lo.u32 %i, %i, %ntid.x, %tid.x;
-            ld.param.u32 %n, [n];
-            setp.ge.u32 %p, %i, %n;
-            @%p bra END;
-            mul.wide.u32 %o, %i, 4;
-            ld.param.u64 %x, [x];
-            add.u64 %x, %x, %o;
-            ld.global.u32 %v, [%x];
-            ld.param.u32 %d, [d];
-            add.u32 %v, %v, %d;
-            st.global.u32 [%x], %v;
-        END:
-            ret;
-        }";
-
-    #[test]
-    fn each_thread_does_what_the_text_says() {
-        let all = kernels(ADD).expect("it is known");
-        assert_eq!((&*all[0].name, &*all[0].parameters), ("add", &[8, 4, 4][..]));
-        let mut x = [1_u32, 2, 3, u32::MAX, 5];
-        let address = x.as_mut_ptr().expose_provenance() as u64;
-        // SAFETY: there are four elements and one more.
-        unsafe { all[0].run((2, 3), &[address, 4, 7]) };
-        assert_eq!(x, [8, 9, 10, 6, 5]);
-    }
-
-    #[test]
-    fn what_is_not_known_is_named() {
-        let other = ADD.replace("add.u32 %v, %v, %d", "div.u32 %v, %v, %d");
-        let error = kernels(&other).map(drop).expect_err("no division");
-        assert!(error.contains("`div.u32 %v, %v, %d` is not among"), "{error}");
-        assert!(kernels(".entry x(").is_err() && kernels("").is_ok_and(|all| all.is_empty()));
-    }
 }

@@ -75,7 +75,7 @@ mod registered;
 mod stamp;
 mod state;
 
-pub use call::{Call, Number, Value};
+pub use call::{Call, Garbled, Number, Value};
 pub use control::Live;
 pub use fake::Fake;
 pub use file::File;
