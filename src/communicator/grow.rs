@@ -97,7 +97,7 @@ impl<W: World, S: State> Communicator<W, S> {
                 format!("it is for {newcomers} newcomers, beside {members} ranks: invite some");
             return Err(bad_invitation(why, site));
         };
-        let open = || control.open_door(Back::<W>::IN_PROCESS);
+        let open = || control.open_rendezvous(Back::<W>::IN_PROCESS);
         let place = (core.rank.index() == 0).then(open).transpose();
         let place = place.inspect_err(|_| control.refuse("an invitation to nowhere", site))?;
         let ticket = core.post(&(newcomers, place), INVITE, site)?;

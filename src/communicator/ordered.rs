@@ -212,7 +212,7 @@ impl<W: World> Ordered<W> {
                 let deadline = Deadline::Configured;
                 return Err(reported(Timeout { operation, site, waited, deadline, report }.into()));
             }
-            agenda.rest(rank, request, REST.min(self.deadline - waited));
+            agenda.wait(rank, request, REST.min(self.deadline - waited));
             match &watcher {
                 None => watcher = self.watch(&submission, site),
                 Some(watcher) => watcher.look(),

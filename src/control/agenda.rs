@@ -23,7 +23,7 @@ use crate::lock::{Mutex, MutexGuard};
 /// What the ranks have submitted and issued.
 pub(crate) struct Agenda {
     state: Mutex<State>,
-    news: Condvar,
+    changed: Condvar,
     /// Of a copy: the way to the others. None where all ranks share this one.
     wire: Option<Arc<dyn Wire>>,
     /// Whether places are given here.
@@ -37,7 +37,7 @@ const DECIDES: Rank = Rank(0);
 #[derive(Serialize, Deserialize)]
 enum AgendaMessage<'a> {
     Submitted { key: &'a str, site: Site },
-    Placed { key: &'a str, place: u64 },
+    Placed { key: &'a str, position: u64 },
     Left { why: &'a str },
 }
 
@@ -64,7 +64,7 @@ struct Open {
 pub(crate) struct Request {
     key: String,
     /// Its number in the order.
-    place: OnceLock<u64>,
+    position: OnceLock<u64>,
 }
 
 impl Agenda {
@@ -72,7 +72,7 @@ impl Agenda {
         let (issued, turns, gone) = (vec![0; size], vec![None; size], vec![None; size]);
         let state = State { open: HashMap::new(), placed: 0, issued, turns, gone };
         let decides = wire.is_none() || own == DECIDES;
-        Self { state: Mutex::new(state), news: Condvar::new(), wire, decides }
+        Self { state: Mutex::new(state), changed: Condvar::new(), wire, decides }
     }
 
     /// Hears the other ranks' copies from here on.
@@ -85,9 +85,9 @@ impl Agenda {
 
     /// Does not wait, so it may be called under the lock: what is told is in the order of what
     /// happens.
-    fn tell(&self, told: &AgendaMessage<'_>) {
+    fn send(&self, message: &AgendaMessage<'_>) {
         if let Some(wire) = &self.wire {
-            wire.send(None, told);
+            wire.send(None, message);
         }
     }
 
@@ -99,7 +99,7 @@ impl Agenda {
     pub(crate) fn submit(&self, rank: Rank, key: &str, site: Site) -> Arc<Request> {
         let mut state = self.state();
         let request = state.submit(rank, key, site);
-        self.tell(&AgendaMessage::Submitted { key, site });
+        self.send(&AgendaMessage::Submitted { key, site });
         self.decide(&mut state, key);
         request
     }
@@ -108,16 +108,16 @@ impl Agenda {
     fn decide(&self, state: &mut State, key: &str) {
         let is_whole = |open: &Open| open.sites.iter().all(Option::is_some);
         if self.decides && state.open.get(key).is_some_and(is_whole) {
-            let place = state.placed;
-            state.place(key, place);
-            self.tell(&AgendaMessage::Placed { key, place });
-            self.news.notify_all();
+            let position = state.placed;
+            state.set_position(key, position);
+            self.send(&AgendaMessage::Placed { key, position });
+            self.changed.notify_all();
         }
     }
 
     /// Whether a rank may issue a request: it has issued all that come before.
     pub(crate) fn is_turn(&self, rank: Rank, request: &Request) -> bool {
-        request.place.get() == self.state().issued.get(rank.index())
+        request.position.get() == self.state().issued.get(rank.index())
     }
 
     /// A rank begins to issue the request whose turn it is.
@@ -131,15 +131,15 @@ impl Agenda {
         state.turns[rank.index()] = None;
         state.issued[rank.index()] += 1;
         drop(state);
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// A rank will submit nothing more.
     pub(crate) fn leave(&self, rank: Rank, why: &str) {
         let mut state = self.state();
         state.leave(rank, why);
-        self.tell(&AgendaMessage::Left { why });
-        self.news.notify_all();
+        self.send(&AgendaMessage::Left { why });
+        self.changed.notify_all();
     }
 
     pub(crate) fn has_left(&self, rank: Rank) -> bool {
@@ -154,11 +154,11 @@ impl Agenda {
     }
 
     /// Rests until there is news.
-    pub(crate) fn rest(&self, rank: Rank, request: &Request, at_most: Duration) {
+    pub(crate) fn wait(&self, rank: Rank, request: &Request, at_most: Duration) {
         let state = self.state();
-        if request.place.get() != state.issued.get(rank.index()) {
+        if request.position.get() != state.issued.get(rank.index()) {
             // A spurious or early wake-up is fine: the caller looks again.
-            let _ = self.news.wait_timeout(state, at_most);
+            let _ = self.changed.wait_timeout(state, at_most);
         }
     }
 
@@ -243,7 +243,9 @@ impl Listener for Agenda {
                 state.submit(from, key, site);
                 self.decide(&mut state, key);
             }
-            Ok(AgendaMessage::Placed { key, place }) if from == DECIDES => state.place(key, place),
+            Ok(AgendaMessage::Placed { key, position }) if from == DECIDES => {
+                state.set_position(key, position)
+            }
             Ok(AgendaMessage::Left { why }) => state.leave(from, why),
             _ => {
                 static NONSENSE: RateLimited = RateLimited::new();
@@ -251,29 +253,29 @@ impl Listener for Agenda {
             }
         }
         drop(state);
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     fn died(&self, rank: Rank, why: &str) {
         self.state().leave(rank, why);
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 }
 
 impl State {
     fn submit(&mut self, rank: Rank, key: &str, site: Site) -> Arc<Request> {
         let entry = self.open.entry(key.to_owned()).or_insert_with(|| Open {
-            request: Arc::new(Request { key: key.to_owned(), place: OnceLock::new() }),
+            request: Arc::new(Request { key: key.to_owned(), position: OnceLock::new() }),
             sites: vec![None; self.issued.len()],
         });
         entry.sites[rank.index()] = Some(site);
         entry.request.clone()
     }
 
-    fn place(&mut self, key: &str, place: u64) {
+    fn set_position(&mut self, key: &str, position: u64) {
         if let Some(open) = self.open.remove(key) {
-            open.request.place.get_or_init(|| place);
-            self.placed = place + 1;
+            open.request.position.get_or_init(|| position);
+            self.placed = position + 1;
         }
     }
 
@@ -294,7 +296,7 @@ impl State {
 
     /// The ranks that have not submitted a request.
     fn missing(&self, request: &Request) -> Vec<Rank> {
-        let open = self.open.get(&request.key).filter(|_| request.place.get().is_none());
+        let open = self.open.get(&request.key).filter(|_| request.position.get().is_none());
         let sites = open.iter().flat_map(|open| open.sites.iter().enumerate());
         sites.filter(|(_, site)| site.is_none()).map(|(rank, _)| Rank::at(rank)).collect()
     }

@@ -148,9 +148,9 @@ pub(super) struct Invited {
 
 impl Control {
     /// Where newcomers come: in this process if all ranks are threads of it, whatever they run on.
-    pub(crate) fn open_door(&self, in_process: bool) -> Result<UniqueId> {
+    pub(crate) fn open_rendezvous(&self, in_process: bool) -> Result<UniqueId> {
         match self.meeting.uplink() {
-            Some(uplink) => uplink.open_door(),
+            Some(uplink) => uplink.open_rendezvous(),
             None if in_process => UniqueId::here(),
             None => UniqueId::new(),
         }

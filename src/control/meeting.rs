@@ -39,7 +39,7 @@ pub(crate) struct Meeting {
     id: AtomicU64,
     size: u32,
     state: Mutex<State>,
-    news: Condvar,
+    changed: Condvar,
     /// Carries what is said here to the other ranks; none if they say it here.
     uplink: Option<Uplink>,
     /// Made when a rank wants to go on without others.
@@ -72,7 +72,7 @@ struct Replica {
     /// What keeps the ranks from finding each other, as far as it is known.
     trouble: String,
     /// What keeps this process from hearing the others.
-    hindrance: String,
+    accept_trouble: String,
     /// The exchanges that this rank needs no more: all below a number, and these.
     past: (u64, BTreeSet<u64>),
 }
@@ -158,7 +158,7 @@ struct Child {
 impl Child {
     /// A rank that left before it came does not come any more. One whose communicator is poisoned
     /// comes to that of the survivors.
-    fn tell(&self, left: &Left) {
+    fn notify(&self, left: &Left) {
         if self.survives && !left.gone {
             return;
         }
@@ -182,9 +182,9 @@ struct Round {
 }
 
 impl Round {
-    fn insert(&mut self, first: u32, last: u32, said: Arc<Contribution>) {
-        self.differs |= *self.topic.get_or_insert(said.topic) != said.topic;
-        self.parts.put(first, last, said);
+    fn insert(&mut self, first: u32, last: u32, contribution: Arc<Contribution>) {
+        self.differs |= *self.topic.get_or_insert(contribution.topic) != contribution.topic;
+        self.parts.put(first, last, contribution);
     }
 
     /// Every rank's part, of a round that has them all.
@@ -224,10 +224,10 @@ impl State {
 
     /// Whether that is news for ranks that wait in the exchange: all are there, or they do not
     /// agree.
-    fn insert(&mut self, seq: u64, rank: u32, said: Arc<Contribution>) -> bool {
-        self.last.put(rank, rank, (said.topic, said.site, seq + 1));
+    fn insert(&mut self, seq: u64, rank: u32, contribution: Arc<Contribution>) -> bool {
+        self.last.put(rank, rank, (contribution.topic, contribution.site, seq + 1));
         let round = self.rounds.entry(seq).or_default();
-        round.insert(rank, rank, said);
+        round.insert(rank, rank, contribution);
         round.differs || round.parts.known() == self.size
     }
 }
@@ -255,7 +255,7 @@ impl Meeting {
         };
         let (id, state) = (AtomicU64::new(id), Mutex::new(state));
         let survivors = OnceLock::new();
-        Arc::new(Self { id, size, state, news: Condvar::new(), uplink, survivors })
+        Arc::new(Self { id, size, state, changed: Condvar::new(), uplink, survivors })
     }
 
     /// The agreement of who goes on, as rank `own` sees it.
@@ -302,7 +302,7 @@ impl Meeting {
             survives: seq == SURVIVORS,
         });
         child.missing[rank] = None;
-        state.left.iter().for_each(|left| child.tell(left));
+        state.left.iter().for_each(|left| child.notify(left));
         let meeting = child.meeting.clone();
         if child.missing.iter().all(Option::is_none) {
             state.children.remove(&(seq, color));
@@ -312,11 +312,11 @@ impl Meeting {
 
     /// Makes the meeting of `size` ranks to which all of these and newcomers come, as was agreed in
     /// exchange `seq`, and `tell`s of it. Its members ask for it as for a [`child`](Self::child).
-    pub(super) fn invite<R>(&self, seq: u64, size: u32, tell: impl FnOnce(&Arc<Self>) -> R) {
+    pub(super) fn invite<R>(&self, seq: u64, size: u32, publish: impl FnOnce(&Arc<Self>) -> R) {
         let state = &mut *self.state();
         state.children.entry((seq, 0)).or_insert_with(|| {
             let meeting = Self::new(size);
-            tell(&meeting);
+            publish(&meeting);
             Child { meeting, missing: (0..self.size).map(Some).collect(), survives: false }
         });
     }
@@ -351,13 +351,13 @@ impl Meeting {
     }
 
     pub(super) fn post(&self, rank: u32, seq: u64, topic: Topic, site: Site, bytes: Vec<u8>) {
-        let said = Arc::new(Contribution { topic, site, bytes: bytes.into() });
-        let is_news = self.state().insert(seq, rank, said.clone());
+        let contribution = Arc::new(Contribution { topic, site, bytes: bytes.into() });
+        let wakes_waiters = self.state().insert(seq, rank, contribution.clone());
         if let Some(uplink) = &self.uplink {
-            uplink.post(seq, said);
+            uplink.post(seq, contribution);
         }
-        if is_news {
-            self.news.notify_all();
+        if wakes_waiters {
+            self.changed.notify_all();
         }
     }
 
@@ -440,7 +440,7 @@ impl Meeting {
         failure(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
 
-    pub(super) fn rest(&self, rank: u32, seq: u64, waited: Duration, at_most: Duration) {
+    pub(super) fn wait(&self, rank: u32, seq: u64, waited: Duration, at_most: Duration) {
         let state = self.state();
         let round = state.rounds.get(&seq);
         let complete = round.is_some_and(|round| round.parts.known() == self.size);
@@ -451,43 +451,47 @@ impl Meeting {
         let here = if self.uplink.is_none() { self.size } else { 1 };
         let rest = (waited / SHARE).clamp(REST, LONGEST_REST).max(EACH * here);
         // A spurious or early wake-up is fine: the caller looks again.
-        let _ = self.news.wait_timeout(state, at_most.min(rest));
+        let _ = self.changed.wait_timeout(state, at_most.min(rest));
     }
 
     /// A rank takes part in nothing more.
     pub(super) fn depart(&self, rank: u32, why: &str) {
-        self.leaves(rank, why, Leaves::Gone);
+        self.depart_as(rank, why, Leaves::Gone);
     }
 
     /// A rank of this process has ended its communicator, and has said why.
     pub(super) fn end(&self, rank: u32) {
         match &self.uplink {
             Some(uplink) => uplink.close(),
-            None => self.leave(&Left::ended(rank, "its communicator has ended".to_owned(), 0)),
+            None => self.record_departure(&Left::ended(
+                rank,
+                "its communicator has ended".to_owned(),
+                0,
+            )),
         }
     }
 
     /// A rank's communicator is poisoned.
     pub(super) fn stop(&self, rank: u32, why: &str) {
-        self.leaves(rank, why, Leaves::Stopped);
+        self.depart_as(rank, why, Leaves::Stopped);
     }
 
     /// A rank takes part in nothing more but [`FINISH`](super::FINISH).
     pub(super) fn drop_out(&self, rank: u32, why: &str) {
-        self.leaves(rank, why, Leaves::Dropped);
+        self.depart_as(rank, why, Leaves::Dropped);
     }
 
-    fn leaves(&self, rank: u32, why: &str, how: Leaves) {
-        self.leave(&Left::of(rank, why.to_owned(), how, 0));
+    fn depart_as(&self, rank: u32, why: &str, how: Leaves) {
+        self.record_departure(&Left::of(rank, why.to_owned(), how, 0));
         if let Some(uplink) = &self.uplink {
             uplink.leave(why, how);
         }
     }
 
     /// A rank leaves, here or elsewhere.
-    pub(super) fn leave(&self, new: &Left) {
+    pub(super) fn record_departure(&self, new: &Left) {
         let mut state = self.state();
-        state.children.values().for_each(|child| child.tell(new));
+        state.children.values().for_each(|child| child.notify(new));
         match state.left.iter_mut().find(|left| left.rank == new.rank) {
             Some(left) => *left = new.after(Some(left)),
             None => state.left.push(new.clone()),
@@ -496,65 +500,65 @@ impl Meeting {
         if let Some(survivors) = self.survivors.get().filter(|_| new.is_lost()) {
             survivors.died(new.rank, &new.why);
         }
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// The ranks have found each other.
-    pub(super) fn open(&self, id: u64) {
+    pub(super) fn set_id(&self, id: u64) {
         self.id.store(id, Relaxed);
         self.state().replica.trouble.clear();
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// What ranks elsewhere say in exchange `seq`. All of them are ranks, and have not said it
     /// before.
-    pub(super) fn hear(&self, seq: u64, runs: &[Run]) {
+    pub(super) fn insert_runs(&self, seq: u64, runs: &[Run]) {
         let mut state = self.state();
-        let mut is_news = false;
+        let mut wakes_waiters = false;
         if !state.replica.is_past(seq) {
             let round = state.rounds.entry(seq).or_default();
-            for Run { first, last, said, .. } in runs {
-                round.insert(*first, *last, said.clone());
+            for Run { first, last, contribution, .. } in runs {
+                round.insert(*first, *last, contribution.clone());
             }
-            is_news = round.differs || round.parts.known() == self.size;
-            let place = |run: &Run| (run.said.topic, run.said.site, seq + 1);
-            let follows = |a: &Run, b: &Run| a.last + 1 == b.first && place(a) == place(b);
+            wakes_waiters = round.differs || round.parts.known() == self.size;
+            let last_of = |run: &Run| (run.contribution.topic, run.contribution.site, seq + 1);
+            let follows = |a: &Run, b: &Run| a.last + 1 == b.first && last_of(a) == last_of(b);
             for runs in runs.chunk_by(follows) {
                 if let (Some(one), Some(end)) = (runs.first(), runs.last()) {
-                    state.last.put(one.first, end.last, place(one));
+                    state.last.put(one.first, end.last, last_of(one));
                 }
             }
         }
         drop(state);
         // Waits that nothing changes for sleep on.
-        if is_news {
-            self.news.notify_all();
+        if wakes_waiters {
+            self.changed.notify_all();
         }
     }
 
     /// The ranks cannot be one communicator; the first reason stays.
-    pub(super) fn break_with(&self, error: Error) {
+    pub(super) fn fail(&self, error: Error) {
         self.state().replica.broken.get_or_insert(error);
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// The others took this rank for dead. That counts for more than what it was told of them
     /// before.
-    pub(super) fn leave_out(&self, rank: u32, why: &str) {
+    pub(super) fn exclude(&self, rank: u32, why: &str) {
         let (name, rank, why) = ("this communicator", Rank(rank), why.to_owned());
         let excluded = Excluded { name, rank, why, site: None };
         self.state().replica.broken = Some(Error::Excluded(Box::new(excluded)));
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// What keeps the ranks from finding each other, as far as it is known.
-    pub(super) fn trouble(&self, trouble: String) {
+    pub(super) fn set_trouble(&self, trouble: String) {
         self.state().replica.trouble = trouble;
     }
 
     /// What keeps this process from hearing the others; nothing, if it is empty.
-    pub(super) fn hindered(&self, why: String) {
-        self.state().replica.hindrance = why;
+    pub(super) fn set_accept_trouble(&self, why: String) {
+        self.state().replica.accept_trouble = why;
     }
 
     pub(super) fn timeout(&self, seq: u64, waited: Duration, patience: &Patience<'_>) -> Error {
@@ -578,8 +582,8 @@ impl Meeting {
             all if all > NAMED => report += &format!("; {} more are missing", all - NAMED),
             _ => {}
         }
-        let Replica { trouble, hindrance, .. } = &state.replica;
-        for known in [trouble, hindrance].into_iter().filter(|known| !known.is_empty()) {
+        let Replica { trouble, accept_trouble, .. } = &state.replica;
+        for known in [trouble, accept_trouble].into_iter().filter(|known| !known.is_empty()) {
             report = format!("{known}; {report}");
         }
         let Patience { operation, site, limit, .. } = *patience;

@@ -195,7 +195,7 @@ impl Control {
                 return Ok(parts);
             }
             let left = patience.limit.time.saturating_sub(waited);
-            self.meeting.rest(self.rank, ticket.0, waited, left);
+            self.meeting.wait(self.rank, ticket.0, waited, left);
             patience.health.watch_who_is_late();
             match &watcher {
                 // Most waits end with one rest.
@@ -290,10 +290,10 @@ impl Control {
         let _span = trace::wait(Some(health), operation, site);
         let survivors = self.meeting.survivors(self.rank);
         let next = self.base + self.seq.get();
-        let place = format!(" in `{operation}` (at {site}){why}");
-        let came = Arrival { next, without: without.to_vec(), divides, place };
-        survivors.come(self.rank, came);
-        let (started, mut spoke, mut gave_up) = (Instant::now(), Instant::now(), false);
+        let context = format!(" in `{operation}` (at {site}){why}");
+        let arrival = Arrival { next, without: without.to_vec(), divides, context };
+        survivors.arrive(self.rank, arrival);
+        let (started, mut last_sent, mut gave_up) = (Instant::now(), Instant::now(), false);
         loop {
             // Who is left out has nobody to agree with, whatever it finds out about the others.
             if let Some(mut error) = self.meeting.broken(health.name()) {
@@ -314,7 +314,7 @@ impl Control {
             let waited = started.elapsed();
             if waited >= limit && !std::mem::replace(&mut gave_up, true) {
                 if survivors.is_alone(self.rank) && self.was_stopped_within(limit * 3) {
-                    self.meeting.leave_out(self.rank, STOPPED);
+                    self.meeting.exclude(self.rank, STOPPED);
                     continue;
                 }
                 survivors.give_up(&format!("it did not come to `{operation}` within {limit:?}"));
@@ -325,18 +325,18 @@ impl Control {
                 let timeout = Timeout { operation, site, waited, deadline, report };
                 return Err(reported(Error::Timeout(Box::new(timeout))));
             }
-            if spoke.elapsed() >= survivors.every() {
-                spoke = Instant::now();
+            if last_sent.elapsed() >= survivors.repeat_interval() {
+                last_sent = Instant::now();
                 survivors.repeat();
             }
-            survivors.rest(REST);
+            survivors.wait(REST);
         }
     }
 
     /// Whether this process was stopped for longer than the others wait, and went on this recently.
     fn was_stopped_within(&self, recently: Duration) -> bool {
-        let went_on = self.meeting.uplink().and_then(net::Uplink::went_on);
-        went_on.is_some_and(|at| at.elapsed() < recently)
+        let resumed_at = self.meeting.uplink().and_then(net::Uplink::resumed_at);
+        resumed_at.is_some_and(|at| at.elapsed() < recently)
     }
 
     /// This rank's seat in the communicator of those who go on.

@@ -48,14 +48,14 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// What every connection of ours is set to.
-pub(super) fn set_up(stream: &TcpStream, beat: Duration) -> io::Result<()> {
+pub(super) fn set_up(stream: &TcpStream, heartbeat: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
     // The system counts these by whole seconds.
-    let rest = beat.max(Duration::from_secs(1));
+    let rest = heartbeat.max(Duration::from_secs(1));
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(rest * 2).with_interval(rest))?;
     #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(beat * 3))?;
+    socket.set_tcp_user_timeout(Some(heartbeat * 3))?;
     Ok(())
 }
 

@@ -20,22 +20,22 @@ const EACH: usize = 64;
 #[derive(Default)]
 pub(super) struct Channels {
     all: HashMap<u64, Channel>,
-    kept: usize,
+    buffered: usize,
 }
 
 #[derive(Default)]
 struct Channel {
     listener: Option<Weak<dyn Listener>>,
-    kept: VecDeque<(u32, Vec<u8>)>,
+    buffered: VecDeque<(u32, Vec<u8>)>,
 }
 
 /// What a listener is to be told, when nothing of ours is in the middle of something.
 pub(super) struct Call {
     listener: Weak<dyn Listener>,
-    what: What,
+    event: Event,
 }
 
-enum What {
+enum Event {
     Message(u32, Vec<u8>),
     Died(u32, String),
     Stopped(u32, String),
@@ -47,43 +47,43 @@ enum What {
 impl Call {
     pub(super) fn make(self) {
         let Some(listener) = self.listener.upgrade() else { return };
-        match self.what {
-            What::Message(from, bytes) => listener.message(Rank(from), &bytes),
-            What::Died(rank, why) => listener.died(Rank(rank), &why),
-            What::Stopped(rank, why) => listener.stopped(Rank(rank), &why),
-            What::LeftOut(why) => listener.left_out(&why),
-            What::Failed(error) => listener.failed(&error),
-            What::CaughtUp => listener.caught_up(),
+        match self.event {
+            Event::Message(from, bytes) => listener.message(Rank(from), &bytes),
+            Event::Died(rank, why) => listener.died(Rank(rank), &why),
+            Event::Stopped(rank, why) => listener.stopped(Rank(rank), &why),
+            Event::LeftOut(why) => listener.left_out(&why),
+            Event::Failed(error) => listener.failed(&error),
+            Event::CaughtUp => listener.caught_up(),
         }
     }
 }
 
 /// More has come than is kept.
-pub(super) struct TooMuch;
+pub(super) struct Overflow;
 
 impl Channels {
-    pub(super) fn came(
+    pub(super) fn handle_message(
         &mut self,
         channel: u64,
         from: u32,
         bytes: &[u8],
-    ) -> Result<Option<Call>, TooMuch> {
+    ) -> Result<Option<Call>, Overflow> {
         if !self.all.contains_key(&channel) && self.all.len() >= MOST_CHANNELS {
             self.all.retain(|_, channel| channel.is_alive());
             if self.all.len() >= MOST_CHANNELS {
-                return Err(TooMuch);
+                return Err(Overflow);
             }
         }
         let to = self.all.entry(channel).or_default();
         if let Some(listener) = &to.listener {
-            let what = What::Message(from, bytes.to_vec());
-            return Ok(Some(Call { listener: listener.clone(), what }));
+            let event = Event::Message(from, bytes.to_vec());
+            return Ok(Some(Call { listener: listener.clone(), event }));
         }
-        self.kept += bytes.len() + EACH;
-        if self.kept > MOST_BYTES {
-            return Err(TooMuch);
+        self.buffered += bytes.len() + EACH;
+        if self.buffered > MOST_BYTES {
+            return Err(Overflow);
         }
-        to.kept.push_back((from, bytes.to_vec()));
+        to.buffered.push_back((from, bytes.to_vec()));
         Ok(None)
     }
 
@@ -91,11 +91,11 @@ impl Channels {
     pub(super) fn listen(&mut self, channel: u64, listener: &Weak<dyn Listener>) -> Vec<Call> {
         let to = self.all.entry(channel).or_default();
         to.listener = Some(listener.clone());
-        let kept = std::mem::take(&mut to.kept);
-        self.kept -= kept.iter().map(|(_, bytes)| bytes.len() + EACH).sum::<usize>();
+        let buffered = std::mem::take(&mut to.buffered);
+        self.buffered -= buffered.iter().map(|(_, bytes)| bytes.len() + EACH).sum::<usize>();
         let message =
-            |(from, bytes)| Call { listener: listener.clone(), what: What::Message(from, bytes) };
-        kept.into_iter().map(message).collect()
+            |(from, bytes)| Call { listener: listener.clone(), event: Event::Message(from, bytes) };
+        buffered.into_iter().map(message).collect()
     }
 
     /// Every listener is told that a rank is gone.
@@ -107,7 +107,7 @@ impl Channels {
     pub(super) fn stopped(&self, rank: u32, why: &str) -> impl Iterator<Item = Call> {
         self.listeners().map(move |listener| Call {
             listener: listener.clone(),
-            what: What::Stopped(rank, why.to_owned()),
+            event: Event::Stopped(rank, why.to_owned()),
         })
     }
 
@@ -118,8 +118,10 @@ impl Channels {
 
     /// Every listener is told that the ranks cannot be one communicator.
     pub(super) fn failed(&self, error: &Error) -> impl Iterator<Item = Call> {
-        self.listeners()
-            .map(|listener| Call { listener: listener.clone(), what: What::Failed(error.clone()) })
+        self.listeners().map(|listener| Call {
+            listener: listener.clone(),
+            event: Event::Failed(error.clone()),
+        })
     }
 
     fn listeners(&self) -> impl Iterator<Item = &Weak<dyn Listener>> {
@@ -127,21 +129,21 @@ impl Channels {
     }
 
     pub(super) fn death(listener: &Weak<dyn Listener>, rank: u32, why: &str) -> Call {
-        Call { listener: listener.clone(), what: What::Died(rank, why.to_owned()) }
+        Call { listener: listener.clone(), event: Event::Died(rank, why.to_owned()) }
     }
 
     pub(super) fn leave_out(listener: &Weak<dyn Listener>, why: &str) -> Call {
-        Call { listener: listener.clone(), what: What::LeftOut(why.to_owned()) }
+        Call { listener: listener.clone(), event: Event::LeftOut(why.to_owned()) }
     }
 
     pub(super) fn caught_up(listener: &Weak<dyn Listener>) -> Call {
-        Call { listener: listener.clone(), what: What::CaughtUp }
+        Call { listener: listener.clone(), event: Event::CaughtUp }
     }
 }
 
 impl Channel {
     fn is_alive(&self) -> bool {
-        !self.kept.is_empty()
+        !self.buffered.is_empty()
             || self.listener.as_ref().is_some_and(|listener| listener.strong_count() > 0)
     }
 }

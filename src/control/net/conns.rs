@@ -26,17 +26,17 @@ pub(super) enum Action {
     Close(Key),
     /// Takes connections at a door again.
     Accept(usize),
-    CloseDoor(usize),
+    CloseAcceptor(usize),
 }
 
 /// Why a connection could not be made.
 #[derive(Clone, Debug)]
-pub(super) struct Unmade {
+pub(super) struct ConnectError {
     pub(super) why: String,
     /// Nobody listens there.
     pub(super) is_refused: bool,
     /// This process lacks what a connection takes: that says nothing of the other side.
-    pub(super) is_own: bool,
+    pub(super) is_local: bool,
 }
 
 /// What a connection is for.
@@ -76,8 +76,8 @@ pub(super) struct Conn {
     peer: Option<SocketAddr>,
     pub(super) since: Instant,
     /// When the other side was last heard, and last told something.
-    pub(super) heard: Instant,
-    pub(super) told: Instant,
+    pub(super) last_received: Instant,
+    pub(super) last_sent: Instant,
     pub(super) input: Vec<u8>,
     /// Records that are not whole.
     sealed: Vec<u8>,
@@ -100,20 +100,20 @@ pub(super) struct Conns {
     dirty: Vec<Key>,
     /// Those that have proven nothing, the oldest first.
     unproven: VecDeque<Key>,
-    pub(super) beat: Duration,
+    pub(super) heartbeat: Duration,
     /// The time of the current event.
     pub(super) now: Instant,
 }
 
 impl Conns {
-    pub(super) fn new(beat: Duration, now: Instant) -> Self {
+    pub(super) fn new(heartbeat: Duration, now: Instant) -> Self {
         Self {
             all: BTreeMap::new(),
             next: 0,
             actions: VecDeque::new(),
             dirty: Vec::new(),
             unproven: VecDeque::new(),
-            beat,
+            heartbeat,
             now,
         }
     }
@@ -129,8 +129,8 @@ impl Conns {
             role,
             peer,
             since: now,
-            heard: now,
-            told: now,
+            last_received: now,
+            last_sent: now,
             input: Vec::new(),
             sealed: Vec::new(),
             seal: Seal::default(),
@@ -147,15 +147,15 @@ impl Conns {
     /// Asks for a connection.
     pub(super) fn connect(&mut self, address: SocketAddr, role: Role) -> Key {
         let key = self.add(Some(address), role);
-        self.act(Action::Connect { key, address });
+        self.push_action(Action::Connect { key, address });
         key
     }
 
-    pub(super) fn act(&mut self, action: Action) {
+    pub(super) fn push_action(&mut self, action: Action) {
         self.actions.push_back(action);
     }
 
-    pub(super) fn next_action(&mut self) -> Option<Action> {
+    pub(super) fn poll_action(&mut self) -> Option<Action> {
         self.actions.pop_front()
     }
 
@@ -166,22 +166,22 @@ impl Conns {
     /// Ends a connection now; what was not sent is lost.
     pub(super) fn remove(&mut self, key: Key) -> Option<Role> {
         let conn = self.all.remove(&key)?;
-        self.act(Action::Close(key));
+        self.push_action(Action::Close(key));
         Some(conn.role)
     }
 
     /// Ends a connection when everything is sent and the other side has ended it too.
     pub(super) fn end(&mut self, key: Key) {
-        self.end_in_time(key, false);
+        self.start_ending(key, false);
     }
 
     /// The same, where the other side is to know all that it was told before this process ends:
     /// what the system still has to send is lost if the process ends with something unread.
-    pub(super) fn end_well(&mut self, key: Key) {
-        self.end_in_time(key, true);
+    pub(super) fn end_awaited(&mut self, key: Key) {
+        self.start_ending(key, true);
     }
 
-    fn end_in_time(&mut self, key: Key, is_awaited: bool) {
+    fn start_ending(&mut self, key: Key, is_awaited: bool) {
         let now = self.now;
         if let Some(conn) = self.get(key) {
             conn.since = now;
@@ -198,36 +198,43 @@ impl Conns {
         if let Some(conn) = self.get(key) {
             conn.role = role;
             conn.input = Vec::new();
-            self.touch(key);
+            self.mark_dirty(key);
         }
     }
 
     pub(super) fn send(&mut self, key: Key, message: &Message<'_>) {
         if let Some(conn) = self.get(key) {
-            conn.say(message);
-            self.touch(key);
+            conn.write(message);
+            self.mark_dirty(key);
         }
     }
 
     /// What follows on a connection is sealed, if its ranks have a secret. `said` is what both
     /// sides have said so far.
-    pub(super) fn seal(&mut self, key: Key, secret: &Secret, said: [&[u8]; 2], connects: bool) {
+    pub(super) fn seal(
+        &mut self,
+        key: Key,
+        secret: &Secret,
+        transcript: [&[u8]; 2],
+        connects: bool,
+    ) {
         let Some(conn) = self.get(key).filter(|_| secret.is_secret()) else { return };
-        conn.seal = Seal::open(secret, &said, connects, &mut conn.output).unwrap_or(Seal::Broken);
-        self.touch(key);
+        conn.seal = Seal::start_handshake(secret, &transcript, connects, &mut conn.output)
+            .unwrap_or(Seal::Broken);
+        self.mark_dirty(key);
     }
 
     /// Says on every connection that has been quiet for a heartbeat that this side lives.
-    pub(super) fn beat(&mut self) {
+    pub(super) fn send_heartbeats(&mut self) {
         let now = self.now;
         for (&key, conn) in &mut self.all {
-            let beats = matches!(
+            let is_authenticated = matches!(
                 conn.role,
                 Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. }
             );
-            if beats && now - conn.told >= self.beat {
-                conn.told = now;
-                conn.say(&Message::Beat);
+            if is_authenticated && now - conn.last_sent >= self.heartbeat {
+                conn.last_sent = now;
+                conn.write(&Message::Beat);
                 if !std::mem::replace(&mut conn.is_dirty, true) {
                     self.dirty.push(key);
                 }
@@ -239,12 +246,12 @@ impl Conns {
     pub(super) fn send_raw(&mut self, key: Key, bytes: &[u8]) {
         if let Some(conn) = self.get(key) {
             conn.output.extend(bytes);
-            self.touch(key);
+            self.mark_dirty(key);
         }
     }
 
     /// Has the owner of the sockets look at the connection.
-    pub(super) fn touch(&mut self, key: Key) {
+    pub(super) fn mark_dirty(&mut self, key: Key) {
         if let Some(conn) = self.all.get_mut(&key)
             && !std::mem::replace(&mut conn.is_dirty, true)
         {
@@ -253,7 +260,7 @@ impl Conns {
     }
 
     /// The connections that were touched.
-    pub(super) fn dirty(&mut self) -> Vec<Key> {
+    pub(super) fn take_dirty(&mut self) -> Vec<Key> {
         let dirty = std::mem::take(&mut self.dirty);
         for key in &dirty {
             if let Some(conn) = self.get(*key) {
@@ -264,19 +271,19 @@ impl Conns {
     }
 
     /// What is to be sent; none if there is no such connection any more.
-    pub(super) fn unsent(&mut self, key: Key) -> Option<&[u8]> {
+    pub(super) fn poll_transmit(&mut self, key: Key) -> Option<&[u8]> {
         let conn = self.all.get_mut(&key)?;
         // Here, and not frame by frame: one record has all that was said in the meantime.
-        conn.seal.say(&mut conn.plain, &mut conn.output);
+        conn.seal.seal(&mut conn.plain, &mut conn.output);
         Some(&conn.output[conn.sent..])
     }
 
     /// So much of that is sent.
-    pub(super) fn sent(&mut self, key: Key, count: usize) {
+    pub(super) fn handle_sent(&mut self, key: Key, count: usize) {
         let now = self.now;
         let Some(conn) = self.get(key) else { return };
         conn.sent += count;
-        conn.told = now;
+        conn.last_sent = now;
         if conn.sent == conn.output.len() {
             conn.sent = 0;
             conn.output.clear();
@@ -288,7 +295,7 @@ impl Conns {
     }
 
     /// Whether nothing more is ever sent on a connection; once.
-    pub(super) fn shuts(&mut self, key: Key) -> bool {
+    pub(super) fn poll_shutdown(&mut self, key: Key) -> bool {
         self.get(key).is_some_and(|conn| {
             let is_over = matches!(conn.role, Role::Ending { .. } | Role::Refused);
             is_over && !conn.has_more() && !std::mem::replace(&mut conn.is_shut, true)
@@ -316,32 +323,32 @@ impl Conns {
     }
 
     /// Whether everything is with the system, and with those who are to know it.
-    pub(super) fn is_known(&self) -> bool {
+    pub(super) fn is_drained(&self) -> bool {
         let is_awaited = |role: &Role| matches!(role, Role::Ending { is_awaited: true });
         self.all.values().all(|conn| !conn.has_more() && !is_awaited(&conn.role))
     }
 }
 
 impl Conn {
-    fn say(&mut self, message: &Message<'_>) {
+    fn write(&mut self, message: &Message<'_>) {
         let is_open = self.seal.is_none();
         message.push(if is_open { &mut self.output } else { &mut self.plain });
     }
 
     /// Bytes have come. Only what the other side can have said is a sign that it lives.
-    pub(super) fn hear(&mut self, bytes: &[u8], now: Instant) -> Result<(), Forged> {
+    pub(super) fn handle_bytes(&mut self, bytes: &[u8], now: Instant) -> Result<(), Forged> {
         if self.seal.is_none() {
-            self.heard = now;
+            self.last_received = now;
             self.input.extend(bytes);
             return Ok(());
         }
         let before = self.input.len();
         self.sealed.extend(bytes);
-        let heard = self.seal.hear(&mut self.sealed, &mut self.input, &mut self.output);
+        let opened = self.seal.open(&mut self.sealed, &mut self.input, &mut self.output);
         if self.input.len() > before {
-            self.heard = now;
+            self.last_received = now;
         }
-        heard
+        opened
     }
 
     /// Whether what comes and goes is sealed.

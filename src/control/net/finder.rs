@@ -124,12 +124,12 @@ pub(super) fn resolve(
             match (name.as_str(), *port).to_socket_addrs() {
                 Ok(addresses) => found.extend(addresses),
                 Err(error) => {
-                    meeting.trouble(format!("{name} is not known: {error}"));
+                    meeting.set_trouble(format!("{name} is not known: {error}"));
                     return false;
                 }
             }
             if found.is_empty() {
-                meeting.trouble(format!("{name} has no address"));
+                meeting.set_trouble(format!("{name} has no address"));
                 return false;
             }
         }
@@ -159,9 +159,11 @@ pub(super) fn read(
             }
             Ok(Some(_)) => {}
             Ok(None) => {
-                meeting.trouble(format!("{} is not there: rank 0 writes it", path.display()));
+                meeting.set_trouble(format!("{} is not there: rank 0 writes it", path.display()));
             }
-            Err(error) => meeting.trouble(format!("{} cannot be used: {error}", path.display())),
+            Err(error) => {
+                meeting.set_trouble(format!("{} cannot be used: {error}", path.display()))
+            }
         }
         false
     })

@@ -9,7 +9,7 @@ use std::ops::Range;
 pub(super) const MOST: usize = 1 << 30;
 
 /// How long a frame may be of who wants to meet the others.
-pub(super) const MOST_OF_GUESTS: usize = 1 << 13;
+pub(super) const MOST_BOOTSTRAP: usize = 1 << 13;
 
 const HEAD: usize = 4;
 

@@ -89,7 +89,7 @@ impl Dice {
 /// Everything that decodes what others send. Whether it was a message.
 fn decode(bytes: &[u8]) -> bool {
     let (mut rest, mut any) = (bytes, false);
-    while let Ok(Some(content)) = frame::next(rest, frame::MOST_OF_GUESTS) {
+    while let Ok(Some(content)) = frame::next(rest, frame::MOST_BOOTSTRAP) {
         any |= postcard::from_bytes::<Message<'_>>(&rest[content.clone()]).is_ok();
         rest = &rest[content.end..];
     }
@@ -276,7 +276,7 @@ fn knows(dice: &mut Dice, place: &BootstrapHandle, claim: Claim) -> bool {
         peer.write_all(&claim)?;
         let mut verdict = [0; VERDICT];
         peer.read_exact(&mut verdict)?;
-        let verdict = proof::judged(&place.secret, &challenge, &claim, &verdict);
+        let verdict = proof::verify_verdict(&place.secret, &challenge, &claim, &verdict);
         is_in = verdict == Some(Verdict::Welcome);
         peer.write_all(&bytes(dice))
     })();

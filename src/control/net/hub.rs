@@ -10,7 +10,7 @@ use mio::Waker;
 use mio::net::TcpListener;
 
 use super::address::{self, IFACE};
-use super::endpoint::{OWN_DOOR, WentOn};
+use super::endpoint::{OWN_ACCEPTOR, ResumedAt};
 use super::ident::{self, CommId};
 use super::io::Io;
 use super::job::Job;
@@ -56,7 +56,7 @@ pub(super) enum Command {
     Post {
         node: NodeKey,
         seq: u64,
-        said: Arc<Contribution>,
+        contribution: Arc<Contribution>,
     },
     Leave {
         node: NodeKey,
@@ -104,10 +104,10 @@ pub(super) struct Hub {
     asks: Mutex<Sender<Ask>>,
     /// None where somebody looks for themselves what is asked for.
     waker: Option<Waker>,
-    next_door: AtomicUsize,
+    next_acceptor: AtomicUsize,
     /// Where others find this process.
     pub(super) addresses: Vec<SocketAddr>,
-    went_on: WentOn,
+    resumed_at: ResumedAt,
 }
 
 /// The process's own.
@@ -117,13 +117,13 @@ pub(super) fn hub() -> Result<Arc<Hub>> {
     if let Some(hub) = &*hub {
         return Ok(hub.clone());
     }
-    let new = Hub::start(beat()?)?;
+    let new = Hub::start(heartbeat()?)?;
     super::exit::at_the_end_of(&new);
     Ok(hub.insert(new).clone())
 }
 
 impl Hub {
-    pub(super) fn start(beat: Duration) -> Result<Arc<Self>> {
+    pub(super) fn start(heartbeat: Duration) -> Result<Arc<Self>> {
         let chosen = address::chosen().map_err(failed)?;
         let only = chosen.as_ref().and_then(|ips| ips.first()).map(|ip| SocketAddr::new(*ip, 0));
         let cannot = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
@@ -138,10 +138,10 @@ impl Hub {
             None => address::own(port),
         };
         let (asks, receiver) = channel();
-        let io = Io::new(listener, receiver, beat)
+        let io = Io::new(listener, receiver, heartbeat)
             .map_err(|error| cannot("cannot wait for connections", error))?;
         let waker = io.waker().map_err(|error| cannot("cannot wait for connections", error))?;
-        let hub = Self::of(asks, Some(waker), addresses, io.endpoint.went_on());
+        let hub = Self::of(asks, Some(waker), addresses, io.endpoint.resumed_at());
         let thread = std::thread::Builder::new().name("typed-nccl control".to_owned());
         thread.spawn(move || io.run()).map_err(|error| cannot("no thread for it", error))?;
         Ok(Arc::new(hub))
@@ -151,33 +151,33 @@ impl Hub {
         asks: Sender<Ask>,
         waker: Option<Waker>,
         addresses: Vec<SocketAddr>,
-        went_on: WentOn,
+        resumed_at: ResumedAt,
     ) -> Self {
-        let next_door = AtomicUsize::new(OWN_DOOR + 1);
-        Self { asks: Mutex::new(asks), waker, next_door, addresses, went_on }
+        let next_acceptor = AtomicUsize::new(OWN_ACCEPTOR + 1);
+        Self { asks: Mutex::new(asks), waker, next_acceptor, addresses, resumed_at }
     }
 
     /// One without a thread: whoever has the receiver does what is asked for.
     #[cfg(any(test, feature = "models"))]
     pub(super) fn unattended(
         addresses: Vec<SocketAddr>,
-        went_on: WentOn,
+        resumed_at: ResumedAt,
     ) -> (Arc<Self>, std::sync::mpsc::Receiver<Ask>) {
         let (asks, receiver) = channel();
-        (Arc::new(Self::of(asks, None, addresses, went_on)), receiver)
+        (Arc::new(Self::of(asks, None, addresses, resumed_at)), receiver)
     }
 
     /// Takes connections at a listener too; the number of that door, and its port.
-    pub(super) fn open(&self, listener: TcpListener) -> (usize, u16) {
+    pub(super) fn add_acceptor(&self, listener: TcpListener) -> (usize, u16) {
         let port = listener.local_addr().map_or(0, |at| at.port());
-        let acceptor = self.next_door.fetch_add(1, Relaxed);
+        let acceptor = self.next_acceptor.fetch_add(1, Relaxed);
         self.ask(Ask::Acceptor(acceptor, listener));
         (acceptor, port)
     }
 
     /// When this process last went on after a stop that was longer than the others wait.
-    pub(super) fn went_on(&self) -> Option<Instant> {
-        *self.went_on.lock()
+    pub(super) fn resumed_at(&self) -> Option<Instant> {
+        *self.resumed_at.lock()
     }
 
     pub(super) fn send(&self, command: Command) {
@@ -208,7 +208,7 @@ pub(super) fn failed(why: String) -> Error {
     Error::InitFailed(Box::new(InitFailed { size: 0, ranks: Vec::new(), why }))
 }
 
-fn beat() -> Result<Duration> {
+fn heartbeat() -> Result<Duration> {
     let Some(value) = std::env::var_os(HEARTBEAT) else { return Ok(Duration::from_secs(5)) };
     let value = value.to_string_lossy();
     let seconds = value.parse::<f64>().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));

@@ -11,15 +11,15 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::address;
-use super::conns::{Action, Key, Unmade};
-use super::endpoint::{Endpoint, OWN_DOOR, TICK};
+use super::conns::{Action, ConnectError, Key};
+use super::endpoint::{Endpoint, OWN_ACCEPTOR, TICK};
 use super::hub::Ask;
 use crate::quiet::Quiet;
 
 const WAKER: Token = Token(0);
 
 /// The first token of acceptors, and of connections.
-const DOORS: usize = 1;
+const ACCEPTORS: usize = 1;
 const STREAMS: usize = 1 << 20;
 
 /// How much is read at a time.
@@ -37,38 +37,38 @@ pub(super) struct Io {
     streams: HashMap<Key, Stream>,
     scratch: Vec<u8>,
     /// When everything was sent last.
-    sent: Instant,
+    last_flush: Instant,
     /// Connections on which more has come than is read at a time.
     unread: Vec<Key>,
-    beat: Duration,
+    heartbeat: Duration,
 }
 
 struct Stream {
     socket: TcpStream,
     /// This side has asked for it and does not know yet whether it stands.
-    is_asked: bool,
+    is_connecting: bool,
 }
 
 impl Io {
     pub(super) fn new(
         listener: TcpListener,
         asks: Receiver<Ask>,
-        beat: Duration,
+        heartbeat: Duration,
     ) -> io::Result<Self> {
         let (poll, now) = (Poll::new()?, Instant::now());
         let port = listener.local_addr()?.port();
         let mut io = Self {
             poll,
             asks,
-            endpoint: Endpoint::new(port, beat, most_unproven(), now),
+            endpoint: Endpoint::new(port, heartbeat, most_unproven(), now),
             acceptors: HashMap::new(),
             streams: HashMap::new(),
             scratch: vec![0; SCRATCH],
-            sent: now,
+            last_flush: now,
             unread: Vec::new(),
-            beat,
+            heartbeat,
         };
-        io.open(OWN_DOOR, listener)?;
+        io.add_acceptor(OWN_ACCEPTOR, listener)?;
         Ok(io)
     }
 
@@ -76,8 +76,8 @@ impl Io {
         Waker::new(self.poll.registry(), WAKER)
     }
 
-    fn open(&mut self, acceptor: usize, mut listener: TcpListener) -> io::Result<()> {
-        let token = Token(DOORS + acceptor);
+    fn add_acceptor(&mut self, acceptor: usize, mut listener: TcpListener) -> io::Result<()> {
+        let token = Token(ACCEPTORS + acceptor);
         self.poll.registry().register(&mut listener, token, Interest::READABLE)?;
         self.acceptors.insert(acceptor, listener);
         Ok(())
@@ -88,12 +88,12 @@ impl Io {
         let _quiet = Quiet::enter();
         let mut events = Events::with_capacity(1024);
         loop {
-            let next = self.endpoint.next();
-            let rest = match self.unread.is_empty() {
+            let next = self.endpoint.poll_timeout();
+            let timeout = match self.unread.is_empty() {
                 true => next.map(|at| at.saturating_duration_since(Instant::now())),
                 false => Some(Duration::ZERO),
             };
-            if let Err(error) = self.poll.poll(&mut events, rest)
+            if let Err(error) = self.poll.poll(&mut events, timeout)
                 && error.kind() != ErrorKind::Interrupted
             {
                 log::error!("the control plane cannot wait for connections: {error}");
@@ -102,46 +102,50 @@ impl Io {
             for event in &events {
                 match event.token() {
                     WAKER => {}
-                    Token(token) if token < STREAMS => self.accept(token - DOORS),
-                    Token(token) => self.ready((token - STREAMS) as Key, event.is_writable()),
+                    Token(token) if token < STREAMS => self.accept(token - ACCEPTORS),
+                    Token(token) => {
+                        self.handle_ready((token - STREAMS) as Key, event.is_writable())
+                    }
                 }
-                self.act();
-                self.breathe();
+                self.run_actions();
+                self.flush_if_due();
             }
             for key in std::mem::take(&mut self.unread) {
-                self.ready(key, false);
-                self.act();
-                self.breathe();
+                self.handle_ready(key, false);
+                self.run_actions();
+                self.flush_if_due();
             }
             loop {
                 match self.asks.try_recv() {
                     Ok(Ask::Acceptor(acceptor, listener)) => {
-                        if let Err(error) = self.open(acceptor, listener) {
+                        if let Err(error) = self.add_acceptor(acceptor, listener) {
                             log::error!("the ranks cannot meet: {error}");
                         }
                     }
-                    Ok(Ask::Command(command)) => self.endpoint.command(command, Instant::now()),
+                    Ok(Ask::Command(command)) => {
+                        self.endpoint.handle_command(command, Instant::now())
+                    }
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return,
                 }
-                self.act();
-                self.breathe();
+                self.run_actions();
+                self.flush_if_due();
             }
-            self.endpoint.wake(Instant::now());
-            self.write();
+            self.endpoint.handle_timeout(Instant::now());
+            self.flush();
         }
     }
 
     /// Sends what there is to say, before the rest of what has come is heard.
-    fn breathe(&mut self) {
-        if self.sent.elapsed() >= TICK {
-            self.write();
+    fn flush_if_due(&mut self) {
+        if self.last_flush.elapsed() >= TICK {
+            self.flush();
         }
     }
 
     /// Does what the endpoint asks for.
-    fn act(&mut self) {
-        while let Some(action) = self.endpoint.next_action() {
+    fn run_actions(&mut self) {
+        while let Some(action) = self.endpoint.poll_action() {
             match action {
                 Action::Connect { key, address } => self.connect(key, address),
                 Action::Close(key) => {
@@ -152,7 +156,7 @@ impl Io {
                     }
                 }
                 Action::Accept(acceptor) => self.accept(acceptor),
-                Action::CloseDoor(acceptor) => {
+                Action::CloseAcceptor(acceptor) => {
                     // The socket may be open elsewhere, and then is not forgotten when it is closed
                     // here.
                     if let Some(mut listener) = self.acceptors.remove(&acceptor)
@@ -166,23 +170,23 @@ impl Io {
     }
 
     fn connect(&mut self, key: Key, address: SocketAddr) {
-        let made = TcpStream::connect(address).and_then(|socket| self.add(key, socket, true));
-        if let Err(error) = made {
-            self.endpoint.not_connected(key, &unmade(&error), Instant::now());
+        let outcome = TcpStream::connect(address).and_then(|socket| self.add(key, socket, true));
+        if let Err(error) = outcome {
+            self.endpoint.handle_connect_error(key, &connect_error(&error), Instant::now());
         }
     }
 
-    fn add(&mut self, key: Key, mut socket: TcpStream, is_asked: bool) -> io::Result<()> {
-        address::set_up(&socket, self.beat)?;
+    fn add(&mut self, key: Key, mut socket: TcpStream, is_connecting: bool) -> io::Result<()> {
+        address::set_up(&socket, self.heartbeat)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = usize::try_from(key).map_or(usize::MAX, |key| STREAMS + key);
         self.poll.registry().register(&mut socket, Token(token), interest)?;
-        self.streams.insert(key, Stream { socket, is_asked });
+        self.streams.insert(key, Stream { socket, is_connecting });
         Ok(())
     }
 
     fn accept(&mut self, acceptor: usize) {
-        while self.endpoint.has_room(acceptor, Instant::now()) {
+        while self.endpoint.can_accept(acceptor, Instant::now()) {
             let Some(listener) = self.acceptors.get(&acceptor) else { return };
             let (socket, peer) = match listener.accept() {
                 Ok((socket, peer)) => (socket, address::plain(peer)),
@@ -191,24 +195,24 @@ impl Io {
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
                 Err(error) => {
                     let now = Instant::now();
-                    return self.endpoint.not_accepted(acceptor, &error.to_string(), now);
+                    return self.endpoint.handle_accept_error(acceptor, &error.to_string(), now);
                 }
             };
             let now = Instant::now();
-            if let Some(key) = self.endpoint.accepted(acceptor, Some(peer), now)
+            if let Some(key) = self.endpoint.handle_accepted(acceptor, Some(peer), now)
                 && let Err(error) = self.add(key, socket, false)
             {
                 log::debug!("a connection is not taken: {error}");
-                self.endpoint.closed(key, &error.to_string(), now);
+                self.endpoint.handle_closed(key, &error.to_string(), now);
             }
         }
     }
 
-    fn ready(&mut self, key: Key, is_writable: bool) {
+    fn handle_ready(&mut self, key: Key, is_writable: bool) {
         if is_writable && !self.is_connected(key) {
             return;
         }
-        if self.hear(key) {
+        if self.read(key) {
             // The others have their turn first.
             self.unread.push(key);
         }
@@ -217,31 +221,31 @@ impl Io {
     /// Whether a connection stands; one that this side asked for and did not get is given up.
     fn is_connected(&mut self, key: Key) -> bool {
         let Some(stream) = self.streams.get_mut(&key) else { return false };
-        let stands = if stream.is_asked { stream.stands() } else { Ok(true) };
-        match stands {
+        let outcome = if stream.is_connecting { stream.check_connected() } else { Ok(true) };
+        match outcome {
             Ok(is_connected) => {
                 if is_connected {
-                    stream.is_asked = false;
-                    self.endpoint.connected(key, Instant::now());
+                    stream.is_connecting = false;
+                    self.endpoint.handle_connected(key, Instant::now());
                 }
                 is_connected
             }
             Err(error) => {
-                self.endpoint.not_connected(key, &unmade(&error), Instant::now());
+                self.endpoint.handle_connect_error(key, &connect_error(&error), Instant::now());
                 false
             }
         }
     }
 
     /// Reads a connection once; whether there may be more.
-    fn hear(&mut self, key: Key) -> bool {
+    fn read(&mut self, key: Key) -> bool {
         let Some(stream) = self.streams.get_mut(&key) else { return false };
         let end = loop {
             match stream.socket.read(&mut self.scratch) {
                 Ok(0) => break "its connection was closed".to_owned(),
                 Ok(count) => {
-                    self.endpoint.came(key, &self.scratch[..count], Instant::now());
-                    self.act();
+                    self.endpoint.handle_bytes(key, &self.scratch[..count], Instant::now());
+                    self.run_actions();
                     return true;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -250,56 +254,56 @@ impl Io {
                 Err(error) => break format!("its connection broke: {error}"),
             }
         };
-        self.endpoint.closed(key, &end, Instant::now());
-        self.act();
+        self.endpoint.handle_closed(key, &end, Instant::now());
+        self.run_actions();
         false
     }
 
     /// Sends what can be sent.
-    fn write(&mut self) {
-        self.sent = Instant::now();
+    fn flush(&mut self) {
+        self.last_flush = Instant::now();
         loop {
-            self.act();
-            let dirty = self.endpoint.conns().dirty();
+            self.run_actions();
+            let dirty = self.endpoint.conns().take_dirty();
             if dirty.is_empty() {
                 break;
             }
             for key in dirty {
-                let Err(error) = self.send(key) else { continue };
+                let Err(error) = self.write(key) else { continue };
                 // Its last words may have come: one that leaves says so before its connection
                 // breaks.
-                while self.hear(key) {}
+                while self.read(key) {}
                 if self.streams.contains_key(&key) {
                     let reason = format!("its connection broke: {error}");
-                    self.endpoint.closed(key, &reason, Instant::now());
-                    self.act();
+                    self.endpoint.handle_closed(key, &reason, Instant::now());
+                    self.run_actions();
                 }
             }
         }
-        self.endpoint.is_written();
+        self.endpoint.handle_flushed();
     }
 
-    fn send(&mut self, key: Key) -> io::Result<()> {
+    fn write(&mut self, key: Key) -> io::Result<()> {
         let Self { streams, endpoint, .. } = self;
         let Some(Stream { socket, .. }) = streams.get_mut(&key) else { return Ok(()) };
         let conns = endpoint.conns();
-        while let Some(bytes) = conns.unsent(key).filter(|bytes| !bytes.is_empty()) {
+        while let Some(bytes) = conns.poll_transmit(key).filter(|bytes| !bytes.is_empty()) {
             match socket.write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => conns.sent(key, count),
+                Ok(count) => conns.handle_sent(key, count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(()),
                 Err(error) => return Err(error),
             }
         }
-        if conns.shuts(key) { socket.shutdown(Shutdown::Write) } else { Ok(()) }
+        if conns.poll_shutdown(key) { socket.shutdown(Shutdown::Write) } else { Ok(()) }
     }
 }
 
 impl Stream {
     /// Whether a connection that this side asked for stands; why it never will.
-    fn stands(&self) -> io::Result<bool> {
+    fn check_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.socket.take_error()? {
             return Err(error);
         }
@@ -311,12 +315,12 @@ impl Stream {
     }
 }
 
-fn unmade(error: &io::Error) -> Unmade {
+fn connect_error(error: &io::Error) -> ConnectError {
     let own = [libc::EMFILE, libc::ENFILE, libc::ENOBUFS, libc::ENOMEM];
-    Unmade {
+    ConnectError {
         why: error.to_string(),
         is_refused: error.kind() == ErrorKind::ConnectionRefused,
-        is_own: error.raw_os_error().is_some_and(|code| own.contains(&code)),
+        is_local: error.raw_os_error().is_some_and(|code| own.contains(&code)),
     }
 }
 

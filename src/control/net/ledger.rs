@@ -32,7 +32,7 @@ pub(crate) struct Run {
     pub(crate) seq: u64,
     pub(crate) first: u32,
     pub(crate) last: u32,
-    pub(crate) said: Arc<Contribution>,
+    pub(crate) contribution: Arc<Contribution>,
 }
 
 /// See the module.
@@ -66,7 +66,7 @@ impl Ledger {
 
     /// Adds a run; what of it is new.
     pub(super) fn add(&mut self, run: &Run) -> Result<Vec<Run>, OutOfRange> {
-        let Run { seq, first, last, ref said } = *run;
+        let Run { seq, first, last, ref contribution } = *run;
         if first > last || last >= self.size || seq >= self.next + MOST_AHEAD {
             return Err(OutOfRange);
         }
@@ -74,15 +74,15 @@ impl Ledger {
             return Ok(Vec::new());
         }
         let round = self.rounds.entry(seq).or_default();
-        round.differs |= *round.topic.get_or_insert(said.topic) != said.topic;
+        round.differs |= *round.topic.get_or_insert(contribution.topic) != contribution.topic;
         let gaps = round.runs.gaps(first, last);
         for &(first, last) in &gaps {
             let inside = |&(a, b): &(u32, u32)| (b.min(last) + 1).saturating_sub(a.max(first));
             round.below += self.below.iter().map(inside).sum::<u32>();
-            round.runs.fill(first, last, said.clone());
+            round.runs.fill(first, last, contribution.clone());
         }
         self.forget();
-        let new = |(first, last)| Run { seq, first, last, said: said.clone() };
+        let new = |(first, last)| Run { seq, first, last, contribution: contribution.clone() };
         Ok(gaps.into_iter().map(new).collect())
     }
 
@@ -119,9 +119,9 @@ impl Ledger {
     /// Everything that somebody may lack.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
         self.rounds.iter().flat_map(|(&seq, round)| {
-            let run = move |(first, last, said): (u32, u32, &Arc<Contribution>)| {
-                let said = said.clone();
-                Run { seq, first, last, said }
+            let run = move |(first, last, contribution): (u32, u32, &Arc<Contribution>)| {
+                let contribution = contribution.clone();
+                Run { seq, first, last, contribution }
             };
             round.runs.iter().map(run)
         })
@@ -129,13 +129,19 @@ impl Ledger {
 
     /// The last thing that a rank is known to have said.
     pub(super) fn last_of(&self, rank: u32) -> Option<&Contribution> {
-        self.rounds.values().rev().find_map(|round| round.runs.get(rank)).map(|said| &**said)
+        self.rounds
+            .values()
+            .rev()
+            .find_map(|round| round.runs.get(rank))
+            .map(|contribution| &**contribution)
     }
 
     /// Whether every rank has said that it is done.
-    pub(super) fn is_over(&self, finish: Topic) -> bool {
+    pub(super) fn is_finished(&self, finish: Topic) -> bool {
         let last = self.next.checked_sub(1).and_then(|last| self.rounds.get(&last));
-        last.is_some_and(|round| round.runs.iter().all(|(_, _, said)| said.topic == finish))
+        last.is_some_and(|round| {
+            round.runs.iter().all(|(_, _, contribution)| contribution.topic == finish)
+        })
     }
 }
 
@@ -163,7 +169,9 @@ pub(super) fn merge(runs: &mut Vec<Run>) {
     runs.sort_by_key(|run| (run.seq, run.first));
     runs.dedup_by(|next, run| {
         let follows = run.seq == next.seq && run.last + 1 == next.first;
-        let joined = follows && (Arc::ptr_eq(&run.said, &next.said) || run.said == next.said);
+        let joined = follows
+            && (Arc::ptr_eq(&run.contribution, &next.contribution)
+                || run.contribution == next.contribution);
         if joined {
             run.last = next.last;
         }
@@ -179,9 +187,9 @@ mod tests {
     use std::sync::Arc;
 
     fn run(seq: u64, first: u32, last: u32, bytes: &[u8]) -> Run {
-        let said =
+        let contribution =
             Arc::new(Contribution { topic: "barrier", site: Site::caller(), bytes: bytes.into() });
-        Run { seq, first, last, said }
+        Run { seq, first, last, contribution }
     }
 
     #[test]
@@ -242,8 +250,8 @@ mod tests {
                 assert_eq!(runs.len(), held, "seed {seed}");
                 for run in runs {
                     for rank in run.first..=run.last {
-                        let said = Some(run.said.bytes[0]);
-                        assert_eq!(known[rank as usize], said, "seed {seed}");
+                        let contribution = Some(run.contribution.bytes[0]);
+                        assert_eq!(known[rank as usize], contribution, "seed {seed}");
                     }
                 }
             }

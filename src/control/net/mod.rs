@@ -89,8 +89,8 @@ fn next_node() -> NodeKey {
 }
 
 impl Uplink {
-    pub(super) fn post(&self, seq: u64, said: Arc<Contribution>) {
-        self.hub.send(Command::Post { node: self.node, seq, said });
+    pub(super) fn post(&self, seq: u64, contribution: Arc<Contribution>) {
+        self.hub.send(Command::Post { node: self.node, seq, contribution });
     }
 
     pub(super) fn leave(&self, why: &str, how: Leaves) {
@@ -98,8 +98,8 @@ impl Uplink {
     }
 
     /// When this process last went on after a stop that was longer than the others wait.
-    pub(super) fn went_on(&self) -> Option<Instant> {
-        self.hub.went_on()
+    pub(super) fn resumed_at(&self) -> Option<Instant> {
+        self.hub.resumed_at()
     }
 
     /// The rank has nothing more to say.
@@ -112,7 +112,7 @@ impl Uplink {
     }
 
     /// A place where the ranks and newcomers meet, at this process, while this rank is there.
-    pub(super) fn open_door(&self) -> Result<UniqueId> {
+    pub(super) fn open_rendezvous(&self) -> Result<UniqueId> {
         UniqueId::at(&self.hub, Some(self.node))
     }
 
@@ -194,7 +194,7 @@ impl Joiner {
     }
 
     /// Begins to look for the others.
-    fn come(&self, key: NodeKey, meet: Meet, secret: Secret) -> Result<Arc<Meeting>> {
+    fn join(&self, key: NodeKey, meet: Meet, secret: Secret) -> Result<Arc<Meeting>> {
         let Self { rank, size, process, .. } = *self;
         let uplink = Uplink { hub: self.hub.clone(), node: key };
         let meeting = Meeting::replica(size, uplink);
@@ -221,7 +221,7 @@ impl Joiner {
             places = vec![place];
             if let Some(acceptor) = acceptor {
                 let id = CommId(ident::random()?);
-                let acceptor = Some(self.hub.open(acceptor));
+                let acceptor = Some(self.hub.add_acceptor(acceptor));
                 let (secret, owner, job) = (secret.clone(), Some(key), job.clone());
                 self.hub.send(Command::Meet { id, secret, acceptor, owner, job });
             } else {
@@ -233,7 +233,7 @@ impl Joiner {
         let addresses: Vec<_> = places.iter().filter_map(finder::Address::literal).collect();
         let is_known = !addresses.is_empty();
         let meet = Meet { id: CommId::THERE, addresses, name, may_be_stale, host, job };
-        let meeting = self.come(key, meet, secret)?;
+        let meeting = self.join(key, meet, secret)?;
         if !is_known {
             finder::resolve(&self.hub, key, &meeting, places)?;
         }
@@ -250,7 +250,7 @@ impl Joiner {
         if self.rank != 0 {
             // Nobody knows the secret of no file.
             let meeting =
-                self.come(key, meet(CommId::THERE), Secret::of_bytes(ident::random()?))?;
+                self.join(key, meet(CommId::THERE), Secret::of_bytes(ident::random()?))?;
             finder::read(&self.hub, key, &meeting, path)?;
             return Ok(meeting);
         }
@@ -266,7 +266,7 @@ impl Joiner {
         let (owner, own) = (Some(key), secret.clone());
         self.hub.send(Command::Meet { id, secret, acceptor: None, owner, job: None });
         let meet = Meet { addresses: self.hub.addresses.clone(), ..meet(id) };
-        self.come(key, meet, own)
+        self.join(key, meet, own)
     }
 
     /// See `Seat::with_id`.
@@ -275,7 +275,7 @@ impl Joiner {
         let unique::BootstrapHandle { id, secret, addresses } = place;
         let name = format!("of the id, made by the process at {}", shown(&addresses));
         let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
-        self.come(next_node(), meet, secret)
+        self.join(next_node(), meet, secret)
     }
 }
 

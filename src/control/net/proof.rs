@@ -271,12 +271,12 @@ impl Claim {
 
 /// Whether a claim proves that its side knows the secret.
 pub(super) fn is_proven(secret: &Secret, challenge: &[u8; CHALLENGE], claim: &[u8; CLAIM]) -> bool {
-    let (said, mac) = claim.split_at(CLAIM - 32);
-    secret.mac(Side::Connects, challenge, said, 0).verify_slice(mac).is_ok()
+    let (body, mac) = claim.split_at(CLAIM - 32);
+    secret.mac(Side::Connects, challenge, body, 0).verify_slice(mac).is_ok()
 }
 
 /// The verdict with this side's proof, unless it has nothing to say to an unauthenticated peer.
-pub(super) fn judge(
+pub(super) fn sign_verdict(
     secret: Option<&Secret>,
     challenge: &[u8; CHALLENGE],
     claim: &[u8; CLAIM],
@@ -294,17 +294,17 @@ pub(super) fn judge(
 /// What the other side decided; none if it did not prove that it knows the secret. Whoever listens
 /// can say [`Unproven`](Verdict::Unproven) and [`Unknown`](Verdict::Unknown): they are told, and
 /// not believed.
-pub(super) fn judged(
+pub(super) fn verify_verdict(
     secret: &Secret,
     challenge: &[u8; CHALLENGE],
     claim: &[u8; CLAIM],
     verdict: &[u8; VERDICT],
 ) -> Option<Verdict> {
     match Verdict::of(verdict[0])? {
-        said @ (Verdict::Unproven | Verdict::Unknown) => Some(said),
-        said => {
+        decision @ (Verdict::Unproven | Verdict::Unknown) => Some(decision),
+        decision => {
             let mac = secret.mac(Side::Listens, challenge, claim, verdict[0]);
-            mac.verify_slice(&verdict[1..]).is_ok().then_some(said)
+            mac.verify_slice(&verdict[1..]).is_ok().then_some(decision)
         }
     }
 }

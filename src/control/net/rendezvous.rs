@@ -49,15 +49,15 @@ pub(super) struct Rendezvous {
     version: String,
     left: Vec<Left>,
     /// Those whom the nodes of this process have not been told of.
-    news: Vec<Left>,
+    unreported: Vec<Left>,
     failed: Option<Failure>,
     /// Since when nobody needs it.
-    pub(super) over: Option<Instant>,
+    pub(super) ended_at: Option<Instant>,
     linked: u32,
     /// Since when every rank has a place.
-    whole: Option<Instant>,
+    completed_at: Option<Instant>,
     /// How many were missing when the ranks were told.
-    told: Option<usize>,
+    reported_missing: Option<usize>,
 }
 
 struct Arrived {
@@ -87,20 +87,20 @@ impl Rendezvous {
             guests: BTreeMap::new(),
             version: String::new(),
             left: Vec::new(),
-            news: Vec::new(),
+            unreported: Vec::new(),
             failed: None,
-            over: None,
+            ended_at: None,
             linked: 0,
-            whole: None,
-            told: None,
+            completed_at: None,
+            reported_missing: None,
         }
     }
 
     /// Whether it can go: everybody has a place, or has had the time to hear why there is none.
-    pub(super) fn is_over(&self, now: Instant) -> bool {
+    pub(super) fn is_finished(&self, now: Instant) -> bool {
         let stays = if self.may_be_mixed() { HELD } else { Duration::ZERO };
         let is_past = |since: Option<Instant>, stays| since.is_some_and(|it| now - it >= stays);
-        self.failed.is_none() && is_past(self.whole, stays) || is_past(self.over, LINGER)
+        self.failed.is_none() && is_past(self.completed_at, stays) || is_past(self.ended_at, LINGER)
     }
 
     fn may_be_mixed(&self) -> bool {
@@ -109,20 +109,20 @@ impl Rendezvous {
 
     /// Why the communicator that met here is to end, and rank 0's node: another job's ranks are in
     /// it, or its own in another's.
-    pub(super) fn is_mixed(&self) -> Option<(NodeKey, Failure)> {
-        self.whole.and(self.owner).zip(self.failed.clone())
+    pub(super) fn mixed_failure(&self) -> Option<(NodeKey, Failure)> {
+        self.completed_at.and(self.owner).zip(self.failed.clone())
     }
 
     /// Its owner has ended.
     pub(super) fn end(&mut self, now: Instant) {
-        self.over.get_or_insert(now);
+        self.ended_at.get_or_insert(now);
         if self.failed.is_none() {
-            self.over = now.checked_sub(LINGER);
+            self.ended_at = now.checked_sub(LINGER);
         }
     }
 
     /// A rank has come. False if its message makes no sense.
-    pub(super) fn hello(&mut self, conns: &mut Conns, key: Key, hello: Hello<'_>) -> bool {
+    pub(super) fn handle_hello(&mut self, conns: &mut Conns, key: Key, hello: Hello<'_>) -> bool {
         if !is_sane(&hello) || self.guests.contains_key(&key) {
             return false;
         }
@@ -130,7 +130,7 @@ impl Rendezvous {
             conns.send(key, &refusal);
             return true;
         }
-        self.compare(conns, &hello);
+        self.check_agreement(conns, &hello);
         let rank = hello.rank;
         if !self.seat(conns, key, hello) {
             conns.send(key, &Message::Later(LATER));
@@ -164,13 +164,13 @@ impl Rendezvous {
         }
         // Ranks that have met agreed on their number.
         let (expected, by) = self.size.filter(|(expected, _)| *expected != size)?;
-        self.whole?;
+        self.completed_at?;
         let why = disagree(expected, size);
         Some(Message::Fail { size: expected, ranks: vec![by, rank], why: why.into() })
     }
 
     /// Compares what all ranks must have in common. The first one decides.
-    fn compare(&mut self, conns: &mut Conns, hello: &Hello<'_>) {
+    fn check_agreement(&mut self, conns: &mut Conns, hello: &Hello<'_>) {
         let Hello { rank, size, version, job, .. } = hello;
         if self.job.is_empty() {
             self.job = job.clone().into_owned();
@@ -230,7 +230,7 @@ impl Rendezvous {
             let ancestors: Option<Vec<Member>> =
                 above.map(|rank| Some(self.arrived.get(&rank)?.member.clone())).collect();
             let Some(ancestors) = ancestors else {
-                self.put_off(conns, rank);
+                self.defer(conns, rank);
                 continue;
             };
             let Some(arrived) = self.arrived.get_mut(&rank) else { continue };
@@ -251,7 +251,7 @@ impl Rendezvous {
     }
 
     /// Has a rank come again later, if too many wait.
-    fn put_off(&mut self, conns: &mut Conns, rank: u32) {
+    fn defer(&mut self, conns: &mut Conns, rank: u32) {
         if self.guests.len() <= MOST_WAITING {
             return;
         }
@@ -277,68 +277,72 @@ impl Rendezvous {
     }
 
     /// A rank has its place in the tree.
-    pub(super) fn linked(&mut self, conns: &mut Conns, key: Key) {
-        if let Some((_, arrived)) = self.gone(key)
+    pub(super) fn handle_linked(&mut self, conns: &mut Conns, key: Key) {
+        if let Some((_, arrived)) = self.release(key)
             && !std::mem::replace(&mut arrived.is_linked, true)
         {
             self.linked += 1;
         }
         if self.size.is_some_and(|(size, _)| self.linked == size) {
-            self.whole.get_or_insert(conns.now);
+            self.completed_at.get_or_insert(conns.now);
         }
         conns.end(key);
     }
 
     /// The connection of a rank that has no place in the tree is gone.
-    pub(super) fn closed(&mut self, conns: &mut Conns, key: Key, reason: &str) {
-        let Some((rank, arrived)) = self.gone(key) else { return };
+    pub(super) fn handle_closed(&mut self, conns: &mut Conns, key: Key, reason: &str) {
+        let Some((rank, arrived)) = self.release(key) else { return };
         let why = format!("its process is gone ({}): {reason}", arrived.member);
-        self.leave(conns, Left::dead(rank, why));
+        self.record_departure(conns, Left::dead(rank, why));
     }
 
     /// The communicator, and who has left it since somebody asked last.
-    pub(super) fn news(&mut self) -> (CommId, Vec<Left>) {
-        (self.comm, std::mem::take(&mut self.news))
+    pub(super) fn take_departures(&mut self) -> (CommId, Vec<Left>) {
+        (self.comm, std::mem::take(&mut self.unreported))
     }
 
     /// A rank says that it leaves, and who has left before.
-    pub(super) fn left(&mut self, conns: &mut Conns, key: Key, left: Left) {
+    pub(super) fn handle_departure(&mut self, conns: &mut Conns, key: Key, left: Left) {
         if self.guests.contains_key(&key) && self.size.is_some_and(|(size, _)| left.rank < size) {
-            self.leave(conns, left);
+            self.record_departure(conns, left);
         }
     }
 
     /// A rank has left, with nothing to add.
-    pub(super) fn bye(&mut self, conns: &mut Conns, key: Key) {
-        if let Some((rank, _)) = self.gone(key) {
+    pub(super) fn handle_bye(&mut self, conns: &mut Conns, key: Key) {
+        if let Some((rank, _)) = self.release(key) {
             let why = "it left before the ranks had met".to_owned();
-            self.leave(conns, Left::ended(rank, why, 0));
+            self.record_departure(conns, Left::ended(rank, why, 0));
         }
         conns.end(key);
     }
 
     /// Rank 0 ends: ranks on their way into the tree have no connection to it yet, and would
     /// otherwise take it for the first that was lost.
-    pub(super) fn pass_on<'l>(&mut self, conns: &mut Conns, lefts: impl Iterator<Item = &'l Left>) {
-        lefts.for_each(|left| self.leave(conns, left.clone()));
+    pub(super) fn record_departures<'l>(
+        &mut self,
+        conns: &mut Conns,
+        lefts: impl Iterator<Item = &'l Left>,
+    ) {
+        lefts.for_each(|left| self.record_departure(conns, left.clone()));
     }
 
-    fn leave(&mut self, conns: &mut Conns, left: Left) {
+    fn record_departure(&mut self, conns: &mut Conns, left: Left) {
         let known = self.left.iter_mut().find(|known| known.rank == left.rank);
         if !left.adds_to(known.as_deref()) {
             return;
         }
-        self.news.push(left.clone());
+        self.unreported.push(left.clone());
         match known {
             Some(known) => *known = left.after(Some(known)),
             None => self.left.push(left.clone()),
         }
-        self.tell(conns, &Message::Left(left));
+        self.broadcast(conns, &Message::Left(left));
     }
 
     /// A rank does not know the secret, and is of the job that meets here, as it says. If that rank
     /// has come already, it is somebody else.
-    pub(super) fn refused(
+    pub(super) fn handle_refused(
         &mut self,
         conns: &mut Conns,
         rank: u32,
@@ -362,7 +366,7 @@ impl Rendezvous {
             ranks.dedup();
             let size = self.size.map_or(0, |(size, _)| size);
             let failure = Failure { size, ranks, why };
-            self.tell(conns, &failure.message());
+            self.broadcast(conns, &failure.message());
             self.failed = Some(failure);
         }
     }
@@ -371,22 +375,22 @@ impl Rendezvous {
     pub(super) fn tick(&mut self, conns: &mut Conns) {
         let Some((size, _)) = self.size else { return };
         let missing = (size as usize).saturating_sub(self.arrived.len());
-        if missing > 0 && self.told != Some(missing) {
-            self.told = Some(missing);
+        if missing > 0 && self.reported_missing != Some(missing) {
+            self.reported_missing = Some(missing);
             let ranks = (0..size).filter(|rank| !self.arrived.contains_key(rank));
             let (count, ranks) =
                 (u32::try_from(missing).unwrap_or(u32::MAX), ranks.take(MISSING).collect());
-            self.tell(conns, &Message::Missing { count, ranks });
+            self.broadcast(conns, &Message::Missing { count, ranks });
         }
     }
 
     /// To everybody who waits here, and through rank 0 to those who have a place.
-    fn tell(&self, conns: &mut Conns, message: &Message<'_>) {
+    fn broadcast(&self, conns: &mut Conns, message: &Message<'_>) {
         self.guests.keys().for_each(|key| conns.send(*key, message));
     }
 
     /// The rank whose connection has ended.
-    fn gone(&mut self, key: Key) -> Option<(u32, &mut Arrived)> {
+    fn release(&mut self, key: Key) -> Option<(u32, &mut Arrived)> {
         let rank = self.guests.remove(&key)?;
         let arrived = self.arrived.get_mut(&rank)?;
         arrived.conn = None;

@@ -27,7 +27,7 @@ pub(super) enum Seal {
     #[default]
     None,
     /// The handshake is not over.
-    Opens(Box<HandshakeState>),
+    Handshaking(Box<HandshakeState>),
     Sealed(Box<TransportState>),
     /// A record was refused: nothing that follows is read.
     Broken,
@@ -46,14 +46,15 @@ impl From<snow::Error> for Forged {
 impl Seal {
     /// Begins the handshake; the connecting side sends the first message. `said` is the transcript
     /// of the proof, on which the keys depend.
-    pub(super) fn open(
+    pub(super) fn start_handshake(
         secret: &Secret,
-        said: &[&[u8]],
+        transcript: &[&[u8]],
         connects: bool,
         output: &mut Vec<u8>,
     ) -> Result<Self, Forged> {
-        let said = said.concat();
-        let builder = Builder::new(PATTERN.parse()?).psk(0, secret.bytes())?.prologue(&said)?;
+        let transcript = transcript.concat();
+        let builder =
+            Builder::new(PATTERN.parse()?).psk(0, secret.bytes())?.prologue(&transcript)?;
         let mut noise = match connects {
             true => builder.build_initiator()?,
             false => builder.build_responder()?,
@@ -61,7 +62,7 @@ impl Seal {
         if connects {
             record(output, HANDSHAKE, |to| noise.write_message(&[], to))?;
         }
-        Ok(Self::Opens(Box::new(noise)))
+        Ok(Self::Handshaking(Box::new(noise)))
     }
 
     pub(super) fn is_none(&self) -> bool {
@@ -69,15 +70,15 @@ impl Seal {
     }
 
     /// Encrypts `plain` and appends the records to `output`, but for what waits for the handshake.
-    pub(super) fn say(&mut self, plain: &mut Vec<u8>, output: &mut Vec<u8>) {
+    pub(super) fn seal(&mut self, plain: &mut Vec<u8>, output: &mut Vec<u8>) {
         match self {
             Self::None => output.append(plain),
-            Self::Opens(_) => return,
+            Self::Handshaking(_) => return,
             Self::Broken => {}
             Self::Sealed(noise) => {
                 for part in plain.chunks(PLAIN) {
-                    let sealed = |to: &mut [u8]| noise.write_message(part, to);
-                    if record(output, part.len() + TAG, sealed).is_err() {
+                    let write = |to: &mut [u8]| noise.write_message(part, to);
+                    if record(output, part.len() + TAG, write).is_err() {
                         *self = Self::Broken;
                         break;
                     }
@@ -88,7 +89,7 @@ impl Seal {
     }
 
     /// Takes the complete records from `input` and appends their content to `plain`.
-    pub(super) fn hear(
+    pub(super) fn open(
         &mut self,
         input: &mut Vec<u8>,
         plain: &mut Vec<u8>,
@@ -98,7 +99,7 @@ impl Seal {
         while let Some((head, rest)) = input[used..].split_first_chunk::<HEAD>() {
             let length = usize::from(u16::from_le_bytes(*head));
             let Some(content) = rest.get(..length) else { break };
-            if let Err(forged) = self.take(content, plain, output) {
+            if let Err(forged) = self.open_record(content, plain, output) {
                 *self = Self::Broken;
                 return Err(forged);
             }
@@ -108,7 +109,7 @@ impl Seal {
         Ok(())
     }
 
-    fn take(
+    fn open_record(
         &mut self,
         content: &[u8],
         plain: &mut Vec<u8>,
@@ -117,7 +118,7 @@ impl Seal {
         match std::mem::replace(self, Self::Broken) {
             Self::None => plain.extend(content),
             Self::Broken => return Err(Forged),
-            Self::Opens(mut noise) => {
+            Self::Handshaking(mut noise) => {
                 if content.len() > HANDSHAKE {
                     return Err(Forged);
                 }
@@ -131,10 +132,10 @@ impl Seal {
             Self::Sealed(mut noise) => {
                 let start = plain.len();
                 plain.resize(start + content.len(), 0);
-                let heard = noise.read_message(content, &mut plain[start..]);
+                let length = noise.read_message(content, &mut plain[start..]);
                 // A record that is refused leaves its bytes there: nothing of it may be read.
-                plain.truncate(start + heard.as_ref().copied().unwrap_or(0));
-                heard?;
+                plain.truncate(start + length.as_ref().copied().unwrap_or(0));
+                length?;
                 *self = Self::Sealed(noise);
                 return Ok(());
             }
@@ -168,32 +169,33 @@ mod tests {
     fn sides(secrets: [&str; 2]) -> Option<[Seal; 2]> {
         let (mut there, mut back) = (Vec::new(), Vec::new());
         let open = |which: usize, output: &mut Vec<u8>| {
-            Seal::open(&Secret::of_text(secrets[which]), &[b"said"], which == 0, output).ok()
+            Seal::start_handshake(&Secret::of_text(secrets[which]), &[b"said"], which == 0, output)
+                .ok()
         };
         let (mut a, mut b) = (open(0, &mut there)?, open(1, &mut back)?);
         let (mut early, mut plain) = (b"early".to_vec(), Vec::new());
         // What is said before there are keys waits for them.
-        b.say(&mut early, &mut back);
+        b.seal(&mut early, &mut back);
         assert_eq!((&early[..], back.len()), (&b"early"[..], 0));
-        b.hear(&mut there, &mut plain, &mut back).ok()?;
-        b.say(&mut early, &mut back);
-        a.hear(&mut back, &mut plain, &mut there).ok()?;
+        b.open(&mut there, &mut plain, &mut back).ok()?;
+        b.seal(&mut early, &mut back);
+        a.open(&mut back, &mut plain, &mut there).ok()?;
         assert_eq!(plain, b"early");
         Some([a, b])
     }
 
-    fn said(seal: &mut Seal, plain: &[u8]) -> Vec<u8> {
+    fn sealed(seal: &mut Seal, plain: &[u8]) -> Vec<u8> {
         let mut output = Vec::new();
-        seal.say(&mut plain.to_vec(), &mut output);
+        seal.seal(&mut plain.to_vec(), &mut output);
         output
     }
 
-    fn heard(seal: &mut Seal, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    fn opened(seal: &mut Seal, mut bytes: Vec<u8>) -> Option<Vec<u8>> {
         let mut plain = Vec::new();
-        let heard = seal.hear(&mut bytes, &mut plain, &mut Vec::new());
-        let is_heard = |plain: &Vec<u8>| matches!(&plain[..], b"one" | b"two");
-        assert!(heard.is_ok() || plain.is_empty() || is_heard(&plain), "{plain:?}");
-        heard.ok().map(|()| plain)
+        let outcome = seal.open(&mut bytes, &mut plain, &mut Vec::new());
+        let is_record = |plain: &Vec<u8>| matches!(&plain[..], b"one" | b"two");
+        assert!(outcome.is_ok() || plain.is_empty() || is_record(&plain), "{plain:?}");
+        outcome.ok().map(|()| plain)
     }
 
     #[test]
@@ -201,9 +203,9 @@ mod tests {
         let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
         let long = vec![7; PLAIN * 2 + 1];
         for plain in [b"hello".to_vec(), Vec::new(), long] {
-            let bytes = said(&mut a, &plain);
+            let bytes = sealed(&mut a, &plain);
             assert!(plain.len() < 5 || !bytes.windows(5).any(|five| five == &plain[..5]));
-            assert_eq!(heard(&mut b, bytes), Some(plain));
+            assert_eq!(opened(&mut b, bytes), Some(plain));
         }
     }
 
@@ -216,19 +218,19 @@ mod tests {
     fn records_that_were_changed_repeated_left_out_or_swapped_end_it() {
         for bit in 0..8 * 23 {
             let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
-            let mut bytes = said(&mut a, b"hello");
+            let mut bytes = sealed(&mut a, b"hello");
             bytes[bit / 8] ^= 1 << (bit % 8);
             // A record that seems longer is never whole.
-            assert!(heard(&mut b, bytes).is_none_or(|plain| plain.is_empty()), "bit {bit}");
+            assert!(opened(&mut b, bytes).is_none_or(|plain| plain.is_empty()), "bit {bit}");
         }
         let attacks: [&dyn Fn(Vec<u8>, Vec<u8>) -> Vec<u8>; 3] =
             [&|one, _| [one.clone(), one].concat(), &|_, two| two, &|one, two| [two, one].concat()];
         for attack in attacks {
             let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
-            let (one, two) = (said(&mut a, b"one"), said(&mut a, b"two"));
-            assert_eq!(heard(&mut b, attack(one, two)), None);
+            let (one, two) = (sealed(&mut a, b"one"), sealed(&mut a, b"two"));
+            assert_eq!(opened(&mut b, attack(one, two)), None);
             // Nothing is believed from there on.
-            assert_eq!(heard(&mut b, said(&mut a, b"three")), None);
+            assert_eq!(opened(&mut b, sealed(&mut a, b"three")), None);
         }
     }
 }

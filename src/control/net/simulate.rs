@@ -63,7 +63,7 @@ impl Seated {
             let process = u64::from_le_bytes(ident::random()?);
             let joiner = Joiner::of(hub.clone(), rank, size, process)?;
             let (key, rank) = (next_node(), Rank::at(rank));
-            let meeting = joiner.come(key, meet, place.secret.clone())?;
+            let meeting = joiner.join(key, meet, place.secret.clone())?;
             let (control, health) = (Control::new(meeting, rank.0), Health::new("World", rank));
             Ok(Self { key, control, health })
         };

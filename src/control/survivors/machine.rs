@@ -22,7 +22,7 @@ pub(crate) struct Arrival {
     /// The backend can divide its communicator, which is well and idle.
     pub(crate) divides: bool,
     /// Where it came, for people.
-    pub(crate) place: String,
+    pub(crate) context: String,
 }
 
 /// Who goes on, and who does not.
@@ -52,12 +52,12 @@ impl Decision {
 /// What a rank tells the others.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SurvivorMessage {
-    came: Option<Arrival>,
+    arrival: Option<Arrival>,
     /// What it has taken over, and from whom.
-    taken: Option<(u32, Decision)>,
+    accepted: Option<(u32, Decision)>,
     decided: bool,
     /// Whether who knows better is to say so.
-    asks: bool,
+    wants_reply: bool,
 }
 
 /// To whom a rank tells its state.
@@ -72,17 +72,17 @@ pub(super) struct Machine {
     /// None where all ranks are here.
     own: Option<u32>,
     ranks: Vec<Known>,
-    taken: Option<(u32, Decision)>,
+    accepted: Option<(u32, Decision)>,
     decided: bool,
     /// A proposal that this rank is not part of, or a decision.
-    without: Option<Decision>,
+    excluded_by: Option<Decision>,
 }
 
 #[derive(Clone, Default)]
 struct Known {
-    came: Option<Arrival>,
+    arrival: Option<Arrival>,
     /// From whom it took over a proposal last.
-    follows: Option<u32>,
+    accepted_from: Option<u32>,
     dead: Option<String>,
     /// Nobody waits for it any more.
     late: Option<String>,
@@ -90,54 +90,54 @@ struct Known {
 
 impl Known {
     fn is_out(&self) -> bool {
-        self.dead.is_some() || self.late.is_some() && self.came.is_none()
+        self.dead.is_some() || self.late.is_some() && self.arrival.is_none()
     }
 }
 
 impl Machine {
     pub(super) fn new(size: u32, own: Option<u32>) -> Self {
         let ranks = vec![Known::default(); size as usize];
-        Self { own, ranks, taken: None, decided: false, without: None }
+        Self { own, ranks, accepted: None, decided: false, excluded_by: None }
     }
 
     /// What is decided.
     pub(super) fn decision(&self) -> Option<&Decision> {
-        self.taken.as_ref().filter(|_| self.decided).map(|(_, decision)| decision)
+        self.accepted.as_ref().filter(|_| self.decided).map(|(_, decision)| decision)
     }
 
     /// What leaves this rank out.
-    pub(super) fn without(&self) -> Option<&Decision> {
-        self.without.as_ref()
+    pub(super) fn excluded_by(&self) -> Option<&Decision> {
+        self.excluded_by.as_ref()
     }
 
     /// Whether a rank waits for the others.
-    pub(super) fn has_come(&self, rank: u32) -> bool {
-        self.ranks[rank as usize].came.is_some()
+    pub(super) fn has_arrived(&self, rank: u32) -> bool {
+        self.ranks[rank as usize].arrival.is_some()
     }
 
     /// Whether no other rank has come.
     pub(super) fn is_alone(&self, rank: u32) -> bool {
-        (0..).zip(&self.ranks).all(|(other, known)| other == rank || known.came.is_none())
+        (0..).zip(&self.ranks).all(|(other, known)| other == rank || known.arrival.is_none())
     }
 
     /// Those who did not come and are not known to be dead.
     pub(super) fn missing(&self) -> Vec<u32> {
         let ranks = (0..).zip(&self.ranks);
-        let missing = ranks.filter(|(_, known)| known.came.is_none() && !known.is_out());
+        let missing = ranks.filter(|(_, known)| known.arrival.is_none() && !known.is_out());
         missing.map(|(rank, _)| rank).collect()
     }
 
     /// What this rank tells; an answer asks for none.
-    pub(super) fn told(&self, to: To) -> SurvivorMessage {
-        let came = self.own.and_then(|own| self.ranks[own as usize].came.clone());
-        let (taken, decided, asks) = (self.taken.clone(), self.decided, to == To::All);
-        SurvivorMessage { came, taken, decided, asks }
+    pub(super) fn message(&self, to: To) -> SurvivorMessage {
+        let arrival = self.own.and_then(|own| self.ranks[own as usize].arrival.clone());
+        let (accepted, decided, wants_reply) = (self.accepted.clone(), self.decided, to == To::All);
+        SurvivorMessage { arrival, accepted, decided, wants_reply }
     }
 
     /// A rank of this process comes.
     #[must_use]
-    pub(super) fn come(&mut self, rank: u32, came: Arrival) -> Vec<To> {
-        self.ranks[rank as usize].came.get_or_insert(came);
+    pub(super) fn arrive(&mut self, rank: u32, arrival: Arrival) -> Vec<To> {
+        self.ranks[rank as usize].arrival.get_or_insert(arrival);
         self.step();
         vec![To::All]
     }
@@ -150,7 +150,7 @@ impl Machine {
         match self.step() {
             true => vec![To::All],
             // What was on its way through the dead rank may be lost.
-            false if self.has_something_to_tell() => vec![To::All],
+            false if self.has_state() => vec![To::All],
             false => Vec::new(),
         }
     }
@@ -158,7 +158,7 @@ impl Machine {
     /// Those who have not come are not waited for any more.
     #[must_use]
     pub(super) fn give_up(&mut self, why: &str) -> Vec<To> {
-        for known in self.ranks.iter_mut().filter(|known| known.came.is_none()) {
+        for known in self.ranks.iter_mut().filter(|known| known.arrival.is_none()) {
             known.late.get_or_insert_with(|| why.to_owned());
         }
         if self.step() { vec![To::All] } else { Vec::new() }
@@ -166,68 +166,68 @@ impl Machine {
 
     /// What another rank tells.
     #[must_use]
-    pub(super) fn hear(&mut self, from: u32, told: SurvivorMessage) -> Vec<To> {
-        let SurvivorMessage { came, taken, decided, asks } = told;
+    pub(super) fn handle_message(&mut self, from: u32, message: SurvivorMessage) -> Vec<To> {
+        let SurvivorMessage { arrival, accepted, decided, wants_reply } = message;
         let Some(known) = self.ranks.get_mut(from as usize) else { return Vec::new() };
-        if known.came.is_none() {
-            known.came = came;
+        if known.arrival.is_none() {
+            known.arrival = arrival;
         }
-        known.follows = known.follows.max(taken.as_ref().map(|(by, _)| *by));
+        known.accepted_from = known.accepted_from.max(accepted.as_ref().map(|(by, _)| *by));
         let mut answers = Vec::new();
-        if let Some((by, decision)) = taken {
-            answers.extend(self.propose(by, decision, decided));
+        if let Some((by, decision)) = accepted {
+            answers.extend(self.handle_proposal(by, decision, decided));
         }
         if self.step() {
             return vec![To::All];
         }
         // It lacks what was decided, or that it is left out.
         let lacks = self.decided && !decided;
-        let out = self.taken.as_ref().is_some_and(|(_, decision)| !decision.has(from));
-        if asks && (lacks || out) && answers.is_empty() {
+        let out = self.accepted.as_ref().is_some_and(|(_, decision)| !decision.has(from));
+        if wants_reply && (lacks || out) && answers.is_empty() {
             answers.push(To::One(from));
         }
         answers
     }
 
     /// A rank has proposed, or decided.
-    fn propose(&mut self, by: u32, decision: Decision, decided: bool) -> Option<To> {
+    fn handle_proposal(&mut self, by: u32, decision: Decision, decided: bool) -> Option<To> {
         if self.decided {
             return None;
         }
         let is_part = self.own.is_none_or(|own| decision.has(own));
         if decided && is_part {
-            (self.taken, self.decided) = (Some((by, decision)), true);
+            (self.accepted, self.decided) = (Some((by, decision)), true);
             return None;
         }
         // Who is left out by what this rank follows leads nobody.
-        let leads = |(known, taken): &(u32, Decision)| *known < by && taken.has(by);
-        if !decided && !self.taken.as_ref().is_none_or(leads) {
+        let leads = |(known, accepted): &(u32, Decision)| *known < by && accepted.has(by);
+        if !decided && !self.accepted.as_ref().is_none_or(leads) {
             return None;
         }
         if !is_part {
-            self.without = Some(decision);
+            self.excluded_by = Some(decision);
             return None;
         }
-        self.taken = Some((by, decision));
+        self.accepted = Some((by, decision));
         Some(To::One(by))
     }
 
-    fn has_something_to_tell(&self) -> bool {
-        self.own.is_some_and(|own| self.has_come(own))
+    fn has_state(&self) -> bool {
+        self.own.is_some_and(|own| self.has_arrived(own))
     }
 
     /// Whom some rank leaves out, and where it does so.
-    fn left_out(&self, rank: u32) -> Option<(u32, &str)> {
-        let mut came =
-            (0..).zip(&self.ranks).filter_map(|(by, known)| Some((by, known.came.as_ref()?)));
-        let (by, came) = came.find(|(_, came)| came.without.contains(&rank))?;
-        Some((by, &came.place))
+    fn excluded(&self, rank: u32) -> Option<(u32, &str)> {
+        let mut arrival =
+            (0..).zip(&self.ranks).filter_map(|(by, known)| Some((by, known.arrival.as_ref()?)));
+        let (by, arrival) = arrival.find(|(_, arrival)| arrival.without.contains(&rank))?;
+        Some((by, &arrival.context))
     }
 
-    fn may_go_on(&self, rank: u32) -> bool {
+    fn may_survive(&self, rank: u32) -> bool {
         !self.ranks[rank as usize].is_out()
-            && self.left_out(rank).is_none()
-            && self.taken.as_ref().is_none_or(|(_, taken)| taken.has(rank))
+            && self.excluded(rank).is_none()
+            && self.accepted.as_ref().is_none_or(|(_, accepted)| accepted.has(rank))
     }
 
     fn all(&self) -> impl Iterator<Item = u32> {
@@ -236,35 +236,35 @@ impl Machine {
 
     /// Does what is this rank's to do. Whether there is something new to tell everybody.
     fn step(&mut self) -> bool {
-        if self.decided || self.without.is_some() {
+        if self.decided || self.excluded_by.is_some() {
             return false;
         }
-        let own = match (self.own, self.all().find(|&rank| self.may_go_on(rank))) {
-            (Some(own), Some(first)) if own == first && self.has_come(own) => own,
+        let own = match (self.own, self.all().find(|&rank| self.may_survive(rank))) {
+            (Some(own), Some(first)) if own == first && self.has_arrived(own) => own,
             (None, Some(first)) => first,
             _ => return false,
         };
-        match &self.taken {
+        match &self.accepted {
             Some((by, decision)) if *by == own => {
-                let follows = |&rank: &u32| {
+                let accepted_from = |&rank: &u32| {
                     let known = &self.ranks[rank as usize];
-                    rank == own || known.dead.is_some() || known.follows == Some(own)
+                    rank == own || known.dead.is_some() || known.accepted_from == Some(own)
                 };
-                self.decided = decision.members.iter().all(follows);
+                self.decided = decision.members.iter().all(accepted_from);
                 self.decided
             }
             Some((_, decision)) => {
-                self.taken = Some((own, decision.clone()));
+                self.accepted = Some((own, decision.clone()));
                 // Alone, nobody has to follow.
                 self.step();
                 true
             }
             None => {
-                let members: Vec<u32> = self.all().filter(|&rank| self.may_go_on(rank)).collect();
-                if !members.iter().all(|&rank| self.has_come(rank)) {
+                let members: Vec<u32> = self.all().filter(|&rank| self.may_survive(rank)).collect();
+                if !members.iter().all(|&rank| self.has_arrived(rank)) {
                     return false;
                 }
-                self.taken = Some((own, self.proposal(members)));
+                self.accepted = Some((own, self.proposal(members)));
                 // Where all ranks are here, they follow at once.
                 self.decided = self.own.is_none();
                 self.step();
@@ -274,21 +274,21 @@ impl Machine {
     }
 
     fn proposal(&self, members: Vec<u32>) -> Decision {
-        let came = members.iter().filter_map(|&rank| self.ranks[rank as usize].came.as_ref());
-        let next = came.clone().map(|came| came.next).max().unwrap_or(0);
+        let arrival = members.iter().filter_map(|&rank| self.ranks[rank as usize].arrival.as_ref());
+        let next = arrival.clone().map(|arrival| arrival.next).max().unwrap_or(0);
         let lost: Vec<u32> =
             self.all().filter(|rank| members.binary_search(rank).is_err()).collect();
         let lives = |rank: &u32| !self.ranks[*rank as usize].is_out();
-        let divides = came.clone().all(|came| came.divides) && lost.iter().all(lives);
+        let divides = arrival.clone().all(|arrival| arrival.divides) && lost.iter().all(lives);
         let lost = lost.into_iter().map(|rank| (rank, self.why_lost(rank))).collect();
         Decision { members, lost, divides, next }
     }
 
     fn why_lost(&self, rank: u32) -> String {
         let known = &self.ranks[rank as usize];
-        match (&known.dead, self.left_out(rank), &known.late) {
+        match (&known.dead, self.excluded(rank), &known.late) {
             (Some(why), ..) => why.clone(),
-            (None, Some((by, place)), _) => format!("rank {by} left it out{place}"),
+            (None, Some((by, context)), _) => format!("rank {by} left it out{context}"),
             (None, None, Some(why)) => why.clone(),
             (None, None, None) => "it is not known why".to_owned(),
         }

@@ -35,9 +35,9 @@ const REST: Duration = Duration::from_millis(1);
 /// The agreement of one communicator's ranks; there is one at most.
 pub(super) struct Survivors {
     machine: Mutex<Machine>,
-    news: Condvar,
+    changed: Condvar,
     /// What the others told before this rank came has been heard.
-    is_up: AtomicBool,
+    is_caught_up: AtomicBool,
     /// None where all ranks are here.
     wire: Option<Arc<dyn Wire>>,
     size: usize,
@@ -53,8 +53,8 @@ impl Survivors {
     /// Of the rank `own`, or of all ranks where there is no wire.
     pub(super) fn new(size: u32, own: u32, wire: Option<Arc<dyn Wire>>) -> Self {
         let machine = Mutex::new(Machine::new(size, wire.as_ref().map(|_| own)));
-        let is_up = AtomicBool::new(wire.is_none());
-        Self { machine, news: Condvar::new(), is_up, wire, size: size as usize }
+        let is_caught_up = AtomicBool::new(wire.is_none());
+        Self { machine, changed: Condvar::new(), is_caught_up, wire, size: size as usize }
     }
 
     /// Hears the others from here on, and what they told before: one that comes when the others
@@ -64,10 +64,10 @@ impl Survivors {
         let listener: Arc<dyn Listener> = self.clone();
         wire.listen(Arc::downgrade(&listener));
         let started = Instant::now();
-        while !self.is_up.load(Relaxed) && started.elapsed() < PATIENCE {
+        while !self.is_caught_up.load(Relaxed) && started.elapsed() < PATIENCE {
             let machine = self.machine();
             // Told under the lock, or at the next look.
-            let _ = self.news.wait_timeout(machine, REST);
+            let _ = self.changed.wait_timeout(machine, REST);
         }
     }
 
@@ -79,26 +79,26 @@ impl Survivors {
     fn change(&self, change: impl FnOnce(&mut Machine) -> Vec<To>) {
         let mut machine = self.machine();
         for to in change(&mut machine) {
-            self.tell(&machine, to);
+            self.send(&machine, to);
         }
         drop(machine);
-        self.news.notify_all();
+        self.changed.notify_all();
     }
 
     /// Does not wait, so it may be called under the lock.
-    fn tell(&self, machine: &Machine, to: To) {
+    fn send(&self, machine: &Machine, to: To) {
         let Some(wire) = &self.wire else { return };
-        let told = machine.told(to);
+        let message = machine.message(to);
         let to = match to {
             To::All => None,
             To::One(rank) => Some(Rank(rank)),
         };
-        wire.send(to, &told);
+        wire.send(to, &message);
     }
 
     /// A rank of this process comes.
-    pub(super) fn come(&self, rank: u32, came: Arrival) {
-        self.change(|machine| machine.come(rank, came));
+    pub(super) fn arrive(&self, rank: u32, arrival: Arrival) {
+        self.change(|machine| machine.arrive(rank, arrival));
     }
 
     /// A rank will never come.
@@ -113,8 +113,8 @@ impl Survivors {
 
     pub(super) fn outcome(&self, rank: u32) -> Option<Outcome> {
         let machine = self.machine();
-        let without = machine.without();
-        let decision = machine.decision().or(without)?;
+        let excluded_by = machine.excluded_by();
+        let decision = machine.decision().or(excluded_by)?;
         Some(match decision.why_not(rank) {
             Some(why) => Outcome::LeftOut(why.to_owned()),
             None => Outcome::GoesOn(decision.clone()),
@@ -133,33 +133,33 @@ impl Survivors {
 
     /// Tells the others again.
     pub(super) fn repeat(&self) {
-        self.tell(&self.machine(), To::All);
+        self.send(&self.machine(), To::All);
     }
 
     /// How often to tell them again.
-    pub(super) fn every(&self) -> Duration {
+    pub(super) fn repeat_interval(&self) -> Duration {
         EVERY * u32::try_from(self.size / MANY + 1).unwrap_or(u32::MAX)
     }
 
     /// Rests until there is news.
-    pub(super) fn rest(&self, at_most: Duration) {
+    pub(super) fn wait(&self, at_most: Duration) {
         let machine = self.machine();
-        if machine.decision().is_none() && machine.without().is_none() {
+        if machine.decision().is_none() && machine.excluded_by().is_none() {
             // A spurious or early wake-up is fine: the caller looks again.
-            let _ = self.news.wait_timeout(machine, at_most);
+            let _ = self.changed.wait_timeout(machine, at_most);
         }
     }
 }
 
 impl Listener for Survivors {
     fn caught_up(&self) {
-        self.is_up.store(true, Relaxed);
-        self.news.notify_all();
+        self.is_caught_up.store(true, Relaxed);
+        self.changed.notify_all();
     }
 
     fn message(&self, from: Rank, message: &[u8]) {
         match postcard::from_bytes::<SurvivorMessage>(message) {
-            Ok(told) => self.change(|machine| machine.hear(from.0, told)),
+            Ok(message) => self.change(|machine| machine.handle_message(from.0, message)),
             Err(_) => {
                 static NONSENSE: RateLimited = RateLimited::new();
                 NONSENSE

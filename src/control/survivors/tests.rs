@@ -50,7 +50,7 @@ impl Net {
     /// Sends what a rank has to tell, until it dies.
     fn send(&mut self, from: usize, to: Vec<To>) {
         for to in to {
-            let told = self.ranks[from].told(to);
+            let message = self.ranks[from].message(to);
             for other in (0..self.size()).filter(|&other| other != from) {
                 if to != To::All && to != To::One(u32::try_from(other).unwrap()) {
                     continue;
@@ -63,7 +63,7 @@ impl Net {
                 }
                 self.left[from] = self.left[from].map(|left| left - 1);
                 let from_rank = u32::try_from(from).unwrap();
-                self.ways[from][other].push_back(News::SurvivorMessage(from_rank, told.clone()));
+                self.ways[from][other].push_back(News::SurvivorMessage(from_rank, message.clone()));
             }
         }
     }
@@ -77,14 +77,14 @@ impl Net {
     }
 
     fn come(&mut self, rank: usize, without: &[u32]) {
-        let came =
+        let arrival =
             Arrival { next: rank as u64 + 10, without: without.to_vec(), ..Arrival::default() };
-        let to = self.ranks[rank].come(u32::try_from(rank).unwrap(), came);
+        let to = self.ranks[rank].arrive(u32::try_from(rank).unwrap(), arrival);
         self.send(rank, to);
-        self.note(rank);
+        self.record(rank);
     }
 
-    fn note(&mut self, rank: usize) {
+    fn record(&mut self, rank: usize) {
         if let Some(decision) = self.ranks[rank].decision() {
             let known = self.decided[rank].get_or_insert_with(|| decision.clone());
             assert_eq!(known, decision, "rank {rank} decides twice");
@@ -98,17 +98,17 @@ impl Net {
             return true;
         }
         let answers = match news {
-            News::SurvivorMessage(from, told) => self.ranks[to].hear(from, told),
+            News::SurvivorMessage(from, message) => self.ranks[to].handle_message(from, message),
             News::Died(rank) => self.ranks[to].died(rank, "it died"),
         };
         self.send(to, answers);
-        self.note(to);
+        self.record(to);
         true
     }
 
     fn waits(&self, rank: usize) -> bool {
         let machine = &self.ranks[rank];
-        self.alive[rank] && machine.decision().is_none() && machine.without().is_none()
+        self.alive[rank] && machine.decision().is_none() && machine.excluded_by().is_none()
     }
 
     /// Everything that is under way, in an order of chance; then who waits tells it again.
@@ -153,7 +153,10 @@ impl Net {
             assert!(decisions.all(|other| other == first), "{context}: they differ");
             for rank in (0..self.size()).filter(|&rank| self.alive[rank]) {
                 let is_in = first.members.contains(&u32::try_from(rank).unwrap());
-                assert!(is_in || self.ranks[rank].without().is_some(), "{context}: {rank} is lost");
+                assert!(
+                    is_in || self.ranks[rank].excluded_by().is_some(),
+                    "{context}: {rank} is lost"
+                );
             }
         }
         for rank in (0..self.size()).filter(|&rank| self.alive[rank]) {
@@ -233,7 +236,7 @@ fn who_is_left_out_is_told_so() {
         net.settle(random);
         net.check(&format!("seed {seed}"));
         if net.alive[3] && net.alive[..3].contains(&true) {
-            let told = net.ranks[3].without().and_then(|decision| decision.why_not(3));
+            let told = net.ranks[3].excluded_by().and_then(|decision| decision.why_not(3));
             assert!(told.is_some_and(|why| why.contains("left it out")), "seed {seed}: {told:?}");
         }
     }
@@ -253,7 +256,7 @@ fn who_does_not_come_is_given_up() {
         for rank in (0..4).filter(|&rank| rank != absent) {
             let to = net.ranks[rank].give_up("it did not come");
             net.send(rank, to);
-            net.note(rank);
+            net.record(rank);
         }
         if random.below(2) == 0 {
             net.kill((absent + 1) % 4);
@@ -262,19 +265,19 @@ fn who_does_not_come_is_given_up() {
         net.settle(random);
         let decisions: Vec<_> = net.decided.iter().flatten().collect();
         assert!(decisions.windows(2).all(|two| two[0] == two[1]), "seed {seed}");
-        assert!(net.ranks[absent].without().is_some() || decisions[0].members.len() >= 3);
+        assert!(net.ranks[absent].excluded_by().is_some() || decisions[0].members.len() >= 3);
     }
 }
 
 #[test]
 fn ranks_of_one_process_decide_when_the_last_one_comes() {
     let mut all = Machine::new(4, None);
-    let came = |next| Arrival { next, ..Arrival::default() };
-    assert_eq!((all.come(0, came(5)), all.decision()), (vec![To::All], None));
-    let _ = all.come(2, came(7));
+    let arrival = |next| Arrival { next, ..Arrival::default() };
+    assert_eq!((all.arrive(0, arrival(5)), all.decision()), (vec![To::All], None));
+    let _ = all.arrive(2, arrival(7));
     let _ = all.died(1, "its thread panicked");
     assert_eq!((all.decision(), all.missing()), (None, vec![3]));
-    let _ = all.come(3, came(6));
+    let _ = all.arrive(3, arrival(6));
     let decision = all.decision().expect("all have come");
     assert_eq!((&decision.members[..], decision.next), (&[0, 2, 3][..], 7));
     assert_eq!(decision.lost, [(1, "its thread panicked".to_owned())]);

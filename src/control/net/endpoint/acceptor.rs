@@ -21,8 +21,8 @@ pub(in super::super) struct Acceptor {
 
 impl Endpoint {
     /// Whether a connection may be taken at a door now; if not, [`Action::Accept`] says when.
-    pub(in super::super) fn has_room(&mut self, acceptor: usize, now: Instant) -> bool {
-        self.at_time(now);
+    pub(in super::super) fn can_accept(&mut self, acceptor: usize, now: Instant) -> bool {
+        self.begin_event(now);
         let (count, oldest) = self.net.conns.unproven();
         if count >= self.most_unproven
             && let Some((oldest, since)) = oldest
@@ -37,17 +37,17 @@ impl Endpoint {
     }
 
     /// Somebody has connected.
-    pub(in super::super) fn accepted(
+    pub(in super::super) fn handle_accepted(
         &mut self,
         acceptor: usize,
         peer: Option<SocketAddr>,
         now: Instant,
     ) -> Option<Key> {
-        self.at_time(now);
-        self.hindered("");
+        self.begin_event(now);
+        self.set_accept_trouble("");
         let Acceptor { port, meet } = *self.acceptors.get(&acceptor)?;
         let nonce = ident::random().ok()?;
-        let job = meet.and_then(|meet| self.meets.get(&meet)?.launched.as_ref());
+        let job = meet.and_then(|meet| self.rendezvous.get(&meet)?.launched.as_ref());
         let challenge = proof::challenge(nonce, job.map(|job| (&job.name, port)));
         let key = self.net.conns.add(peer, Role::Unauthenticated { challenge, acceptor: meet });
         self.net.conns.send_raw(key, &challenge);
@@ -55,38 +55,43 @@ impl Endpoint {
     }
 
     /// No connection can be taken at a door.
-    pub(in super::super) fn not_accepted(&mut self, acceptor: usize, error: &str, now: Instant) {
+    pub(in super::super) fn handle_accept_error(
+        &mut self,
+        acceptor: usize,
+        error: &str,
+        now: Instant,
+    ) {
         static UNTAKEN: RateLimited = RateLimited::new();
-        self.at_time(now);
+        self.begin_event(now);
         let why = format!("this process takes no connections: {error}");
         UNTAKEN.warn(&why);
-        self.hindered(&why);
+        self.set_accept_trouble(&why);
         self.net.timers.set(now + ROOM, Timer::Accept(acceptor));
     }
 
     /// What keeps this process from hearing others, for the reports of its ranks; nothing, if it is
     /// empty.
-    fn hindered(&mut self, why: &str) {
-        if self.hindrance != why {
-            why.clone_into(&mut self.hindrance);
-            self.nodes.values().for_each(|node| node.hindered(why));
+    fn set_accept_trouble(&mut self, why: &str) {
+        if self.accept_trouble != why {
+            why.clone_into(&mut self.accept_trouble);
+            self.nodes.values().for_each(|node| node.set_accept_trouble(why));
         }
     }
 
     /// Who waited for a communicator's node is let in.
-    pub(super) fn let_in(&mut self, id: CommId) {
+    pub(super) fn admit_parked(&mut self, id: CommId) {
         for key in self.net.conns.keys() {
             let Some(conn) = self.net.conns.get(key) else { continue };
             if let Role::Parked { challenge, claim, id: waits } = conn.role
                 && waits == id
             {
-                self.judge(key, &challenge, &claim, None);
+                self.handle_claim(key, &challenge, &claim, None);
             }
         }
     }
 
     /// Somebody claims to be one of us.
-    pub(super) fn judge(
+    pub(super) fn handle_claim(
         &mut self,
         key: Key,
         challenge: &[u8; CHALLENGE],
@@ -98,9 +103,9 @@ impl Endpoint {
             return;
         };
         let id = if said.id == CommId::THERE { acceptor.unwrap_or(said.id) } else { said.id };
-        let home = (id, if said.purpose == Purpose::Meet { u32::MAX } else { said.to });
+        let target = (id, if said.purpose == Purpose::Meet { u32::MAX } else { said.to });
         let proof = (challenge, claim);
-        let Some((secret, is_lost)) = self.secret_of(&said, home) else {
+        let Some((secret, is_lost)) = self.secret_of(&said, target) else {
             return match said.purpose {
                 Purpose::Meet => self.refuse(key, proof, None, Verdict::Unknown),
                 Purpose::Link { .. } => {
@@ -111,18 +116,18 @@ impl Endpoint {
             };
         };
         if !proof::is_proven(&secret, challenge, claim) {
-            self.is_unproven(key, id, said.from, proof);
+            self.report_unproven(key, id, said.from, proof);
             return self.refuse(key, proof, None, Verdict::Unproven);
         }
         if said.version != Version::own() {
-            self.is_another_version(id, &said);
+            self.report_version_mismatch(id, &said);
             return self.refuse(key, proof, Some(&secret), Verdict::OtherVersion);
         }
         if let Some(is_lost) = is_lost {
             let verdict = if is_lost { Verdict::Dead } else { Verdict::Ended };
             return self.refuse(key, proof, Some(&secret), verdict);
         }
-        let node = self.net.homes.get(&home).and_then(|node| self.nodes.get(node));
+        let node = self.net.local_nodes.get(&target).and_then(|node| self.nodes.get(node));
         let role = match (said.purpose, node) {
             (Purpose::Meet, _) => Role::BootstrapPeer { meet: id },
             (Purpose::Link { .. }, Some(node)) if node.has_lost(said.from) => {
@@ -138,58 +143,59 @@ impl Endpoint {
                 return;
             }
         };
-        let verdict = proof::judge(Some(&secret), challenge, claim, Verdict::Welcome);
+        let verdict = proof::sign_verdict(Some(&secret), challenge, claim, Verdict::Welcome);
         self.net.conns.send_raw(key, &verdict);
         self.net.conns.seal(key, &secret, [challenge, claim], false);
         if let Some(conn) = self.net.conns.get(key) {
             conn.role = role;
         }
         if let (Purpose::Link { has_table }, Some(&node)) =
-            (said.purpose, self.net.homes.get(&home))
+            (said.purpose, self.net.local_nodes.get(&target))
         {
-            self.at(node, |node, net| node.linked(net, key, said.from, !has_table));
+            self.with_node(node, |node, net| node.handle_linked(net, key, said.from, !has_table));
         }
     }
 
     /// The secret that proves such a claim and, for what has ended here, whether the rank was taken
     /// for dead there.
-    fn secret_of(&self, said: &Claim, home: (CommId, u32)) -> Option<(Secret, Option<bool>)> {
-        let here = match said.purpose {
-            Purpose::Meet => self.meets.get(&home.0).map(|meet| &meet.secret),
+    fn secret_of(&self, claim: &Claim, target: (CommId, u32)) -> Option<(Secret, Option<bool>)> {
+        let here = match claim.purpose {
+            Purpose::Meet => self.rendezvous.get(&target.0).map(|meet| &meet.secret),
             Purpose::Link { .. } => {
-                let node = self.net.homes.get(&home).and_then(|node| self.nodes.get(node));
+                let node = self.net.local_nodes.get(&target).and_then(|node| self.nodes.get(node));
                 node.map(|node| &node.secret)
             }
         };
-        let over = || self.net.ended.get(home);
-        let ended = || over().map(|it| (it.secret.clone(), Some(it.lost.contains(&said.from))));
+        let tombstone = || self.net.ended.get(target);
+        let ended =
+            || tombstone().map(|it| (it.secret.clone(), Some(it.lost.contains(&claim.from))));
         here.map(|secret| (secret.clone(), None)).or_else(ended)
     }
 
     /// Answers with a proof, as far as there is a secret for one.
     fn refuse(&mut self, key: Key, proof: Proof<'_>, secret: Option<&Secret>, verdict: Verdict) {
         let conns = &mut self.net.conns;
-        conns.send_raw(key, &proof::judge(secret, proof.0, proof.1, verdict));
+        conns.send_raw(key, &proof::sign_verdict(secret, proof.0, proof.1, verdict));
         match secret {
             Some(_) => conns.end(key),
             None => conns.refuse(key),
         }
     }
 
-    fn is_unproven(&mut self, key: Key, id: CommId, rank: u32, proof: Proof<'_>) {
+    fn report_unproven(&mut self, key: Key, id: CommId, rank: u32, proof: Proof<'_>) {
         static UNAUTHENTICATED: RateLimited = RateLimited::new();
         let peer = self.net.conns.get(key).and_then(|conn| conn.peer());
         let from = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
         UNAUTHENTICATED.warn(format_args!(
             "somebody{from} who does not know the secret asked to take part as rank {rank}"
         ));
-        if let Some(meet) = self.meets.get_mut(&id) {
-            meet.refused(&mut self.net.conns, rank, proof);
+        if let Some(meet) = self.rendezvous.get_mut(&id) {
+            meet.handle_refused(&mut self.net.conns, rank, proof);
         }
     }
 
-    fn is_another_version(&mut self, id: CommId, said: &Claim) {
-        let Some(meet) = self.meets.get_mut(&id) else { return };
+    fn report_version_mismatch(&mut self, id: CommId, said: &Claim) {
+        let Some(meet) = self.rendezvous.get_mut(&id) else { return };
         let why = format!(
             "runs {}, and where the ranks meet it is {}: run one build on all ranks",
             said.version,

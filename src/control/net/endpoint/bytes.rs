@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::super::conns::{Key, Role, Unmade};
+use super::super::conns::{ConnectError, Key, Role};
 use super::super::frame;
 use super::super::hub::NodeKey;
 use super::super::ident::{self, CommId};
@@ -16,67 +16,74 @@ const FORGED: &str = "a message of it was changed, repeated or left out on its w
 
 impl Endpoint {
     /// A connection that this side asked for is not to be had.
-    pub(in super::super) fn not_connected(&mut self, key: Key, unmade: &Unmade, now: Instant) {
-        self.at_time(now);
-        let Unmade { why, is_refused, is_own } = unmade;
+    pub(in super::super) fn handle_connect_error(
+        &mut self,
+        key: Key,
+        unmade: &ConnectError,
+        now: Instant,
+    ) {
+        self.begin_event(now);
+        let ConnectError { why, is_refused, is_local } = unmade;
         match self.net.conns.remove(key) {
-            Some(Role::Dial { node, .. }) if *is_own => {
-                self.at(node, |node, net| node.cannot_dial(net, why));
+            Some(Role::Dial { node, .. }) if *is_local => {
+                self.with_node(node, |node, net| node.handle_local_dial_error(net, why));
             }
             Some(Role::Dial { node, .. }) => {
-                self.at(node, |node, net| node.dial_failed(net, why, *is_refused));
+                self.with_node(node, |node, net| node.handle_dial_error(net, why, *is_refused));
             }
             Some(Role::Probe { node, rank }) => {
-                self.at(node, |node, net| node.probe_failed(net, rank, why, *is_refused));
+                self.with_node(node, |node, net| {
+                    node.handle_probe_error(net, rank, why, *is_refused)
+                });
             }
             _ => {}
         }
-        self.settle();
+        self.run_deferred();
     }
 
     /// Bytes have come.
-    pub(in super::super) fn came(&mut self, key: Key, bytes: &[u8], now: Instant) {
-        self.at_time(now);
+    pub(in super::super) fn handle_bytes(&mut self, key: Key, bytes: &[u8], now: Instant) {
+        self.begin_event(now);
         let Some(conn) = self.net.conns.get(key) else { return };
-        let is_forged = conn.hear(bytes, now).is_err();
+        let is_forged = conn.handle_bytes(bytes, now).is_err();
         match conn.role {
             // The other side may lack what this one needs to end in good order.
             Role::Ending { .. } => conn.input.clear(),
             // It has said all that it may.
-            Role::Refused => self.lose(key, "it goes on"),
-            _ => self.input(key),
+            Role::Refused => self.connection_lost(key, "it goes on"),
+            _ => self.process_input(key),
         }
         if is_forged {
-            self.lose(key, FORGED);
+            self.connection_lost(key, FORGED);
         }
-        self.net.conns.touch(key);
-        self.settle();
+        self.net.conns.mark_dirty(key);
+        self.run_deferred();
     }
 
     /// The other side has closed a connection, or it broke.
-    pub(in super::super) fn closed(&mut self, key: Key, reason: &str, now: Instant) {
-        self.at_time(now);
-        self.lose(key, reason);
-        self.settle();
+    pub(in super::super) fn handle_closed(&mut self, key: Key, reason: &str, now: Instant) {
+        self.begin_event(now);
+        self.connection_lost(key, reason);
+        self.run_deferred();
     }
 
     /// A connection has ended without a word.
-    pub(super) fn lose(&mut self, key: Key, reason: &str) {
+    pub(super) fn connection_lost(&mut self, key: Key, reason: &str) {
         match self.net.conns.remove(key) {
             Some(Role::Dial { node, .. }) => {
-                self.at(node, |node, net| node.dial_failed(net, reason, false));
+                self.with_node(node, |node, net| node.handle_dial_error(net, reason, false));
             }
             Some(Role::Probe { node, rank }) => {
-                self.at(node, |node, net| node.probe_failed(net, rank, reason, false));
+                self.with_node(node, |node, net| node.handle_probe_error(net, rank, reason, false));
             }
             Some(Role::BootstrapPeer { meet }) => {
-                if let Some(place) = self.meets.get_mut(&meet) {
-                    place.closed(&mut self.net.conns, key, reason);
-                    self.guest_left(meet);
+                if let Some(rendezvous) = self.rendezvous.get_mut(&meet) {
+                    rendezvous.handle_closed(&mut self.net.conns, key, reason);
+                    self.forward_departures(meet);
                 }
             }
             Some(Role::Bootstrap { node } | Role::Link { node, .. }) => {
-                self.at(node, |node, net| node.closed(net, key, reason));
+                self.with_node(node, |node, net| node.handle_closed(net, key, reason));
             }
             Some(
                 Role::Unauthenticated { .. }
@@ -89,18 +96,18 @@ impl Endpoint {
     }
 
     /// Reads what has come as far as it is whole.
-    fn input(&mut self, key: Key) {
+    fn process_input(&mut self, key: Key) {
         let Some(conn) = self.net.conns.get(key) else { return };
         let mut input = std::mem::take(&mut conn.input);
         let was_sealed = conn.is_sealed();
         let mut used = 0;
         while let Some(conn) = self.net.conns.get(key) {
             let rest = &input[used..];
-            let took = match &conn.role {
+            let consumed = match &conn.role {
                 Role::Unauthenticated { challenge, acceptor } => {
                     let (challenge, acceptor) = (*challenge, *acceptor);
                     rest.first_chunk::<CLAIM>().map(|claim| {
-                        self.judge(key, &challenge, claim, acceptor);
+                        self.handle_claim(key, &challenge, claim, acceptor);
                         CLAIM
                     })
                 }
@@ -113,37 +120,37 @@ impl Endpoint {
                 Role::Dial { node, sent: None } => {
                     let node = *node;
                     rest.first_chunk::<CHALLENGE>().map(|challenge| {
-                        self.challenged(key, node, challenge);
+                        self.handle_challenge(key, node, challenge);
                         CHALLENGE
                     })
                 }
                 Role::Dial { node, sent: Some((challenge, claim)) } => {
                     let (node, challenge, claim) = (*node, *challenge, *claim);
                     rest.first_chunk::<VERDICT>().map(|verdict| {
-                        self.judged(key, node, &challenge, &claim, verdict);
+                        self.handle_verdict(key, node, &challenge, &claim, verdict);
                         VERDICT
                     })
                 }
                 Role::Probe { .. } | Role::Ending { .. } | Role::Refused => return,
                 Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. } => {
-                    match self.frame(key, rest) {
-                        Ok(took) => took,
+                    match self.handle_frame(key, rest) {
+                        Ok(consumed) => consumed,
                         Err(why) => {
                             let reason = format!("it sent what no rank sends: {why}");
-                            return self.lose(key, &reason);
+                            return self.connection_lost(key, &reason);
                         }
                     }
                 }
             };
-            match took {
-                Some(took) => used += took,
+            match consumed {
+                Some(consumed) => used += consumed,
                 None => break,
             }
-            self.settle();
+            self.run_deferred();
             // Nobody who is sealed says anything before the other side has its keys.
             let is_sealed = self.net.conns.get(key).is_some_and(|conn| conn.is_sealed());
             if is_sealed && !was_sealed && used < input.len() {
-                return self.lose(key, FORGED);
+                return self.connection_lost(key, FORGED);
             }
         }
         if let Some(conn) = self.net.conns.get(key) {
@@ -156,7 +163,7 @@ impl Endpoint {
     }
 
     /// The other side of a connection that a node makes wants proof.
-    fn challenged(&mut self, key: Key, node: NodeKey, challenge: &[u8; CHALLENGE]) {
+    fn handle_challenge(&mut self, key: Key, node: NodeKey, challenge: &[u8; CHALLENGE]) {
         let Some(node) = self.nodes.get_mut(&node) else {
             self.net.conns.remove(key);
             return;
@@ -165,7 +172,11 @@ impl Endpoint {
         let (Some(_), Some(claim), Ok(nonce)) = (proof::challenger(challenge), node.claim(), nonce)
         else {
             self.net.conns.remove(key);
-            return node.dial_failed(&mut self.net, "what listens there is not typed-nccl", false);
+            return node.handle_dial_error(
+                &mut self.net,
+                "what listens there is not typed-nccl",
+                false,
+            );
         };
         let claim = claim.prove((&node.secret, node.job_of(challenge)), challenge, nonce);
         self.net.conns.send_raw(key, &claim);
@@ -175,7 +186,7 @@ impl Endpoint {
     }
 
     /// The other side has decided.
-    fn judged(
+    fn handle_verdict(
         &mut self,
         key: Key,
         node: NodeKey,
@@ -189,15 +200,15 @@ impl Endpoint {
             net.conns.remove(key);
             return;
         };
-        let verdict = proof::judged(&node.secret, challenge, claim, verdict);
+        let verdict = proof::verify_verdict(&node.secret, challenge, claim, verdict);
         if verdict == Some(Verdict::Welcome) {
             net.conns.seal(key, &node.secret, [challenge, claim], true);
         }
         if verdict == Some(Verdict::Unproven) && node.job_of(challenge).is_some() {
             net.conns.remove(key);
-            return node.has_other_secret(net);
+            return node.handle_other_secret(net);
         }
-        let Some(role) = node.judged(net, key, verdict, other) else {
+        let Some(role) = node.handle_verdict(net, key, verdict, other) else {
             net.conns.remove(key);
             return;
         };
@@ -205,16 +216,16 @@ impl Endpoint {
         let link = if let Role::Link { peer, .. } = role { Some(peer) } else { None };
         conn.role = role;
         if let Some(peer) = link {
-            node.linked(net, key, peer, false);
+            node.handle_linked(net, key, peer, false);
         }
     }
 
     /// Takes one frame; how long it was, if it was whole.
-    fn frame(&mut self, key: Key, input: &[u8]) -> Result<Option<usize>, String> {
+    fn handle_frame(&mut self, key: Key, input: &[u8]) -> Result<Option<usize>, String> {
         let net = &mut self.net;
         let Some(conn) = net.conns.get(key) else { return Ok(None) };
         let most = match conn.role {
-            Role::BootstrapPeer { .. } => frame::MOST_OF_GUESTS,
+            Role::BootstrapPeer { .. } => frame::MOST_BOOTSTRAP,
             _ => frame::MOST,
         };
         let long = |long: frame::TooLong| format!("a message of {} bytes", long.0);
@@ -224,14 +235,14 @@ impl Endpoint {
             postcard::from_bytes(&input[content]).map_err(|error| error.to_string())?;
         let is_sane = match conn.role {
             Role::Link { node, peer } => match self.nodes.get_mut(&node) {
-                Some(node) => node.heard(net, key, peer, message),
+                Some(node) => node.handle_message(net, key, peer, message),
                 None => true,
             },
             Role::Bootstrap { node } => match self.nodes.get_mut(&node) {
-                Some(node) => node.bootstrap_message(net, key, message),
+                Some(node) => node.handle_bootstrap_message(net, key, message),
                 None => true,
             },
-            Role::BootstrapPeer { meet } => self.guest(key, meet, message),
+            Role::BootstrapPeer { meet } => self.handle_bootstrap_message(key, meet, message),
             _ => true,
         };
         is_sane.then_some(Some(length)).ok_or_else(|| "a message out of place".to_owned())
@@ -239,48 +250,51 @@ impl Endpoint {
 
     /// A rank has left that was yet to find its place: the ranks in the tree may hear of it in no
     /// other way than by those of them that are here.
-    fn guest_left(&mut self, meet: CommId) {
-        let Some((comm, left)) = self.meets.get_mut(&meet).map(Rendezvous::news) else { return };
+    fn forward_departures(&mut self, meet: CommId) {
+        let Some((comm, left)) = self.rendezvous.get_mut(&meet).map(Rendezvous::take_departures)
+        else {
+            return;
+        };
         if left.is_empty() {
             return;
         }
-        let here = self.net.homes.range((comm, 0)..=(comm, u32::MAX));
+        let here = self.net.local_nodes.range((comm, 0)..=(comm, u32::MAX));
         for node in here.map(|(_, node)| *node).collect::<Vec<_>>() {
             for left in &left {
-                self.at(node, |node, net| {
-                    node.left(net, left.clone(), None);
+                self.with_node(node, |node, net| {
+                    node.handle_departure(net, left.clone(), None);
                 });
             }
         }
     }
 
-    fn guest(&mut self, key: Key, id: CommId, message: Message<'_>) -> bool {
+    fn handle_bootstrap_message(&mut self, key: Key, id: CommId, message: Message<'_>) -> bool {
         let conns = &mut self.net.conns;
-        let Some(meet) = self.meets.get_mut(&id) else {
+        let Some(meet) = self.rendezvous.get_mut(&id) else {
             conns.end(key);
             return true;
         };
         match message {
             Message::Hello(hello) => {
-                let is_sane = meet.hello(conns, key, hello);
-                if let Some((owner, failure)) = meet.is_mixed() {
-                    self.at(owner, |node, net| node.is_mixed(net, failure));
+                let is_sane = meet.handle_hello(conns, key, hello);
+                if let Some((owner, failure)) = meet.mixed_failure() {
+                    self.with_node(owner, |node, net| node.handle_mixed_jobs(net, failure));
                 }
                 return is_sane;
             }
-            Message::Linked => meet.linked(conns, key),
+            Message::Linked => meet.handle_linked(conns, key),
             Message::Left(left) => {
-                meet.left(conns, key, left);
-                self.guest_left(id);
+                meet.handle_departure(conns, key, left);
+                self.forward_departures(id);
             }
             Message::Bye => {
-                meet.bye(conns, key);
-                self.guest_left(id);
+                meet.handle_bye(conns, key);
+                self.forward_departures(id);
             }
             Message::Beat => {}
             _ => return false,
         }
-        self.end_meets();
+        self.close_finished_rendezvous();
         true
     }
 }

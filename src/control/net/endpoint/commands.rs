@@ -10,51 +10,53 @@ use super::super::message::{Leaves, Message};
 use super::super::node::Node;
 use super::super::proof::Secret;
 use super::super::rendezvous::Rendezvous;
-use super::{Acceptor, Endpoint, Over};
+use super::{Acceptor, Endpoint, Tombstone};
 
 impl Endpoint {
     /// One of the process's ranks asks for something.
-    pub(in super::super) fn command(&mut self, command: Command, now: Instant) {
-        self.at_time(now);
-        self.obey(command);
-        self.settle();
+    pub(in super::super) fn handle_command(&mut self, command: Command, now: Instant) {
+        self.begin_event(now);
+        self.run_command(command);
+        self.run_deferred();
     }
 
-    fn obey(&mut self, command: Command) {
+    fn run_command(&mut self, command: Command) {
         let net = &mut self.net;
         match command {
             Command::Open(spec) => {
                 let (key, mut node) = (spec.key, Node::new(*spec));
                 node.open(net);
-                node.hindered(&self.hindrance);
+                node.set_accept_trouble(&self.accept_trouble);
                 self.nodes.insert(key, node);
             }
             Command::Child { parent, child } => {
                 let Some(node) = self.nodes.get_mut(&parent) else { return };
-                node.splits(child.seq);
-                node.unborn.push(*child);
+                node.record_split(child.seq);
+                node.pending_children.push(*child);
                 if node.table.is_some() {
-                    self.has_table(parent);
+                    self.start_children(parent);
                 }
             }
             Command::Found { node, at, id, secret } => {
-                self.at(node, |node, net| node.found(net, at, id, secret))
+                self.with_node(node, |node, net| node.handle_rendezvous(net, at, id, secret))
             }
             Command::Meet { id, secret, acceptor, owner, job } => {
-                self.meet(id, secret, acceptor, (owner, job))
+                self.open_rendezvous(id, secret, acceptor, (owner, job))
             }
-            Command::Post { node, seq, said } => {
-                self.at(node, |node, net| node.post(net, seq, said))
+            Command::Post { node, seq, contribution } => {
+                self.with_node(node, |node, net| node.post(net, seq, contribution))
             }
             Command::Leave { node, why, how } => {
-                self.at(node, |node, net| node.leave(net, &why, how))
+                self.with_node(node, |node, net| node.leave(net, &why, how))
             }
             Command::Tell { node, to, channel, bytes } => {
                 let to = to.map(|to| to.0);
-                self.at(node, |node, net| node.pass_on(net, node.rank, to, channel, &bytes, None));
+                self.with_node(node, |node, net| {
+                    node.route_message(net, node.rank, to, channel, &bytes, None)
+                });
             }
             Command::Listen { node, channel, listener } => {
-                self.at(node, |node, net| node.listen(net, channel, &listener));
+                self.with_node(node, |node, net| node.listen(net, channel, &listener));
             }
             #[cfg(any(test, feature = "models"))]
             Command::Id { node, to } => {
@@ -63,29 +65,30 @@ impl Endpoint {
                     let _ = to.send(id);
                 }
             }
-            Command::Close(key) => self.close(key, false),
+            Command::Close(key) => self.close_node(key, false),
             #[cfg(any(test, feature = "models"))]
-            Command::Kill(key) => self.close(key, true),
+            Command::Kill(key) => self.close_node(key, true),
             #[cfg(test)]
-            Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.obey(one)),
+            Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.run_command(one)),
             Command::End(done) => {
                 let why = "its process ended without `finish`";
                 for (key, mut node) in std::mem::take(&mut self.nodes) {
                     node.leave(net, why, Leaves::Gone);
-                    let owned = self.meets.values_mut().filter(|meet| meet.owner == Some(key));
-                    owned.for_each(|meet| meet.pass_on(&mut net.conns, node.lefts()));
+                    let owned = self.rendezvous.values_mut().filter(|meet| meet.owner == Some(key));
+                    owned
+                        .for_each(|meet| meet.record_departures(&mut net.conns, node.departures()));
                     node.close(net);
                 }
                 // One that failed tells those who come late.
                 let now = net.now();
-                self.meets.values_mut().for_each(|meet| meet.end(now));
-                self.end_meets();
-                self.end = Some(done);
+                self.rendezvous.values_mut().for_each(|meet| meet.end(now));
+                self.close_finished_rendezvous();
+                self.shutdown = Some(done);
             }
         }
     }
 
-    fn meet(
+    fn open_rendezvous(
         &mut self,
         id: CommId,
         secret: Secret,
@@ -97,41 +100,42 @@ impl Endpoint {
         }
         match ident::random() {
             Ok(comm) => {
-                self.meets.insert(id, Rendezvous::new(id, CommId(comm), secret, (owner, job)));
+                self.rendezvous.insert(id, Rendezvous::new(id, CommId(comm), secret, (owner, job)));
             }
             Err(error) => log::error!("the ranks cannot meet: {error}"),
         }
     }
 
-    fn close(&mut self, key: NodeKey, kill: bool) {
+    fn close_node(&mut self, key: NodeKey, kill: bool) {
         let Some(mut node) = self.nodes.remove(&key) else { return };
         match kill {
             true => node.kill(&mut self.net),
             false => node.close(&mut self.net),
         }
         self.children.remove(&key);
-        for meet in self.meets.values_mut().filter(|meet| meet.owner == Some(key)) {
+        for meet in self.rendezvous.values_mut().filter(|meet| meet.owner == Some(key)) {
             if !kill {
-                meet.pass_on(&mut self.net.conns, node.lefts());
+                meet.record_departures(&mut self.net.conns, node.departures());
             }
             meet.end(self.net.now());
         }
-        self.end_meets();
+        self.close_finished_rendezvous();
     }
 
-    pub(super) fn end_meets(&mut self) {
-        let is_over = |meet: &&Rendezvous| meet.is_over(self.net.now());
-        let over: Vec<CommId> = self.meets.values().filter(is_over).map(|meet| meet.id).collect();
+    pub(super) fn close_finished_rendezvous(&mut self) {
+        let is_over = |meet: &&Rendezvous| meet.is_finished(self.net.now());
+        let over: Vec<CommId> =
+            self.rendezvous.values().filter(is_over).map(|meet| meet.id).collect();
         for id in over {
-            let Some(meet) = self.meets.remove(&id) else { continue };
+            let Some(meet) = self.rendezvous.remove(&id) else { continue };
             for key in meet.guests() {
                 self.net.conns.send(key, &Message::Bye);
                 self.net.conns.end(key);
             }
-            self.net.ended.add((id, u32::MAX), Over { secret: meet.secret, lost: Vec::new() });
+            self.net.ended.add((id, u32::MAX), Tombstone { secret: meet.secret, lost: Vec::new() });
             let closes = |_: &usize, acceptor: &mut Acceptor| acceptor.meet == Some(id);
             for (acceptor, _) in self.acceptors.extract_if(.., closes) {
-                self.net.conns.act(Action::CloseDoor(acceptor));
+                self.net.conns.push_action(Action::CloseAcceptor(acceptor));
             }
         }
     }

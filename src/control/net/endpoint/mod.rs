@@ -25,12 +25,12 @@ use crate::lock::Mutex;
 pub(super) use acceptor::Acceptor;
 #[cfg(any(test, feature = "models"))]
 pub(super) use net::Tables;
-pub(super) use net::{After, Net, Over, Timer};
+pub(super) use net::{Deferred, Net, Timer, Tombstone};
 use splits::ChildOf;
 pub(super) use times::TICK;
 
 /// The door of the process itself.
-pub(super) const OWN_DOOR: usize = 0;
+pub(super) const OWN_ACCEPTOR: usize = 0;
 
 /// How much input a connection that has been quiet keeps room for.
 const ROOM: usize = 1 << 16;
@@ -40,45 +40,45 @@ pub(super) struct Endpoint {
     acceptors: BTreeMap<usize, Acceptor>,
     most_unproven: usize,
     nodes: BTreeMap<NodeKey, Node>,
-    meets: BTreeMap<CommId, Rendezvous>,
+    rendezvous: BTreeMap<CommId, Rendezvous>,
     children: BTreeMap<NodeKey, Vec<ChildOf>>,
     /// Processes that are known to be dead.
-    dead: BTreeSet<u64>,
+    dead_processes: BTreeSet<u64>,
     /// What keeps this process from taking connections.
-    hindrance: String,
+    accept_trouble: String,
     /// Who waits until everything is sent.
-    end: Option<Sender<()>>,
+    shutdown: Option<Sender<()>>,
     /// When all connections were looked at last.
-    ticked: Instant,
+    last_tick: Instant,
     /// When the others were last told that this process lives.
-    breathed: Instant,
+    last_heartbeat: Instant,
     /// When this process was last seen to run.
-    ran: Instant,
-    went_on: WentOn,
+    last_event: Instant,
+    resumed_at: ResumedAt,
 }
 
 /// When this process last went on after a stop that was longer than the others wait.
-pub(super) type WentOn = Arc<Mutex<Option<Instant>>>;
+pub(super) type ResumedAt = Arc<Mutex<Option<Instant>>>;
 
 impl Endpoint {
     /// Of a process that listens at this port.
-    pub(super) fn new(port: u16, beat: Duration, most_unproven: usize, now: Instant) -> Self {
-        let mut net = Net::new(Conns::new(beat, now));
+    pub(super) fn new(port: u16, heartbeat: Duration, most_unproven: usize, now: Instant) -> Self {
+        let mut net = Net::new(Conns::new(heartbeat, now));
         net.timers.set(now + TICK, Timer::Tick);
         Self {
             net,
-            acceptors: [(OWN_DOOR, Acceptor { port, meet: None })].into(),
+            acceptors: [(OWN_ACCEPTOR, Acceptor { port, meet: None })].into(),
             most_unproven,
             nodes: BTreeMap::new(),
-            meets: BTreeMap::new(),
+            rendezvous: BTreeMap::new(),
             children: BTreeMap::new(),
-            dead: BTreeSet::new(),
-            hindrance: String::new(),
-            end: None,
-            ticked: now,
-            breathed: now,
-            ran: now,
-            went_on: WentOn::default(),
+            dead_processes: BTreeSet::new(),
+            accept_trouble: String::new(),
+            shutdown: None,
+            last_tick: now,
+            last_heartbeat: now,
+            last_event: now,
+            resumed_at: ResumedAt::default(),
         }
     }
 
@@ -88,18 +88,18 @@ impl Endpoint {
         self.net.tables = tables;
     }
 
-    pub(super) fn went_on(&self) -> WentOn {
-        self.went_on.clone()
+    pub(super) fn resumed_at(&self) -> ResumedAt {
+        self.resumed_at.clone()
     }
 
     /// When [`wake`](Self::wake) is due.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.net.timers.next()
     }
 
     /// What the owner of the sockets is to do next.
-    pub(super) fn next_action(&mut self) -> Option<Action> {
-        self.net.conns.next_action()
+    pub(super) fn poll_action(&mut self) -> Option<Action> {
+        self.net.conns.poll_action()
     }
 
     /// The connections, for whoever sends what is on them.
@@ -108,70 +108,70 @@ impl Endpoint {
     }
 
     /// Time has passed.
-    pub(super) fn wake(&mut self, now: Instant) {
-        self.at_time(now);
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.begin_event(now);
         while let Some(timer) = self.net.timers.due(now) {
-            self.timer(timer);
-            self.settle();
+            self.handle_timer(timer);
+            self.run_deferred();
         }
     }
 
     /// A connection that this side asked for stands.
-    pub(super) fn connected(&mut self, key: Key, now: Instant) {
-        self.at_time(now);
-        self.net.conns.touch(key);
+    pub(super) fn handle_connected(&mut self, key: Key, now: Instant) {
+        self.begin_event(now);
+        self.net.conns.mark_dirty(key);
     }
 
     /// Something happens now. A process that can say that it lives does so first: on a machine with
     /// too few processors the rest can take longer than the others wait.
-    fn at_time(&mut self, now: Instant) {
+    fn begin_event(&mut self, now: Instant) {
         self.net.conns.now = now;
         // Something happens with every tick.
-        let stopped = (self.net.conns.beat * 3).max(TICK * 3);
-        if now - std::mem::replace(&mut self.ran, now) >= stopped {
-            *self.went_on.lock() = Some(now);
-            let beat = self.net.conns.beat;
-            self.nodes.values_mut().for_each(|node| node.goes_on(beat, now));
+        let stopped = (self.net.conns.heartbeat * 3).max(TICK * 3);
+        if now - std::mem::replace(&mut self.last_event, now) >= stopped {
+            *self.resumed_at.lock() = Some(now);
+            let heartbeat = self.net.conns.heartbeat;
+            self.nodes.values_mut().for_each(|node| node.handle_resumed(heartbeat, now));
         }
-        if now - self.breathed >= TICK {
-            self.breathed = now;
-            self.net.conns.beat();
+        if now - self.last_heartbeat >= TICK {
+            self.last_heartbeat = now;
+            self.net.conns.send_heartbeats();
         }
     }
 
     /// All that could be sent is sent.
-    pub(super) fn is_written(&mut self) {
-        if self.end.is_some()
-            && self.meets.is_empty()
-            && self.net.conns.is_known()
-            && let Some(end) = self.end.take()
+    pub(super) fn handle_flushed(&mut self) {
+        if self.shutdown.is_some()
+            && self.rendezvous.is_empty()
+            && self.net.conns.is_drained()
+            && let Some(done) = self.shutdown.take()
         {
             // Whoever asked may not wait any more.
-            let _ = end.send(());
+            let _ = done.send(());
         }
     }
 
     /// Has a node do something, if it is still there.
-    fn at(&mut self, node: NodeKey, act: impl FnOnce(&mut Node, &mut Net)) {
+    fn with_node(&mut self, node: NodeKey, act: impl FnOnce(&mut Node, &mut Net)) {
         if let Some(node) = self.nodes.get_mut(&node) {
             act(node, &mut self.net);
         }
     }
 
-    fn settle(&mut self) {
-        while let Some(after) = self.net.after.pop_front() {
+    fn run_deferred(&mut self) {
+        while let Some(after) = self.net.deferred.pop_front() {
             match after {
-                After::Arrived(id) => self.let_in(id),
-                After::Table(node) => self.has_table(node),
-                After::Died { process, why } => {
-                    if self.dead.insert(process) {
+                Deferred::Arrived(id) => self.admit_parked(id),
+                Deferred::Table(node) => self.start_children(node),
+                Deferred::ProcessDied { process, why } => {
+                    if self.dead_processes.insert(process) {
                         for node in self.nodes.values_mut() {
-                            node.died_elsewhere(&mut self.net, process, &why);
+                            node.handle_process_death(&mut self.net, process, &why);
                         }
                     }
                 }
-                After::LeftParent { node, left } => self.left_parent(node, &left),
-                After::Call(call) => call.make(),
+                Deferred::Departed { node, left } => self.handle_parent_departure(node, &left),
+                Deferred::Call(call) => call.make(),
             }
         }
     }

@@ -21,9 +21,9 @@ pub(crate) struct Net {
     pub(crate) conns: Conns,
     pub(crate) timers: Timers,
     /// What is to be done when nobody is in the middle of something.
-    pub(crate) after: VecDeque<After>,
+    pub(crate) deferred: VecDeque<Deferred>,
     /// The nodes of this process that others find.
-    pub(crate) homes: BTreeMap<(CommId, u32), NodeKey>,
+    pub(crate) local_nodes: BTreeMap<(CommId, u32), NodeKey>,
     pub(crate) ended: Ended,
     pub(crate) tables: Tables,
 }
@@ -36,8 +36,8 @@ impl Net {
         Self {
             conns,
             timers: Timers::default(),
-            after: VecDeque::new(),
-            homes: BTreeMap::new(),
+            deferred: VecDeque::new(),
+            local_nodes: BTreeMap::new(),
             ended: Ended::default(),
             tables: Tables::default(),
         }
@@ -49,18 +49,18 @@ impl Net {
     }
 }
 
-pub(crate) enum After {
+pub(crate) enum Deferred {
     /// A communicator's node is here: who waited for it is let in.
     Arrived(CommId),
     /// A node has the table.
     Table(NodeKey),
     /// A process is dead, in all communicators.
-    Died {
+    ProcessDied {
         process: u64,
         why: String,
     },
     /// A rank has left, and does not come to a split either.
-    LeftParent {
+    Departed {
         node: NodeKey,
         left: Left,
     },
@@ -73,7 +73,7 @@ pub(crate) enum Timer {
     Dial(NodeKey),
     Expect(NodeKey),
     Probe(NodeKey),
-    Believe(NodeKey),
+    Confirm(NodeKey),
     Tick,
     Accept(usize),
 }
@@ -97,7 +97,7 @@ impl Timers {
 }
 
 /// What is kept of a rank's communicator, or of a place to meet: enough to prove what became of it.
-pub(crate) struct Over {
+pub(crate) struct Tombstone {
     pub(crate) secret: Secret,
     /// The ranks that were taken for dead.
     pub(crate) lost: Vec<u32>,
@@ -106,12 +106,12 @@ pub(crate) struct Over {
 /// Communicators that have ended here, the last ones.
 #[derive(Default)]
 pub(crate) struct Ended {
-    all: HashMap<(CommId, u32), Over>,
+    all: HashMap<(CommId, u32), Tombstone>,
     order: VecDeque<(CommId, u32)>,
 }
 
 impl Ended {
-    pub(crate) fn add(&mut self, one: (CommId, u32), over: Over) {
+    pub(crate) fn add(&mut self, one: (CommId, u32), over: Tombstone) {
         if self.all.insert(one, over).is_none() {
             self.order.push_back(one);
         }
@@ -122,7 +122,7 @@ impl Ended {
         }
     }
 
-    pub(super) fn get(&self, one: (CommId, u32)) -> Option<&Over> {
+    pub(super) fn get(&self, one: (CommId, u32)) -> Option<&Tombstone> {
         self.all.get(&one)
     }
 }

@@ -3,7 +3,7 @@
 use super::super::hub::NodeKey;
 use super::super::message::Left;
 use super::super::node::Node;
-use super::{After, Endpoint, Net};
+use super::{Deferred, Endpoint, Net};
 use crate::Rank;
 use crate::control::SURVIVORS;
 
@@ -15,49 +15,49 @@ pub(super) struct ChildOf {
 }
 
 impl Endpoint {
-    pub(super) fn has_table(&mut self, key: NodeKey) {
+    pub(super) fn start_children(&mut self, key: NodeKey) {
         let Some(node) = self.nodes.get_mut(&key) else { return };
-        let mut born = Vec::new();
-        for spec in std::mem::take(&mut node.unborn) {
+        let mut started = Vec::new();
+        for spec in std::mem::take(&mut node.pending_children) {
             let (child, seq, members) = (spec.key, spec.seq, spec.members.clone());
             let Some(new) = node.child(spec) else { continue };
-            let gone: Vec<Left> = node.absent(seq).cloned().collect();
-            born.push((new, gone, ChildOf { node: child, seq, members }));
+            let gone: Vec<Left> = node.departed_before(seq).cloned().collect();
+            started.push((new, gone, ChildOf { node: child, seq, members }));
         }
-        for (mut new, gone, of) in born {
+        for (mut new, gone, of) in started {
             new.open(&mut self.net);
             for left in gone {
-                tell_child(&mut self.net, &mut new, &of, &left);
+                notify_child(&mut self.net, &mut new, &of, &left);
             }
             self.nodes.insert(of.node, new);
-            let (after, child) = (&mut self.net.after, of.node);
-            after.push_back(After::Table(child));
+            let (deferred, child) = (&mut self.net.deferred, of.node);
+            deferred.push_back(Deferred::Table(child));
             self.children.entry(key).or_default().push(of);
         }
         if let Some(node) = self.nodes.get_mut(&key) {
-            for process in &self.dead {
-                node.died_elsewhere(&mut self.net, *process, "its process is gone");
+            for process in &self.dead_processes {
+                node.handle_process_death(&mut self.net, *process, "its process is gone");
             }
         }
     }
 
-    pub(super) fn left_parent(&mut self, key: NodeKey, left: &Left) {
+    pub(super) fn handle_parent_departure(&mut self, key: NodeKey, left: &Left) {
         let Some(children) = self.children.get_mut(&key) else { return };
         children.retain(|of| self.nodes.contains_key(&of.node));
         let misses = |of: &&ChildOf| left.died || left.split < of.seq;
         // One that is poisoned goes on with the survivors.
         for of in children.iter().filter(misses).filter(|of| left.gone || of.seq != SURVIVORS) {
             if let Some(node) = self.nodes.get_mut(&of.node) {
-                tell_child(&mut self.net, node, of, left);
+                notify_child(&mut self.net, node, of, left);
             }
         }
     }
 }
 
 /// A rank that was to come to a split has left.
-fn tell_child(net: &mut Net, child: &mut Node, of: &ChildOf, left: &Left) {
+fn notify_child(net: &mut Net, child: &mut Node, of: &ChildOf, left: &Left) {
     if let Some(rank) = of.members.iter().position(|member| *member == left.rank) {
         let left = Left { rank: Rank::at(rank).0, gone: true, ..left.clone() };
-        child.left(net, left, None);
+        child.handle_departure(net, left, None);
     }
 }

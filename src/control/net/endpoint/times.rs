@@ -22,30 +22,30 @@ const ENDING: Duration = Duration::from_secs(5);
 const AWAITED: Duration = Duration::from_secs(15);
 
 impl Endpoint {
-    pub(super) fn timer(&mut self, timer: Timer) {
+    pub(super) fn handle_timer(&mut self, timer: Timer) {
         match timer {
-            Timer::Flush(node) => self.at(node, Node::flush),
-            Timer::Dial(node) => self.at(node, Node::dial_again),
-            Timer::Expect(node) => self.at(node, Node::missed),
-            Timer::Probe(node) => self.at(node, Node::probe),
-            Timer::Believe(node) => self.at(node, Node::believes),
-            Timer::Accept(acceptor) => self.net.conns.act(Action::Accept(acceptor)),
+            Timer::Flush(node) => self.with_node(node, Node::flush),
+            Timer::Dial(node) => self.with_node(node, Node::retry_dial),
+            Timer::Expect(node) => self.with_node(node, Node::judge_orphans),
+            Timer::Probe(node) => self.with_node(node, Node::probe_orphans),
+            Timer::Confirm(node) => self.with_node(node, Node::confirm_deaths),
+            Timer::Accept(acceptor) => self.net.conns.push_action(Action::Accept(acceptor)),
             Timer::Tick => self.tick(),
         }
     }
 
     fn tick(&mut self) {
-        let (now, beat) = (self.net.now(), self.net.conns.beat);
-        self.net.timers.set(now + TICK.min(beat / 4), Timer::Tick);
+        let (now, heartbeat) = (self.net.now(), self.net.conns.heartbeat);
+        self.net.timers.set(now + TICK.min(heartbeat / 4), Timer::Tick);
         // A thread that was held up has not read yet what others said meanwhile.
-        let was_late = now - std::mem::replace(&mut self.ticked, now) > TICK * 2;
-        self.net.conns.beat();
+        let was_late = now - std::mem::replace(&mut self.last_tick, now) > TICK * 2;
+        self.net.conns.send_heartbeats();
         for key in self.net.conns.keys() {
             let Some(conn) = self.net.conns.get(key) else { continue };
             if was_late {
-                (conn.heard, conn.since) = (now, now);
+                (conn.last_received, conn.since) = (now, now);
             }
-            let (age, silence) = (now - conn.since, now - conn.heard);
+            let (age, silence) = (now - conn.since, now - conn.last_received);
             match conn.role {
                 Role::Unauthenticated { .. } | Role::Parked { .. } | Role::Refused
                     if age >= UNPROVEN =>
@@ -53,35 +53,35 @@ impl Endpoint {
                     self.net.conns.remove(key);
                 }
                 Role::Ending { is_awaited } => {
-                    let silent = (beat * 3).clamp(ENDING, AWAITED);
+                    let silent = (heartbeat * 3).clamp(ENDING, AWAITED);
                     if age >= if is_awaited { silent } else { ENDING } {
                         self.net.conns.remove(key);
                     }
                 }
                 Role::Dial { sent: None, .. } if age >= ANSWER => {
-                    self.lose(key, "it does not answer");
+                    self.connection_lost(key, "it does not answer");
                 }
                 // The other side may have taken it already.
-                Role::Dial { .. } if age >= ANSWER.max(beat * 3) => {
-                    self.lose(key, "it does not answer")
+                Role::Dial { .. } if age >= ANSWER.max(heartbeat * 3) => {
+                    self.connection_lost(key, "it does not answer")
                 }
                 Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. } => {
-                    let (node, is_silent) = (conn.role.link(), silence >= beat * 3);
+                    let (node, is_silent) = (conn.role.link(), silence >= heartbeat * 3);
                     let why = || format!("it has said nothing for {} s", silence.as_secs());
                     match node {
                         _ if !is_silent => {}
                         Some(node) => {
-                            self.at(node, |node, net| node.fell_silent(net, key, &why()));
+                            self.with_node(node, |node, net| node.handle_silence(net, key, &why()));
                         }
-                        None => self.lose(key, &why()),
+                        None => self.connection_lost(key, &why()),
                     }
                 }
                 _ => {}
             }
-            self.settle();
+            self.run_deferred();
         }
-        self.meets.values_mut().for_each(|meet| meet.tick(&mut self.net.conns));
-        self.end_meets();
+        self.rendezvous.values_mut().for_each(|meet| meet.tick(&mut self.net.conns));
+        self.close_finished_rendezvous();
         self.net.tables.lock().retain(|_, table| table.strong_count() > 0);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Weak;
 
 use super::super::channels::Channels;
 use super::super::conns::Key;
-use super::super::endpoint::{After, Net};
+use super::super::endpoint::{Deferred, Net};
 use super::super::ledger::parent;
 use super::super::message::{Left, Message};
 use super::Node;
@@ -14,17 +14,17 @@ impl Node {
     /// Somebody of this rank listens: it is told what came before, and who is gone.
     pub(crate) fn listen(&mut self, net: &mut Net, channel: u64, listener: &Weak<dyn Listener>) {
         let calls = self.channels.listen(channel, listener);
-        net.after.extend(calls.into_iter().map(After::Call));
+        net.deferred.extend(calls.into_iter().map(Deferred::Call));
         let death = |left: &Left| Channels::death(listener, left.rank, &left.why);
-        net.after.extend(self.absent(u64::MAX).map(death).map(After::Call));
+        net.deferred.extend(self.departed_before(u64::MAX).map(death).map(Deferred::Call));
         let left_out =
             self.standing.excluded().into_iter().map(|why| Channels::leave_out(listener, why));
-        net.after.extend(left_out.map(After::Call));
-        net.after.push_back(After::Call(Channels::caught_up(listener)));
+        net.deferred.extend(left_out.map(Deferred::Call));
+        net.deferred.push_back(Deferred::Call(Channels::caught_up(listener)));
     }
 
     /// A message of a backend, of this rank or another.
-    pub(crate) fn pass_on(
+    pub(crate) fn route_message(
         &mut self,
         net: &mut Net,
         from: u32,
@@ -34,8 +34,8 @@ impl Node {
         by: Option<Key>,
     ) {
         if from != self.rank && to.is_none_or(|to| to == self.rank) {
-            match self.channels.came(channel, from, bytes) {
-                Ok(call) => net.after.extend(call.map(After::Call)),
+            match self.channels.handle_message(channel, from, bytes) {
+                Ok(call) => net.deferred.extend(call.map(Deferred::Call)),
                 Err(_) => {
                     let why = "sent more messages than are kept for a rank that is not there yet";
                     self.fail(net, vec![from], why.to_owned());
@@ -47,7 +47,7 @@ impl Node {
         }
         let message = Message::Tell { from, to, channel, bytes };
         // While nobody has left, a rank is where its number says.
-        let way = to.filter(|_| self.standing.is_whole()).and_then(|to| self.way_to(to));
+        let way = to.filter(|_| self.standing.is_whole()).and_then(|to| self.next_hop(to));
         for link in self.links.iter().filter(|link| Some(link.key) != by) {
             if way.is_none_or(|way| way == link.key) {
                 net.conns.send(link.key, &message);
@@ -55,7 +55,7 @@ impl Node {
         }
     }
 
-    fn way_to(&self, to: u32) -> Option<Key> {
+    fn next_hop(&self, to: u32) -> Option<Key> {
         let mut way = std::iter::successors(Some(to), |rank| parent(*rank));
         let below = way.find(|rank| parent(*rank) == Some(self.rank));
         match below {

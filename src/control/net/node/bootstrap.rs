@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::conns::Key;
-use super::super::endpoint::{After, Net, Timer};
+use super::super::endpoint::{Deferred, Net, Timer};
 use super::super::ident::{self, CommId};
 use super::super::message::{Hello, Left, MOST_RANKS, Member, Message, Table};
 use super::super::proof::Secret;
@@ -15,7 +15,7 @@ use crate::error::{Error, InitFailed};
 
 impl Node {
     /// Where the ranks meet is known, or known better.
-    pub(crate) fn found(
+    pub(crate) fn handle_rendezvous(
         &mut self,
         net: &mut Net,
         at: Vec<SocketAddr>,
@@ -35,7 +35,7 @@ impl Node {
         }
     }
 
-    pub(super) fn hello(&self, net: &mut Net, key: Key) {
+    pub(super) fn send_hello(&self, net: &mut Net, key: Key) {
         let hello = Hello {
             rank: self.rank,
             size: self.size,
@@ -49,9 +49,9 @@ impl Node {
 
     /// Whether nobody meets any more at the place that let go of this rank: the process is dead
     /// that had the place. Another run's may have been there, and this one's come for a while.
-    pub(super) fn gives_place_up(&mut self, net: &mut Net) -> bool {
+    pub(super) fn gives_up_rendezvous(&mut self, net: &mut Net) -> bool {
         let (Some(lost), Some(meet)) = (&self.lost, &self.meet) else { return false };
-        let patience = if meet.may_be_stale { net.conns.beat * 3 } else { Duration::ZERO };
+        let patience = if meet.may_be_stale { net.conns.heartbeat * 3 } else { Duration::ZERO };
         if net.now() - lost.since < patience || meet.host == Some(self.rank) {
             return false;
         }
@@ -59,7 +59,7 @@ impl Node {
         match meet.host {
             Some(rank) => {
                 let why = format!("its process, where the ranks meet ({place}), is gone: {reason}");
-                self.left(net, Left::dead(rank, why), None);
+                self.handle_departure(net, Left::dead(rank, why), None);
             }
             None => {
                 let why = format!("the process where the ranks meet, {place}, is gone: {reason}");
@@ -70,7 +70,7 @@ impl Node {
     }
 
     /// A message from there; false if it makes no sense.
-    pub(crate) fn bootstrap_message(
+    pub(crate) fn handle_bootstrap_message(
         &mut self,
         net: &mut Net,
         key: Key,
@@ -81,8 +81,8 @@ impl Node {
             Message::Welcome { id, ancestors } => {
                 if self.id.is_none() && ancestors.iter().all(Member::is_bounded) {
                     self.ancestors = ancestors;
-                    self.has_id(net, id);
-                    self.climb(net);
+                    self.set_id(net, id);
+                    self.attach(net);
                 }
             }
             Message::Later(rest) => {
@@ -93,15 +93,15 @@ impl Node {
                 net.timers.set(net.now() + rest, Timer::Dial(self.key));
             }
             Message::Table(bytes) => {
-                let is_table = self.has_table(net, bytes, None);
-                self.has_place(net);
+                let is_table = self.handle_table(net, bytes, None);
+                self.handle_attached(net);
                 return is_table;
             }
             Message::Fail { size, ranks, why } => {
-                self.has_failed(net, Failure { size, ranks, why: why.into_owned() }, None);
+                self.handle_failure(net, Failure { size, ranks, why: why.into_owned() }, None);
             }
-            Message::Missing { count, ranks } => self.missing(net, count, ranks, None),
-            Message::Left(left) => return self.left(net, left, None),
+            Message::Missing { count, ranks } => self.handle_missing(net, count, ranks, None),
+            Message::Left(left) => return self.handle_departure(net, left, None),
             Message::Beat => {}
             Message::Bye => {
                 self.bootstrap = None;
@@ -117,7 +117,7 @@ impl Node {
     }
 
     /// This node is where it belongs; the root when it has the table.
-    pub(super) fn has_place(&mut self, net: &mut Net) {
+    pub(super) fn handle_attached(&mut self, net: &mut Net) {
         if self.rank == 0 && self.table.is_none() {
             return;
         }
@@ -127,7 +127,7 @@ impl Node {
         }
     }
 
-    pub(super) fn has_table(&mut self, net: &mut Net, bytes: &[u8], from: Option<Key>) -> bool {
+    pub(super) fn handle_table(&mut self, net: &mut Net, bytes: &[u8], from: Option<Key>) -> bool {
         if self.table.is_some() {
             return true;
         }
@@ -146,25 +146,25 @@ impl Node {
             net.conns.send(link.key, &Message::Table(&table.bytes));
         }
         self.table = Some(table);
-        net.after.push_back(After::Table(self.key));
+        net.deferred.push_back(Deferred::Table(self.key));
         true
     }
 
     /// The ranks cannot be one communicator, as this one found out.
     pub(super) fn fail(&mut self, net: &mut Net, ranks: Vec<u32>, why: String) {
-        self.has_failed(net, Failure { size: self.size, ranks, why }, None);
+        self.handle_failure(net, Failure { size: self.size, ranks, why }, None);
     }
 
     /// The ranks have met, and another one comes in the place of one of them. It may follow one
     /// that died.
-    pub(crate) fn is_mixed(&mut self, net: &mut Net, failure: Failure) {
+    pub(crate) fn handle_mixed_jobs(&mut self, net: &mut Net, failure: Failure) {
         if !failure.ranks.iter().any(|rank| self.has_lost(*rank)) {
-            self.has_failed(net, failure, None);
+            self.handle_failure(net, failure, None);
         }
     }
 
     /// The ranks cannot be one communicator.
-    pub(crate) fn has_failed(&mut self, net: &mut Net, failure: Failure, from: Option<Key>) {
+    pub(crate) fn handle_failure(&mut self, net: &mut Net, failure: Failure, from: Option<Key>) {
         let is_rank = |rank: &u32| (*rank as usize) < MOST_RANKS;
         if self.failed.is_some() || !failure.ranks.iter().all(is_rank) {
             return;
@@ -175,14 +175,14 @@ impl Node {
         let Failure { size, ranks, why } = failure.clone();
         let ranks = ranks.into_iter().map(Rank).collect();
         let error = Error::InitFailed(Box::new(InitFailed { size: size as usize, ranks, why }));
-        net.after.extend(self.channels.failed(&error).map(After::Call));
+        net.deferred.extend(self.channels.failed(&error).map(Deferred::Call));
         if let Some(meeting) = self.meeting() {
-            meeting.break_with(error);
+            meeting.fail(error);
         }
         self.failed = Some(failure);
     }
 
-    pub(super) fn missing(
+    pub(super) fn handle_missing(
         &mut self,
         net: &mut Net,
         count: u32,
@@ -198,6 +198,6 @@ impl Node {
         let more = if (count as usize) > named.len() { " and others" } else { "" };
         let trouble =
             format!("{count} of {} ranks have not come: {}{more}", self.size, named.join(", "));
-        self.meeting().inspect(|meeting| meeting.trouble(trouble));
+        self.meeting().inspect(|meeting| meeting.set_trouble(trouble));
     }
 }

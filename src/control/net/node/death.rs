@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::conns::Key;
-use super::super::endpoint::{After, Net, TICK, Timer};
+use super::super::endpoint::{Deferred, Net, TICK, Timer};
 use super::super::message::{Left, Message};
 use super::standing::{News, Sign, Verdict};
 use super::{Link, Lost, Node};
@@ -11,14 +11,14 @@ use crate::Rank;
 
 impl Node {
     /// A neighbour's connection is gone without a word.
-    pub(crate) fn closed(&mut self, net: &mut Net, key: Key, reason: &str) {
+    pub(crate) fn handle_closed(&mut self, net: &mut Net, key: Key, reason: &str) {
         if self.bootstrap == Some(key) {
             self.bootstrap = None;
             if self.up.is_none() && self.failed.is_none() && self.standing.excluded().is_none() {
                 self.id = None;
                 let since = net.now();
                 self.lost.get_or_insert_with(|| Lost { since, reason: reason.to_owned() });
-                if !self.gives_place_up(net) {
+                if !self.gives_up_rendezvous(net) {
                     self.dial(net, None);
                 }
             }
@@ -28,13 +28,13 @@ impl Node {
         let Link { peer, is_sure, .. } = self.links.swap_remove(at);
         self.judge(net, peer, &Sign::Lost { is_sure }, reason);
         if self.up == Some(key) {
-            self.climb(net);
+            self.attach(net);
         }
     }
 
     /// A neighbour has said nothing for too long: this rank takes it for dead. It is told so, on
     /// the connection that it may read once more: it may only have been stopped.
-    pub(crate) fn fell_silent(&mut self, net: &mut Net, key: Key, reason: &str) {
+    pub(crate) fn handle_silence(&mut self, net: &mut Net, key: Key, reason: &str) {
         let of = |link: &&Link| link.key == key && link.is_sure;
         if let Some(peer) = self.links.iter().find(of).map(|link| link.peer) {
             self.judge(net, peer, &Sign::Lost { is_sure: true }, reason);
@@ -42,19 +42,19 @@ impl Node {
         // Nobody had to be told, or it has left before.
         if self.links.iter().any(|link| link.key == key) {
             net.conns.remove(key);
-            self.closed(net, key, reason);
+            self.handle_closed(net, key, reason);
         }
     }
 
     /// This process was stopped for longer than the others wait.
-    pub(crate) fn goes_on(&mut self, beat: Duration, now: Instant) {
-        self.standing.resumed(beat, now);
+    pub(crate) fn handle_resumed(&mut self, heartbeat: Duration, now: Instant) {
+        self.standing.handle_resumed(heartbeat, now);
     }
 
     /// All has been read that came while this process was stopped.
-    pub(crate) fn believes(&mut self, net: &mut Net) {
-        for left in self.standing.confirmed() {
-            self.left(net, left, None);
+    pub(crate) fn confirm_deaths(&mut self, net: &mut Net) {
+        for left in self.standing.take_held() {
+            self.handle_departure(net, left, None);
         }
     }
 
@@ -63,13 +63,13 @@ impl Node {
         match self.standing.judge(rank, sign, reason, net.now()) {
             Verdict::Open => return false,
             Verdict::Awaited => {
-                self.expect(net);
+                self.await_orphans(net);
                 return false;
             }
-            Verdict::Excluded(why) => self.excluded(net, &why, None),
+            Verdict::Excluded(why) => self.announce_exclusion(net, &why, None),
             Verdict::Dead => {
                 let why = self.why_dead(rank, reason);
-                self.left(net, Left::dead(rank, why), None);
+                self.handle_departure(net, Left::dead(rank, why), None);
             }
         }
         true
@@ -78,46 +78,54 @@ impl Node {
     fn why_dead(&self, rank: u32, reason: &str) -> String {
         let place = self.member_of(rank).map_or_else(String::new, |member| format!(" ({member})"));
         let last = match self.ledger.last_of(rank) {
-            Some(said) => format!("; its last host-side call was {} at {}", said.topic, said.site),
+            Some(contribution) => format!(
+                "; its last host-side call was {} at {}",
+                contribution.topic, contribution.site
+            ),
             None => String::new(),
         };
         format!("its process is gone{place}: {reason}{last}")
     }
 
     /// The process of a rank is dead, as this one learned from another communicator.
-    pub(crate) fn died_elsewhere(&mut self, net: &mut Net, process: u64, why: &str) {
+    pub(crate) fn handle_process_death(&mut self, net: &mut Net, process: u64, why: &str) {
         let Some(table) = self.table.clone().filter(|_| self.member.process != process) else {
             return;
         };
         for (rank, member) in table.members.iter().enumerate() {
             let rank = Rank::at(rank).0;
             if member.process == process && rank != self.rank && !self.is_away(rank) {
-                self.left(net, Left::dead(rank, why.to_owned()), None);
+                self.handle_departure(net, Left::dead(rank, why.to_owned()), None);
             }
         }
     }
 
     /// A rank has left; false if there is no such rank.
-    pub(crate) fn left(&mut self, net: &mut Net, left: Left, from: Option<Key>) -> bool {
+    pub(crate) fn handle_departure(
+        &mut self,
+        net: &mut Net,
+        left: Left,
+        from: Option<Key>,
+    ) -> bool {
         if left.rank >= self.size {
             return false;
         }
         let peer = |key| self.links.iter().find(|link| link.key == key).map(|link| link.peer);
         // Where the ranks meet, rank 0 stands for all.
         let by = from.map(|key| peer(key).unwrap_or(0));
-        match self.standing.learn(left, by, net.now()) {
+        match self.standing.handle_report(left, by, net.now()) {
             News::Known => {}
-            News::Counts(left) => self.counts(net, &left, from),
-            News::Excluded(why) => self.excluded(net, &why, from),
-            News::Held => net.timers.set(net.now() + TICK, Timer::Believe(self.key)),
+            News::New(left) => self.apply_departure(net, &left, from),
+            News::Excluded(why) => self.announce_exclusion(net, &why, from),
+            News::Held => net.timers.set(net.now() + TICK, Timer::Confirm(self.key)),
         }
         true
     }
 
     /// Passes on that a rank has left, and acts on it.
-    fn counts(&mut self, net: &mut Net, left: &Left, from: Option<Key>) {
+    fn apply_departure(&mut self, net: &mut Net, left: &Left, from: Option<Key>) {
         if let Some(meeting) = self.meeting() {
-            meeting.leave(left);
+            meeting.record_departure(left);
         }
         // What it said goes before the news that it left.
         for link in self.links.iter_mut().filter(|link| Some(link.key) != from) {
@@ -125,47 +133,47 @@ impl Node {
             net.conns.send(link.key, &Message::Left(left.clone()));
         }
         if left.gone {
-            self.is_gone(net, left);
+            self.handle_gone(net, left);
         } else if left.stopped {
-            net.after.extend(self.channels.stopped(left.rank, &left.why).map(After::Call));
-            net.after.push_back(After::LeftParent { node: self.key, left: left.clone() });
+            net.deferred.extend(self.channels.stopped(left.rank, &left.why).map(Deferred::Call));
+            net.deferred.push_back(Deferred::Departed { node: self.key, left: left.clone() });
         }
     }
 
     /// The others took this rank for dead. Those who do not know yet are told: all are to take the
     /// same one for dead.
-    fn excluded(&mut self, net: &mut Net, why: &str, from: Option<Key>) {
+    fn announce_exclusion(&mut self, net: &mut Net, why: &str, from: Option<Key>) {
         let left = Left::dead(self.rank, why.to_owned());
         for link in self.links.iter().filter(|link| Some(link.key) != from) {
             net.conns.send(link.key, &Message::Left(left.clone()));
         }
-        self.taken_for_dead(net, why);
+        self.exclude(net, why);
     }
 
-    fn is_gone(&mut self, net: &mut Net, left: &Left) {
-        net.after.extend(self.channels.died(left.rank, &left.why).map(After::Call));
-        self.expect(net);
+    fn handle_gone(&mut self, net: &mut Net, left: &Left) {
+        net.deferred.extend(self.channels.died(left.rank, &left.why).map(Deferred::Call));
+        self.await_orphans(net);
         if left.died {
             if let Some(at) = self.links.iter().position(|link| link.peer == left.rank) {
                 let key = self.links.swap_remove(at).key;
                 net.conns.end(key);
                 if self.up == Some(key) {
-                    self.climb(net);
+                    self.attach(net);
                 }
             }
             if let Some(process) = self.member_of(left.rank).map(|member| member.process) {
-                net.after.push_back(After::Died { process, why: left.why.clone() });
+                net.deferred.push_back(Deferred::ProcessDied { process, why: left.why.clone() });
             }
         }
-        net.after.push_back(After::LeftParent { node: self.key, left: left.clone() });
+        net.deferred.push_back(Deferred::Departed { node: self.key, left: left.clone() });
         if self.dial.as_ref().is_some_and(|dial| dial.to == Some(left.rank)) {
-            self.climb(net);
+            self.attach(net);
         }
     }
 
     /// The others took this rank for dead, and live: it goes on with nobody, and says nothing of
     /// them.
-    pub(super) fn taken_for_dead(&mut self, net: &mut Net, why: &str) {
+    pub(super) fn exclude(&mut self, net: &mut Net, why: &str) {
         let Some(why) = self.standing.exclude(why).map(str::to_owned) else { return };
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
             net.conns.remove(key);
@@ -174,8 +182,8 @@ impl Node {
             self.cancel_probe(net, rank);
         }
         if let Some(meeting) = self.meeting() {
-            meeting.leave_out(self.rank, &why);
+            meeting.exclude(self.rank, &why);
         }
-        net.after.extend(self.channels.left_out(&why).map(After::Call));
+        net.deferred.extend(self.channels.left_out(&why).map(Deferred::Call));
     }
 }

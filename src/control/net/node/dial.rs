@@ -48,10 +48,10 @@ fn reasons(all: &BTreeMap<SocketAddr, String>) -> String {
 impl Node {
     pub(super) fn dial(&mut self, net: &mut Net, to: Option<u32>) {
         self.dial = Some(Dial::new(to, net.now()));
-        self.dial_again(net);
+        self.retry_dial(net);
     }
 
-    pub(crate) fn dial_again(&mut self, net: &mut Net) {
+    pub(crate) fn retry_dial(&mut self, net: &mut Net) {
         let Some(Dial { to, key: None, tried, .. }) = self.dial else { return };
         let addresses = match to {
             None => self.meet.as_ref().map(|meet| meet.addresses.clone()).unwrap_or_default(),
@@ -73,11 +73,11 @@ impl Node {
 
     /// A connection cannot be made now, as this process lacks something: the other side has all its
     /// time.
-    pub(crate) fn cannot_dial(&mut self, net: &mut Net, why: &str) {
+    pub(crate) fn handle_local_dial_error(&mut self, net: &mut Net, why: &str) {
         if let Some(dial) = &mut self.dial {
             dial.since = net.now();
         }
-        self.dial_failed(net, why, false);
+        self.handle_dial_error(net, why, false);
     }
 
     pub(super) fn addresses_of(&self, rank: u32) -> Vec<SocketAddr> {
@@ -89,7 +89,7 @@ impl Node {
     }
 
     /// A connection could not be made.
-    pub(crate) fn dial_failed(&mut self, net: &mut Net, why: &str, is_refused: bool) {
+    pub(crate) fn handle_dial_error(&mut self, net: &mut Net, why: &str, is_refused: bool) {
         let Some(dial) = &mut self.dial else { return };
         dial.key = None;
         if let Some(address) = dial.address {
@@ -111,12 +111,12 @@ impl Node {
                 let trouble = format!(
                     "the place where the ranks meet, {name}, cannot be reached at {reasons}"
                 );
-                self.meeting().inspect(|meeting| meeting.trouble(trouble));
-                if self.gives_place_up(net) {
+                self.meeting().inspect(|meeting| meeting.set_trouble(trouble));
+                if self.gives_up_rendezvous(net) {
                     self.dial = None;
                     return;
                 }
-                if self.is_at_its_maker() && refused >= REFUSALS * ways {
+                if self.meets_at_creator() && refused >= REFUSALS * ways {
                     let why = format!(
                         "came to a process that is gone, {at}, which made the id or the invitation and lives until the ranks have met: {why}"
                     );
@@ -128,12 +128,12 @@ impl Node {
                 let why = format!("rank {} cannot connect to it at {at}: {why}", self.rank);
                 let signs = [
                     Sign::Refuses { times: refused, addresses: ways },
-                    Sign::Silent { waited, most: net.conns.beat * 3 },
+                    Sign::Silent { waited, most: net.conns.heartbeat * 3 },
                 ];
                 // Whoever is told of a death looks for another way only once.
                 let dial = self.dial.take();
                 if signs.iter().any(|sign| self.judge(net, rank, sign, &why)) {
-                    return self.climb(net);
+                    return self.attach(net);
                 }
                 self.dial = dial;
             }
@@ -167,7 +167,7 @@ impl Node {
     }
 
     /// How the other side took the claim; the role of the connection, if it stands.
-    pub(crate) fn judged(
+    pub(crate) fn handle_verdict(
         &mut self,
         net: &mut Net,
         key: Key,
@@ -179,7 +179,7 @@ impl Node {
             (Some(Verdict::Welcome), None) => {
                 self.dial = None;
                 self.bootstrap = Some(key);
-                self.hello(net, key);
+                self.send_hello(net, key);
                 return Some(Role::Bootstrap { node: self.key });
             }
             (Some(Verdict::Welcome), Some(peer)) => {
@@ -196,13 +196,13 @@ impl Node {
                 self.fail(net, ranks, why);
             }
             (Some(Verdict::Dead), _) => {
-                self.taken_for_dead(net, "they had lost the connection to it");
+                self.exclude(net, "they had lost the connection to it");
             }
             (Some(Verdict::Ended), Some(peer)) => {
-                self.standing.ended(peer, true);
+                self.standing.handle_goodbye(peer, true);
                 net.conns.remove(key);
                 self.dial = None;
-                self.climb(net);
+                self.attach(net);
                 return None;
             }
             (Some(Verdict::Ended), None) if !self.may_be_stale() => {
@@ -211,24 +211,28 @@ impl Node {
                 self.fail(net, vec![self.rank], why);
             }
             (Some(Verdict::Unknown), _) => {
-                self.dial_failed(net, "what listens there says that nobody meets there", false);
+                self.handle_dial_error(
+                    net,
+                    "what listens there says that nobody meets there",
+                    false,
+                );
             }
             (Some(Verdict::Ended), None) => {
-                self.dial_failed(net, "an earlier run has met there", false)
+                self.handle_dial_error(net, "an earlier run has met there", false)
             }
             (Some(Verdict::Unproven) | None, _) => {
                 static REFUSED: RateLimited = RateLimited::new();
                 let at = self.dial.as_ref().and_then(|dial| dial.address);
                 let at = at.map_or_else(String::new, |at| format!(" at {at}"));
                 REFUSED.warn(format_args!("rank {} came{at}: {OTHER_SECRET}", self.rank));
-                self.dial_failed(net, OTHER_SECRET, false);
+                self.handle_dial_error(net, OTHER_SECRET, false);
             }
         }
         None
     }
 
     /// The ranks of its job meet there, and have another secret.
-    pub(crate) fn has_other_secret(&mut self, net: &mut Net) {
+    pub(crate) fn handle_other_secret(&mut self, net: &mut Net) {
         self.dial = None;
         if let Some(job) = self.meet.as_ref().and_then(|meet| meet.job.clone()) {
             let (ranks, why) = job.other_secret(self.rank);
@@ -237,7 +241,7 @@ impl Node {
     }
 
     /// Whether the ranks meet at the process that said where they do, which listened then.
-    fn is_at_its_maker(&self) -> bool {
+    fn meets_at_creator(&self) -> bool {
         self.meet.as_ref().is_some_and(|meet| meet.id != CommId::THERE && !meet.may_be_stale)
     }
 

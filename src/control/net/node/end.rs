@@ -1,7 +1,7 @@
 //! A node that leaves, and neighbours that do so in good order.
 
 use super::super::conns::Key;
-use super::super::endpoint::{Net, Over};
+use super::super::endpoint::{Net, Tombstone};
 use super::super::message::{Leaves, Left, Message, cut};
 use super::Node;
 use crate::control::FINISH;
@@ -11,7 +11,7 @@ impl Node {
     pub(crate) fn leave(&mut self, net: &mut Net, why: &str, how: Leaves) {
         let rank = self.rank;
         let left = Left::of(rank, cut(why).to_owned(), how, self.split);
-        self.standing.note(&left);
+        self.standing.record(&left);
         for link in &mut self.links {
             link.flush(net);
             net.conns.send(link.key, &Message::Left(left.clone()));
@@ -25,21 +25,21 @@ impl Node {
     }
 
     /// A neighbour has ended, and has said all that it had to say.
-    pub(super) fn bye(&mut self, net: &mut Net, key: Key, peer: u32) {
+    pub(super) fn handle_bye(&mut self, net: &mut Net, key: Key, peer: u32) {
         net.conns.end(key);
         self.links.retain(|link| link.key != key);
         let was_up = self.up.take_if(|up| *up == key).is_some();
-        let is_over = self.ledger.is_over(FINISH);
-        let said = self.ledger.last_of(peer).is_some_and(|said| said.topic == FINISH);
-        if let Some(left) = self.standing.ended(peer, said || is_over) {
-            self.left(net, left, None);
+        let is_over = self.ledger.is_finished(FINISH);
+        let has_finished = self.ledger.last_of(peer).is_some_and(|said| said.topic == FINISH);
+        if let Some(left) = self.standing.handle_goodbye(peer, has_finished || is_over) {
+            self.handle_departure(net, left, None);
         }
         if is_over {
             return;
         }
-        self.expect(net);
+        self.await_orphans(net);
         if was_up {
-            self.climb(net);
+            self.attach(net);
         }
     }
 
@@ -48,14 +48,14 @@ impl Node {
         for link in &mut self.links {
             link.flush(net);
             net.conns.send(link.key, &Message::Bye);
-            net.conns.end_well(link.key);
+            net.conns.end_awaited(link.key);
         }
         if let Some(bootstrap) = self.bootstrap.take() {
             net.conns.send(bootstrap, &Message::Bye);
             net.conns.end(bootstrap);
         }
         self.links.clear();
-        self.forget(net);
+        self.release(net);
     }
 
     /// Its connections are cut, as if its process were killed.
@@ -63,10 +63,10 @@ impl Node {
         for key in self.links.drain(..).map(|link| link.key).chain(self.bootstrap.take()) {
             net.conns.remove(key);
         }
-        self.forget(net);
+        self.release(net);
     }
 
-    fn forget(&mut self, net: &mut Net) {
+    fn release(&mut self, net: &mut Net) {
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
             net.conns.remove(key);
         }
@@ -74,10 +74,10 @@ impl Node {
             self.cancel_probe(net, rank);
         }
         if let Some(id) = self.id {
-            net.homes.remove(&(id, self.rank));
+            net.local_nodes.remove(&(id, self.rank));
             let lost =
                 self.standing.left().filter(|left| left.died).map(|left| left.rank).collect();
-            net.ended.add((id, self.rank), Over { secret: self.secret.clone(), lost });
+            net.ended.add((id, self.rank), Tombstone { secret: self.secret.clone(), lost });
         }
     }
 }

@@ -49,7 +49,7 @@ impl Default for Hold {
 }
 
 impl Node {
-    pub(super) fn parts(
+    pub(super) fn handle_parts(
         &mut self,
         net: &mut Net,
         key: Key,
@@ -59,29 +59,29 @@ impl Node {
     ) -> bool {
         let mut news = Vec::new();
         for Contributions { first, last, bytes } in parts {
-            let said = Arc::new(Contribution { topic, site, bytes: bytes.into() });
-            match self.ledger.add(&Run { seq, first, last, said }) {
+            let contribution = Arc::new(Contribution { topic, site, bytes: bytes.into() });
+            match self.ledger.add(&Run { seq, first, last, contribution }) {
                 Ok(new) => news.extend(new),
                 Err(_) => return false,
             }
         }
         if let Some(meeting) = self.meeting() {
-            meeting.hear(seq, &news);
+            meeting.insert_runs(seq, &news);
         }
-        self.spread(net, news, Some(key));
+        self.forward(net, news, Some(key));
         true
     }
 
     /// This rank's part of an exchange.
-    pub(crate) fn post(&mut self, net: &mut Net, seq: u64, said: Arc<Contribution>) {
+    pub(crate) fn post(&mut self, net: &mut Net, seq: u64, contribution: Arc<Contribution>) {
         let (first, last) = (self.rank, self.rank);
-        match self.ledger.add(&Run { seq, first, last, said }) {
-            Ok(new) => self.spread(net, new, None),
+        match self.ledger.add(&Run { seq, first, last, contribution }) {
+            Ok(new) => self.forward(net, new, None),
             Err(_) => log::error!("rank {} is too far ahead of the others", self.rank),
         }
     }
 
-    fn spread(&mut self, net: &mut Net, new: Vec<Run>, from: Option<Key>) {
+    fn forward(&mut self, net: &mut Net, new: Vec<Run>, from: Option<Key>) {
         let Some(seq) = new.first().map(|run| run.seq) else { return };
         for link in self.links.iter_mut().filter(|link| Some(link.key) != from) {
             link.pending.extend(new.iter().cloned());
@@ -95,10 +95,10 @@ impl Node {
         if all {
             self.hold = Hold { is_set: self.hold.is_set, ..Hold::default() };
         }
-        self.hold(net);
+        self.schedule_flush(net);
     }
 
-    fn hold(&mut self, net: &mut Net) {
+    fn schedule_flush(&mut self, net: &mut Net) {
         let is_pending = self.links.iter().any(|link| !link.pending.is_empty());
         if is_pending && !std::mem::replace(&mut self.hold.is_set, true) {
             net.timers.set(net.now() + self.hold.next, Timer::Flush(self.key));
@@ -114,7 +114,7 @@ impl Node {
         let next = (self.hold.next * 2).min(LONGEST_HOLD);
         let down = if all { Duration::ZERO } else { down };
         self.hold = Hold { is_set: false, next, down };
-        self.hold(net);
+        self.schedule_flush(net);
     }
 }
 
@@ -122,23 +122,24 @@ impl Link {
     pub(super) fn flush(&mut self, net: &mut Net) {
         merge(&mut self.pending);
         let is_one = |a: &Run, b: &Run| {
-            (a.seq, a.said.topic, a.said.site) == (b.seq, b.said.topic, b.said.site)
+            (a.seq, a.contribution.topic, a.contribution.site)
+                == (b.seq, b.contribution.topic, b.contribution.site)
         };
         for runs in self.pending.chunk_by(is_one) {
-            let Some(Run { seq, said, .. }) = runs.first() else { continue };
-            let Contribution { topic, site, .. } = **said;
+            let Some(Run { seq, contribution, .. }) = runs.first() else { continue };
+            let Contribution { topic, site, .. } = **contribution;
             let mut rest = runs;
             while !rest.is_empty() {
                 let mut length = 0;
                 let fits = |run: &&Run| {
-                    length += run.said.bytes.len();
+                    length += run.contribution.bytes.len();
                     length <= FRAME
                 };
                 let count = rest.iter().take_while(fits).count().max(1);
                 let (now, later) = rest.split_at(count);
                 let part = |run| {
-                    let Run { first, last, said, .. }: &Run = run;
-                    Contributions { first: *first, last: *last, bytes: &said.bytes }
+                    let Run { first, last, contribution, .. }: &Run = run;
+                    Contributions { first: *first, last: *last, bytes: &contribution.bytes }
                 };
                 let parts = now.iter().map(part).collect();
                 net.conns.send(self.key, &Message::Parts { seq: *seq, topic, site, parts });

@@ -23,7 +23,7 @@ use std::time::Instant;
 
 use super::channels::Channels;
 use super::conns::Key;
-use super::endpoint::{After, Net};
+use super::endpoint::{Deferred, Net};
 use super::hub::NodeKey;
 use super::ident::CommId;
 use super::job::Job;
@@ -122,7 +122,7 @@ pub(super) struct Node {
     hold: Hold,
     pub(super) channels: Channels,
     /// Splits for which the table is missing.
-    pub(super) unborn: Vec<ChildSpec>,
+    pub(super) pending_children: Vec<ChildSpec>,
     /// The last split in which this rank took its place.
     split: u64,
     /// Those that have lost their way here.
@@ -154,7 +154,7 @@ impl Node {
             links: Vec::new(),
             hold: Hold::default(),
             channels: Channels::default(),
-            unborn: Vec::new(),
+            pending_children: Vec::new(),
             split: 0,
             probes: BTreeMap::new(),
         }
@@ -187,7 +187,7 @@ impl Node {
     }
 
     /// The ranks that have left, as far as this one knows.
-    pub(super) fn lefts(&self) -> impl Iterator<Item = &Left> {
+    pub(super) fn departures(&self) -> impl Iterator<Item = &Left> {
         self.standing.left()
     }
 
@@ -201,27 +201,27 @@ impl Node {
     }
 
     /// What keeps the process from hearing others, for reports; nothing, if it is empty.
-    pub(super) fn hindered(&self, why: &str) {
-        self.meeting().inspect(|meeting| meeting.hindered(why.to_owned()));
+    pub(super) fn set_accept_trouble(&self, why: &str) {
+        self.meeting().inspect(|meeting| meeting.set_accept_trouble(why.to_owned()));
     }
 
     /// Starts to look for the others.
     pub(super) fn open(&mut self, net: &mut Net) {
         match self.id {
             Some(id) => {
-                self.has_id(net, id);
-                self.climb(net);
+                self.set_id(net, id);
+                self.attach(net);
             }
             None => self.dial(net, None),
         }
     }
 
-    fn has_id(&mut self, net: &mut Net, id: CommId) {
+    fn set_id(&mut self, net: &mut Net, id: CommId) {
         self.id = Some(id);
-        net.homes.insert((id, self.rank), self.key);
-        net.after.push_back(After::Arrived(id));
+        net.local_nodes.insert((id, self.rank), self.key);
+        net.deferred.push_back(Deferred::Arrived(id));
         if let Some(meeting) = self.meeting() {
-            meeting.open(id.number());
+            meeting.set_id(id.number());
         }
     }
 
@@ -238,12 +238,12 @@ impl Node {
     }
 
     /// This rank takes its place in a split.
-    pub(super) fn splits(&mut self, seq: u64) {
+    pub(super) fn record_split(&mut self, seq: u64) {
         self.split = self.split.max(seq);
     }
 
     /// The ranks that have left, for those that were to come to a split of exchange `seq`.
-    pub(super) fn absent(&self, seq: u64) -> impl Iterator<Item = &Left> {
+    pub(super) fn departed_before(&self, seq: u64) -> impl Iterator<Item = &Left> {
         // One that is poisoned goes on with the survivors.
         let is_out = move |left: &&Left| left.gone || left.stopped && seq != SURVIVORS;
         self.standing.left().filter(is_out).filter(move |left| left.died || left.split < seq)

@@ -27,7 +27,7 @@ pub(super) struct Probe {
 
 impl Node {
     /// Probes all who should have come.
-    pub(crate) fn probe(&mut self, net: &mut Net) {
+    pub(crate) fn probe_orphans(&mut self, net: &mut Net) {
         for rank in self.orphans() {
             let addresses = self.addresses_of(rank);
             let probe = self.probes.entry(rank).or_default();
@@ -42,7 +42,13 @@ impl Node {
     }
 
     /// Nobody has opened, or nobody holds the connection any more.
-    pub(crate) fn probe_failed(&mut self, net: &mut Net, rank: u32, why: &str, is_refused: bool) {
+    pub(crate) fn handle_probe_error(
+        &mut self,
+        net: &mut Net,
+        rank: u32,
+        why: &str,
+        is_refused: bool,
+    ) {
         let ways = self.addresses_of(rank).len().max(1);
         let Some(probe) = self.probes.get_mut(&rank) else { return };
         probe.key = None;

@@ -48,7 +48,7 @@ pub(super) enum News {
     /// It is known already, or does not count any more.
     Known,
     /// It is new, and is passed on.
-    Counts(Left),
+    New(Left),
     /// The others took this rank for dead, for this reason.
     Excluded(String),
     /// It may be this rank that is lost: [`Standing::confirmed`] says when all has been read.
@@ -59,7 +59,7 @@ pub(super) enum News {
 pub(super) struct Standing {
     own: u32,
     size: u32,
-    beat: Duration,
+    heartbeat: Duration,
     left: BTreeMap<u32, Left>,
     /// Those, in the order in which they became known: what a rank did because of another's death
     /// comes after that death.
@@ -80,7 +80,7 @@ impl Standing {
         Self {
             own,
             size,
-            beat: Duration::ZERO,
+            heartbeat: Duration::ZERO,
             left: BTreeMap::new(),
             order: Vec::new(),
             ended: BTreeSet::new(),
@@ -91,14 +91,14 @@ impl Standing {
     }
 
     /// This process was stopped for longer than the others wait, which send a heartbeat so often.
-    pub(super) fn resumed(&mut self, beat: Duration, now: Instant) {
-        (self.beat, self.resumed) = (beat, Some(now));
+    pub(super) fn handle_resumed(&mut self, heartbeat: Duration, now: Instant) {
+        (self.heartbeat, self.resumed) = (heartbeat, Some(now));
     }
 
     /// Whether the others may have gone on without this rank, and not have had the means to say so:
     /// nobody had a connection to it that lived.
     fn is_in_doubt(&self, now: Instant) -> bool {
-        let doubt = self.beat * 6 + DOUBT;
+        let doubt = self.heartbeat * 6 + DOUBT;
         self.resumed.is_some_and(|since| now - since < doubt) && self.excluded.is_none()
     }
 
@@ -123,7 +123,7 @@ impl Standing {
 
     /// A rank has left, as this one found out (`by` nobody) or was told by another. A neighbour
     /// that says so of itself was left out.
-    pub(super) fn learn(&mut self, mut left: Left, by: Option<u32>, now: Instant) -> News {
+    pub(super) fn handle_report(&mut self, mut left: Left, by: Option<u32>, now: Instant) -> News {
         left.why.truncate(cut(&left.why).len());
         let known = self.left.get(&left.rank);
         if left.rank >= self.size || self.excluded.is_some() || !left.adds_to(known) {
@@ -142,17 +142,17 @@ impl Standing {
             self.held.push(left);
             return News::Held;
         }
-        self.note(&left);
-        News::Counts(left)
+        self.record(&left);
+        News::New(left)
     }
 
     /// All has been read that came while this process was stopped: deaths that it was told of.
-    pub(super) fn confirmed(&mut self) -> Vec<Left> {
+    pub(super) fn take_held(&mut self) -> Vec<Left> {
         std::mem::take(&mut self.held)
     }
 
     /// This rank leaves, or another does; what is known already stays.
-    pub(super) fn note(&mut self, left: &Left) {
+    pub(super) fn record(&mut self, left: &Left) {
         let rank = left.rank;
         let merged = left.after(self.left.get(&rank));
         if self.left.insert(rank, merged).is_none() {
@@ -161,7 +161,7 @@ impl Standing {
     }
 
     /// A neighbour has ended in good order. It was `done` if it said so before, or all were.
-    pub(super) fn ended(&mut self, rank: u32, done: bool) -> Option<Left> {
+    pub(super) fn handle_goodbye(&mut self, rank: u32, done: bool) -> Option<Left> {
         self.ended.insert(rank);
         let is_known = done || self.left.get(&rank).is_some_and(|left| left.gone);
         (!is_known).then(|| Left::ended(rank, "its communicator has ended".to_owned(), u64::MAX))
@@ -243,11 +243,11 @@ mod tests {
     #[test]
     fn news_counts_once_and_deaths_stay_in_their_order() {
         let (mut standing, now) = standing();
-        assert_eq!(standing.learn(dead(3), None, now), News::Counts(dead(3)));
-        assert_eq!(standing.learn(dead(3), Some(2), now), News::Known);
-        assert_eq!(standing.learn(dead(4), Some(2), now), News::Known);
+        assert_eq!(standing.handle_report(dead(3), None, now), News::New(dead(3)));
+        assert_eq!(standing.handle_report(dead(3), Some(2), now), News::Known);
+        assert_eq!(standing.handle_report(dead(4), Some(2), now), News::Known);
         let stopped = Left::of(0, "because of 3".to_owned(), Leaves::Stopped, 0);
-        assert_eq!(standing.learn(stopped.clone(), Some(0), now), News::Counts(stopped));
+        assert_eq!(standing.handle_report(stopped.clone(), Some(0), now), News::New(stopped));
         assert!(standing.left().map(|left| left.rank).eq([3, 0]));
         assert!(standing.is_away(3) && standing.has_died(3) && !standing.is_away(0));
     }
@@ -255,34 +255,37 @@ mod tests {
     #[test]
     fn a_process_that_was_stopped_doubts_itself_first() {
         let (mut standing, now) = standing();
-        standing.resumed(SECOND, now);
+        standing.handle_resumed(SECOND, now);
         let judge = |at| standing.judge(2, &Sign::Lost { is_sure: true }, "why", at);
         assert!(
             matches!(judge(now), Verdict::Excluded(why) if why.contains("rank 2 was gone: why"))
         );
         assert_eq!(judge(now + SECOND * 12), Verdict::Dead);
-        assert_eq!(standing.learn(dead(3), Some(2), now), News::Held);
-        assert_eq!(standing.confirmed(), [dead(3)]);
-        assert!(matches!(standing.learn(dead(2), Some(2), now), News::Excluded(_)));
-        assert_eq!(standing.learn(dead(3), None, now), News::Counts(dead(3)));
+        assert_eq!(standing.handle_report(dead(3), Some(2), now), News::Held);
+        assert_eq!(standing.take_held(), [dead(3)]);
+        assert!(matches!(standing.handle_report(dead(2), Some(2), now), News::Excluded(_)));
+        assert_eq!(standing.handle_report(dead(3), None, now), News::New(dead(3)));
     }
 
     #[test]
     fn a_rank_that_is_excluded_judges_nobody() {
         let (mut standing, now) = standing();
-        assert_eq!(standing.learn(dead(1), Some(0), now), News::Excluded("gone".to_owned()));
+        assert_eq!(
+            standing.handle_report(dead(1), Some(0), now),
+            News::Excluded("gone".to_owned())
+        );
         assert!(standing.exclude("gone").is_some() && standing.exclude("again").is_none());
         let sign = Sign::Lost { is_sure: true };
         assert_eq!(standing.judge(2, &sign, "why", now), Verdict::Open);
-        assert_eq!(standing.learn(dead(2), None, now), News::Known);
+        assert_eq!(standing.handle_report(dead(2), None, now), News::Known);
         assert!(standing.is_whole() && standing.excluded().is_some());
     }
 
     #[test]
     fn a_goodbye_is_news_only_of_a_rank_that_was_not_done() {
         let (mut standing, _) = standing();
-        assert_eq!(standing.ended(2, true), None);
-        assert!(standing.ended(3, false).is_some_and(|left| left.gone && !left.died));
+        assert_eq!(standing.handle_goodbye(2, true), None);
+        assert!(standing.handle_goodbye(3, false).is_some_and(|left| left.gone && !left.died));
         assert!(standing.away().eq([2, 3]));
     }
 }

@@ -19,7 +19,7 @@ const EXPECTED: Duration = Duration::from_secs(3);
 
 impl Node {
     /// Looks for the next rank above.
-    pub(super) fn climb(&mut self, net: &mut Net) {
+    pub(super) fn attach(&mut self, net: &mut Net) {
         self.up = None;
         if let Some(dial) = self.dial.take()
             && let Some(key) = dial.key
@@ -33,7 +33,7 @@ impl Node {
             self.dial(net, Some(above));
         } else {
             // Nobody is above: this is the root.
-            self.has_place(net);
+            self.handle_attached(net);
         }
     }
 
@@ -49,7 +49,7 @@ impl Node {
     }
 
     /// A neighbour is there.
-    pub(crate) fn linked(&mut self, net: &mut Net, key: Key, peer: u32, lacks_table: bool) {
+    pub(crate) fn handle_linked(&mut self, net: &mut Net, key: Key, peer: u32, lacks_table: bool) {
         // A rank that comes again has lost its old connection.
         if let Some(old) = self.links.iter().position(|link| link.peer == peer) {
             net.conns.remove(self.links.swap_remove(old).key);
@@ -77,12 +77,12 @@ impl Node {
         }
         self.links.push(link);
         if is_up {
-            self.has_place(net);
+            self.handle_attached(net);
         }
     }
 
     /// A message of a neighbour; false if it makes no sense.
-    pub(crate) fn heard(
+    pub(crate) fn handle_message(
         &mut self,
         net: &mut Net,
         key: Key,
@@ -95,23 +95,23 @@ impl Node {
         match message {
             Message::Parts { seq, topic, site, parts } => {
                 let topic = topics::known(topic);
-                return self.parts(net, key, seq, (topic, site), parts);
+                return self.handle_parts(net, key, seq, (topic, site), parts);
             }
-            Message::Left(left) => return self.left(net, left, Some(key)),
+            Message::Left(left) => return self.handle_departure(net, left, Some(key)),
             Message::Tell { from, to, channel, bytes } => {
                 if from >= self.size || to.is_some_and(|to| to >= self.size) || from == self.rank {
                     return false;
                 }
-                self.pass_on(net, from, to, channel, bytes, Some(key));
+                self.route_message(net, from, to, channel, bytes, Some(key));
             }
-            Message::Table(bytes) => return self.has_table(net, bytes, Some(key)),
+            Message::Table(bytes) => return self.handle_table(net, bytes, Some(key)),
             Message::Fail { size, ranks, why } => {
                 let failure = Failure { size, ranks, why: why.into_owned() };
-                self.has_failed(net, failure, Some(key));
+                self.handle_failure(net, failure, Some(key));
             }
-            Message::Missing { count, ranks } => self.missing(net, count, ranks, Some(key)),
+            Message::Missing { count, ranks } => self.handle_missing(net, count, ranks, Some(key)),
             Message::Beat => {}
-            Message::Bye => self.bye(net, key, peer),
+            Message::Bye => self.handle_bye(net, key, peer),
             Message::Hello(_) | Message::Welcome { .. } | Message::Later(_) | Message::Linked => {
                 return false;
             }
@@ -120,14 +120,14 @@ impl Node {
     }
 
     /// A rank is away: those below it look for a new way, and this one may be it.
-    pub(super) fn expect(&self, net: &mut Net) {
+    pub(super) fn await_orphans(&self, net: &mut Net) {
         let now = net.now();
         net.timers.set(now + RESTS.0, Timer::Probe(self.key));
-        net.timers.set(now + net.conns.beat + EXPECTED, Timer::Expect(self.key));
+        net.timers.set(now + net.conns.heartbeat + EXPECTED, Timer::Expect(self.key));
     }
 
     /// Who should have attached to this rank and did not is dead: nobody else would notice.
-    pub(crate) fn missed(&mut self, net: &mut Net) {
+    pub(crate) fn judge_orphans(&mut self, net: &mut Net) {
         for rank in self.orphans() {
             let has_come = self.table.is_some() || self.ledger.last_of(rank).is_some();
             let why = "it has not come back after the rank above it had left";
@@ -137,7 +137,7 @@ impl Node {
 
     /// Who should attach to this rank because the rank above is away, and has not.
     pub(super) fn orphans(&self) -> BTreeSet<u32> {
-        if self.ledger.is_over(FINISH) || self.standing.excluded().is_some() {
+        if self.ledger.is_finished(FINISH) || self.standing.excluded().is_some() {
             return BTreeSet::new();
         }
         let away = self.standing.away().chain([self.rank]);

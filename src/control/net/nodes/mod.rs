@@ -64,9 +64,9 @@ pub struct Lived {
 /// One rank, in a process of its own.
 struct Player {
     meeting: Option<Arc<Meeting>>,
-    comes: Duration,
+    joins_at: Duration,
     /// When it begins its next exchange.
-    acts: Duration,
+    acts_at: Duration,
     posted: u64,
     is_waiting: bool,
     outcome: Option<Outcome>,
@@ -106,8 +106,8 @@ struct World {
     faults: Vec<Fault>,
     /// Ranks that may be reported as lost.
     victims: BTreeSet<u32>,
-    said: Vec<String>,
-    ends: Duration,
+    history: Vec<String>,
+    last_fault: Duration,
     /// The number of ranks without an outcome.
     open: usize,
     meet: Meet,
@@ -132,9 +132,9 @@ impl World {
         let mut dice = Dice(seed ^ 0x9e37_79b9_7f4a_7c15);
         dice.roll(1);
         let player = |dice: &mut Dice| {
-            let comes = millis(dice.roll(1000));
-            let (acts, meeting) = (comes, None);
-            Player { meeting, comes, acts, posted: 0, is_waiting: false, outcome: None }
+            let joins_at = millis(dice.roll(1000));
+            let (acts_at, meeting) = (joins_at, None);
+            Player { meeting, joins_at, acts_at, posted: 0, is_waiting: false, outcome: None }
         };
         let players = (0..count).map(|_| player(&mut dice)).collect();
         let kinds = [
@@ -170,32 +170,43 @@ impl World {
             owner: Some(root),
             job: None,
         });
-        let (victims, said, ends) = (BTreeSet::new(), Vec::new(), millis(0));
+        let (victims, history, last_fault) = (BTreeSet::new(), Vec::new(), millis(0));
         let open = count;
-        Ok(Self { network, players, faults, victims, said, ends, open, meet, secret, root })
+        Ok(Self {
+            network,
+            players,
+            faults,
+            victims,
+            history,
+            last_fault,
+            open,
+            meet,
+            secret,
+            root,
+        })
     }
 
     fn run(&mut self) -> Result<()> {
         self.network.pump(0);
         let mut next: BTreeSet<(Duration, Number)> =
-            self.players.iter().enumerate().map(|(rank, player)| (player.comes, rank)).collect();
+            self.players.iter().enumerate().map(|(rank, player)| (player.joins_at, rank)).collect();
         while self.open > 0 {
             let due = next.first().map_or(LIMIT, |(at, _)| *at);
             let due = self.faults.last().map_or(due, |fault| due.min(fault.at));
             match self.network.step(due.min(LIMIT)) {
-                Some(process) => self.look(process, &mut next)?,
+                Some(process) => self.check_rank(process, &mut next)?,
                 None if self.network.time() >= LIMIT => return Err(self.stuck()),
                 None => {
                     let now = self.network.time();
                     while let Some(fault) = self.faults.pop_if(|fault| fault.at <= now) {
-                        self.strike(fault);
+                        self.inject(fault);
                     }
                     while let Some((at, rank)) = next.pop_first() {
                         if at > now {
                             next.insert((at, rank));
                             break;
                         }
-                        self.act(rank)?;
+                        self.advance(rank)?;
                     }
                 }
             }
@@ -204,7 +215,7 @@ impl World {
     }
 
     /// A rank joins, or contributes to its next exchange.
-    fn act(&mut self, rank: Number) -> Result<()> {
+    fn advance(&mut self, rank: Number) -> Result<()> {
         if self.network.is_dead(rank) || self.players[rank].outcome.is_some() {
             return Ok(());
         }
@@ -213,7 +224,7 @@ impl World {
             let process = rank as u64 + 1;
             let joiner = Joiner::of(self.network.hub(rank).clone(), rank, count, process)?;
             let key = if rank == 0 { self.root } else { next_node() };
-            let meeting = joiner.come(key, self.meet.clone(), self.secret.clone())?;
+            let meeting = joiner.join(key, self.meet.clone(), self.secret.clone())?;
             self.players[rank].meeting = Some(meeting);
         }
         let player = &mut self.players[rank];
@@ -227,7 +238,7 @@ impl World {
     }
 
     /// Checks whether a rank's exchange is over.
-    fn look(&mut self, rank: Number, next: &mut BTreeSet<(Duration, Number)>) -> Result<()> {
+    fn check_rank(&mut self, rank: Number, next: &mut BTreeSet<(Duration, Number)>) -> Result<()> {
         let count = self.players.len();
         let player = &mut self.players[rank];
         let Some(meeting) = player.meeting.as_ref().filter(|_| player.is_waiting) else {
@@ -241,34 +252,34 @@ impl World {
                 player.posted += 1;
                 player.is_waiting = false;
                 if player.posted == EXCHANGES {
-                    self.ends_for(rank, Outcome::Completed);
+                    self.finish(rank, Outcome::Completed);
                     return Ok(());
                 }
                 let rest = millis(self.network.dice.roll(300));
-                player.acts = self.network.time() + rest;
+                player.acts_at = self.network.time() + rest;
                 if player.posted + 1 == EXCHANGES {
-                    player.acts = player.acts.max(self.ends + BEAT * 4);
+                    player.acts_at = player.acts_at.max(self.last_fault + BEAT * 4);
                 }
-                next.insert((player.acts, rank));
+                next.insert((player.acts_at, rank));
             }
             Err(error) => {
                 if rank < TELLERS {
                     meeting.stop(number, "it was told of a failure");
                 }
                 player.is_waiting = false;
-                self.ends_for(rank, Outcome::Failed(error));
+                self.finish(rank, Outcome::Failed(error));
                 self.network.pump(rank);
             }
         }
         Ok(())
     }
 
-    fn ends_for(&mut self, rank: Number, outcome: Outcome) {
+    fn finish(&mut self, rank: Number, outcome: Outcome) {
         let outcome = self.players[rank].outcome.replace(outcome);
         self.open -= usize::from(outcome.is_none());
     }
 
-    fn strike(&mut self, fault: Fault) {
+    fn inject(&mut self, fault: Fault) {
         let Fault { at, kind, victim } = fault;
         // Nobody can know of a rank that has not come, or of a meeting place that was gone before.
         let is_known = match victim {
@@ -278,12 +289,12 @@ impl World {
         if !is_known || !self.network.is_well(victim) {
             return;
         }
-        self.ends = self.ends.max(at);
+        self.last_fault = self.last_fault.max(at);
         let mut lost = vec![victim];
         match kind {
             Kind::Killed => {
                 self.network.kill(victim);
-                self.ends_for(victim, Outcome::Completed);
+                self.finish(victim, Outcome::Completed);
             }
             Kind::CutOff => self.network.cut_off(victim),
             Kind::Stopped => self.network.stop(victim, BEAT * 5),
@@ -302,14 +313,14 @@ impl World {
                 lost = self.network.break_one(victim, true).map_or(Vec::new(), Vec::from);
             }
         }
-        self.said.push(format!("{at:?}: rank {victim} {kind:?}, may be lost: {lost:?}"));
+        self.history.push(format!("{at:?}: rank {victim} {kind:?}, may be lost: {lost:?}"));
         self.victims.extend(lost.iter().map(|rank| Rank::at(*rank).0));
     }
 
     fn stuck(&self) -> Error {
         let waits = |(rank, player): (usize, &Player)| player.outcome.is_none().then_some(rank);
         let all: Vec<_> = self.players.iter().enumerate().filter_map(waits).take(16).collect();
-        Error::other(format!("ranks {all:?} wait for ever; {:?}", self.said))
+        Error::other(format!("ranks {all:?} wait for ever; {:?}", self.history))
     }
 
     fn check(self) -> Result<Lived> {
@@ -324,22 +335,24 @@ impl World {
                     told += 1;
                     let is_lost = |lost: &Rank| self.victims.contains(&Rank::at(lost.index()).0);
                     if !is_victim && !failed.lost.iter().all(is_lost) {
-                        let said = &self.said;
+                        let history = &self.history;
                         return Err(Error::other(format!(
-                            "rank {rank} was told: {failed}; {said:?}"
+                            "rank {rank} was told: {failed}; {history:?}"
                         )));
                     }
                 }
                 Some(Outcome::Failed(error)) => {
-                    let said = &self.said;
-                    return Err(Error::other(format!("rank {rank} was told: {error}; {said:?}")));
+                    let history = &self.history;
+                    return Err(Error::other(format!(
+                        "rank {rank} was told: {error}; {history:?}"
+                    )));
                 }
                 None => return Err(self.stuck()),
             }
         }
-        let Self { network, players, said, .. } = &self;
+        let Self { network, players, history, .. } = &self;
         let (time, bytes, events) = (network.time(), network.bytes, network.events);
-        let (ranks, faults) = (players.len(), said.clone());
+        let (ranks, faults) = (players.len(), history.clone());
         Ok(Lived { ranks, faults, completed, told, excluded, time, bytes, events })
     }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use super::super::conns::{Action, Key, Role, Unmade};
-use super::super::endpoint::{Endpoint, OWN_DOOR, Tables};
+use super::super::conns::{Action, ConnectError, Key, Role};
+use super::super::endpoint::{Endpoint, OWN_ACCEPTOR, Tables};
 use super::super::fuzz::Dice;
 use super::super::hub::{Ask, Hub};
 
@@ -39,7 +39,7 @@ struct End {
     key: Option<Key>,
     is_closed: bool,
     /// When the last of what was sent to it comes: nothing overtakes.
-    comes: Instant,
+    arrives: Instant,
 }
 
 /// What somebody on a connection can do.
@@ -55,13 +55,13 @@ type At = (usize, usize);
 
 enum Event {
     Wake,
-    Asked(At),
-    Made(At),
+    Connecting(At),
+    Connected(At),
     Refused(At),
-    Taken(At),
+    Accepted(At),
     Bytes(At, Vec<u8>),
     Closed(At, &'static str),
-    GoesOn,
+    Resumed,
 }
 
 struct Due {
@@ -95,11 +95,11 @@ impl Ord for Due {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    Runs,
+    Running,
     Stopped,
     Dead,
     /// It runs, and nothing reaches it or leaves it.
-    Alone,
+    CutOff,
 }
 
 struct Process {
@@ -107,20 +107,20 @@ struct Process {
     asks: Receiver<Ask>,
     hub: Arc<Hub>,
     state: State,
-    wires: BTreeMap<Key, At>,
+    ends_by_key: BTreeMap<Key, At>,
     /// Connections that it has not taken yet, with what came on them.
-    waiting: VecDeque<At>,
+    backlog: VecDeque<At>,
     /// What has happened while it was stopped.
     missed: VecDeque<Event>,
     /// When it is woken next.
-    wakes: Option<Instant>,
+    next_wake: Option<Instant>,
 }
 
 pub(super) struct Network {
     start: Instant,
     now: Instant,
     due: BinaryHeap<Due>,
-    numbers: u64,
+    next_number: u64,
     processes: Vec<Process>,
     pipes: Vec<Pipe>,
     pub(super) dice: Dice,
@@ -130,19 +130,20 @@ pub(super) struct Network {
 }
 
 impl Network {
-    pub(super) fn new(count: usize, beat: Duration, dice: Dice) -> Self {
+    pub(super) fn new(count: usize, heartbeat: Duration, dice: Dice) -> Self {
         let (start, tables) = (Instant::now(), Tables::default());
         let process = |number: usize| {
-            let mut endpoint = Endpoint::new(PORT, beat, MOST_UNPROVEN, start);
+            let mut endpoint = Endpoint::new(PORT, heartbeat, MOST_UNPROVEN, start);
             endpoint.share(tables.clone());
-            let (hub, asks) = Hub::unattended(vec![address(number)], endpoint.went_on());
-            let (wires, waiting, missed) = (BTreeMap::new(), VecDeque::new(), VecDeque::new());
-            let state = State::Runs;
-            Process { endpoint, asks, hub, state, wires, waiting, missed, wakes: None }
+            let (hub, asks) = Hub::unattended(vec![address(number)], endpoint.resumed_at());
+            let (ends_by_key, backlog, missed) =
+                (BTreeMap::new(), VecDeque::new(), VecDeque::new());
+            let state = State::Running;
+            Process { endpoint, asks, hub, state, ends_by_key, backlog, missed, next_wake: None }
         };
         let processes = (0..count).map(process).collect();
         let (due, pipes) = (BinaryHeap::new(), Vec::new());
-        Self { start, now: start, due, numbers: 0, processes, pipes, dice, bytes: 0, events: 0 }
+        Self { start, now: start, due, next_number: 0, processes, pipes, dice, bytes: 0, events: 0 }
     }
 
     pub(super) fn hub(&self, process: Number) -> &Arc<Hub> {
@@ -160,7 +161,7 @@ impl Network {
 
     /// Whether nothing has happened to a process.
     pub(super) fn is_well(&self, process: Number) -> bool {
-        self.processes[process].state == State::Runs
+        self.processes[process].state == State::Running
     }
 
     /// Whether a process has a connection that is proven.
@@ -169,7 +170,7 @@ impl Network {
     }
 
     fn proven(&mut self, process: Number) -> impl Iterator<Item = At> {
-        let Process { endpoint, wires, .. } = &mut self.processes[process];
+        let Process { endpoint, ends_by_key, .. } = &mut self.processes[process];
         let is_proven = |key: Key, endpoint: &mut Endpoint| {
             let conn = endpoint.conns().get(key);
             conn.is_some_and(|conn| {
@@ -179,7 +180,7 @@ impl Network {
                 )
             })
         };
-        wires.iter().filter_map(move |(key, at)| is_proven(*key, endpoint).then_some(*at))
+        ends_by_key.iter().filter_map(move |(key, at)| is_proven(*key, endpoint).then_some(*at))
     }
 
     fn delay(&mut self) -> Duration {
@@ -187,25 +188,25 @@ impl Network {
         Duration::from_micros(20 + self.dice.roll(most) as u64)
     }
 
-    fn put(&mut self, at: Instant, process: Number, event: Event) {
-        self.numbers += 1;
-        self.due.push(Due { at, number: self.numbers, process, event });
+    fn schedule(&mut self, at: Instant, process: Number, event: Event) {
+        self.next_number += 1;
+        self.due.push(Due { at, number: self.next_number, process, event });
     }
 
     /// Sends something to an end, behind what was sent before.
     fn send(&mut self, (pipe, side): At, event: Event) {
         let at = self.now + self.delay();
         let end = &mut self.pipes[pipe].ends[side];
-        end.comes = end.comes.max(at);
-        let (at, process) = (end.comes, end.process);
-        self.put(at, process, event);
+        end.arrives = end.arrives.max(at);
+        let (at, process) = (end.arrives, end.process);
+        self.schedule(at, process, event);
     }
 
     /// Whether nothing passes between the ends.
     fn is_cut(&self, pipe: usize) -> bool {
         let Pipe { ends: [a, b], is_broken, .. } = &self.pipes[pipe];
-        let is_alone = |end: &End| self.processes[end.process].state == State::Alone;
-        *is_broken || a.process != b.process && (is_alone(a) || is_alone(b))
+        let is_cut_off = |end: &End| self.processes[end.process].state == State::CutOff;
+        *is_broken || a.process != b.process && (is_cut_off(a) || is_cut_off(b))
     }
 
     /// The next thing that happens, no later than `until`; the process that it happens to.
@@ -218,14 +219,14 @@ impl Network {
         let Due { at, process, event, .. } = self.due.pop()?;
         self.now = at;
         self.events += 1;
-        self.happens(process, event);
+        self.handle_event(process, event);
         Some(process)
     }
 
-    fn happens(&mut self, number: Number, event: Event) {
+    fn handle_event(&mut self, number: Number, event: Event) {
         let process = &mut self.processes[number];
         match (process.state, &event) {
-            (State::Dead, &Event::Asked((pipe, _))) => {
+            (State::Dead, &Event::Connecting((pipe, _))) => {
                 if !self.is_cut(pipe) {
                     self.send((pipe, 0), Event::Refused((pipe, 0)));
                 }
@@ -233,70 +234,70 @@ impl Network {
             }
             (State::Dead, _) => return,
             // The system takes connections on behalf of a process that is stopped.
-            (State::Stopped, Event::Asked(_)) => {}
-            (State::Stopped, Event::GoesOn) => {
-                process.state = State::Runs;
+            (State::Stopped, Event::Connecting(_)) => {}
+            (State::Stopped, Event::Resumed) => {
+                process.state = State::Running;
                 for event in std::mem::take(&mut process.missed) {
-                    self.happens(number, event);
+                    self.handle_event(number, event);
                 }
-                return self.happens(number, Event::Wake);
+                return self.handle_event(number, Event::Wake);
             }
-            (State::Stopped, Event::Wake) => return process.wakes = None,
+            (State::Stopped, Event::Wake) => return process.next_wake = None,
             (State::Stopped, _) => return process.missed.push_back(event),
-            (State::Runs | State::Alone, _) => {}
+            (State::Running | State::CutOff, _) => {}
         }
-        self.tell(number, event);
+        self.dispatch(number, event);
         if self.processes[number].state != State::Stopped {
             self.pump(number);
         }
     }
 
     /// Tells a process that runs what happens.
-    fn tell(&mut self, number: Number, event: Event) {
+    fn dispatch(&mut self, number: Number, event: Event) {
         let now = self.now;
         let is_lost = matches!(&event, Event::Bytes((pipe, _), _) if self.is_cut(*pipe));
         let key_of = |pipes: &[Pipe], (pipe, side): At| pipes[pipe].ends[side].key;
-        let Process { endpoint, wakes, waiting, .. } = &mut self.processes[number];
+        let Process { endpoint, next_wake, backlog, .. } = &mut self.processes[number];
         match event {
             Event::Wake => {
-                *wakes = None;
-                endpoint.wake(now);
+                *next_wake = None;
+                endpoint.handle_timeout(now);
             }
-            Event::GoesOn => {}
-            Event::Asked((pipe, _)) => {
+            Event::Resumed => {}
+            Event::Connecting((pipe, _)) => {
                 if !self.is_cut(pipe) {
-                    self.send((pipe, 0), Event::Made((pipe, 0)));
-                    self.send((pipe, 1), Event::Taken((pipe, 1)));
+                    self.send((pipe, 0), Event::Connected((pipe, 0)));
+                    self.send((pipe, 1), Event::Accepted((pipe, 1)));
                 }
             }
-            Event::Made(at) => {
+            Event::Connected(at) => {
                 if let Some(key) = key_of(&self.pipes, at) {
-                    endpoint.connected(key, now);
+                    endpoint.handle_connected(key, now);
                 }
             }
             Event::Refused(at) => {
                 if let Some(key) = key_of(&self.pipes, at) {
                     let why = "Connection refused".to_owned();
-                    let unmade = Unmade { why, is_refused: true, is_own: false };
-                    endpoint.not_connected(key, &unmade, now);
+                    let error = ConnectError { why, is_refused: true, is_local: false };
+                    endpoint.handle_connect_error(key, &error, now);
                 }
             }
-            Event::Taken(at) => {
-                waiting.push_back(at);
+            Event::Accepted(at) => {
+                backlog.push_back(at);
                 self.accept(number);
             }
             Event::Bytes(..) if is_lost => {}
             Event::Bytes(at, bytes) => match key_of(&self.pipes, at) {
-                Some(key) => endpoint.came(key, &bytes, now),
+                Some(key) => endpoint.handle_bytes(key, &bytes, now),
                 // It may not have been taken yet.
-                None if waiting.contains(&at) => {
-                    self.put(now + Duration::from_millis(1), number, Event::Bytes(at, bytes));
+                None if backlog.contains(&at) => {
+                    self.schedule(now + Duration::from_millis(1), number, Event::Bytes(at, bytes));
                 }
                 None => {}
             },
             Event::Closed(at, why) => match key_of(&self.pipes, at) {
-                Some(key) => endpoint.closed(key, why, now),
-                None => waiting.retain(|other| *other != at),
+                Some(key) => endpoint.handle_closed(key, why, now),
+                None => backlog.retain(|other| *other != at),
             },
         }
     }
@@ -304,13 +305,16 @@ impl Network {
     fn accept(&mut self, number: Number) {
         let now = self.now;
         let Self { processes, pipes, .. } = self;
-        let Process { endpoint, wires, waiting, .. } = &mut processes[number];
-        while !waiting.is_empty() && endpoint.has_room(OWN_DOOR, now) {
-            let Some((pipe, side)) = waiting.pop_front() else { return };
+        let Process { endpoint, ends_by_key, backlog, .. } = &mut processes[number];
+        while !backlog.is_empty() && endpoint.can_accept(OWN_ACCEPTOR, now) {
+            let Some((pipe, side)) = backlog.pop_front() else { return };
             let other = pipes[pipe].ends[1 - side].process;
-            let Some(key) = endpoint.accepted(OWN_DOOR, Some(address(other)), now) else { return };
+            let Some(key) = endpoint.handle_accepted(OWN_ACCEPTOR, Some(address(other)), now)
+            else {
+                return;
+            };
             pipes[pipe].ends[side].key = Some(key);
-            wires.insert(key, (pipe, side));
+            ends_by_key.insert(key, (pipe, side));
         }
     }
 
@@ -321,56 +325,56 @@ impl Network {
             let process = &mut self.processes[number];
             if let Ok(ask) = process.asks.try_recv() {
                 if let Ask::Command(command) = ask {
-                    process.endpoint.command(command, now);
+                    process.endpoint.handle_command(command, now);
                 }
                 continue;
             }
-            if let Some(action) = process.endpoint.next_action() {
-                self.act(number, action);
+            if let Some(action) = process.endpoint.poll_action() {
+                self.run_action(number, action);
                 continue;
             }
-            let dirty = process.endpoint.conns().dirty();
+            let dirty = process.endpoint.conns().take_dirty();
             if dirty.is_empty() {
                 break;
             }
-            dirty.into_iter().for_each(|key| self.carry(number, key));
+            dirty.into_iter().for_each(|key| self.transmit(number, key));
         }
         let process = &mut self.processes[number];
-        process.endpoint.is_written();
-        if let Some(next) = process.endpoint.next()
-            && process.wakes.is_none_or(|at| next < at)
+        process.endpoint.handle_flushed();
+        if let Some(next) = process.endpoint.poll_timeout()
+            && process.next_wake.is_none_or(|at| next < at)
         {
-            process.wakes = Some(next);
-            self.put(next.max(now), number, Event::Wake);
+            process.next_wake = Some(next);
+            self.schedule(next.max(now), number, Event::Wake);
         }
     }
 
-    fn act(&mut self, number: Number, action: Action) {
+    fn run_action(&mut self, number: Number, action: Action) {
         match action {
             Action::Connect { key, address } => {
                 let to = number_of(address).filter(|to| *to < self.processes.len());
-                let end = |process, key| End { process, key, is_closed: false, comes: self.now };
+                let end = |process, key| End { process, key, is_closed: false, arrives: self.now };
                 let ends = [end(number, Some(key)), end(to.unwrap_or(number), None)];
                 self.pipes.push(Pipe { ends, is_broken: false, meddling: None });
                 let pipe = self.pipes.len() - 1;
-                self.processes[number].wires.insert(key, (pipe, 0));
+                self.processes[number].ends_by_key.insert(key, (pipe, 0));
                 if !self.is_cut(pipe) {
-                    self.send((pipe, 1), Event::Asked((pipe, 1)));
+                    self.send((pipe, 1), Event::Connecting((pipe, 1)));
                 }
             }
             Action::Close(key) => {
-                if let Some((pipe, side)) = self.processes[number].wires.remove(&key) {
+                if let Some((pipe, side)) = self.processes[number].ends_by_key.remove(&key) {
                     self.pipes[pipe].ends[side].key = None;
-                    self.shut((pipe, side));
+                    self.close_end((pipe, side));
                 }
             }
             Action::Accept(_) => self.accept(number),
-            Action::CloseDoor(_) => {}
+            Action::CloseAcceptor(_) => {}
         }
     }
 
     /// Nothing more comes from this end.
-    fn shut(&mut self, (pipe, side): At) {
+    fn close_end(&mut self, (pipe, side): At) {
         let end = &mut self.pipes[pipe].ends[side];
         if !std::mem::replace(&mut end.is_closed, true) && !self.is_cut(pipe) {
             let other = (pipe, 1 - side);
@@ -378,14 +382,14 @@ impl Network {
         }
     }
 
-    fn carry(&mut self, number: Number, key: Key) {
-        let Process { endpoint, wires, .. } = &mut self.processes[number];
-        let Some(&(pipe, side)) = wires.get(&key) else { return };
+    fn transmit(&mut self, number: Number, key: Key) {
+        let Process { endpoint, ends_by_key, .. } = &mut self.processes[number];
+        let Some(&(pipe, side)) = ends_by_key.get(&key) else { return };
         let conns = endpoint.conns();
-        let Some(mut bytes) = conns.unsent(key).map(<[u8]>::to_vec) else { return };
-        let shuts = bytes.is_empty() && conns.shuts(key);
+        let Some(mut bytes) = conns.poll_transmit(key).map(<[u8]>::to_vec) else { return };
+        let is_shut_down = bytes.is_empty() && conns.poll_shutdown(key);
         if !bytes.is_empty() {
-            conns.sent(key, bytes.len());
+            conns.handle_sent(key, bytes.len());
             self.bytes += bytes.len() as u64;
             match self.pipes[pipe].meddling.take() {
                 None => {}
@@ -401,28 +405,28 @@ impl Network {
                 self.send(other, Event::Bytes(other, bytes));
             }
         }
-        if shuts || self.processes[number].endpoint.conns().shuts(key) {
-            self.shut((pipe, side));
+        if is_shut_down || self.processes[number].endpoint.conns().poll_shutdown(key) {
+            self.close_end((pipe, side));
         }
     }
 
     /// A process ends, however: the system closes its connections.
     pub(super) fn kill(&mut self, number: Number) {
         self.processes[number].state = State::Dead;
-        for at in std::mem::take(&mut self.processes[number].wires).into_values() {
-            self.shut(at);
+        for at in std::mem::take(&mut self.processes[number].ends_by_key).into_values() {
+            self.close_end(at);
         }
     }
 
     /// A process is stopped for a while.
     pub(super) fn stop(&mut self, number: Number, time: Duration) {
         self.processes[number].state = State::Stopped;
-        self.put(self.now + time, number, Event::GoesOn);
+        self.schedule(self.now + time, number, Event::Resumed);
     }
 
     /// Nothing reaches a process any more, or leaves it.
     pub(super) fn cut_off(&mut self, number: Number) {
-        self.processes[number].state = State::Alone;
+        self.processes[number].state = State::CutOff;
     }
 
     /// Breaks a connection of a process, if it has one such; the processes at its ends.
@@ -450,7 +454,7 @@ impl Network {
 
     fn any_of(&mut self, number: Number, is_proven: bool) -> Option<usize> {
         let proven: Vec<At> = self.proven(number).collect();
-        let all = self.processes[number].wires.values().copied();
+        let all = self.processes[number].ends_by_key.values().copied();
         let all: Vec<At> = all.filter(|at| proven.contains(at) == is_proven).collect();
         let (pipe, _) = *all.get(self.dice.roll(all.len()))?;
         // The other side may have it proven already.

@@ -172,7 +172,7 @@ fn a_rank_on_its_way_into_the_tree_is_told_of_a_death_before_rank_0_ends() {
     let (name, addresses) = ("here".to_owned(), place.addresses.clone());
     let meet = Meet { id, addresses, name, may_be_stale: false, host: Some(0), job: None };
     let joiner = Joiner::of(hub.clone(), 0, 3, random()).expect("a rank");
-    let meeting = joiner.come(key, meet, secret.clone()).expect("it can look for the others");
+    let meeting = joiner.join(key, meet, secret.clone()).expect("it can look for the others");
     let root = Node::of(meeting, key, hub.clone(), 0);
 
     let mut guest = TcpStream::connect(place.addresses[0]).expect("somebody listens");

@@ -117,7 +117,7 @@ fn requests_of_many_threads_are_in_one_order_everywhere() {
                         let started = Instant::now();
                         while !agenda.is_turn(own, &request) {
                             assert!(started.elapsed() < LIMIT, "{}", agenda.report(own, &request));
-                            agenda.rest(own, &request, Duration::from_millis(5));
+                            agenda.wait(own, &request, Duration::from_millis(5));
                         }
                         order.lock().expect("no panic").push(key);
                         agenda.issued(own);

@@ -52,7 +52,7 @@ fn another_version_is_one_error_on_all() {
     peer.write_all(&claim).expect("it is read");
     let mut verdict = [0; VERDICT];
     peer.read_exact(&mut verdict).expect("a verdict");
-    let verdict = proof::judged(&place.secret, &challenge, &claim, &verdict);
+    let verdict = proof::verify_verdict(&place.secret, &challenge, &claim, &verdict);
     assert_eq!(verdict, Some(proof::Verdict::OtherVersion));
     let error = node.exchange("init", b"", LIMIT).expect_err("the builds differ").to_string();
     assert!(error.contains("rank 1 runs typed-nccl 99.0.0"), "{error}");
@@ -82,7 +82,7 @@ fn a_place_whose_process_dies_is_named() {
         let place = place(&there);
         let (id, addresses, name) = (place.id, place.addresses.clone(), "here".to_owned());
         let meet = Meet { id, addresses, name, may_be_stale, host, job: None };
-        let joiner = |joiner: &Joiner| joiner.come(next_node(), meet, place.secret.clone());
+        let joiner = |joiner: &Joiner| joiner.join(next_node(), meet, place.secret.clone());
         let node = Node::by(&hub, 1, 3, joiner);
         let told = |limit| {
             let error = node.exchange("init", b"", limit).expect_err("nobody else comes");

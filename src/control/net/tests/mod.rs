@@ -78,7 +78,7 @@ impl Node {
         let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
         let (hub, key) = (hub.clone(), next_node());
         let joiner = Joiner::of(hub.clone(), rank, size, process)?;
-        let meeting = joiner.come(key, meet, place.secret.clone())?;
+        let meeting = joiner.join(key, meet, place.secret.clone())?;
         Ok(Self::of(meeting, key, hub, rank))
     }
 

@@ -108,7 +108,7 @@ fn who_poses_as_rank_0_learns_nothing() {
     peer.read_exact(&mut claim).expect("a claim");
     assert!(proof::is_proven(&Secret::of_text("test").public(), &challenge, &claim));
     let guessed = Secret::of_text("guessed");
-    let verdict = proof::judge(Some(&guessed), &challenge, &claim, proof::Verdict::Welcome);
+    let verdict = proof::sign_verdict(Some(&guessed), &challenge, &claim, proof::Verdict::Welcome);
     peer.write_all(&verdict).expect("it is read");
     let mut rest = Vec::new();
     assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "{rest:?}");
@@ -163,7 +163,7 @@ fn that_a_meeting_is_over_is_proven() {
             peer.write_all(&claim).expect("it is read");
             let mut verdict = [0; VERDICT];
             peer.read_exact(&mut verdict).expect("a verdict");
-            (proof::judged(&place.secret, &challenge, &claim, &verdict), verdict)
+            (proof::verify_verdict(&place.secret, &challenge, &claim, &verdict), verdict)
         };
         let (to_unauthenticated, bytes) = asked(&guessed);
         assert_eq!(to_unauthenticated, Some(proof::Verdict::Unproven), "it learns nothing");
