@@ -1,6 +1,5 @@
-//! A process's connections, without sockets: what has come on each, what is to be sent, and what it
-//! is for. Whoever owns the sockets takes the [`Action`]s and the bytes, and says what became of
-//! them.
+//! A process's connections, without sockets: the buffers, the encryption and the [`Role`] of each.
+//! The owner of the sockets runs the [`Action`]s, transmits the bytes and reports the results.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -12,60 +11,59 @@ use super::message::Message;
 use super::proof::{CHALLENGE, CLAIM, Secret};
 use super::seal::{Forged, Seal};
 
-/// Which connection, of all that ever were.
+/// Identifies a connection; keys are never reused.
 pub(super) type Key = u64;
 
-/// What the owner of the sockets is to do, in this order.
+/// An action for the owner of the sockets, to be run in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Action {
     Connect {
         key: Key,
         address: SocketAddr,
     },
-    /// What was not sent is lost.
+    /// Discards unsent bytes.
     Close(Key),
-    /// Takes connections at a door again.
+    /// Resumes accepting at this acceptor.
     Accept(usize),
     CloseAcceptor(usize),
 }
 
-/// Why a connection could not be made.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectError {
     pub(super) why: String,
-    /// Nobody listens there.
+    /// Nothing listens at the address.
     pub(super) is_refused: bool,
-    /// This process lacks what a connection takes: that says nothing of the other side.
+    /// This process lacks descriptors or memory, which says nothing about the peer.
     pub(super) is_local: bool,
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 pub(super) enum Role {
-    /// Came, and has proven nothing yet.
+    /// Accepted, not yet authenticated.
     Unauthenticated { challenge: [u8; CHALLENGE], acceptor: Option<CommId> },
-    /// Came for a communicator that is not here yet. It has proven nothing.
+    /// Accepted for a communicator without a node here yet; not authenticated.
     Parked { challenge: [u8; CHALLENGE], claim: [u8; CLAIM], id: CommId },
-    /// This side connects, for a node.
+    /// Outgoing, for a node.
     Dial { node: NodeKey, sent: Option<([u8; CHALLENGE], [u8; CLAIM])> },
-    /// This side looks whether a rank lives that a node misses.
+    /// Outgoing: tests whether an orphaned rank is alive.
     Probe { node: NodeKey, rank: u32 },
-    /// A rank that has come to where the ranks meet.
+    /// Accepted: a rank at the rendezvous.
     BootstrapPeer { meet: CommId },
-    /// A node's connection to where the ranks meet.
+    /// Outgoing: a node's connection to the rendezvous.
     Bootstrap { node: NodeKey },
-    /// Between two nodes of a communicator's tree.
+    /// An edge of a communicator's tree.
     Link { node: NodeKey, peer: u32 },
-    /// Over, but for what is still to be written, and for the other side's end of it.
+    /// Draining: flushes its output, then waits for the peer to close.
     Ending {
-        /// The process does not end before the other side has: it may not have read everything.
+        /// Process exit waits for the peer to close, since until then it may have unread data.
         is_awaited: bool,
     },
-    /// The same, of one that has proven nothing.
+    /// Draining, and never authenticated.
     Refused,
 }
 
 impl Role {
-    /// Whose neighbour the other side is.
+    /// The node whose tree the connection belongs to.
     pub(super) fn link(&self) -> Option<NodeKey> {
         if let Self::Link { node, .. } = self { Some(*node) } else { None }
     }
@@ -75,30 +73,29 @@ pub(super) struct Conn {
     pub(super) role: Role,
     peer: Option<SocketAddr>,
     pub(super) since: Instant,
-    /// When the other side was last heard, and last told something.
+    /// When the peer last sent anything, and when this side last did.
     pub(super) last_received: Instant,
     pub(super) last_sent: Instant,
     pub(super) input: Vec<u8>,
-    /// Records that are not whole.
+    /// Received bytes of an incomplete record.
     sealed: Vec<u8>,
     seal: Seal,
-    /// What is to be sealed.
+    /// Messages to be encrypted.
     plain: Vec<u8>,
-    /// What is to be sent.
+    /// Bytes to be transmitted, of which `sent` are.
     output: Vec<u8>,
     sent: usize,
     is_dirty: bool,
     is_shut: bool,
 }
 
-/// All connections of a process.
 pub(super) struct Conns {
     all: BTreeMap<Key, Conn>,
     next: Key,
     actions: VecDeque<Action>,
-    /// Those with something to send.
+    /// Connections with work for the owner of the sockets.
     dirty: Vec<Key>,
-    /// Those that have proven nothing, the oldest first.
+    /// Unauthenticated connections, oldest first.
     unproven: VecDeque<Key>,
     pub(super) heartbeat: Duration,
     /// The time of the current event.
@@ -118,7 +115,7 @@ impl Conns {
         }
     }
 
-    /// A connection that somebody else has made.
+    /// Adds an accepted connection.
     pub(super) fn add(&mut self, peer: Option<SocketAddr>, role: Role) -> Key {
         let (key, now) = (self.next, self.now);
         self.next += 1;
@@ -144,7 +141,6 @@ impl Conns {
         key
     }
 
-    /// Asks for a connection.
     pub(super) fn connect(&mut self, address: SocketAddr, role: Role) -> Key {
         let key = self.add(Some(address), role);
         self.push_action(Action::Connect { key, address });
@@ -163,20 +159,21 @@ impl Conns {
         self.all.get_mut(&key)
     }
 
-    /// Ends a connection now; what was not sent is lost.
+    /// Closes a connection at once and discards unsent bytes.
     pub(super) fn remove(&mut self, key: Key) -> Option<Role> {
         let conn = self.all.remove(&key)?;
         self.push_action(Action::Close(key));
         Some(conn.role)
     }
 
-    /// Ends a connection when everything is sent and the other side has ended it too.
+    /// Closes a connection once its output is flushed and the peer has closed.
     pub(super) fn end(&mut self, key: Key) {
         self.start_ending(key, false);
     }
 
-    /// The same, where the other side is to know all that it was told before this process ends:
-    /// what the system still has to send is lost if the process ends with something unread.
+    /// As [`end`](Self::end), and process exit waits for the peer to close: the kernel resets a
+    /// connection that is closed with unread input, and drops output that the peer has not
+    /// received.
     pub(super) fn end_awaited(&mut self, key: Key) {
         self.start_ending(key, true);
     }
@@ -189,7 +186,7 @@ impl Conns {
         }
     }
 
-    /// The same for one that has proven nothing: it has no more time for that than it had.
+    /// As [`end`](Self::end) for an unauthenticated connection, whose time limit keeps running.
     pub(super) fn refuse(&mut self, key: Key) {
         self.end_as(key, Role::Refused);
     }
@@ -209,8 +206,8 @@ impl Conns {
         }
     }
 
-    /// What follows on a connection is sealed, if its ranks have a secret. `said` is what both
-    /// sides have said so far.
+    /// Encrypts everything that follows, if the ranks have a secret. The keys depend on
+    /// `transcript`, the challenge and the claim.
     pub(super) fn seal(
         &mut self,
         key: Key,
@@ -224,7 +221,7 @@ impl Conns {
         self.mark_dirty(key);
     }
 
-    /// Says on every connection that has been quiet for a heartbeat that this side lives.
+    /// Sends a heartbeat on every connection that has been idle for one interval.
     pub(super) fn send_heartbeats(&mut self) {
         let now = self.now;
         for (&key, conn) in &mut self.all {
@@ -242,7 +239,7 @@ impl Conns {
         }
     }
 
-    /// Sends bytes that are no frame.
+    /// Sends bytes without a frame.
     pub(super) fn send_raw(&mut self, key: Key, bytes: &[u8]) {
         if let Some(conn) = self.get(key) {
             conn.output.extend(bytes);
@@ -250,7 +247,7 @@ impl Conns {
         }
     }
 
-    /// Has the owner of the sockets look at the connection.
+    /// Hands the connection to the owner of the sockets.
     pub(super) fn mark_dirty(&mut self, key: Key) {
         if let Some(conn) = self.all.get_mut(&key)
             && !std::mem::replace(&mut conn.is_dirty, true)
@@ -259,7 +256,6 @@ impl Conns {
         }
     }
 
-    /// The connections that were touched.
     pub(super) fn take_dirty(&mut self) -> Vec<Key> {
         let dirty = std::mem::take(&mut self.dirty);
         for key in &dirty {
@@ -270,15 +266,16 @@ impl Conns {
         dirty
     }
 
-    /// What is to be sent; none if there is no such connection any more.
+    /// The bytes to transmit; `None` if the connection is closed.
     pub(super) fn poll_transmit(&mut self, key: Key) -> Option<&[u8]> {
         let conn = self.all.get_mut(&key)?;
-        // Here, and not frame by frame: one record has all that was said in the meantime.
+        // Seal here rather than per frame, so that one record holds every message since the last
+        // write.
         conn.seal.seal(&mut conn.plain, &mut conn.output);
         Some(&conn.output[conn.sent..])
     }
 
-    /// So much of that is sent.
+    /// The first `count` of these bytes were transmitted.
     pub(super) fn handle_sent(&mut self, key: Key, count: usize) {
         let now = self.now;
         let Some(conn) = self.get(key) else { return };
@@ -294,7 +291,7 @@ impl Conns {
         }
     }
 
-    /// Whether nothing more is ever sent on a connection; once.
+    /// Whether the write side can be shut down; true once.
     pub(super) fn poll_shutdown(&mut self, key: Key) -> bool {
         self.get(key).is_some_and(|conn| {
             let is_over = matches!(conn.role, Role::Ending { .. } | Role::Refused);
@@ -306,7 +303,7 @@ impl Conns {
         self.all.keys().copied().collect()
     }
 
-    /// How many have proven nothing, and the oldest of them.
+    /// The number of unauthenticated connections, and the oldest.
     pub(super) fn unproven(&mut self) -> (usize, Option<(Key, Instant)>) {
         let all = &self.all;
         let is_unproven = |key: &Key| {
@@ -322,7 +319,7 @@ impl Conns {
         (self.unproven.len(), oldest)
     }
 
-    /// Whether everything is with the system, and with those who are to know it.
+    /// Whether all output is flushed, and no peer is awaited.
     pub(super) fn is_drained(&self) -> bool {
         let is_awaited = |role: &Role| matches!(role, Role::Ending { is_awaited: true });
         self.all.values().all(|conn| !conn.has_more() && !is_awaited(&conn.role))
@@ -335,7 +332,8 @@ impl Conn {
         message.push(if is_open { &mut self.output } else { &mut self.plain });
     }
 
-    /// Bytes have come. Only what the other side can have said is a sign that it lives.
+    /// Buffers received bytes. On a sealed connection only an authentic record proves that the peer
+    /// is alive.
     pub(super) fn handle_bytes(&mut self, bytes: &[u8], now: Instant) -> Result<(), Forged> {
         if self.seal.is_none() {
             self.last_received = now;
@@ -351,7 +349,6 @@ impl Conn {
         opened
     }
 
-    /// Whether what comes and goes is sealed.
     pub(super) fn is_sealed(&self) -> bool {
         !self.seal.is_none()
     }

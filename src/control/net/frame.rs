@@ -1,23 +1,21 @@
-//! Frames: a length, then that many bytes. What is longer than the reader allows ends the
-//! connection before anything is allocated for it; memory grows with what has come, not with what
-//! is announced.
+//! Frames: a length and that many bytes. A frame over the reader's limit ends the connection before
+//! anything is allocated; memory grows with the bytes received, not with the announced length.
 
 use std::ops::Range;
 
-/// How long a frame of a neighbour may be: the longest value of the host that a rank can send, and
-/// the table of all members.
+/// The longest frame of a neighbour. It must hold the longest host value and the member table.
 pub(super) const MOST: usize = 1 << 30;
 
-/// How long a frame may be of who wants to meet the others.
+/// The longest frame of a rank at the rendezvous.
 pub(super) const MOST_BOOTSTRAP: usize = 1 << 13;
 
 const HEAD: usize = 4;
 
-/// A frame that announces more than its reader takes.
+/// A frame longer than its reader's limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TooLong(pub(super) usize);
 
-/// Where the first frame's content is in `input`, if it is whole.
+/// The range of the first frame's content, if the frame is complete.
 pub(super) fn next(input: &[u8], most: usize) -> Result<Option<Range<usize>>, TooLong> {
     let Some((head, rest)) = input.split_first_chunk::<HEAD>() else { return Ok(None) };
     let length = u32::from_le_bytes(*head) as usize;
@@ -27,7 +25,7 @@ pub(super) fn next(input: &[u8], most: usize) -> Result<Option<Range<usize>>, To
     Ok((rest.len() >= length).then_some(HEAD..HEAD + length))
 }
 
-/// Appends a frame that `fill` writes the content of.
+/// Appends a frame whose content `fill` writes.
 pub(super) fn push(output: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>)) {
     let head = output.len();
     output.extend([0; HEAD]);

@@ -1,4 +1,4 @@
-//! One process's end of all control planes: a listener, and a thread that carries everything.
+//! The process's handle on the control thread, which all its communicators share.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,31 +24,31 @@ use crate::error::{Error, InitFailed};
 use crate::lock::Mutex;
 use crate::{Rank, Result};
 
-/// The variable for the time between two signs of life, in seconds.
+/// The variable for the heartbeat interval, in seconds.
 const HEARTBEAT: &str = "TYPED_NCCL_HEARTBEAT";
 
-/// Which node of a process.
+/// Identifies a node of this process.
 pub(super) type NodeKey = u64;
 
-/// What the process's ranks ask of the thread.
+/// A command to the control thread.
 pub(super) enum Command {
     Open(Box<Spec>),
     Child {
         parent: NodeKey,
         child: Box<ChildSpec>,
     },
-    /// Where the ranks of a communicator meet is known.
+    /// The rendezvous of a node is known, or has changed.
     Found {
         node: NodeKey,
         at: Vec<SocketAddr>,
         id: CommId,
         secret: Option<Secret>,
     },
-    /// Has the ranks of a communicator meet here.
+    /// Opens a rendezvous in this process.
     Meet {
         id: CommId,
         secret: Secret,
-        /// A door of its own, and the port there.
+        /// The number and the port of an acceptor of its own.
         acceptor: Option<(usize, u16)>,
         owner: Option<NodeKey>,
         job: Option<Job>,
@@ -74,27 +74,26 @@ pub(super) enum Command {
         channel: u64,
         listener: Weak<dyn Listener>,
     },
-    /// A rank is done.
     Close(NodeKey),
-    /// The process ends: what there is to say is said.
+    /// The process exits: flushes everything, then reports on the channel.
     End(Sender<()>),
-    /// Which communicator a node is of.
+    /// Reports the communicator of a node.
     #[cfg(any(test, feature = "models"))]
     Id {
         node: NodeKey,
         to: Sender<CommId>,
     },
-    /// As if the process of a node were killed.
+    /// Cuts a node's connections, as if its process were killed.
     #[cfg(any(test, feature = "models"))]
     Kill(NodeKey),
-    /// Before anything else happens.
+    /// Several commands without an event in between.
     #[cfg(test)]
     AtOnce(Vec<Self>),
 }
 
-/// What the process's thread is asked for.
+/// A request to the control thread.
 pub(super) enum Ask {
-    /// To take connections here too.
+    /// Accepts connections at this listener too.
     Acceptor(usize, TcpListener),
     Command(Command),
 }
@@ -102,15 +101,15 @@ pub(super) enum Ask {
 /// See the module.
 pub(super) struct Hub {
     asks: Mutex<Sender<Ask>>,
-    /// None where somebody looks for themselves what is asked for.
+    /// `None` in the simulation, which polls the requests.
     waker: Option<Waker>,
     next_acceptor: AtomicUsize,
-    /// Where others find this process.
+    /// The addresses at which other processes reach this one.
     pub(super) addresses: Vec<SocketAddr>,
     resumed_at: ResumedAt,
 }
 
-/// The process's own.
+/// The process-wide hub.
 pub(super) fn hub() -> Result<Arc<Hub>> {
     static HUB: Mutex<Option<Arc<Hub>>> = Mutex::new(None);
     let mut hub = HUB.lock();
@@ -157,7 +156,7 @@ impl Hub {
         Self { asks: Mutex::new(asks), waker, next_acceptor, addresses, resumed_at }
     }
 
-    /// One without a thread: whoever has the receiver does what is asked for.
+    /// A hub without a thread; the caller handles the requests.
     #[cfg(any(test, feature = "models"))]
     pub(super) fn unattended(
         addresses: Vec<SocketAddr>,
@@ -167,7 +166,7 @@ impl Hub {
         (Arc::new(Self::of(asks, None, addresses, resumed_at)), receiver)
     }
 
-    /// Takes connections at a listener too; the number of that door, and its port.
+    /// Accepts connections at this listener too; the acceptor's number and port.
     pub(super) fn add_acceptor(&self, listener: TcpListener) -> (usize, u16) {
         let port = listener.local_addr().map_or(0, |at| at.port());
         let acceptor = self.next_acceptor.fetch_add(1, Relaxed);
@@ -175,7 +174,7 @@ impl Hub {
         (acceptor, port)
     }
 
-    /// When this process last went on after a stop that was longer than the others wait.
+    /// When this process last resumed after a stop of more than three heartbeats.
     pub(super) fn resumed_at(&self) -> Option<Instant> {
         *self.resumed_at.lock()
     }
@@ -186,16 +185,16 @@ impl Hub {
 
     fn ask(&self, ask: Ask) {
         let asks = self.asks.lock();
-        // The thread goes on until nobody can send.
+        // The thread runs for as long as a sender exists.
         let _ = asks.send(ask);
         drop(asks);
         if let Some(Err(error)) = self.waker.as_ref().map(Waker::wake) {
             static ASLEEP: RateLimited = RateLimited::new();
-            ASLEEP.warn(format_args!("the control plane's thread is not woken: {error}"));
+            ASLEEP.warn(format_args!("cannot wake the control thread: {error}"));
         }
     }
 
-    /// This process, as others know it.
+    /// This process's entry in the member table.
     pub(super) fn member(&self, process: u64) -> Member {
         let (host, host_number) = ident::host().clone();
         let addresses = self.addresses.clone();
@@ -203,7 +202,7 @@ impl Hub {
     }
 }
 
-/// A control plane that cannot be had at all.
+/// An error that concerns the whole control plane.
 pub(super) fn failed(why: String) -> Error {
     Error::InitFailed(Box::new(InitFailed { size: 0, ranks: Vec::new(), why }))
 }

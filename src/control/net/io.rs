@@ -1,5 +1,5 @@
-//! The thread that carries everything: it owns the sockets and the clock, tells the endpoint what
-//! happens, and does what that asks for.
+//! The control thread: owns the sockets and the clock, feeds events to the endpoint and runs its
+//! actions.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -18,15 +18,15 @@ use crate::quiet::Quiet;
 
 const WAKER: Token = Token(0);
 
-/// The first token of acceptors, and of connections.
+/// The first token of an acceptor, and of a connection.
 const ACCEPTORS: usize = 1;
 const STREAMS: usize = 1 << 20;
 
-/// How much is read at a time.
+/// The number of bytes per read.
 const SCRATCH: usize = 1 << 16;
 
-/// How many connections may have proven nothing, and which part of the files that the process may
-/// have open.
+/// The most unauthenticated connections, and the divisor of the process's descriptor limit that
+/// bounds them too.
 const MOST_UNPROVEN: (usize, usize) = (1024, 2);
 
 pub(super) struct Io {
@@ -36,16 +36,15 @@ pub(super) struct Io {
     acceptors: HashMap<usize, TcpListener>,
     streams: HashMap<Key, Stream>,
     scratch: Vec<u8>,
-    /// When everything was sent last.
     last_flush: Instant,
-    /// Connections on which more has come than is read at a time.
+    /// Connections whose last read may have left data in the socket.
     unread: Vec<Key>,
     heartbeat: Duration,
 }
 
 struct Stream {
     socket: TcpStream,
-    /// This side has asked for it and does not know yet whether it stands.
+    /// This side connects, and the handshake of TCP is not known to be done.
     is_connecting: bool,
 }
 
@@ -83,7 +82,7 @@ impl Io {
         Ok(())
     }
 
-    /// Until nobody can ask any more.
+    /// Runs until every sender of commands is gone.
     pub(super) fn run(mut self) {
         let _quiet = Quiet::enter();
         let mut events = Events::with_capacity(1024);
@@ -119,7 +118,7 @@ impl Io {
                 match self.asks.try_recv() {
                     Ok(Ask::Acceptor(acceptor, listener)) => {
                         if let Err(error) = self.add_acceptor(acceptor, listener) {
-                            log::error!("the ranks cannot meet: {error}");
+                            log::error!("cannot listen for the ranks of a communicator: {error}");
                         }
                     }
                     Ok(Ask::Command(command)) => {
@@ -136,14 +135,13 @@ impl Io {
         }
     }
 
-    /// Sends what there is to say, before the rest of what has come is heard.
+    /// Transmits between events, so that heartbeats are not late while a long batch is processed.
     fn flush_if_due(&mut self) {
         if self.last_flush.elapsed() >= TICK {
             self.flush();
         }
     }
 
-    /// Does what the endpoint asks for.
     fn run_actions(&mut self) {
         while let Some(action) = self.endpoint.poll_action() {
             match action {
@@ -152,17 +150,17 @@ impl Io {
                     if let Some(mut stream) = self.streams.remove(&key)
                         && let Err(error) = self.poll.registry().deregister(&mut stream.socket)
                     {
-                        log::debug!("a connection that ends: {error}");
+                        log::debug!("cannot deregister a closed connection: {error}");
                     }
                 }
                 Action::Accept(acceptor) => self.accept(acceptor),
                 Action::CloseAcceptor(acceptor) => {
-                    // The socket may be open elsewhere, and then is not forgotten when it is closed
-                    // here.
+                    // Deregister explicitly: an inherited socket is open elsewhere too, so closing
+                    // this descriptor does not remove it from the poll.
                     if let Some(mut listener) = self.acceptors.remove(&acceptor)
                         && let Err(error) = self.poll.registry().deregister(&mut listener)
                     {
-                        log::debug!("a place where ranks met: {error}");
+                        log::debug!("cannot deregister a closed listener: {error}");
                     }
                 }
             }
@@ -202,7 +200,7 @@ impl Io {
             if let Some(key) = self.endpoint.handle_accepted(acceptor, Some(peer), now)
                 && let Err(error) = self.add(key, socket, false)
             {
-                log::debug!("a connection is not taken: {error}");
+                log::debug!("cannot set up an accepted connection: {error}");
                 self.endpoint.handle_closed(key, &error.to_string(), now);
             }
         }
@@ -213,12 +211,12 @@ impl Io {
             return;
         }
         if self.read(key) {
-            // The others have their turn first.
+            // Other connections get their turn first.
             self.unread.push(key);
         }
     }
 
-    /// Whether a connection stands; one that this side asked for and did not get is given up.
+    /// Whether a connection is established; reports one that failed.
     fn is_connected(&mut self, key: Key) -> bool {
         let Some(stream) = self.streams.get_mut(&key) else { return false };
         let outcome = if stream.is_connecting { stream.check_connected() } else { Ok(true) };
@@ -237,7 +235,7 @@ impl Io {
         }
     }
 
-    /// Reads a connection once; whether there may be more.
+    /// Reads a connection once; whether more may follow.
     fn read(&mut self, key: Key) -> bool {
         let Some(stream) = self.streams.get_mut(&key) else { return false };
         let end = loop {
@@ -259,7 +257,6 @@ impl Io {
         false
     }
 
-    /// Sends what can be sent.
     fn flush(&mut self) {
         self.last_flush = Instant::now();
         loop {
@@ -270,7 +267,7 @@ impl Io {
             }
             for key in dirty {
                 let Err(error) = self.write(key) else { continue };
-                // Its last words may have come: one that leaves says so before its connection
+                // Read what the peer sent first: a rank that leaves says so before its connection
                 // breaks.
                 while self.read(key) {}
                 if self.streams.contains_key(&key) {
@@ -302,7 +299,7 @@ impl Io {
 }
 
 impl Stream {
-    /// Whether a connection that this side asked for stands; why it never will.
+    /// Whether TCP has established the connection.
     fn check_connected(&self) -> io::Result<bool> {
         if let Some(error) = self.socket.take_error()? {
             return Err(error);
@@ -324,11 +321,10 @@ fn connect_error(error: &io::Error) -> ConnectError {
     }
 }
 
-/// The most unauthenticated connections at a time: they leave the rest of the process's files to its
-/// ranks.
+/// The limit on unauthenticated connections, which leaves descriptors for the ranks.
 fn most_unproven() -> usize {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a place for the limits.
+    // SAFETY: `limit` is valid for writes of an `rlimit`.
     let known = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } == 0;
     let (most, part) = MOST_UNPROVEN;
     let files = usize::try_from(limit.rlim_cur).ok().filter(|_| known).unwrap_or(usize::MAX);

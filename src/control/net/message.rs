@@ -1,4 +1,4 @@
-//! What neighbours say to each other, once both have proven that they belong together.
+//! Messages between neighbours, after both sides have proven that they know the secret.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -11,43 +11,43 @@ use super::ident::CommId;
 pub(crate) use crate::control::left::{Leaves, Left};
 use crate::error::Site;
 
-/// How many addresses of a rank are kept.
+/// The most addresses of a rank.
 pub(super) const MOST_ADDRESSES: usize = 16;
 
-/// How long a text may be: why a rank left, the name of a host.
+/// The longest text, such as the reason why a rank left or the name of a host.
 pub(super) const MOST_TEXT: usize = 1 << 14;
 
-/// How many ranks a communicator may have.
+/// The most ranks of a communicator.
 pub(crate) const MOST_RANKS: usize = 1 << 20;
 
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) enum Message<'a> {
-    /// To where the ranks meet: I have come.
+    /// To the rendezvous: a rank arrives.
     #[serde(borrow)]
     Hello(Hello<'a>),
-    /// From there: these are your ancestors in the tree, the parent first.
+    /// From the rendezvous: the rank's ancestors in the tree, the parent first.
     Welcome {
         id: CommId,
         ancestors: Vec<Member>,
     },
-    /// From there: come again in so many milliseconds.
+    /// From the rendezvous: come again in this many milliseconds.
     Later(u32),
-    /// To there: I have my place in the tree.
+    /// To the rendezvous: the rank is attached to the tree.
     Linked,
-    /// So many ranks have not come, these among them.
+    /// How many ranks have not arrived, and some of them.
     Missing {
         count: u32,
         ranks: Vec<u32>,
     },
-    /// Every rank's [`Member`], encoded.
+    /// The encoded [`Member`]s of all ranks.
     Table(&'a [u8]),
-    /// The ranks cannot be one communicator, which was to have so many.
+    /// The ranks cannot form the communicator of `size`.
     Fail {
         size: u32,
         ranks: Vec<u32>,
         why: Cow<'a, str>,
     },
-    /// Parts of an exchange that were said at one place.
+    /// Contributions to an exchange with one topic and call site.
     Parts {
         seq: u64,
         topic: &'a str,
@@ -55,42 +55,40 @@ pub(super) enum Message<'a> {
         parts: Vec<Contributions<'a>>,
     },
     Left(Left),
-    /// A message of a backend.
     Tell {
         from: u32,
         to: Option<u32>,
         channel: u64,
         bytes: &'a [u8],
     },
-    /// I am alive.
+    /// Heartbeat.
     Beat,
-    /// I leave, and nothing of what I had to say is missing.
+    /// The sender leaves in good order, after everything that it had to send.
     Bye,
 }
 
-/// A rank that comes.
+/// A rank that arrives at the rendezvous.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(super) struct Hello<'a> {
     pub(super) rank: u32,
     pub(super) size: u32,
-    /// Unlike that of every other seat.
+    /// Identifies this seat: differs even between two ranks of one number.
     pub(super) seat: u64,
     pub(super) version: Cow<'a, str>,
-    /// The job that it is part of, as its launcher calls it; empty if that is not known.
+    /// The launcher's name for the job; empty if unknown.
     pub(super) job: Cow<'a, str>,
     pub(super) member: Member,
 }
 
-/// Where a rank is.
+/// The location of a rank.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 pub(super) struct Member {
     pub(super) host: String,
-    /// Differs where two hosts have one name.
+    /// Tells apart hosts with the same name.
     pub(super) host_number: u64,
     pub(super) pid: u32,
-    /// Unlike that of every other process.
+    /// Identifies the process, across hosts and reuse of pids.
     pub(super) process: u64,
-    /// Where it listens.
     pub(super) addresses: Vec<SocketAddr>,
 }
 
@@ -107,7 +105,7 @@ impl std::fmt::Display for Member {
     }
 }
 
-/// What all ranks from `first` to `last` said.
+/// The contribution that ranks `first` to `last` have in common.
 #[derive(Serialize, Deserialize, Debug)]
 pub(super) struct Contributions<'a> {
     pub(super) first: u32,
@@ -115,22 +113,22 @@ pub(super) struct Contributions<'a> {
     pub(super) bytes: &'a [u8],
 }
 
-/// Where every rank is.
+/// The location of every rank.
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) members: Vec<Member>,
-    /// As it is sent.
+    /// The encoding, as it is sent.
     pub(super) bytes: Arc<[u8]>,
 }
 
 impl Table {
     pub(super) fn new(members: Vec<Member>) -> Self {
-        // Numbers and texts always encode.
+        // Encoding numbers and texts cannot fail.
         let bytes = postcard::to_stdvec(&members).unwrap_or_default().into();
         Self { members, bytes }
     }
 
-    /// The table of `size` members; none if it is not one.
+    /// Decodes the table of `size` members; `None` if it is malformed.
     pub(super) fn decode(bytes: &[u8], size: u32) -> Option<Self> {
         let members: Vec<Member> = postcard::from_bytes(bytes).ok()?;
         let is_bounded = members.len() == size as usize && members.iter().all(Member::is_bounded);
@@ -139,10 +137,10 @@ impl Table {
 }
 
 impl Message<'_> {
-    /// Appends the message's frame.
+    /// Appends the message as a frame.
     pub(super) fn push(&self, output: &mut Vec<u8>) {
         frame::push(output, |output| {
-            // Numbers, texts and bytes always encode.
+            // Encoding numbers, texts and bytes cannot fail.
             if let Ok(filled) = postcard::to_extend(self, std::mem::take(output)) {
                 *output = filled;
             }
@@ -150,7 +148,7 @@ impl Message<'_> {
     }
 }
 
-/// `text`, as much of it as is sent.
+/// The longest prefix of `text` that may be sent.
 pub(super) fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(text.len().min(MOST_TEXT))]
 }

@@ -1,8 +1,8 @@
-//! Who may talk to a rank: both sides prove that they know the communicator's secret.
+//! Mutual authentication: both sides prove that they know the communicator's secret.
 //!
-//! Three messages of fixed length open every connection, in this layout for ever: the side that
-//! listens sends a challenge, the side that connects a claim with its proof, the side that listens
-//! a verdict with its own. Until a claim is proven, nothing else is read and nothing is allocated.
+//! Three messages of fixed length open every connection: a challenge of the listening side, a claim
+//! with a proof of the connecting side, and a verdict with a proof of the listening side. Their
+//! layout never changes. Until a claim is proven, nothing else is read and nothing is allocated.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
@@ -11,18 +11,19 @@ use super::ident::CommId;
 
 const MAGIC: [u8; 4] = *b"tnCP";
 
-/// The layout of frames: raised with every change of it.
+/// The version of the frame layout, raised with every change.
 const PROTOCOL: u16 = 3;
 
 pub(super) const CHALLENGE: usize = 4 + Version::BYTES + 32;
 pub(super) const CLAIM: usize = 4 + Version::BYTES + 16 + 1 + 4 + 4 + 32 + 32;
 pub(super) const VERDICT: usize = 1 + 32;
 
-/// What both sides know and nobody else.
+/// A key that authenticates the ranks of a communicator.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret {
     key: [u8; 32],
-    /// Nobody else knows it. If everybody does, nothing can be sealed with it.
+    /// Whether it is confidential. A public key authenticates nothing, and nothing is encrypted
+    /// with it.
     is_secret: bool,
 }
 
@@ -35,7 +36,7 @@ impl Secret {
         Self { key: bytes, is_secret: true }
     }
 
-    /// The same, which everybody may know.
+    /// The same key, marked as public.
     pub(super) fn public(self) -> Self {
         Self { is_secret: false, ..self }
     }
@@ -49,7 +50,7 @@ impl Secret {
     }
 
     fn keyed(&self, side: Side, code: u8) -> Hmac<Sha256> {
-        // A shorter key is one with zeros behind it.
+        // HMAC pads short keys with zeros.
         let mut key = [0; 64];
         key[..32].copy_from_slice(&self.key);
         let mut mac = <Hmac<Sha256> as KeyInit>::new(&key.into());
@@ -77,7 +78,7 @@ enum Side {
     Listens = 2,
 }
 
-/// Which program speaks: the protocol and the crate's version.
+/// A program's version: the protocol and the crate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Version {
     protocol: u16,
@@ -123,19 +124,19 @@ fn shown(byte: u8) -> char {
     if byte.is_ascii_graphic() { char::from(byte) } else { '?' }
 }
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    /// To be told where the others are.
+    /// To join a rendezvous.
     Meet,
-    /// To be a neighbour in a communicator's tree.
+    /// To become a neighbour in a communicator's tree.
     Link {
-        /// Whether this side has the table of its members.
+        /// Whether the connecting side has the member table.
         has_table: bool,
     },
 }
 
-/// What the side that connects says of itself.
+/// The connecting side's claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
     pub(super) version: Version,
@@ -145,14 +146,14 @@ pub(super) struct Claim {
     pub(super) to: u32,
 }
 
-/// How a claim was taken.
+/// The listening side's answer to a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Welcome = 1,
-    /// It did not know the secret. Nobody can prove that to it.
+    /// The proof is wrong. This verdict carries no proof: the peer could not check one.
     Unproven = 2,
     OtherVersion = 3,
-    /// There is no such communicator here, nor a secret to prove anything with.
+    /// No such communicator here, so no secret for a proof either.
     Unknown = 4,
     /// The communicator has ended here.
     Ended = 5,
@@ -168,12 +169,12 @@ impl Verdict {
     }
 }
 
-/// How much of a nonce can be a [`JobName`]'s sign.
+/// The part of a nonce that a [`JobName`] signs.
 const SIGN: usize = 16;
 
-/// The name that a launcher gives a job. It is no secret: whoever knows it can tell that another
-/// side knows it too, before anything is proven. To everybody else the sign of it looks random, and
-/// it holds for one port, so nobody passes on what another port said.
+/// A launcher's name for a job, as a key. It is no secret, but lets processes recognize their own
+/// job before the proof. To others a signature looks random. It is bound to one port, so another
+/// listener cannot replay it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct JobName(Secret);
 
@@ -182,27 +183,27 @@ impl JobName {
         Self(Secret::of_text(&format!("the name of a job\n{name}")))
     }
 
-    fn sign(&self, side: Side, challenge: &[u8], said: &[u8]) -> [u8; SIGN] {
+    fn sign(&self, side: Side, challenge: &[u8], message: &[u8]) -> [u8; SIGN] {
         let mut mac = self.0.keyed(side, 0);
         mac.update(challenge);
-        mac.update(said);
+        mac.update(message);
         sized(&mac.finalize().into_bytes()[..SIGN])
     }
 
-    /// Whether the side that sent a challenge is of this job, as it says, and listens at `port`.
+    /// Whether the listening side knows this job's name, and listens at `port`.
     pub(super) fn is_in_challenge(&self, challenge: &[u8; CHALLENGE], port: u16) -> bool {
-        let (said, sign) = challenge.split_at(CHALLENGE - SIGN);
-        self.sign(Side::Listens, said, &port.to_le_bytes()) == sign
+        let (signed, sign) = challenge.split_at(CHALLENGE - SIGN);
+        self.sign(Side::Listens, signed, &port.to_le_bytes()) == sign
     }
 
-    /// Whether the side that sent a claim is of this job, as it says.
+    /// Whether the connecting side knows this job's name.
     pub(super) fn is_in_claim(&self, challenge: &[u8; CHALLENGE], claim: &[u8; CLAIM]) -> bool {
-        let (said, rest) = claim.split_at(CLAIM - 32 - SIGN);
-        self.sign(Side::Connects, challenge, said) == rest[..SIGN]
+        let (signed, rest) = claim.split_at(CLAIM - 32 - SIGN);
+        self.sign(Side::Connects, challenge, signed) == rest[..SIGN]
     }
 }
 
-/// A fresh challenge; of a job that listens at a port, if its name is given.
+/// A fresh challenge, signed with the job's name if there is one.
 pub(super) fn challenge(nonce: [u8; 32], job: Option<(&JobName, u16)>) -> [u8; CHALLENGE] {
     let mut bytes = Vec::with_capacity(CHALLENGE);
     bytes.extend(MAGIC);
@@ -215,13 +216,13 @@ pub(super) fn challenge(nonce: [u8; 32], job: Option<(&JobName, u16)>) -> [u8; C
     sized(&bytes)
 }
 
-/// The version of the side that sent a challenge; none if it is none of ours.
+/// The version of the side that sent a challenge; `None` if it is not typed-nccl.
 pub(super) fn challenger(challenge: &[u8; CHALLENGE]) -> Option<Version> {
     (challenge[..4] == MAGIC).then(|| Version::read(&challenge[4..]))
 }
 
 impl Claim {
-    /// The claim with its proof, as it is sent; of a job if its name is given.
+    /// The encoded claim with its proof, signed with the job's name if there is one.
     pub(super) fn prove(
         &self,
         (secret, job): (&Secret, Option<&JobName>),
@@ -249,7 +250,7 @@ impl Claim {
         sized(&bytes)
     }
 
-    /// What a claim says, proven or not; none if it is none of ours.
+    /// Decodes a claim without checking its proof; `None` if it is malformed.
     pub(super) fn read(bytes: &[u8; CLAIM]) -> Option<Self> {
         let (magic, rest) = bytes.split_at(4);
         let (version, rest) = rest.split_at(Version::BYTES);
@@ -269,13 +270,13 @@ impl Claim {
     }
 }
 
-/// Whether a claim proves that its side knows the secret.
+/// Whether a claim's proof matches the secret.
 pub(super) fn is_proven(secret: &Secret, challenge: &[u8; CHALLENGE], claim: &[u8; CLAIM]) -> bool {
     let (body, mac) = claim.split_at(CLAIM - 32);
     secret.mac(Side::Connects, challenge, body, 0).verify_slice(mac).is_ok()
 }
 
-/// The verdict with this side's proof, unless it has nothing to say to an unauthenticated peer.
+/// The encoded verdict, with a proof if there is a secret.
 pub(super) fn sign_verdict(
     secret: Option<&Secret>,
     challenge: &[u8; CHALLENGE],
@@ -291,9 +292,9 @@ pub(super) fn sign_verdict(
     bytes
 }
 
-/// What the other side decided; none if it did not prove that it knows the secret. Whoever listens
-/// can say [`Unproven`](Verdict::Unproven) and [`Unknown`](Verdict::Unknown): they are told, and
-/// not believed.
+/// The peer's verdict; `None` without a valid proof. [`Unproven`](Verdict::Unproven) and
+/// [`Unknown`](Verdict::Unknown) come without one, so any listener can send them: they are
+/// reported, but decide nothing.
 pub(super) fn verify_verdict(
     secret: &Secret,
     challenge: &[u8; CHALLENGE],

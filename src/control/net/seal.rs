@@ -1,8 +1,8 @@
-//! Encrypts and authenticates a connection after the proof, if there is a secret. A record that was
-//! changed, repeated, dropped or reordered on its way ends the connection.
+//! Encrypts and authenticates a connection after the proof, if the ranks have a secret. A record
+//! that was changed, repeated, dropped or reordered ends the connection.
 //!
-//! A record is a length and a message of the Noise protocol. The first two messages agree on keys
-//! for this connection alone.
+//! A record is a length and a Noise message. The first two records agree on keys for this
+//! connection alone.
 
 use snow::{Builder, HandshakeState, TransportState};
 
@@ -10,12 +10,13 @@ use super::proof::Secret;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
 
-/// The longest record, and its longest content: a Noise message has 64 KiB, 16 bytes of them a tag.
+/// The longest record and the longest plaintext: a Noise message has up to 64 KiB, 16 bytes of
+/// which are a tag.
 const RECORD: usize = 65_535;
 const PLAIN: usize = RECORD - TAG;
 const TAG: usize = 16;
 
-/// The longest message of the handshake, without content: a key and a tag.
+/// The longest handshake message, without a payload: a key and a tag.
 const HANDSHAKE: usize = 32 + TAG;
 
 const HEAD: usize = 2;
@@ -23,17 +24,16 @@ const HEAD: usize = 2;
 /// The state of a connection's encryption.
 #[derive(Default)]
 pub(super) enum Seal {
-    /// There is no secret.
+    /// The ranks have no secret.
     #[default]
     None,
-    /// The handshake is not over.
     Handshaking(Box<HandshakeState>),
     Sealed(Box<TransportState>),
-    /// A record was refused: nothing that follows is read.
+    /// A record was refused; nothing that follows is read.
     Broken,
 }
 
-/// A record that is not the next one of the other side.
+/// A record that is not the peer's next one.
 #[derive(Debug)]
 pub(super) struct Forged;
 
@@ -44,8 +44,8 @@ impl From<snow::Error> for Forged {
 }
 
 impl Seal {
-    /// Begins the handshake; the connecting side sends the first message. `said` is the transcript
-    /// of the proof, on which the keys depend.
+    /// Starts the handshake; the connecting side sends the first message. The keys depend on
+    /// `transcript`.
     pub(super) fn start_handshake(
         secret: &Secret,
         transcript: &[&[u8]],
@@ -69,7 +69,8 @@ impl Seal {
         matches!(self, Self::None)
     }
 
-    /// Encrypts `plain` and appends the records to `output`, but for what waits for the handshake.
+    /// Encrypts `plain` and appends the records to `output`; keeps `plain` until the handshake is
+    /// done.
     pub(super) fn seal(&mut self, plain: &mut Vec<u8>, output: &mut Vec<u8>) {
         match self {
             Self::None => output.append(plain),
@@ -88,7 +89,7 @@ impl Seal {
         plain.clear();
     }
 
-    /// Takes the complete records from `input` and appends their content to `plain`.
+    /// Decrypts the complete records of `input` and appends their plaintext to `plain`.
     pub(super) fn open(
         &mut self,
         input: &mut Vec<u8>,
@@ -133,7 +134,7 @@ impl Seal {
                 let start = plain.len();
                 plain.resize(start + content.len(), 0);
                 let length = noise.read_message(content, &mut plain[start..]);
-                // A record that is refused leaves its bytes there: nothing of it may be read.
+                // A refused record leaves unauthenticated bytes there.
                 plain.truncate(start + length.as_ref().copied().unwrap_or(0));
                 length?;
                 *self = Self::Sealed(noise);
@@ -145,7 +146,7 @@ impl Seal {
     }
 }
 
-/// Appends a record of at most `most` bytes that `fill` writes.
+/// Appends a record of at most `most` bytes, which `fill` writes.
 fn record(
     output: &mut Vec<u8>,
     most: usize,
@@ -165,7 +166,7 @@ mod tests {
     use super::{PLAIN, Seal};
     use crate::control::net::proof::Secret;
 
-    /// Two sides that have agreed on keys.
+    /// Two sides after the handshake.
     fn sides(secrets: [&str; 2]) -> Option<[Seal; 2]> {
         let (mut there, mut back) = (Vec::new(), Vec::new());
         let open = |which: usize, output: &mut Vec<u8>| {
@@ -174,7 +175,7 @@ mod tests {
         };
         let (mut a, mut b) = (open(0, &mut there)?, open(1, &mut back)?);
         let (mut early, mut plain) = (b"early".to_vec(), Vec::new());
-        // What is said before there are keys waits for them.
+        // Messages before the handshake are kept.
         b.seal(&mut early, &mut back);
         assert_eq!((&early[..], back.len()), (&b"early"[..], 0));
         b.open(&mut there, &mut plain, &mut back).ok()?;
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_comes_as_it_was_said_and_is_not_read_by_others() {
+    fn messages_arrive_unchanged_and_are_confidential() {
         let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
         let long = vec![7; PLAIN * 2 + 1];
         for plain in [b"hello".to_vec(), Vec::new(), long] {
@@ -215,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn records_that_were_changed_repeated_left_out_or_swapped_end_it() {
+    fn changed_repeated_dropped_or_swapped_records_are_refused() {
         for bit in 0..8 * 23 {
             let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
             let mut bytes = sealed(&mut a, b"hello");
             bytes[bit / 8] ^= 1 << (bit % 8);
-            // A record that seems longer is never whole.
+            // A record whose length grew is never complete.
             assert!(opened(&mut b, bytes).is_none_or(|plain| plain.is_empty()), "bit {bit}");
         }
         let attacks: [&dyn Fn(Vec<u8>, Vec<u8>) -> Vec<u8>; 3] =
@@ -229,7 +230,7 @@ mod tests {
             let [mut a, mut b] = sides(["same", "same"]).expect("one secret");
             let (one, two) = (sealed(&mut a, b"one"), sealed(&mut a, b"two"));
             assert_eq!(opened(&mut b, attack(one, two)), None);
-            // Nothing is believed from there on.
+            // Nothing after a refused record is read.
             assert_eq!(opened(&mut b, sealed(&mut a, b"three")), None);
         }
     }
