@@ -1,4 +1,4 @@
-//! Connections that others make: whoever it is proves that it is one of us, or goes.
+//! Incoming connections, which must prove that they know the communicator's secret.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -9,18 +9,18 @@ use super::super::ident::{self, CommId};
 use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, Verdict, Version};
 use super::{Endpoint, Timer};
 
-/// How long the oldest has before it makes room for a new one.
+/// The time that the oldest unauthenticated connection has before a new one replaces it.
 const ROOM: Duration = Duration::from_millis(250);
 
-/// A place where others connect.
+/// A listener.
 pub(in super::super) struct Acceptor {
     pub(super) port: u16,
-    /// Who meets behind it, for those who only know where.
+    /// The rendezvous of this listener, for ranks that know only its address.
     pub(super) meet: Option<CommId>,
 }
 
 impl Endpoint {
-    /// Whether a connection may be taken at a door now; if not, [`Action::Accept`] says when.
+    /// Whether a connection may be accepted now; if not, [`Action::Accept`] follows.
     pub(in super::super) fn can_accept(&mut self, acceptor: usize, now: Instant) -> bool {
         self.begin_event(now);
         let (count, oldest) = self.net.conns.unproven();
@@ -36,7 +36,6 @@ impl Endpoint {
         self.acceptors.contains_key(&acceptor)
     }
 
-    /// Somebody has connected.
     pub(in super::super) fn handle_accepted(
         &mut self,
         acceptor: usize,
@@ -54,7 +53,7 @@ impl Endpoint {
         Some(key)
     }
 
-    /// No connection can be taken at a door.
+    /// The system refused to accept a connection.
     pub(in super::super) fn handle_accept_error(
         &mut self,
         acceptor: usize,
@@ -69,8 +68,7 @@ impl Endpoint {
         self.net.timers.set(now + ROOM, Timer::Accept(acceptor));
     }
 
-    /// What keeps this process from hearing others, for the reports of its ranks; nothing, if it is
-    /// empty.
+    /// Reports in timeouts why this process accepts no connections; empty if it does.
     fn set_accept_trouble(&mut self, why: &str) {
         if self.accept_trouble != why {
             why.clone_into(&mut self.accept_trouble);
@@ -78,7 +76,7 @@ impl Endpoint {
         }
     }
 
-    /// Who waited for a communicator's node is let in.
+    /// Handles the claims of connections that waited for this communicator's node.
     pub(super) fn admit_parked(&mut self, id: CommId) {
         for key in self.net.conns.keys() {
             let Some(conn) = self.net.conns.get(key) else { continue };
@@ -90,7 +88,6 @@ impl Endpoint {
         }
     }
 
-    /// Somebody claims to be one of us.
     pub(super) fn handle_claim(
         &mut self,
         key: Key,
@@ -98,15 +95,15 @@ impl Endpoint {
         claim: &[u8; CLAIM],
         acceptor: Option<CommId>,
     ) {
-        let Some(said) = Claim::read(claim) else {
+        let Some(parsed) = Claim::read(claim) else {
             self.net.conns.remove(key);
             return;
         };
-        let id = if said.id == CommId::THERE { acceptor.unwrap_or(said.id) } else { said.id };
-        let target = (id, if said.purpose == Purpose::Meet { u32::MAX } else { said.to });
+        let id = if parsed.id == CommId::THERE { acceptor.unwrap_or(parsed.id) } else { parsed.id };
+        let target = (id, if parsed.purpose == Purpose::Meet { u32::MAX } else { parsed.to });
         let proof = (challenge, claim);
-        let Some((secret, is_lost)) = self.secret_of(&said, target) else {
-            return match said.purpose {
+        let Some((secret, is_lost)) = self.secret_of(&parsed, target) else {
+            return match parsed.purpose {
                 Purpose::Meet => self.refuse(key, proof, None, Verdict::Unknown),
                 Purpose::Link { .. } => {
                     if let Some(conn) = self.net.conns.get(key) {
@@ -116,11 +113,11 @@ impl Endpoint {
             };
         };
         if !proof::is_proven(&secret, challenge, claim) {
-            self.report_unproven(key, id, said.from, proof);
+            self.report_unproven(key, id, parsed.from, proof);
             return self.refuse(key, proof, None, Verdict::Unproven);
         }
-        if said.version != Version::own() {
-            self.report_version_mismatch(id, &said);
+        if parsed.version != Version::own() {
+            self.report_version_mismatch(id, &parsed);
             return self.refuse(key, proof, Some(&secret), Verdict::OtherVersion);
         }
         if let Some(is_lost) = is_lost {
@@ -128,15 +125,15 @@ impl Endpoint {
             return self.refuse(key, proof, Some(&secret), verdict);
         }
         let node = self.net.local_nodes.get(&target).and_then(|node| self.nodes.get(node));
-        let role = match (said.purpose, node) {
+        let role = match (parsed.purpose, node) {
             (Purpose::Meet, _) => Role::BootstrapPeer { meet: id },
-            (Purpose::Link { .. }, Some(node)) if node.has_lost(said.from) => {
+            (Purpose::Link { .. }, Some(node)) if node.has_lost(parsed.from) => {
                 return self.refuse(key, proof, Some(&secret), Verdict::Dead);
             }
             (Purpose::Link { .. }, Some(node))
-                if said.from < node.size && said.from != node.rank =>
+                if parsed.from < node.size && parsed.from != node.rank =>
             {
-                Role::Link { node: node.key(), peer: said.from }
+                Role::Link { node: node.key(), peer: parsed.from }
             }
             (Purpose::Link { .. }, _) => {
                 self.net.conns.remove(key);
@@ -150,14 +147,14 @@ impl Endpoint {
             conn.role = role;
         }
         if let (Purpose::Link { has_table }, Some(&node)) =
-            (said.purpose, self.net.local_nodes.get(&target))
+            (parsed.purpose, self.net.local_nodes.get(&target))
         {
-            self.with_node(node, |node, net| node.handle_linked(net, key, said.from, !has_table));
+            self.with_node(node, |node, net| node.handle_linked(net, key, parsed.from, !has_table));
         }
     }
 
-    /// The secret that proves such a claim and, for what has ended here, whether the rank was taken
-    /// for dead there.
+    /// The secret to check a claim against. For a communicator that has ended here, also whether
+    /// the claiming rank was taken for dead.
     fn secret_of(&self, claim: &Claim, target: (CommId, u32)) -> Option<(Secret, Option<bool>)> {
         let here = match claim.purpose {
             Purpose::Meet => self.rendezvous.get(&target.0).map(|meet| &meet.secret),
@@ -172,7 +169,7 @@ impl Endpoint {
         here.map(|secret| (secret.clone(), None)).or_else(ended)
     }
 
-    /// Answers with a proof, as far as there is a secret for one.
+    /// Sends a verdict, with a proof if there is a secret.
     fn refuse(&mut self, key: Key, proof: Proof<'_>, secret: Option<&Secret>, verdict: Verdict) {
         let conns = &mut self.net.conns;
         conns.send_raw(key, &proof::sign_verdict(secret, proof.0, proof.1, verdict));
@@ -187,23 +184,23 @@ impl Endpoint {
         let peer = self.net.conns.get(key).and_then(|conn| conn.peer());
         let from = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
         UNAUTHENTICATED.warn(format_args!(
-            "somebody{from} who does not know the secret asked to take part as rank {rank}"
+            "a peer{from} claimed to be rank {rank} without knowing the secret"
         ));
         if let Some(meet) = self.rendezvous.get_mut(&id) {
             meet.handle_refused(&mut self.net.conns, rank, proof);
         }
     }
 
-    fn report_version_mismatch(&mut self, id: CommId, said: &Claim) {
+    fn report_version_mismatch(&mut self, id: CommId, parsed: &Claim) {
         let Some(meet) = self.rendezvous.get_mut(&id) else { return };
         let why = format!(
             "runs {}, and where the ranks meet it is {}: run one build on all ranks",
-            said.version,
+            parsed.version,
             Version::own()
         );
-        meet.fail(&mut self.net.conns, vec![said.from], why);
+        meet.fail(&mut self.net.conns, vec![parsed.from], why);
     }
 }
 
-/// A challenge, and the claim that answers it.
+/// A challenge and the claim that answers it.
 type Proof<'p> = (&'p [u8; CHALLENGE], &'p [u8; CLAIM]);

@@ -1,4 +1,4 @@
-//! What comes on connections: proofs first, then frames.
+//! Received bytes: proofs first, then frames.
 
 use std::time::Instant;
 
@@ -11,11 +11,10 @@ use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT, Verdict};
 use super::super::rendezvous::Rendezvous;
 use super::{Endpoint, ROOM};
 
-/// Why a connection ends on which something else came than the other side had sent.
+/// Why a connection with a forged record ends.
 const FORGED: &str = "a message of it was changed, repeated or left out on its way: somebody else is on the connection";
 
 impl Endpoint {
-    /// A connection that this side asked for is not to be had.
     pub(in super::super) fn handle_connect_error(
         &mut self,
         key: Key,
@@ -41,15 +40,14 @@ impl Endpoint {
         self.run_deferred();
     }
 
-    /// Bytes have come.
     pub(in super::super) fn handle_bytes(&mut self, key: Key, bytes: &[u8], now: Instant) {
         self.begin_event(now);
         let Some(conn) = self.net.conns.get(key) else { return };
         let is_forged = conn.handle_bytes(bytes, now).is_err();
         match conn.role {
-            // The other side may lack what this one needs to end in good order.
+            // Discard its input, but read it: a close with unread input would reset the connection.
             Role::Ending { .. } => conn.input.clear(),
-            // It has said all that it may.
+            // A refused connection may send nothing more.
             Role::Refused => self.connection_lost(key, "it goes on"),
             _ => self.process_input(key),
         }
@@ -60,14 +58,14 @@ impl Endpoint {
         self.run_deferred();
     }
 
-    /// The other side has closed a connection, or it broke.
+    /// The peer closed the connection, or it broke.
     pub(in super::super) fn handle_closed(&mut self, key: Key, reason: &str, now: Instant) {
         self.begin_event(now);
         self.connection_lost(key, reason);
         self.run_deferred();
     }
 
-    /// A connection has ended without a word.
+    /// Handles a connection that ended without a goodbye.
     pub(super) fn connection_lost(&mut self, key: Key, reason: &str) {
         match self.net.conns.remove(key) {
             Some(Role::Dial { node, .. }) => {
@@ -95,7 +93,7 @@ impl Endpoint {
         }
     }
 
-    /// Reads what has come as far as it is whole.
+    /// Processes the complete proofs and frames of a connection's input.
     fn process_input(&mut self, key: Key) {
         let Some(conn) = self.net.conns.get(key) else { return };
         let mut input = std::mem::take(&mut conn.input);
@@ -111,7 +109,7 @@ impl Endpoint {
                         CLAIM
                     })
                 }
-                // It has said all that it may.
+                // A claim is all that it may send before the verdict.
                 Role::Parked { .. } if !rest.is_empty() => {
                     self.net.conns.remove(key);
                     return;
@@ -147,7 +145,7 @@ impl Endpoint {
                 None => break,
             }
             self.run_deferred();
-            // Nobody who is sealed says anything before the other side has its keys.
+            // The handshake starts after the verdict: anything behind it is not the peer's.
             let is_sealed = self.net.conns.get(key).is_some_and(|conn| conn.is_sealed());
             if is_sealed && !was_sealed && used < input.len() {
                 return self.connection_lost(key, FORGED);
@@ -162,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    /// The other side of a connection that a node makes wants proof.
+    /// A node's outgoing connection received the challenge.
     fn handle_challenge(&mut self, key: Key, node: NodeKey, challenge: &[u8; CHALLENGE]) {
         let Some(node) = self.nodes.get_mut(&node) else {
             self.net.conns.remove(key);
@@ -185,7 +183,7 @@ impl Endpoint {
         }
     }
 
-    /// The other side has decided.
+    /// A node's outgoing connection received the verdict.
     fn handle_verdict(
         &mut self,
         key: Key,
@@ -220,7 +218,7 @@ impl Endpoint {
         }
     }
 
-    /// Takes one frame; how long it was, if it was whole.
+    /// Handles the first frame; its length, if it is complete.
     fn handle_frame(&mut self, key: Key, input: &[u8]) -> Result<Option<usize>, String> {
         let net = &mut self.net;
         let Some(conn) = net.conns.get(key) else { return Ok(None) };
@@ -248,8 +246,8 @@ impl Endpoint {
         is_sane.then_some(Some(length)).ok_or_else(|| "a message out of place".to_owned())
     }
 
-    /// A rank has left that was yet to find its place: the ranks in the tree may hear of it in no
-    /// other way than by those of them that are here.
+    /// Tells the local nodes about ranks that left the rendezvous: a rank without a place in the
+    /// tree has no neighbour to report its death.
     fn forward_departures(&mut self, meet: CommId) {
         let Some((comm, left)) = self.rendezvous.get_mut(&meet).map(Rendezvous::take_departures)
         else {

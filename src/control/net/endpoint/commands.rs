@@ -1,4 +1,4 @@
-//! What the process's ranks ask for.
+//! Commands of the process's ranks.
 
 use std::time::Instant;
 
@@ -13,7 +13,6 @@ use super::super::rendezvous::Rendezvous;
 use super::{Acceptor, Endpoint, Tombstone};
 
 impl Endpoint {
-    /// One of the process's ranks asks for something.
     pub(in super::super) fn handle_command(&mut self, command: Command, now: Instant) {
         self.begin_event(now);
         self.run_command(command);
@@ -61,7 +60,7 @@ impl Endpoint {
             #[cfg(any(test, feature = "models"))]
             Command::Id { node, to } => {
                 if let Some(id) = self.nodes.get(&node).and_then(|node| node.id) {
-                    // Whoever asked may not wait any more.
+                    // The caller may have stopped waiting.
                     let _ = to.send(id);
                 }
             }
@@ -79,7 +78,7 @@ impl Endpoint {
                         .for_each(|meet| meet.record_departures(&mut net.conns, node.departures()));
                     node.close(net);
                 }
-                // One that failed tells those who come late.
+                // A failed rendezvous lingers, to tell latecomers.
                 let now = net.now();
                 self.rendezvous.values_mut().for_each(|meet| meet.end(now));
                 self.close_finished_rendezvous();
@@ -102,7 +101,7 @@ impl Endpoint {
             Ok(comm) => {
                 self.rendezvous.insert(id, Rendezvous::new(id, CommId(comm), secret, (owner, job)));
             }
-            Err(error) => log::error!("the ranks cannot meet: {error}"),
+            Err(error) => log::error!("cannot open a rendezvous: {error}"),
         }
     }
 

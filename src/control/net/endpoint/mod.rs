@@ -1,7 +1,7 @@
-//! A process's end of all its communicators, without sockets, clocks or threads.
+//! A process's nodes and rendezvous, as a state machine without sockets, clocks or threads.
 //!
-//! Whoever owns those says what happened and when, and does what the
-//! [`Action`](super::conns::Action)s say: `io` with sockets, `nodes` with simulated ones.
+//! The owner of those feeds it events with their time and runs its
+//! [`Action`](super::conns::Action)s: `io` with real sockets, `nodes` with simulated ones.
 
 mod acceptor;
 mod bytes;
@@ -29,10 +29,10 @@ pub(super) use net::{Deferred, Net, Timer, Tombstone};
 use splits::ChildOf;
 pub(super) use times::TICK;
 
-/// The door of the process itself.
+/// The acceptor that every process has.
 pub(super) const OWN_ACCEPTOR: usize = 0;
 
-/// How much input a connection that has been quiet keeps room for.
+/// The input buffer that an idle connection keeps.
 const ROOM: usize = 1 << 16;
 
 pub(super) struct Endpoint {
@@ -42,26 +42,22 @@ pub(super) struct Endpoint {
     nodes: BTreeMap<NodeKey, Node>,
     rendezvous: BTreeMap<CommId, Rendezvous>,
     children: BTreeMap<NodeKey, Vec<ChildOf>>,
-    /// Processes that are known to be dead.
     dead_processes: BTreeSet<u64>,
-    /// What keeps this process from taking connections.
+    /// Why this process accepts no connections; empty if it does.
     accept_trouble: String,
-    /// Who waits until everything is sent.
+    /// Notified when everything is flushed, at process exit.
     shutdown: Option<Sender<()>>,
-    /// When all connections were looked at last.
     last_tick: Instant,
-    /// When the others were last told that this process lives.
     last_heartbeat: Instant,
-    /// When this process was last seen to run.
     last_event: Instant,
     resumed_at: ResumedAt,
 }
 
-/// When this process last went on after a stop that was longer than the others wait.
+/// When this process last resumed after a stop of more than three heartbeats.
 pub(super) type ResumedAt = Arc<Mutex<Option<Instant>>>;
 
 impl Endpoint {
-    /// Of a process that listens at this port.
+    /// For a process that listens at `port`.
     pub(super) fn new(port: u16, heartbeat: Duration, most_unproven: usize, now: Instant) -> Self {
         let mut net = Net::new(Conns::new(heartbeat, now));
         net.timers.set(now + TICK, Timer::Tick);
@@ -82,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// Tables are shared with other endpoints in this memory.
+    /// Shares member tables with other endpoints in this memory.
     #[cfg(any(test, feature = "models"))]
     pub(super) fn share(&mut self, tables: Tables) {
         self.net.tables = tables;
@@ -92,22 +88,20 @@ impl Endpoint {
         self.resumed_at.clone()
     }
 
-    /// When [`wake`](Self::wake) is due.
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.net.timers.next()
     }
 
-    /// What the owner of the sockets is to do next.
     pub(super) fn poll_action(&mut self) -> Option<Action> {
         self.net.conns.poll_action()
     }
 
-    /// The connections, for whoever sends what is on them.
+    /// The connections, for transmitting.
     pub(super) fn conns(&mut self) -> &mut Conns {
         &mut self.net.conns
     }
 
-    /// Time has passed.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.begin_event(now);
         while let Some(timer) = self.net.timers.due(now) {
@@ -116,17 +110,16 @@ impl Endpoint {
         }
     }
 
-    /// A connection that this side asked for stands.
     pub(super) fn handle_connected(&mut self, key: Key, now: Instant) {
         self.begin_event(now);
         self.net.conns.mark_dirty(key);
     }
 
-    /// Something happens now. A process that can say that it lives does so first: on a machine with
-    /// too few processors the rest can take longer than the others wait.
+    /// Notes the time of an event. Sends heartbeats first: on an overloaded machine, handling the
+    /// event can take longer than the peers' patience.
     fn begin_event(&mut self, now: Instant) {
         self.net.conns.now = now;
-        // Something happens with every tick.
+        // Every tick is an event, so a longer gap means that the process did not run.
         let stopped = (self.net.conns.heartbeat * 3).max(TICK * 3);
         if now - std::mem::replace(&mut self.last_event, now) >= stopped {
             *self.resumed_at.lock() = Some(now);
@@ -139,19 +132,19 @@ impl Endpoint {
         }
     }
 
-    /// All that could be sent is sent.
+    /// Everything that the sockets accept is transmitted.
     pub(super) fn handle_flushed(&mut self) {
         if self.shutdown.is_some()
             && self.rendezvous.is_empty()
             && self.net.conns.is_drained()
             && let Some(done) = self.shutdown.take()
         {
-            // Whoever asked may not wait any more.
+            // The process may have stopped waiting.
             let _ = done.send(());
         }
     }
 
-    /// Has a node do something, if it is still there.
+    /// Calls `act` with a node, if it still exists.
     fn with_node(&mut self, node: NodeKey, act: impl FnOnce(&mut Node, &mut Net)) {
         if let Some(node) = self.nodes.get_mut(&node) {
             act(node, &mut self.net);

@@ -1,4 +1,4 @@
-//! What nodes and meeting places work with.
+//! The state that nodes and rendezvous share.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
@@ -13,22 +13,22 @@ use super::super::message::{Left, Table};
 use super::super::proof::Secret;
 use crate::lock::Mutex;
 
-/// How many communicators that have ended are remembered.
+/// The most tombstones.
 const MOST_ENDED: usize = 1 << 13;
 
-/// What nodes and meeting places work with.
+/// See the module.
 pub(crate) struct Net {
     pub(crate) conns: Conns,
     pub(crate) timers: Timers,
-    /// What is to be done when nobody is in the middle of something.
+    /// Work for after the current event, when no node is borrowed.
     pub(crate) deferred: VecDeque<Deferred>,
-    /// The nodes of this process that others find.
+    /// The nodes of this process, by communicator and rank.
     pub(crate) local_nodes: BTreeMap<(CommId, u32), NodeKey>,
     pub(crate) ended: Ended,
     pub(crate) tables: Tables,
 }
 
-/// The tables that are in memory, of which ranks in one place share one.
+/// The member tables in memory, shared by the ranks of one communicator.
 pub(crate) type Tables = Arc<Mutex<HashMap<CommId, Weak<Table>>>>;
 
 impl Net {
@@ -50,16 +50,16 @@ impl Net {
 }
 
 pub(crate) enum Deferred {
-    /// A communicator's node is here: who waited for it is let in.
+    /// A communicator has a node here, so parked connections can be answered.
     Arrived(CommId),
-    /// A node has the table.
+    /// A node has received the table.
     Table(NodeKey),
-    /// A process is dead, in all communicators.
+    /// A process is dead, for every communicator.
     ProcessDied {
         process: u64,
         why: String,
     },
-    /// A rank has left, and does not come to a split either.
+    /// A rank has left, so its place in splits stays empty.
     Departed {
         node: NodeKey,
         left: Left,
@@ -96,14 +96,14 @@ impl Timers {
     }
 }
 
-/// What is kept of a rank's communicator, or of a place to meet: enough to prove what became of it.
+/// The remains of a node or rendezvous: enough to prove to latecomers what became of it.
 pub(crate) struct Tombstone {
     pub(crate) secret: Secret,
-    /// The ranks that were taken for dead.
+    /// The ranks that this one took for dead.
     pub(crate) lost: Vec<u32>,
 }
 
-/// Communicators that have ended here, the last ones.
+/// The tombstones, bounded: the oldest goes first.
 #[derive(Default)]
 pub(crate) struct Ended {
     all: HashMap<(CommId, u32), Tombstone>,

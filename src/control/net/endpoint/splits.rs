@@ -1,4 +1,4 @@
-//! Communicators of some ranks of another: who is told when a rank of that one leaves.
+//! Splits: children of a node's communicator, which learn of departures from the parent.
 
 use super::super::hub::NodeKey;
 use super::super::message::Left;
@@ -7,7 +7,7 @@ use super::{Deferred, Endpoint, Net};
 use crate::Rank;
 use crate::control::SURVIVORS;
 
-/// Where the ranks of a split of a node are.
+/// A child of a node, with its members' ranks in the parent.
 pub(super) struct ChildOf {
     pub(super) node: NodeKey,
     seq: u64,
@@ -45,7 +45,7 @@ impl Endpoint {
         let Some(children) = self.children.get_mut(&key) else { return };
         children.retain(|of| self.nodes.contains_key(&of.node));
         let misses = |of: &&ChildOf| left.died || left.split < of.seq;
-        // One that is poisoned goes on with the survivors.
+        // A poisoned rank can still join the survivors.
         for of in children.iter().filter(misses).filter(|of| left.gone || of.seq != SURVIVORS) {
             if let Some(node) = self.nodes.get_mut(&of.node) {
                 notify_child(&mut self.net, node, of, left);
@@ -54,7 +54,7 @@ impl Endpoint {
     }
 }
 
-/// A rank that was to come to a split has left.
+/// Reports to a child that a rank left the parent before joining it.
 fn notify_child(net: &mut Net, child: &mut Node, of: &ChildOf, left: &Left) {
     if let Some(rank) = of.members.iter().position(|member| *member == left.rank) {
         let left = Left { rank: Rank::at(rank).0, gone: true, ..left.clone() };

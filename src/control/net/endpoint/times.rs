@@ -1,4 +1,4 @@
-//! What is due: nodes that wait, and connections that say nothing.
+//! Timers: what nodes wait for, and connections that fell silent.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use super::super::conns::{Action, Role};
 use super::super::node::Node;
 use super::{Endpoint, Timer};
 
-/// How often all connections are looked at.
+/// How often every connection is checked.
 pub(crate) const TICK: Duration = Duration::from_millis(250);
 
-/// How long a connection may have proven nothing: then it goes.
+/// The limit for authentication.
 const UNPROVEN: Duration = Duration::from_secs(3);
 
-/// How long this side waits for an answer to a connection that it makes.
+/// The limit for the challenge on an outgoing connection.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// How long an end may take.
+/// The limit for draining a connection.
 const ENDING: Duration = Duration::from_secs(5);
 
-/// How long it may take at most where the other side is awaited.
+/// The upper limit for draining if process exit waits for the peer.
 const AWAITED: Duration = Duration::from_secs(15);
 
 impl Endpoint {
@@ -37,7 +37,8 @@ impl Endpoint {
     fn tick(&mut self) {
         let (now, heartbeat) = (self.net.now(), self.net.conns.heartbeat);
         self.net.timers.set(now + TICK.min(heartbeat / 4), Timer::Tick);
-        // A thread that was held up has not read yet what others said meanwhile.
+        // A delayed thread has not read yet what peers sent meanwhile, so their silence proves
+        // nothing.
         let was_late = now - std::mem::replace(&mut self.last_tick, now) > TICK * 2;
         self.net.conns.send_heartbeats();
         for key in self.net.conns.keys() {
@@ -61,7 +62,8 @@ impl Endpoint {
                 Role::Dial { sent: None, .. } if age >= ANSWER => {
                     self.connection_lost(key, "it does not answer");
                 }
-                // The other side may have taken it already.
+                // The peer may have accepted already, so it gets as long as a neighbour may be
+                // silent.
                 Role::Dial { .. } if age >= ANSWER.max(heartbeat * 3) => {
                     self.connection_lost(key, "it does not answer")
                 }
