@@ -1,4 +1,4 @@
-//! Messages of backends: to all, or along the tree to one.
+//! Messages of backends: broadcast, or routed along the tree to one rank.
 
 use std::sync::Weak;
 
@@ -11,7 +11,7 @@ use super::Node;
 use crate::backend::Listener;
 
 impl Node {
-    /// Somebody of this rank listens: it is told what came before, and who is gone.
+    /// Adds a listener of this rank. It first gets the messages so far and the ranks that are gone.
     pub(crate) fn listen(&mut self, net: &mut Net, channel: u64, listener: &Weak<dyn Listener>) {
         let calls = self.channels.listen(channel, listener);
         net.deferred.extend(calls.into_iter().map(Deferred::Call));
@@ -23,7 +23,7 @@ impl Node {
         net.deferred.push_back(Deferred::Call(Channels::caught_up(listener)));
     }
 
-    /// A message of a backend, of this rank or another.
+    /// Delivers a message of a backend, or forwards it.
     pub(crate) fn route_message(
         &mut self,
         net: &mut Net,
@@ -46,18 +46,18 @@ impl Node {
             return;
         }
         let message = Message::Tell { from, to, channel, bytes };
-        // While nobody has left, a rank is where its number says.
-        let way = to.filter(|_| self.standing.is_whole()).and_then(|to| self.next_hop(to));
+        // Until a rank leaves, its number determines its position in the tree.
+        let hop = to.filter(|_| self.standing.is_whole()).and_then(|to| self.next_hop(to));
         for link in self.links.iter().filter(|link| Some(link.key) != by) {
-            if way.is_none_or(|way| way == link.key) {
+            if hop.is_none_or(|hop| hop == link.key) {
                 net.conns.send(link.key, &message);
             }
         }
     }
 
     fn next_hop(&self, to: u32) -> Option<Key> {
-        let mut way = std::iter::successors(Some(to), |rank| parent(*rank));
-        let below = way.find(|rank| parent(*rank) == Some(self.rank));
+        let mut path = std::iter::successors(Some(to), |rank| parent(*rank));
+        let below = path.find(|rank| parent(*rank) == Some(self.rank));
         match below {
             Some(child) => self.links.iter().find(|link| link.peer == child).map(|link| link.key),
             None => self.up,

@@ -1,4 +1,4 @@
-//! What a node hears where the ranks meet, until it has its place in the tree.
+//! A node at the rendezvous, until it is attached to the tree.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::Rank;
 use crate::error::{Error, InitFailed};
 
 impl Node {
-    /// Where the ranks meet is known, or known better.
+    /// The address of the rendezvous is known, or has changed.
     pub(crate) fn handle_rendezvous(
         &mut self,
         net: &mut Net,
@@ -47,8 +47,9 @@ impl Node {
         net.conns.send(key, &Message::Hello(hello));
     }
 
-    /// Whether nobody meets any more at the place that let go of this rank: the process is dead
-    /// that had the place. Another run's may have been there, and this one's come for a while.
+    /// Whether the rendezvous that this node lost is gone for good, which fails this rank. An
+    /// address may be stale: what was lost there may belong to an earlier run, and this run's
+    /// rendezvous may follow within three heartbeats.
     pub(super) fn gives_up_rendezvous(&mut self, net: &mut Net) -> bool {
         let (Some(lost), Some(meet)) = (&self.lost, &self.meet) else { return false };
         let patience = if meet.may_be_stale { net.conns.heartbeat * 3 } else { Duration::ZERO };
@@ -69,7 +70,7 @@ impl Node {
         true
     }
 
-    /// A message from there; false if it makes no sense.
+    /// Handles a message of the rendezvous; false if it is out of place.
     pub(crate) fn handle_bootstrap_message(
         &mut self,
         net: &mut Net,
@@ -85,12 +86,12 @@ impl Node {
                     self.attach(net);
                 }
             }
-            Message::Later(rest) => {
+            Message::Later(pause) => {
                 self.bootstrap = None;
                 net.conns.end(key);
                 self.dial = Some(Dial::new(None, net.now()));
-                let rest = Duration::from_millis(rest.min(10_000).into());
-                net.timers.set(net.now() + rest, Timer::Dial(self.key));
+                let pause = Duration::from_millis(pause.min(10_000).into());
+                net.timers.set(net.now() + pause, Timer::Dial(self.key));
             }
             Message::Table(bytes) => {
                 let is_table = self.handle_table(net, bytes, None);
@@ -116,7 +117,7 @@ impl Node {
         true
     }
 
-    /// This node is where it belongs; the root when it has the table.
+    /// This node has its parent (the root: the table), so it leaves the rendezvous.
     pub(super) fn handle_attached(&mut self, net: &mut Net) {
         if self.rank == 0 && self.table.is_none() {
             return;
@@ -150,20 +151,20 @@ impl Node {
         true
     }
 
-    /// The ranks cannot be one communicator, as this one found out.
+    /// This rank found that the ranks cannot form a communicator.
     pub(super) fn fail(&mut self, net: &mut Net, ranks: Vec<u32>, why: String) {
         self.handle_failure(net, Failure { size: self.size, ranks, why }, None);
     }
 
-    /// The ranks have met, and another one comes in the place of one of them. It may follow one
-    /// that died.
+    /// A rank of another job came to the rendezvous. If the rank with that number is lost, the
+    /// newcomer does not compete with it.
     pub(crate) fn handle_mixed_jobs(&mut self, net: &mut Net, failure: Failure) {
         if !failure.ranks.iter().any(|rank| self.has_lost(*rank)) {
             self.handle_failure(net, failure, None);
         }
     }
 
-    /// The ranks cannot be one communicator.
+    /// The ranks cannot form a communicator, as this rank or a peer found.
     pub(crate) fn handle_failure(&mut self, net: &mut Net, failure: Failure, from: Option<Key>) {
         let is_rank = |rank: &u32| (*rank as usize) < MOST_RANKS;
         if self.failed.is_some() || !failure.ranks.iter().all(is_rank) {

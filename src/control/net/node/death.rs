@@ -1,4 +1,4 @@
-//! Ranks that are gone: how a node finds out, and whom it tells.
+//! Departures and deaths: how a node learns of them, and whom it informs.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::{Link, Lost, Node};
 use crate::Rank;
 
 impl Node {
-    /// A neighbour's connection is gone without a word.
+    /// A connection ended without a goodbye.
     pub(crate) fn handle_closed(&mut self, net: &mut Net, key: Key, reason: &str) {
         if self.bootstrap == Some(key) {
             self.bootstrap = None;
@@ -32,33 +32,34 @@ impl Node {
         }
     }
 
-    /// A neighbour has said nothing for too long: this rank takes it for dead. It is told so, on
-    /// the connection that it may read once more: it may only have been stopped.
+    /// A neighbour was silent for too long, so this rank takes it for dead. The neighbour may only
+    /// have been stopped: report the verdict to it, on the connection that it reads when it
+    /// resumes.
     pub(crate) fn handle_silence(&mut self, net: &mut Net, key: Key, reason: &str) {
         let of = |link: &&Link| link.key == key && link.is_sure;
         if let Some(peer) = self.links.iter().find(of).map(|link| link.peer) {
             self.judge(net, peer, &Sign::Lost { is_sure: true }, reason);
         }
-        // Nobody had to be told, or it has left before.
+        // Without a new verdict, the link is still there.
         if self.links.iter().any(|link| link.key == key) {
             net.conns.remove(key);
             self.handle_closed(net, key, reason);
         }
     }
 
-    /// This process was stopped for longer than the others wait.
+    /// This process was stopped for longer than its peers wait.
     pub(crate) fn handle_resumed(&mut self, heartbeat: Duration, now: Instant) {
         self.standing.handle_resumed(heartbeat, now);
     }
 
-    /// All has been read that came while this process was stopped.
+    /// Everything that arrived during the stop has been read.
     pub(crate) fn confirm_deaths(&mut self, net: &mut Net) {
         for left in self.standing.take_held() {
             self.handle_departure(net, left, None);
         }
     }
 
-    /// Does what follows from a sign; whether nobody waits for that rank any more.
+    /// Acts on an observation; whether waiting for that rank is over.
     pub(super) fn judge(&mut self, net: &mut Net, rank: u32, sign: &Sign, reason: &str) -> bool {
         match self.standing.judge(rank, sign, reason, net.now()) {
             Verdict::Open => return false,
@@ -87,7 +88,7 @@ impl Node {
         format!("its process is gone{place}: {reason}{last}")
     }
 
-    /// The process of a rank is dead, as this one learned from another communicator.
+    /// Another communicator found that a process is dead.
     pub(crate) fn handle_process_death(&mut self, net: &mut Net, process: u64, why: &str) {
         let Some(table) = self.table.clone().filter(|_| self.member.process != process) else {
             return;
@@ -111,7 +112,7 @@ impl Node {
             return false;
         }
         let peer = |key| self.links.iter().find(|link| link.key == key).map(|link| link.peer);
-        // Where the ranks meet, rank 0 stands for all.
+        // At the rendezvous, rank 0 speaks for all ranks.
         let by = from.map(|key| peer(key).unwrap_or(0));
         match self.standing.handle_report(left, by, net.now()) {
             News::Known => {}
@@ -122,12 +123,12 @@ impl Node {
         true
     }
 
-    /// Passes on that a rank has left, and acts on it.
+    /// Applies news of a departure and forwards it.
     fn apply_departure(&mut self, net: &mut Net, left: &Left, from: Option<Key>) {
         if let Some(meeting) = self.meeting() {
             meeting.record_departure(left);
         }
-        // What it said goes before the news that it left.
+        // Contributions must precede the news that their rank left.
         for link in self.links.iter_mut().filter(|link| Some(link.key) != from) {
             link.flush(net);
             net.conns.send(link.key, &Message::Left(left.clone()));
@@ -140,8 +141,8 @@ impl Node {
         }
     }
 
-    /// The others took this rank for dead. Those who do not know yet are told: all are to take the
-    /// same one for dead.
+    /// The others took this rank for dead. Announce it to all neighbours, so that every rank agrees
+    /// on which one is lost.
     fn announce_exclusion(&mut self, net: &mut Net, why: &str, from: Option<Key>) {
         let left = Left::dead(self.rank, why.to_owned());
         for link in self.links.iter().filter(|link| Some(link.key) != from) {
@@ -171,8 +172,8 @@ impl Node {
         }
     }
 
-    /// The others took this rank for dead, and live: it goes on with nobody, and says nothing of
-    /// them.
+    /// The others took this rank for dead, and continue without it. Its own observations of them no
+    /// longer count.
     pub(super) fn exclude(&mut self, net: &mut Net, why: &str) {
         let Some(why) = self.standing.exclude(why).map(str::to_owned) else { return };
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {

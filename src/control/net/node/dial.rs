@@ -1,4 +1,4 @@
-//! Connections that a node makes: to the rank above it, or to where the ranks meet.
+//! Outgoing connections of a node: to a rank above it, or to the rendezvous.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -13,23 +13,23 @@ use super::Node;
 use super::standing::{REFUSALS, Sign};
 use crate::control::RateLimited;
 
-/// Anybody can listen there, so a rank that is refused without a proof goes on trying.
+/// Anybody can listen at an address, so a refusal without a proof does not end the attempts.
 const OTHER_SECRET: &str = "what listens there does not know the secret of this rank: it is of another job, or the ranks differ in TYPED_NCCL_SECRET";
 
-/// How long a rest between two attempts is at least and at most.
-const RESTS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+/// The shortest and the longest pause between attempts.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// A connection that a node tries to make.
+/// An outgoing connection that is not established yet.
 pub(super) struct Dial {
-    /// A rank, or where the ranks meet.
+    /// A rank, or the rendezvous.
     pub(super) to: Option<u32>,
     pub(super) key: Option<Key>,
     address: Option<SocketAddr>,
-    /// Why it was not made, the last time at each address.
+    /// The latest failure at each address.
     reasons: BTreeMap<SocketAddr, String>,
     tried: u32,
     refused: u32,
-    /// Since when nobody has answered.
+    /// Start of the time limit for an answer.
     since: Instant,
 }
 
@@ -58,7 +58,7 @@ impl Node {
             Some(rank) => self.addresses_of(rank),
         };
         if addresses.is_empty() {
-            // It is tried when there are some.
+            // `handle_rendezvous` dials once an address is known.
             self.dial = None;
             return;
         }
@@ -71,8 +71,7 @@ impl Node {
         }
     }
 
-    /// A connection cannot be made now, as this process lacks something: the other side has all its
-    /// time.
+    /// This process lacks descriptors or memory, so restart the peer's time limit.
     pub(crate) fn handle_local_dial_error(&mut self, net: &mut Net, why: &str) {
         if let Some(dial) = &mut self.dial {
             dial.since = net.now();
@@ -88,7 +87,6 @@ impl Node {
         all
     }
 
-    /// A connection could not be made.
     pub(crate) fn handle_dial_error(&mut self, net: &mut Net, why: &str, is_refused: bool) {
         let Some(dial) = &mut self.dial else { return };
         dial.key = None;
@@ -100,11 +98,11 @@ impl Node {
             (dial.to, dial.tried, dial.refused, net.now() - dial.since);
         let reasons = reasons(&dial.reasons);
         let at = dial.address.map_or_else(String::new, |address| address.to_string());
-        let ways = match to {
+        let address_count = match to {
             Some(rank) => self.addresses_of(rank).len(),
             None => self.meet.as_ref().map_or(1, |meet| meet.addresses.len()),
         };
-        let ways = u32::try_from(ways).unwrap_or(1).max(1);
+        let address_count = u32::try_from(address_count).unwrap_or(1).max(1);
         match to {
             None => {
                 let name = self.meet.as_ref().map_or("", |meet| &meet.name);
@@ -116,7 +114,7 @@ impl Node {
                     self.dial = None;
                     return;
                 }
-                if self.meets_at_creator() && refused >= REFUSALS * ways {
+                if self.meets_at_creator() && refused >= REFUSALS * address_count {
                     let why = format!(
                         "came to a process that is gone, {at}, which made the id or the invitation and lives until the ranks have met: {why}"
                     );
@@ -127,10 +125,10 @@ impl Node {
             Some(rank) => {
                 let why = format!("rank {} cannot connect to it at {at}: {why}", self.rank);
                 let signs = [
-                    Sign::Refuses { times: refused, addresses: ways },
+                    Sign::Refuses { times: refused, addresses: address_count },
                     Sign::Silent { waited, most: net.conns.heartbeat * 3 },
                 ];
-                // Whoever is told of a death looks for another way only once.
+                // Taking the dial keeps `judge` from attaching to another rank as well.
                 let dial = self.dial.take();
                 if signs.iter().any(|sign| self.judge(net, rank, sign, &why)) {
                     return self.attach(net);
@@ -138,13 +136,16 @@ impl Node {
                 self.dial = dial;
             }
         }
-        // It rests when it has tried all.
-        let rest =
-            if tried % ways == 0 { RESTS.0 * (1 << (tried / ways).min(5)) } else { Duration::ZERO };
-        net.timers.set(net.now() + rest.min(RESTS.1), Timer::Dial(self.key));
+        // Pause only after trying every address.
+        let pause = if tried % address_count == 0 {
+            PAUSES.0 * (1 << (tried / address_count).min(5))
+        } else {
+            Duration::ZERO
+        };
+        net.timers.set(net.now() + pause.min(PAUSES.1), Timer::Dial(self.key));
     }
 
-    /// What to claim on a connection that this node makes.
+    /// The claim for the current dial.
     pub(crate) fn claim(&self) -> Option<Claim> {
         let (version, from) = (Version::own(), self.rank);
         match self.dial.as_ref()?.to {
@@ -159,14 +160,14 @@ impl Node {
         }
     }
 
-    /// The name of this rank's job, if the side that sent the challenge is of it.
+    /// The name of this rank's job, if the challenge proves that the peer has the same.
     pub(crate) fn job_of(&self, challenge: &[u8; CHALLENGE]) -> Option<&JobName> {
         let name = &self.meet.as_ref()?.job.as_ref()?.name;
         let Dial { to: None, address: Some(at), .. } = self.dial.as_ref()? else { return None };
         name.is_in_challenge(challenge, at.port()).then_some(name)
     }
 
-    /// How the other side took the claim; the role of the connection, if it stands.
+    /// Handles the verdict on this rank's claim; the connection's new role, if it is accepted.
     pub(crate) fn handle_verdict(
         &mut self,
         net: &mut Net,
@@ -231,7 +232,7 @@ impl Node {
         None
     }
 
-    /// The ranks of its job meet there, and have another secret.
+    /// The rendezvous belongs to this rank's job, whose secret differs.
     pub(crate) fn handle_other_secret(&mut self, net: &mut Net) {
         self.dial = None;
         if let Some(job) = self.meet.as_ref().and_then(|meet| meet.job.clone()) {
@@ -240,7 +241,7 @@ impl Node {
         }
     }
 
-    /// Whether the ranks meet at the process that said where they do, which listened then.
+    /// Whether the rendezvous is in the process that created the id, which was listening then.
     fn meets_at_creator(&self) -> bool {
         self.meet.as_ref().is_some_and(|meet| meet.id != CommId::THERE && !meet.may_be_stale)
     }

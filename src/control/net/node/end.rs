@@ -1,4 +1,4 @@
-//! A node that leaves, and neighbours that do so in good order.
+//! Leaving, and neighbours that leave in good order.
 
 use super::super::conns::Key;
 use super::super::endpoint::{Net, Tombstone};
@@ -7,7 +7,6 @@ use super::Node;
 use crate::control::FINISH;
 
 impl Node {
-    /// This rank leaves.
     pub(crate) fn leave(&mut self, net: &mut Net, why: &str, how: Leaves) {
         let rank = self.rank;
         let left = Left::of(rank, cut(why).to_owned(), how, self.split);
@@ -16,7 +15,7 @@ impl Node {
             link.flush(net);
             net.conns.send(link.key, &Message::Left(left.clone()));
         }
-        // Whoever waits there is to know of what this rank leaves because of first.
+        // Ranks at the rendezvous must learn the cause before they learn that this rank leaves.
         if let Some(bootstrap) = self.bootstrap {
             for left in self.standing.left() {
                 net.conns.send(bootstrap, &Message::Left(left.clone()));
@@ -24,13 +23,13 @@ impl Node {
         }
     }
 
-    /// A neighbour has ended, and has said all that it had to say.
+    /// A neighbour left in good order.
     pub(super) fn handle_bye(&mut self, net: &mut Net, key: Key, peer: u32) {
         net.conns.end(key);
         self.links.retain(|link| link.key != key);
         let was_up = self.up.take_if(|up| *up == key).is_some();
         let is_over = self.ledger.is_finished(FINISH);
-        let has_finished = self.ledger.last_of(peer).is_some_and(|said| said.topic == FINISH);
+        let has_finished = self.ledger.last_of(peer).is_some_and(|last| last.topic == FINISH);
         if let Some(left) = self.standing.handle_goodbye(peer, has_finished || is_over) {
             self.handle_departure(net, left, None);
         }
@@ -43,7 +42,7 @@ impl Node {
         }
     }
 
-    /// This rank is done with its communicator: it says so and goes.
+    /// This rank is done with its communicator.
     pub(crate) fn close(&mut self, net: &mut Net) {
         for link in &mut self.links {
             link.flush(net);
@@ -58,7 +57,7 @@ impl Node {
         self.release(net);
     }
 
-    /// Its connections are cut, as if its process were killed.
+    /// Cuts all connections, as if the process were killed.
     pub(crate) fn kill(&mut self, net: &mut Net) {
         for key in self.links.drain(..).map(|link| link.key).chain(self.bootstrap.take()) {
             net.conns.remove(key);

@@ -1,4 +1,4 @@
-//! Parts of exchanges: what is new goes on to the neighbours, as few frames as may be.
+//! Contributions to exchanges: each travels to all neighbours, in as few frames as possible.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,34 +11,32 @@ use super::Node;
 use crate::control::Topic;
 use crate::error::Site;
 
-/// How long parts of an incomplete exchange wait for more of them on their way up: each time twice
-/// as long as before, so a rank that is late costs the others a few messages, however long it
-/// takes.
+/// How long contributions to an incomplete exchange wait for others on their way up. The wait
+/// doubles each time, so that a late rank costs its peers only a few messages.
 const HOLD: Duration = Duration::from_millis(2);
 const LONGEST_HOLD: Duration = Duration::from_millis(16);
 
-/// How long they wait on their way down, where they say only who is late: if they went at once,
-/// each rank would hear of every other one by itself.
+/// The wait on the way down, where incomplete exchanges only tell who is late. Without it, every
+/// rank would hear of every other one separately.
 const HOLD_DOWN: Duration = Duration::from_millis(32);
 
-/// How much goes into one frame of parts, unless one part is longer.
+/// The most bytes of contributions in a frame, unless one contribution is longer.
 const FRAME: usize = 1 << 20;
 
-/// A neighbour in the tree.
 pub(super) struct Link {
     pub(super) key: Key,
     pub(super) peer: u32,
-    /// What it is still to be told.
+    /// Contributions to be sent to the neighbour.
     pub(super) pending: Vec<Run>,
-    /// The other side knows that it stands.
+    /// The neighbour has sent something, so it knows of the connection.
     pub(super) is_sure: bool,
 }
 
-/// When parts of an incomplete exchange are passed on.
+/// The timer for contributions to an incomplete exchange.
 pub(super) struct Hold {
     is_set: bool,
     next: Duration,
-    /// For how long nothing has gone down.
+    /// Time since contributions were last sent down.
     down: Duration,
 }
 
@@ -72,7 +70,7 @@ impl Node {
         true
     }
 
-    /// This rank's part of an exchange.
+    /// Adds this rank's contribution to an exchange.
     pub(crate) fn post(&mut self, net: &mut Net, seq: u64, contribution: Arc<Contribution>) {
         let (first, last) = (self.rank, self.rank);
         match self.ledger.add(&Run { seq, first, last, contribution }) {
@@ -86,7 +84,7 @@ impl Node {
         for link in self.links.iter_mut().filter(|link| Some(link.key) != from) {
             link.pending.extend(new.iter().cloned());
         }
-        // Ranks that do not agree are told at once.
+        // Ranks that disagree are told at once.
         let all = self.ledger.is_complete(seq) || self.ledger.differs(seq);
         if all || self.ledger.is_complete_below(seq) {
             let is_due = |link: &&mut Link| all || Some(link.key) == self.up;
@@ -105,7 +103,7 @@ impl Node {
         }
     }
 
-    /// What waited for more has waited long enough.
+    /// The timer has expired: sends the contributions that waited.
     pub(crate) fn flush(&mut self, net: &mut Net) {
         let down = self.hold.down + self.hold.next;
         let all = down >= HOLD_DOWN;

@@ -1,10 +1,10 @@
-//! One rank's place in its communicator's tree: it passes on what is new, up and down.
+//! One rank's position in its communicator's tree, which forwards all news up and down.
 //!
-//! Ranks form a tree by their numbers. What a rank says travels along it to all others; each keeps
-//! what somebody may lack, and two that become neighbours tell each other all of that. So it does
-//! not matter which way anything comes, nor how often, and when a rank dies, those below it attach
-//! to the next one above that lives, or else to the lowest that lives: always to a lower number, so
-//! the ranks stay one tree.
+//! The ranks' numbers determine the tree. News travels along it to every rank. Each node keeps what
+//! a peer may lack, and two nodes that become neighbours exchange all of it, so neither the path
+//! nor repetition matters. When a rank dies, its children attach to the nearest living ancestor,
+//! else to the lowest living rank. The parent always has a lower number, so the ranks remain one
+//! tree.
 
 mod backend;
 mod bootstrap;
@@ -37,7 +37,7 @@ use exchange::{Hold, Link};
 use probe::Probe;
 use standing::Standing;
 
-/// What a new node is.
+/// The parameters of a node.
 pub(super) struct Spec {
     pub(super) key: NodeKey,
     pub(super) meeting: Weak<Meeting>,
@@ -49,28 +49,28 @@ pub(super) struct Spec {
     pub(super) seat: u64,
 }
 
-/// Where a node meets the others.
+/// A node's rendezvous.
 #[derive(Clone)]
 pub(super) struct Meet {
     pub(super) id: CommId,
-    /// Empty while it is not known.
+    /// Empty while unknown.
     pub(super) addresses: Vec<SocketAddr>,
-    /// As the user gave it.
+    /// As the user wrote it, for errors.
     pub(super) name: String,
-    /// What is found there may be another run's.
+    /// A process at these addresses may belong to an earlier run or to another job.
     pub(super) may_be_stale: bool,
-    /// Whose process it is, as far as that is known.
+    /// The rank whose process has the rendezvous, if known.
     pub(super) host: Option<u32>,
-    /// Whose name is known.
+    /// The job, if the launcher named it.
     pub(super) job: Option<Job>,
 }
 
-/// Why the ranks cannot be one communicator.
+/// Why the ranks cannot form a communicator.
 #[derive(Clone)]
 pub(super) struct Failure {
-    /// How many there were to be, as it is told.
+    /// The intended size, as reported.
     pub(super) size: u32,
-    /// Those that the reason names.
+    /// The ranks that are the subject of `why`.
     pub(super) ranks: Vec<u32>,
     pub(super) why: String,
 }
@@ -82,13 +82,13 @@ impl Failure {
     }
 }
 
-/// A place where the ranks meet that let go of a rank without a word.
+/// A rendezvous whose connection ended without a goodbye.
 struct Lost {
     since: Instant,
     reason: String,
 }
 
-/// A node of a part of the ranks of another.
+/// The parameters of a child's node.
 pub(super) struct ChildSpec {
     pub(super) key: NodeKey,
     pub(super) meeting: Weak<Meeting>,
@@ -110,7 +110,7 @@ pub(super) struct Node {
     seat: u64,
     pub(super) id: Option<CommId>,
     pub(super) table: Option<Arc<Table>>,
-    /// While the table is not known: the parent, its parent and so on.
+    /// Until the table is known: the parent, its parent and so on.
     ancestors: Vec<Member>,
     ledger: Ledger,
     standing: Standing,
@@ -121,11 +121,11 @@ pub(super) struct Node {
     links: Vec<Link>,
     hold: Hold,
     pub(super) channels: Channels,
-    /// Splits for which the table is missing.
+    /// Splits that wait for the table.
     pub(super) pending_children: Vec<ChildSpec>,
-    /// The last split in which this rank took its place.
+    /// The last split that this rank joined.
     split: u64,
-    /// Those that have lost their way here.
+    /// Probes of ranks that should have attached to this one.
     probes: BTreeMap<u32, Probe>,
 }
 
@@ -160,7 +160,7 @@ impl Node {
         }
     }
 
-    /// The node of a split; the table of this one is known.
+    /// A child's node; `None` without the table.
     pub(super) fn child(&mut self, spec: ChildSpec) -> Option<Self> {
         let ChildSpec { key, meeting, seq, color, rank, members } = spec;
         let table = self.table.as_ref()?;
@@ -191,7 +191,6 @@ impl Node {
         self.standing.left()
     }
 
-    /// Whether a rank was taken for dead.
     pub(super) fn has_lost(&self, rank: u32) -> bool {
         self.standing.has_died(rank)
     }
@@ -200,12 +199,12 @@ impl Node {
         self.meeting.upgrade()
     }
 
-    /// What keeps the process from hearing others, for reports; nothing, if it is empty.
+    /// Reports in timeouts why this process accepts no connections; empty if it does.
     pub(super) fn set_accept_trouble(&self, why: &str) {
         self.meeting().inspect(|meeting| meeting.set_accept_trouble(why.to_owned()));
     }
 
-    /// Starts to look for the others.
+    /// Starts to connect.
     pub(super) fn open(&mut self, net: &mut Net) {
         match self.id {
             Some(id) => {
@@ -237,14 +236,14 @@ impl Node {
         self.ancestors.get(above.position(|above| above == rank)?)
     }
 
-    /// This rank takes its place in a split.
+    /// This rank joins a split.
     pub(super) fn record_split(&mut self, seq: u64) {
         self.split = self.split.max(seq);
     }
 
-    /// The ranks that have left, for those that were to come to a split of exchange `seq`.
+    /// The ranks that left before joining the split of exchange `seq`.
     pub(super) fn departed_before(&self, seq: u64) -> impl Iterator<Item = &Left> {
-        // One that is poisoned goes on with the survivors.
+        // A poisoned rank can still join the survivors.
         let is_out = move |left: &&Left| left.gone || left.stopped && seq != SURVIVORS;
         self.standing.left().filter(is_out).filter(move |left| left.died || left.split < seq)
     }

@@ -1,8 +1,8 @@
-//! Ranks that have lost their way to the others: whether they live.
+//! Probes of orphans: ranks without a parent, whose death no connection would show.
 //!
-//! Nobody has a connection to such a rank, so nobody is told when it dies. The one that it should
-//! come to probes its listener: nobody listens there if its process is gone. Who opens may only be
-//! late, and has the time that [`Node::expect`] gives it.
+//! The rank that an orphan should attach to connects to its listener. A refusal shows that the
+//! process is gone. An orphan that accepts may only be late, and has the time that
+//! [`Node::await_orphans`] gives it.
 
 use std::time::Duration;
 
@@ -11,22 +11,21 @@ use super::super::endpoint::{Net, Timer};
 use super::Node;
 use super::standing::Sign;
 
-/// How long a rank has to come before somebody probes it, and how long between two probes.
-pub(super) const RESTS: (Duration, Duration) =
+/// The time before an orphan is probed, and the pause between two probes.
+pub(super) const PAUSES: (Duration, Duration) =
     (Duration::from_millis(20), Duration::from_millis(10));
 
-/// A probe of one rank.
+/// A probe of one orphan.
 #[derive(Default)]
 pub(super) struct Probe {
-    /// Held for as long as the other side does: it ends with the process.
+    /// Kept open: the connection ends with the orphan's process.
     key: Option<Key>,
     tried: u32,
-    /// So many times in a row.
+    /// Consecutive refusals.
     refused: u32,
 }
 
 impl Node {
-    /// Probes all who should have come.
     pub(crate) fn probe_orphans(&mut self, net: &mut Net) {
         for rank in self.orphans() {
             let addresses = self.addresses_of(rank);
@@ -41,7 +40,7 @@ impl Node {
         }
     }
 
-    /// Nobody has opened, or nobody holds the connection any more.
+    /// The orphan did not accept, or its end of the connection closed.
     pub(crate) fn handle_probe_error(
         &mut self,
         net: &mut Net,
@@ -49,13 +48,13 @@ impl Node {
         why: &str,
         is_refused: bool,
     ) {
-        let ways = self.addresses_of(rank).len().max(1);
+        let address_count = self.addresses_of(rank).len().max(1);
         let Some(probe) = self.probes.get_mut(&rank) else { return };
         probe.key = None;
         probe.refused = if is_refused { probe.refused + 1 } else { 0 };
-        // It rests when it has tried all ways.
-        let has_tried_all = (probe.tried as usize).is_multiple_of(ways);
-        let addresses = u32::try_from(ways).unwrap_or(u32::MAX);
+        // Pause only after trying every address.
+        let has_tried_all = (probe.tried as usize).is_multiple_of(address_count);
+        let addresses = u32::try_from(address_count).unwrap_or(u32::MAX);
         let sign = Sign::Refuses { times: probe.refused, addresses };
         let why =
             format!("it has lost its way, and rank {} cannot connect to it: {why}", self.rank);
@@ -63,11 +62,11 @@ impl Node {
             self.probes.remove(&rank);
             return;
         }
-        let rest = if has_tried_all { RESTS.1 } else { Duration::ZERO };
-        net.timers.set(net.now() + rest, Timer::Probe(self.key));
+        let pause = if has_tried_all { PAUSES.1 } else { Duration::ZERO };
+        net.timers.set(net.now() + pause, Timer::Probe(self.key));
     }
 
-    /// It has come, or is not expected any more.
+    /// The orphan has attached, or is no longer expected.
     pub(super) fn cancel_probe(&mut self, net: &mut Net, rank: u32) {
         if let Some(key) = self.probes.remove(&rank).and_then(|probe| probe.key) {
             net.conns.remove(key);

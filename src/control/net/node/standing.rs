@@ -1,57 +1,54 @@
-//! Decides whether a rank is gone, and why. Everything else asks here.
+//! Decides whether a rank is gone, and why; no other code does.
 //!
-//! The input is an observation ([`Sign`]) or a report of another rank, with its time; the output is
-//! a [`Verdict`] or [`News`]. There are no sockets and no clock.
+//! The input is an observation ([`Sign`]) or another rank's report, with its time. The output is a
+//! [`Verdict`] or [`News`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::super::message::{Left, cut};
 
-/// How long a process that was stopped doubts itself, beside six heartbeats.
+/// How long a process doubts its own standing after a stop, in addition to six heartbeats.
 const DOUBT: Duration = Duration::from_secs(6);
 
-/// How often a rank refuses connections at each of its addresses before it is taken for dead.
+/// The number of refused connections per address that shows a death.
 pub(super) const REFUSALS: u32 = 3;
 
-/// An observation of another rank.
 pub(super) enum Sign {
-    /// The connection to a neighbour ended without a goodbye, or nothing came on it for three
-    /// heartbeats. One that `is_sure` has heard of its place; another may have given the connection
-    /// up, and come again.
+    /// The link to a neighbour broke, or was silent for three heartbeats. If it `is_sure`, the
+    /// neighbour has used it; otherwise the neighbour may have abandoned it and connected again.
     Lost { is_sure: bool },
-    /// It refused connections so often in a row, at so many addresses.
+    /// Consecutive refusals, and the number of addresses.
     Refuses { times: u32, addresses: u32 },
-    /// It has not answered for so long, and has so long at most.
+    /// How long it has not answered, and the limit.
     Silent { waited: Duration, most: Duration },
-    /// It should have attached to this rank and had the time for that. One that has never come may
-    /// be yet to come.
-    Missing { has_come: bool },
+    /// It should have attached to this rank by now. A rank that has not been heard of yet may still
+    /// be starting.
+    Missing { has_arrived: bool },
 }
 
-/// What follows from a [`Sign`].
+/// The consequence of a [`Sign`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
-    /// Nothing yet.
+    /// Undecided.
     Open,
-    /// It has some time to come back.
+    /// It gets time to come back.
     Awaited,
-    /// Its process has ended, or cannot be reached.
     Dead,
-    /// It is this rank that the others lost, not they: it tells that, and goes on with nobody.
+    /// This rank is the one that the others lost. It announces that, and leaves.
     Excluded(String),
 }
 
-/// The consequence of a report about a rank.
+/// The consequence of another rank's report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum News {
-    /// It is known already, or does not count any more.
+    /// Old, or about a communicator that this rank is excluded from.
     Known,
-    /// It is new, and is passed on.
+    /// New, to be forwarded.
     New(Left),
     /// The others took this rank for dead, for this reason.
     Excluded(String),
-    /// It may be this rank that is lost: [`Standing::confirmed`] says when all has been read.
+    /// This rank may be the lost one: kept until [`Standing::take_held`].
     Held,
 }
 
@@ -61,17 +58,15 @@ pub(super) struct Standing {
     size: u32,
     heartbeat: Duration,
     left: BTreeMap<u32, Left>,
-    /// Those, in the order in which they became known: what a rank did because of another's death
-    /// comes after that death.
+    /// The order in which departures became known: a cause precedes its consequences.
     order: Vec<u32>,
-    /// Those that ended in good order, as their neighbours know.
+    /// Ranks that left in good order, which only their neighbours know.
     ended: BTreeSet<u32>,
-    /// Why, if the others took this rank for dead: what it finds out about them counts no more.
+    /// Why the others took this rank for dead. Its observations of them no longer count.
     excluded: Option<String>,
-    /// When this process went on after it had been stopped for so long that the others may have
-    /// taken it for dead.
+    /// When this process resumed after a stop so long that the others may have taken it for dead.
     resumed: Option<Instant>,
-    /// Deaths that it was told of since, and does not pass on yet.
+    /// Reported deaths since then, not forwarded yet.
     held: Vec<Left>,
 }
 
@@ -90,19 +85,18 @@ impl Standing {
         }
     }
 
-    /// This process was stopped for longer than the others wait, which send a heartbeat so often.
+    /// This process resumed after a stop of more than three intervals of `heartbeat`.
     pub(super) fn handle_resumed(&mut self, heartbeat: Duration, now: Instant) {
         (self.heartbeat, self.resumed) = (heartbeat, Some(now));
     }
 
-    /// Whether the others may have gone on without this rank, and not have had the means to say so:
-    /// nobody had a connection to it that lived.
+    /// Whether the others may have excluded this rank without its knowledge: after a stop, none of
+    /// them may have had a live connection to report it on.
     fn is_in_doubt(&self, now: Instant) -> bool {
         let doubt = self.heartbeat * 6 + DOUBT;
         self.resumed.is_some_and(|since| now - since < doubt) && self.excluded.is_none()
     }
 
-    /// What a sign means, which `reason` says in words.
     pub(super) fn judge(&self, rank: u32, sign: &Sign, reason: &str, now: Instant) -> Verdict {
         let is_dead = match *sign {
             _ if self.excluded.is_some() => return Verdict::Open,
@@ -110,7 +104,7 @@ impl Standing {
             Sign::Lost { is_sure: true } => true,
             Sign::Refuses { times, addresses } => times >= REFUSALS * addresses.max(1),
             Sign::Silent { waited, most } => waited >= most,
-            Sign::Missing { has_come } => has_come,
+            Sign::Missing { has_arrived } => has_arrived,
         };
         match is_dead {
             false => Verdict::Open,
@@ -121,8 +115,8 @@ impl Standing {
         }
     }
 
-    /// A rank has left, as this one found out (`by` nobody) or was told by another. A neighbour
-    /// that says so of itself was left out.
+    /// Handles a departure that this rank found (`by` is `None`) or a neighbour reported. A
+    /// neighbour that reports its own death was excluded.
     pub(super) fn handle_report(&mut self, mut left: Left, by: Option<u32>, now: Instant) -> News {
         left.why.truncate(cut(&left.why).len());
         let known = self.left.get(&left.rank);
@@ -138,7 +132,7 @@ impl Standing {
                 let found = format!("rank {rank} said that the others had gone on without it");
                 return News::Excluded(stopped(&found));
             }
-            // That this one was taken for dead too may come next.
+            // The next report may be that this rank is the dead one.
             self.held.push(left);
             return News::Held;
         }
@@ -146,12 +140,12 @@ impl Standing {
         News::New(left)
     }
 
-    /// All has been read that came while this process was stopped: deaths that it was told of.
+    /// Takes the deaths that were held, once everything that arrived during the stop has been read.
     pub(super) fn take_held(&mut self) -> Vec<Left> {
         std::mem::take(&mut self.held)
     }
 
-    /// This rank leaves, or another does; what is known already stays.
+    /// Records a departure, merged with what is known.
     pub(super) fn record(&mut self, left: &Left) {
         let rank = left.rank;
         let merged = left.after(self.left.get(&rank));
@@ -160,14 +154,15 @@ impl Standing {
         }
     }
 
-    /// A neighbour has ended in good order. It was `done` if it said so before, or all were.
+    /// A neighbour said goodbye. The departure is news unless it was `done`: it had finished, or
+    /// all ranks had.
     pub(super) fn handle_goodbye(&mut self, rank: u32, done: bool) -> Option<Left> {
         self.ended.insert(rank);
         let is_known = done || self.left.get(&rank).is_some_and(|left| left.gone);
         (!is_known).then(|| Left::ended(rank, "its communicator has ended".to_owned(), u64::MAX))
     }
 
-    /// This rank is excluded; what is said of it. None if that is known.
+    /// Excludes this rank; the reason as reported, or `None` if it was excluded before.
     pub(super) fn exclude(&mut self, why: &str) -> Option<&str> {
         if self.excluded.is_some() {
             return None;
@@ -175,17 +170,15 @@ impl Standing {
         Some(self.excluded.insert(format!("they took its process for dead: {why}")))
     }
 
-    /// Why, if this rank is excluded.
     pub(super) fn excluded(&self) -> Option<&str> {
         self.excluded.as_deref()
     }
 
-    /// Who has left, in the order in which that became known.
+    /// The departures, in the order in which they became known.
     pub(super) fn left(&self) -> impl Iterator<Item = &Left> {
         self.order.iter().filter_map(|rank| self.left.get(rank))
     }
 
-    /// Whether nobody has left.
     pub(super) fn is_whole(&self) -> bool {
         self.left.is_empty()
     }
@@ -195,12 +188,12 @@ impl Standing {
         self.left.get(&rank).is_some_and(|left| left.died)
     }
 
-    /// Whether a rank says nothing more.
+    /// Whether a rank sends nothing more.
     pub(super) fn is_away(&self, rank: u32) -> bool {
         self.ended.contains(&rank) || self.left.get(&rank).is_some_and(|left| left.gone)
     }
 
-    /// Those.
+    /// All ranks that send nothing more.
     pub(super) fn away(&self) -> impl Iterator<Item = u32> {
         self.left.keys().chain(&self.ended).copied().filter(|rank| self.is_away(*rank))
     }
@@ -236,8 +229,8 @@ mod tests {
         assert_eq!(judge(Sign::Refuses { times: 6, addresses: 2 }), Verdict::Dead);
         assert_eq!(judge(Sign::Silent { waited: SECOND, most: SECOND * 3 }), Verdict::Open);
         assert_eq!(judge(Sign::Silent { waited: SECOND * 3, most: SECOND * 3 }), Verdict::Dead);
-        assert_eq!(judge(Sign::Missing { has_come: false }), Verdict::Open);
-        assert_eq!(judge(Sign::Missing { has_come: true }), Verdict::Dead);
+        assert_eq!(judge(Sign::Missing { has_arrived: false }), Verdict::Open);
+        assert_eq!(judge(Sign::Missing { has_arrived: true }), Verdict::Dead);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A node's neighbours: the rank above it, those below, and who is missed.
+//! A node's neighbours: its parent, its children, and the orphans that should attach to it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,17 +8,17 @@ use super::super::endpoint::{Net, Timer};
 use super::super::ledger::{FAN_OUT, parent};
 use super::super::message::{Left, Message};
 use super::super::topics;
-use super::probe::RESTS;
+use super::probe::PAUSES;
 use super::standing::Sign;
 use super::{Failure, Link, Node};
 use crate::control::FINISH;
 
-/// How long a rank that has lost its way to the others has to find a new one, beside the time until
-/// it knows.
+/// How long an orphan has to attach, in addition to one heartbeat in which it learns that it is
+/// one.
 const EXPECTED: Duration = Duration::from_secs(3);
 
 impl Node {
-    /// Looks for the next rank above.
+    /// Connects to a new parent.
     pub(super) fn attach(&mut self, net: &mut Net) {
         self.up = None;
         if let Some(dial) = self.dial.take()
@@ -32,7 +32,7 @@ impl Node {
         if let Some(above) = self.above() {
             self.dial(net, Some(above));
         } else {
-            // Nobody is above: this is the root.
+            // This is the root.
             self.handle_attached(net);
         }
     }
@@ -48,9 +48,9 @@ impl Node {
         above.find(is_here).or_else(|| (0..rank).find(is_here))
     }
 
-    /// A neighbour is there.
+    /// A connection to a neighbour is established.
     pub(crate) fn handle_linked(&mut self, net: &mut Net, key: Key, peer: u32, lacks_table: bool) {
-        // A rank that comes again has lost its old connection.
+        // A rank connects again only after losing the old connection.
         if let Some(old) = self.links.iter().position(|link| link.peer == peer) {
             net.conns.remove(self.links.swap_remove(old).key);
         }
@@ -66,7 +66,7 @@ impl Node {
         }
         let is_up = self.up == Some(key);
         if is_up {
-            // So that the other side knows that this one has its verdict.
+            // Shows the parent that this rank knows of the link.
             net.conns.send(key, &Message::Beat);
         }
         let pending = self.ledger.runs().collect();
@@ -81,7 +81,7 @@ impl Node {
         }
     }
 
-    /// A message of a neighbour; false if it makes no sense.
+    /// Handles a message of a neighbour; false if it is out of place.
     pub(crate) fn handle_message(
         &mut self,
         net: &mut Net,
@@ -119,23 +119,23 @@ impl Node {
         true
     }
 
-    /// A rank is away: those below it look for a new way, and this one may be it.
+    /// A rank is gone, so its children may attach to this one.
     pub(super) fn await_orphans(&self, net: &mut Net) {
         let now = net.now();
-        net.timers.set(now + RESTS.0, Timer::Probe(self.key));
+        net.timers.set(now + PAUSES.0, Timer::Probe(self.key));
         net.timers.set(now + net.conns.heartbeat + EXPECTED, Timer::Expect(self.key));
     }
 
-    /// Who should have attached to this rank and did not is dead: nobody else would notice.
+    /// Takes for dead the orphans that did not attach in time: no other rank would notice.
     pub(crate) fn judge_orphans(&mut self, net: &mut Net) {
         for rank in self.orphans() {
-            let has_come = self.table.is_some() || self.ledger.last_of(rank).is_some();
+            let has_arrived = self.table.is_some() || self.ledger.last_of(rank).is_some();
             let why = "it has not come back after the rank above it had left";
-            self.judge(net, rank, &Sign::Missing { has_come }, why);
+            self.judge(net, rank, &Sign::Missing { has_arrived }, why);
         }
     }
 
-    /// Who should attach to this rank because the rank above is away, and has not.
+    /// The ranks that should attach to this one because their parent is gone, and have not.
     pub(super) fn orphans(&self) -> BTreeSet<u32> {
         if self.ledger.is_finished(FINISH) || self.standing.excluded().is_some() {
             return BTreeSet::new();
