@@ -1,11 +1,11 @@
-//! What ranks say, as runs of neighbouring ranks that say the same: a barrier of 100,000 ranks is
-//! one.
+//! Values of ranks, as runs of neighbouring ranks with equal values: a barrier of 100,000 ranks is
+//! one run.
 
 use std::collections::BTreeMap;
 
-/// A value for each of some ranks.
+/// A map from ranks to values.
 pub(super) struct Runs<T> {
-    /// By first rank: the last one.
+    /// The last rank and the value of each run, by first rank.
     all: BTreeMap<u32, (u32, T)>,
     known: u32,
 }
@@ -17,13 +17,13 @@ impl<T> Default for Runs<T> {
 }
 
 impl<T: Clone + PartialEq> Runs<T> {
-    /// Gives the ranks a value, whatever they had.
+    /// Sets the value of ranks `first` to `last`.
     pub(super) fn put(&mut self, first: u32, last: u32, value: T) {
         self.clear(first, last);
         self.fill(first, last, value);
     }
 
-    /// The same for ranks that have none.
+    /// As [`put`](Self::put), for ranks without a value.
     pub(super) fn fill(&mut self, mut first: u32, mut last: u32, value: T) {
         self.known += last - first + 1;
         if let Some((&start, (end, before))) = self.all.range(..first).next_back()
@@ -67,7 +67,7 @@ impl<T: Clone + PartialEq> Runs<T> {
 }
 
 impl<T> Runs<T> {
-    /// How many ranks have a value.
+    /// The number of ranks with a value.
     pub(super) fn known(&self) -> u32 {
         self.known
     }
@@ -77,7 +77,7 @@ impl<T> Runs<T> {
         (*last >= rank).then_some(value)
     }
 
-    /// The runs, with their first and last ranks.
+    /// The runs, as first rank, last rank and value.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, &T)> {
         self.all.iter().map(|(&first, (last, value))| (first, *last, value))
     }
@@ -107,9 +107,9 @@ mod tests {
     use super::Runs;
     use crate::control::net::fuzz::Dice;
 
-    /// Beside a list of all ranks.
+    /// Compares with a plain list.
     #[test]
-    fn runs_are_what_a_list_would_be() {
+    fn runs_match_a_list() {
         for seed in 0..256 {
             let dice = &mut Dice(seed);
             let (mut runs, mut list) = (Runs::default(), [None; 40]);
@@ -127,7 +127,7 @@ mod tests {
                     assert_eq!(runs.get(rank), list[rank as usize].as_ref(), "seed {seed}");
                 }
                 assert_eq!(runs.known() as usize, list.iter().flatten().count(), "seed {seed}");
-                // As few as may be.
+                // The runs are maximal.
                 let all: Vec<_> = runs.iter().collect();
                 let is_apart =
                     |two: &[(u32, u32, &u32)]| two[0].1 + 1 < two[1].0 || two[0].2 != two[1].2;

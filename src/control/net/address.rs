@@ -1,4 +1,4 @@
-//! Where this process listens, and where others find it.
+//! The addresses of this process.
 
 use std::ffi::CStr;
 use std::io;
@@ -10,13 +10,12 @@ use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 
 use super::message::MOST_ADDRESSES;
 
-/// How many connections the system keeps for a listener that is busy.
+/// The length of a listener's queue.
 const BACKLOG: i32 = 4096;
 
-/// The variable that names the network interface to use.
 pub(super) const IFACE: &str = "TYPED_NCCL_IFACE";
 
-/// Listens at `address`, or at any port of every one.
+/// Listens at `address`, or at a free port of all addresses.
 pub(super) fn listen(address: Option<SocketAddr>) -> io::Result<TcpListener> {
     let Some(address) = address else {
         let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
@@ -25,7 +24,7 @@ pub(super) fn listen(address: Option<SocketAddr>) -> io::Result<TcpListener> {
     listen_at(address)
 }
 
-/// Listens at a port of every address.
+/// Listens at `port` of all addresses.
 pub(super) fn listen_everywhere(port: u16) -> io::Result<TcpListener> {
     match listen_at((Ipv6Addr::UNSPECIFIED, port).into()) {
         Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
@@ -47,24 +46,25 @@ fn listen_at(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// What every connection of ours is set to.
+/// Sets the options of a connection.
 pub(super) fn set_up(stream: &TcpStream, heartbeat: Duration) -> io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
-    // The system counts these by whole seconds.
-    let rest = heartbeat.max(Duration::from_secs(1));
-    socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(rest * 2).with_interval(rest))?;
+    // The kernel counts whole seconds.
+    let interval = heartbeat.max(Duration::from_secs(1));
+    socket
+        .set_tcp_keepalive(&TcpKeepalive::new().with_time(interval * 2).with_interval(interval))?;
     #[cfg(target_os = "linux")]
     socket.set_tcp_user_timeout(Some(heartbeat * 3))?;
     Ok(())
 }
 
-/// An address as others write it: what came over IPv6 from an IPv4 address is that.
+/// The canonical form: an IPv4 address that is mapped to IPv6 becomes IPv4.
 pub(super) fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// The interface that the user names, and its addresses.
+/// The addresses of the interface that the user chose.
 pub(super) fn chosen() -> Result<Option<Vec<IpAddr>>, String> {
     let Some(name) = std::env::var_os(IFACE).filter(|name| !name.is_empty()) else {
         return Ok(None);
@@ -85,7 +85,7 @@ pub(super) fn chosen() -> Result<Option<Vec<IpAddr>>, String> {
     ))
 }
 
-/// Where others find a listener of every address: loopback addresses come last.
+/// The addresses at which others reach a listener on all of them, loopback last.
 pub(super) fn own(port: u16) -> Vec<SocketAddr> {
     let mut ips: Vec<IpAddr> = interfaces().into_iter().map(|(_, ip)| ip).collect();
     ips.sort_by_key(|ip| (ip.is_loopback(), ip.is_ipv6()));
@@ -96,10 +96,10 @@ pub(super) fn own(port: u16) -> Vec<SocketAddr> {
     ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
 }
 
-/// The interfaces that are up, with each of their addresses that other machines may know.
+/// The interfaces that are up, with each of their addresses but IPv6 link-local ones.
 fn interfaces() -> Vec<(String, IpAddr)> {
     let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: `list` is a place for the list's start.
+    // SAFETY: `list` is valid for writes of a pointer.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
         return Vec::new();
     }
@@ -111,27 +111,27 @@ fn interfaces() -> Vec<(String, IpAddr)> {
         if entry.ifa_flags & libc::IFF_UP as u32 == 0 {
             continue;
         }
-        // SAFETY: the address of an entry is null or of the length that its family has.
+        // SAFETY: an entry's address is null or as long as its family requires.
         let Some(ip) = (unsafe { ip(entry.ifa_addr) }) else { continue };
-        // SAFETY: the name of an entry is a string that ends with a zero.
+        // SAFETY: an entry's name is a string that ends with a zero.
         let name = unsafe { CStr::from_ptr(entry.ifa_name) };
         found.push((name.to_string_lossy().into_owned(), ip));
     }
-    // SAFETY: the list is `getifaddrs`'s, and nothing names its entries any more.
+    // SAFETY: `list` is from `getifaddrs`, and no reference to an entry is left.
     unsafe { libc::freeifaddrs(list) };
     found
 }
 
-/// The address, if it is of a kind that has a meaning on another machine.
+/// The address; `None` if it is IPv6 link-local or of another family.
 ///
 /// # Safety
-/// It is null or points to an address as long as its family's are.
+/// `address` is null or points to an address as long as its family requires.
 unsafe fn ip(address: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: it is null or points to an address.
+    // SAFETY: the caller passes null or an address.
     let family = i32::from(unsafe { address.as_ref() }?.sa_family);
     match family {
         libc::AF_INET => {
-            // SAFETY: an address of this family has this layout.
+            // SAFETY: addresses of this family have this layout.
             let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
             Some(IpAddr::V4(Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr))))
         }

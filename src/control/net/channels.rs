@@ -1,5 +1,4 @@
-//! Messages of backends that have come: to whom they go, and those that wait for somebody to
-//! listen.
+//! Received messages of backends: delivered to a listener, or buffered until there is one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Weak;
@@ -8,13 +7,13 @@ use crate::Rank;
 use crate::backend::Listener;
 use crate::error::Error;
 
-/// How many bytes wait for a listener.
+/// The most bytes in the buffers.
 const MOST_BYTES: usize = 1 << 26;
 
-/// How many channels have messages that nobody listens to.
+/// The most channels without a listener.
 const MOST_CHANNELS: usize = 1 << 10;
 
-/// What each message costs beside its bytes.
+/// The overhead of a buffered message.
 const EACH: usize = 64;
 
 #[derive(Default)]
@@ -29,7 +28,7 @@ struct Channel {
     buffered: VecDeque<(u32, Vec<u8>)>,
 }
 
-/// What a listener is to be told, when nothing of ours is in the middle of something.
+/// A call of a listener, to be made when no state of the control plane is borrowed.
 pub(super) struct Call {
     listener: Weak<dyn Listener>,
     event: Event,
@@ -58,7 +57,7 @@ impl Call {
     }
 }
 
-/// More has come than is kept.
+/// The peer exceeded a buffer limit.
 pub(super) struct Overflow;
 
 impl Channels {
@@ -87,7 +86,7 @@ impl Channels {
         Ok(None)
     }
 
-    /// Somebody listens; what it is told first.
+    /// Adds a listener; the calls that deliver the buffered messages.
     pub(super) fn listen(&mut self, channel: u64, listener: &Weak<dyn Listener>) -> Vec<Call> {
         let to = self.all.entry(channel).or_default();
         to.listener = Some(listener.clone());
@@ -98,12 +97,12 @@ impl Channels {
         buffered.into_iter().map(message).collect()
     }
 
-    /// Every listener is told that a rank is gone.
+    /// The calls that report a rank that is gone.
     pub(super) fn died(&self, rank: u32, why: &str) -> impl Iterator<Item = Call> {
         self.listeners().map(move |listener| Self::death(listener, rank, why))
     }
 
-    /// Every listener is told that a rank's communicator is poisoned.
+    /// The calls that report a rank whose communicator is poisoned.
     pub(super) fn stopped(&self, rank: u32, why: &str) -> impl Iterator<Item = Call> {
         self.listeners().map(move |listener| Call {
             listener: listener.clone(),
@@ -111,12 +110,12 @@ impl Channels {
         })
     }
 
-    /// Every listener is told that the others took this rank for dead.
+    /// The calls that report that the others took this rank for dead.
     pub(super) fn left_out(&self, why: &str) -> impl Iterator<Item = Call> {
         self.listeners().map(move |listener| Self::leave_out(listener, why))
     }
 
-    /// Every listener is told that the ranks cannot be one communicator.
+    /// The calls that report that the ranks cannot form a communicator.
     pub(super) fn failed(&self, error: &Error) -> impl Iterator<Item = Call> {
         self.listeners().map(|listener| Call {
             listener: listener.clone(),

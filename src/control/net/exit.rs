@@ -1,5 +1,4 @@
-//! The end of the process: what its ranks have said reaches the others, and those that never ended
-//! say so.
+//! Process exit: delivers the last messages, and reports ranks that never ended.
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
@@ -7,17 +6,17 @@ use std::time::Duration;
 
 use super::hub::{Command, Hub};
 
-/// How long the end of the process waits at most until the other ranks know what this one has said:
-/// a neighbour that reads nothing, and a meeting that failed, have their own, shorter, times.
+/// The longest wait at exit. Peers that do not read and failed rendezvous have shorter limits of
+/// their own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 static HUB: OnceLock<Arc<Hub>> = OnceLock::new();
 
 pub(super) fn at_the_end_of(hub: &Arc<Hub>) {
     if HUB.set(hub.clone()).is_ok() {
-        // SAFETY: the function may be called at any time and never unwinds.
+        // SAFETY: `end` may run at any time and never unwinds.
         if unsafe { libc::atexit(end) } != 0 {
-            log::debug!("the end of the process will not be told to the other ranks");
+            log::debug!("atexit failed: this process will exit without telling the other ranks");
         }
     }
 }
@@ -26,6 +25,6 @@ extern "C" fn end() {
     let Some(hub) = HUB.get() else { return };
     let (sender, done) = channel();
     hub.send(Command::End(sender));
-    // Too late is as good as not at all: the others see the connections close.
+    // After a timeout the peers see the connections close.
     let _ = done.recv_timeout(PATIENCE);
 }

@@ -1,5 +1,5 @@
-//! A file in which rank 0 says where the ranks meet, and the secret that lets them in: readable for
-//! its owner alone, and there as a whole or not at all.
+//! The file in which rank 0 publishes the rendezvous and its secret. Only its owner can read it,
+//! and it appears atomically.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Read as _, Write as _};
@@ -11,7 +11,7 @@ use super::unique::{BootstrapHandle, UniqueId};
 
 const HEAD: &str = "typed-nccl, where the ranks meet, 1\n";
 
-/// How much of a file is read.
+/// The most bytes that are read.
 const MOST: u64 = 1 << 12;
 
 pub(super) fn write(path: &Path, place: &BootstrapHandle) -> io::Result<()> {
@@ -30,12 +30,12 @@ pub(super) fn write(path: &Path, place: &BootstrapHandle) -> io::Result<()> {
         fs::rename(&new, path)
     };
     written().inspect_err(|_| {
-        // What cannot be renamed is of no use to anybody.
+        // The temporary file is useless if it cannot be renamed.
         let _ = fs::remove_file(&new);
     })
 }
 
-/// Where the ranks meet, if the file is there.
+/// The rendezvous; `None` if there is no file.
 pub(super) fn read(path: &Path) -> io::Result<Option<BootstrapHandle>> {
     let file = match OpenOptions::new().read(true).open(path) {
         Ok(file) => file,
@@ -43,7 +43,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<BootstrapHandle>> {
         Err(error) => return Err(error),
     };
     let about = file.metadata()?;
-    // SAFETY: it only gives a number.
+    // SAFETY: `geteuid` has no preconditions.
     let own = unsafe { libc::geteuid() };
     if about.uid() != own || about.mode() & 0o077 != 0 {
         let found = format!(

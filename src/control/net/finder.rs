@@ -1,5 +1,5 @@
-//! Where the ranks meet: an address, a name that is looked up, a file that is read. What may take a
-//! while is done by a thread that ends with the search.
+//! Finds the rendezvous by address, host name or file. A thread does the blocking work, and ends
+//! with the search.
 
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -17,16 +17,16 @@ use super::proof::CHALLENGE;
 use super::{Meeting, address, file, inherited};
 use crate::Result;
 
-/// How often a name is looked up, and a file read.
+/// How often a name is resolved or a file read.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// How long rank 0 waits for its port: that of its last communicator may be about to be free.
+/// How long rank 0 waits for its port, which its previous communicator may be about to release.
 const PORT: Duration = Duration::from_secs(3);
 
-/// How long whoever has a port has to say what it is.
+/// How long the owner of a port has to identify itself.
 const ANSWER: Duration = Duration::from_secs(1);
 
-/// An address as a user gives it.
+/// An address as the user wrote it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Address {
     Literal(SocketAddr),
@@ -59,8 +59,8 @@ pub(super) fn parse(text: &str) -> Result<Address, String> {
     }
 }
 
-/// Listens at the first of these that is free, for rank 0. Without a listener: another rank 0 of
-/// the same job has that place.
+/// Listens at the first free address, for rank 0. Without a listener, another rank 0 of the same
+/// job has that address.
 pub(super) fn listen(
     places: Vec<Address>,
     job: Option<&Job>,
@@ -110,7 +110,7 @@ fn is_of(job: &Job, at: &Address) -> bool {
     challenge().is_ok_and(|challenge| job.name.is_in_challenge(&challenge, at.port()))
 }
 
-/// Looks names up until they are known.
+/// Resolves host names until all have an address.
 pub(super) fn resolve(
     hub: &Arc<Hub>,
     node: NodeKey,
@@ -133,7 +133,7 @@ pub(super) fn resolve(
                 return false;
             }
         }
-        // Rank 0 may listen on addresses of one kind only.
+        // IPv4 first: rank 0 may listen on addresses of one family only.
         found.dedup();
         found.sort_by_key(|address| matches!(address.ip(), IpAddr::V6(_)));
         hub.send(Command::Found { node, at: found, id: CommId::THERE, secret: None });
@@ -141,7 +141,7 @@ pub(super) fn resolve(
     })
 }
 
-/// Reads a file until the ranks have met: what is there first may be of an earlier run.
+/// Reads a file until the ranks have met: the first content may be of an earlier run.
 pub(super) fn read(
     hub: &Arc<Hub>,
     node: NodeKey,
@@ -169,7 +169,7 @@ pub(super) fn read(
     })
 }
 
-/// Has a thread look until it has found or nobody asks any more.
+/// Runs `look` on a thread until it returns true or the meeting is gone.
 fn search(
     hub: &Arc<Hub>,
     meeting: &Arc<Meeting>,

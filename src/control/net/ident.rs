@@ -1,4 +1,4 @@
-//! What is unique: communicators, processes, hosts.
+//! Unique identifiers of communicators, processes and hosts.
 
 use std::sync::OnceLock;
 
@@ -8,15 +8,15 @@ use sha2::{Digest, Sha256};
 use crate::Result;
 use crate::error::Error;
 
-/// A communicator, or a place to meet.
+/// A communicator or a rendezvous.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub(super) struct CommId(pub(super) [u8; 16]);
 
 impl CommId {
-    /// Of whoever meets at an address: what listens there knows which.
+    /// A placeholder for ranks that know only an address: the listener there knows the rendezvous.
     pub(super) const THERE: Self = Self([0; 16]);
 
-    /// The communicator of those that gave `color` in exchange `seq`: the same on all of them.
+    /// The child of `color` in exchange `seq`: the same on all its members.
     pub(super) fn child(self, seq: u64, color: u32) -> Self {
         let mut hash = Sha256::new();
         hash.update(self.0);
@@ -27,7 +27,7 @@ impl CommId {
         Self(id)
     }
 
-    /// As a number, which is none of a communicator in memory.
+    /// As a number. The top bit tells it from communicators in memory.
     pub(super) fn number(self) -> u64 {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.0[..8]);
@@ -35,7 +35,7 @@ impl CommId {
     }
 }
 
-/// Bytes that nobody can guess.
+/// Random bytes of the operating system.
 pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     match getrandom::fill(&mut bytes) {
@@ -44,7 +44,7 @@ pub(super) fn random<const N: usize>() -> Result<[u8; N]> {
     }
 }
 
-/// This process, unlike every other one.
+/// A random number for this process.
 pub(crate) fn process() -> Result<u64> {
     static PROCESS: OnceLock<u64> = OnceLock::new();
     if let Some(process) = PROCESS.get() {
@@ -54,7 +54,7 @@ pub(crate) fn process() -> Result<u64> {
     Ok(*PROCESS.get_or_init(|| new))
 }
 
-/// This machine: its name, and a number that differs where two have one name.
+/// This machine's name, and a number that tells apart machines of one name.
 pub(crate) fn host() -> &'static (String, u64) {
     static HOST: OnceLock<(String, u64)> = OnceLock::new();
     HOST.get_or_init(|| {
@@ -69,7 +69,7 @@ pub(crate) fn host() -> &'static (String, u64) {
     })
 }
 
-/// Variables by which launchers name a job, the same on all its ranks.
+/// The variables in which launchers name the job, with one value on all ranks.
 const JOBS: [&str; 7] = [
     "TORCHELASTIC_RUN_ID",
     "SLURM_JOB_ID",
@@ -80,7 +80,7 @@ const JOBS: [&str; 7] = [
     "PMIX_NAMESPACE",
 ];
 
-/// The job that this process is part of, as `VARIABLE=name`; empty if that is not known.
+/// This process's job as `VARIABLE=name`; empty if unknown.
 pub(super) fn job() -> &'static str {
     static JOB: OnceLock<String> = OnceLock::new();
     JOB.get_or_init(|| {

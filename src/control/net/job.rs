@@ -1,4 +1,4 @@
-//! The job that a launcher started, where its name is all that its ranks have in common.
+//! A launcher's job, when the ranks have nothing but its name in common.
 
 use super::SECRET;
 use super::proof::JobName;
@@ -6,7 +6,7 @@ use super::proof::JobName;
 #[derive(Clone)]
 pub(super) struct Job {
     pub(super) name: JobName,
-    /// No other job has the name. One that follows from `MASTER_PORT` alone can be another's too.
+    /// No other job has this name. A name derived from `MASTER_PORT` alone is not unique.
     pub(super) is_unique: bool,
 }
 
@@ -15,14 +15,13 @@ impl Job {
         Self { name: JobName::new(name), is_unique }
     }
 
-    /// Why two processes of the job cannot belong together, and what mends it.
+    /// An error text for processes that claim one job but do not belong together.
     pub(super) fn mixed(&self, why: &str) -> String {
         let remedy = "; two jobs on one host need a MASTER_PORT each";
         format!("{why}{}", if self.is_unique { "" } else { remedy })
     }
 
-    /// What every rank is told when `rank` has another secret than the process where the ranks
-    /// meet.
+    /// The error for every rank when `rank` and the rendezvous have different secrets.
     pub(super) fn other_secret(&self, rank: u32) -> (Vec<u32>, String) {
         let same = format!("{SECRET} must be the same on all ranks");
         match rank {

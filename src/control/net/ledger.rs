@@ -1,9 +1,9 @@
-//! What a rank knows of its communicator's exchanges: the parts that it passes on, as runs of
-//! neighbouring ranks that said the same.
+//! The contributions to a communicator's exchanges that a rank forwards, as runs of neighbouring
+//! ranks with equal contributions.
 //!
-//! Parts are never taken back, and adding one again changes nothing. A rank takes part in an
-//! exchange when it has the one before, so an exchange is kept until the one after it is complete
-//! too: then nobody needs it any more.
+//! Contributions are never withdrawn, and adding one twice has no effect. A rank contributes to an
+//! exchange only after it has completed the one before. So once the next exchange is complete, no
+//! rank needs this one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::control::Topic;
 use crate::control::runs::Runs;
 use crate::error::Site;
 
-/// How many exchanges a rank may be ahead of one that is not complete.
+/// How far a rank may be ahead of the oldest incomplete exchange.
 const MOST_AHEAD: u64 = 1 << 16;
 
-/// How many children a rank has in the tree.
+/// The number of children of a rank in the tree.
 pub(super) const FAN_OUT: u32 = 16;
 
-/// What a rank says in an exchange.
+/// A rank's contribution to an exchange.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Contribution {
     pub(crate) topic: Topic,
@@ -26,7 +26,7 @@ pub(crate) struct Contribution {
     pub(crate) bytes: Arc<[u8]>,
 }
 
-/// What ranks `first` to `last` say in exchange `seq`.
+/// The contribution of ranks `first` to `last` to exchange `seq`.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) seq: u64,
@@ -38,24 +38,24 @@ pub(crate) struct Run {
 /// See the module.
 pub(super) struct Ledger {
     size: u32,
-    /// The ranks below this one in the tree, and itself.
+    /// This rank and its descendants.
     below: Vec<(u32, u32)>,
     rounds: BTreeMap<u64, Round>,
-    /// All exchanges before this one are complete.
+    /// The first exchange that may be incomplete.
     next: u64,
 }
 
 #[derive(Default)]
 struct Round {
     runs: Runs<Arc<Contribution>>,
-    /// How many of those below are known.
+    /// The number of known contributions of this rank and its descendants.
     below: u32,
-    /// What was said first, and whether others said something else.
+    /// The first topic, and whether any contribution has another.
     topic: Option<Topic>,
     differs: bool,
 }
 
-/// A run that no rank of this communicator sends.
+/// A run that no rank of this communicator can send.
 #[derive(Debug)]
 pub(super) struct OutOfRange;
 
@@ -64,7 +64,7 @@ impl Ledger {
         Self { size, below: below(rank, size), rounds: BTreeMap::new(), next: 0 }
     }
 
-    /// Adds a run; what of it is new.
+    /// Adds a run; the parts of it that are new.
     pub(super) fn add(&mut self, run: &Run) -> Result<Vec<Run>, OutOfRange> {
         let Run { seq, first, last, ref contribution } = *run;
         if first > last || last >= self.size || seq >= self.next + MOST_AHEAD {
@@ -97,7 +97,7 @@ impl Ledger {
         }
     }
 
-    /// Whether every rank's part is known.
+    /// Whether every rank has contributed.
     pub(super) fn is_complete(&self, seq: u64) -> bool {
         match self.rounds.get(&seq) {
             Some(round) => round.runs.known() == self.size,
@@ -105,18 +105,18 @@ impl Ledger {
         }
     }
 
-    /// Whether the ranks do not agree on what the exchange is for.
+    /// Whether the ranks' topics differ.
     pub(super) fn differs(&self, seq: u64) -> bool {
         self.rounds.get(&seq).is_some_and(|round| round.differs)
     }
 
-    /// Whether the parts of this rank and of all below it are known.
+    /// Whether this rank and all its descendants have contributed.
     pub(super) fn is_complete_below(&self, seq: u64) -> bool {
         let all = self.below.iter().map(|(first, last)| last - first + 1).sum::<u32>();
         self.rounds.get(&seq).is_some_and(|round| round.below == all)
     }
 
-    /// Everything that somebody may lack.
+    /// Every contribution that a peer may lack.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
         self.rounds.iter().flat_map(|(&seq, round)| {
             let run = move |(first, last, contribution): (u32, u32, &Arc<Contribution>)| {
@@ -127,7 +127,7 @@ impl Ledger {
         })
     }
 
-    /// The last thing that a rank is known to have said.
+    /// A rank's last known contribution.
     pub(super) fn last_of(&self, rank: u32) -> Option<&Contribution> {
         self.rounds
             .values()
@@ -136,7 +136,7 @@ impl Ledger {
             .map(|contribution| &**contribution)
     }
 
-    /// Whether every rank has said that it is done.
+    /// Whether every rank has finished.
     pub(super) fn is_finished(&self, finish: Topic) -> bool {
         let last = self.next.checked_sub(1).and_then(|last| self.rounds.get(&last));
         last.is_some_and(|round| {
@@ -145,7 +145,7 @@ impl Ledger {
     }
 }
 
-/// The runs of ranks that `rank` and those below it in the tree are, one for each level.
+/// `rank` and its descendants, one run for each level of the tree.
 pub(super) fn below(rank: u32, size: u32) -> Vec<(u32, u32)> {
     let (mut first, mut last) = (u64::from(rank), u64::from(rank));
     let mut runs = Vec::new();
@@ -159,12 +159,12 @@ pub(super) fn below(rank: u32, size: u32) -> Vec<(u32, u32)> {
     runs
 }
 
-/// The rank above in the tree, while nobody has left.
+/// The parent of a rank in a tree that no rank has left.
 pub(super) fn parent(rank: u32) -> Option<u32> {
     Some(rank.checked_sub(1)? / FAN_OUT)
 }
 
-/// Sorts runs and joins those of neighbours that said the same.
+/// Sorts runs and joins adjacent ones with equal contributions.
 pub(super) fn merge(runs: &mut Vec<Run>) {
     runs.sort_by_key(|run| (run.seq, run.first));
     runs.dedup_by(|next, run| {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn those_below_are_those_whose_way_up_leads_here() {
+    fn descendants_are_the_ranks_whose_path_to_the_root_leads_here() {
         for (rank, size) in [(0, 1), (0, 300), (1, 300), (3, 60), (17, 300), (5, 6)] {
             let is_below = |mut other: u32| loop {
                 match parent(other) {
@@ -222,9 +222,10 @@ mod tests {
         assert!(ledger.add(&run(u64::MAX >> 1, 0, 0, b"")).is_err());
     }
 
-    /// Beside a list of all ranks: a run is new where nobody knew, in whatever order the runs come.
+    /// Compares with a plain list of ranks: only unknown ranks are new, in whatever order the runs
+    /// arrive.
     #[test]
-    fn runs_are_what_a_list_would_be() {
+    fn runs_match_a_list() {
         let (size, rank) = (40, 2);
         for seed in 0..256 {
             let dice = &mut Dice(seed);

@@ -1,11 +1,10 @@
 //! The control plane between processes: TCP connections in a tree.
 //!
-//! Each rank that comes over the network is a [`node`](node::Node) with a meeting of its own, in
-//! which its rank speaks and the others are heard. One thread carries all nodes of a process. Who
-//! may take part is in [`proof`], how the ranks find each other in [`rendezvous`], what happens
-//! when one dies in [`node`].
+//! Each rank has a [`node`](node::Node), and a meeting that replicates the contributions of all
+//! ranks. One thread runs all nodes of a process. [`proof`] decides who may take part,
+//! [`rendezvous`] brings the ranks together, [`node`] handles deaths.
 //!
-//! What a peer sends is bounded, and nothing that it says is used as an index before it is checked.
+//! Everything that a peer sends is bounded and validated before use.
 
 mod address;
 mod channels;
@@ -58,7 +57,7 @@ use ident::CommId;
 use job::Job;
 use message::{Leaves, MOST_RANKS};
 
-// A rank has its number beside its generation.
+// A rank is stored beside its generation.
 static_assertions::const_assert!(MOST_RANKS <= crate::rank::MOST);
 use node::{ChildSpec, Meet, Spec};
 use proof::Secret;
@@ -68,16 +67,16 @@ use crate::backend::{Listener, Wire};
 use crate::error::{Error, InitFailed};
 use crate::{Rank, Result};
 
-/// The variable with the secret that the ranks of a job share.
+/// The variable with the job's shared secret.
 pub(crate) const SECRET: &str = "TYPED_NCCL_SECRET";
 
-/// How long a value of the host may be that goes to other processes.
+/// The longest host value that can be sent to another process.
 pub(crate) const MOST_BYTES: usize = frame::MOST - (1 << 16);
 
-/// The channel of backends; exchanges have those above.
+/// The channel of backends; exchange `seq` has channel `seq + 1`.
 const BACKEND: u64 = 0;
 
-/// A rank's way to the others.
+/// A rank's connection to the control thread.
 pub(super) struct Uplink {
     hub: Arc<Hub>,
     node: NodeKey,
@@ -97,12 +96,12 @@ impl Uplink {
         self.hub.send(Command::Leave { node: self.node, why: why.to_owned(), how });
     }
 
-    /// When this process last went on after a stop that was longer than the others wait.
+    /// When this process last resumed after a stop of more than three heartbeats.
     pub(super) fn resumed_at(&self) -> Option<Instant> {
         self.hub.resumed_at()
     }
 
-    /// The rank has nothing more to say.
+    /// The rank is done.
     pub(super) fn close(&self) {
         self.hub.send(Command::Close(self.node));
     }
@@ -111,17 +110,17 @@ impl Uplink {
         Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: BACKEND })
     }
 
-    /// A place where the ranks and newcomers meet, at this process, while this rank is there.
+    /// Opens a rendezvous for newcomers in this process, which ends with this rank.
     pub(super) fn open_rendezvous(&self) -> Result<UniqueId> {
         UniqueId::at(&self.hub, Some(self.node))
     }
 
-    /// What carries messages about exchange `seq`.
+    /// The channel for messages about exchange `seq`.
     pub(super) fn line(&self, seq: u64) -> Arc<dyn Wire> {
         Arc::new(Line { hub: self.hub.clone(), node: self.node, channel: seq + 1 })
     }
 
-    /// Which communicator it is, if the ranks have met.
+    /// The communicator's id, once the ranks have met.
     #[cfg(any(test, feature = "models"))]
     fn comm_id(&self) -> Option<CommId> {
         let (to, id) = std::sync::mpsc::channel();
@@ -142,14 +141,14 @@ impl Uplink {
     }
 }
 
-/// Where nobody holds the control plane's end any more, its rank is done.
+/// The last handle is gone, so the rank is done.
 impl Drop for Uplink {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-/// Carries messages between the backends of a communicator's ranks.
+/// A channel between the ranks of a communicator.
 struct Line {
     hub: Arc<Hub>,
     node: NodeKey,
@@ -168,7 +167,7 @@ impl Wire for Line {
     }
 }
 
-/// A rank that comes to a meeting over the network.
+/// A rank that joins over the network.
 struct Joiner {
     hub: Arc<Hub>,
     rank: u32,
@@ -193,7 +192,7 @@ impl Joiner {
         }
     }
 
-    /// Begins to look for the others.
+    /// Starts to look for the others.
     fn join(&self, key: NodeKey, meet: Meet, secret: Secret) -> Result<Arc<Meeting>> {
         let Self { rank, size, process, .. } = *self;
         let uplink = Uplink { hub: self.hub.clone(), node: key };
@@ -205,13 +204,14 @@ impl Joiner {
         Ok(meeting)
     }
 
-    /// See `Seat::tcp`. Rank 0 has the first of the addresses that is free.
+    /// See `Seat::tcp`. Rank 0 takes the first free address.
     fn tcp(&self, addresses: &[String], secret: Secret, job: Option<Job>) -> Result<Arc<Meeting>> {
         let key = next_node();
         let (size, name) = (self.size as usize, addresses.join(" or "));
         let places: Result<Vec<_>, _> = addresses.iter().map(|at| finder::parse(at)).collect();
         let mut places = places.map_err(|why| init_failed(size, why))?;
-        // Another job, or another try of this one, may have listened there.
+        // A listener at that address may belong to another job, or to an earlier attempt of this
+        // one.
         let (mut may_be_stale, mut host) = (job.is_some(), Some(0));
         if self.rank == 0 {
             let found = finder::listen(places, job.as_ref()).map_err(|error| {
@@ -225,8 +225,8 @@ impl Joiner {
                 let (secret, owner, job) = (secret.clone(), Some(key), job.clone());
                 self.hub.send(Command::Meet { id, secret, acceptor, owner, job });
             } else {
-                // Its rank 0 is there already. This one goes there too, so that the ranks of both
-                // jobs are told.
+                // Another rank 0 of this job has the address. Joining it lets the ranks of both
+                // jobs learn of the conflict.
                 (may_be_stale, host) = (false, None);
             }
         }
@@ -248,7 +248,7 @@ impl Joiner {
         let (addresses, host) = (Vec::new(), Some(0));
         let meet = |id| Meet { id, addresses, name, may_be_stale: true, host, job: None };
         if self.rank != 0 {
-            // Nobody knows the secret of no file.
+            // Until the file is read, use a secret that no process knows.
             let meeting =
                 self.join(key, meet(CommId::THERE), Secret::of_bytes(ident::random()?))?;
             finder::read(&self.hub, key, &meeting, path)?;
@@ -279,14 +279,14 @@ impl Joiner {
     }
 }
 
-/// A rank's meeting with those who know `address`.
+/// Joins the ranks that know `address`.
 pub(crate) fn tcp(address: &str, rank: usize, size: usize) -> Result<Arc<Meeting>> {
     Joiner::new(rank, size)?.tcp(&[address.to_owned()], given_secret(""), None)
 }
 
-/// A rank's meeting with those of its job, at the first of these addresses that is free on rank 0's
-/// host; what listens at another may be another job's. `job` is alike on all ranks, and no other
-/// job's if it `is_unique`.
+/// Joins the ranks of a job, at the first of these addresses that is free on rank 0's host; the
+/// others may belong to other jobs. `job` is the same on all ranks. If it `is_unique`, no other job
+/// has it.
 pub(crate) fn job(
     addresses: &[String],
     (job, is_unique): (&str, bool),
@@ -297,18 +297,18 @@ pub(crate) fn job(
     Joiner::new(rank, size)?.tcp(addresses, secret, Some(Job::new(job, is_unique)))
 }
 
-/// A rank's meeting with those who read `path`.
+/// Joins the ranks that read `path`.
 pub(crate) fn file(path: &Path, rank: usize, size: usize) -> Result<Arc<Meeting>> {
     Joiner::new(rank, size)?.file(path)
 }
 
-/// A rank's meeting with those who have `id`.
+/// Joins the ranks that have `id`.
 pub(crate) fn with_id(id: UniqueId, rank: usize, size: usize) -> Result<Arc<Meeting>> {
     Joiner::new(rank, size)?.with_id(id)
 }
 
-/// The secret of the job, behind its name. Without one everybody knows it: it protects from
-/// mistakes only, and nothing is sealed.
+/// The job's secret, prefixed with its name. The default is public: it prevents mistakes only, so
+/// nothing is encrypted.
 fn given_secret(job: &str) -> Secret {
     const NONE: &str = "typed-nccl without a secret";
     let given = std::env::var_os(SECRET).map(|secret| secret.to_string_lossy().into_owned());

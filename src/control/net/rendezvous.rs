@@ -1,7 +1,7 @@
-//! Where the ranks of a communicator meet: each says where it is, and is told who is above it in
-//! the tree as soon as those have come. When all have, rank 0 gets the table.
+//! The rendezvous: ranks report their location, and learn their ancestors in the tree once those
+//! have arrived. When all have arrived, rank 0 gets the member table.
 //!
-//! A connection ends when its rank has its place in the tree, so few are open at a time.
+//! A rank disconnects once it is attached to the tree, so few connections are open at a time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,47 +16,47 @@ use super::message::{Hello, Left, MOST_ADDRESSES, MOST_RANKS, MOST_TEXT, Member,
 use super::node::Failure;
 use super::proof::{CHALLENGE, CLAIM, Secret};
 
-/// How many ranks wait with an open connection; others come again.
+/// The most ranks that wait on an open connection; the others come again.
 const MOST_WAITING: usize = 8192;
 
-/// When those come again, in milliseconds.
+/// When they come again, in milliseconds.
 const LATER: u32 = 100;
 
-/// How many missing ranks are named.
+/// The most missing ranks that are named.
 const MISSING: usize = 16;
 
-/// How long one that failed tells those who come late.
+/// How long a failed rendezvous tells latecomers.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// How long one looks out for more ranks than there are places, where two jobs may have one name.
+/// How long a complete rendezvous watches for surplus ranks, if two jobs may have one name.
 const HELD: Duration = Duration::from_secs(2);
 
 pub(super) struct Rendezvous {
     pub(super) id: CommId,
     pub(super) secret: Secret,
-    /// Rank 0's node, with which this ends; none for one that ends when it has served.
+    /// Rank 0's node, which this ends with; `None` for a rendezvous that ends by itself.
     pub(super) owner: Option<NodeKey>,
-    /// The job that meets here, where its name is known.
+    /// The launcher's job, if it named one.
     pub(super) launched: Option<Job>,
-    /// Of the communicator.
+    /// The communicator that is formed here.
     comm: CommId,
-    /// And who said so.
+    /// The communicator's size, and the rank that reported it first.
     size: Option<(u32, u32)>,
     job: String,
     arrived: BTreeMap<u32, Arrived>,
-    /// Whose connections are open.
+    /// The open connections.
     guests: BTreeMap<Key, u32>,
     version: String,
     left: Vec<Left>,
-    /// Those whom the nodes of this process have not been told of.
+    /// Departures that this process's nodes have not learned yet.
     unreported: Vec<Left>,
     failed: Option<Failure>,
-    /// Since when nobody needs it.
+    /// When the owner ended.
     pub(super) ended_at: Option<Instant>,
     linked: u32,
-    /// Since when every rank has a place.
+    /// When every rank was attached.
     completed_at: Option<Instant>,
-    /// How many were missing when the ranks were told.
+    /// The last reported number of missing ranks.
     reported_missing: Option<usize>,
 }
 
@@ -96,7 +96,7 @@ impl Rendezvous {
         }
     }
 
-    /// Whether it can go: everybody has a place, or has had the time to hear why there is none.
+    /// Whether it can be removed: every rank is attached, or has had time to learn of the failure.
     pub(super) fn is_finished(&self, now: Instant) -> bool {
         let stays = if self.may_be_mixed() { HELD } else { Duration::ZERO };
         let is_past = |since: Option<Instant>, stays| since.is_some_and(|it| now - it >= stays);
@@ -107,13 +107,12 @@ impl Rendezvous {
         self.launched.as_ref().is_some_and(|job| !job.is_unique)
     }
 
-    /// Why the communicator that met here is to end, and rank 0's node: another job's ranks are in
-    /// it, or its own in another's.
+    /// If ranks of two jobs met: rank 0's node, and the failure for its communicator.
     pub(super) fn mixed_failure(&self) -> Option<(NodeKey, Failure)> {
         self.completed_at.and(self.owner).zip(self.failed.clone())
     }
 
-    /// Its owner has ended.
+    /// The owner has ended.
     pub(super) fn end(&mut self, now: Instant) {
         self.ended_at.get_or_insert(now);
         if self.failed.is_none() {
@@ -121,7 +120,7 @@ impl Rendezvous {
         }
     }
 
-    /// A rank has come. False if its message makes no sense.
+    /// Handles a rank's arrival; false if the message is malformed.
     pub(super) fn handle_hello(&mut self, conns: &mut Conns, key: Key, hello: Hello<'_>) -> bool {
         if !is_sane(&hello) || self.guests.contains_key(&key) {
             return false;
@@ -138,7 +137,7 @@ impl Rendezvous {
         }
         if let Some(failure) = &mut self.failed {
             if failure.size == 0 {
-                // It failed before anybody had said how many.
+                // It failed before any rank had reported a size.
                 failure.size = self.size.map_or(0, |(size, _)| size);
             }
             conns.send(key, &failure.message());
@@ -152,7 +151,7 @@ impl Rendezvous {
         true
     }
 
-    /// The refusal for a rank of another job, which is no failure of this one.
+    /// The refusal for a rank of another job, which does not fail this one.
     fn belongs_elsewhere(&self, hello: &Hello<'_>) -> Option<Message<'static>> {
         let &Hello { rank, size, .. } = hello;
         if is_other_job(&self.job, &hello.job) {
@@ -162,14 +161,14 @@ impl Rendezvous {
             );
             return Some(Message::Fail { size, ranks: vec![rank], why: why.into() });
         }
-        // Ranks that have met agreed on their number.
+        // The ranks of a complete communicator agreed on the size, so the newcomer is foreign.
         let (expected, by) = self.size.filter(|(expected, _)| *expected != size)?;
         self.completed_at?;
         let why = disagree(expected, size);
         Some(Message::Fail { size: expected, ranks: vec![by, rank], why: why.into() })
     }
 
-    /// Compares what all ranks must have in common. The first one decides.
+    /// Compares what all ranks must have in common with the first rank's values.
     fn check_agreement(&mut self, conns: &mut Conns, hello: &Hello<'_>) {
         let Hello { rank, size, version, job, .. } = hello;
         if self.job.is_empty() {
@@ -191,8 +190,8 @@ impl Rendezvous {
         }
     }
 
-    /// Gives a rank its place. False if it comes for the next communicator at this address, while
-    /// this one is about to be over.
+    /// Records a rank. False if it comes for the next communicator at this address, because this
+    /// rendezvous is complete.
     fn seat(&mut self, conns: &mut Conns, key: Key, hello: Hello<'_>) -> bool {
         let Hello { rank, seat, mut member, .. } = hello;
         let all_here = self.size.is_some_and(|(size, _)| self.arrived.len() == size as usize);
@@ -222,7 +221,7 @@ impl Rendezvous {
         true
     }
 
-    /// Welcomes a rank whose ancestors have all come, and those below that waited for it.
+    /// Welcomes a rank whose ancestors have all arrived, and the descendants that waited for it.
     fn welcome(&mut self, conns: &mut Conns, rank: u32) {
         let mut next = vec![rank];
         while let Some(rank) = next.pop() {
@@ -250,7 +249,7 @@ impl Rendezvous {
         }
     }
 
-    /// Has a rank come again later, if too many wait.
+    /// Has a rank come again if too many wait.
     fn defer(&mut self, conns: &mut Conns, rank: u32) {
         if self.guests.len() <= MOST_WAITING {
             return;
@@ -263,7 +262,7 @@ impl Rendezvous {
         }
     }
 
-    /// Gives rank 0 the table when every rank has come.
+    /// Sends rank 0 the table if every rank has arrived.
     fn complete(&mut self, conns: &mut Conns) {
         let Some((size, _)) = self.size else { return };
         let root = self.arrived.get(&0).filter(|root| !root.is_linked).and_then(|root| root.conn);
@@ -276,7 +275,7 @@ impl Rendezvous {
         }
     }
 
-    /// A rank has its place in the tree.
+    /// A rank is attached to the tree.
     pub(super) fn handle_linked(&mut self, conns: &mut Conns, key: Key) {
         if let Some((_, arrived)) = self.release(key)
             && !std::mem::replace(&mut arrived.is_linked, true)
@@ -289,26 +288,26 @@ impl Rendezvous {
         conns.end(key);
     }
 
-    /// The connection of a rank that has no place in the tree is gone.
+    /// The connection of a rank ended before it was attached.
     pub(super) fn handle_closed(&mut self, conns: &mut Conns, key: Key, reason: &str) {
         let Some((rank, arrived)) = self.release(key) else { return };
         let why = format!("its process is gone ({}): {reason}", arrived.member);
         self.record_departure(conns, Left::dead(rank, why));
     }
 
-    /// The communicator, and who has left it since somebody asked last.
+    /// The communicator, and its departures since the last call.
     pub(super) fn take_departures(&mut self) -> (CommId, Vec<Left>) {
         (self.comm, std::mem::take(&mut self.unreported))
     }
 
-    /// A rank says that it leaves, and who has left before.
+    /// A rank reports a departure: its own, or one that it knows of.
     pub(super) fn handle_departure(&mut self, conns: &mut Conns, key: Key, left: Left) {
         if self.guests.contains_key(&key) && self.size.is_some_and(|(size, _)| left.rank < size) {
             self.record_departure(conns, left);
         }
     }
 
-    /// A rank has left, with nothing to add.
+    /// A rank left in good order.
     pub(super) fn handle_bye(&mut self, conns: &mut Conns, key: Key) {
         if let Some((rank, _)) = self.release(key) {
             let why = "it left before the ranks had met".to_owned();
@@ -317,8 +316,8 @@ impl Rendezvous {
         conns.end(key);
     }
 
-    /// Rank 0 ends: ranks on their way into the tree have no connection to it yet, and would
-    /// otherwise take it for the first that was lost.
+    /// Rank 0 ends. Ranks that are not attached yet learn the departures here, since they would
+    /// otherwise take rank 0 for the first one lost.
     pub(super) fn record_departures<'l>(
         &mut self,
         conns: &mut Conns,
@@ -340,8 +339,8 @@ impl Rendezvous {
         self.broadcast(conns, &Message::Left(left));
     }
 
-    /// A rank does not know the secret, and is of the job that meets here, as it says. If that rank
-    /// has come already, it is somebody else.
+    /// A peer failed the proof, but knows the name of the job that meets here. If its rank has
+    /// arrived already, the peer is an impostor.
     pub(super) fn handle_refused(
         &mut self,
         conns: &mut Conns,
@@ -359,7 +358,7 @@ impl Rendezvous {
         }
     }
 
-    /// The ranks cannot be one communicator.
+    /// The ranks cannot form a communicator.
     pub(super) fn fail(&mut self, conns: &mut Conns, mut ranks: Vec<u32>, why: String) {
         if self.failed.is_none() {
             ranks.sort_unstable();
@@ -371,7 +370,7 @@ impl Rendezvous {
         }
     }
 
-    /// Says who is missing, from time to time.
+    /// Reports the missing ranks whenever their number has changed.
     pub(super) fn tick(&mut self, conns: &mut Conns) {
         let Some((size, _)) = self.size else { return };
         let missing = (size as usize).saturating_sub(self.arrived.len());
@@ -384,12 +383,12 @@ impl Rendezvous {
         }
     }
 
-    /// To everybody who waits here, and through rank 0 to those who have a place.
+    /// Sends to all ranks that wait here; rank 0 forwards to those that are attached.
     fn broadcast(&self, conns: &mut Conns, message: &Message<'_>) {
         self.guests.keys().for_each(|key| conns.send(*key, message));
     }
 
-    /// The rank whose connection has ended.
+    /// Forgets a connection; its rank.
     fn release(&mut self, key: Key) -> Option<(u32, &mut Arrived)> {
         let rank = self.guests.remove(&key)?;
         let arrived = self.arrived.get_mut(&rank)?;
@@ -397,7 +396,7 @@ impl Rendezvous {
         Some((rank, arrived))
     }
 
-    /// The connections of those who wait.
+    /// The open connections.
     pub(super) fn guests(&self) -> impl Iterator<Item = Key> {
         self.guests.keys().copied()
     }
@@ -415,7 +414,7 @@ fn disagree(one: u32, other: u32) -> String {
     format!("disagree on the number of ranks: {one} and {other}")
 }
 
-/// Whether two jobs are known, by one launcher, and differ.
+/// Whether one launcher gave the ranks different jobs.
 fn is_other_job(own: &str, other: &str) -> bool {
     match (own.split_once('='), other.split_once('=')) {
         (Some((own, id)), Some((other, other_id))) => own == other && id != other_id,
@@ -423,7 +422,7 @@ fn is_other_job(own: &str, other: &str) -> bool {
     }
 }
 
-/// The address from which a rank came reaches it from here, so it is tried first.
+/// Moves the address that a rank connected from to the front: it is known to be reachable.
 fn seen_from_here(conns: &mut Conns, key: Key, member: &mut Member) {
     let port = member.addresses.first().map(|address| address.port());
     let seen = conns.get(key).and_then(|conn| conn.peer());

@@ -1,4 +1,4 @@
-//! Topics that other ranks name. Ours are few; what a peer makes up is bounded too.
+//! Interns topics that peers name. There are few in practice, but a peer can make up any number.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -6,13 +6,12 @@ use std::sync::LazyLock;
 use crate::control::{FINISH, Topic};
 use crate::lock::Mutex;
 
-/// How many are kept apart: they stay for ever.
+/// The most topics, since interned ones are never freed.
 const MOST: usize = 1 << 10;
 
-/// How many bytes of one are kept.
+/// The longest topic, in bytes.
 const LONGEST: usize = 1 << 7;
 
-/// The topic of this name.
 pub(super) fn known(name: &str) -> Topic {
     static KNOWN: LazyLock<Mutex<HashSet<Topic>>> = LazyLock::new(|| Mutex::new([FINISH].into()));
     let name = &name[..name.floor_char_boundary(name.len().min(LONGEST))];

@@ -1,4 +1,4 @@
-//! Ids of communicators that a program hands round itself.
+//! Communicator ids that a program distributes itself.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -11,12 +11,12 @@ use super::ident::{self, CommId};
 use super::proof::Secret;
 use crate::Result;
 
-/// Where the ranks of one communicator meet, for programs that have a way of their own to tell each
-/// other: one process makes it, the program sends it to the others, and each takes its seat with
+/// Where the ranks of one communicator meet, for programs that can send bytes between processes: one
+/// process makes the id, the program sends it to the others, and each takes its seat with
 /// [`Seat::with_id`](crate::Seat::with_id).
 ///
-/// It is for one communicator. The ranks meet at the process that made it, which lives until they
-/// have met. It has a secret in it: who knows the id can take part.
+/// An id is for one communicator. The ranks meet in the process that made it, which must live until
+/// they have met. It contains a secret: whoever has the id can take part.
 ///
 /// ```no_run
 /// use typed_nccl::{Result, Seat, UniqueId};
@@ -39,20 +39,19 @@ pub struct UniqueId([u8; BYTES]);
 
 const BYTES: usize = UniqueId::BYTES;
 
-/// The layout of ids.
 const LAYOUT: u8 = 1;
 
-/// The layout, the id and the secret; addresses come next.
+/// The layout, the id and the secret; addresses follow.
 const HEAD: usize = 1 + 16 + 32;
 
 const V4: u8 = 4;
 const V6: u8 = 6;
 
 impl UniqueId {
-    /// How many bytes it is sent as.
+    /// The encoded length.
     pub const BYTES: usize = 128;
 
-    /// A new id. The ranks meet at this process, which listens for them from now on.
+    /// A new id. The ranks meet in this process, which listens for them from now on.
     ///
     /// # Errors
     /// [`Error::InitFailed`](crate::Error::InitFailed): this process cannot listen.
@@ -60,7 +59,7 @@ impl UniqueId {
         Self::at(&*hub()?, None)
     }
 
-    /// The same, while the node `owner` is there, if one is given.
+    /// As [`new`](Self::new); with an `owner`, the rendezvous ends with that node.
     pub(super) fn at(hub: &Hub, owner: Option<NodeKey>) -> Result<Self> {
         let place = BootstrapHandle::new(hub.addresses.clone())?;
         let (id, secret) = (place.id, place.secret.clone());
@@ -68,23 +67,23 @@ impl UniqueId {
         Ok(Self::of(&place))
     }
 
-    /// An id of a place in this process's memory, where nobody connects.
+    /// The id of a meeting in this process's memory, which has no addresses.
     pub(crate) fn here() -> Result<Self> {
         BootstrapHandle::new(Vec::new()).map(|place| Self::of(&place))
     }
 
-    /// Whether nobody connects there.
+    /// Whether the meeting is in memory.
     pub(crate) fn is_here(&self) -> bool {
         self.0[HEAD] == 0
     }
 
-    /// To be sent to the other ranks.
+    /// The encoding, to be sent to the other ranks.
     pub fn to_bytes(self) -> [u8; BYTES] {
         self.0
     }
 
-    /// An id from what [`to_bytes`](Self::to_bytes) gave. Bytes that are none are refused by
-    /// [`Seat::with_id`](crate::Seat::with_id).
+    /// Decodes [`to_bytes`](Self::to_bytes). [`Seat::with_id`](crate::Seat::with_id) refuses
+    /// malformed bytes.
     pub fn from_bytes(bytes: [u8; BYTES]) -> Self {
         Self(bytes)
     }
@@ -144,7 +143,7 @@ impl UniqueId {
     }
 }
 
-/// Says nothing of the secret.
+/// Hides the secret.
 impl fmt::Debug for UniqueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("UniqueId")
@@ -190,7 +189,7 @@ impl<'de> Deserialize<'de> for UniqueId {
     }
 }
 
-/// Where ranks meet, and what lets them in.
+/// The addresses of a rendezvous, and the secret that admits a rank.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct BootstrapHandle {
     pub(super) id: CommId,
@@ -199,7 +198,7 @@ pub(super) struct BootstrapHandle {
 }
 
 impl BootstrapHandle {
-    /// A new one, with a secret of its own.
+    /// With a new id and secret.
     fn new(addresses: Vec<SocketAddr>) -> Result<Self> {
         let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
         Ok(Self { id, secret, addresses })
@@ -214,7 +213,7 @@ mod tests {
     use crate::control::net::proof::Secret;
 
     #[test]
-    fn an_id_is_what_was_put_into_it_as_far_as_it_fits() {
+    fn an_id_round_trips_with_as_many_addresses_as_fit() {
         let address = |text: &str| text.parse().expect("an address");
         let addresses = vec![address("10.0.0.1:80"), address("[2001:db8::1]:65535")];
         let place =
@@ -230,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_id_are_refused() {
+    fn malformed_ids_are_refused() {
         let dice = &mut Dice(0);
         for _ in 0..256 {
             if let Ok(place) = UniqueId::from_bytes([0; BYTES].map(|_: u8| dice.byte())).place() {
