@@ -1,12 +1,12 @@
-//! Requests of several threads, in one order on all ranks.
+//! Orders the requests of several threads alike on all ranks.
 //!
-//! A request is in the order as soon as every rank has submitted its key; one list, under one lock,
-//! decides. Each rank issues the list from its beginning, so nobody waits for a request that
-//! somebody lacks while another could be issued.
+//! A request gets its position once every rank has submitted its key. One list, under one lock,
+//! decides. Each rank issues requests in the order of the list, so an incomplete request never
+//! blocks one that could be issued.
 //!
-//! Ranks of one process share the list. Over a network each has a copy, and rank 0's decides: the
-//! others tell it what they submit, and it tells them the places. When a rank is gone no request
-//! that it has not submitted is issued any more, so nobody has to decide instead of rank 0.
+//! Ranks of one process share the list. Over a network each has a copy, and rank 0 decides: the
+//! others send it their submissions, and it sends the positions. No replacement for rank 0 is
+//! needed, because once any rank is gone, requests that it has not submitted can never be issued.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, OnceLock};
@@ -20,20 +20,19 @@ use crate::backend::{self, Awaits, Listener, Wire};
 use crate::error::{Ranks, Site};
 use crate::lock::{Mutex, MutexGuard};
 
-/// What the ranks have submitted and issued.
+/// The submitted and issued requests.
 pub(crate) struct Agenda {
     state: Mutex<State>,
     changed: Condvar,
-    /// Of a copy: the way to the others. None where all ranks share this one.
+    /// A copy's wire to the others; `None` if all ranks share this list.
     wire: Option<Arc<dyn Wire>>,
-    /// Whether places are given here.
+    /// Whether this copy assigns positions.
     decides: bool,
 }
 
-/// The rank whose copy decides.
+/// The rank that assigns positions.
 const DECIDES: Rank = Rank(0);
 
-/// What copies tell each other.
 #[derive(Serialize, Deserialize)]
 enum AgendaMessage<'a> {
     Submitted { key: &'a str, site: Site },
@@ -42,11 +41,11 @@ enum AgendaMessage<'a> {
 }
 
 struct State {
-    /// By key, what some ranks have submitted and some have not.
+    /// Requests without a position, by key.
     open: HashMap<String, Open>,
-    /// How many requests are in the order.
+    /// The number of requests with a position.
     placed: u64,
-    /// How many requests each rank has issued.
+    /// The number of requests that each rank has issued.
     issued: Vec<u64>,
     /// The request that each rank is issuing.
     turns: Vec<Option<(String, Site)>>,
@@ -56,14 +55,13 @@ struct State {
 
 struct Open {
     request: Arc<Request>,
-    /// Where each rank submitted it.
+    /// Where each rank submitted the request.
     sites: Vec<Option<Site>>,
 }
 
-/// What every rank has submitted, or will.
+/// A request that every rank has submitted or will submit.
 pub(crate) struct Request {
     key: String,
-    /// Its number in the order.
     position: OnceLock<u64>,
 }
 
@@ -75,7 +73,7 @@ impl Agenda {
         Self { state: Mutex::new(state), changed: Condvar::new(), wire, decides }
     }
 
-    /// Hears the other ranks' copies from here on.
+    /// Starts to receive the other ranks' messages.
     pub(crate) fn listen(self: &Arc<Self>) {
         if let Some(wire) = &self.wire {
             let listener: Arc<dyn Listener> = self.clone();
@@ -83,8 +81,7 @@ impl Agenda {
         }
     }
 
-    /// Does not wait, so it may be called under the lock: what is told is in the order of what
-    /// happens.
+    /// Does not block. Call it under the lock, so that messages are in the order of the changes.
     fn send(&self, message: &AgendaMessage<'_>) {
         if let Some(wire) = &self.wire {
             wire.send(None, message);
@@ -95,7 +92,8 @@ impl Agenda {
         self.state.lock()
     }
 
-    /// A rank submits a key, which it has not in flight; when all have, it gets its place.
+    /// Submits a key that the rank has not in flight. Once all ranks have, the request gets its
+    /// position.
     pub(crate) fn submit(&self, rank: Rank, key: &str, site: Site) -> Arc<Request> {
         let mut state = self.state();
         let request = state.submit(rank, key, site);
@@ -104,7 +102,7 @@ impl Agenda {
         request
     }
 
-    /// Gives a key its place if every rank has submitted it, where that is decided.
+    /// Assigns a position if every rank has submitted the key and this copy decides.
     fn decide(&self, state: &mut State, key: &str) {
         let is_whole = |open: &Open| open.sites.iter().all(Option::is_some);
         if self.decides && state.open.get(key).is_some_and(is_whole) {
@@ -115,17 +113,17 @@ impl Agenda {
         }
     }
 
-    /// Whether a rank may issue a request: it has issued all that come before.
+    /// Whether a rank has issued all requests before this one.
     pub(crate) fn is_turn(&self, rank: Rank, request: &Request) -> bool {
         request.position.get() == self.state().issued.get(rank.index())
     }
 
-    /// A rank begins to issue the request whose turn it is.
+    /// A rank starts to issue its next request.
     pub(crate) fn begins(&self, rank: Rank, key: &str, site: Site) {
         self.state().turns[rank.index()] = Some((key.to_owned(), site));
     }
 
-    /// A rank has issued the request whose turn it was.
+    /// A rank has issued its current request.
     pub(crate) fn issued(&self, rank: Rank) {
         let mut state = self.state();
         state.turns[rank.index()] = None;
@@ -153,16 +151,16 @@ impl Agenda {
         state.missing(request).into_iter().filter_map(gone).collect()
     }
 
-    /// Rests until there is news.
+    /// Waits for a change.
     pub(crate) fn wait(&self, rank: Rank, request: &Request, at_most: Duration) {
         let state = self.state();
         if request.position.get() != state.issued.get(rank.index()) {
-            // A spurious or early wake-up is fine: the caller looks again.
+            // A spurious or early wake-up is fine: the caller checks again.
             let _ = self.changed.wait_timeout(state, at_most);
         }
     }
 
-    /// What a rank's request waits for.
+    /// Describes what a rank's request waits for.
     pub(crate) fn report(&self, rank: Rank, request: &Request) -> String {
         let (state, key) = (self.state(), &request.key);
         let missing = state.missing(request);
@@ -190,7 +188,7 @@ impl Agenda {
     }
 }
 
-/// One rank's wait for the turn of its request.
+/// One rank's wait for its request's turn.
 #[derive(Clone)]
 pub(crate) struct Submission {
     pub(crate) agenda: Arc<Agenda>,
@@ -220,7 +218,7 @@ impl backend::Submission for Submission {
         match () {
             () if missing.iter().any(|rank| state.gone[rank.index()].is_some()) => Awaits::Nothing,
             () if !missing.is_empty() => Awaits::Ranks(missing),
-            // Who has the turn and has not begun goes on by itself.
+            // A request whose turn has come is about to begin.
             () if state.turns[rank].is_some() => Awaits::Turn,
             () => Awaits::Nothing,
         }
@@ -249,7 +247,8 @@ impl Listener for Agenda {
             Ok(AgendaMessage::Left { why }) => state.leave(from, why),
             _ => {
                 static NONSENSE: RateLimited = RateLimited::new();
-                NONSENSE.warn(format_args!("rank {from} says what no rank says of its requests"));
+                NONSENSE
+                    .warn(format_args!("rank {from} sent a malformed message about its requests"));
             }
         }
         drop(state);

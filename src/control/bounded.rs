@@ -1,17 +1,17 @@
-//! How many parts a host value has.
+//! Bounds the number of parts of a host value.
 //!
-//! Elements without size take no bytes, so bytes do not bound a list of them: encoding
-//! `vec![(); usize::MAX]` would not end.
+//! A bound on bytes is not enough: elements of size zero take none, so encoding `vec![();
+//! usize::MAX]` would not end.
 
 use std::fmt;
 
 use serde::ser::{self, Serialize, Serializer};
 
-/// How many parts a value may have: numbers, texts, lists, and what they hold.
+/// The most parts of a value: numbers, texts, lists and their elements.
 pub(crate) const MOST_PARTS: usize = 1 << 26;
 
-/// Whether a value has few enough parts to be sent. A value whose `Serialize` fails has: the
-/// encoding says what is wrong with it.
+/// Whether a value has few enough parts to be sent. True for one whose `Serialize` fails, since the
+/// encoding reports that error.
 pub(crate) fn is_bounded<V: Serialize + ?Sized>(value: &V) -> bool {
     let mut count = Count { left: MOST_PARTS };
     value.serialize(&mut count).is_ok() || count.left > 0
@@ -113,7 +113,7 @@ impl Serializer for &mut Count {
         self.part(value)
     }
 
-    /// As the encoding: types that print themselves for people do not.
+    /// As postcard, so that types choose the same representation.
     fn is_human_readable(&self) -> bool {
         false
     }

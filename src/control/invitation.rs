@@ -1,8 +1,8 @@
-//! Invitations: newcomers come to a meeting with the ranks of a communicator that there is.
+//! Invitations: newcomers meet the ranks of an existing communicator.
 //!
-//! Where all ranks are threads of one process by nature, the meeting is in memory, and the process
-//! finds it by the invitation. Else it is over the network, at the process of rank 0, also where
-//! all members are threads of one: newcomers may not be.
+//! The meeting is in memory if the backend's ranks are always threads of one process, and the
+//! process finds it by the invitation. Otherwise it is over the network, in the process of rank 0,
+//! even if all members are threads: newcomers may not be.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -16,25 +16,23 @@ use crate::error::{BadInvitation, Error, Site};
 use crate::lock::Mutex;
 use crate::rank::Generation;
 
-/// What lets newcomers into a communicator: see
-/// [`Communicator::invite`](crate::Communicator::invite).
+/// Admits newcomers to a communicator: see [`Communicator::invite`](crate::Communicator::invite).
 ///
-/// It is sent to them as bytes, or with `serde`, and serves for one
-/// [`grow`](crate::Communicator::grow). It has a secret in it: who knows it can take part, and
-/// nobody else can. Its `Debug` does not show that.
+/// Send it to them as bytes or with `serde`. It is valid for one
+/// [`grow`](crate::Communicator::grow). It contains a secret: whoever has it can take part, and
+/// nobody else can. `Debug` does not show the secret.
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Invitation {
     place: UniqueId,
     members: u32,
     newcomers: u32,
-    /// How the members number their ranks: newcomers do too.
+    /// The members' generation, which newcomers adopt.
     generation: u8,
 }
 
-/// The layout of invitations.
 const LAYOUT: u8 = 2;
 
-/// Where its numbers begin.
+/// The offsets of the encoded fields.
 const NUMBERS: usize = 1;
 const GENERATION: usize = NUMBERS + 8;
 const PLACE: usize = GENERATION + 1;
@@ -42,10 +40,10 @@ const PLACE: usize = GENERATION + 1;
 const FOREIGN: &str = "the bytes are none that `invite` of this release made";
 
 impl Invitation {
-    /// How many bytes it is sent as.
+    /// The encoded length.
     pub const BYTES: usize = PLACE + UniqueId::BYTES;
 
-    /// To be sent to the newcomers.
+    /// The encoding, to be sent to the newcomers.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0] = LAYOUT;
@@ -56,10 +54,10 @@ impl Invitation {
         bytes
     }
 
-    /// The invitation from what [`to_bytes`](Self::to_bytes) gave.
+    /// Decodes [`to_bytes`](Self::to_bytes).
     ///
     /// # Errors
-    /// [`Error::BadInvitation`]: bytes that are none.
+    /// [`Error::BadInvitation`]: the bytes are malformed.
     #[track_caller]
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let none = |why: String| Err(bad(why, Site::caller()));
@@ -83,7 +81,7 @@ impl Invitation {
         Ok(Self { place: UniqueId::from_bytes(place), members, newcomers, generation })
     }
 
-    /// To the communicator of `members` ranks, numbered so, whose newcomers come to `place`.
+    /// To a communicator of `members` ranks of this `generation`; newcomers come to `place`.
     pub(crate) fn new(
         place: UniqueId,
         members: u32,
@@ -93,12 +91,12 @@ impl Invitation {
         Self { place, members, newcomers, generation: generation.to_byte() }
     }
 
-    /// How many newcomers it is for.
+    /// The number of newcomers.
     pub fn newcomers(&self) -> usize {
         self.newcomers as usize
     }
 
-    /// How many ranks there will be.
+    /// The number of ranks after growing.
     pub fn size(&self) -> usize {
         self.members as usize + self.newcomers as usize
     }
@@ -107,7 +105,7 @@ impl Invitation {
         self.place
     }
 
-    /// The seat of one of the newcomers.
+    /// A newcomer's access to the meeting.
     pub(crate) fn seat(&self, newcomer: usize, site: Site) -> Result<Attendee> {
         let count = self.newcomers();
         if newcomer >= count {
@@ -138,16 +136,16 @@ pub(crate) fn bad(why: String, site: Site) -> Error {
     Error::BadInvitation(Box::new(BadInvitation { why, site }))
 }
 
-/// What a rank knows of an invitation of its communicator.
+/// A rank's record of an invitation.
 pub(super) struct Invited {
     place: UniqueId,
     ticket: Ticket,
-    /// The members have come to it; it may have failed since.
+    /// The members have joined its meeting, even if growing failed since.
     used: bool,
 }
 
 impl Control {
-    /// Where newcomers come: in this process if all ranks are threads of it, whatever they run on.
+    /// Opens a place for newcomers: in memory if the backend is `in_process`, else on the network.
     pub(crate) fn open_rendezvous(&self, in_process: bool) -> Result<UniqueId> {
         match self.meeting.uplink() {
             Some(uplink) => uplink.open_rendezvous(),
@@ -156,7 +154,7 @@ impl Control {
         }
     }
 
-    /// Remembers what the ranks agreed on in exchange `ticket`.
+    /// Records the invitation that the ranks agreed on in exchange `ticket`.
     pub(crate) fn invited(&self, ticket: Ticket, invitation: &Invitation) {
         let place = invitation.place;
         if place.is_here() {
@@ -166,7 +164,7 @@ impl Control {
         self.invited.borrow_mut().push(Invited { place, ticket, used: false });
     }
 
-    /// Whether this rank can come with the invitation; why it cannot.
+    /// Checks that this rank can still use the invitation.
     pub(crate) fn may_grow(&self, invitation: &Invitation) -> Result<(), &'static str> {
         let all = self.invited.borrow();
         match all.iter().find(|known| known.place == invitation.place) {
@@ -178,7 +176,7 @@ impl Control {
         }
     }
 
-    /// This rank's seat beside the newcomers.
+    /// This rank's access to the meeting with the newcomers.
     pub(crate) fn grown(&self, invitation: &Invitation) -> Result<Attendee> {
         let (rank, size) = (self.rank as usize, invitation.size());
         let mut all = self.invited.borrow_mut();
@@ -198,10 +196,10 @@ impl Control {
     }
 }
 
-/// A meeting of this process to which newcomers come.
+/// A meeting in memory that newcomers can join.
 struct Here {
     meeting: Weak<Meeting>,
-    /// Who has taken its seat.
+    /// The newcomers' ranks that have joined.
     taken: BTreeSet<usize>,
 }
 
@@ -213,7 +211,7 @@ impl Here {
 
 type Known = HashMap<UniqueId, Here>;
 
-/// Those that there are.
+/// The open meetings of this process.
 fn known() -> std::sync::MutexGuard<'static, Known> {
     static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
     let mut known = KNOWN.lock();
@@ -221,7 +219,7 @@ fn known() -> std::sync::MutexGuard<'static, Known> {
     known
 }
 
-/// The meeting to which a newcomer comes, once.
+/// The meeting for a newcomer's rank, which can join once.
 fn take(place: &UniqueId, rank: usize) -> Result<Arc<Meeting>, &'static str> {
     let mut known = known();
     let here = known.get_mut(place);
@@ -240,7 +238,7 @@ mod tests {
     use crate::error::Error;
 
     #[test]
-    fn an_invitation_is_what_was_put_into_it() {
+    fn an_invitation_round_trips() {
         let place = UniqueId::here().expect("there is chance");
         let generation = Generation::default().next();
         let invitation = Invitation::new(place, 3, 2, generation);

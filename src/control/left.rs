@@ -1,4 +1,4 @@
-//! Ranks that have left: how, and what that means for the others.
+//! Departures of ranks, and what they mean for the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,31 +12,29 @@ use crate::error::{Departed, Error};
 pub(crate) struct Left {
     pub(crate) rank: u32,
     pub(crate) why: String,
-    /// It takes part in the last exchange, at most.
+    /// It takes part in the last exchange at most.
     pub(crate) dropped: bool,
     /// It takes part in nothing more.
     pub(crate) gone: bool,
-    /// Its communicator is poisoned: it takes part in nothing more but in going on without others.
+    /// Its communicator is poisoned: it can only join the survivors.
     pub(crate) stopped: bool,
     /// Its process has ended, or cannot be reached.
     pub(crate) died: bool,
-    /// The last split in which it took its place, by its exchange.
+    /// The exchange of the last split that it joined.
     pub(crate) split: u64,
 }
 
 impl Left {
-    /// A rank whose process has ended.
     pub(crate) fn dead(rank: u32, why: String) -> Self {
         Self { died: true, ..Self::ended(rank, why, 0) }
     }
 
-    /// A rank that has ended in good order, and took its place in every split up to that of
-    /// `split`.
+    /// A rank that ended in good order, after joining every split up to exchange `split`.
     pub(crate) fn ended(rank: u32, why: String, split: u64) -> Self {
         Self { rank, why, dropped: false, gone: true, stopped: false, died: false, split }
     }
 
-    /// A rank that leaves, as it says itself.
+    /// A rank that announces its own departure.
     pub(crate) fn of(rank: u32, why: String, how: Leaves, split: u64) -> Self {
         let ended = Self::ended(rank, why, split);
         match how {
@@ -46,17 +44,17 @@ impl Left {
         }
     }
 
-    /// Whether it goes on with nobody.
+    /// Whether it can never join the survivors.
     pub(crate) fn is_lost(&self) -> bool {
         self.gone || self.dropped
     }
 
-    /// Whether it takes part in no exchange any more.
+    /// Whether it contributes to no more exchanges.
     pub(crate) fn is_out(&self) -> bool {
         self.gone || self.stopped
     }
 
-    /// Whether an exchange of this topic waits for it in vain; `part` is its own part in it.
+    /// Whether an exchange of this topic waits for it in vain; `part` is its contribution.
     pub(crate) fn misses(&self, topic: Topic, part: Option<&Contribution>) -> bool {
         match part {
             None => self.is_out() || topic != FINISH,
@@ -64,7 +62,7 @@ impl Left {
         }
     }
 
-    /// Whether this says more than what is known already.
+    /// Whether this adds to what is known.
     pub(crate) fn adds_to(&self, known: Option<&Self>) -> bool {
         known.is_none_or(|known| {
             self.gone && !known.gone
@@ -73,7 +71,7 @@ impl Left {
         })
     }
 
-    /// This, and what was known: the first reason stays.
+    /// Merges with what is known; the first reason stays.
     pub(crate) fn after(&self, known: Option<&Self>) -> Self {
         let Some(known) = known else { return self.clone() };
         let (why, dropped) = (known.why.clone(), known.dropped | self.dropped);
@@ -83,19 +81,19 @@ impl Left {
     }
 }
 
-/// How a rank leaves, as it says itself.
+/// How a rank leaves, as it announces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Leaves {
     /// It takes part in nothing more.
     Gone,
     /// Its communicator is poisoned.
     Stopped,
-    /// It takes part in the last exchange, at most.
+    /// It takes part in the last exchange at most.
     Dropped,
 }
 
-/// The error that these ranks, the first one first, are the cause of; none without any. Ranks that
-/// stopped while others had died did so because of that.
+/// The error for these departures, in order; `None` without any. If a rank has died, those that
+/// stopped did so because of it, and are not lost.
 pub(crate) fn failure(left: &[&Left], name: &'static str, during: Topic) -> Option<Error> {
     let has_died = left.iter().any(|left| left.died);
     let causes = left.iter().filter(|left| left.is_lost() || !has_died);

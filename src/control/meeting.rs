@@ -1,7 +1,7 @@
-//! Where the ranks meet: exchanges in memory.
+//! Exchanges in memory.
 //!
-//! Ranks of one process share one meeting. A rank that comes over the network has a meeting of its
-//! own, a replica: an [`Uplink`] carries what it says to the others, and inserts what they say.
+//! The ranks of one process share one meeting. A rank on the network has a replica: an [`Uplink`]
+//! sends its contributions to the others and inserts theirs.
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
@@ -19,61 +19,58 @@ use crate::error::{Error, Excluded, Site, Timeout, ValueMismatch};
 use crate::lock::{Mutex, MutexGuard};
 use crate::{Rank, Result};
 
-/// How long a wait rests before it looks at health and deadline again: at first, and at most. In
-/// between it is a share of the time that it has waited, so that ranks which wait leave the
-/// processors to those that they wait for.
+/// The shortest and the longest pause between checks of health and deadline. In between, the pause
+/// is a share of the time waited, which leaves the processors to ranks that work.
 const REST: Duration = Duration::from_millis(5);
 const LONGEST_REST: Duration = Duration::from_millis(50);
 const SHARE: u32 = 8;
 
-/// How much longer it rests for each rank that may wait here too: together they look no more often
-/// than a hundred.
+/// The pause per rank of the process, so that many waiting ranks together check at a bounded rate.
 const EACH: Duration = Duration::from_micros(50);
 
-/// How many missing ranks a report tells of, one by one.
+/// The most missing ranks that a report names.
 const NAMED: usize = 32;
 
-/// The shared side of a control plane within one process.
+/// The meeting of a communicator's ranks, within one process.
 pub(crate) struct Meeting {
-    /// 0 while the ranks look for each other.
+    /// 0 until the ranks have met.
     id: AtomicU64,
     size: u32,
     state: Mutex<State>,
     changed: Condvar,
-    /// Carries what is said here to the other ranks; none if they say it here.
+    /// Replicates to other processes; `None` if all ranks are in this one.
     uplink: Option<Uplink>,
-    /// Made when a rank wants to go on without others.
+    /// Created when a rank first wants to continue without others.
     survivors: OnceLock<Arc<Survivors>>,
 }
 
 struct State {
     size: u32,
     rounds: HashMap<u64, Round>,
-    /// Who left, the first one first.
+    /// Ranks that left, in the order in which that became known.
     left: Vec<Left>,
-    /// Meetings of some of the ranks, until all of those have come: by exchange and colour.
+    /// Children by exchange and colour, until all their members have asked for them.
     children: HashMap<(u64, u32), Child>,
-    /// What all ranks have in common, until all of them have asked for it: by exchange.
+    /// Shared values by exchange, until all ranks have asked for them.
     shared: HashMap<u64, (Arc<dyn Any + Send + Sync>, u32)>,
     /// Each rank's last exchange, for reports.
     last: Runs<Last>,
-    /// Of a replica.
     replica: Replica,
 }
 
-/// A rank's last exchange: what, where, and how many it has posted.
+/// A rank's last exchange, and the number of exchanges it has contributed to.
 type Last = (Topic, Site, u64);
 
-/// What only a replica has.
+/// The state of a replica.
 #[derive(Default)]
 struct Replica {
-    /// Why the ranks cannot be one communicator.
+    /// Why the ranks cannot form a communicator.
     broken: Option<Error>,
-    /// What keeps the ranks from finding each other, as far as it is known.
+    /// Why the ranks have not met yet, as far as it is known.
     trouble: String,
-    /// What keeps this process from hearing the others.
+    /// Why this process accepts no connections.
     accept_trouble: String,
-    /// The exchanges that this rank needs no more: all below a number, and these.
+    /// Exchanges that this rank is done with: all below the number, and those in the set.
     past: (u64, BTreeSet<u64>),
 }
 
@@ -85,8 +82,8 @@ impl Replica {
         }
     }
 
-    /// Why the ranks cannot be one communicator, or not with this one, as the communicator of this
-    /// name is told.
+    /// Why the ranks cannot form a communicator, or exclude this one; worded for the communicator
+    /// `name`.
     fn broken(&self, name: &'static str) -> Option<Error> {
         let mut error = self.broken.clone()?;
         if let Error::Excluded(excluded) = &mut error {
@@ -106,7 +103,7 @@ impl std::fmt::Debug for Meeting {
     }
 }
 
-/// One rank's wait for the others in an exchange.
+/// One rank's wait in an exchange.
 #[derive(Clone)]
 pub(crate) struct Exchange {
     meeting: Arc<Meeting>,
@@ -146,18 +143,18 @@ impl backend::Exchange for Exchange {
     }
 }
 
-/// A meeting of some of the ranks.
+/// The meeting of a child.
 struct Child {
     meeting: Arc<Meeting>,
-    /// Who did not come yet, by rank there.
+    /// For each rank of the child, its rank in the parent until it has joined.
     missing: Vec<Option<u32>>,
-    /// It is the meeting of those who go on after others have died.
+    /// The child of the survivors.
     survives: bool,
 }
 
 impl Child {
-    /// A rank that left before it came does not come any more. One whose communicator is poisoned
-    /// comes to that of the survivors.
+    /// A rank that leaves the parent before joining is gone from the child too. A poisoned rank can
+    /// still join the survivors.
     fn notify(&self, left: &Left) {
         if self.survives && !left.gone {
             return;
@@ -171,13 +168,13 @@ impl Child {
 #[derive(Default)]
 struct Round {
     parts: Runs<Arc<Contribution>>,
-    /// What was said first.
+    /// The first contribution's topic.
     topic: Option<Topic>,
-    /// Not all say that.
+    /// Whether any contribution has another topic.
     differs: bool,
-    /// Every rank's part, once one of them has asked for it.
+    /// All contributions, once a rank has asked for them.
     whole: Option<Parts>,
-    /// Whose ranks need the round no more.
+    /// Ranks that are done with the round.
     done: Runs<()>,
 }
 
@@ -187,7 +184,7 @@ impl Round {
         self.parts.put(first, last, contribution);
     }
 
-    /// Every rank's part, of a round that has them all.
+    /// All contributions to a complete round.
     fn whole(&mut self) -> Parts {
         let each = |(first, last, part): (u32, u32, &Arc<Contribution>)| {
             std::iter::repeat_n(part.bytes.clone(), (last - first + 1) as usize)
@@ -201,17 +198,17 @@ impl Round {
 }
 
 impl State {
-    /// The ranks that left without taking part in exchange `seq`, the first one first.
+    /// The ranks that left without contributing to exchange `seq`, in order.
     fn lost(&self, seq: u64, topic: Topic) -> Vec<&Left> {
         let parts = self.rounds.get(&seq).map(|round| &round.parts);
         let part = |rank: u32| parts.and_then(|parts| parts.get(rank)).map(|part| &**part);
         let misses = |left: &&Left| left.misses(topic, part(left.rank));
-        // A death is the cause of whatever is not complete: others end because of it.
+        // A death explains every incomplete exchange: other ranks leave because of it.
         let is_whole = || parts.is_some_and(|parts| parts.known() == self.size);
         self.left.iter().filter(|left| misses(left) || left.died && !is_whole()).collect()
     }
 
-    /// Marks a rank's part of a round, and forgets the round when every rank's is marked.
+    /// Marks a rank as done with a round, and removes the round when all are.
     fn done(&mut self, rank: u32, seq: u64) {
         let Some(round) = self.rounds.get_mut(&seq) else { return };
         if round.parts.get(rank).is_some() {
@@ -222,8 +219,8 @@ impl State {
         }
     }
 
-    /// Whether that is news for ranks that wait in the exchange: all are there, or they do not
-    /// agree.
+    /// Adds a contribution; whether that can end a wait, because the round is complete or topics
+    /// differ.
     fn insert(&mut self, seq: u64, rank: u32, contribution: Arc<Contribution>) -> bool {
         self.last.put(rank, rank, (contribution.topic, contribution.site, seq + 1));
         let round = self.rounds.entry(seq).or_default();
@@ -238,7 +235,7 @@ impl Meeting {
         Self::made(size, NEXT.fetch_add(1, Relaxed), None)
     }
 
-    /// A replica, for the rank that `uplink` carries.
+    /// A replica for one rank, with its uplink.
     pub(super) fn replica(size: u32, uplink: Uplink) -> Arc<Self> {
         Self::made(size, 0, Some(uplink))
     }
@@ -258,7 +255,7 @@ impl Meeting {
         Arc::new(Self { id, size, state, changed: Condvar::new(), uplink, survivors })
     }
 
-    /// The agreement of who goes on, as rank `own` sees it.
+    /// The survivors' agreement, from the perspective of rank `own`.
     pub(super) fn survivors(&self, own: u32) -> &Survivors {
         if let Some(survivors) = self.survivors.get() {
             return survivors;
@@ -268,7 +265,7 @@ impl Meeting {
             Arc::new(Survivors::new(self.size, own, wire))
         });
         survivors.listen();
-        // Who leaves from here on is told by whoever notes it.
+        // `record_departure` reports later departures.
         let state = self.state();
         let lost = state.left.iter().filter(|left| left.is_lost());
         let lost: Vec<_> = lost.map(|left| (left.rank, left.why.clone())).collect();
@@ -279,18 +276,18 @@ impl Meeting {
         survivors
     }
 
-    /// Why the ranks cannot be one communicator.
+    /// Why the ranks cannot form a communicator.
     pub(super) fn broken(&self, name: &'static str) -> Option<Error> {
         self.state().replica.broken(name)
     }
 
-    /// The meeting of those who go on, for the one of them that is `rank` there.
+    /// The survivors' meeting, for the one of them that is `rank` there.
     pub(super) fn successor(&self, rank: usize, members: &[u32]) -> Arc<Self> {
         self.child(SURVIVORS, 0, rank, members)
     }
 
-    /// The meeting of the `members`, which gave `color` in exchange `seq`, for the one of them that
-    /// is `rank` there; each of them asks once.
+    /// The meeting of the `members` that gave `color` in exchange `seq`, for the one of them that
+    /// is `rank` there. Each member asks once.
     pub(super) fn child(&self, seq: u64, color: u32, rank: usize, members: &[u32]) -> Arc<Self> {
         if let Some(uplink) = &self.uplink {
             return uplink.child(seq, color, rank, members);
@@ -310,8 +307,8 @@ impl Meeting {
         meeting
     }
 
-    /// Makes the meeting of `size` ranks to which all of these and newcomers come, as was agreed in
-    /// exchange `seq`, and `tell`s of it. Its members ask for it as for a [`child`](Self::child).
+    /// Creates the meeting of these ranks and newcomers, as agreed in exchange `seq`, and calls
+    /// `publish` with it. Its members ask for it as for a [`child`](Self::child).
     pub(super) fn invite<R>(&self, seq: u64, size: u32, publish: impl FnOnce(&Arc<Self>) -> R) {
         let state = &mut *self.state();
         state.children.entry((seq, 0)).or_insert_with(|| {
@@ -321,7 +318,7 @@ impl Meeting {
         });
     }
 
-    /// What all ranks have in common in exchange `seq`; each of them asks once.
+    /// A value that all ranks of exchange `seq` share. Each rank asks once.
     pub(super) fn shared<T: Any + Send + Sync>(&self, seq: u64, make: impl Fn() -> T) -> Arc<T> {
         let mut state = self.state();
         let (shared, asked) = state.shared.entry(seq).or_insert_with(|| (Arc::new(make()), 0));
@@ -330,7 +327,7 @@ impl Meeting {
         if all {
             state.shared.remove(&seq);
         }
-        // An exchange has one purpose, so what it shares has one type.
+        // One exchange has one purpose, so one type of shared value.
         shared.downcast().unwrap_or_else(|_| Arc::new(make()))
     }
 
@@ -376,8 +373,8 @@ impl Meeting {
         };
         let topic = own.topic;
         let lost = state.lost(seq, topic);
-        // Ranks that call something else are told at once; they need not all be there. The end of a
-        // communicator that was dropped is no call.
+        // Report a mismatch at once, without waiting for the other ranks. The last exchange of a
+        // dropped communicator is not a call.
         let is_lost = |rank: &u32| lost.iter().any(|left| left.rank == *rank);
         let parts = round.differs.then(|| round.parts.iter());
         let other = parts.into_iter().flatten().find_map(|(first, last, part)| {
@@ -406,17 +403,17 @@ impl Meeting {
         }
     }
 
-    /// A rank needs the round no more.
+    /// Marks a rank as done with a round.
     fn done(&self, state: &mut State, rank: u32, seq: u64) {
         if self.uplink.is_none() {
             return state.done(rank, seq);
         }
-        // Nobody else's part is taken here.
+        // A replica serves one rank.
         state.rounds.remove(&seq);
         state.replica.forget(seq);
     }
 
-    /// In how many exchanges a rank has said its part, as far as it is known.
+    /// The number of exchanges that a rank has contributed to, as far as it is known.
     pub(super) fn posted(&self, rank: u32) -> u64 {
         self.state().last.get(rank).map_or(0, |(.., posted)| *posted)
     }
@@ -425,12 +422,12 @@ impl Meeting {
         Exchange { meeting: self.clone(), seq, rank }
     }
 
-    /// A rank needs the round no more.
+    /// Marks a rank as done with a round that it does not collect.
     pub(super) fn give_up(&self, rank: u32, seq: u64) {
         self.done(&mut self.state(), rank, seq);
     }
 
-    /// Fails if a rank has left already, whatever it sent before.
+    /// Fails if a rank has left, even if it had contributed.
     pub(super) fn all_here(&self, rank: u32, name: &'static str, during: Topic) -> Result<()> {
         let state = self.state();
         if let Some(error) = state.replica.broken(name) {
@@ -449,17 +446,17 @@ impl Meeting {
             return;
         }
         let here = if self.uplink.is_none() { self.size } else { 1 };
-        let rest = (waited / SHARE).clamp(REST, LONGEST_REST).max(EACH * here);
-        // A spurious or early wake-up is fine: the caller looks again.
-        let _ = self.changed.wait_timeout(state, at_most.min(rest));
+        let pause = (waited / SHARE).clamp(REST, LONGEST_REST).max(EACH * here);
+        // A spurious or early wake-up is fine: the caller checks again.
+        let _ = self.changed.wait_timeout(state, at_most.min(pause));
     }
 
-    /// A rank takes part in nothing more.
+    /// A rank is gone.
     pub(super) fn depart(&self, rank: u32, why: &str) {
         self.depart_as(rank, why, Leaves::Gone);
     }
 
-    /// A rank of this process has ended its communicator, and has said why.
+    /// A rank of this process has ended its communicator, and reported why if there is a reason.
     pub(super) fn end(&self, rank: u32) {
         match &self.uplink {
             Some(uplink) => uplink.close(),
@@ -471,12 +468,12 @@ impl Meeting {
         }
     }
 
-    /// A rank's communicator is poisoned.
+    /// A rank of this process has ended its communicator.
     pub(super) fn stop(&self, rank: u32, why: &str) {
         self.depart_as(rank, why, Leaves::Stopped);
     }
 
-    /// A rank takes part in nothing more but [`FINISH`](super::FINISH).
+    /// A rank takes part in [`FINISH`](super::FINISH) at most.
     pub(super) fn drop_out(&self, rank: u32, why: &str) {
         self.depart_as(rank, why, Leaves::Dropped);
     }
@@ -488,7 +485,7 @@ impl Meeting {
         }
     }
 
-    /// A rank leaves, here or elsewhere.
+    /// A rank has left, in this process or another.
     pub(super) fn record_departure(&self, new: &Left) {
         let mut state = self.state();
         state.children.values().for_each(|child| child.notify(new));
@@ -503,15 +500,14 @@ impl Meeting {
         self.changed.notify_all();
     }
 
-    /// The ranks have found each other.
+    /// The ranks have met.
     pub(super) fn set_id(&self, id: u64) {
         self.id.store(id, Relaxed);
         self.state().replica.trouble.clear();
         self.changed.notify_all();
     }
 
-    /// What ranks elsewhere say in exchange `seq`. All of them are ranks, and have not said it
-    /// before.
+    /// Adds contributions of other processes to exchange `seq`. All are in range and new.
     pub(super) fn insert_runs(&self, seq: u64, runs: &[Run]) {
         let mut state = self.state();
         let mut wakes_waiters = false;
@@ -530,20 +526,19 @@ impl Meeting {
             }
         }
         drop(state);
-        // Waits that nothing changes for sleep on.
+        // Do not wake waiters that nothing has changed for.
         if wakes_waiters {
             self.changed.notify_all();
         }
     }
 
-    /// The ranks cannot be one communicator; the first reason stays.
+    /// The ranks cannot form a communicator; the first reason stays.
     pub(super) fn fail(&self, error: Error) {
         self.state().replica.broken.get_or_insert(error);
         self.changed.notify_all();
     }
 
-    /// The others took this rank for dead. That counts for more than what it was told of them
-    /// before.
+    /// The others took this rank for dead, which overrides any earlier failure.
     pub(super) fn exclude(&self, rank: u32, why: &str) {
         let (name, rank, why) = ("this communicator", Rank(rank), why.to_owned());
         let excluded = Excluded { name, rank, why, site: None };
@@ -551,12 +546,12 @@ impl Meeting {
         self.changed.notify_all();
     }
 
-    /// What keeps the ranks from finding each other, as far as it is known.
+    /// Sets why the ranks have not met yet.
     pub(super) fn set_trouble(&self, trouble: String) {
         self.state().replica.trouble = trouble;
     }
 
-    /// What keeps this process from hearing the others; nothing, if it is empty.
+    /// Sets why this process accepts no connections; empty if it does.
     pub(super) fn set_accept_trouble(&self, why: String) {
         self.state().replica.accept_trouble = why;
     }

@@ -1,8 +1,8 @@
 //! The control plane: small host-side messages between the ranks of one communicator.
 //!
-//! It carries what NCCL cannot: who is missing, why a rank left, values of the host. It outlives
-//! bootstrap, and every exchange is counted, so that ranks which make different host-side calls are
-//! told so. Ranks of one process meet in memory, others over the network; rank 0 is not special.
+//! It carries what NCCL cannot: who is missing, why a rank left, host values. It outlives
+//! bootstrap. Exchanges are counted, so ranks that make different host-side calls get an error.
+//! Ranks of one process meet in memory, others over the network; rank 0 is not special.
 
 mod agenda;
 mod bounded;
@@ -49,14 +49,14 @@ pub(crate) struct Control {
     meeting: Arc<Meeting>,
     rank: u32,
     seq: Cell<u64>,
-    /// How many exchanges the communicators had that this one goes on from.
+    /// The number of exchanges of the predecessors, over which numbering continues.
     base: u64,
-    /// The invitations that its ranks agreed on.
+    /// The invitations that the ranks agreed on.
     invited: RefCell<Vec<Invited>>,
     generation: Generation,
 }
 
-/// In how many exchanges each rank has said its part; seen from one rank, by any thread.
+/// The number of exchanges that each rank has contributed to; callable from any thread.
 pub(crate) struct Posted {
     meeting: Weak<Meeting>,
     rank: u32,
@@ -72,42 +72,42 @@ impl health::Posted for Posted {
     }
 }
 
-/// A posted exchange, to be collected.
+/// An exchange that this rank has contributed to.
 #[derive(Clone, Copy)]
 pub(crate) struct Ticket(pub(in crate::control) u64);
 
-/// A rank at a meeting, in the generation of the communicator that it is for.
+/// A rank's access to a meeting, with the generation of its communicator.
 pub(crate) struct Attendee {
     pub(crate) meeting: Arc<Meeting>,
     pub(crate) rank: usize,
     pub(crate) generation: Generation,
 }
 
-/// What an exchange is for; the ranks' topics must agree.
+/// The purpose of an exchange, which all ranks must agree on.
 pub(crate) type Topic = &'static str;
 
 /// The topic of a communicator's last exchange.
 pub(crate) const FINISH: Topic = "finish";
 
-/// Stands for an exchange where the survivors agree and meet: no exchange gets so far.
+/// The exchange number under which survivors agree and meet; real exchanges do not reach it.
 const SURVIVORS: u64 = u64::MAX - 1;
 
-/// Why a rank gives itself up that was stopped and then finds nobody to go on with: the others may
-/// have agreed without it, and going on alone would make a second half.
+/// Why a rank that was stopped excludes itself if it finds no other survivor: the others may have
+/// agreed without it, and continuing alone would split the communicator.
 const STOPPED: &str = "its process was stopped for more than three heartbeats, and no other rank came to agree on the survivors since";
 
-/// How long a rank that waits for the survivors rests before it looks again.
+/// The pause between two checks while waiting for survivors.
 const REST: Duration = Duration::from_millis(5);
 
-/// How long to wait, and what else may end the wait.
+/// How long to wait, and what else ends the wait.
 pub(crate) struct Patience<'a> {
     pub(crate) health: &'a Health,
     pub(crate) limit: Limit,
     pub(crate) operation: Topic,
     pub(crate) site: Site,
-    /// A rank that has left ends the wait, whatever it said before.
+    /// Fail once a rank has left, even if it had contributed.
     pub(crate) needs_all: bool,
-    /// Who is told of a wait that takes a while.
+    /// Called once if the wait is a long one.
     pub(crate) watch: &'a dyn Fn(&Exchange) -> Option<Watcher>,
 }
 
@@ -117,43 +117,41 @@ impl Control {
         Self { meeting, rank, seq: Cell::new(0), base: 0, generation, invited: RefCell::default() }
     }
 
-    /// How the ranks are numbered that meet here. Whoever meets the others in one place has come
-    /// there the same way, so it is the same on all ranks.
+    /// The generation of this communicator's ranks: the same on all of them, since they came here
+    /// by the same steps.
     pub(crate) fn generation(&self) -> Generation {
         self.generation
     }
 
-    /// The same, with ranks that are numbered so.
     pub(crate) fn numbered(self, generation: Generation) -> Self {
         let mut numbered = self;
         numbered.generation = generation;
         numbered
     }
 
-    /// The exchange's number: the same on all ranks, and no other's of communicators that go on
-    /// from each other.
+    /// The exchange's number: the same on all ranks, and unique over a chain of successors.
     pub(crate) fn number(&self, ticket: Ticket) -> u64 {
         self.base + ticket.0
     }
 
-    /// This one goes on from one of so many exchanges.
+    /// Continues the numbering of a predecessor that had this many exchanges.
     pub(crate) fn go_on_from(&mut self, exchanges: u64) {
         self.base = exchanges;
     }
 
-    /// Sends this rank's part of the next exchange; does not wait.
+    /// Contributes to the next exchange, without waiting.
     pub(crate) fn post(&self, topic: Topic, site: Site, bytes: Vec<u8>) -> Ticket {
         let seq = self.seq.replace(self.seq.get() + 1);
         self.meeting.post(self.rank, seq, topic, site, bytes);
         Ticket(seq)
     }
 
-    /// Every rank's part of an exchange, if all are there.
+    /// All contributions, if the exchange is complete.
     pub(crate) fn try_collect(&self, ticket: Ticket, health: &Health) -> Result<Option<Parts>> {
         self.meeting.try_collect(self.rank, ticket.0, health.name())
     }
 
-    /// Every rank's part of an exchange that has been waited for so long, if all are there.
+    /// All contributions, if the exchange is complete; fails when `waited` reaches the limit.
     pub(crate) fn poll(
         &self,
         ticket: Ticket,
@@ -161,14 +159,14 @@ impl Control {
         patience: &Patience<'_>,
     ) -> Result<Option<Parts>> {
         let Patience { health, operation, needs_all, .. } = *patience;
-        // An exchange that is complete counts, whatever happened since.
+        // A complete exchange succeeds, whatever has happened since.
         match self.try_collect(ticket, health) {
             Ok(Some(parts)) => return Ok(Some(parts)),
             Err(error) if !error.is_peer_failure() => return Err(error),
-            // The first cause says more: ranks that left because of it are not lost.
+            // Prefer the first cause: ranks that left because of it are not lost.
             unfinished => {
                 if let Err(cause) = health.check() {
-                    // A rank that completed it may have gone at once.
+                    // A rank may complete the exchange and leave at once.
                     let parts = self.try_collect(ticket, health).ok().flatten();
                     return parts.ok_or(cause).map(Some);
                 }
@@ -184,7 +182,7 @@ impl Control {
         }
     }
 
-    /// The same; waits for them.
+    /// Waits for all contributions.
     pub(crate) fn collect(&self, ticket: Ticket, patience: &Patience<'_>) -> Result<Parts> {
         let _span = trace::wait(Some(patience.health), patience.operation, patience.site);
         let started = Instant::now();
@@ -198,7 +196,7 @@ impl Control {
             self.meeting.wait(self.rank, ticket.0, waited, left);
             patience.health.watch_who_is_late();
             match &watcher {
-                // Most waits end with one rest.
+                // Most waits end after one pause.
                 None if !std::mem::replace(&mut rested, true) => {}
                 None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),
                 Some(watcher) => watcher.look(),
@@ -206,7 +204,7 @@ impl Control {
         }
     }
 
-    /// Seat `rank` in a communicator of the `members`, which gave one colour in exchange `ticket`.
+    /// Access to the child of `members`, which gave one colour in exchange `ticket`, as its `rank`.
     pub(crate) fn child(
         &self,
         ticket: Ticket,
@@ -218,8 +216,8 @@ impl Control {
         Attendee { meeting, rank, generation: self.generation }
     }
 
-    /// What the ranks that took part in exchange `ticket` have in common from then on; each asks
-    /// once. Over a network each has its own, and a wire to the others.
+    /// State that the participants of exchange `ticket` share from then on; each rank asks once.
+    /// Over a network each makes its own, with a wire to the others.
     pub(crate) fn shared<T: Any + Send + Sync>(
         &self,
         ticket: Ticket,
@@ -231,8 +229,8 @@ impl Control {
         }
     }
 
-    /// What every rank makes of the parts of exchange `ticket`, which is the same: where they share
-    /// memory one of them makes it for all. Each asks once.
+    /// A value that every rank derives from the contributions of exchange `ticket`. In shared
+    /// memory one rank computes it for all. Each rank asks once.
     pub(crate) fn once<T: Any + Send + Sync>(
         &self,
         ticket: Ticket,
@@ -244,20 +242,19 @@ impl Control {
         }
     }
 
-    /// Takes this rank's turn in the next exchange with a call that no other rank's matches, so
-    /// that they are told.
+    /// Takes this rank's turn in the next exchange with a mismatching topic, so that the other
+    /// ranks get an error.
     pub(crate) fn refuse(&self, what: Topic, site: Site) {
         let seq = self.seq.replace(self.seq.get() + 1);
         self.meeting.post(self.rank, seq, what, site, Vec::new());
         self.meeting.give_up(self.rank, seq);
     }
 
-    /// Fails if a rank has left already, whatever it sent before.
+    /// Fails if a rank has left, even if it had contributed.
     pub(crate) fn all_here(&self, health: &Health, during: Topic) -> Result<()> {
         self.meeting.all_here(self.rank, health.name(), during)
     }
 
-    /// In how many exchanges each rank has said its part.
     pub(crate) fn posted(&self) -> Posted {
         Posted { meeting: Arc::downgrade(&self.meeting), rank: self.rank }
     }
@@ -267,16 +264,15 @@ impl Control {
         self.meeting.depart(self.rank, why);
     }
 
-    /// Tells the others that this rank takes part in no exchange any more; callable from any
-    /// thread.
+    /// Tells the others that this rank takes part in no more exchanges; callable from any thread.
     pub(crate) fn stopper(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (meeting, rank) = (self.meeting.clone(), self.rank);
         move |why| meeting.stop(rank, why)
     }
 
-    /// Comes to the agreement of who goes on, but for those `without`, and waits for it: until all
-    /// that live have come, or the limit has passed. `why` is told of those. `divides`: the
-    /// communicator is well, and its backend can divide it.
+    /// Agrees with the other survivors on who continues. Waits until all living ranks have arrived
+    /// or the limit has passed. `without` are ranks to leave out, which learn `why`. `divides`: the
+    /// communicator is healthy and its backend can divide it.
     pub(crate) fn survive(
         &self,
         without: &[u32],
@@ -295,7 +291,7 @@ impl Control {
         survivors.arrive(self.rank, arrival);
         let (started, mut last_sent, mut gave_up) = (Instant::now(), Instant::now(), false);
         loop {
-            // Who is left out has nobody to agree with, whatever it finds out about the others.
+            // An excluded rank has no one to agree with, whatever it observes.
             if let Some(mut error) = self.meeting.broken(health.name()) {
                 if let Error::Excluded(excluded) = &mut error {
                     excluded.site = Some(site);
@@ -333,27 +329,25 @@ impl Control {
         }
     }
 
-    /// Whether this process was stopped for longer than the others wait, and went on this recently.
+    /// Whether this process resumed recently after a stop of more than three heartbeats.
     fn was_stopped_within(&self, recently: Duration) -> bool {
         let resumed_at = self.meeting.uplink().and_then(net::Uplink::resumed_at);
         resumed_at.is_some_and(|at| at.elapsed() < recently)
     }
 
-    /// This rank's seat in the communicator of those who go on.
+    /// Access to the survivors' communicator.
     pub(crate) fn successor(&self, decision: &Decision) -> Attendee {
         let rank = decision.members.binary_search(&self.rank).unwrap_or_default();
         let meeting = self.meeting.successor(rank, &decision.members);
         Attendee { meeting, rank, generation: self.generation.next() }
     }
 
-    /// Tells the others that this rank takes part in nothing more but [`FINISH`]; callable from any
-    /// thread.
+    /// Tells the others that this rank takes part in [`FINISH`] at most; callable from any thread.
     pub(crate) fn drop_out(&self) -> impl Fn(&str) + Send + Sync + 'static {
         let (meeting, rank) = (self.meeting.clone(), self.rank);
         move |why| meeting.drop_out(rank, why)
     }
 
-    /// How many ranks there are.
     pub(crate) fn size(&self) -> usize {
         self.meeting.size() as usize
     }
@@ -363,17 +357,17 @@ impl Control {
         self.meeting.uplink().is_some()
     }
 
-    /// How many bytes a rank's part of an exchange may have.
+    /// The longest contribution to an exchange.
     pub(crate) fn most_bytes(&self) -> usize {
         if self.is_remote() { MOST_BYTES } else { usize::MAX }
     }
 
-    /// What carries a backend's messages; none where all ranks share memory.
+    /// The wire for the backend's messages; `None` if all ranks share memory.
     pub(crate) fn wire(&self) -> Option<Arc<dyn Wire>> {
         self.meeting.uplink().map(|uplink| uplink.wire())
     }
 
-    /// What the ranks share from the start: unique to this communicator.
+    /// Unique to this communicator, and the same on all its ranks.
     pub(crate) fn id(&self) -> u64 {
         self.meeting.id()
     }
@@ -385,5 +379,5 @@ impl Drop for Control {
     }
 }
 
-/// Each rank's bytes, by rank.
+/// All contributions to an exchange, by rank.
 pub(crate) type Parts = Arc<[Arc<[u8]>]>;

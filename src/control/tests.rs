@@ -17,7 +17,7 @@ fn ranks<const N: usize>() -> [(Control, Health); N] {
 }
 
 #[test]
-fn what_all_ranks_have_alike_is_made_once() {
+fn a_value_common_to_all_ranks_is_computed_once() {
     let ranks = ranks::<3>();
     let post = |(control, _): &(Control, Health)| {
         control.post(
@@ -38,7 +38,7 @@ fn what_all_ranks_have_alike_is_made_once() {
     });
     let each: Vec<_> = each.collect();
     assert!(each.iter().all(|(parts, sum)| parts.len() == 3 && **sum == 3));
-    // One list and one sum for all of them: with a thousand ranks, a million parts otherwise.
+    // Shared by all: a copy for each of a thousand ranks would be a million contributions.
     assert!(
         each.iter()
             .all(|(parts, sum)| { Arc::ptr_eq(parts, &each[0].0) && Arc::ptr_eq(sum, &each[0].1) })
