@@ -1,40 +1,39 @@
-//! Who goes on: the agreement itself, without clocks, threads or a network.
+//! The survivors' agreement as a state machine, without clocks, threads or a network.
 //!
-//! Ranks that die are known to be dead sooner or later, and nobody else is taken for dead. The
-//! lowest rank that may go on coordinates: when all that may go on have come, it proposes them;
-//! when all that it proposed have taken that over, it is decided. A rank that becomes the
-//! coordinator proposes what it has taken over before, so whatever the first one may have decided,
-//! the next one decides too. A proposal counts for more the higher the rank that made it: ranks
-//! coordinate in rising order.
+//! Deaths are detected eventually, and only deaths are. The lowest eligible rank coordinates. It
+//! proposes the eligible ranks once all of them have arrived, and decides once all of them have
+//! accepted. A new coordinator proposes again what it had accepted, so it decides what its
+//! predecessor may have decided. Of two proposals the one of the higher rank wins, since ranks
+//! coordinate in ascending order.
 //!
-//! What a rank tells is its whole state, which only grows. So it does no harm to tell it twice, or
-//! late, and what is lost on the way through a rank that died is told again.
+//! A message is a rank's whole state, which only grows. So repetition and delay do no harm, and
+//! repetition replaces messages that were lost with a rank that forwarded them.
 
 use serde::{Deserialize, Serialize};
 
-/// What a rank brings.
+/// A rank's arrival at the agreement.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Arrival {
-    /// The number that its next exchange would have had.
+    /// The number of its next exchange.
     pub(crate) next: u64,
-    /// Whom it leaves out.
+    /// The ranks that it wants to leave out.
     pub(crate) without: Vec<u32>,
-    /// The backend can divide its communicator, which is well and idle.
+    /// Its communicator is healthy and idle, and the backend can divide it.
     pub(crate) divides: bool,
-    /// Where it came, for people.
+    /// The call, for errors.
     pub(crate) context: String,
 }
 
-/// Who goes on, and who does not.
+/// Who continues, and who does not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Decision {
-    /// Those who go on, in their order.
+    /// The survivors, in ascending order.
     pub(crate) members: Vec<u32>,
-    /// Those who do not, and why.
+    /// The others, and why they are lost.
     pub(crate) lost: Vec<(u32, String)>,
-    /// All members can divide the communicator, and nobody has died.
+    /// All members can divide the communicator, and no rank has died.
     pub(crate) divides: bool,
-    /// The highest number that a member's next exchange would have had.
+    /// The highest `next` of a member.
     pub(crate) next: u64,
 }
 
@@ -43,48 +42,48 @@ impl Decision {
         self.members.binary_search(&rank).is_ok()
     }
 
-    /// Why a rank does not go on.
+    /// Why a rank is not a member.
     pub(crate) fn why_not(&self, rank: u32) -> Option<&str> {
         self.lost.iter().find(|(lost, _)| *lost == rank).map(|(_, why)| why.as_str())
     }
 }
 
-/// What a rank tells the others.
+/// A rank's whole state.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SurvivorMessage {
     arrival: Option<Arrival>,
-    /// What it has taken over, and from whom.
+    /// The accepted proposal, and its coordinator.
     accepted: Option<(u32, Decision)>,
     decided: bool,
-    /// Whether who knows better is to say so.
+    /// Asks ranks that know more to reply.
     wants_reply: bool,
 }
 
-/// To whom a rank tells its state.
+/// The recipients of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum To {
     All,
     One(u32),
 }
 
-/// What this process knows: of one rank of its own, or of all of them.
+/// The state of one rank, or of all ranks of one process.
 pub(super) struct Machine {
-    /// None where all ranks are here.
+    /// `None` if all ranks are in this process.
     own: Option<u32>,
     ranks: Vec<Known>,
     accepted: Option<(u32, Decision)>,
     decided: bool,
-    /// A proposal that this rank is not part of, or a decision.
+    /// A proposal or a decision that this rank is not a member of.
     excluded_by: Option<Decision>,
 }
 
 #[derive(Clone, Default)]
 struct Known {
     arrival: Option<Arrival>,
-    /// From whom it took over a proposal last.
+    /// The coordinator of the proposal that it accepted last.
     accepted_from: Option<u32>,
     dead: Option<String>,
-    /// Nobody waits for it any more.
+    /// It did not arrive in time.
     late: Option<String>,
 }
 
@@ -100,41 +99,39 @@ impl Machine {
         Self { own, ranks, accepted: None, decided: false, excluded_by: None }
     }
 
-    /// What is decided.
     pub(super) fn decision(&self) -> Option<&Decision> {
         self.accepted.as_ref().filter(|_| self.decided).map(|(_, decision)| decision)
     }
 
-    /// What leaves this rank out.
+    /// The proposal or decision that excludes this rank.
     pub(super) fn excluded_by(&self) -> Option<&Decision> {
         self.excluded_by.as_ref()
     }
 
-    /// Whether a rank waits for the others.
     pub(super) fn has_arrived(&self, rank: u32) -> bool {
         self.ranks[rank as usize].arrival.is_some()
     }
 
-    /// Whether no other rank has come.
+    /// Whether no other rank has arrived.
     pub(super) fn is_alone(&self, rank: u32) -> bool {
         (0..).zip(&self.ranks).all(|(other, known)| other == rank || known.arrival.is_none())
     }
 
-    /// Those who did not come and are not known to be dead.
+    /// The ranks that have not arrived and are not known to be dead.
     pub(super) fn missing(&self) -> Vec<u32> {
         let ranks = (0..).zip(&self.ranks);
         let missing = ranks.filter(|(_, known)| known.arrival.is_none() && !known.is_out());
         missing.map(|(rank, _)| rank).collect()
     }
 
-    /// What this rank tells; an answer asks for none.
+    /// This rank's message. A reply asks for none.
     pub(super) fn message(&self, to: To) -> SurvivorMessage {
         let arrival = self.own.and_then(|own| self.ranks[own as usize].arrival.clone());
         let (accepted, decided, wants_reply) = (self.accepted.clone(), self.decided, to == To::All);
         SurvivorMessage { arrival, accepted, decided, wants_reply }
     }
 
-    /// A rank of this process comes.
+    /// A rank of this process arrives.
     #[must_use]
     pub(super) fn arrive(&mut self, rank: u32, arrival: Arrival) -> Vec<To> {
         self.ranks[rank as usize].arrival.get_or_insert(arrival);
@@ -142,20 +139,20 @@ impl Machine {
         vec![To::All]
     }
 
-    /// A rank is dead, or will never come.
+    /// A rank is dead, or will never arrive.
     #[must_use]
     pub(super) fn died(&mut self, rank: u32, why: &str) -> Vec<To> {
         let Some(known) = self.ranks.get_mut(rank as usize) else { return Vec::new() };
         known.dead.get_or_insert_with(|| why.to_owned());
         match self.step() {
             true => vec![To::All],
-            // What was on its way through the dead rank may be lost.
+            // Messages that the dead rank was forwarding may be lost.
             false if self.has_state() => vec![To::All],
             false => Vec::new(),
         }
     }
 
-    /// Those who have not come are not waited for any more.
+    /// Stops waiting for ranks that have not arrived.
     #[must_use]
     pub(super) fn give_up(&mut self, why: &str) -> Vec<To> {
         for known in self.ranks.iter_mut().filter(|known| known.arrival.is_none()) {
@@ -164,7 +161,7 @@ impl Machine {
         if self.step() { vec![To::All] } else { Vec::new() }
     }
 
-    /// What another rank tells.
+    /// Handles another rank's state.
     #[must_use]
     pub(super) fn handle_message(&mut self, from: u32, message: SurvivorMessage) -> Vec<To> {
         let SurvivorMessage { arrival, accepted, decided, wants_reply } = message;
@@ -180,7 +177,7 @@ impl Machine {
         if self.step() {
             return vec![To::All];
         }
-        // It lacks what was decided, or that it is left out.
+        // The sender does not know the decision, or that it is excluded.
         let lacks = self.decided && !decided;
         let out = self.accepted.as_ref().is_some_and(|(_, decision)| !decision.has(from));
         if wants_reply && (lacks || out) && answers.is_empty() {
@@ -189,7 +186,7 @@ impl Machine {
         answers
     }
 
-    /// A rank has proposed, or decided.
+    /// Handles a proposal or a decision.
     fn handle_proposal(&mut self, by: u32, decision: Decision, decided: bool) -> Option<To> {
         if self.decided {
             return None;
@@ -199,7 +196,7 @@ impl Machine {
             (self.accepted, self.decided) = (Some((by, decision)), true);
             return None;
         }
-        // Who is left out by what this rank follows leads nobody.
+        // A coordinator that the accepted proposal excludes has no say.
         let leads = |(known, accepted): &(u32, Decision)| *known < by && accepted.has(by);
         if !decided && !self.accepted.as_ref().is_none_or(leads) {
             return None;
@@ -216,7 +213,7 @@ impl Machine {
         self.own.is_some_and(|own| self.has_arrived(own))
     }
 
-    /// Whom some rank leaves out, and where it does so.
+    /// The first rank that wants to leave `rank` out, and its call.
     fn excluded(&self, rank: u32) -> Option<(u32, &str)> {
         let mut arrival =
             (0..).zip(&self.ranks).filter_map(|(by, known)| Some((by, known.arrival.as_ref()?)));
@@ -234,7 +231,7 @@ impl Machine {
         0..u32::try_from(self.ranks.len()).unwrap_or(u32::MAX)
     }
 
-    /// Does what is this rank's to do. Whether there is something new to tell everybody.
+    /// Advances this rank as the coordinator; whether its state has changed.
     fn step(&mut self) -> bool {
         if self.decided || self.excluded_by.is_some() {
             return false;
@@ -255,7 +252,7 @@ impl Machine {
             }
             Some((_, decision)) => {
                 self.accepted = Some((own, decision.clone()));
-                // Alone, nobody has to follow.
+                // A single rank needs no acceptance by others.
                 self.step();
                 true
             }
@@ -265,7 +262,7 @@ impl Machine {
                     return false;
                 }
                 self.accepted = Some((own, self.proposal(members)));
-                // Where all ranks are here, they follow at once.
+                // In one process, all ranks accept at once.
                 self.decided = self.own.is_none();
                 self.step();
                 true

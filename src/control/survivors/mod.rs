@@ -1,10 +1,9 @@
-//! Who goes on after ranks have died: all who learn it learn the same.
+//! The survivors' agreement: every rank that learns the outcome learns the same one.
 //!
-//! Ranks of one process share what is known. Over a network each has a [`Machine`] of its own, and
-//! tells the others its state: when it changes, and again while it waits, since what a rank tells
-//! through another one is lost when that one dies. A rank that has learned the outcome still
-//! answers those who have not; the control plane of the old communicator stays until all of them
-//! have met anew.
+//! Ranks of one process share one [`Machine`]. Over a network each rank has its own, and sends its
+//! state on every change. It repeats the state while it waits, since messages are lost with a dead
+//! rank that forwards them. A rank that knows the outcome still answers others: the old
+//! communicator's control plane stays up until all of them have met in the new one.
 
 mod machine;
 #[cfg(test)]
@@ -24,41 +23,41 @@ use crate::Rank;
 use crate::backend::{Listener, Wire};
 use crate::lock::{Mutex, MutexGuard};
 
-/// How often a rank that waits tells its state again, for each [`MANY`] ranks.
+/// How often a waiting rank repeats its state, per [`MANY`] ranks.
 const EVERY: Duration = Duration::from_millis(50);
 const MANY: usize = 16;
 
-/// How long the thread that carries messages may take to tell what came before.
+/// How long the control thread may take to deliver the messages that arrived before.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REST: Duration = Duration::from_millis(1);
 
-/// The agreement of one communicator's ranks; there is one at most.
+/// The agreement of one communicator's ranks, which happens at most once.
 pub(super) struct Survivors {
     machine: Mutex<Machine>,
     changed: Condvar,
-    /// What the others told before this rank came has been heard.
+    /// All messages that arrived before this rank listened are delivered.
     is_caught_up: AtomicBool,
-    /// None where all ranks are here.
+    /// `None` if all ranks are in this process.
     wire: Option<Arc<dyn Wire>>,
     size: usize,
 }
 
-/// How it ended for a rank.
+/// The outcome for one rank.
 pub(super) enum Outcome {
     GoesOn(Decision),
     LeftOut(String),
 }
 
 impl Survivors {
-    /// Of the rank `own`, or of all ranks where there is no wire.
+    /// For rank `own`, or for all ranks if there is no wire.
     pub(super) fn new(size: u32, own: u32, wire: Option<Arc<dyn Wire>>) -> Self {
         let machine = Mutex::new(Machine::new(size, wire.as_ref().map(|_| own)));
         let is_caught_up = AtomicBool::new(wire.is_none());
         Self { machine, changed: Condvar::new(), is_caught_up, wire, size: size as usize }
     }
 
-    /// Hears the others from here on, and what they told before: one that comes when the others
-    /// have gone on, and have ended since, would take them for dead, and go on alone.
+    /// Starts to receive messages, and waits for the earlier ones. Otherwise a rank that arrives
+    /// after the others have agreed and left would take them for dead, and continue alone.
     pub(super) fn listen(self: &Arc<Self>) {
         let Some(wire) = &self.wire else { return };
         let listener: Arc<dyn Listener> = self.clone();
@@ -66,7 +65,7 @@ impl Survivors {
         let started = Instant::now();
         while !self.is_caught_up.load(Relaxed) && started.elapsed() < PATIENCE {
             let machine = self.machine();
-            // Told under the lock, or at the next look.
+            // Notified without the lock, so a notification may be missed until the next check.
             let _ = self.changed.wait_timeout(machine, REST);
         }
     }
@@ -75,7 +74,7 @@ impl Survivors {
         self.machine.lock()
     }
 
-    /// Changes what is known, and tells the others what came of it.
+    /// Applies a change and sends the resulting messages.
     fn change(&self, change: impl FnOnce(&mut Machine) -> Vec<To>) {
         let mut machine = self.machine();
         for to in change(&mut machine) {
@@ -85,7 +84,7 @@ impl Survivors {
         self.changed.notify_all();
     }
 
-    /// Does not wait, so it may be called under the lock.
+    /// Does not block, so it may be called under the lock.
     fn send(&self, machine: &Machine, to: To) {
         let Some(wire) = &self.wire else { return };
         let message = machine.message(to);
@@ -96,17 +95,17 @@ impl Survivors {
         wire.send(to, &message);
     }
 
-    /// A rank of this process comes.
+    /// A rank of this process arrives.
     pub(super) fn arrive(&self, rank: u32, arrival: Arrival) {
         self.change(|machine| machine.arrive(rank, arrival));
     }
 
-    /// A rank will never come.
+    /// A rank will never arrive.
     pub(super) fn died(&self, rank: u32, why: &str) {
         self.change(|machine| machine.died(rank, why));
     }
 
-    /// Nobody waits any more for those who have not come.
+    /// Stops waiting for ranks that have not arrived.
     pub(super) fn give_up(&self, why: &str) {
         self.change(|machine| machine.give_up(why));
     }
@@ -121,31 +120,31 @@ impl Survivors {
         })
     }
 
-    /// Whether no other rank has come.
+    /// Whether no other rank has arrived.
     pub(super) fn is_alone(&self, rank: u32) -> bool {
         self.machine().is_alone(rank)
     }
 
-    /// Who keeps the others waiting.
+    /// The ranks that are waited for.
     pub(super) fn missing(&self) -> Vec<u32> {
         self.machine().missing()
     }
 
-    /// Tells the others again.
+    /// Sends the state again.
     pub(super) fn repeat(&self) {
         self.send(&self.machine(), To::All);
     }
 
-    /// How often to tell them again.
+    /// How often to repeat the state.
     pub(super) fn repeat_interval(&self) -> Duration {
         EVERY * u32::try_from(self.size / MANY + 1).unwrap_or(u32::MAX)
     }
 
-    /// Rests until there is news.
+    /// Waits for a change.
     pub(super) fn wait(&self, at_most: Duration) {
         let machine = self.machine();
         if machine.decision().is_none() && machine.excluded_by().is_none() {
-            // A spurious or early wake-up is fine: the caller looks again.
+            // A spurious or early wake-up is fine: the caller checks again.
             let _ = self.changed.wait_timeout(machine, at_most);
         }
     }
@@ -163,12 +162,12 @@ impl Listener for Survivors {
             Err(_) => {
                 static NONSENSE: RateLimited = RateLimited::new();
                 NONSENSE
-                    .warn(format_args!("rank {from} says what no rank says of those who go on"));
+                    .warn(format_args!("rank {from} sent a malformed message about the survivors"));
             }
         }
     }
 
-    /// The meeting says who is gone.
+    /// The meeting reports departures.
     fn died(&self, _: Rank, _: &str) {}
 
     fn stopped(&self, _: Rank, _: &str) {}

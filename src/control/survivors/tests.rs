@@ -1,10 +1,10 @@
-//! Messages and deaths, one after the other, in an order of chance.
+//! Messages and deaths in random order.
 
 use std::collections::VecDeque;
 
 use super::machine::{Arrival, Decision, Machine, SurvivorMessage, To};
 
-/// A step of Knuth's generator; its upper bits are the good ones.
+/// A step of Knuth's generator, whose upper bits are the good ones.
 struct Random(u64);
 
 impl Random {
@@ -20,14 +20,14 @@ enum News {
     Died(u32),
 }
 
-/// Ranks of processes of their own, and what is on its way to each of them.
+/// Ranks in separate processes, and the messages in flight.
 struct Net {
     ranks: Vec<Machine>,
     alive: Vec<bool>,
-    ways: Vec<Vec<VecDeque<News>>>,
-    /// What each rank decided, dead ones too.
+    queues: Vec<Vec<VecDeque<News>>>,
+    /// Each rank's decision, dead ones included.
     decided: Vec<Option<Decision>>,
-    /// How many messages a rank may still send before it dies.
+    /// How many messages a rank can still send before it dies.
     left: Vec<Option<usize>>,
 }
 
@@ -37,7 +37,7 @@ impl Net {
         Self {
             ranks: (0..size).map(|rank| Machine::new(size, Some(rank))).collect(),
             alive: vec![true; n],
-            ways: (0..n).map(|_| (0..n).map(|_| VecDeque::new()).collect()).collect(),
+            queues: (0..n).map(|_| (0..n).map(|_| VecDeque::new()).collect()).collect(),
             decided: vec![None; n],
             left: vec![None; n],
         }
@@ -47,7 +47,7 @@ impl Net {
         self.ranks.len()
     }
 
-    /// Sends what a rank has to tell, until it dies.
+    /// Sends a rank's messages, until it dies.
     fn send(&mut self, from: usize, to: Vec<To>) {
         for to in to {
             let message = self.ranks[from].message(to);
@@ -63,7 +63,8 @@ impl Net {
                 }
                 self.left[from] = self.left[from].map(|left| left - 1);
                 let from_rank = u32::try_from(from).unwrap();
-                self.ways[from][other].push_back(News::SurvivorMessage(from_rank, message.clone()));
+                self.queues[from][other]
+                    .push_back(News::SurvivorMessage(from_rank, message.clone()));
             }
         }
     }
@@ -71,12 +72,12 @@ impl Net {
     fn kill(&mut self, rank: usize) {
         if std::mem::replace(&mut self.alive[rank], false) {
             for other in 0..self.size() {
-                self.ways[rank][other].push_back(News::Died(u32::try_from(rank).unwrap()));
+                self.queues[rank][other].push_back(News::Died(u32::try_from(rank).unwrap()));
             }
         }
     }
 
-    fn come(&mut self, rank: usize, without: &[u32]) {
+    fn arrive(&mut self, rank: usize, without: &[u32]) {
         let arrival =
             Arrival { next: rank as u64 + 10, without: without.to_vec(), ..Arrival::default() };
         let to = self.ranks[rank].arrive(u32::try_from(rank).unwrap(), arrival);
@@ -91,9 +92,9 @@ impl Net {
         }
     }
 
-    /// Delivers the next message of one way; false if there is none.
+    /// Delivers the next message from one rank to another; false if there is none.
     fn deliver(&mut self, from: usize, to: usize) -> bool {
-        let Some(news) = self.ways[from][to].pop_front() else { return false };
+        let Some(news) = self.queues[from][to].pop_front() else { return false };
         if !self.alive[to] {
             return true;
         }
@@ -111,18 +112,18 @@ impl Net {
         self.alive[rank] && machine.decision().is_none() && machine.excluded_by().is_none()
     }
 
-    /// Everything that is under way, in an order of chance; then who waits tells it again.
-    fn settle(&mut self, random: &mut Random) {
+    /// Delivers everything in random order; then ranks that wait repeat their state.
+    fn deliver_all(&mut self, random: &mut Random) {
         for _ in 0..64 {
             loop {
-                let ways: Vec<_> = (0..self.size())
+                let queues: Vec<_> = (0..self.size())
                     .flat_map(|from| (0..self.size()).map(move |to| (from, to)))
-                    .filter(|&(from, to)| !self.ways[from][to].is_empty())
+                    .filter(|&(from, to)| !self.queues[from][to].is_empty())
                     .collect();
-                if ways.is_empty() {
+                if queues.is_empty() {
                     break;
                 }
-                let (from, to) = ways[random.below(ways.len())];
+                let (from, to) = queues[random.below(queues.len())];
                 self.deliver(from, to);
             }
             if !(0..self.size()).any(|rank| self.waits(rank)) {
@@ -136,17 +137,17 @@ impl Net {
         }
     }
 
-    /// Loses some of what is under way between the living: it was on its way through a dead rank.
+    /// Loses some messages between living ranks, as a dead rank that forwarded them would.
     fn lose(&mut self, random: &mut Random) {
         for from in 0..self.size() {
             for to in 0..self.size() {
-                self.ways[from][to]
+                self.queues[from][to]
                     .retain(|news| matches!(news, News::Died(_)) || random.below(2) == 0);
             }
         }
     }
 
-    /// All who decide decide the same, and all who live do.
+    /// All decisions are equal, and every living rank has an outcome.
     fn check(&self, context: &str) {
         let mut decisions = self.decided.iter().flatten();
         if let Some(first) = decisions.next() {
@@ -177,8 +178,8 @@ fn ranks_that_die_at_every_message() {
                     if other != victim {
                         net.left[other] = Some(23 - at);
                     }
-                    (0..n).for_each(|rank| net.come(rank, &[]));
-                    net.settle(&mut Random(at as u64));
+                    (0..n).for_each(|rank| net.arrive(rank, &[]));
+                    net.deliver_all(&mut Random(at as u64));
                     net.check(&format!("{size} ranks, {victim} dies at {at}, {other} too"));
                 }
             }
@@ -203,7 +204,7 @@ fn deaths_and_losses_of_chance() {
                 0 => {
                     let rank = to_come.swap_remove(random.below(to_come.len()));
                     if net.alive[rank] {
-                        net.come(rank, &[]);
+                        net.arrive(rank, &[]);
                     }
                 }
                 1 => {
@@ -217,23 +218,23 @@ fn deaths_and_losses_of_chance() {
                 _ => {}
             }
         }
-        net.settle(random);
+        net.deliver_all(random);
         net.check(&format!("seed {seed}"));
     }
 }
 
 #[test]
-fn who_is_left_out_is_told_so() {
+fn an_excluded_rank_learns_so() {
     for seed in 0..2_000 {
         let random = &mut Random(seed);
         let mut net = Net::new(4);
         net.left[random.below(4)] = Some(random.below(12));
-        // The one that is left out comes too: it was not asked.
+        // Rank 3 arrives too, although the others leave it out.
         for rank in [3, 1, 0, 2] {
             let without: &[u32] = if rank == 3 { &[] } else { &[3] };
-            net.come(rank, without);
+            net.arrive(rank, without);
         }
-        net.settle(random);
+        net.deliver_all(random);
         net.check(&format!("seed {seed}"));
         if net.alive[3] && net.alive[..3].contains(&true) {
             let told = net.ranks[3].excluded_by().and_then(|decision| decision.why_not(3));
@@ -243,15 +244,15 @@ fn who_is_left_out_is_told_so() {
 }
 
 #[test]
-fn who_does_not_come_is_given_up() {
+fn a_rank_that_does_not_arrive_is_given_up() {
     for seed in 0..2_000 {
         let random = &mut Random(seed);
         let mut net = Net::new(4);
         let absent = random.below(4);
         for rank in (0..4).filter(|&rank| rank != absent) {
-            net.come(rank, &[]);
+            net.arrive(rank, &[]);
         }
-        net.settle(random);
+        net.deliver_all(random);
         assert!(net.decided.iter().all(Option::is_none), "seed {seed}");
         for rank in (0..4).filter(|&rank| rank != absent) {
             let to = net.ranks[rank].give_up("it did not come");
@@ -261,8 +262,8 @@ fn who_does_not_come_is_given_up() {
         if random.below(2) == 0 {
             net.kill((absent + 1) % 4);
         }
-        net.come(absent, &[]);
-        net.settle(random);
+        net.arrive(absent, &[]);
+        net.deliver_all(random);
         let decisions: Vec<_> = net.decided.iter().flatten().collect();
         assert!(decisions.windows(2).all(|two| two[0] == two[1]), "seed {seed}");
         assert!(net.ranks[absent].excluded_by().is_some() || decisions[0].members.len() >= 3);
@@ -281,7 +282,7 @@ fn ranks_of_one_process_decide_when_the_last_one_comes() {
     let decision = all.decision().expect("all have come");
     assert_eq!((&decision.members[..], decision.next), (&[0, 2, 3][..], 7));
     assert_eq!(decision.lost, [(1, "its thread panicked".to_owned())]);
-    // It stays what it was.
+    // The decision is final.
     let decision = decision.clone();
     let _ = all.died(0, "later");
     assert_eq!(all.decision(), Some(&decision));
