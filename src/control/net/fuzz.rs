@@ -1,8 +1,8 @@
-//! Bytes that no rank sends, thrown at what decodes them and at ranks that are there.
+//! Malformed bytes for decoders and for live ranks.
 //!
-//! Whoever sends them can end its own connection. If it knows the secret of a communicator it can
-//! end that one too, with an error on every rank. Nothing else happens: the process goes on, its
-//! other communicators go on, and new ones are made.
+//! A sender of malformed bytes can end its own connection. If it knows the secret of a
+//! communicator, it can also fail that communicator, with an error on every rank. The process, its
+//! other communicators and new ones must be unaffected.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -18,35 +18,35 @@ use super::unique::{BootstrapHandle, UniqueId};
 use crate::Result;
 use crate::error::{Error, Site};
 
-/// How long the ranks of a round may take for one step.
+/// The limit for one step of a round.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// How long somebody who throws waits for an answer.
+/// How long an attacker waits for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How many inputs a round decodes.
+/// The number of inputs to decode in a round.
 const INPUTS: u64 = 2000;
 
-/// How many ranks those are that know somebody who talks nonsense.
+/// The size of the communicator under attack.
 const VICTIMS: usize = 3;
 
-/// What was thrown.
+/// What was tried.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Thrown {
-    /// Inputs of what decodes.
+    /// Decoded inputs.
     pub inputs: u64,
-    /// Those among them that were messages, for all that.
+    /// Inputs among them that contained a message.
     pub messages: u64,
-    /// Connections to ranks that were there.
+    /// Connections to live ranks.
     pub connections: u64,
-    /// Those among them that proved that they know the secret.
+    /// Connections among them that passed the proof.
     pub proven: u64,
 }
 
-/// One round, which a seed gives.
+/// Runs one round.
 ///
 /// # Errors
-/// What must not happen.
+/// A violation of the guarantees above.
 pub fn throw(seed: u64) -> Result<Thrown> {
     let dice = &mut Dice(seed);
     let mut thrown = Thrown::default();
@@ -58,12 +58,12 @@ pub fn throw(seed: u64) -> Result<Thrown> {
     Ok(thrown)
 }
 
-/// A sequence of numbers that a seed gives.
+/// A seeded sequence of numbers.
 pub(in crate::control) struct Dice(pub(in crate::control) u64);
 
 impl Dice {
     pub(in crate::control) fn roll(&mut self, below: usize) -> usize {
-        // A step of Knuth's generator; its upper bits are the good ones.
+        // A step of Knuth's generator, whose upper bits are the good ones.
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         usize::try_from(self.0 >> 33).unwrap_or(0) % below.max(1)
     }
@@ -86,7 +86,7 @@ impl Dice {
     }
 }
 
-/// Everything that decodes what others send. Whether it was a message.
+/// Runs every decoder of peers' bytes; whether there was a message.
 fn decode(bytes: &[u8]) -> bool {
     let (mut rest, mut any) = (bytes, false);
     while let Ok(Some(content)) = frame::next(rest, frame::MOST_BOOTSTRAP) {
@@ -106,14 +106,14 @@ fn decode(bytes: &[u8]) -> bool {
     any
 }
 
-/// A few frames: of noise, of messages, or of messages that were changed a little.
+/// A few frames: noise, messages, or mutated messages.
 fn bytes(dice: &mut Dice) -> Vec<u8> {
     let mut bytes = Vec::new();
     for _ in 0..=dice.roll(4) {
         match dice.roll(4) {
             0 => bytes.extend(dice.bytes(300)),
             1 => frame::push(&mut bytes, |bytes| {
-                // The first byte says which message it is.
+                // The first byte selects the message.
                 bytes.push(u8::try_from(dice.roll(14)).unwrap_or(0));
                 bytes.extend(dice.bytes(40));
             }),
@@ -126,7 +126,7 @@ fn bytes(dice: &mut Dice) -> Vec<u8> {
     bytes
 }
 
-/// One change, of a kind that reaches what checks lengths and numbers.
+/// One mutation, biased towards lengths and numbers.
 fn change(dice: &mut Dice, bytes: &mut Vec<u8>) {
     let at = dice.roll(bytes.len());
     let Some(byte) = bytes.get_mut(at) else { return };
@@ -145,7 +145,7 @@ fn change(dice: &mut Dice, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Appends the frame of a message with made-up contents.
+/// Appends a message with random contents.
 fn message(dice: &mut Dice, output: &mut Vec<u8>) {
     let (text, long) = (dice.text(), dice.bytes(60));
     let part = |dice: &mut Dice| (dice.number().min(4), dice.number().min(4));
@@ -203,7 +203,7 @@ fn member(dice: &mut Dice) -> Member {
     }
 }
 
-/// Ranks of a communicator that somebody takes part in who talks nonsense, and ranks of another.
+/// Attacks a communicator, and checks that another one is unaffected.
 fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
     let hub = Hub::start(Duration::from_secs(1))?;
     let seated = |size| {
@@ -214,7 +214,7 @@ fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
     let (_, others) = seated(2)?;
     let (place, victims) = seated(VICTIMS)?;
     let id = victims[0].comm_id().ok_or_else(|| Error::other("they have met without an id"))?;
-    // Where nobody has come yet.
+    // A rendezvous without ranks.
     let empty = Seated::place(&hub)?;
     for _ in 0..8 {
         thrown.connections += 1;
@@ -233,7 +233,7 @@ fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
         let claim = Claim { version: Version::own(), id, purpose, from, to };
         thrown.proven += u64::from(knows(dice, &place, claim));
     }
-    // They may be told anything, but they are told.
+    // Any error is allowed, but each rank must return.
     for outcome in exchange(&victims, "barrier", LIMIT, |_| Vec::new()) {
         if let Err(error @ Error::Other(_)) = outcome {
             return Err(error);
@@ -243,7 +243,7 @@ fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
     seated(2).map(drop)
 }
 
-/// Connects, and says what comes to mind: at once, or instead of a proof.
+/// Connects and sends noise, at once or after a wrong proof.
 fn unauthenticated(dice: &mut Dice, place: &BootstrapHandle) {
     let outcome = (|| {
         let mut peer = connect(place)?;
@@ -266,7 +266,7 @@ fn unauthenticated(dice: &mut Dice, place: &BootstrapHandle) {
     ended(outcome);
 }
 
-/// Proves that it knows the secret, and then talks nonsense. Whether it was let in.
+/// Passes the proof and sends noise; whether it was let in.
 fn knows(dice: &mut Dice, place: &BootstrapHandle, claim: Claim) -> bool {
     let mut is_in = false;
     let outcome = (|| {
@@ -296,7 +296,7 @@ fn challenge(peer: &mut TcpStream) -> io::Result<[u8; CHALLENGE]> {
     Ok(challenge)
 }
 
-/// A connection that was ended while it was used: as it should be.
+/// Attackers expect their connections to be closed.
 fn ended(outcome: io::Result<()>) {
     if let Err(error) = outcome {
         log::trace!("{error}");

@@ -1,5 +1,4 @@
-//! Many ranks in one process, over loopback: how long the control plane takes at the size of a
-//! machine room, and what it makes of nonsense.
+//! Many ranks in one process over loopback, to measure the control plane at cluster scale.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,21 +16,20 @@ use crate::control::{Control, Ticket, Topic};
 use crate::error::{Error, Site};
 use crate::{Rank, Result};
 
-/// How long one step may take.
+/// The limit for one step.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What took how long.
+/// The measured times.
 #[derive(Clone, Debug)]
 pub struct Simulated {
-    /// Until every rank knows every other one.
+    /// Until all ranks are connected.
     pub connect: Duration,
-    /// A barrier, several times.
+    /// Several barriers.
     pub barriers: Vec<Duration>,
     /// From the death of rank 0 until every other rank knows of it.
     pub death: Duration,
 }
 
-/// One rank.
 pub(super) struct Seated {
     key: NodeKey,
     pub(super) control: Control,
@@ -39,7 +37,7 @@ pub(super) struct Seated {
 }
 
 impl Seated {
-    /// A place to meet.
+    /// Opens a rendezvous.
     pub(super) fn place(hub: &Arc<Hub>) -> Result<BootstrapHandle> {
         let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?).public());
         hub.send(Command::Meet {
@@ -52,14 +50,14 @@ impl Seated {
         Ok(BootstrapHandle { id, secret, addresses: vec![loopback(hub)] })
     }
 
-    /// So many ranks, which look for each other there.
+    /// Starts `size` ranks at a new rendezvous.
     pub(super) fn all(hub: &Arc<Hub>, size: usize) -> Result<(BootstrapHandle, Vec<Self>)> {
         let place = Self::place(hub)?;
         let come = |rank| {
             let (id, addresses) = (place.id, place.addresses.clone());
             let name = "loopback".to_owned();
             let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
-            // Each in a process of its own, as far as the others see.
+            // A distinct number makes each rank a process of its own to its peers.
             let process = u64::from_le_bytes(ident::random()?);
             let joiner = Joiner::of(hub.clone(), rank, size, process)?;
             let (key, rank) = (next_node(), Rank::at(rank));
@@ -76,16 +74,16 @@ impl Seated {
     }
 }
 
-/// So many ranks meet, wait for each other, and lose rank 0.
+/// Connects ranks, runs barriers, and kills rank 0.
 ///
 /// # Errors
-/// They do not meet.
+/// The ranks do not meet, or do not notice the death.
 pub fn simulate(ranks: usize) -> Result<Simulated> {
     let hub = Hub::start(Duration::from_secs(60))?;
     let all = |outcomes: Vec<Result<()>>| outcomes.into_iter().collect::<Result<Vec<()>>>();
     let started = Instant::now();
     let (_, mut ranks) = Seated::all(&hub, ranks)?;
-    // Ranks say of themselves what differs.
+    // Every contribution is different.
     all(exchange(&ranks, "init", LIMIT, |rank| rank.to_le_bytes().to_vec()))?;
     let connect = started.elapsed();
     let mut barriers = Vec::new();
@@ -113,7 +111,7 @@ fn loopback(hub: &Hub) -> SocketAddr {
     known.copied().unwrap_or_else(|| ([127, 0, 0, 1], port).into())
 }
 
-/// An exchange of all ranks, by one thread; how it ended for each.
+/// Runs an exchange of all ranks on this thread; the result of each.
 pub(super) fn exchange(
     ranks: &[Seated],
     topic: Topic,

@@ -1,8 +1,8 @@
-//! Simulates thousands of ranks in one thread, on a network in memory with a clock of its own. A seed
-//! determines when they join, how long messages take and which faults happen.
+//! Simulates thousands of ranks in one thread, on a network in memory with a simulated clock. A
+//! seed determines when ranks join, how long messages take and which faults happen.
 //!
-//! Under all of them, each rank that lives completes every exchange with all contributions, or is
-//! told of a rank that is really lost. None waits for ever.
+//! Under all faults, each living rank either completes every exchange with all contributions, or
+//! gets an error about a rank that is really lost. None waits for ever.
 
 mod network;
 
@@ -33,11 +33,11 @@ const EXCHANGES: u64 = 4;
 /// The number of neighbouring ranks that contribute the same bytes.
 const ALIKE: usize = 64;
 
-/// How many ranks tell the others that they stop because of a failure: of ten thousand that would
-/// be a hundred million messages.
+/// How many ranks announce that they stop because of a failure. If all of ten thousand did, that
+/// would be a hundred million messages.
 const TELLERS: usize = 100;
 
-/// So many ranks have a secret; with more, sealing is most of what there is to do.
+/// The most ranks that encrypt. With more, encryption would dominate the running time.
 const SEALED: usize = 1000;
 
 /// The outcome of a simulation.
@@ -65,7 +65,7 @@ pub struct Lived {
 struct Player {
     meeting: Option<Arc<Meeting>>,
     joins_at: Duration,
-    /// When it begins its next exchange.
+    /// When it starts its next exchange.
     acts_at: Duration,
     posted: u64,
     is_waiting: bool,
@@ -87,16 +87,16 @@ struct Fault {
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Killed,
-    /// Stopped for less time than the others wait.
+    /// Stopped for less time than its peers wait.
     Paused,
-    /// Stopped for longer than the others wait.
+    /// Stopped for longer than its peers wait.
     Stopped,
     CutOff,
-    /// An unauthenticated connection of it broke.
+    /// One of its unauthenticated connections broke.
     Unproven,
-    /// An authenticated connection of it broke.
+    /// One of its authenticated connections broke.
     Broken,
-    /// Somebody tampered with one of its connections.
+    /// One of its connections was tampered with.
     Meddled(Meddling),
 }
 
@@ -151,7 +151,7 @@ impl World {
         ];
         let fault = |dice: &mut Dice| {
             let at = millis(dice.roll(4000));
-            // Ranks that others hang on are few.
+            // Half of the victims are low ranks, which have children.
             let below = if dice.roll(2) == 0 { count } else { count.min(40) };
             Fault { at, kind: kinds[dice.roll(kinds.len())], victim: dice.roll(below) }
         };
@@ -255,8 +255,8 @@ impl World {
                     self.finish(rank, Outcome::Completed);
                     return Ok(());
                 }
-                let rest = millis(self.network.dice.roll(300));
-                player.acts_at = self.network.time() + rest;
+                let pause = millis(self.network.dice.roll(300));
+                player.acts_at = self.network.time() + pause;
                 if player.posted + 1 == EXCHANGES {
                     player.acts_at = player.acts_at.max(self.last_fault + BEAT * 4);
                 }
@@ -281,7 +281,8 @@ impl World {
 
     fn inject(&mut self, fault: Fault) {
         let Fault { at, kind, victim } = fault;
-        // Nobody can know of a rank that has not come, or of a meeting place that was gone before.
+        // Nothing can detect the death of a rank that has not connected, or of a rendezvous before
+        // every rank has.
         let is_known = match victim {
             0 => (0..self.players.len()).all(|rank| self.network.is_known(rank)),
             _ => self.network.is_known(victim),
@@ -330,7 +331,7 @@ impl World {
             match &player.outcome {
                 Some(Outcome::Completed) => completed += 1,
                 Some(Outcome::Failed(Error::Excluded(_))) if is_victim => excluded += 1,
-                // What a rank finds out whom the others cannot reach is that it cannot reach them.
+                // A rank that is cut off observes that its peers are unreachable.
                 Some(Outcome::Failed(Error::PeerFailed(failed))) => {
                     told += 1;
                     let is_lost = |lost: &Rank| self.victims.contains(&Rank::at(lost.index()).0);
@@ -388,7 +389,7 @@ mod tests {
     use super::nodes;
 
     #[test]
-    fn ranks_that_live_are_told_the_truth_and_none_waits_for_ever() {
+    fn living_ranks_get_true_errors_and_none_waits_for_ever() {
         // `xtask nodes` has more seeds and more ranks.
         let mut faults = Vec::new();
         for (seeds, count) in [(0..50, 4), (0..3, 19)] {

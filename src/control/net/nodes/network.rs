@@ -1,5 +1,4 @@
-//! A network in memory, with a clock of its own: endpoints, what is on its way between them, and
-//! what goes wrong.
+//! A simulated network and clock: endpoints, the messages in flight, and faults.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -15,34 +14,34 @@ use super::super::hub::{Ask, Hub};
 
 const PORT: u16 = 1;
 
-/// How many connections may have proven nothing.
+/// The most unauthenticated connections of a process.
 const MOST_UNPROVEN: usize = 1024;
 
-/// How long something is on its way, in microseconds: mostly, and now and then.
+/// The usual and the rare longest delay, in microseconds.
 const DELAYS: (usize, usize) = (1000, 40_000);
 
-/// Which process, from 0.
+/// Identifies a process, from 0.
 pub(super) type Number = usize;
 
-/// A connection between two processes: the side that asked for it is the first.
+/// A connection between two processes; the connecting side is the first end.
 struct Pipe {
     ends: [End; 2],
-    /// What was on its way is lost.
+    /// Bytes in flight are lost.
     is_broken: bool,
-    /// What somebody does to what is said next.
+    /// What happens to the next bytes.
     meddling: Option<Meddling>,
 }
 
 struct End {
     process: Number,
-    /// None before its process has taken it, and after it has closed it.
+    /// `None` before its process accepts it and after its process closes it.
     key: Option<Key>,
     is_closed: bool,
-    /// When the last of what was sent to it comes: nothing overtakes.
+    /// When the last event for it is due, since nothing is reordered.
     arrives: Instant,
 }
 
-/// What somebody on a connection can do.
+/// What an attacker does to bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Meddling {
     Changes,
@@ -50,7 +49,7 @@ pub(super) enum Meddling {
     Drops,
 }
 
-/// An end of a pipe.
+/// A pipe and the side of an end.
 type At = (usize, usize);
 
 enum Event {
@@ -66,7 +65,7 @@ enum Event {
 
 struct Due {
     at: Instant,
-    /// Of all events that ever were.
+    /// Orders events of the same time.
     number: u64,
     process: Number,
     event: Event,
@@ -86,7 +85,7 @@ impl PartialOrd for Due {
     }
 }
 
-/// The first one is the greatest, as a heap gives it.
+/// Reversed, since `BinaryHeap` pops the greatest.
 impl Ord for Due {
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.number).cmp(&(self.at, self.number))
@@ -98,7 +97,7 @@ enum State {
     Running,
     Stopped,
     Dead,
-    /// It runs, and nothing reaches it or leaves it.
+    /// Running, but isolated from the network.
     CutOff,
 }
 
@@ -108,11 +107,10 @@ struct Process {
     hub: Arc<Hub>,
     state: State,
     ends_by_key: BTreeMap<Key, At>,
-    /// Connections that it has not taken yet, with what came on them.
+    /// Connections to be accepted.
     backlog: VecDeque<At>,
-    /// What has happened while it was stopped.
+    /// Events during a stop.
     missed: VecDeque<Event>,
-    /// When it is woken next.
     next_wake: Option<Instant>,
 }
 
@@ -124,7 +122,7 @@ pub(super) struct Network {
     processes: Vec<Process>,
     pipes: Vec<Pipe>,
     pub(super) dice: Dice,
-    /// How much was said.
+    /// The number of bytes sent.
     pub(super) bytes: u64,
     pub(super) events: u64,
 }
@@ -150,7 +148,7 @@ impl Network {
         &self.processes[process].hub
     }
 
-    /// How long it has run.
+    /// The simulated time.
     pub(super) fn time(&self) -> Duration {
         self.now - self.start
     }
@@ -159,12 +157,12 @@ impl Network {
         self.processes[process].state == State::Dead
     }
 
-    /// Whether nothing has happened to a process.
+    /// Whether no fault has hit a process.
     pub(super) fn is_well(&self, process: Number) -> bool {
         self.processes[process].state == State::Running
     }
 
-    /// Whether a process has a connection that is proven.
+    /// Whether a process has an authenticated connection.
     pub(super) fn is_known(&mut self, process: Number) -> bool {
         self.proven(process).next().is_some()
     }
@@ -193,7 +191,7 @@ impl Network {
         self.due.push(Due { at, number: self.next_number, process, event });
     }
 
-    /// Sends something to an end, behind what was sent before.
+    /// Schedules an event for an end, after all earlier ones.
     fn send(&mut self, (pipe, side): At, event: Event) {
         let at = self.now + self.delay();
         let end = &mut self.pipes[pipe].ends[side];
@@ -202,14 +200,14 @@ impl Network {
         self.schedule(at, process, event);
     }
 
-    /// Whether nothing passes between the ends.
+    /// Whether the ends cannot reach each other.
     fn is_cut(&self, pipe: usize) -> bool {
         let Pipe { ends: [a, b], is_broken, .. } = &self.pipes[pipe];
         let is_cut_off = |end: &End| self.processes[end.process].state == State::CutOff;
         *is_broken || a.process != b.process && (is_cut_off(a) || is_cut_off(b))
     }
 
-    /// The next thing that happens, no later than `until`; the process that it happens to.
+    /// Advances to the next event, at most to `until`; the process that it is for.
     pub(super) fn step(&mut self, until: Duration) -> Option<Number> {
         let until = self.start + until;
         if self.due.peek().is_none_or(|due| due.at > until) {
@@ -233,7 +231,7 @@ impl Network {
                 return;
             }
             (State::Dead, _) => return,
-            // The system takes connections on behalf of a process that is stopped.
+            // The kernel accepts connections for a stopped process.
             (State::Stopped, Event::Connecting(_)) => {}
             (State::Stopped, Event::Resumed) => {
                 process.state = State::Running;
@@ -252,7 +250,7 @@ impl Network {
         }
     }
 
-    /// Tells a process that runs what happens.
+    /// Passes an event to a running process.
     fn dispatch(&mut self, number: Number, event: Event) {
         let now = self.now;
         let is_lost = matches!(&event, Event::Bytes((pipe, _), _) if self.is_cut(*pipe));
@@ -289,7 +287,7 @@ impl Network {
             Event::Bytes(..) if is_lost => {}
             Event::Bytes(at, bytes) => match key_of(&self.pipes, at) {
                 Some(key) => endpoint.handle_bytes(key, &bytes, now),
-                // It may not have been taken yet.
+                // The connection may still be in the backlog.
                 None if backlog.contains(&at) => {
                     self.schedule(now + Duration::from_millis(1), number, Event::Bytes(at, bytes));
                 }
@@ -318,7 +316,7 @@ impl Network {
         }
     }
 
-    /// Does what a process asks for, and carries what it says.
+    /// Runs a process's commands and actions, and transmits its output.
     pub(super) fn pump(&mut self, number: Number) {
         let now = self.now;
         loop {
@@ -373,7 +371,7 @@ impl Network {
         }
     }
 
-    /// Nothing more comes from this end.
+    /// Closes this side of a pipe.
     fn close_end(&mut self, (pipe, side): At) {
         let end = &mut self.pipes[pipe].ends[side];
         if !std::mem::replace(&mut end.is_closed, true) && !self.is_cut(pipe) {
@@ -410,7 +408,7 @@ impl Network {
         }
     }
 
-    /// A process ends, however: the system closes its connections.
+    /// Ends a process; the kernel closes its connections.
     pub(super) fn kill(&mut self, number: Number) {
         self.processes[number].state = State::Dead;
         for at in std::mem::take(&mut self.processes[number].ends_by_key).into_values() {
@@ -418,18 +416,19 @@ impl Network {
         }
     }
 
-    /// A process is stopped for a while.
+    /// Stops a process for a while.
     pub(super) fn stop(&mut self, number: Number, time: Duration) {
         self.processes[number].state = State::Stopped;
         self.schedule(self.now + time, number, Event::Resumed);
     }
 
-    /// Nothing reaches a process any more, or leaves it.
+    /// Isolates a process from the network.
     pub(super) fn cut_off(&mut self, number: Number) {
         self.processes[number].state = State::CutOff;
     }
 
-    /// Breaks a connection of a process, if it has one such; the processes at its ends.
+    /// Breaks an authenticated or an unauthenticated connection of a process, if it has one; the
+    /// processes at its ends.
     pub(super) fn break_one(&mut self, number: Number, is_proven: bool) -> Option<[Number; 2]> {
         let pipe = self.any_of(number, is_proven)?;
         self.pipes[pipe].is_broken = true;
@@ -440,8 +439,7 @@ impl Network {
         Some(self.ends_of(pipe))
     }
 
-    /// Does something to what is said next on a proven connection of a process; the processes at
-    /// its ends.
+    /// Tampers with the next bytes of an authenticated connection; the processes at its ends.
     pub(super) fn meddle(&mut self, number: Number, how: Meddling) -> Option<[Number; 2]> {
         let pipe = self.any_of(number, true)?;
         self.pipes[pipe].meddling = Some(how);
@@ -457,7 +455,7 @@ impl Network {
         let all = self.processes[number].ends_by_key.values().copied();
         let all: Vec<At> = all.filter(|at| proven.contains(at) == is_proven).collect();
         let (pipe, _) = *all.get(self.dice.roll(all.len()))?;
-        // The other side may have it proven already.
+        // The two sides can disagree for a moment on whether it is authenticated.
         let [a, b] = self.ends_of(pipe);
         let is_proven_there =
             self.proven(a).any(|at| at.0 == pipe) || self.proven(b).any(|at| at.0 == pipe);
