@@ -1,11 +1,11 @@
-//! Bytes that no rank sends.
+//! Malformed bytes.
 
 use super::super::frame;
 use super::super::fuzz::{Dice, throw};
 use super::super::message::Message;
 
 #[test]
-fn bytes_that_are_no_frames_do_no_harm() {
+fn bytes_that_are_not_frames_are_harmless() {
     for seed in 0..256 {
         let dice = &mut Dice(seed);
         let (bytes, most) = (dice.bytes(299), dice.roll(1000));
@@ -18,10 +18,10 @@ fn bytes_that_are_no_frames_do_no_harm() {
     }
 }
 
-/// Even who knows the secret can only end its own communicator: what it makes up harms nobody else.
-/// `cargo run -p xtask -- fuzz seed seconds frames` throws more.
+/// A peer that knows the secret can harm its own communicator only. `cargo run -p xtask -- fuzz
+/// seed seconds frames` runs more rounds.
 #[test]
-fn nonsense_harms_nobody_else() {
+fn malformed_bytes_harm_no_other_communicator() {
     let mut proven = 0;
     for seed in 0..6 {
         let thrown = throw(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));

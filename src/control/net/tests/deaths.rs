@@ -1,11 +1,11 @@
-//! Ranks that die or leave.
+//! Deaths and departures.
 
 use super::super::Leaves;
 use super::super::frame;
 use super::super::message::{Hello, Message};
 use super::*;
 
-/// Kills a rank between exchanges; every survivor is told, by name, soon.
+/// Kills a rank between exchanges; every survivor soon gets an error that names it.
 fn death(size: usize, victim: usize) {
     let mut nodes = ranks(size);
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
@@ -23,23 +23,23 @@ fn death(size: usize, victim: usize) {
 }
 
 #[test]
-fn the_death_of_a_leaf_is_told() {
+fn the_death_of_a_leaf_is_reported() {
     death(20, 19);
 }
 
 #[test]
-fn the_death_of_an_interior_rank_is_told() {
+fn the_death_of_an_interior_rank_is_reported() {
     death(40, 1);
 }
 
 #[test]
-fn the_death_of_rank_0_is_told_and_ends_nothing_else() {
+fn the_death_of_rank_0_is_reported_and_ends_nothing_else() {
     death(2, 0);
     death(40, 0);
 }
 
 #[test]
-fn a_rank_that_leaves_says_why_and_the_others_find_new_ways() {
+fn a_rank_that_leaves_says_why_and_the_others_attach_elsewhere() {
     let mut nodes = ranks(40);
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
     let left = nodes.remove(1);
@@ -51,18 +51,18 @@ fn a_rank_that_leaves_says_why_and_the_others_find_new_ways() {
     }
 }
 
-/// Rank 17 has no way to the others when it dies: the rank that it should have come to notices.
+/// Rank 17 has no parent when it dies; the rank that it should have attached to notices.
 #[test]
-fn a_rank_that_dies_while_it_looks_for_a_new_way_is_missed() {
+fn an_orphan_that_dies_is_missed() {
     let hub = Hub::start(Duration::from_millis(200)).expect("a listener and a thread");
     let place = place(&hub);
-    let mut nodes: Vec<_> = (0..20).map(|rank| Node::come(&hub, &place, rank, 20)).collect();
+    let mut nodes: Vec<_> = (0..20).map(|rank| Node::join(&hub, &place, rank, 20)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
     let (last, left) = (nodes.remove(17), nodes.remove(1));
     let site = Site::caller();
     left.control.post("barrier", site, vec![]);
     thread::sleep(Duration::from_millis(50));
-    // Rank 17 hears nothing in between, or it would have found another way.
+    // The commands run together, so rank 17 has no time to attach elsewhere.
     let (node, why) = (left.key, "it was aborted: enough".to_owned());
     let leave = Command::Leave { node, why, how: Leaves::Gone };
     hub.send(Command::AtOnce(vec![leave, Command::Close(node), Command::Kill(last.key)]));
@@ -72,20 +72,20 @@ fn a_rank_that_dies_while_it_looks_for_a_new_way_is_missed() {
     }
 }
 
-/// The same of processes of their own: whoever the ranks should have come to finds that nobody
-/// listens there, and does not wait as long as a process may be silent.
+/// In separate processes, the rank that orphans should attach to finds their ports closed, long
+/// before the silence limit.
 #[test]
-fn processes_that_die_without_a_way_are_looked_for() {
+fn orphans_that_die_are_probed() {
     let hub = Hub::start(Duration::from_secs(600)).expect("a listener and a thread");
     let (place, far) = (place(&hub), [process(), process(), process()]);
     let hub_of = |rank: usize| rank.checked_sub(17).map_or(&hub, |at| &far[at]);
     let mut nodes: Vec<_> =
-        (0..20).map(|rank| Node::come(hub_of(rank), &place, rank, 20)).collect();
+        (0..20).map(|rank| Node::join(hub_of(rank), &place, rank, 20)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
     let (lost, above) = (nodes.split_off(17), nodes.remove(1));
     above.kill();
     lost.iter().for_each(Node::kill);
-    // Nobody listens any more for a process without ranks.
+    // Closes the listeners of the processes without ranks.
     drop((lost, far));
     let started = Instant::now();
     let results = each(&nodes, |_, node| {
@@ -104,9 +104,9 @@ fn processes_that_die_without_a_way_are_looked_for() {
     }
 }
 
-/// Ranks die at any moment, whoever they are: each survivor is told who, and none waits for ever.
+/// Whenever and whichever ranks die, each survivor learns which, and none waits for ever.
 #[test]
-fn deaths_at_any_moment_are_told_to_all_who_live() {
+fn deaths_at_any_moment_reach_all_survivors() {
     for seed in 0..12 {
         let dice = &mut Dice(seed);
         let size = 2 + dice.roll(50);
@@ -114,7 +114,7 @@ fn deaths_at_any_moment_are_told_to_all_who_live() {
         let nodes = ranks(size);
         let rests: Vec<u64> = victims.iter().map(|_| dice.roll(30) as u64).collect();
         let started = Instant::now();
-        // Some die while they still look for each other.
+        // Some die before the ranks have met.
         if seed % 4 != 0 {
             all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
         }
@@ -131,7 +131,7 @@ fn deaths_at_any_moment_are_told_to_all_who_live() {
         });
         let results = each(&nodes, |rank, node| {
             loop {
-                // One that is dead does not know.
+                // A killed node is silent to its own rank.
                 let limit = Duration::from_millis(if victims.contains(&rank) { 300 } else { 3000 });
                 if let Err(error) = node.exchange("barrier", b"", limit) {
                     return error;
@@ -141,7 +141,7 @@ fn deaths_at_any_moment_are_told_to_all_who_live() {
         killer.join().expect("no panic");
         for (rank, error) in results.iter().enumerate().filter(|(rank, _)| !victims.contains(rank))
         {
-            // One that died before it came is missing, as far as anybody knows.
+            // A rank that died before it arrived is only missing.
             let missing = ["have not come", "is missing and made no host-side call"];
             let says = |words: &&str| error.to_string().contains(*words);
             let is_missing = seed % 4 == 0 && missing.iter().any(says);
@@ -159,10 +159,10 @@ fn deaths_at_any_moment_are_told_to_all_who_live() {
     }
 }
 
-/// Rank 1 is still where the ranks meet when rank 2 dies and rank 0 ends because of that. Nobody
-/// else could tell it which of them was the first.
+/// Rank 1 is still at the rendezvous when rank 2 dies and rank 0 ends because of it. Only the
+/// rendezvous can tell rank 1 which of them was lost first.
 #[test]
-fn a_rank_on_its_way_into_the_tree_is_told_of_a_death_before_rank_0_ends() {
+fn a_rank_at_the_rendezvous_learns_of_a_death_before_rank_0_ends() {
     let (hub, key, secret) = (process(), next_node(), Secret::of_text("test").public());
     let id = CommId(ident::random().expect("random bytes"));
     let meets =
@@ -191,8 +191,8 @@ fn a_rank_on_its_way_into_the_tree_is_told_of_a_death_before_rank_0_ends() {
     Message::Hello(hello).push(&mut bytes);
     guest.write_all(&bytes).expect("it is read");
 
-    let last = Node::come(&process(), &place, 2, 3);
-    // It has its place once rank 0 has the table, which takes all three.
+    let last = Node::join(&process(), &place, 2, 3);
+    // The table exists once all three ranks have arrived.
     let has_table = |node: &Node| node.meeting.uplink().is_some_and(|it| it.comm_id().is_some());
     while !has_table(&root) || !has_table(&last) {
         thread::sleep(Duration::from_millis(10));
@@ -203,9 +203,9 @@ fn a_rank_on_its_way_into_the_tree_is_told_of_a_death_before_rank_0_ends() {
     assert!(error.to_string().contains("rank 2 left: its process is gone"), "{error}");
     hub.send(Command::Close(key));
 
-    let mut said = Vec::new();
-    guest.read_to_end(&mut said).expect("it is told and let go");
-    let (mut rest, mut dead) = (&said[..], Vec::new());
+    let mut received = Vec::new();
+    guest.read_to_end(&mut received).expect("it is told and let go");
+    let (mut rest, mut dead) = (&received[..], Vec::new());
     while let Ok(Some(content)) = frame::next(rest, frame::MOST) {
         let end = content.end;
         if let Ok(Message::Left(left)) = postcard::from_bytes(&rest[content]) {

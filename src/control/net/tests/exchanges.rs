@@ -1,4 +1,4 @@
-//! Exchanges: what every rank gets of every other.
+//! Exchanges: every rank gets every contribution.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn long_values_arrive() {
 }
 
 #[test]
-fn a_rank_that_calls_something_else_is_told_and_tells() {
+fn mismatched_calls_fail_on_every_rank() {
     let nodes = ranks(3);
     let results = each(&nodes, |rank, node| {
         node.exchange(if rank == 1 { "barrier" } else { "gather" }, b"", LIMIT)
@@ -65,7 +65,7 @@ fn splits_are_trees_of_their_own() {
         };
         node.control.collect(ticket, &patience).expect("all split");
         let color = u32::try_from(rank % 2).expect("few");
-        // In the other order.
+        // In descending order.
         let members: Vec<u32> = (0..7).rev().filter(|member| member % 2 == color).collect();
         let place = members.iter().position(|member| *member as usize == rank).expect("a member");
         let child = node.meeting.child(ticket.0, color, place, &members);
@@ -81,7 +81,8 @@ fn splits_are_trees_of_their_own() {
     all_well(each(&nodes, |_, node| node.exchange(FINISH, b"", LIMIT)));
 }
 
-/// Threads of each rank submit the same keys, each in an order of its own; all ranks issue in one.
+/// Threads of each rank submit the same keys in different orders; all ranks issue them in one
+/// order.
 #[test]
 fn requests_of_many_threads_are_in_one_order_everywhere() {
     use crate::control::Agenda;
@@ -109,7 +110,7 @@ fn requests_of_many_threads_are_in_one_order_everywhere() {
                 let (agenda, order) = (&agenda, &order);
                 scope.spawn(move || {
                     for round in 0..5 {
-                        // A key is used again when its request is issued.
+                        // A key may be reused once its request is issued.
                         let key = format!("{}", (thread + round * usize::from(rank % 2 == 0)) % 4);
                         let key =
                             if rank % 2 == 0 && round > 0 { format!("{thread}") } else { key };

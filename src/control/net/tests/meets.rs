@@ -1,13 +1,13 @@
-//! How ranks find each other, and what keeps them from it.
+//! Meeting at a rendezvous, and failures to meet.
 
 use super::*;
 
 #[test]
-fn who_does_not_come_is_named() {
+fn a_missing_rank_is_named() {
     let hub = process();
     let place = place(&hub);
     let nodes: Vec<_> =
-        (0..4).filter(|rank| *rank != 2).map(|rank| Node::come(&hub, &place, rank, 4)).collect();
+        (0..4).filter(|rank| *rank != 2).map(|rank| Node::join(&hub, &place, rank, 4)).collect();
     for result in each(&nodes, |_, node| node.exchange("init", b"", Duration::from_secs(1))) {
         let error = result.expect_err("one is missing").to_string();
         assert!(error.contains("1 of 4 ranks have not come: 2"), "{error}");
@@ -18,7 +18,7 @@ fn who_does_not_come_is_named() {
 fn two_ranks_of_one_number_are_one_error_on_all() {
     let hub = process();
     let place = place(&hub);
-    let nodes: Vec<_> = [0, 1, 1].map(|rank| Node::come(&hub, &place, rank, 3)).into();
+    let nodes: Vec<_> = [0, 1, 1].map(|rank| Node::join(&hub, &place, rank, 3)).into();
     for result in each(&nodes, |_, node| node.exchange("init", b"", LIMIT)) {
         let error = result.expect_err("rank 1 is there twice").to_string();
         assert!(error.contains("rank 1 was taken twice: by host"), "{error}");
@@ -29,7 +29,7 @@ fn two_ranks_of_one_number_are_one_error_on_all() {
 fn sizes_that_differ_are_one_error_on_all() {
     let hub = process();
     let place = place(&hub);
-    let nodes: Vec<_> = [(0, 2), (1, 3)].map(|(rank, n)| Node::come(&hub, &place, rank, n)).into();
+    let nodes: Vec<_> = [(0, 2), (1, 3)].map(|(rank, n)| Node::join(&hub, &place, rank, n)).into();
     for result in each(&nodes, |_, node| node.exchange("init", b"", LIMIT)) {
         let error = result.expect_err("they disagree").to_string();
         assert!(error.contains("ranks 0 and 1 disagree on the number of ranks"), "{error}");
@@ -41,7 +41,7 @@ fn another_version_is_one_error_on_all() {
     let hub = process();
     let place = place(&hub);
     let address = place.addresses[place.addresses.len() - 1];
-    let node = Node::come(&hub, &place, 0, 2);
+    let node = Node::join(&hub, &place, 0, 2);
     let mut peer = TcpStream::connect(address).expect("somebody listens");
     peer.set_read_timeout(Some(LIMIT)).expect("a limit");
     let mut challenge = [0; proof::CHALLENGE];
@@ -62,15 +62,15 @@ fn another_version_is_one_error_on_all() {
 fn an_id_serves_one_communicator() {
     let hub = process();
     let place = place(&hub);
-    let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
+    let nodes: Vec<_> = (0..2).map(|rank| Node::join(&hub, &place, rank, 2)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
     drop(nodes);
-    let again = Node::come(&hub, &place, 0, 2);
+    let again = Node::join(&hub, &place, 0, 2);
     let error = again.exchange("init", b"", LIMIT).expect_err("it was used").to_string();
     assert!(error.contains("an id serves one communicator"), "{error}");
 }
 
-/// Who was there when the place goes is told, and does not wait for it.
+/// A rank at a rendezvous whose process dies gets an error before its deadline.
 #[test]
 fn a_place_whose_process_dies_is_named() {
     for (host, may_be_stale, words) in [
@@ -110,7 +110,7 @@ fn ranks_meet_at_an_address_and_do_so_again() {
                 joiner.tcp(std::slice::from_ref(&address), secret.clone(), None)
             })
         };
-        // Rank 0 comes last.
+        // Rank 0 arrives last.
         let nodes: Vec<_> = [3, 2, 1, 0].map(come).into_iter().rev().collect();
         all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
         all_well(each(&nodes, |_, node| node.exchange(FINISH, b"", LIMIT)));
@@ -130,7 +130,7 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn what_is_not_ours_at_an_address_is_named() {
+fn a_foreign_listener_is_named() {
     let other = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = format!("{}", other.local_addr().expect("its address"));
     let hub = process();
@@ -154,7 +154,7 @@ fn ranks_meet_by_a_file_and_one_of_an_earlier_run_does_no_harm() {
     for _ in 0..2 {
         let hub = process();
         let come = |rank| Node::by(&hub, rank, 3, |joiner| joiner.file(&path));
-        // The second time they find what the first has left, where nobody is any more.
+        // The second time, the file names the process of the first run, which is gone.
         let mut nodes = vec![come(1), come(2)];
         thread::sleep(Duration::from_millis(100));
         nodes.insert(0, come(0));

@@ -35,7 +35,7 @@ fn given(time: Duration) -> Limit {
     Limit { time, of: Deadline::Call }
 }
 
-/// A process of its own, as far as the others see.
+/// Peers see a separate process.
 fn process() -> Arc<Hub> {
     Hub::start(Duration::from_secs(5)).expect("a listener and a thread")
 }
@@ -52,7 +52,6 @@ fn place(hub: &Arc<Hub>) -> BootstrapHandle {
     BootstrapHandle { id, secret, addresses: hub.addresses.clone() }
 }
 
-/// One rank.
 struct Node {
     control: Control,
     meeting: Arc<Meeting>,
@@ -62,11 +61,11 @@ struct Node {
 }
 
 impl Node {
-    fn come(hub: &Arc<Hub>, place: &BootstrapHandle, rank: usize, size: usize) -> Self {
-        Self::try_come(hub, place, rank, size, random()).expect("it can look for the others")
+    fn join(hub: &Arc<Hub>, place: &BootstrapHandle, rank: usize, size: usize) -> Self {
+        Self::try_join(hub, place, rank, size, random()).expect("it can look for the others")
     }
 
-    fn try_come(
+    fn try_join(
         hub: &Arc<Hub>,
         place: &BootstrapHandle,
         rank: usize,
@@ -103,18 +102,18 @@ impl Node {
     }
 }
 
-/// `size` ranks in processes of their own.
+/// `size` ranks, each of which peers see in a separate process.
 fn ranks(size: usize) -> Vec<Node> {
     let hub = process();
     let place = place(&hub);
-    (0..size).map(|rank| Node::come(&hub, &place, rank, size)).collect()
+    (0..size).map(|rank| Node::join(&hub, &place, rank, size)).collect()
 }
 
-/// What each rank makes of it, on a thread of its own.
+/// Runs `body` for each rank, on a thread of its own; the results.
 fn each<T: Send>(nodes: &[Node], body: impl Fn(usize, &Node) -> T + Sync) -> Vec<T> {
-    // A node is one thread's at a time.
+    // `Node` is `!Sync`: moves a reference to the one thread that uses it.
     struct Only<'a>(&'a Node);
-    // SAFETY: each is used by one thread, which the scope waits for.
+    // SAFETY: each node is used by one thread, which the scope joins.
     unsafe impl Send for Only<'_> {}
     thread::scope(|scope| {
         let body = &body;

@@ -7,7 +7,7 @@ const RANK: &str = "TYPED_NCCL_TEST_RANK";
 const PATH: &str = "TYPED_NCCL_TEST_PATH";
 const SIZE: usize = 5;
 
-/// Does nothing unless it is started by the test below.
+/// Does nothing unless the test below starts it.
 #[test]
 fn one_process() {
     let (Ok(rank), Ok(path)) = (std::env::var(RANK), std::env::var(PATH)) else { return };
@@ -45,7 +45,8 @@ fn a_killed_process_is_named_by_all_others() {
             let output = child.wait_with_output().expect("it ends");
             let said = String::from_utf8_lossy(&output.stdout);
             if rank != victim {
-                // The others end because of it; who cannot reach one of those names it too.
+                // The others end because of the victim; a rank that cannot reach one of those names
+                // it too.
                 let (said_so, end) = (format!("rank {victim}"), format!("process {pid})"));
                 assert!(said.contains(&said_so) && said.contains(&end), "rank {rank}: {said}");
             }

@@ -1,9 +1,9 @@
-//! Who does not know the secret, and who knows it and talks nonsense.
+//! Peers without the secret, and peers with it that send nonsense.
 
 use super::*;
 
 #[test]
-fn who_does_not_know_the_secret_stays_outside_and_is_told() {
+fn a_rank_without_the_secret_is_refused_and_learns_why() {
     let hub = process();
     let place = place(&hub);
     let wrong = BootstrapHandle {
@@ -11,21 +11,21 @@ fn who_does_not_know_the_secret_stays_outside_and_is_told() {
         id: place.id,
         addresses: place.addresses.clone(),
     };
-    let unauthenticated = Node::come(&hub, &wrong, 1, 2);
+    let unauthenticated = Node::join(&hub, &wrong, 1, 2);
     let error =
         unauthenticated.exchange("init", b"", BRIEF).expect_err("it does not know the secret");
     assert!(error.to_string().contains("TYPED_NCCL_SECRET"), "{error}");
-    let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
+    let nodes: Vec<_> = (0..2).map(|rank| Node::join(&hub, &place, rank, 2)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
 }
 
-/// Who is refused without a proof waits until its deadline.
+/// A rank that is refused without a proof keeps trying until its deadline.
 const BRIEF: Duration = Duration::from_secs(2);
 
-/// Garbage, silence, frames of 4 GiB, and more connections than are kept: the ranks meet all the
-/// same.
+/// The ranks meet despite garbage, silent connections, 4 GiB frames, and more connections than the
+/// limit.
 #[test]
-fn unauthenticated_keep_nobody_from_meeting() {
+fn unauthenticated_peers_do_not_keep_ranks_from_meeting() {
     let hub = process();
     let place = place(&hub);
     let address = place.addresses[place.addresses.len() - 1];
@@ -39,14 +39,14 @@ fn unauthenticated_keep_nobody_from_meeting() {
         }
         connections.push(unauthenticated);
     }
-    let nodes: Vec<_> = (0..5).map(|rank| Node::come(&hub, &place, rank, 5)).collect();
+    let nodes: Vec<_> = (0..5).map(|rank| Node::join(&hub, &place, rank, 5)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
     drop(connections);
 }
 
-/// What an unauthenticated connection can learn: a challenge, and that it was refused.
+/// An unauthenticated peer learns the challenge and the refusal, and nothing else.
 #[test]
-fn a_unauthenticated_learns_nothing() {
+fn an_unauthenticated_peer_learns_nothing() {
     let hub = process();
     let place = place(&hub);
     let address = place.addresses[place.addresses.len() - 1];
@@ -81,11 +81,11 @@ fn a_frame_of_4_gib_ends_its_connection_and_takes_no_memory() {
     peer.write_all(&u32::MAX.to_le_bytes()).expect("it is read");
     let mut rest = Vec::new();
     assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "the connection ends");
-    let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
+    let nodes: Vec<_> = (0..2).map(|rank| Node::join(&hub, &place, rank, 2)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
 }
 
-/// Listens where rank 0 should, and is found there by rank 1 of 2.
+/// Listens at rank 0's address, and starts rank 1 of 2.
 fn pose() -> (std::net::TcpListener, Node) {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("its address").to_string();
@@ -95,10 +95,10 @@ fn pose() -> (std::net::TcpListener, Node) {
     (listener, node)
 }
 
-/// Who listens at rank 0's address gets a claim, whose proof is for its challenge alone, and
-/// nothing more.
+/// An impostor at rank 0's address gets a claim, whose proof is bound to its challenge, and nothing
+/// else.
 #[test]
-fn who_poses_as_rank_0_learns_nothing() {
+fn an_impostor_of_rank_0_learns_nothing() {
     let (listener, node) = pose();
     let (mut peer, _) = listener.accept().expect("it comes");
     peer.set_read_timeout(Some(LIMIT)).expect("a limit");
@@ -116,7 +116,7 @@ fn who_poses_as_rank_0_learns_nothing() {
     assert!(error.contains("TYPED_NCCL_SECRET"), "{error}");
 }
 
-/// Whatever somebody says at rank 0's address without a proof, the ranks meet when rank 0 has come.
+/// An impostor at rank 0's address cannot keep the ranks from meeting once rank 0 arrives.
 #[test]
 fn no_verdict_counts_without_a_proof() {
     for code in 0..8 {
@@ -142,12 +142,12 @@ fn no_verdict_counts_without_a_proof() {
     }
 }
 
-/// A place where the ranks have met says so with a proof, and to those alone who prove themselves.
+/// A finished rendezvous proves that it is over, but only to peers that know the secret.
 #[test]
-fn that_a_meeting_is_over_is_proven() {
+fn the_end_of_a_rendezvous_is_proven() {
     let hub = process();
     let place = place(&hub);
-    let nodes: Vec<_> = (0..2).map(|rank| Node::come(&hub, &place, rank, 2)).collect();
+    let nodes: Vec<_> = (0..2).map(|rank| Node::join(&hub, &place, rank, 2)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
     let address = place.addresses[place.addresses.len() - 1];
     let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
@@ -181,7 +181,7 @@ fn that_a_meeting_is_over_is_proven() {
 }
 
 #[test]
-fn what_listens_and_says_nothing_is_named() {
+fn a_silent_listener_is_named() {
     let (listener, node) = pose();
     let error = node.exchange("init", b"", Duration::from_secs(5)).expect_err("nobody answers");
     let address = listener.local_addr().expect("its address").to_string();
@@ -190,26 +190,26 @@ fn what_listens_and_says_nothing_is_named() {
 }
 
 #[test]
-fn the_name_of_a_job_is_known_to_those_alone_who_have_it() {
+fn only_processes_of_a_job_recognize_its_name() {
     let (job, other) = (JobName::new("srun 7.0"), JobName::new("srun 8.0"));
     let challenge = proof::challenge([7; 32], Some((&job, 80)));
     assert!(job.is_in_challenge(&challenge, 80));
-    // Not where somebody else passes it on.
+    // Not for another port: a listener there cannot replay it.
     assert!(!job.is_in_challenge(&challenge, 81) && !other.is_in_challenge(&challenge, 80));
     assert!(!job.is_in_challenge(&proof::challenge([7; 32], None), 80));
     let (version, id, purpose) = (Version::own(), CommId::THERE, Purpose::Meet);
     let claim = Claim { version, id, purpose, from: 1, to: 0 };
     let secret = Secret::of_text("test").public();
-    let said = claim.prove((&secret, Some(&job)), &challenge, [1; 32]);
-    assert!(proof::is_proven(&secret, &challenge, &said));
-    assert!(job.is_in_claim(&challenge, &said) && !other.is_in_claim(&challenge, &said));
-    assert!(!job.is_in_claim(&proof::challenge([8; 32], Some((&job, 80))), &said));
+    let signed = claim.prove((&secret, Some(&job)), &challenge, [1; 32]);
+    assert!(proof::is_proven(&secret, &challenge, &signed));
+    assert!(job.is_in_claim(&challenge, &signed) && !other.is_in_claim(&challenge, &signed));
+    assert!(!job.is_in_claim(&proof::challenge([8; 32], Some((&job, 80))), &signed));
     assert!(!job.is_in_claim(&challenge, &claim.prove((&secret, None), &challenge, [1; 32])));
 }
 
-/// Somebody who does not know the job's name has its first port, and refuses its ranks.
+/// An impostor without the job's name has the job's first port, and refuses its ranks.
 #[test]
-fn a_no_at_the_first_port_keeps_no_job_from_meeting() {
+fn a_refusal_at_the_first_port_does_not_keep_a_job_from_meeting() {
     let posing = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let first = posing.local_addr().expect("its address").to_string();
     let second = meets::free_port();
@@ -236,9 +236,9 @@ fn a_no_at_the_first_port_keeps_no_job_from_meeting() {
     all_well(each(&both, |_, node| node.exchange("init", b"", LIMIT)));
 }
 
-/// Whose secret differs, and how they are told, on both sides.
+/// Both sides learn which rank's secret differs.
 #[test]
-fn ranks_of_one_job_with_two_secrets_are_told_at_once() {
+fn ranks_of_one_job_with_two_secrets_fail_at_once() {
     let address = [format!("127.0.0.1:{}", meets::free_port())];
     let come = |rank, secret| {
         let job = Some(Job::new("srun 7.0", true));

@@ -3,9 +3,9 @@
 use super::*;
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct Received(Mutex<Vec<String>>);
 
-impl Listener for Heard {
+impl Listener for Received {
     fn message(&self, from: Rank, message: &[u8]) {
         let text = format!("{from}: {}", String::from_utf8_lossy(message));
         self.0.lock().expect("no panic").push(text);
@@ -16,13 +16,13 @@ impl Listener for Heard {
     }
 }
 
-impl Heard {
+impl Received {
     fn until(&self, expected: &[&str]) {
         let started = Instant::now();
         loop {
-            let heard = self.0.lock().expect("no panic").clone();
-            if heard.len() >= expected.len() || started.elapsed() > LIMIT {
-                assert_eq!(heard, expected);
+            let received = self.0.lock().expect("no panic").clone();
+            if received.len() >= expected.len() || started.elapsed() > LIMIT {
+                assert_eq!(received, expected);
                 return;
             }
             thread::sleep(Duration::from_millis(2));
@@ -39,21 +39,21 @@ fn messages_reach_all_or_one_and_deaths_come_last() {
     wires[19].tell(Some(Rank(3)), b"to 3".to_vec());
     wires[19].tell(Some(Rank(2)), b"to 2".to_vec());
     wires[19].tell(Some(Rank(19)), b"to nobody".to_vec());
-    let heard: Vec<_> = nodes.iter().map(|_| Arc::new(Heard::default())).collect();
-    for (wire, heard) in wires.iter().zip(&heard) {
-        let listener: Arc<dyn Listener> = heard.clone();
+    let received: Vec<_> = nodes.iter().map(|_| Arc::new(Received::default())).collect();
+    for (wire, received) in wires.iter().zip(&received) {
+        let listener: Arc<dyn Listener> = received.clone();
         wire.listen(Arc::downgrade(&listener));
     }
-    heard[3].until(&["19: to all", "19: to 3"]);
-    heard[2].until(&["19: to all", "19: to 2"]);
-    heard[18].until(&["19: to all"]);
+    received[3].until(&["19: to all", "19: to 3"]);
+    received[2].until(&["19: to all", "19: to 2"]);
+    received[18].until(&["19: to all"]);
     nodes[19].kill();
-    for (rank, heard) in heard.iter().enumerate().take(19) {
+    for (rank, received) in received.iter().enumerate().take(19) {
         match rank {
-            2 => heard.until(&["19: to all", "19: to 2", "19 died"]),
-            3 => heard.until(&["19: to all", "19: to 3", "19 died"]),
-            _ => heard.until(&["19: to all", "19 died"]),
+            2 => received.until(&["19: to all", "19: to 2", "19 died"]),
+            3 => received.until(&["19: to all", "19: to 3", "19 died"]),
+            _ => received.until(&["19: to all", "19 died"]),
         }
     }
-    assert!(heard[19].0.lock().expect("no panic").is_empty());
+    assert!(received[19].0.lock().expect("no panic").is_empty());
 }
