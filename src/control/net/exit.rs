@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 static HUB: OnceLock<Arc<Hub>> = OnceLock::new();
 
-pub(super) fn at_the_end_of(hub: &Arc<Hub>) {
+pub(super) fn flush_at_exit(hub: &Arc<Hub>) {
     if HUB.set(hub.clone()).is_ok() {
         // SAFETY: `end` may run at any time and never unwinds.
         if unsafe { libc::atexit(end) } != 0 {

@@ -54,7 +54,7 @@ pub fn throw(seed: u64) -> Result<Thrown> {
         thrown.inputs += 1;
         thrown.messages += u64::from(decode(&bytes(dice)));
     }
-    at_ranks(dice, &mut thrown)?;
+    attack(dice, &mut thrown)?;
     Ok(thrown)
 }
 
@@ -204,7 +204,7 @@ fn member(dice: &mut Dice) -> Member {
 }
 
 /// Attacks a communicator, and checks that another one is unaffected.
-fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
+fn attack(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
     let hub = Hub::start(Duration::from_secs(1))?;
     let seated = |size| {
         let (place, all) = Seated::all(&hub, size)?;
@@ -218,11 +218,11 @@ fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
     let empty = Seated::place(&hub)?;
     for _ in 0..8 {
         thrown.connections += 1;
-        unauthenticated(dice, &place);
+        attack_without_secret(dice, &place);
         thrown.connections += 1;
         let meet =
             Claim { version: Version::own(), id: empty.id, purpose: Purpose::Meet, from: 0, to: 0 };
-        thrown.proven += u64::from(knows(dice, &empty, meet));
+        thrown.proven += u64::from(attack_with_secret(dice, &empty, meet));
     }
     let neighbours = 1 + dice.roll(2);
     for _ in 0..neighbours {
@@ -231,7 +231,7 @@ fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
         let (from, to) = (u32::try_from(from).unwrap_or(0), u32::try_from(to).unwrap_or(0));
         let purpose = Purpose::Link { has_table: dice.roll(2) == 0 };
         let claim = Claim { version: Version::own(), id, purpose, from, to };
-        thrown.proven += u64::from(knows(dice, &place, claim));
+        thrown.proven += u64::from(attack_with_secret(dice, &place, claim));
     }
     // Any error is allowed, but each rank must return.
     for outcome in exchange(&victims, "barrier", LIMIT, |_| Vec::new()) {
@@ -244,7 +244,7 @@ fn at_ranks(dice: &mut Dice, thrown: &mut Thrown) -> Result<()> {
 }
 
 /// Connects and sends noise, at once or after a wrong proof.
-fn unauthenticated(dice: &mut Dice, place: &BootstrapHandle) {
+fn attack_without_secret(dice: &mut Dice, place: &BootstrapHandle) {
     let outcome = (|| {
         let mut peer = connect(place)?;
         if dice.roll(2) == 0 {
@@ -267,7 +267,7 @@ fn unauthenticated(dice: &mut Dice, place: &BootstrapHandle) {
 }
 
 /// Passes the proof and sends noise; whether it was let in.
-fn knows(dice: &mut Dice, place: &BootstrapHandle, claim: Claim) -> bool {
+fn attack_with_secret(dice: &mut Dice, place: &BootstrapHandle, claim: Claim) -> bool {
     let mut is_in = false;
     let outcome = (|| {
         let mut peer = connect(place)?;

@@ -117,7 +117,7 @@ pub(super) fn hub() -> Result<Arc<Hub>> {
         return Ok(hub.clone());
     }
     let new = Hub::start(heartbeat()?)?;
-    super::exit::at_the_end_of(&new);
+    super::exit::flush_at_exit(&new);
     Ok(hub.insert(new).clone())
 }
 

@@ -115,6 +115,7 @@ impl Rendezvous {
     /// The owner has ended.
     pub(super) fn end(&mut self, now: Instant) {
         self.ended_at.get_or_insert(now);
+        // Without a failure, there is nothing to tell latecomers.
         if self.failed.is_none() {
             self.ended_at = now.checked_sub(LINGER);
         }

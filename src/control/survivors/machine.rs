@@ -215,9 +215,9 @@ impl Machine {
 
     /// The first rank that wants to leave `rank` out, and its call.
     fn excluded(&self, rank: u32) -> Option<(u32, &str)> {
-        let mut arrival =
+        let mut arrivals =
             (0..).zip(&self.ranks).filter_map(|(by, known)| Some((by, known.arrival.as_ref()?)));
-        let (by, arrival) = arrival.find(|(_, arrival)| arrival.without.contains(&rank))?;
+        let (by, arrival) = arrivals.find(|(_, arrival)| arrival.without.contains(&rank))?;
         Some((by, &arrival.context))
     }
 
@@ -243,11 +243,11 @@ impl Machine {
         };
         match &self.accepted {
             Some((by, decision)) if *by == own => {
-                let accepted_from = |&rank: &u32| {
+                let has_accepted = |&rank: &u32| {
                     let known = &self.ranks[rank as usize];
                     rank == own || known.dead.is_some() || known.accepted_from == Some(own)
                 };
-                self.decided = decision.members.iter().all(accepted_from);
+                self.decided = decision.members.iter().all(has_accepted);
                 self.decided
             }
             Some((_, decision)) => {
@@ -271,12 +271,13 @@ impl Machine {
     }
 
     fn proposal(&self, members: Vec<u32>) -> Decision {
-        let arrival = members.iter().filter_map(|&rank| self.ranks[rank as usize].arrival.as_ref());
-        let next = arrival.clone().map(|arrival| arrival.next).max().unwrap_or(0);
+        let arrivals =
+            members.iter().filter_map(|&rank| self.ranks[rank as usize].arrival.as_ref());
+        let next = arrivals.clone().map(|arrival| arrival.next).max().unwrap_or(0);
         let lost: Vec<u32> =
             self.all().filter(|rank| members.binary_search(rank).is_err()).collect();
         let lives = |rank: &u32| !self.ranks[*rank as usize].is_out();
-        let divides = arrival.clone().all(|arrival| arrival.divides) && lost.iter().all(lives);
+        let divides = arrivals.clone().all(|arrival| arrival.divides) && lost.iter().all(lives);
         let lost = lost.into_iter().map(|rank| (rank, self.why_lost(rank))).collect();
         Decision { members, lost, divides, next }
     }
