@@ -11,6 +11,7 @@ pub mod build;
 pub mod check;
 pub mod cost;
 pub mod draw;
+mod element;
 pub mod ir;
 pub mod lower;
 mod program;

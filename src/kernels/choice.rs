@@ -4,6 +4,7 @@
 //! The thresholds are those that plans use: [`Topology::h200_node`].
 
 use typed_nccl_plan::cost::{AllReduceBy, Topology};
+use typed_nccl_plan::ir::ElementKind;
 
 use crate::DType;
 use crate::backend::KernelWay;
@@ -13,7 +14,7 @@ const MOST: usize = 1 << 30;
 
 /// Whether kernels compute with this element type.
 pub(super) fn computes(dtype: DType) -> bool {
-    !matches!(dtype, DType::F8E4M3 | DType::F8E5M2)
+    dtype.in_plans().kind() != ElementKind::SmallFloat
 }
 
 /// The algorithm of an `all_reduce` of this many bytes; `None` where NCCL's is better, or the only

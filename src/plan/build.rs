@@ -5,9 +5,10 @@
 //! that crate too. (If all of it were here, the compiler would know two things called `Buffer`, and
 //! print the crate's path in every message about one.)
 
+pub use typed_nccl_plan::build::stand_ins::*;
 pub use typed_nccl_plan::build::{
-    Bf16, Checked, F8E4M3, F8E5M2, F16, Generic, Number, Open, Peer, PlanBuilder, PlanElement,
-    Refused, at, chain, either, ring,
+    Checked, Generic, Number, Open, Peer, PlanBuilder, PlanElement, Refused, at, chain, either,
+    ring,
 };
 use typed_nccl_plan::ir::Reduction;
 

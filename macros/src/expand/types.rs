@@ -7,7 +7,7 @@ use typed_nccl_plan::ir::{Buffer, ElementType, Role};
 use super::buffers;
 use crate::ast::{self, text};
 use crate::kernel::words;
-use crate::valid::{TYPES, Valid};
+use crate::valid::Valid;
 
 /// The names that the module's items use.
 pub(super) struct Types<'a> {
@@ -72,7 +72,8 @@ impl<'a> Types<'a> {
                 quote!(#called)
             }
             element => {
-                let name = TYPES.iter().find(|(_, known)| known == element).map_or("", |of| of.0);
+                let named = ElementType::NAMED.into_iter().find(|(_, known)| known == element);
+                let name = named.map_or("", |(name, _)| name);
                 words::element(self.krate, &ident(name)).unwrap_or_default()
             }
         }

@@ -166,7 +166,7 @@ fn element(cursor: &mut Cursor, types: &[TypeParam], by_value: bool) -> Parsed<T
     }
     if words::is_no_element(&text) {
         let fault = Fault::new(name.span(), format!("NCCL has no `{text}`"));
-        return Err(fault.help(format!("its types are {}", words::LIST)));
+        return Err(fault.help(format!("its types are {}", words::list())));
     }
     let near = words::in_rust(&text).or_else(|| nearest(&text, words::types()));
     let near = near.map(|near| format!("did you mean `{near}`?"));
@@ -175,7 +175,7 @@ fn element(cursor: &mut Cursor, types: &[TypeParam], by_value: bool) -> Parsed<T
         true => format!("a kernel for several types declares them: `fn name<{text}: Float>(..)`"),
         false => format!(
             "memory is `&[f32]` or `&mut [f32]`, a scalar `f32`; the types are {}, by value also usize and bool",
-            words::LIST
+            words::list()
         ),
     });
     Err(Fault::new(name.span(), format!("a kernel does not take `{name}`")).help(help))

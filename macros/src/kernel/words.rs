@@ -2,21 +2,24 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::quote;
+use typed_nccl_plan::ir::{ElementKind, ElementType};
 
 /// The bounds of a type parameter.
 pub(crate) const BOUNDS: [&str; 3] = ["Element", "Numeric", "Float"];
 
-/// Element types that are Rust's own.
-const PLAIN: [&str; 8] = ["f32", "f64", "i8", "u8", "i32", "u32", "i64", "u64"];
-
-/// Element types of the crate.
-const OURS: [&str; 4] = ["f16", "bf16", "F8E4M3", "F8E5M2"];
-
 /// Values that are not elements.
 const VALUES: [&str; 2] = ["usize", "bool"];
 
+/// The names of the element types.
+pub(crate) fn elements() -> impl Iterator<Item = &'static str> {
+    ElementType::NAMED.into_iter().map(|(name, _)| name)
+}
+
 /// The element types, as messages list them.
-pub(super) const LIST: &str = "i8, u8, i32, u32, i64, u64, f16, bf16, f32, f64, F8E4M3 and F8E5M2";
+pub(super) fn list() -> String {
+    let [names @ .., last] = ElementType::NAMED.map(|(name, _)| name);
+    format!("{} and {last}", names.join(", "))
+}
 
 /// Whether it is a numeric type of Rust that NCCL lacks.
 pub(super) fn is_no_element(name: &str) -> bool {
@@ -40,15 +43,16 @@ pub(super) fn in_rust(name: &str) -> Option<&'static str> {
 
 /// Every type that an argument can be or contain.
 pub(super) fn types() -> impl Iterator<Item = &'static str> {
-    PLAIN.into_iter().chain(OURS).chain(VALUES)
+    elements().chain(VALUES)
 }
 
 /// The path of an element type.
 pub(crate) fn element(krate: &TokenStream, name: &Ident) -> Option<TokenStream> {
-    if PLAIN.iter().any(|known| name == known) {
-        return Some(quote!(#name));
-    }
-    OURS.iter().any(|known| name == known).then(|| quote!(#krate::#name))
+    let (_, element) = ElementType::NAMED.into_iter().find(|(known, _)| name == known)?;
+    Some(match element.kind() {
+        ElementKind::Integer | ElementKind::Float => quote!(#name),
+        _ => quote!(#krate::#name),
+    })
 }
 
 /// Whether it can only be passed by value.

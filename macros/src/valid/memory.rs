@@ -1,13 +1,14 @@
 //! Memory and its elements.
 
 use proc_macro2::{Ident, TokenStream};
-use typed_nccl_plan::ir::{Array, Buffer, BufferId, ElementType, Expr, LoopId, Named};
+use typed_nccl_plan::ir::{Array, Buffer, BufferId, ElementKind, ElementType, Expr, LoopId, Named};
 
 use super::scope::{Meaning, last};
 use super::{Looked, Reported, Resolver};
 use crate::area::Area;
 use crate::ast::{self, text};
 use crate::fault::Fault;
+use crate::kernel::words;
 use crate::nearest::nearest;
 
 /// A buffer's name as written, and its documentation.
@@ -15,22 +16,6 @@ pub(crate) struct Declared {
     pub(crate) name: Ident,
     pub(crate) docs: TokenStream,
 }
-
-/// The element types by their names in Rust.
-pub(crate) const TYPES: [(&str, ElementType); 12] = [
-    ("i8", ElementType::I8),
-    ("u8", ElementType::U8),
-    ("i32", ElementType::I32),
-    ("u32", ElementType::U32),
-    ("i64", ElementType::I64),
-    ("u64", ElementType::U64),
-    ("f16", ElementType::F16),
-    ("bf16", ElementType::Bf16),
-    ("f32", ElementType::F32),
-    ("f64", ElementType::F64),
-    ("F8E4M3", ElementType::F8E4M3),
-    ("F8E5M2", ElementType::F8E5M2),
-];
 
 impl Resolver<'_> {
     /// Declares memory. Unknown parts are filled in, since the name is known.
@@ -97,23 +82,24 @@ impl Resolver<'_> {
         if self.bound(&called).is_some() {
             return Ok(ElementType::Generic(called));
         }
-        if let Some((_, element)) = TYPES.iter().find(|(known, _)| *known == called) {
-            return Ok(element.clone());
+        let mut named = ElementType::NAMED.into_iter();
+        if let Some((_, element)) = named.find(|(known, _)| *known == called) {
+            return Ok(element);
         }
         if self.nameless || self.lost.contains(&called) {
             return Err(Reported);
         }
         let fault = Fault::new(name.span(), format!("`{called}` is not an element type"));
+        let known: Vec<&str> = words::elements().collect();
         let params = self.types.iter().map(|(name, _)| &**name);
-        let near = nearest(&called, params.chain(TYPES.iter().map(|(name, _)| *name)));
+        let near = nearest(&called, params.chain(known.iter().copied()));
         let help = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None if called.len() == 1 => {
                 format!("declare it: `{}<{called}: Element>(..)`", self.valid.plan.name)
             }
             None => {
-                let names: Vec<&str> = TYPES.iter().map(|(name, _)| *name).collect();
-                format!("these are: {}, and the plan's type parameters", names.join(", "))
+                format!("these are: {}, and the plan's type parameters", known.join(", "))
             }
         };
         self.tell(fault.help(help))
@@ -127,13 +113,7 @@ impl Resolver<'_> {
                 let bound = self.bound(name).unwrap_or("Element");
                 (bound == "Element", bound == "Float")
             }
-            ElementType::I8
-            | ElementType::U8
-            | ElementType::I32
-            | ElementType::U32
-            | ElementType::I64
-            | ElementType::U64 => (false, false),
-            _ => (false, true),
+            element => (false, element.kind() != ElementKind::Integer),
         };
         let generic = matches!(element, ElementType::Generic(_));
         if average && !float {

@@ -25,7 +25,7 @@ use crate::area::Area;
 use crate::ast;
 use crate::fault::Fault;
 pub(crate) use compute::{Computed, Holds, Shape};
-pub(crate) use memory::{Declared, TYPES};
+pub(crate) use memory::Declared;
 use place::Around;
 use scope::Scope;
 

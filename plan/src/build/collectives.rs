@@ -1,9 +1,9 @@
 //! Collectives: every member of the communicator takes part.
 
-use super::element::SameElement;
 use super::memory::Part;
 use super::number::Number;
 use super::on::On;
+use crate::element::SameElement;
 use crate::ir::{Collective, CollectiveKind, Reduction, Region, StepKind};
 
 impl On<'_> {

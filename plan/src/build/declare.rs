@@ -2,10 +2,10 @@
 
 use std::marker::PhantomData;
 
-use super::element::PlanElement;
 use super::memory::{Base, Buffer, Buffers, Plain, Single, Swapped, Symmetric};
 use super::number::Number;
 use super::{Open, PlanBuilder, id};
+use crate::element::PlanElement;
 use crate::ir::{self, Array, BufferId, Expr, Role};
 
 /// A declaration of memory in progress: properties come before the role.

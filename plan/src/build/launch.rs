@@ -1,8 +1,8 @@
 //! How a plan is launched, and its claims about regions and results.
 
-use super::element::SameElement;
 use super::memory::Part;
 use super::{Open, PlanBuilder};
+use crate::element::SameElement;
 use crate::ir::{CollectiveKind, Coverage, Launch, Order, Postcondition, Version};
 
 impl PlanBuilder<Open> {

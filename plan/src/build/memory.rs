@@ -4,10 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use super::arena::Stamp;
-use super::element::PlanElement;
 use super::number::Number;
 use super::span::Span;
 use super::{Open, PlanBuilder};
+use crate::element::PlanElement;
 use crate::ir::{self, BufferId, LoopId};
 
 /// Memory that puts cannot use.

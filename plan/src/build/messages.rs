@@ -1,9 +1,9 @@
 //! Messages: whole ones, and their halves.
 
-use super::element::SameElement;
 use super::memory::Part;
 use super::on::On;
 use super::peer::Peer;
+use crate::element::SameElement;
 use crate::ir::{Receive, Send, StepKind, Transfer};
 
 impl On<'_> {

@@ -26,7 +26,6 @@ mod blocks;
 mod collectives;
 mod compute;
 mod declare;
-mod element;
 mod fault;
 mod finish;
 mod guard;
@@ -42,7 +41,6 @@ mod windows;
 
 pub use compute::Run;
 pub use declare::{Declare, DeclareArray};
-pub use element::{Bf16, F8E4M3, F8E5M2, F16, Generic, PlanElement, SameElement};
 pub use finish::Refused;
 pub use guard::Guard;
 pub use memory::{
@@ -61,6 +59,11 @@ use std::collections::HashMap;
 use arena::{Arena, Stamp};
 
 use crate::check::Accepted;
+#[doc(hidden)]
+pub use crate::element::stand_ins;
+#[doc(inline)]
+pub use crate::element::stand_ins::*;
+pub use crate::element::{Generic, PlanElement, SameElement};
 use crate::ir::{self, Plan, StepKind};
 use crate::verdict::Problem;
 

@@ -1,12 +1,12 @@
 //! One-sided operations: puts into windows, signals, waits.
 
 use super::arena::Stamp;
-use super::element::SameElement;
 use super::memory::WindowPart;
 use super::number::Number;
 use super::on::On;
 use super::peer::Peer;
 use super::{Open, PlanBuilder, id};
+use crate::element::SameElement;
 use crate::ir::{self, Named, SignalId, StepKind, Wait};
 
 /// A signal of the plan: raised at a peer, awaited by it.

@@ -1,32 +1,9 @@
 //! The memory of a plan: buffers, windows, and the regions of them that a step touches.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use super::words::words;
-use super::{BufferId, Expr, Location, LoopId};
-
-/// The type of a buffer's elements.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[allow(missing_docs, reason = "the names are the types")]
-pub enum ElementType {
-    I8,
-    U8,
-    I32,
-    U32,
-    I64,
-    U64,
-    F16,
-    Bf16,
-    F32,
-    F64,
-    F8E4M3,
-    F8E5M2,
-    /// A type parameter of the plan, by name: equal only to itself.
-    Generic(String),
-}
+use super::{BufferId, ElementType, Expr, Location, LoopId};
 
 words! {
     /// A buffer's role for the caller.
@@ -100,38 +77,6 @@ pub struct Region {
 
 fn one() -> u8 {
     1
-}
-
-impl ElementType {
-    /// Bytes per element. A type parameter counts as four.
-    pub fn bytes(&self) -> u64 {
-        match self {
-            Self::I8 | Self::U8 | Self::F8E4M3 | Self::F8E5M2 => 1,
-            Self::F16 | Self::Bf16 => 2,
-            Self::I32 | Self::U32 | Self::F32 | Self::Generic(_) => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
-        }
-    }
-}
-
-impl fmt::Display for ElementType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::I8 => "i8",
-            Self::U8 => "u8",
-            Self::I32 => "i32",
-            Self::U32 => "u32",
-            Self::I64 => "i64",
-            Self::U64 => "u64",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            Self::F32 => "f32",
-            Self::F64 => "f64",
-            Self::F8E4M3 => "f8e4m3",
-            Self::F8E5M2 => "f8e5m2",
-            Self::Generic(name) => name,
-        })
-    }
 }
 
 impl Region {

@@ -17,7 +17,7 @@ mod words;
 pub use collective::{CollectiveKind, CollectiveName, Side, Spec};
 pub use expr::{Comparison, Condition, Expr};
 pub use location::Location;
-pub use memory::{Array, Buffer, ElementType, Region, Role};
+pub use memory::{Array, Buffer, Region, Role};
 pub(crate) use operands::Operand;
 pub use operator::Operator;
 pub(crate) use operator::arithmetic;
@@ -37,6 +37,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::element::{ElementKind, ElementType};
 use crate::releases::NEWEST;
 
 /// A communication schedule for all ranks.
