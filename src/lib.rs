@@ -105,13 +105,12 @@ pub use device_api::{
 pub use dynamic::{
     DynBuffer, DynReduceOp, DynSlice, DynSliceMut, KnownType, Lifecycle, WindowFlags,
 };
+pub use element::foreign::*;
 pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, NcclVersion, Result};
-pub use float8::{F8E4M3, F8E5M2};
 pub use graph::{Capture, Graph, NeverInACapture};
 pub use group::{Group, Grouped, WithConfig, group};
-pub use half::{bf16, f16};
 pub use host::mirror::{HostBarrier, HostDevComm, HostPart, HostWindow};
 pub use memory::{
     Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, HasPlaces, Holds, Lend,

@@ -1,20 +1,26 @@
 //! Conversions between element types with the semantics of Rust's `as`; see
 //! [`Stream::convert`](crate::Stream::convert).
 
-use float8::{F8E4M3, F8E5M2};
-use half::{bf16, f16};
-
-use super::{DType, Element, with_element};
+use super::{DType, Element, data_types, with_element};
 
 /// A value of any type, without loss.
 #[derive(Clone, Copy)]
-enum Wide {
+pub(crate) enum Wide {
     Int(i128),
     Float(f64),
 }
 
+impl Wide {
+    pub(crate) fn float(self) -> f64 {
+        match self {
+            Self::Int(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
+}
+
 /// Conversion of an element to and from [`Wide`].
-trait Convert: Element {
+pub(crate) trait Convert: Element {
     fn wide(self) -> Wide;
     fn narrow(wide: Wide) -> Self;
 }
@@ -48,29 +54,6 @@ unsafe fn run<A: Convert, B: Convert>(from: *const u8, to: *mut u8, count: usize
         // SAFETY: as above, and nobody else uses it.
         unsafe { to.write(B::narrow(value.wide())) };
     }
-}
-
-macro_rules! primitives {
-    ($($type:ty: $wide:ident),+ $(,)?) => { $(
-        impl Convert for $type {
-            #[inline]
-            fn wide(self) -> Wide {
-                Wide::$wide(self.into())
-            }
-
-            #[inline]
-            fn narrow(wide: Wide) -> Self {
-                match wide {
-                    Wide::Int(value) => value as Self,
-                    Wide::Float(value) => value as Self,
-                }
-            }
-        }
-    )+ };
-}
-
-primitives! {
-    i8: Int, u8: Int, i32: Int, u32: Int, i64: Int, u64: Int, f32: Float, f64: Float,
 }
 
 /// The format of a float of 16 bits or fewer: mantissa bits, exponent bias, and the codes of
@@ -121,29 +104,44 @@ fn odd(value: i128) -> f64 {
     }
 }
 
-macro_rules! small {
-    ($($type:ty: $bits:ty, $mantissa:literal, $bias:literal, $top:literal, $nan:literal;)+) => { $(
-        impl Convert for $type {
-            #[inline]
-            fn wide(self) -> Wide {
-                Wide::Float(self.to_f64())
-            }
+macro_rules! convert {
+    (Small $mantissa:literal, $bias:literal, $top:literal, $nan:literal) => {
+        #[inline]
+        fn wide(self) -> Wide {
+            Wide::Float(self.to_f64())
+        }
 
-            #[inline]
-            fn narrow(wide: Wide) -> Self {
-                let small = Small { mantissa: $mantissa, bias: $bias, top: $top, nan: $nan };
-                let (code, is_negative) = small.nearest(wide);
-                let sign = <$bits>::from(is_negative) << (<$bits>::BITS - 1);
-                // The code has as many bits, plus one for the sign.
-                Self::from_bits(code as $bits | sign)
+        #[inline]
+        fn narrow(wide: Wide) -> Self {
+            let small = Small { mantissa: $mantissa, bias: $bias, top: $top, nan: $nan };
+            let (code, is_negative) = small.nearest(wide);
+            let sign = u64::from(is_negative) << (8 * size_of::<Self>() - 1);
+            // The code has as many bits, less the sign's.
+            Self::from_bits((code | sign) as _)
+        }
+    };
+    ($wide:ident) => {
+        #[inline]
+        fn wide(self) -> Wide {
+            Wide::$wide(self.into())
+        }
+
+        #[inline]
+        fn narrow(wide: Wide) -> Self {
+            match wide {
+                Wide::Int(value) => value as Self,
+                Wide::Float(value) => value as Self,
             }
         }
-    )+ };
+    };
 }
 
-small! {
-    f16: u16, 10, 15, 0x7c00, 0x7e00;
-    bf16: u16, 7, 127, 0x7f80, 0x7fc0;
-    F8E4M3: u8, 3, 7, 0x7e, 0x7f;
-    F8E5M2: u8, 2, 15, 0x7b, 0x7e;
+macro_rules! converts {
+    ([] $(($dtype:ident, $type:ty, ($($how:tt)+), $($names:tt)*))+) => {
+        $(impl Convert for $type {
+            convert!($($how)+);
+        })+
+    };
 }
+
+data_types!([converts] []);

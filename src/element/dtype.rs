@@ -39,21 +39,9 @@ pub enum DType {
     F8E5M2 = 11,
 }
 
-/// How a type writes its numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Format {
-    Signed,
-    Unsigned,
-    /// A floating-point format of IEEE 754.
-    Ieee,
-    /// Any other floating-point format.
-    Other,
-}
-
 /// What others call a data type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names {
-    pub(crate) format: Format,
     /// Our name, in messages.
     pub(crate) name: &'static str,
     /// The name that torch, CuPy and NumPy with `ml_dtypes` share.
@@ -62,8 +50,8 @@ pub(crate) struct Names {
         expect(dead_code)
     )]
     pub(crate) python: &'static str,
-    /// The code that DLPack has for the format.
-    #[cfg_attr(not(feature = "dlpack"), expect(dead_code))]
+    /// The code that DLPack has for the format: 0 for signed integers, 1 for unsigned ones, 2 for
+    /// floating-point formats of IEEE 754, and above that for others.
     pub(crate) dlpack: u8,
     /// The type's name in CUDA C++.
     pub(crate) cuda: &'static str,
@@ -72,26 +60,28 @@ pub(crate) struct Names {
     pub(crate) header: Option<&'static str>,
 }
 
-/// Gives the table of data types to `$then`. In a row: the variant and the Rust type; then the
-/// fields of [`Names`].
+/// Gives the table of data types to `$then`. In a row: the variant and the Rust type; whether that
+/// is an integer or a float of Rust, or a small float, with the fields of `convert::Small`; then
+/// the fields of [`Names`].
 macro_rules! data_types {
     ([$($then:tt)+] $with:tt) => {
         $($then)+! { $with
-            (I8, i8, Signed, "i8", "int8", 0, "signed char", None)
-            (U8, u8, Unsigned, "u8", "uint8", 1, "unsigned char", None)
-            (I32, i32, Signed, "i32", "int32", 0, "int", None)
-            (U32, u32, Unsigned, "u32", "uint32", 1, "unsigned int", None)
-            (I64, i64, Signed, "i64", "int64", 0, "long long", None)
-            (U64, u64, Unsigned, "u64", "uint64", 1, "unsigned long long", None)
-            (F16, half::f16, Ieee, "f16", "float16", 2, "__half", Some("cuda_fp16.h"))
-            (F32, f32, Ieee, "f32", "float32", 2, "float", None)
-            (F64, f64, Ieee, "f64", "float64", 2, "double", None)
-            (Bf16, half::bf16, Other, "bf16", "bfloat16", 4, "__nv_bfloat16",
-                Some("cuda_bf16.h"))
+            (I8, i8, (Int), "i8", "int8", 0, "signed char", None)
+            (U8, u8, (Int), "u8", "uint8", 1, "unsigned char", None)
+            (I32, i32, (Int), "i32", "int32", 0, "int", None)
+            (U32, u32, (Int), "u32", "uint32", 1, "unsigned int", None)
+            (I64, i64, (Int), "i64", "int64", 0, "long long", None)
+            (U64, u64, (Int), "u64", "uint64", 1, "unsigned long long", None)
+            (F16, half::f16, (Small 10, 15, 0x7c00, 0x7e00), "f16", "float16", 2,
+                "__half", Some("cuda_fp16.h"))
+            (F32, f32, (Float), "f32", "float32", 2, "float", None)
+            (F64, f64, (Float), "f64", "float64", 2, "double", None)
+            (Bf16, half::bf16, (Small 7, 127, 0x7f80, 0x7fc0), "bf16", "bfloat16", 4,
+                "__nv_bfloat16", Some("cuda_bf16.h"))
             // NCCL's type has no infinities, like OCP's, which Python and DLPack call `fn`.
-            (F8E4M3, float8::F8E4M3, Other, "f8e4m3", "float8_e4m3fn", 10,
+            (F8E4M3, float8::F8E4M3, (Small 3, 7, 0x7e, 0x7f), "f8e4m3", "float8_e4m3fn", 10,
                 "__nv_fp8_e4m3", Some("cuda_fp8.h"))
-            (F8E5M2, float8::F8E5M2, Other, "f8e5m2", "float8_e5m2", 12,
+            (F8E5M2, float8::F8E5M2, (Small 2, 15, 0x7b, 0x7e), "f8e5m2", "float8_e5m2", 12,
                 "__nv_fp8_e5m2", Some("cuda_fp8.h"))
         }
     };
@@ -99,7 +89,7 @@ macro_rules! data_types {
 
 macro_rules! define {
     ([] $((
-        $dtype:ident, $type:ty, $format:ident, $name:literal,
+        $dtype:ident, $type:ty, $how:tt, $name:literal,
         $python:literal, $dlpack:literal, $cuda:literal, $header:expr
     ))+) => {
         impl DType {
@@ -109,7 +99,6 @@ macro_rules! define {
             pub(crate) const fn names(self) -> Names {
                 match self {
                     $(Self::$dtype => Names {
-                        format: Format::$format,
                         name: $name,
                         python: $python,
                         dlpack: $dlpack,
@@ -186,7 +175,18 @@ impl DType {
     /// Whether it is a floating-point type: what `Avg` reduces.
     #[inline]
     pub const fn is_float(self) -> bool {
-        matches!(self.names().format, Format::Ieee | Format::Other)
+        self.names().dlpack >= 2
+    }
+
+    /// NumPy's letter for the kind; `None` for a type that NumPy lacks.
+    #[cfg_attr(not(feature = "python"), expect(dead_code))]
+    pub(crate) const fn kind(self) -> Option<char> {
+        match self.names().dlpack {
+            0 => Some('i'),
+            1 => Some('u'),
+            2 => Some('f'),
+            _ => None,
+        }
     }
 }
 

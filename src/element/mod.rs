@@ -3,11 +3,15 @@
 mod convert;
 mod dtype;
 
-pub(crate) use convert::converter;
+pub(crate) use convert::{Convert, Wide, converter};
 pub use dtype::DType;
-#[cfg(any(feature = "numpy", feature = "torch"))]
-pub(crate) use dtype::Format;
 pub(crate) use dtype::{arms, data_types, with_element};
+
+/// Those that Rust lacks.
+pub(crate) mod foreign {
+    pub use float8::{F8E4M3, F8E5M2};
+    pub use half::{bf16, f16};
+}
 
 /// One of NCCL's data types, as a Rust type.
 ///
@@ -72,6 +76,12 @@ pub(crate) fn bytes<T: Element>(scalar: T) -> [u8; 8] {
         );
     }
     bytes
+}
+
+/// The element that [`bytes`] wrote.
+pub(crate) fn from_bytes<T: Element>(bytes: [u8; 8]) -> T {
+    // SAFETY: an element has 8 bytes at most, as above, and every bit pattern is a value.
+    unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
 }
 
 mod sealed {

@@ -3,25 +3,20 @@
 use std::slice;
 use std::sync::Arc;
 
-use half::{bf16, f16};
-
 use super::HostBackend;
 use super::engine::{ENGINE, StreamToken};
+use crate::Result;
 use crate::backend::{Kernels, Launches, Rows, Seen};
-use crate::{DType, Result};
+use crate::element::{Convert, Wide, with_element};
 
 /// Norms rows of `weight`'s length.
-fn norm<T: Copy>(
-    rows: &mut [T],
-    weight: &[T],
-    epsilon: f32,
-    (wide, narrow): (fn(T) -> f64, fn(f64) -> T),
-) {
+fn norm<T: Convert>(rows: &mut [T], weight: &[T], epsilon: f32) {
+    let wide = |x: &T| x.wide().float();
     for row in rows.chunks_exact_mut(weight.len()) {
-        let squares: f64 = row.iter().map(|x| wide(*x) * wide(*x)).sum();
+        let squares: f64 = row.iter().map(|x| wide(x) * wide(x)).sum();
         let root = (squares / weight.len() as f64 + f64::from(epsilon)).sqrt();
         for (x, weight) in row.iter_mut().zip(weight) {
-            *x = narrow(wide(*x) / root * wide(*weight));
+            *x = T::narrow(Wide::Float(wide(x) / root * wide(weight)));
         }
     }
 }
@@ -30,17 +25,16 @@ fn norm<T: Copy>(
 ///
 /// # Safety
 /// This many elements lie there; nothing else accesses the rows, and nothing writes the weight.
-unsafe fn norm_at<T: Copy>(
+unsafe fn norm_at<T: Convert>(
     (rows, count): (*mut u8, usize),
     (weight, width): (*const u8, usize),
     epsilon: f32,
-    convert: (fn(T) -> f64, fn(f64) -> T),
 ) {
     // SAFETY: the caller's promise.
     let rows = unsafe { slice::from_raw_parts_mut(rows.cast::<T>(), count) };
     // SAFETY: as above.
     let weight = unsafe { slice::from_raw_parts(weight.cast::<T>(), width) };
-    norm(rows, weight, epsilon, convert);
+    norm(rows, weight, epsilon);
 }
 
 // SAFETY: it has no kernels; rows are normed in their stream's order.
@@ -59,29 +53,10 @@ unsafe impl Kernels for HostBackend {
             let rows = (unsafe { rows.at(start) }, count);
             // SAFETY: as above.
             let weight = (unsafe { weight.at(offset) }.cast_const(), width);
-            match dtype {
-                DType::F64 => {
-                    // SAFETY: as above, aligned and ordered uses away; the guard keeps peers away.
-                    unsafe { norm_at::<f64>(rows, weight, epsilon, (|x| x, |x| x)) };
-                }
-                DType::F16 => {
-                    let convert = (f16::to_f64 as fn(f16) -> f64, f16::from_f64 as fn(f64) -> f16);
-                    // SAFETY: as above.
-                    unsafe { norm_at::<f16>(rows, weight, epsilon, convert) };
-                }
-                DType::Bf16 => {
-                    let convert =
-                        (bf16::to_f64 as fn(bf16) -> f64, bf16::from_f64 as fn(f64) -> bf16);
-                    // SAFETY: as above.
-                    unsafe { norm_at::<bf16>(rows, weight, epsilon, convert) };
-                }
-                DType::F32 => {
-                    // SAFETY: as above.
-                    unsafe { norm_at::<f32>(rows, weight, epsilon, (f64::from, |x| x as f32)) };
-                }
-                // The typed layer refuses them.
-                _ => {}
-            }
+            with_element!(dtype, T => {
+                // SAFETY: as above, aligned and ordered uses away; the guard keeps peers away.
+                unsafe { norm_at::<T>(rows, weight, epsilon) };
+            });
         };
         ENGINE.enqueue_launch(stream, site, Box::new(work));
         Ok(())

@@ -11,7 +11,6 @@ use pyo3::types::{PyCapsule, PyType};
 
 use super::python::{self, Order, Shape, dtype_of, elements, type_name};
 use super::{Described, Tensor, TensorPlace};
-use crate::element::Format;
 use crate::error::{AdoptFault, Error, Site};
 use crate::{DType, Device, Result};
 
@@ -101,7 +100,7 @@ unsafe fn axis<'n>(start: *const isize, axes: usize) -> &'n [isize] {
 
 /// Whether `ml_dtypes` adds it to NumPy.
 fn is_extension(dtype: DType) -> bool {
-    dtype.names().format == Format::Other
+    dtype.kind().is_none()
 }
 
 /// The data type of an array whose kind does not determine it.

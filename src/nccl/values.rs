@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use nccl_sys::{ncclDataType_t, ncclRedOp_t};
-use typed_nccl_plan::releases::FLOAT8;
 
 use super::api::Nccl;
 use crate::backend::{Allocation, Reduction, form};
@@ -25,9 +24,13 @@ pub(super) fn always_known(dtype: DType) -> bool {
 
 /// Fails if the loaded NCCL does not know the data type.
 pub(super) fn knows(nccl: &Nccl, dtype: DType) -> Result<()> {
-    match dtype {
-        DType::F8E4M3 | DType::F8E5M2 => nccl.needs(&format!("the data type {dtype}"), FLOAT8),
-        _ => Ok(()),
+    if always_known(dtype) {
+        return Ok(());
+    }
+    let mut known = ncclDataType_t::VALUES.iter();
+    match known.find(|(_, number, _)| *number == self::dtype(dtype)) {
+        Some((.., since)) => nccl.needs_version(&format!("the data type {dtype}"), *since),
+        None => Ok(()),
     }
 }
 

@@ -3,10 +3,8 @@
 //! Integers accumulate in their own type and wrap. `f32` and `f64` accumulate in their own type,
 //! and the 16- and 8-bit floats in `f32`. A NaN loses to a number in `smaller` and `larger`.
 
-use float8::{F8E4M3, F8E5M2};
-use half::{bf16, f16};
-
 use crate::Element;
+use crate::element::data_types;
 
 pub(super) trait Arith: Element {
     /// The type that elements accumulate in.
@@ -19,17 +17,10 @@ pub(super) trait Arith: Element {
     fn smaller(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     fn larger(a: Self::Acc, b: Self::Acc) -> Self::Acc;
     fn divide(a: Self::Acc, by: usize) -> Self::Acc;
-    /// Reads the first bytes of eight.
-    fn from_bytes(bytes: [u8; 8]) -> Self;
 }
 
-/// The first `N` of eight bytes.
-fn first<const N: usize>(bytes: [u8; 8]) -> [u8; N] {
-    std::array::from_fn(|i| bytes[i])
-}
-
-macro_rules! integers {
-    ($($type:ty),+) => { $(
+macro_rules! arith {
+    ((Int) $type:ty) => {
         impl Arith for $type {
             type Acc = Self;
 
@@ -55,17 +46,15 @@ macro_rules! integers {
                 // `Avg` takes floating-point types only.
                 a
             }
-            fn from_bytes(bytes: [u8; 8]) -> Self {
-                Self::from_ne_bytes(first(bytes))
-            }
         }
-    )+ };
-}
-
-integers!(i8, u8, i32, u32, i64, u64);
-
-macro_rules! floats {
-    ($($type:ty as $acc:ty: $raise:expr, $lower:expr, $from:expr);+ $(;)?) => { $(
+    };
+    ((Float) $type:ty) => {
+        arith!($type as Self: |x| x, |x| x);
+    };
+    ((Small $($format:literal),+) $type:ty) => {
+        arith!($type as f32: |x: Self| x.to_f32(), Self::from_f32);
+    };
+    ($type:ty as $acc:ty: $raise:expr, $lower:expr) => {
         impl Arith for $type {
             type Acc = $acc;
 
@@ -97,18 +86,12 @@ macro_rules! floats {
             fn divide(a: $acc, by: usize) -> $acc {
                 a / by as $acc
             }
-            fn from_bytes(bytes: [u8; 8]) -> Self {
-                $from(bytes)
-            }
         }
-    )+ };
+    };
 }
 
-floats! {
-    f32 as f32: |x| x, |x| x, |b| Self::from_ne_bytes(first(b));
-    f64 as f64: |x| x, |x| x, |b| Self::from_ne_bytes(first(b));
-    f16 as f32: Self::to_f32, Self::from_f32, |b| Self::from_ne_bytes(first(b));
-    bf16 as f32: Self::to_f32, Self::from_f32, |b| Self::from_ne_bytes(first(b));
-    F8E4M3 as f32: |x: Self| x.to_f32(), Self::from_f32, |b: [u8; 8]| Self::from_bits(b[0]);
-    F8E5M2 as f32: |x: Self| x.to_f32(), Self::from_f32, |b: [u8; 8]| Self::from_bits(b[0]);
+macro_rules! ariths {
+    ([] $(($dtype:ident, $type:ty, $how:tt, $($names:tt)*))+) => { $(arith!($how $type);)+ };
 }
+
+data_types!([ariths] []);

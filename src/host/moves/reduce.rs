@@ -11,7 +11,7 @@ use super::arith::Arith;
 use super::collective::{Collective, Flow};
 use super::{Combine, Scale, past};
 use crate::ReductionName;
-use crate::element::with_element;
+use crate::element::{from_bytes, with_element};
 
 /// How many elements accumulate together, on the stack.
 const LANE: usize = 512;
@@ -92,7 +92,7 @@ unsafe fn write_past<T: Arith>(results: &[T::Acc], places: impl Iterator<Item = 
 /// The scalar of an operator on elements `T`; the types bind both to one element type.
 fn scalar<T: Arith>(scale: &Scale) -> T {
     match scale {
-        Scale::Host(bytes) => T::from_bytes(*bytes),
+        Scale::Host(bytes) => from_bytes(*bytes),
         Scale::Device(allocation) => {
             // SAFETY: the memory holds at least one element.
             let at = unsafe { allocation.block().at(0) };

@@ -9,7 +9,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
 use super::{Order, Shape};
-use crate::element::Format;
 use crate::interop::dlpack::{
     self, ConsumerStream, DLManagedTensor, DLManagedTensorVersioned, Export, Exportable, Layout,
     Managed, ManagedTensor, Outside,
@@ -200,12 +199,7 @@ fn no(interface: &str) -> PyErr {
 
 /// An array interface's name of the type; `None` for those that NumPy lacks.
 fn typestr(dtype: DType) -> Option<String> {
-    let kind = match dtype.names().format {
-        Format::Signed => 'i',
-        Format::Unsigned => 'u',
-        Format::Ieee => 'f',
-        Format::Other => return None,
-    };
+    let kind = dtype.kind()?;
     let size = dtype.size();
     Some(format!("{}{kind}{size}", if size == 1 { '|' } else { '<' }))
 }

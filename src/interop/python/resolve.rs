@@ -196,18 +196,8 @@ fn of_typestr(typestr: &str) -> Option<DType> {
 
 /// The data type for NumPy's kind and size in bytes.
 pub(in crate::interop) fn dtype_of(kind: char, size: usize) -> Option<DType> {
-    Some(match (kind, size) {
-        ('f', 2) => DType::F16,
-        ('f', 4) => DType::F32,
-        ('f', 8) => DType::F64,
-        ('i', 1) => DType::I8,
-        ('i', 4) => DType::I32,
-        ('i', 8) => DType::I64,
-        ('u', 1) => DType::U8,
-        ('u', 4) => DType::U32,
-        ('u', 8) => DType::U64,
-        _ => return None,
-    })
+    let mut known = DType::ALL.into_iter();
+    known.find(|dtype| dtype.kind() == Some(kind) && dtype.size() == size)
 }
 
 /// The elements of a tuple of numbers.
