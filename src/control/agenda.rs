@@ -274,7 +274,7 @@ impl State {
     fn set_position(&mut self, key: &str, position: u64) {
         if let Some(open) = self.open.remove(key) {
             open.request.position.get_or_init(|| position);
-            self.placed = position + 1;
+            self.placed = position.saturating_add(1);
         }
     }
 

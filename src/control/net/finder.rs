@@ -1,6 +1,7 @@
 //! Finds the rendezvous by address, host name or file. A thread does the blocking work, and ends
 //! with the search.
 
+use std::collections::HashSet;
 use std::io::{self, ErrorKind, Read as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
@@ -121,6 +122,7 @@ pub(super) fn resolve(
         let mut found = Vec::new();
         for at in &places {
             let Address::Name(name, port) = at else { continue };
+            let before = found.len();
             match (name.as_str(), *port).to_socket_addrs() {
                 Ok(addresses) => found.extend(addresses),
                 Err(error) => {
@@ -128,13 +130,14 @@ pub(super) fn resolve(
                     return false;
                 }
             }
-            if found.is_empty() {
+            if found.len() == before {
                 meeting.set_trouble(format!("{name} has no address"));
                 return false;
             }
         }
+        let mut seen = HashSet::new();
+        found.retain(|address| seen.insert(*address));
         // IPv4 first: rank 0 may listen on addresses of one family only.
-        found.dedup();
         found.sort_by_key(|address| matches!(address.ip(), IpAddr::V6(_)));
         hub.send(Command::Found { node, at: found, id: CommId::THERE, secret: None });
         true

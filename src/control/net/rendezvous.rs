@@ -28,6 +28,9 @@ const MISSING: usize = 16;
 /// How long a failed rendezvous tells latecomers.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// How long one that no rank of this process owns does: of a [`UniqueId`](super::unique::UniqueId).
+const UNOWNED: Duration = Duration::from_secs(60);
+
 /// How long a complete rendezvous watches for surplus ranks, if two jobs may have one name.
 const HELD: Duration = Duration::from_secs(2);
 
@@ -51,8 +54,9 @@ pub(super) struct Rendezvous {
     /// Departures that this process's nodes have not learned yet.
     unreported: Vec<Left>,
     failed: Option<Failure>,
-    /// When the owner ended.
-    pub(super) ended_at: Option<Instant>,
+    failed_at: Option<Instant>,
+    /// The owner or the process has ended.
+    is_ended: bool,
     linked: u32,
     /// When every rank was attached.
     completed_at: Option<Instant>,
@@ -89,7 +93,8 @@ impl Rendezvous {
             left: Vec::new(),
             unreported: Vec::new(),
             failed: None,
-            ended_at: None,
+            failed_at: None,
+            is_ended: false,
             linked: 0,
             completed_at: None,
             reported_missing: None,
@@ -98,9 +103,15 @@ impl Rendezvous {
 
     /// Whether it can be removed: every rank is attached, or has had time to learn of the failure.
     pub(super) fn is_finished(&self, now: Instant) -> bool {
-        let stays = if self.may_be_mixed() { HELD } else { Duration::ZERO };
         let is_past = |since: Option<Instant>, stays| since.is_some_and(|it| now - it >= stays);
-        self.failed.is_none() && is_past(self.completed_at, stays) || is_past(self.ended_at, LINGER)
+        match self.failed {
+            None if self.is_ended => true,
+            None if self.may_be_mixed() => is_past(self.completed_at, HELD),
+            None => self.completed_at.is_some(),
+            Some(_) if self.is_ended => is_past(self.failed_at, LINGER),
+            // Nothing else ends it.
+            Some(_) => self.owner.is_none() && is_past(self.failed_at, UNOWNED),
+        }
     }
 
     fn may_be_mixed(&self) -> bool {
@@ -112,13 +123,9 @@ impl Rendezvous {
         self.completed_at.and(self.owner).zip(self.failed.clone())
     }
 
-    /// The owner has ended.
-    pub(super) fn end(&mut self, now: Instant) {
-        self.ended_at.get_or_insert(now);
-        // Without a failure, there is nothing to tell latecomers.
-        if self.failed.is_none() {
-            self.ended_at = now.checked_sub(LINGER);
-        }
+    /// The owner has ended. Without a failure, there is nothing to tell latecomers.
+    pub(super) fn end(&mut self) {
+        self.is_ended = true;
     }
 
     /// Handles a rank's arrival; false if the message is malformed.
@@ -367,7 +374,7 @@ impl Rendezvous {
             let size = self.size.map_or(0, |(size, _)| size);
             let failure = Failure { size, ranks, why };
             self.broadcast(conns, &failure.message());
-            self.failed = Some(failure);
+            (self.failed, self.failed_at) = (Some(failure), Some(conns.now));
         }
     }
 

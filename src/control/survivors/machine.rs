@@ -59,6 +59,17 @@ pub(super) struct SurvivorMessage {
     wants_reply: bool,
 }
 
+impl SurvivorMessage {
+    /// Whether a rank of so many can have sent it.
+    pub(super) fn is_valid(&self, size: usize) -> bool {
+        let exists = |rank: u32| (rank as usize) < size;
+        self.accepted.as_ref().is_none_or(|(by, Decision { members, .. })| {
+            let is_ascending = members.is_sorted_by(|a, b| a < b);
+            exists(*by) && is_ascending && members.last().copied().is_some_and(exists)
+        })
+    }
+}
+
 /// The recipients of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum To {

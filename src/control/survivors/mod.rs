@@ -158,8 +158,10 @@ impl Listener for Survivors {
 
     fn message(&self, from: Rank, message: &[u8]) {
         match postcard::from_bytes::<SurvivorMessage>(message) {
-            Ok(message) => self.change(|machine| machine.handle_message(from.0, message)),
-            Err(_) => {
+            Ok(message) if message.is_valid(self.size) => {
+                self.change(|machine| machine.handle_message(from.0, message));
+            }
+            _ => {
                 static NONSENSE: RateLimited = RateLimited::new();
                 NONSENSE
                     .warn(format_args!("rank {from} sent a malformed message about the survivors"));

@@ -1,8 +1,13 @@
 //! Messages and deaths in random order.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
 
 use super::machine::{Arrival, Decision, Machine, SurvivorMessage, To};
+use super::{Outcome, Survivors};
+use crate::Rank;
+use crate::backend::{Listener, Wire};
+use crate::lock::Mutex;
 
 /// A step of Knuth's generator, whose upper bits are the good ones.
 struct Random(u64);
@@ -286,4 +291,47 @@ fn ranks_of_one_process_decide_when_the_last_one_comes() {
     let decision = decision.clone();
     let _ = all.died(0, "later");
     assert_eq!(all.decision(), Some(&decision));
+}
+
+/// Keeps to whom a rank writes.
+#[derive(Default)]
+struct Sent(Mutex<Vec<Option<Rank>>>);
+
+impl Wire for Sent {
+    fn tell(&self, to: Option<Rank>, _: Vec<u8>) {
+        self.0.lock().push(to);
+    }
+
+    fn listen(&self, _: Weak<dyn Listener>) {}
+}
+
+#[test]
+fn proposals_of_ranks_that_do_not_exist_are_ignored() {
+    // As it is encoded: an arrival, the accepted proposal, decided, asks for a reply.
+    let message = |by: u32, members: &[u32], decided: bool| {
+        let decision = Decision { members: members.into(), lost: vec![], divides: false, next: 0 };
+        let arrival = Some(Arrival::default());
+        postcard::to_stdvec(&(arrival, Some((by, decision)), decided, true)).expect("it encodes")
+    };
+    let start = || {
+        let sent = Arc::new(Sent::default());
+        let survivors = Survivors::new(3, 0, Some(sent.clone()));
+        survivors.arrive(0, Arrival::default());
+        sent.0.lock().clear();
+        (survivors, sent)
+    };
+    let bad: [(u32, &[u32]); 5] =
+        [(3, &[0, 1]), (1, &[0, 3]), (1, &[1, 0]), (1, &[0, 0]), (1, &[])];
+    for (by, members) in bad {
+        for decided in [false, true] {
+            let (survivors, sent) = start();
+            survivors.message(Rank(1), &message(by, members, decided));
+            survivors.message(Rank(2), &message(by, members, decided));
+            assert!(survivors.outcome(0).is_none(), "{by} of {members:?}");
+            assert_eq!(*sent.0.lock(), [], "{by} of {members:?}");
+        }
+    }
+    let (survivors, _) = start();
+    survivors.message(Rank(1), &message(1, &[0, 1], true));
+    assert!(matches!(survivors.outcome(0), Some(Outcome::GoesOn(_))));
 }

@@ -79,8 +79,7 @@ impl Endpoint {
                     node.close(net);
                 }
                 // A failed rendezvous lingers, to tell latecomers.
-                let now = net.now();
-                self.rendezvous.values_mut().for_each(|meet| meet.end(now));
+                self.rendezvous.values_mut().for_each(Rendezvous::end);
                 self.close_finished_rendezvous();
                 self.shutdown = Some(done);
             }
@@ -116,7 +115,7 @@ impl Endpoint {
             if !kill {
                 meet.record_departures(&mut self.net.conns, node.departures());
             }
-            meet.end(self.net.now());
+            meet.end();
         }
         self.close_finished_rendezvous();
     }

@@ -119,8 +119,9 @@ impl Endpoint {
     /// event can take longer than the peers' patience.
     fn begin_event(&mut self, now: Instant) {
         self.net.conns.now = now;
-        // Every tick is an event, so a longer gap means that the process did not run.
-        let stopped = (self.net.conns.heartbeat * 3).max(TICK * 3);
+        // Every tick is an event, so a longer gap means that the process did not run, and that its
+        // peers may have taken it for dead.
+        let stopped = self.net.conns.heartbeat * 3;
         if now - std::mem::replace(&mut self.last_event, now) >= stopped {
             *self.resumed_at.lock() = Some(now);
             let heartbeat = self.net.conns.heartbeat;

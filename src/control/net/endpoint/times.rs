@@ -39,7 +39,7 @@ impl Endpoint {
         self.net.timers.set(now + TICK.min(heartbeat / 4), Timer::Tick);
         // A delayed thread has not read yet what peers sent meanwhile, so their silence proves
         // nothing.
-        let was_late = now - std::mem::replace(&mut self.last_tick, now) > TICK * 2;
+        let was_late = now - std::mem::replace(&mut self.last_tick, now) > heartbeat.min(TICK * 2);
         self.net.conns.send_heartbeats();
         for key in self.net.conns.keys() {
             let Some(conn) = self.net.conns.get(key) else { continue };

@@ -15,7 +15,9 @@ impl Node {
         if self.bootstrap == Some(key) {
             self.bootstrap = None;
             if self.up.is_none() && self.failed.is_none() && self.standing.excluded().is_none() {
-                self.id = None;
+                if let Some(id) = self.id.take() {
+                    net.local_nodes.remove(&(id, self.rank));
+                }
                 let since = net.now();
                 self.lost.get_or_insert_with(|| Lost { since, reason: reason.to_owned() });
                 if !self.gives_up_rendezvous(net) {
