@@ -8,7 +8,6 @@ use crate::exports::FUNCTIONS;
 
 /// One call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Call {
     /// The called function, by its symbol: `cuMemAlloc_v2`.
     pub function: &'static str,

@@ -7,7 +7,6 @@ use nccl_sys::{Function, Layout, ncclResult_t};
 
 /// One call of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Call {
     /// The called function.
     pub function: Function,
