@@ -22,6 +22,9 @@ const WAKER: Token = Token(0);
 const ACCEPTORS: usize = 1;
 const STREAMS: usize = 1 << 20;
 
+/// How often a connection that breaks is read; the peer may go on sending.
+const LAST_READS: usize = 64;
+
 /// The number of bytes per read.
 const SCRATCH: usize = 1 << 16;
 
@@ -269,7 +272,11 @@ impl Io {
                 let Err(error) = self.write(key) else { continue };
                 // Read what the peer sent first: a rank that leaves says so before its connection
                 // breaks.
-                while self.read(key) {}
+                for _ in 0..LAST_READS {
+                    if !self.read(key) {
+                        break;
+                    }
+                }
                 if self.streams.contains_key(&key) {
                     let reason = format!("its connection broke: {error}");
                     self.endpoint.handle_closed(key, &reason, Instant::now());
