@@ -11,8 +11,8 @@ use super::ident::{self, CommId};
 use super::proof::Secret;
 use crate::Result;
 
-/// Where the ranks of one communicator meet, for programs that can send bytes between processes: one
-/// process makes the id, the program sends it to the others, and each takes its seat with
+/// Where the ranks of one communicator meet, for programs that can send bytes between processes:
+/// one process makes the id, the program sends it to the others, and each takes its seat with
 /// [`Seat::with_id`](crate::Seat::with_id).
 ///
 /// An id is for one communicator. The ranks meet in the process that made it, which must live until

@@ -1,5 +1,5 @@
-//! The log of calls, kernels, and which GPUs are visible. Here, since a library of its own for tests
-//! would be built once more.
+//! The log of calls, kernels, and which GPUs are visible. Here, since unit tests would build the
+//! whole library once more.
 
 use fake_cuda::{Call, Code, gpus, ptx};
 

@@ -1,4 +1,4 @@
-//! The log of calls. Here, since a library of its own for tests would be built once more.
+//! The log of calls. Here, since unit tests would build the whole library once more.
 
 use fake_nccl::{Call, Value};
 use nccl_sys::{Function, ncclResult_t};

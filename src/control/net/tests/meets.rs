@@ -1,6 +1,12 @@
 //! Meeting at a rendezvous, and failures to meet.
 
+use std::time::Instant;
+
 use super::*;
+use crate::control::net::conns::Conns;
+use crate::control::net::ident::CommId;
+use crate::control::net::proof::Secret;
+use crate::control::net::rendezvous::Rendezvous;
 
 #[test]
 fn a_missing_rank_is_named() {
@@ -167,4 +173,25 @@ fn ranks_meet_by_a_file_and_one_of_an_earlier_run_does_no_harm() {
     let error = node.exchange("init", b"", Duration::from_secs(1)).expect_err("it is no such file");
     assert!(error.to_string().contains("it belongs to user"), "{error}");
     std::fs::remove_dir_all(folder).expect("it is gone");
+}
+
+#[test]
+fn a_failed_rendezvous_ends_in_time() {
+    let start = Instant::now();
+    let after = |seconds| start + Duration::from_secs(seconds);
+    let failed = || {
+        let mut conns = Conns::new(Duration::from_secs(5), start);
+        let ids = [CommId([1; 16]), CommId([2; 16])];
+        let mut meet = Rendezvous::new(ids[0], ids[1], Secret::of_text("any"), (None, None));
+        assert!(!meet.is_finished(after(1000)), "ranks may come");
+        meet.fail(&mut conns, vec![], "they disagree".to_owned());
+        meet
+    };
+    // Nobody ends it: it tells those who come later, but not for ever.
+    let meet = failed();
+    assert_eq!([59, 60].map(|seconds| meet.is_finished(after(seconds))), [false, true]);
+    // Its process ends: the ranks on their way have had time since the failure.
+    let mut meet = failed();
+    meet.end();
+    assert_eq!([4, 5].map(|seconds| meet.is_finished(after(seconds))), [false, true]);
 }
