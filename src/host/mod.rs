@@ -13,6 +13,8 @@ pub(crate) mod mirror;
 mod moves;
 mod norm;
 mod ranges;
+#[cfg(target_os = "linux")]
+mod shared;
 
 use std::convert::Infallible;
 use std::ops::Range;

@@ -1,0 +1,191 @@
+//! The log's writing side.
+//!
+//! A record is one chunk or several, each a head of three words and its bytes. The position where
+//! the log ends is stored with Release after the words, and readers load it with Acquire, so they
+//! see whole chunks. A reader stores its cursor with Release after it has copied, and the writer
+//! loads it with Acquire before it writes over those words. The words themselves are relaxed
+//! atomics: a peer that breaks the rules changes values, and no more.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::header::{Header, LEFT, READERS, RING};
+use super::process::Process;
+
+/// The most bytes of a chunk.
+pub(super) const CHUNK: usize = 64 << 10;
+
+/// Words before a chunk's bytes: length and flags, target, the record's number.
+pub(super) const HEAD: u64 = 3;
+
+/// The flag of a chunk that others of the same record follow.
+pub(super) const MORE: u64 = 1 << 32;
+
+pub(super) struct Log {
+    /// Where it ends: what the header says is for readers, and not trusted here.
+    head: u64,
+    /// No reader is before this.
+    floor: u64,
+    /// The number of the last record.
+    number: u64,
+    readers: Vec<Option<Reader>>,
+    /// Chunks that wait for room in the ring.
+    overflow: VecDeque<Chunk>,
+}
+
+struct Reader {
+    id: u64,
+    /// Where it was when last looked at.
+    cursor: u64,
+    process: Process,
+}
+
+struct Chunk {
+    target: u64,
+    number: u64,
+    more: bool,
+    bytes: Vec<u8>,
+}
+
+/// A reader's place in a log.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) slot: usize,
+    /// Where it begins to read.
+    pub(super) cursor: u64,
+    /// The first record that is for it. What waited for room before that comes later, and is not.
+    pub(super) number: u64,
+}
+
+impl Log {
+    pub(super) const fn new() -> Self {
+        let overflow = VecDeque::new();
+        Self { head: 0, floor: 0, number: 0, readers: Vec::new(), overflow }
+    }
+
+    /// Appends a record for one reader, or for all if `target` is 0.
+    pub(super) fn append(&mut self, header: &Header, target: u64, mut bytes: &[u8]) {
+        self.flush(header);
+        self.number += 1;
+        let number = self.number;
+        if self.readers.is_empty() {
+            return;
+        }
+        loop {
+            let (chunk, rest) = bytes.split_at(bytes.len().min(CHUNK));
+            let more = !rest.is_empty();
+            if !self.overflow.is_empty() || !self.put(header, target, number, more, chunk) {
+                self.overflow.push_back(Chunk { target, number, more, bytes: chunk.to_vec() });
+            }
+            if !more {
+                return;
+            }
+            bytes = rest;
+        }
+    }
+
+    /// Moves what waits into the ring. Returns whether anything was moved.
+    pub(super) fn flush(&mut self, header: &Header) -> bool {
+        let mut moved = false;
+        while let Some(chunk) = self.overflow.pop_front() {
+            if !self.put(header, chunk.target, chunk.number, chunk.more, &chunk.bytes) {
+                self.overflow.push_front(chunk);
+                break;
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// Gives a process a place. `None` if there are none left.
+    pub(super) fn admit(&mut self, header: &Header, id: u64, process: Process) -> Option<Place> {
+        // A slot is used again as late as possible: an earlier reader could still write to it.
+        let slot = match self.readers.len() < READERS {
+            true => self.readers.len(),
+            false => {
+                self.bury();
+                self.readers.iter().position(Option::is_none)?
+            }
+        };
+        let cursor = self.head;
+        header.cursors[slot].0.store(cursor, Relaxed);
+        let reader = Some(Reader { id, cursor, process });
+        match self.readers.get_mut(slot) {
+            Some(free) => *free = reader,
+            None => self.readers.push(reader),
+        }
+        Some(Place { slot, cursor, number: self.number + 1 })
+    }
+
+    /// Waits for this process no longer.
+    pub(super) fn forget(&mut self, id: u64) {
+        self.retain(|reader| reader.id != id);
+    }
+
+    /// Waits no longer for processes that have ended.
+    pub(super) fn bury(&mut self) {
+        self.retain(|reader| !reader.process.has_ended());
+    }
+
+    /// Takes a place back that nobody took.
+    pub(super) fn leave(&mut self, place: Place) {
+        if let Some(reader) = self.readers.get_mut(place.slot) {
+            *reader = None;
+        }
+    }
+
+    /// Whether something waits for room.
+    pub(super) fn waits(&self) -> bool {
+        !self.overflow.is_empty()
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Reader) -> bool) {
+        for reader in &mut self.readers {
+            if reader.as_ref().is_some_and(|reader| !keep(reader)) {
+                *reader = None;
+            }
+        }
+    }
+
+    /// Writes a chunk, if there is room.
+    fn put(&mut self, header: &Header, target: u64, number: u64, more: bool, bytes: &[u8]) -> bool {
+        let end = self.head + HEAD + bytes.len().div_ceil(8) as u64;
+        if end - self.floor > RING {
+            self.look(header);
+            if end - self.floor > RING {
+                return false;
+            }
+        }
+        let flags = if more { MORE } else { 0 };
+        let words = bytes.chunks(8).map(|part| {
+            let mut word = [0; 8];
+            word[..part.len()].copy_from_slice(part);
+            u64::from_ne_bytes(word)
+        });
+        let head = [bytes.len() as u64 | flags, target, number];
+        for (position, word) in (self.head..).zip(head.into_iter().chain(words)) {
+            header.word(position).store(word, Relaxed);
+        }
+        self.head = end;
+        header.head.0.store(end, Release);
+        true
+    }
+
+    /// Finds the slowest reader.
+    fn look(&mut self, header: &Header) {
+        self.floor = self.head;
+        for (reader, cursor) in self.readers.iter_mut().zip(&header.cursors) {
+            let Some(known) = reader else { continue };
+            let cursor = cursor.0.load(Acquire);
+            if (known.cursor..=self.head).contains(&cursor) {
+                known.cursor = cursor;
+                self.floor = self.floor.min(cursor);
+                continue;
+            }
+            if cursor != LEFT {
+                log::warn!("process {:x} reads our events no more: its cursor is wrong", known.id);
+            }
+            *reader = None;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Shared memory without a name: nothing of it is left when the last process that has it ends.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr::{self, NonNull};
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
+use rustix::process::{Resource, getrlimit};
+
+/// The alignment of the system's large pages.
+pub(super) const LARGE_PAGE: usize = 2 << 20;
+
+const SMALLEST: usize = 64 << 20;
+const LARGEST: usize = 1 << 40;
+
+/// A shared mapping that begins at a large page.
+pub(super) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a mapping is an address and a size; it hands out raw pointers only.
+unsafe impl Send for Mapping {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes, a multiple of the large page.
+    fn new(file: impl AsFd, len: usize) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let room = len.checked_add(LARGE_PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a new mapping at an address that the system chooses.
+        let reserved = unsafe { mmap_anonymous(ptr::null_mut(), room, ProtFlags::empty(), flags) }?;
+        let before = reserved.addr().next_multiple_of(LARGE_PAGE) - reserved.addr();
+        let start = reserved.wrapping_byte_add(before);
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: it replaces a part of what was reserved above, which nothing uses.
+        let mapped = unsafe { mmap(start, len, access, flags, file, 0) };
+        let unused = match mapped {
+            Ok(_) => [(reserved, before), (start.wrapping_byte_add(len), LARGE_PAGE - before)],
+            Err(_) => [(reserved, room), (start, 0)],
+        };
+        for (start, bytes) in unused.into_iter().filter(|(_, bytes)| *bytes > 0) {
+            // SAFETY: reserved above, and nothing uses it.
+            let _ = unsafe { munmap(start, bytes) };
+        }
+        let start = NonNull::new(mapped?.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, len })
+    }
+
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `new`; whoever drops it keeps no pointers into it.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+/// New memory about as large as the machine's: pages that nobody touches cost nothing.
+pub(super) fn create() -> io::Result<(File, Mapping)> {
+    let system = rustix::system::sysinfo();
+    let memory = (system.totalram as usize).saturating_mul(system.mem_unit as usize);
+    // Growing a file beyond this limit would kill the process.
+    let limit = getrlimit(Resource::Fsize).current.map_or(LARGEST, |limit| limit as usize);
+    let mut bytes = memory.clamp(1 << 30, LARGEST).next_power_of_two();
+    while bytes > limit && bytes > SMALLEST {
+        bytes /= 2;
+    }
+    loop {
+        match sized(bytes) {
+            Err(_) if bytes > SMALLEST => bytes /= 2,
+            made => return made,
+        }
+    }
+}
+
+pub(super) fn sized(bytes: usize) -> io::Result<(File, Mapping)> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create("typed-nccl", flags)?);
+    file.set_len(bytes as u64)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    let mapping = Mapping::new(&file, bytes)?;
+    Ok((file, mapping))
+}
+
+/// Maps what a peer sent, if it can never shrink: reading beyond its end would kill this process.
+pub(super) fn received(file: OwnedFd, least: usize) -> io::Result<Mapping> {
+    let seals = fcntl_get_seals(&file)?;
+    let bytes = usize::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
+    let whole = bytes >= least && bytes <= LARGEST && bytes.is_multiple_of(LARGE_PAGE);
+    match seals.contains(SealFlags::SHRINK) && whole {
+        true => Mapping::new(&file, bytes),
+        false => Err(io::Error::new(io::ErrorKind::InvalidData, "not the memory of a peer")),
+    }
+}

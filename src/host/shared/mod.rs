@@ -1,0 +1,124 @@
+//! Memory and events shared by processes of one machine.
+//!
+//! Each process has an arena that its peers map, and a log of events in it that its peers read.
+//! A sender never blocks and loses nothing: what a slow reader leaves no room for waits in private
+//! memory. Whatever a peer writes, or wherever it dies, the others go on.
+//!
+//! A child made by `fork` alone shares all of this with its parent and must not use it.
+
+#![allow(dead_code, unused_imports, reason = "the engine does not use it yet")]
+
+mod arena;
+mod bell;
+mod doorman;
+mod header;
+mod inbox;
+mod log;
+mod map;
+mod peer;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Condvar;
+use std::time::Duration;
+
+pub(super) use arena::{Arena, Piece, open, opened};
+pub(super) use bell::{has_news, sleep, wake};
+pub(super) use doorman::Address;
+pub(super) use peer::{Peer, connect, is_own};
+
+use self::log::Log;
+use crate::lock::{self, Mutex};
+use crate::quiet::Quiet;
+
+/// This process's log.
+static LOG: Mutex<Log> = Mutex::new(Log::new());
+
+/// Wakes the thread that moves what waits for room.
+static WAITS: Condvar = Condvar::new();
+
+/// Between two looks for room: the first, and the longest.
+const LOOK: Duration = Duration::from_micros(200);
+const LONGEST_LOOK: Duration = Duration::from_millis(20);
+
+/// Appends a record for every connected peer, and wakes them. Never blocks.
+pub(super) fn send(bytes: &[u8]) {
+    send_to(0, bytes);
+}
+
+/// Appends a record for one peer.
+pub(super) fn send_to(peer: u64, bytes: &[u8]) {
+    let Some(arena) = opened() else { return };
+    let mut log = LOG.lock();
+    log.append(arena.header(), peer, bytes);
+    let full = log.waits();
+    drop(log);
+    if full {
+        move_later(arena);
+    }
+    // Peers that a record is not for are in the way once the ring is full.
+    match peer::find(peer).filter(|_| !full) {
+        Some(peer) => bell::ring(peer.header()),
+        None => ring_all(),
+    }
+}
+
+/// Passes on everything new of all peers, in each peer's order, with the peer's id. Returns
+/// whether there was anything. Called by one thread at a time.
+pub(super) fn drain(each: &mut dyn FnMut(u64, &[u8])) -> bool {
+    let Some(arena) = opened() else { return false };
+    bell::attend(arena.header());
+    let drain = |any, peer: &std::sync::Arc<Peer>| peer.drain(arena.id(), each) | any;
+    peer::all().iter().fold(false, drain)
+}
+
+/// Forgets a peer that has ended. Its records end: drain what it completed first.
+pub(super) fn forget(peer: u64) {
+    LOG.lock().forget(peer);
+    peer::remove(peer);
+}
+
+fn ring_all() {
+    for peer in peer::all().iter() {
+        bell::ring(peer.header());
+    }
+}
+
+/// Has a thread move what waits for room in the ring.
+fn move_later(arena: &'static Arena) {
+    static MOVES: Mutex<bool> = Mutex::new(false);
+    let mut moves = MOVES.lock();
+    if !*moves {
+        let mover = std::thread::Builder::new().name("nccl-events".into());
+        match mover.spawn(move || move_on(arena)) {
+            Ok(_) => *moves = true,
+            Err(error) => ::log::warn!("events wait for the next one: no thread: {error}"),
+        }
+    }
+    WAITS.notify_one();
+}
+
+fn move_on(arena: &'static Arena) {
+    let _quiet = Quiet::enter();
+    let mut rest = LOOK;
+    let mut log = LOG.lock();
+    loop {
+        if !log.waits() {
+            rest = LOOK;
+            log = lock::wait(&WAITS, log);
+            continue;
+        }
+        let moved = log.flush(arena.header());
+        if !moved && rest == LONGEST_LOOK {
+            log.bury();
+        }
+        drop(log);
+        if moved {
+            ring_all();
+        }
+        rest = if moved { LOOK } else { LONGEST_LOOK.min(rest * 2) };
+        std::thread::sleep(rest);
+        log = LOG.lock();
+    }
+}

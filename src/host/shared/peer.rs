@@ -1,0 +1,134 @@
+//! Peers' arenas, mapped here.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::arena::{self, HEAP};
+use super::bell;
+use super::doorman::{self, Address};
+use super::header::Header;
+use super::inbox::Inbox;
+use super::map::{self, Mapping};
+use crate::lock::Mutex;
+
+/// All that are connected. Replaced as a whole, so that readers need no lock while they read.
+static PEERS: Mutex<Option<Arc<[Arc<Peer>]>>> = Mutex::new(None);
+
+/// A peer's arena, mapped until it is forgotten and nothing uses it.
+pub(in crate::host) struct Peer {
+    id: u64,
+    mapping: Mapping,
+    inbox: Mutex<Inbox>,
+}
+
+/// Whether it is this process's own address.
+pub(in crate::host) fn is_own(address: &Address) -> bool {
+    arena::opened().is_some_and(|arena| arena.id() == address.id)
+}
+
+/// The arena of the process at `address`. Waits for at most `within`.
+pub(in crate::host) fn connect(address: &Address, within: Duration) -> io::Result<Arc<Peer>> {
+    let own = arena::open()?.id();
+    if own == address.id {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "that is this process's own memory"));
+    }
+    if let Some(peer) = find(address.id) {
+        return Ok(peer);
+    }
+    let (file, place) = doorman::visit(address, own, within).map_err(timed_out)?;
+    let mapping = map::received(file, HEAP)?;
+    let inbox = Mutex::new(Inbox::new(place));
+    let peer = Arc::new(Peer { id: address.id, mapping, inbox });
+    if !peer.header().is_of(address.id) {
+        return Err(io::Error::new(ErrorKind::InvalidData, "not the memory of that peer"));
+    }
+    let mut peers = PEERS.lock();
+    let known = peers.as_deref().unwrap_or_default();
+    // Another thread may have connected meanwhile: ours is dropped then, which ends its place.
+    if let Some(peer) = known.iter().find(|peer| peer.id == address.id) {
+        return Ok(peer.clone());
+    }
+    *peers = Some(known.iter().cloned().chain([peer.clone()]).collect());
+    drop(peers);
+    // What it sent in between rang before there was anybody to read it.
+    bell::wake();
+    Ok(peer)
+}
+
+/// Removes a peer: its records end here.
+pub(super) fn remove(id: u64) {
+    let mut peers = PEERS.lock();
+    let known = peers.as_deref().unwrap_or_default();
+    let Some(peer) = known.iter().find(|peer| peer.id == id).cloned() else { return };
+    *peers = Some(known.iter().filter(|peer| peer.id != id).cloned().collect());
+    drop(peers);
+    peer.inbox.lock().end(peer.header());
+}
+
+pub(super) fn all() -> Arc<[Arc<Peer>]> {
+    PEERS.lock().clone().unwrap_or_default()
+}
+
+pub(super) fn find(id: u64) -> Option<Arc<Peer>> {
+    PEERS.lock().as_deref()?.iter().find(|peer| peer.id == id).cloned()
+}
+
+impl Peer {
+    /// The address here of `bytes` bytes from `offset` on. `None` if they do not lie inside.
+    #[inline]
+    pub(in crate::host) fn at(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
+        let offset = usize::try_from(offset).ok()?;
+        let inside = offset >= HEAP && offset.checked_add(bytes)? <= self.mapping.len();
+        inside.then(|| self.mapping.start().as_ptr().wrapping_add(offset))
+    }
+
+    #[inline]
+    pub(in crate::host) fn id(&self) -> u64 {
+        self.id
+    }
+
+    pub(super) fn header(&self) -> &Header {
+        // SAFETY: the mapping is larger than a header, aligned for it, and lives as long as `self`.
+        // A header is atomics, for which every value is valid.
+        unsafe { self.mapping.start().cast().as_ref() }
+    }
+
+    /// Reads what is new.
+    pub(super) fn drain(&self, own: u64, each: &mut dyn FnMut(u64, &[u8])) -> bool {
+        let Some(end) = self.inbox.lock().news(self.header()) else { return false };
+        let mut record = Vec::new();
+        let mut any = false;
+        loop {
+            let mut inbox = self.inbox.lock();
+            match inbox.next(self.header(), own, end, &mut record) {
+                Ok(true) => {
+                    drop(inbox);
+                    any = true;
+                    each(self.id, &record);
+                }
+                Ok(false) => return any,
+                Err(broken) => {
+                    inbox.end(self.header());
+                    drop(inbox);
+                    log::error!("events of process {:x} cannot be read: {broken}", self.id);
+                    return any;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let Self { inbox, .. } = self;
+        // SAFETY: as in `header`.
+        let header: &Header = unsafe { self.mapping.start().cast().as_ref() };
+        inbox.get_mut().end(header);
+    }
+}
+
+/// A full queue of visitors and an answer that does not come are the same to a caller.
+fn timed_out(error: io::Error) -> io::Error {
+    if error.kind() == ErrorKind::WouldBlock { ErrorKind::TimedOut.into() } else { error }
+}
