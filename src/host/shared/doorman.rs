@@ -78,7 +78,8 @@ fn admit(arena: &Arena, token: &[u8; 32], visitor: &UnixStream) -> io::Result<()
         return refused("it does not know the secret");
     }
     let id = u64::from_le_bytes(id.try_into().unwrap_or_default());
-    let place = LOG.lock().admit(arena.header(), id, Process::new(peer.pid));
+    let process = Process::new(peer.pid);
+    let place = LOG.lock().admit(arena.header(), id, process);
     let Some(place) = place else { return refused("too many processes read this one's events") };
     let sent = hand_over(arena, place, visitor);
     if sent.is_err() {
@@ -182,4 +183,24 @@ pub(super) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_trusted, random};
+
+    #[test]
+    fn only_our_own_user_is_trusted() {
+        let own = rustix::process::geteuid().as_raw();
+        assert!(is_trusted(own));
+        for other in [own ^ 1, 65534, u32::MAX] {
+            assert!(!is_trusted(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn no_two_secrets_are_alike() {
+        let [one, other]: [[u8; 32]; 2] = [(); 2].map(|()| random().expect("there are some"));
+        assert_ne!(one, other);
+    }
 }

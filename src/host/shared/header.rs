@@ -46,6 +46,14 @@ impl Header {
         &self.ring[(position % RING) as usize]
     }
 
+    /// The `count` words from a position of the log on, at most a ring: up to the ring's end, and
+    /// from its start on.
+    pub(super) fn words(&self, position: u64, count: usize) -> [&[AtomicU64]; 2] {
+        let (before, after) = self.ring.split_at((position % RING) as usize);
+        let first = count.min(after.len());
+        [&after[..first], &before[..(count - first).min(before.len())]]
+    }
+
     pub(super) fn is_of(&self, id: u64) -> bool {
         let magic = self.magic.load(Ordering::Relaxed);
         magic == MAGIC && self.id.load(Ordering::Relaxed) == id

@@ -81,10 +81,150 @@ impl Inbox {
         let (before, padded) = (self.partial.len(), length.next_multiple_of(8));
         self.partial.try_reserve(padded).map_err(|_| Broken::Large)?;
         self.partial.resize(before + padded, 0);
-        for (position, bytes) in (start..).zip(self.partial[before..].chunks_exact_mut(8)) {
-            bytes.copy_from_slice(&header.word(position).load(Relaxed).to_ne_bytes());
+        let (bytes, _) = self.partial[before..].as_chunks_mut::<8>();
+        let words = header.words(start, bytes.len());
+        for (bytes, word) in bytes.iter_mut().zip(words.into_iter().flatten()) {
+            *bytes = word.load(Relaxed).to_ne_bytes();
         }
         self.partial.truncate(before + length);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::super::arena::Arena;
+    use super::super::header::{Header, LEFT, READERS, RING};
+    use super::super::log::{Log, Place};
+    use super::super::map;
+    use super::super::process::Process;
+    use super::{Broken, Inbox};
+
+    fn arena() -> Arena {
+        map::sized(64 << 20).and_then(Arena::new).expect("there is memory")
+    }
+
+    fn admit(log: &mut Log, header: &Header, id: u64) -> Place {
+        log.admit(header, id, Process::new(0)).expect("there is a place")
+    }
+
+    /// All that `id` reads.
+    fn read(inbox: &mut Inbox, header: &Header, id: u64) -> Result<Vec<Vec<u8>>, Broken> {
+        let (mut all, mut record) = (Vec::new(), Vec::new());
+        let end = inbox.news(header).unwrap_or(inbox.place.cursor);
+        while inbox.next(header, id, end, &mut record)? {
+            all.push(record.clone());
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn a_reader_gets_what_is_sent_to_it_from_then_on() {
+        let arena = arena();
+        let (header, mut log) = (arena.header(), Log::new());
+        let first = Inbox::new(admit(&mut log, header, 1));
+        let large = vec![7; 3 << 20];
+        log.append(header, 0, &large);
+        assert!(log.waits());
+        log.append(header, 0, b"before");
+        let mut second = Inbox::new(admit(&mut log, header, 2));
+        log.append(header, 0, b"all");
+        log.append(header, 1, b"the first");
+        log.append(header, 2, b"");
+        let (mut first, mut of_first, mut of_second) = (first, Vec::new(), Vec::new());
+        for _ in 0..10 {
+            of_first.extend(read(&mut first, header, 1).expect("it is whole"));
+            of_second.extend(read(&mut second, header, 2).expect("it is whole"));
+            log.flush(header);
+        }
+        assert!(of_first == [&large, &b"before"[..], b"all", b"the first"]);
+        assert_eq!(of_second, [&b"all"[..], b""]);
+    }
+
+    #[test]
+    fn a_reader_that_has_left_or_was_forgotten_or_counts_wrong_is_not_waited_for() {
+        let arena = arena();
+        let (header, mut log) = (arena.header(), Log::new());
+        let mut slow = Inbox::new(admit(&mut log, header, 1));
+        let mut sent = 0;
+        let full = |log: &mut Log, sent: &mut usize| {
+            while !log.waits() {
+                log.append(header, 0, &[1; 1000]);
+                *sent += 1;
+            }
+        };
+        let mut left = Inbox::new(admit(&mut log, header, 2));
+        full(&mut log, &mut sent);
+        left.end(header);
+        assert_eq!(header.cursors[1].0.load(Relaxed), LEFT);
+        admit(&mut log, header, 3);
+        let wrong = admit(&mut log, header, 4);
+        header.cursors[wrong.slot].0.store(1 << 62, Relaxed);
+        log.forget(3);
+        let mut got = 0;
+        while log.waits() {
+            got += read(&mut slow, header, 1).expect("it is whole").len();
+            log.flush(header);
+        }
+        got += read(&mut slow, header, 1).expect("it is whole").len();
+        assert_eq!(got, sent);
+    }
+
+    #[test]
+    fn places_run_out_and_come_back() {
+        let arena = arena();
+        let (header, mut log) = (arena.header(), Log::new());
+        for id in 0..READERS as u64 {
+            admit(&mut log, header, id);
+        }
+        assert!(log.admit(header, 1, Process::new(0)).is_none());
+        log.forget(77);
+        assert_eq!(admit(&mut log, header, 1).slot, 77);
+    }
+
+    #[test]
+    fn any_bytes_are_records_or_an_error() {
+        let arena = arena();
+        let (header, mut state) = (arena.header(), 1_u64);
+        let mut random = move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 20) as u32
+        };
+        let mut broken = 0;
+        for round in 0..2000_u64 {
+            let cursor = [0, RING - 3, u64::MAX / 2 - 1][round as usize % 3];
+            for word in 0..64 {
+                // Half of the words look like heads.
+                let head = u64::from(random() % 300) | u64::from(random() % 2) << 32;
+                let any = u64::from(random()) << 32 | u64::from(random());
+                let value = if random() % 2 == 0 { head } else { any };
+                header.word(cursor + word).store(value, Relaxed);
+            }
+            let end = cursor.wrapping_add(u64::from(random() % 64));
+            let end = if random() % 50 == 0 { u64::from(random()) << 32 } else { end };
+            header.head.0.store(end, Relaxed);
+            let place = Place { slot: READERS - 1, cursor, number: 0 };
+            broken += usize::from(read(&mut Inbox::new(place), header, 1).is_err());
+        }
+        assert!((1..2000).contains(&broken), "{broken}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_log_is_told() {
+        let arena = arena();
+        let header = arena.header();
+        let read = |head, end| {
+            header.word(0).store(head, Relaxed);
+            header.head.0.store(end, Relaxed);
+            let place = Place { slot: 0, cursor: 0, number: 0 };
+            read(&mut Inbox::new(place), header, 1)
+        };
+        assert_eq!(read(0, RING + 1), Err(Broken::End(RING + 1)));
+        assert_eq!(read(0, 2), Err(Broken::Record(0, 2)));
+        assert_eq!(read(8, 3), Err(Broken::Record(8, 3)));
+        assert_eq!(read(1 << 33, 3), Err(Broken::Record(1 << 33, 3)));
+        assert_eq!(read(0, 3), Ok(vec![vec![]]));
     }
 }

@@ -7,9 +7,10 @@
 //! atomics: a peer that breaks the rules changes values, and no more.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::header::{Header, LEFT, READERS, RING};
+use super::header::{Header, READERS, RING};
 use super::process::Process;
 
 /// The most bytes of a chunk.
@@ -157,15 +158,13 @@ impl Log {
             }
         }
         let flags = if more { MORE } else { 0 };
-        let words = bytes.chunks(8).map(|part| {
-            let mut word = [0; 8];
-            word[..part.len()].copy_from_slice(part);
-            u64::from_ne_bytes(word)
-        });
-        let head = [bytes.len() as u64 | flags, target, number];
-        for (position, word) in (self.head..).zip(head.into_iter().chain(words)) {
+        for (position, word) in (self.head..).zip([bytes.len() as u64 | flags, target, number]) {
             header.word(position).store(word, Relaxed);
         }
+        let [first, second] = header.words(self.head + HEAD, bytes.len().div_ceil(8));
+        let (before, after) = bytes.split_at(bytes.len().min(first.len() * 8));
+        write(first, before);
+        write(second, after);
         self.head = end;
         header.head.0.store(end, Release);
         true
@@ -180,12 +179,23 @@ impl Log {
             if (known.cursor..=self.head).contains(&cursor) {
                 known.cursor = cursor;
                 self.floor = self.floor.min(cursor);
-                continue;
+            } else {
+                // It has left, or it counts wrong and must not hold up others.
+                *reader = None;
             }
-            if cursor != LEFT {
-                log::warn!("process {:x} reads our events no more: its cursor is wrong", known.id);
-            }
-            *reader = None;
         }
+    }
+}
+
+/// Writes bytes into just as many words as they need.
+fn write(words: &[AtomicU64], bytes: &[u8]) {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    for (word, bytes) in words.iter().zip(whole) {
+        word.store(u64::from_ne_bytes(*bytes), Relaxed);
+    }
+    if let (Some(word), false) = (words.last(), rest.is_empty()) {
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        word.store(u64::from_ne_bytes(last), Relaxed);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::{self, NonNull};
 
@@ -14,6 +15,9 @@ pub(super) const LARGE_PAGE: usize = 2 << 20;
 
 const SMALLEST: usize = 64 << 20;
 const LARGEST: usize = 1 << 40;
+
+/// What the arenas of four processes on each core may take of the 128 TiB that a process can map.
+const ADDRESSES: usize = 1 << 45;
 
 /// A shared mapping that begins at a large page.
 pub(super) struct Mapping {
@@ -67,12 +71,15 @@ impl Drop for Mapping {
     }
 }
 
-/// New memory about as large as the machine's: pages that nobody touches cost nothing.
+/// New memory about as large as the machine's, and small enough that a process can map those of
+/// all others. Pages that nobody touches cost nothing.
 pub(super) fn create() -> io::Result<(File, Mapping)> {
     let system = rustix::system::sysinfo();
     let memory = (system.totalram as usize).saturating_mul(system.mem_unit as usize);
     // Growing a file beyond this limit would kill the process.
     let limit = getrlimit(Resource::Fsize).current.map_or(LARGEST, |limit| limit as usize);
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let limit = limit.min(ADDRESSES / cores);
     let mut bytes = memory.clamp(1 << 30, LARGEST).next_power_of_two();
     while bytes > limit && bytes > SMALLEST {
         bytes /= 2;

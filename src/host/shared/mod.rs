@@ -20,7 +20,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Condvar;
+use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 pub(super) use arena::{Arena, Piece, open, opened};
@@ -69,7 +69,7 @@ pub(super) fn send_to(peer: u64, bytes: &[u8]) {
 pub(super) fn drain(each: &mut dyn FnMut(u64, &[u8])) -> bool {
     let Some(arena) = opened() else { return false };
     bell::attend(arena.header());
-    let drain = |any, peer: &std::sync::Arc<Peer>| peer.drain(arena.id(), each) | any;
+    let drain = |any, peer: &Arc<Peer>| peer.drain(arena.id(), each) | any;
     peer::all().iter().fold(false, drain)
 }
 
@@ -77,6 +77,11 @@ pub(super) fn drain(each: &mut dyn FnMut(u64, &[u8])) -> bool {
 pub(super) fn forget(peer: u64) {
     LOG.lock().forget(peer);
     peer::remove(peer);
+}
+
+/// Whether everything sent is where peers can read it, even once this process has ended.
+pub(super) fn all_sent() -> bool {
+    !LOG.lock().waits()
 }
 
 fn ring_all() {

@@ -57,3 +57,31 @@ fn state(pid: i32) -> State {
         _ => State::Unknown,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::Process;
+
+    #[test]
+    fn a_process_ends_when_it_dies_and_not_when_it_is_waited_for() {
+        let own = Process::new(std::process::id() as i32);
+        assert!(!own.has_ended());
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it starts");
+        let known = Process::new(child.id() as i32);
+        assert!(!known.has_ended());
+        child.kill().expect("it runs");
+        while !known.has_ended() {
+            std::thread::yield_now();
+        }
+        child.wait().expect("it was killed");
+        assert!(known.has_ended());
+    }
+
+    #[test]
+    fn a_process_of_another_namespace_never_counts_as_ended() {
+        assert!(!Process::new(0).has_ended());
+        assert!(!Process::new(-1).has_ended());
+    }
+}

@@ -1,7 +1,8 @@
 //! Two processes for real: a test starts this binary again, as a child that plays a part.
 
-use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixStream};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,9 +25,12 @@ struct Other {
     _turn: MutexGuard<'static, ()>,
 }
 
+fn to_bytes(address: &Address) -> Vec<u8> {
+    postcard::to_stdvec(address).expect("it can be written")
+}
+
 fn to_text(address: &Address) -> String {
-    let bytes = postcard::to_stdvec(address).expect("it can be written");
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    to_bytes(address).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn from_text(text: &str) -> Address {
@@ -99,6 +103,7 @@ fn hear() -> String {
 #[test]
 fn a_child_plays_its_part() {
     let Ok(part) = std::env::var(PART) else { return };
+    assert!(!inherits(), "the parent's memory came with exec");
     let parent = from_text(&hear());
     say(to_text(&own()));
     let peer = connect(&parent, WITHIN).expect("the parent lets us in");
@@ -111,6 +116,14 @@ fn a_child_plays_its_part() {
         "silent" => drop(hear()),
         other => panic!("no part {other}"),
     }
+}
+
+/// Whether this process, which has no arena, has one all the same.
+fn inherits() -> bool {
+    let open = std::fs::read_dir("/proc/self/fd").expect("there is procfs");
+    let files = open.filter_map(|file| std::fs::read_link(file.ok()?.path()).ok());
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("there is procfs");
+    files.map(|to| to.display().to_string()).chain([maps]).any(|text| text.contains("typed-nccl ("))
 }
 
 /// Adds one to what the parent wrote, and shows a piece of its own.
@@ -297,6 +310,17 @@ fn who_does_not_know_the_secret_is_refused() {
 }
 
 #[test]
+fn a_silent_stranger_stops_nobody_for_long() {
+    let _turn = TURN.lock();
+    let address = own();
+    let name = SocketAddr::from_abstract_name(&to_bytes(&address)[..16]).expect("a name");
+    let strangers = [(); 2].map(|()| UnixStream::connect_addr(&name).expect("anybody may"));
+    let (_, place) = super::doorman::visit(&address, 2, WITHIN).expect("our turn comes");
+    super::LOG.lock().leave(place);
+    drop(strangers);
+}
+
+#[test]
 fn nobody_at_an_address_is_found_out_at_once() {
     let _turn = TURN.lock();
     let mut text = to_text(&own());
@@ -305,33 +329,4 @@ fn nobody_at_an_address_is_found_out_at_once() {
     nobody.id ^= 4;
     let error = connect(&nobody, WITHIN).map(drop).expect_err("nobody is there");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
-}
-
-#[test]
-#[ignore = "it measures time"]
-fn latencies() {
-    let _other = Other::start("echo");
-    let mut times = HashMap::new();
-    for length in [16, 64, 256, 4096] {
-        let bytes = vec![1; length];
-        let round = || {
-            let start = Instant::now();
-            send(&bytes);
-            let sent = start.elapsed();
-            let mut came = false;
-            while !came {
-                while !has_news() {
-                    std::hint::spin_loop();
-                }
-                drain(&mut |_, _| came = true);
-            }
-            (start.elapsed(), sent)
-        };
-        let mut all: Vec<_> = (0..20_000).map(|_| round()).collect();
-        all.sort();
-        let mut sends: Vec<_> = all.iter().map(|(_, sent)| *sent).collect();
-        sends.sort();
-        times.insert(length, (all[0].0, all[all.len() / 2].0, sends[sends.len() / 2]));
-    }
-    eprintln!("round trip, least and median, and send: {times:?}");
 }
