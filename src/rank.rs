@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// One place in a communicator, from 0 to its size.
 ///
 /// A `Rank` from a communicator (`comm.rank()`, `comm.ring(1)`, `comm.peer(3)`) is in range there
@@ -18,7 +20,7 @@ use std::fmt;
 /// Methods take `impl AsRank`, so a plain number works too; it is checked on entry. Nothing records
 /// which ranks a plain number was counted in: a `usize` that a program keeps is its own to keep up
 /// to date.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rank(pub(crate) u32);
 
 /// How many times a communicator has renumbered its ranks. Ranks carry it in the bits above

@@ -13,7 +13,7 @@ use crate::{DType, Rank, ReductionName};
 
 /// A validated operation. `P` names elements, `O` user-defined operators, `T` targets of puts, and
 /// `C` configurations of single calls.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub enum Op<P, O, T, C> {
     /// A collective.
     Collective(Collective<P, O, C>),
@@ -28,7 +28,7 @@ pub enum Op<P, O, T, C> {
 }
 
 /// A reduction.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub enum Reduction<O> {
     /// One of NCCL's own.
     BuiltIn(ReductionName),
@@ -53,7 +53,7 @@ impl<O> Reduction<O> {
 /// In place, `send` and `recv` overlap exactly as NCCL requires: the same span for all_reduce,
 /// broadcast and reduce; this rank's block of the longer one for the others; never for all_to_all.
 /// Otherwise they are disjoint.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Collective<P, O, C> {
     /// The collective, as in `call.operation`.
     pub name: CollectiveName,
@@ -71,7 +71,7 @@ pub struct Collective<P, O, C> {
 }
 
 /// A rank's half of a transfer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Half {
     /// The span is read.
     SendTo,
@@ -99,7 +99,7 @@ impl Half {
 
 /// A send or a receive. The k-th send of a pair of ranks matches the k-th receive, with the same
 /// count and data type.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Transfer<P> {
     /// The half, as in `call.operation`.
     pub half: Half,
@@ -112,7 +112,7 @@ pub struct Transfer<P> {
 }
 
 /// A put of `span`, then a signal in `slot`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Put<P, T> {
     /// The call's parameters and source location.
     pub call: Call,
@@ -127,7 +127,7 @@ pub struct Put<P, T> {
 }
 
 /// A place in a peer's memory of a window.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Target {
     /// The id that the window was registered with.
     pub window: WindowId,
@@ -136,7 +136,7 @@ pub struct Target {
 }
 
 /// A signal to `peer`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Signal {
     /// The call's source location.
     pub call: Call,
@@ -147,7 +147,7 @@ pub struct Signal {
 }
 
 /// A wait for `count` signals from `peer`.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Serialize, Deserialize)]
 pub struct Wait {
     /// The call's source location.
     pub call: Call,

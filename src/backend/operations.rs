@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Backend, Collective, Lifecycle, Op, Slot};
 use crate::error::{Call, Error, Unsupported};
 use crate::{Rank, Result};
@@ -101,7 +103,7 @@ pub struct RankOps<'p, 'a, B: Backend> {
 }
 
 /// The part of a refused operation that other ranks need to know.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Refusal {
     /// Its part of a collective.
     Collective,

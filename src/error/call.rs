@@ -10,7 +10,7 @@ use super::Site;
 use crate::{DType, Rank, ReductionName};
 
 /// The operation of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Operation {
     /// One of the collectives.
     Collective(CollectiveName),
@@ -54,7 +54,7 @@ impl fmt::Display for Operation {
 }
 
 /// One rank's call, with its arguments.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// The operation.
     pub operation: Operation,

@@ -1,11 +1,13 @@
 //! Host memory: raw and zeroed.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::ranges::Ranges;
 pub(super) use super::ranges::{InUse, Touch, guard_all, guard_closure, guard_two};
+use super::shared;
 
 use crate::Result;
 use crate::communicator::Health;
@@ -32,9 +34,31 @@ static_assertions::const_assert_eq!(align_of::<Line>(), ALIGN);
 #[derive(Debug)]
 pub struct Block {
     start: NonNull<u8>,
-    /// What is freed: of size 0 if the memory is not ours.
-    layout: Layout,
+    memory: Kept,
     ranges: Ranges,
+}
+
+/// What a block keeps until it is dropped.
+enum Kept {
+    /// Memory that is freed with this layout.
+    Heap(Layout),
+    /// Memory that other processes map.
+    Shared(#[expect(dead_code, reason = "frees the memory")] shared::Piece),
+    /// A peer's memory, mapped here.
+    Peer(#[expect(dead_code, reason = "keeps the mapping")] Arc<shared::Peer>),
+    /// Nothing: the memory is not ours, or has no bytes.
+    Nothing,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Heap(_) => "Heap",
+            Self::Shared(_) => "Shared",
+            Self::Peer(_) => "Peer",
+            Self::Nothing => "Nothing",
+        })
+    }
 }
 
 // SAFETY: a block is an address and a size; it hands out raw pointers only.
@@ -48,24 +72,51 @@ impl Block {
         let align = if bytes < LARGE { ALIGN } else { LARGE_PAGE };
         let layout = Layout::from_size_align(bytes, align).map_err(|_| none())?;
         if bytes == 0 {
-            return Ok(Self {
-                start: NonNull::<Line>::dangling().cast(),
-                layout,
-                ranges: Ranges::default(),
-            });
+            return Ok(Self::keeping(NonNull::<Line>::dangling().cast(), Kept::Nothing));
+        }
+        if let Some(arena) = shared::opened() {
+            let piece = arena.alloc(bytes, align).ok_or_else(none)?;
+            let start = NonNull::new(piece.start()).ok_or_else(none)?;
+            return Ok(Self::keeping(start, Kept::Shared(piece)));
         }
         let start = match bytes < LARGE {
             // SAFETY: the size is not zero.
             true => NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(none)?,
             false => large(layout).ok_or_else(none)?,
         };
-        Ok(Self { start, layout, ranges: Ranges::default() })
+        Ok(Self::keeping(start, Kept::Heap(layout)))
+    }
+
+    fn keeping(start: NonNull<u8>, memory: Kept) -> Self {
+        Self { start, memory, ranges: Ranges::default() }
+    }
+
+    /// A copy of these bytes.
+    pub(super) fn copied(bytes: &[u8]) -> Result<Self> {
+        let none = || NoMemory { bytes: bytes.len(), kind: "host", ordinal: 0, kept: 0, in_use: 0 };
+        let layout = Layout::from_size_align(bytes.len().max(1), ALIGN).map_err(|_| none())?;
+        // SAFETY: the size is not zero.
+        let start = NonNull::new(unsafe { alloc(layout) }).ok_or_else(none)?;
+        // SAFETY: as many bytes were allocated, and nothing else knows them.
+        unsafe { start.as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Ok(Self::keeping(start, Kept::Heap(layout)))
+    }
+
+    /// `bytes` bytes of a peer's memory from `offset` on; `None` if it does not have them.
+    pub(super) fn of_peer(peer: &Arc<shared::Peer>, offset: u64, bytes: usize) -> Option<Self> {
+        let start = NonNull::new(peer.at(offset, bytes)?)?;
+        Some(Self::keeping(start, Kept::Peer(peer.clone())))
+    }
+
+    /// Where it lies in the memory that other processes map, if it does.
+    pub(super) fn shared_at(&self) -> Option<u64> {
+        shared::opened()?.offset_of(self.start.as_ptr())
     }
 
     /// Covers memory that is not ours and is not freed here.
     pub(super) fn adopted(start: *mut u8) -> Self {
         let start = NonNull::new(start).unwrap_or(NonNull::<Line>::dangling().cast());
-        Self { start, layout: Layout::new::<()>(), ranges: Ranges::default() }
+        Self::keeping(start, Kept::Nothing)
     }
 
     /// From now on peers may access it, unordered with its owner: every move takes its range first.
@@ -118,9 +169,9 @@ fn large(layout: Layout) -> Option<NonNull<u8>> {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if self.layout.size() > 0 {
-            // SAFETY: allocated in `zeroed` with this layout, and freed once.
-            unsafe { dealloc(self.start.as_ptr(), self.layout) };
+        if let Kept::Heap(layout) = self.memory {
+            // SAFETY: allocated with this layout, and freed once.
+            unsafe { dealloc(self.start.as_ptr(), layout) };
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) mod mirror;
 mod moves;
 mod norm;
 mod ranges;
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), path = "shared/unsupported.rs")]
 mod shared;
 
 use std::convert::Infallible;
@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use block::{Block, Touch};
-use engine::{Brings, ENGINE, Member, Point, StreamToken};
+use engine::{Brings, ENGINE, Joining, Member, Point, StreamToken};
 use mirror::{HostDevComm, Mirror, PeerParts};
 
 use crate::backend::{
@@ -31,12 +31,9 @@ use crate::backend::{
     Timing, Watcher, WindowId, Windows,
 };
 use crate::compute::{Arguments, Grid, Kernel};
-use crate::error::{Error, InitFailed, Site, Surplus, Unsupported};
+use crate::error::{Error, Site, Surplus, Unsupported};
 use crate::memory::{Allocation, Lease};
 use crate::{DType, Element, Properties, Rank, Requirements, Result, Team, element};
-
-/// Why ranks of several processes are refused.
-const NO_WIRE: &str = "host devices are threads of one process, and these ranks meet over the network: use GPUs, or `Seat::local`";
 
 /// The host backend.
 #[derive(Debug)]
@@ -361,21 +358,17 @@ unsafe impl Lifecycle for HostBackend {
     type Comm = Member;
     type Operator = Scale;
 
-    type Joining = Option<Member>;
+    type Joining = Joining;
     type Dividing = Infallible;
 
     const IN_PROCESS: bool = true;
 
-    fn join(join: Join, _: Option<Infallible>) -> Result<Option<Member>> {
-        if join.wire.is_some() {
-            let (size, why) = (join.size as usize, NO_WIRE.to_owned());
-            return Err(InitFailed { size, ranks: Vec::new(), why }.into());
-        }
-        Ok(Some(ENGINE.join(join)))
+    fn join(join: Join, _: Option<Infallible>) -> Result<Joining> {
+        Joining::new(join)
     }
 
-    fn joined(joining: &mut Option<Member>) -> Result<Option<Member>> {
-        Ok(joining.take())
+    fn joined(joining: &mut Joining) -> Result<Option<Member>> {
+        joining.joined()
     }
 
     fn divided(dividing: &mut Infallible) -> Result<bool> {
@@ -488,11 +481,10 @@ unsafe impl Windows for HostBackend {
         comm: &Member,
         id: WindowId,
         allocation: &Arc<Allocation<Self>>,
-        _: usize,
+        bytes: usize,
         _: u32,
     ) -> Result<()> {
-        ENGINE.register(comm, id, allocation);
-        Ok(())
+        ENGINE.register(comm, id, allocation, bytes)
     }
 
     fn unregister(comm: &Member, id: WindowId, (): ()) {

@@ -17,6 +17,8 @@ pub(super) struct HostOp {
     /// The number of the collective, or of the pair's transfer, in issue order.
     pub(super) index: u64,
     pub(super) op: Booked,
+    /// Where a rank receives whose operation has other memory instead, which its peers can read.
+    pub(super) private: Option<Held>,
 }
 
 /// An operation that holds its memory until its data moves.
@@ -93,13 +95,17 @@ impl State {
         };
         comm.active_groups += 1;
         let member = &mut comm.members[place.rank];
-        active.void = member.fault.is_some();
+        let void = member.fault.is_some();
+        active.void = void;
         member.active = Some(active);
         if let Some(fault) = member.fault.clone() {
             let health = member.health.clone();
             self.void(stream, health, fault);
         }
         self.order_group_start(place);
+        if !void {
+            self.say_group(place);
+        }
         self.todo.push(Step::Member(place));
     }
 
@@ -157,6 +163,9 @@ impl State {
 
     /// Starts the one-sided operation `at`; returns true if the group can proceed at once.
     fn one_sided(&mut self, place: MemberId, at: usize, out: &mut Out) -> bool {
+        if let Some(goes_on) = self.put_elsewhere(place, at) {
+            return goes_on;
+        }
         self.order_put(place, at);
         let Some(comm) = self.comm(place) else { return false };
         let Some(active) = comm.members[place.rank].active.as_mut() else { return false };

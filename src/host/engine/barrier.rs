@@ -175,7 +175,11 @@ impl Engine {
         let mut out = Out::take();
         let mut state = self.lock();
         let stream = CURRENT.get();
-        let Some((turn, passed)) = state.arrive(of, index, stream, &mut out) else {
+        let arrived = state.arrive(of, index, stream, &mut out);
+        if arrived.is_some() {
+            state.say_arrived(of.place, of.dev, index);
+        }
+        let Some((turn, passed)) = arrived else {
             let fault = state.fault_of(of.place);
             self.finish(state, out, false);
             return Err(fault);
@@ -272,6 +276,17 @@ impl State {
             bar.waiting.drain().for_each(|(_, thread)| out.unpark(thread));
         }
         Some((turn, bar.passed.clone()))
+    }
+
+    /// A closure of a rank in another process has arrived at a barrier.
+    pub(super) fn arrive_there(
+        &mut self,
+        place: MemberId,
+        dev: WindowId,
+        index: usize,
+        out: &mut Out,
+    ) {
+        let _ = self.arrive(Brings { place, dev }, index, None, out);
     }
 
     /// A rank passes a barrier: what the others did before is ordered before what it does next.

@@ -9,6 +9,7 @@ use super::ENGINE;
 use super::active_group::ActiveGroup;
 use super::barrier::DeviceComm;
 use super::meeting::{Calls, Pairs, Which};
+use super::remote::{Ear, Remote};
 use super::signal::Signals;
 use super::sparse::Sparse;
 use super::state::{Out, State, Step};
@@ -40,11 +41,18 @@ pub struct Member {
     place: MemberId,
     /// The thread that joined.
     home: ThreadId,
+    /// Hears of the ranks of other processes.
+    ear: Option<Arc<Ear>>,
 }
 
 impl Member {
     pub(in crate::host) fn place(&self) -> MemberId {
         self.place
+    }
+
+    /// Keeps what hears of the ranks of other processes.
+    pub(super) fn keep(&mut self, ear: Arc<Ear>) {
+        self.ear = Some(ear);
     }
 }
 
@@ -57,6 +65,9 @@ impl Pace for MemberId {
 impl Drop for Member {
     fn drop(&mut self) {
         ENGINE.leave(self.place, self.home);
+        if self.ear.is_some() {
+            ENGINE.say_all();
+        }
     }
 }
 
@@ -75,6 +86,8 @@ pub(super) struct CommState {
     pub(super) device_comms: HashMap<WindowId, DeviceComm>,
     /// Its clocks, if the order of uses is checked.
     pub(super) order: Option<Box<CommOrder>>,
+    /// The ranks of other processes, if there are any.
+    pub(super) remote: Option<Box<Remote>>,
     /// How many ranks have left.
     pub(super) gone: usize,
     /// How many ranks are in a group.
@@ -95,6 +108,8 @@ pub(super) struct MemberState {
     pub(super) turn: u64,
     /// How many groups it has issued.
     pub(super) issued: u64,
+    /// How many more a rank of another process has issued.
+    pub(super) to_come: u64,
     /// How many collectives it has issued or refused.
     pub(super) collectives: u64,
     /// Its last call, for reports.
@@ -125,6 +140,7 @@ impl MemberState {
             home: None,
             turn: 0,
             issued: 0,
+            to_come: 0,
             collectives: 0,
             last: None,
             active: None,
@@ -142,7 +158,7 @@ impl MemberState {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.turn >= self.issued
+        self.turn >= self.issued + self.to_come
     }
 }
 
@@ -159,6 +175,7 @@ impl CommState {
             windows: HashMap::new(),
             device_comms: HashMap::new(),
             order: CommOrder::open(),
+            remote: join.wire.as_ref().map(|_| Box::new(Remote::new(size))),
             gone: 0,
             active_groups: 0,
             broken: false,
@@ -178,6 +195,9 @@ impl State {
         let comm = *by_id.entry(join.id).or_insert_with(|| comms.insert(CommState::new(&join)));
         let rank = join.rank as usize;
         comms[comm].joined += 1;
+        if let Some(remote) = &mut comms[comm].remote {
+            remote.is_here(rank);
+        }
         let member = &mut comms[comm].members[rank];
         if let Some(fault) = &member.fault {
             // It joined too late; the other ranks know the cause already.
@@ -187,7 +207,7 @@ impl State {
         member.health = Some(join.health);
         member.home = Some(home);
         self.rank_threads.enter(home, join.size as usize);
-        Member { place: MemberId { comm, id: join.id, rank }, home }
+        Member { place: MemberId { comm, id: join.id, rank }, home, ear: None }
     }
 
     /// The communicator of a membership, unless it has been removed (its slot may be reused).
@@ -213,9 +233,13 @@ impl State {
     /// plane tells it that the others are gone.
     pub(super) fn sweep(&mut self, place: MemberId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let all = if comm.broken { comm.joined } else { comm.size() };
+        // Of ranks in other processes there are only copies.
+        let is_split = comm.remote.is_some();
+        let all = if comm.broken || is_split { comm.joined } else { comm.size() };
         let is_done = |m: &MemberState| m.active.is_none() && (m.is_idle() || m.fault.is_none());
-        let over = comm.left == all && comm.members.iter().all(is_done);
+        let is_done =
+            |(rank, m): (usize, &MemberState)| is_split && comm.is_copy(rank) || is_done(m);
+        let over = comm.left == all && comm.members.iter().enumerate().all(is_done);
         if !over {
             return;
         }

@@ -174,7 +174,7 @@ impl Looking<'_> {
             }
             Phase::Collectives => {
                 for (at, op) in active.ops.iter().enumerate() {
-                    let HostOp { index, op: Booked::Collective(_) } = op else { continue };
+                    let HostOp { index, op: Booked::Collective(_), .. } = op else { continue };
                     let round = comm.rounds.get(*index).filter(|round| holds(round, place.rank));
                     let Some(round) = round else { continue };
                     let part = |peer: usize| Need {
@@ -189,7 +189,7 @@ impl Looking<'_> {
             }
             Phase::Transfers => {
                 for (at, op) in active.ops.iter().enumerate() {
-                    let HostOp { index, op: Booked::Transfer(one) } = op else { continue };
+                    let HostOp { index, op: Booked::Transfer(one), .. } = op else { continue };
                     let (which, own) = Which::of(place.rank, one.peer, one.half);
                     let meeting = comm.seen_calls(which).and_then(|calls| calls.get(*index));
                     if meeting.is_some_and(|meeting| holds(meeting, own)) {

@@ -174,6 +174,8 @@ impl State {
         if comm.broken {
             return;
         }
+        self.say_void(place);
+        let Some(comm) = self.comm(place) else { return };
         comm.broken = true;
         if let Some(order) = &comm.order {
             order.breaks();
@@ -206,5 +208,6 @@ impl State {
                 self.todo.push(Step::Member(place.of(rank)));
             }
         }
+        self.end_moving(place, out);
     }
 }

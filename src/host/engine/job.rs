@@ -1,12 +1,13 @@
 //! Jobs: the data movement of one operation that all ranks have reached, in chunks.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::comm::MemberId;
 use super::meeting::Which;
-use super::state::State;
+use super::state::{Out, State};
 use crate::backend::Slot;
 use crate::error::Site;
 use crate::host::moves::Moves;
@@ -16,12 +17,34 @@ const SMALL: usize = 256 * 1024;
 
 pub(super) struct Job {
     pub(super) done: Done,
-    moves: Moves,
+    moves: Moved,
+    step: usize,
     chunks: usize,
     next: AtomicUsize,
     left: AtomicUsize,
     /// Whether a chunk of it was parked.
     parked: AtomicBool,
+}
+
+/// What a job moves.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "most operations take one step, without an allocation"
+)]
+enum Moved {
+    Once(Moves),
+    InSteps(Arc<Moves>),
+}
+
+impl Deref for Moved {
+    type Target = Moves;
+
+    fn deref(&self) -> &Moves {
+        match self {
+            Self::Once(moves) => moves,
+            Self::InSteps(moves) => moves,
+        }
+    }
 }
 
 /// A chunk blocked by a closure.
@@ -39,9 +62,18 @@ pub(super) enum Done {
 
 impl Job {
     pub(super) fn new(done: Done, moves: Moves) -> Self {
-        let chunks = moves.chunks();
+        Self::of(done, Moved::Once(moves), 0)
+    }
+
+    /// One step of moves whose ranks are in several processes.
+    pub(super) fn step(done: Done, moves: Arc<Moves>, step: usize) -> Self {
+        Self::of(done, Moved::InSteps(moves), step)
+    }
+
+    fn of(done: Done, moves: Moved, step: usize) -> Self {
+        let chunks = moves.chunks(step);
         let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(chunks));
-        Self { done, moves, chunks, next, left, parked: AtomicBool::new(false) }
+        Self { done, moves, step, chunks, next, left, parked: AtomicBool::new(false) }
     }
 
     /// How many leading jobs are small: one, or several that together are small.
@@ -87,7 +119,7 @@ impl Job {
     fn try_run(&self, chunk: usize) -> Option<bool> {
         // SAFETY: the counter gives each chunk to one thread, which runs it or passes it on unrun.
         // The operation's ranks do not proceed until all chunks are done.
-        unsafe { self.moves.run(chunk) }.ok()?;
+        unsafe { self.moves.run(self.step, chunk) }.ok()?;
         // Release publishes this thread's writes to the thread that reaches zero, and acquire
         // receives them.
         Some(self.left.fetch_sub(1, Ordering::AcqRel) == 1)
@@ -108,7 +140,7 @@ impl Parked {
                 return last;
             }
             let (job, chunk) = (next.job.clone(), next.chunk);
-            match job.moves.park(chunk, next) {
+            match job.moves.park(job.step, chunk, next) {
                 Some(back) => next = back,
                 None => return false,
             }
@@ -129,10 +161,16 @@ impl fmt::Debug for Parked {
 
 impl State {
     /// Records that a job's data has moved.
-    pub(super) fn job_over(&mut self, done: Done) {
+    pub(super) fn job_over(&mut self, done: Done, out: &mut Out) {
         match done {
-            Done::Met { place, which, index } => self.meeting_over(place, which, index),
+            Done::Met { place, which, index } => {
+                match self.seen_comm(place).is_some_and(|comm| comm.remote.is_some()) {
+                    true => self.step_over(place, which, index, out),
+                    false => self.meeting_over(place, which, index),
+                }
+            }
             Done::Put { from, to, slot, site } => {
+                self.say_put(from);
                 self.raise(from, to, slot, Ok(site));
                 self.op_over(from);
             }

@@ -3,6 +3,7 @@
 //! [`typed_nccl_match`] decides which calls meet and whether they fit. This module applies the
 //! result to the ranks' groups and memory.
 
+use serde::{Deserialize, Serialize};
 use typed_nccl_match::{Channel, Met};
 
 use super::active_group::{Booked, HostOp, entry};
@@ -30,7 +31,7 @@ pub(super) struct Here {
 }
 
 /// The collectives of a communicator, or the transfers of a pair.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) enum Which {
     Collectives,
     Transfers { from: usize, to: usize },
@@ -43,6 +44,14 @@ impl Which {
         match half {
             Half::SendTo => (Self::Transfers { from: rank, to: peer }, 0),
             Half::RecvFrom => (Self::Transfers { from: peer, to: rank }, 1),
+        }
+    }
+
+    /// Whether its ranks are ranks of a communicator of this size.
+    pub(super) fn is_within(self, size: usize) -> bool {
+        match self {
+            Self::Collectives => true,
+            Self::Transfers { from, to } => from < size && to < size,
         }
     }
 
@@ -129,6 +138,18 @@ impl CommState {
         *count - 1
     }
 
+    /// Notes that a member has issued or refused so many calls.
+    pub(super) fn issue_up_to(&mut self, which: Which, member: usize, calls: u64) {
+        if calls == 0 {
+            return;
+        }
+        let count = match which {
+            Which::Collectives => &mut self.members[member].collectives,
+            Which::Transfers { from, to } => &mut self.pairs(from, to).issued[member],
+        };
+        *count = calls.max(*count);
+    }
+
     /// How many calls a member has issued or refused.
     pub(super) fn issued(&self, which: Which, member: usize) -> u64 {
         match which {
@@ -151,7 +172,7 @@ impl State {
         self.order_operates(place, at);
         let Some(comm) = self.comm(place) else { return };
         let Some(active) = comm.members[place.rank].active.as_ref() else { return };
-        let HostOp { index, op } = &active.ops[at];
+        let HostOp { index, op, .. } = &active.ops[at];
         let (index, call) = (*index, op.call());
         let ((which, member), config) = match op {
             Booked::Collective(one) => ((Which::Collectives, place.rank), one.config.unwrap_or(0)),
@@ -168,7 +189,7 @@ impl State {
         self.meet(place, which, index, out);
     }
 
-    /// Records that a rank refused its next call.
+    /// Records that a rank refused its next call, and returns its number.
     pub(super) fn refuse_call(
         &mut self,
         place: MemberId,
@@ -176,9 +197,22 @@ impl State {
         member: usize,
         reason: Error,
         out: &mut Out,
+    ) -> Option<u64> {
+        let index = self.comm(place)?.number(which, member);
+        self.refuse_numbered(place, (which, member), index, reason, out);
+        Some(index)
+    }
+
+    /// Records that a rank refused a call.
+    pub(super) fn refuse_numbered(
+        &mut self,
+        place: MemberId,
+        (which, member): (Which, usize),
+        index: u64,
+        reason: Error,
+        out: &mut Out,
     ) {
         let Some(comm) = self.comm(place) else { return };
-        let index = comm.number(which, member);
         if !comm.broken {
             comm.calls(which).come(index, member, Err(reason));
             self.meet(place, which, index, out);
@@ -234,15 +268,18 @@ impl State {
             meeting.begin();
         }
         let done = Done::Met { place, which, index };
+        let mut private = Vec::new();
         let moves = match which {
             Which::Collectives => {
                 let mut entries = Vec::with_capacity(comm.size());
                 for rank in 0..comm.size() {
                     if let Some(at) = comm.at(which, index, rank)
                         && let Some(active) = comm.members[rank].active.as_mut()
-                        && let Booked::Collective(queued) = &mut active.ops[at].op
+                        && let HostOp { op: Booked::Collective(queued), private: own, .. } =
+                            &mut active.ops[at]
                     {
                         entries.push(entry(queued));
+                        private.push(own.take());
                     }
                 }
                 let Some(first) = entries.first() else { return comm.calls(which).end(index) };
@@ -257,13 +294,24 @@ impl State {
                         _ => None,
                     }
                 });
-                let [Some(source), Some(target)] = held else {
-                    return self.meeting_over(place, which, index);
-                };
-                self.order_message(place, from, to);
-                Moves::copy(source, target)
+                let is_split = comm.remote.is_some();
+                match held {
+                    [Some(source), Some(target)] => {
+                        self.order_message(place, from, to);
+                        Moves::copy(source, target)
+                    }
+                    // Where the memory of a copy is not known, another process moves the data.
+                    [source, target] if is_split && source.is_some() | target.is_some() => {
+                        self.order_message(place, from, to);
+                        Moves::elsewhere(source.or(target))
+                    }
+                    _ => return self.meeting_over(place, which, index),
+                }
             }
         };
+        if self.seen_comm(place).is_some_and(|comm| comm.remote.is_some()) {
+            return self.move_split(place, (which, index), moves, private, out);
+        }
         out.jobs.push(Job::new(done, moves));
     }
 

@@ -16,6 +16,7 @@ mod fault;
 mod job;
 mod meeting;
 mod order;
+mod remote;
 mod report;
 mod signal;
 mod sparse;
@@ -31,6 +32,7 @@ mod worker;
 pub(super) use barrier::{Brings, announce};
 pub(super) use comm::{Member, MemberId};
 pub(super) use job::Parked;
+pub(crate) use remote::Joining;
 pub(super) use stream::{Point, Progress, StreamToken};
 
 use std::any::Any;
@@ -125,7 +127,7 @@ impl Engine {
         let member = &mut comm.members[place.rank];
         let unit = member.issued;
         member.issued += 1;
-        state.push(stream, Task::Group { place, unit, ops: list });
+        state.push(stream, Task::Group { place, unit, ops: list, refused: None });
         self.go_on(state, true);
         // If a rank runs far ahead, its operations leave the cache before the other ranks reach
         // them.
@@ -138,6 +140,7 @@ impl Engine {
         let place = comm.place();
         let mut out = Out::take();
         let mut state = self.lock();
+        let mut said = Vec::new();
         for refusal in refusals {
             let (which, member) = match *refusal {
                 Refusal::Collective => (Which::Collectives, place.rank),
@@ -145,12 +148,15 @@ impl Engine {
                 Refusal::RecvFrom(peer) => Which::of(place.rank, peer, Half::RecvFrom),
                 Refusal::Signal(to, slot) => {
                     state.raise(place, to.index(), slot, Err(reason.clone()));
+                    said.push((*refusal, 0));
                     continue;
                 }
                 Refusal::Wait(..) => continue,
             };
-            state.refuse_call(place, which, member, reason.clone(), &mut out);
+            let index = state.refuse_call(place, which, member, reason.clone(), &mut out);
+            said.extend(index.map(|index| (*refusal, index)));
         }
+        state.say_refused(place, said, reason);
         self.finish(state, out, false);
     }
 
@@ -159,8 +165,11 @@ impl Engine {
         comm: &Member,
         id: WindowId,
         allocation: &Arc<Allocation<HostBackend>>,
-    ) {
-        self.lock().register(comm.place(), id, allocation.clone());
+        bytes: usize,
+    ) -> crate::Result<()> {
+        let mut state = self.lock();
+        state.register(comm.place(), id, allocation.clone());
+        state.say_window(comm.place(), id, allocation, bytes)
     }
 
     /// From now on two threads may use the memory.
@@ -175,6 +184,7 @@ impl Engine {
     pub(super) fn unregister(&self, comm: &Member, id: WindowId) {
         let mut out = Out::take();
         let mut state = self.lock();
+        state.say_no_window(comm.place(), id);
         state.unregister(comm.place(), id, &mut out);
         self.finish(state, out, false);
     }
@@ -205,6 +215,7 @@ impl Engine {
     /// The signals to this rank that it never awaited.
     pub(super) fn unawaited(&self, comm: &Member) -> Vec<Surplus> {
         let place = comm.place();
+        self.hear(false);
         let mut state = self.lock();
         state.comm(place).map_or_else(Vec::new, |comm| comm.signals.unawaited(place.rank))
     }
@@ -217,6 +228,7 @@ impl Engine {
     pub(super) fn depart(&self, place: MemberId, why: &str, how: Departure) {
         let mut out = Out::take();
         let mut state = self.lock();
+        state.say_left(place, why, how);
         state.depart(place, why, how, &mut out);
         state.sweep(place, &mut out);
         self.finish(state, out, false);
@@ -232,7 +244,11 @@ impl Engine {
 
     /// Helps with work, or sleeps until the point may be reached.
     pub(super) fn pause(&self, point: &Point, at_most: Duration) {
-        if self.busy_threads.spin(at_most, || point.reached()) {
+        let is_reached = || {
+            self.hear(true);
+            point.reached()
+        };
+        if self.busy_threads.spin(at_most, is_reached) {
             return;
         }
         let mut state = self.lock();
@@ -285,10 +301,11 @@ impl Engine {
             inline = false;
             self.run_small(&mut out.jobs);
             state = self.lock();
-            for job in &out.jobs {
-                state.job_over(job.done);
+            let over: Vec<_> = out.jobs.drain(..).collect();
+            for job in &over {
+                state.job_over(job.done, &mut out);
             }
-            out.drop_jobs();
+            out.drop_jobs(over);
         }
     }
 
@@ -319,9 +336,10 @@ impl Engine {
     }
 
     fn over(&self, job: &Job) {
+        let mut out = Out::take();
         let mut state = self.lock();
-        state.job_over(job.done);
-        self.go_on(state, false);
+        state.job_over(job.done, &mut out);
+        self.finish(state, out, false);
     }
 
     fn run(&self, work: Work) {
@@ -390,6 +408,6 @@ impl CommState {
             |target| *target,
             |config| config.digest(),
         );
-        HostOp { index, op }
+        HostOp { index, op, private: None }
     }
 }

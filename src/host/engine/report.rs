@@ -101,7 +101,7 @@ impl State {
             }
             Phase::Transfers => {
                 let waiting = active.ops.iter().find_map(|op| match op {
-                    HostOp { index, op: Booked::Transfer(one) } if one.span.is_some() => {
+                    HostOp { index, op: Booked::Transfer(one), .. } if one.span.is_some() => {
                         Some((*index, one))
                     }
                     _ => None,

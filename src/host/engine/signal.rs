@@ -52,6 +52,11 @@ impl Signals {
         (to * self.size + from) * per_pair + self.number(slot)
     }
 
+    /// Whether there is such a slot.
+    pub(super) fn has(&self, slot: Slot) -> bool {
+        slot.context < self.slots.context && slot.index < self.slots.index
+    }
+
     fn number(&self, slot: Slot) -> usize {
         let (contexts, indexes) = (self.slots.context as usize, self.slots.index as usize);
         let context = usize::from(slot.captured) * contexts + slot.context as usize;

@@ -16,7 +16,7 @@ use super::wait::{Looked, Wait};
 use super::window::Window;
 use crate::communicator::Health;
 use crate::error::Site;
-use crate::host::moves::Held;
+use crate::host::moves::{Held, Moves};
 
 /// Streams, communicators, and work that is ready.
 #[derive(Default)]
@@ -74,6 +74,7 @@ pub(super) struct Out {
 #[expect(dead_code, reason = "kept to be dropped")]
 enum Void {
     Job(Job),
+    Moves(Arc<Moves>),
     Op(Booked),
     Held(Held),
     Comm(Box<CommState>),
@@ -120,8 +121,12 @@ impl Out {
         self.poisoned.push(health);
     }
 
-    pub(super) fn drop_jobs(&mut self) {
-        self.void.extend(self.jobs.drain(..).map(Void::Job));
+    pub(super) fn drop_jobs(&mut self, jobs: impl IntoIterator<Item = Job>) {
+        self.void.extend(jobs.into_iter().map(Void::Job));
+    }
+
+    pub(super) fn drop_moves(&mut self, moves: Option<Arc<Moves>>) {
+        self.void.extend(moves.map(Void::Moves));
     }
 
     pub(super) fn drop_op(&mut self, op: Booked) {

@@ -206,7 +206,7 @@ impl Point {
 /// An entry of a queue.
 pub(super) enum Task {
     /// A group of a communicator's operations.
-    Group { place: MemberId, unit: u64, ops: Vec<HostOp> },
+    Group { place: MemberId, unit: u64, ops: Vec<HostOp>, refused: Option<Error> },
     /// User compute, and its device communicators.
     Launch { work: Closure, site: Site, brings: Vec<Brings> },
     /// Waits for another stream.
@@ -363,11 +363,11 @@ impl State {
                 out.closures.push(Work::Run { stream, work, site });
                 false
             }
-            Some(Task::Group { place, ops, .. }) => {
+            Some(Task::Group { place, ops, refused, .. }) => {
                 stream.current = Some(Current::Group { place });
                 let refused = match &stream.replay {
                     Some(Replay::Failed(error)) => Some(error.clone()),
-                    _ => None,
+                    _ => refused,
                 };
                 self.start_group(place, ActiveGroup::new(key, ops, refused), out);
                 false

@@ -7,7 +7,7 @@ use super::past;
 
 /// # Safety
 /// As for [`std::ptr::copy_nonoverlapping`].
-unsafe fn plain(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn plain(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
@@ -24,7 +24,7 @@ impl Collective {
         let (size, count) = (self.dtype.size(), self.count);
         // SAFETY: what a rank sends has block `source`, as `Collective` documents.
         let source = unsafe { send.at((flow.source * count + range.start) * size) };
-        for recv in self.parts[flow.to.clone()].iter().filter_map(|to| to.recv.as_ref()) {
+        for recv in self.receivers(flow) {
             // SAFETY: what a rank receives has block `target`.
             let target = unsafe { recv.at((flow.target * count + range.start) * size) };
             // In place, the block is already where it belongs.

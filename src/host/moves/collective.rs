@@ -5,7 +5,8 @@ use std::ops::Range;
 use typed_nccl_plan::ir::{Side, Spec};
 
 use super::super::block::{self, InUse, Touch};
-use super::{CHUNK, COPY, Entry, past};
+use super::split::Split;
+use super::{CHUNK, COPY, Entry, Held, past};
 use crate::DType;
 use crate::error::Call;
 
@@ -21,6 +22,8 @@ pub(in crate::host) struct Collective {
     windows: bool,
     /// The results exceed the cache.
     pub(super) is_large: bool,
+    /// This process's part, if some of the ranks are in other processes.
+    pub(super) split: Option<Split>,
 }
 
 /// The movement of one block.
@@ -33,6 +36,8 @@ pub(super) struct Flow {
     pub(super) to: Range<usize>,
     /// The block's index in what they receive.
     pub(super) target: usize,
+    /// The only one of them that receives it now, if the others receive it later.
+    pub(super) only: Option<usize>,
 }
 
 impl Collective {
@@ -43,7 +48,8 @@ impl Collective {
         let windows = held.into_iter().any(|held| held.block().is_shared());
         let Call { dtype, count, .. } = call;
         let spec = name.spec();
-        let mut collective = Self { spec, dtype, count, root, parts, windows, is_large: false };
+        let (is_large, split) = (false, None);
+        let mut collective = Self { spec, dtype, count, root, parts, windows, is_large, split };
         let results = collective.blocks() * count * dtype.size() * collective.flow(0).to.len();
         collective.is_large = results >= past::LARGE;
         collective
@@ -57,6 +63,11 @@ impl Collective {
             (true, false) | (false, true) => n,
             (true, true) => n * n,
         }
+    }
+
+    /// Whether it reduces, and every rank receives all of the result.
+    pub(super) fn is_reduced_for_all(&self) -> bool {
+        self.spec.reduces && self.flow(0).to.len() > 1
     }
 
     /// A block's senders and receivers.
@@ -80,20 +91,45 @@ impl Collective {
             source: source.unwrap_or(0),
             to: ranks(self.spec.recv, source),
             target: target.unwrap_or(0),
+            only: None,
         }
+    }
+
+    /// The memory of the receivers that this process writes.
+    pub(super) fn receivers(&self, flow: &Flow) -> impl Iterator<Item = &Held> + Clone {
+        let only = flow.only;
+        let is_written = move |rank: usize| {
+            only.is_none_or(|only| only == rank)
+                && self.split.as_ref().is_none_or(|split| split.own[rank])
+        };
+        let written = flow.to.clone().filter(move |rank| is_written(*rank));
+        written.filter_map(|rank| self.parts[rank].recv.as_ref())
     }
 
     fn chunk_len(&self) -> usize {
         let chunk = if self.is_large { COPY } else { CHUNK };
-        chunk / self.dtype.size()
+        let most = chunk / self.dtype.size();
+        match &self.split {
+            Some(split) if split.shares => split.chunk_len(self.count, most),
+            _ => most,
+        }
     }
 
     fn chunks_per_block(&self) -> usize {
         self.count.div_ceil(self.chunk_len())
     }
 
-    pub(super) fn chunks(&self) -> usize {
+    /// The chunks that all processes together move.
+    pub(super) fn all_chunks(&self) -> usize {
         self.blocks() * self.chunks_per_block()
+    }
+
+    /// The chunks that this process moves in a step.
+    pub(super) fn chunks(&self, step: usize) -> usize {
+        match &self.split {
+            Some(split) => split.chunks[step].len(),
+            None => self.all_chunks(),
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -105,11 +141,15 @@ impl Collective {
     ///
     /// # Safety
     /// As [`Moves::run`](super::Moves::run).
-    pub(super) unsafe fn run(&self, chunk: usize) -> Result<(), InUse> {
-        let (block, range) = self.part(chunk);
-        let flow = self.flow(block);
-        let guards = self.windows.then(|| block::guard_all(self.touched(&flow, &range)));
+    pub(super) unsafe fn run(&self, step: usize, chunk: usize) -> Result<(), InUse> {
+        let (flow, range, rank) = self.moved(step, chunk);
+        let guards = self.windows.then(|| block::guard_all(self.touched(&flow, &range, rank)));
         let _guards = guards.transpose()?;
+        if let Some(rank) = rank {
+            // SAFETY: the caller's promise.
+            unsafe { self.copy_share(rank, range) };
+            return Ok(());
+        }
         match self.spec.reduces {
             // SAFETY: the caller's promise.
             true => unsafe { self.reduce_block(&flow, range) },
@@ -123,27 +163,42 @@ impl Collective {
     }
 
     /// The memory that a chunk reads and writes.
-    pub(super) fn touches(&self, chunk: usize) -> Vec<Touch<'_>> {
+    pub(super) fn touches(&self, step: usize, chunk: usize) -> Vec<Touch<'_>> {
+        let (flow, range, rank) = self.moved(step, chunk);
+        self.touched(&flow, &range, rank)
+    }
+
+    /// How a chunk moves, its range of elements, and the rank whose share it is if it is copied
+    /// from there.
+    fn moved(&self, step: usize, chunk: usize) -> (Flow, Range<usize>, Option<usize>) {
+        let chunk = self.split.as_ref().map_or(chunk, |split| split.chunks[step][chunk]);
         let (block, range) = self.part(chunk);
-        self.touched(&self.flow(block), &range)
+        let owner = self.split.as_ref().filter(|split| split.shares).map(|_| self.owner(chunk));
+        let flow = Flow { only: owner.filter(|_| step == 0), ..self.flow(block) };
+        (flow, range, owner.filter(|_| step > 0))
     }
 
     /// A chunk's block, and its range of elements.
-    fn part(&self, chunk: usize) -> (usize, Range<usize>) {
+    pub(super) fn part(&self, chunk: usize) -> (usize, Range<usize>) {
         let (block, within) = (chunk / self.chunks_per_block(), chunk % self.chunks_per_block());
         let start = within * self.chunk_len();
         (block, start..self.count.min(start + self.chunk_len()))
     }
 
-    fn touched(&self, flow: &Flow, range: &Range<usize>) -> Vec<Touch<'_>> {
+    fn touched(&self, flow: &Flow, range: &Range<usize>, share: Option<usize>) -> Vec<Touch<'_>> {
         let size = self.dtype.size();
         let (start, bytes) = (range.start * size, range.len() * size);
+        if let Some(rank) = share {
+            let from = self.parts[rank].recv.as_ref().map(|from| from.touch(start, bytes, false));
+            let to = self.sharers(rank).map(|to| to.touch(start, bytes, true));
+            return from.into_iter().chain(to).collect();
+        }
         let at = |block: usize| block * self.count * size + start;
         let mut touches = Vec::with_capacity(flow.from.len() + flow.to.len());
         for send in self.parts[flow.from.clone()].iter().filter_map(|part| part.send.as_ref()) {
             touches.push(send.touch(at(flow.source), bytes, false));
         }
-        for recv in self.parts[flow.to.clone()].iter().filter_map(|part| part.recv.as_ref()) {
+        for recv in self.receivers(flow) {
             touches.push(recv.touch(at(flow.target), bytes, true));
         }
         touches

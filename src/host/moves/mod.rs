@@ -6,6 +6,7 @@ mod blocks;
 mod collective;
 mod past;
 mod reduce;
+mod split;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ const CHUNK: usize = 64 * 1024;
 const COPY: usize = 256 * 1024;
 
 /// Part of an allocation, held by a queued operation.
+#[derive(Clone)]
 pub(super) struct Held {
     allocation: Arc<Allocation<HostBackend>>,
     offset: usize,
@@ -41,6 +43,37 @@ impl Held {
     /// An allocation from byte `offset` on, for a put whose length was checked.
     pub(super) fn new(allocation: Arc<Allocation<HostBackend>>, offset: usize) -> Self {
         Self { allocation, offset, bytes: 0 }
+    }
+
+    /// All `bytes` bytes of memory that is not a program's own.
+    pub(super) fn all(block: Block, bytes: usize) -> Self {
+        let allocation = Arc::new(Allocation::adopted(0, block, None));
+        Self { allocation, offset: 0, bytes }
+    }
+
+    pub(super) fn into_allocation(self) -> Arc<Allocation<HostBackend>> {
+        self.allocation
+    }
+
+    /// Its bytes, to be read by a peer: where they lie in the memory that other processes map, if
+    /// they do.
+    pub(super) fn shared_at(&self) -> Option<u64> {
+        Some(self.block().shared_at()? + self.offset as u64)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// A copy of its bytes.
+    ///
+    /// # Safety
+    /// Nothing writes them meanwhile.
+    pub(super) unsafe fn copied(&self) -> &[u8] {
+        // SAFETY: the typed layer checked that spans lie inside their allocation.
+        let start = unsafe { self.at(0) };
+        // SAFETY: as above; every byte is initialised, and the rest is the caller's promise.
+        unsafe { std::slice::from_raw_parts(start, self.bytes) }
     }
 
     /// The address of byte `offset` of the span.
@@ -79,6 +112,8 @@ pub(super) enum Moves {
     Collective(Collective),
     /// From one rank to another.
     Copy { from: Held, to: Held },
+    /// Another process moves it. The memory here is kept meanwhile.
+    Elsewhere { _held: Option<Held> },
 }
 
 impl Moves {
@@ -93,12 +128,33 @@ impl Moves {
         Self::Copy { from, to }
     }
 
-    pub(super) fn chunks(&self) -> usize {
+    /// Another process moves the data.
+    pub(super) fn elsewhere(held: Option<Held>) -> Self {
+        Self::Elsewhere { _held: held }
+    }
+
+    /// Restricts a collective to this process's part: see [`Collective::split`].
+    pub(super) fn split(&mut self, own: Vec<bool>, shares: bool, private: Vec<Option<Held>>) {
+        if let Self::Collective(collective) = self {
+            collective.split(own, shares, private);
+        }
+    }
+
+    /// How many steps it takes. Every rank waits for the others after each.
+    pub(super) fn steps(&self) -> usize {
         match self {
-            Self::Collective(collective) => collective.chunks(),
+            Self::Collective(collective) => collective.steps(),
+            Self::Copy { .. } | Self::Elsewhere { .. } => 1,
+        }
+    }
+
+    pub(super) fn chunks(&self, step: usize) -> usize {
+        match self {
+            Self::Collective(collective) => collective.chunks(step),
             // Within one allocation, source and target may overlap, so this is one chunk.
             Self::Copy { from, to } if Arc::ptr_eq(&from.allocation, &to.allocation) => 1,
             Self::Copy { from, .. } => from.bytes.div_ceil(COPY),
+            Self::Elsewhere { .. } => 0,
         }
     }
 
@@ -107,6 +163,7 @@ impl Moves {
         match self {
             Self::Collective(collective) => collective.bytes(),
             Self::Copy { from, .. } => from.bytes,
+            Self::Elsewhere { .. } => 0,
         }
     }
 
@@ -115,10 +172,10 @@ impl Moves {
     /// # Safety
     /// Each chunk is run once, and meanwhile only this operation uses every rank's spans, except
     /// for peers' puts into windows.
-    pub(super) unsafe fn run(&self, chunk: usize) -> Result<(), InUse> {
+    pub(super) unsafe fn run(&self, step: usize, chunk: usize) -> Result<(), InUse> {
         match self {
             // SAFETY: the caller's promise.
-            Self::Collective(collective) => unsafe { collective.run(chunk) },
+            Self::Collective(collective) => unsafe { collective.run(step, chunk) },
             Self::Copy { from, to } => {
                 let (start, bytes) = self.piece(from, chunk);
                 let touches = [from.touch(start, bytes, false), to.touch(start, bytes, true)];
@@ -127,7 +184,7 @@ impl Moves {
                 let source = unsafe { from.at(start) };
                 // SAFETY: the target is as long as the source.
                 let target = unsafe { to.at(start) };
-                if from.bytes >= past::LARGE && self.chunks() > 1 {
+                if from.bytes >= past::LARGE && self.chunks(step) > 1 {
                     // SAFETY: as below; several chunks mean different allocations.
                     unsafe { past::copy(source, target, bytes) };
                     past::fence();
@@ -138,17 +195,19 @@ impl Moves {
                 }
                 Ok(())
             }
+            Self::Elsewhere { .. } => Ok(()),
         }
     }
 
     /// Parks a chunk until the closure that blocks it is over; returns it if none does.
-    pub(super) fn park(&self, chunk: usize, parked: Parked) -> Option<Parked> {
+    pub(super) fn park(&self, step: usize, chunk: usize, parked: Parked) -> Option<Parked> {
         let touches = match self {
-            Self::Collective(collective) => collective.touches(chunk),
+            Self::Collective(collective) => collective.touches(step, chunk),
             Self::Copy { from, to } => {
                 let (start, bytes) = self.piece(from, chunk);
                 vec![from.touch(start, bytes, false), to.touch(start, bytes, true)]
             }
+            Self::Elsewhere { .. } => Vec::new(),
         };
         touches.into_iter().try_fold(parked, |parked, touch| touch.park(parked))
     }
@@ -156,7 +215,7 @@ impl Moves {
     /// The start and length of a copy's chunk.
     fn piece(&self, from: &Held, chunk: usize) -> (usize, usize) {
         let start = chunk * COPY;
-        match self.chunks() {
+        match self.chunks(0) {
             1 => (start, from.bytes),
             _ => (start, COPY.min(from.bytes - start)),
         }

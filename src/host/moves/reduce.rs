@@ -50,7 +50,7 @@ impl Collective {
                     *a = T::divide(*a, self.parts.len());
                 }
             }
-            let recvs = self.parts[flow.to.clone()].iter().filter_map(|part| part.recv.as_ref());
+            let recvs = self.receivers(flow);
             let at = (flow.target * self.count + start) * size;
             if self.is_large {
                 // SAFETY: what a rank receives has block `target`.

@@ -180,6 +180,7 @@ impl Arena {
 pub(in crate::host) struct Piece {
     arena: &'static Arena,
     range: Range<u64>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests alone ask"))]
     bytes: usize,
 }
 
@@ -191,12 +192,12 @@ impl Piece {
     }
 
     /// Where it lies in the arena.
-    #[inline]
+    #[cfg(test)]
     pub(in crate::host) fn offset(&self) -> u64 {
         self.range.start
     }
 
-    #[inline]
+    #[cfg(test)]
     pub(in crate::host) fn len(&self) -> usize {
         self.bytes
     }

@@ -24,7 +24,7 @@ pub(super) fn ring(header: &Header) {
 }
 
 /// Rings the own bell.
-pub(in crate::host) fn wake() {
+pub(super) fn wake() {
     if let Some(arena) = arena::opened() {
         ring(arena.header());
     }

@@ -128,6 +128,12 @@ impl Log {
         self.retain(|reader| !reader.process.has_ended());
     }
 
+    /// The readers that have ended.
+    pub(super) fn ended(&self) -> Vec<u64> {
+        let readers = self.readers.iter().flatten();
+        readers.filter(|reader| reader.process.has_ended()).map(|reader| reader.id).collect()
+    }
+
     /// Takes a place back that nobody took.
     pub(super) fn leave(&mut self, place: Place) {
         if let Some(reader) = self.readers.get_mut(place.slot) {

@@ -6,8 +6,6 @@
 //!
 //! A child made by `fork` alone shares all of this with its parent and must not use it.
 
-#![allow(dead_code, unused_imports, reason = "the engine does not use it yet")]
-
 mod arena;
 mod bell;
 mod doorman;
@@ -24,7 +22,7 @@ use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 pub(super) use arena::{Arena, Piece, open, opened};
-pub(super) use bell::{has_news, sleep, wake};
+pub(super) use bell::{has_news, sleep};
 pub(super) use doorman::Address;
 pub(super) use peer::{Peer, connect, is_own};
 
@@ -73,8 +71,14 @@ pub(super) fn drain(each: &mut dyn FnMut(u64, &[u8])) -> bool {
     peer::all().iter().fold(false, drain)
 }
 
-/// Forgets a peer that has ended. Its records end: drain what it completed first.
-pub(super) fn forget(peer: u64) {
+/// Forgets the peers whose processes have ended. Drain what they completed first.
+pub(super) fn bury() {
+    let ended = LOG.lock().ended();
+    ended.into_iter().for_each(forget);
+}
+
+/// Forgets a peer that has ended. Its records end.
+fn forget(peer: u64) {
     LOG.lock().forget(peer);
     peer::remove(peer);
 }

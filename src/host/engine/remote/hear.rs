@@ -1,0 +1,312 @@
+//! What other processes say.
+
+use std::sync::Arc;
+
+use super::super::active_group::{Booked, HostOp};
+use super::super::comm::{CommState, MemberId};
+use super::super::meeting::Which;
+use super::super::state::{Out, State, Step};
+use super::super::stream::Task;
+use super::packet::{Event, Header, Issued, Named, NamedOp, sent};
+use super::{Place, There};
+use crate::backend::form::{self, Reduction};
+use crate::backend::{Departure, Half, Refusal};
+use crate::error::{Call, Error, Operation};
+use crate::host::Scale;
+use crate::host::block::Block;
+use crate::host::moves::Held;
+use crate::host::shared::{self, Peer};
+
+/// A rank said what cannot be.
+struct Nonsense;
+
+impl State {
+    /// Takes in what the other processes have said. Returns whether there was anything.
+    pub(super) fn hear(&mut self, out: &mut Out) -> bool {
+        shared::drain(&mut |peer, bytes| self.hear_one(peer, bytes, out))
+    }
+
+    fn hear_one(&mut self, peer: u64, bytes: &[u8], out: &mut Out) {
+        let Ok(((header, event), payload)) = postcard::take_from_bytes::<(Header, Event)>(bytes)
+        else {
+            return log::error!("a process of this job sent what nobody reads");
+        };
+        // A communicator that is over here hears nothing more.
+        let Some(&comm) = self.by_id.get(&header.comm) else { return };
+        let place = MemberId { comm, id: header.comm, rank: header.rank as usize };
+        let is_there = |comm: &mut CommState| {
+            let there = comm.remote.as_mut().and_then(|remote| remote.there(place.rank));
+            there.is_some_and(|there| there.peer.id() == peer)
+        };
+        if !self.comm(place).is_some_and(is_there) {
+            return;
+        }
+        if self.hear_event(place, event, payload, out).is_err() {
+            let why = "its process sent what cannot be: all ranks need the same typed-nccl";
+            self.depart(place, why, Departure::AtOnce, out);
+        }
+        self.settle(out);
+    }
+
+    fn hear_event(
+        &mut self,
+        place: MemberId,
+        event: Event,
+        payload: &[u8],
+        out: &mut Out,
+    ) -> Result<(), Nonsense> {
+        let Some(comm) = self.comm(place) else { return Ok(()) };
+        let size = comm.size();
+        match event {
+            Event::Group { ops, refused } => self.hear_group(place, ops, refused, payload)?,
+            Event::Refused(refusals, reason) => {
+                let reason = Error::other(reason);
+                for (refusal, index) in refusals {
+                    self.hear_refusal(place, refusal, index, &reason, out)?;
+                }
+            }
+            Event::Moved(which, index, step) => {
+                which.is_within(size).then_some(()).ok_or(Nonsense)?;
+                self.moved(place, (which, index), step, out);
+            }
+            Event::Put => {
+                let Some(there) = comm.remote.as_mut().and_then(|it| it.there(place.rank)) else {
+                    return Ok(());
+                };
+                there.puts += 1;
+                self.todo.push(Step::Member(place));
+            }
+            Event::Window(id, named) => {
+                let Named::Shared { offset, bytes } = named else { return Err(Nonsense) };
+                let peer = comm.peer(place.rank).ok_or(Nonsense)?;
+                let held = held_of(&peer, offset, bytes)?;
+                self.register(place, id, held.into_allocation());
+                for rank in 0..size {
+                    self.todo.push(Step::Member(place.of(rank)));
+                }
+            }
+            Event::NoWindow(id) => self.unregister(place, id, out),
+            Event::Arrived(dev, index) => {
+                comm.device_comms.entry(dev).or_default();
+                self.arrive_there(place, dev, index, out);
+            }
+            Event::Left(why, how, issued) => {
+                self.hear_issued(place, &issued)?;
+                self.depart(place, &why, how, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn hear_group(
+        &mut self,
+        place: MemberId,
+        ops: Vec<(u64, NamedOp)>,
+        refused: Option<String>,
+        mut payload: &[u8],
+    ) -> Result<(), Nonsense> {
+        let Some(comm) = self.comm(place) else { return Ok(()) };
+        let peer = comm.peer(place.rank).ok_or(Nonsense)?;
+        let mut booked = Vec::with_capacity(ops.len());
+        for (index, op) in ops {
+            let op = comm.check(op)?;
+            comm.count(place.rank, &op.refusal(), index);
+            comm.members[place.rank].last = Some(op.call());
+            booked.push(HostOp { index, op: kept(op, &peer, &mut payload)?, private: None });
+        }
+        if comm.broken {
+            return Ok(());
+        }
+        let Some(stream) = comm.stream(place.rank) else { return Ok(()) };
+        let member = &mut comm.members[place.rank];
+        let unit = member.issued;
+        member.issued += 1;
+        member.to_come = member.to_come.saturating_sub(1);
+        let refused = refused.map(Error::other);
+        self.push(&stream, Task::Group { place, unit, ops: booked, refused });
+        Ok(())
+    }
+
+    fn hear_refusal(
+        &mut self,
+        place: MemberId,
+        refusal: Refusal,
+        index: u64,
+        reason: &Error,
+        out: &mut Out,
+    ) -> Result<(), Nonsense> {
+        let Some(comm) = self.comm(place) else { return Ok(()) };
+        let peer_fits = match refusal {
+            Refusal::Collective => true,
+            Refusal::SendTo(peer) | Refusal::RecvFrom(peer) => peer.index() < comm.size(),
+            Refusal::Signal(peer, slot) | Refusal::Wait(peer, slot, _) => {
+                peer.index() < comm.size() && comm.signals.has(slot)
+            }
+        };
+        peer_fits.then_some(()).ok_or(Nonsense)?;
+        let (which, member) = match refusal {
+            Refusal::Collective => (Which::Collectives, place.rank),
+            Refusal::SendTo(peer) => Which::of(place.rank, peer, Half::SendTo),
+            Refusal::RecvFrom(peer) => Which::of(place.rank, peer, Half::RecvFrom),
+            Refusal::Signal(to, slot) => {
+                self.raise(place, to.index(), slot, Err(reason.clone()));
+                return Ok(());
+            }
+            Refusal::Wait(..) => return Ok(()),
+        };
+        comm.count(place.rank, &refusal, index);
+        self.refuse_numbered(place, (which, member), index, reason.clone(), out);
+        Ok(())
+    }
+
+    fn hear_issued(&mut self, place: MemberId, issued: &Issued) -> Result<(), Nonsense> {
+        let Some(comm) = self.comm(place) else { return Ok(()) };
+        for &(peer, sent, received) in &issued.transfers {
+            if peer as usize >= comm.size() {
+                return Err(Nonsense);
+            }
+            comm.issue_up_to(Which::Transfers { from: place.rank, to: peer as usize }, 0, sent);
+            comm.issue_up_to(Which::Transfers { from: peer as usize, to: place.rank }, 1, received);
+        }
+        comm.issue_up_to(Which::Collectives, place.rank, issued.collectives);
+        // Its groups that have not started are known by number only, so the copy is not idle.
+        let member = &mut comm.members[place.rank];
+        member.to_come = issued.groups.saturating_sub(member.issued);
+        Ok(())
+    }
+}
+
+impl CommState {
+    fn peer(&mut self, rank: usize) -> Option<Arc<Peer>> {
+        Some(self.remote.as_mut()?.there(rank)?.peer.clone())
+    }
+
+    fn stream(&mut self, rank: usize) -> Option<Arc<super::StreamToken>> {
+        Some(self.remote.as_mut()?.there(rank)?.stream.clone())
+    }
+
+    /// Notes that a rank has issued or refused its call number `index`.
+    fn count(&mut self, rank: usize, refusal: &Refusal, index: u64) {
+        let (which, member) = match *refusal {
+            Refusal::Collective => (Which::Collectives, rank),
+            Refusal::SendTo(peer) => Which::of(rank, peer, Half::SendTo),
+            Refusal::RecvFrom(peer) => Which::of(rank, peer, Half::RecvFrom),
+            Refusal::Signal(..) | Refusal::Wait(..) => return,
+        };
+        self.issue_up_to(which, member, index.saturating_add(1));
+    }
+
+    /// Checks what the typed layer has checked for this process's own operations.
+    fn check(&self, op: NamedOp) -> Result<NamedOp, Nonsense> {
+        let size = self.size();
+        let is_peer = |rank: crate::Rank| rank.index() < size;
+        let call = op.call();
+        let ranks_fit = call.root.is_none_or(is_peer) && call.peer.is_none_or(is_peer);
+        let fits = match &op {
+            NamedOp::Collective(one) => {
+                let whole = sent(&call, size);
+                let is_root = || true;
+                let spec = one.name.spec();
+                call.operation == Operation::Collective(one.name)
+                    && one.send.is_none_or(|send| send.is_long(whole))
+                    && one.recv.is_none_or(|recv| recv.is_long(received(&call, size)))
+                    && spec.reduces == one.reduction.is_some()
+                    && (!(spec.send.only_root || spec.recv.only_root) || call.root.is_some())
+                    && is_root()
+            }
+            NamedOp::Transfer(one) => is_peer(one.peer) && one.span.is_long(call.bytes()),
+            NamedOp::Put(one) => is_peer(one.peer) && self.signals.has(one.slot),
+            NamedOp::Signal(one) => is_peer(one.peer) && self.signals.has(one.slot),
+            NamedOp::Wait(one) => is_peer(one.peer) && self.signals.has(one.slot),
+        };
+        (ranks_fit && fits).then_some(op).ok_or(Nonsense)
+    }
+}
+
+/// How many bytes a rank receives in a collective, if it receives any.
+fn received(call: &Call, size: usize) -> usize {
+    let parts = match call.operation {
+        Operation::Collective(name) if name.spec().recv.is_whole => size,
+        _ => 1,
+    };
+    call.bytes().saturating_mul(parts)
+}
+
+impl Named {
+    /// Whether it has so many bytes, if it can be read.
+    fn is_long(&self, bytes: usize) -> bool {
+        match *self {
+            Self::Hidden => true,
+            Self::Shared { bytes: own, .. } | Self::Follows(own) => own >= bytes as u64,
+        }
+    }
+
+    /// Memory here with the same bytes.
+    fn held(self, peer: &Arc<Peer>, payload: &mut &[u8]) -> Result<Option<Held>, Nonsense> {
+        match self {
+            Self::Hidden => Ok(None),
+            Self::Shared { offset, bytes } => held_of(peer, offset, bytes).map(Some),
+            Self::Follows(bytes) => {
+                let bytes = usize::try_from(bytes).map_err(|_| Nonsense)?;
+                let (own, rest) = payload.split_at_checked(bytes).ok_or(Nonsense)?;
+                *payload = rest;
+                let block = Block::copied(own).map_err(|_| Nonsense)?;
+                Ok(Some(Held::all(block, bytes)))
+            }
+        }
+    }
+}
+
+fn held_of(peer: &Arc<Peer>, offset: u64, bytes: u64) -> Result<Held, Nonsense> {
+    let bytes = usize::try_from(bytes).map_err(|_| Nonsense)?;
+    let block = Block::of_peer(peer, offset, bytes).ok_or(Nonsense)?;
+    Ok(Held::all(block, bytes))
+}
+
+/// The operation with memory of this process's address space.
+fn kept(op: NamedOp, peer: &Arc<Peer>, payload: &mut &[u8]) -> Result<Booked, Nonsense> {
+    Ok(match op {
+        NamedOp::Collective(one) => {
+            let mut side =
+                |named: Option<Named>| named.map(|named| named.held(peer, payload)).transpose();
+            let (send, recv) = (side(one.send)?, side(one.recv)?);
+            let reduction = one.reduction.map(|reduction| match reduction {
+                Reduction::BuiltIn(name) => Reduction::BuiltIn(name),
+                Reduction::Made(bytes) => Reduction::Made(Scale::Host(bytes)),
+            });
+            Booked::Collective(form::Collective {
+                name: one.name,
+                call: one.call,
+                reduction,
+                send,
+                recv,
+                config: one.config,
+            })
+        }
+        NamedOp::Transfer(one) => Booked::Transfer(form::Transfer {
+            half: one.half,
+            call: one.call,
+            peer: one.peer,
+            span: one.span.held(peer, payload)?,
+        }),
+        NamedOp::Put(one) => Booked::Put(form::Put {
+            call: one.call,
+            peer: one.peer,
+            span: one.span.held(peer, payload)?,
+            to: one.to,
+            slot: one.slot,
+        }),
+        NamedOp::Signal(signal) => Booked::Signal(signal),
+        NamedOp::Wait(wait) => Booked::Wait(wait),
+    })
+}
+
+impl Place {
+    /// Notes that a rank completes nothing more.
+    pub(super) fn dies(&mut self) {
+        if let Self::There(there) = self {
+            let There { is_dead, .. } = &mut **there;
+            *is_dead = true;
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Communicators whose ranks are in several processes of one machine.
+//!
+//! Each process has the whole communicator: its own ranks, and a copy of every other one. A rank
+//! says what happens to it, in order, and the copies do the same: the stream of a copy gets a group
+//! when the rank's own stream has reached it. So meetings, signals, departures and reports are the
+//! same code as among threads. Two things differ. A process moves only what its own ranks receive,
+//! and an operation that moves memory is over when every process has said that its part is done.
+//!
+//! `docs/decisions/079-ranks-of-the-host-in-processes.md` says why.
+
+mod hear;
+mod join;
+mod packet;
+mod steps;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(in crate::host) use join::Ear;
+pub(crate) use join::Joining;
+use packet::{Event, Header, Named};
+use steps::Moving;
+
+use super::active_group::{Booked, HostOp, Phase};
+use super::comm::{CommState, MemberId};
+use super::meeting::Which;
+use super::state::State;
+use super::stream::StreamToken;
+use super::window::Window;
+use crate::Result;
+use crate::backend::{Departure, Refusal, WindowId};
+use crate::error::{Error, Unsupported};
+use crate::host::HostBackend;
+use crate::host::shared::{self, Address, Peer};
+use crate::memory::Allocation;
+
+/// What a process knows of the ranks of other processes.
+pub(super) struct Remote {
+    ranks: Vec<Place>,
+    /// Operations whose data moves, or that some rank has completed already.
+    moving: HashMap<(Which, u64), Moving>,
+}
+
+/// Where a rank is.
+enum Place {
+    Unknown,
+    Here,
+    Known(Address),
+    There(Box<There>),
+}
+
+/// The copy of a rank of another process.
+struct There {
+    peer: Arc<Peer>,
+    /// Where its groups run.
+    stream: Arc<StreamToken>,
+    /// How many puts it has completed that its copy has not reached.
+    puts: usize,
+    /// It will complete nothing more.
+    is_dead: bool,
+}
+
+impl Remote {
+    pub(super) fn new(size: usize) -> Self {
+        let ranks = (0..size).map(|_| Place::Unknown).collect();
+        Self { ranks, moving: HashMap::new() }
+    }
+
+    /// Notes that a rank is in this process.
+    pub(super) fn is_here(&mut self, rank: usize) {
+        self.ranks[rank] = Place::Here;
+    }
+
+    fn there(&mut self, rank: usize) -> Option<&mut There> {
+        match self.ranks.get_mut(rank)? {
+            Place::There(there) => Some(there),
+            Place::Unknown | Place::Here | Place::Known(_) => None,
+        }
+    }
+
+    /// By rank, whether it is in this process.
+    fn own(&self) -> Vec<bool> {
+        self.ranks.iter().map(|place| matches!(place, Place::Here)).collect()
+    }
+
+    /// Whether nothing more is to come of a rank.
+    fn is_silent(&self, rank: usize) -> bool {
+        match &self.ranks[rank] {
+            Place::There(there) => there.is_dead,
+            Place::Unknown | Place::Here | Place::Known(_) => false,
+        }
+    }
+}
+
+impl CommState {
+    /// Whether a rank is the copy of one in another process.
+    pub(super) fn is_copy(&self, rank: usize) -> bool {
+        self.remote.as_ref().is_some_and(|remote| !matches!(remote.ranks[rank], Place::Here))
+    }
+
+    /// Tells the other processes what happens to a rank of this one.
+    fn say(&self, rank: usize, event: &Event, payload: &[u8]) {
+        if self.remote.is_none() || self.is_copy(rank) {
+            return;
+        }
+        let header = Header { comm: self.id, rank: rank as u32 };
+        match postcard::to_stdvec(&(header, event)) {
+            Ok(mut bytes) => {
+                bytes.extend_from_slice(payload);
+                shared::send(&bytes);
+            }
+            Err(error) => log::error!("an event does not encode: {error}"),
+        }
+    }
+}
+
+impl State {
+    /// Says that a rank issues nothing more.
+    pub(super) fn say_left(&mut self, place: MemberId, why: &str, how: Departure) {
+        if let Some(comm) = self.comm(place).filter(|comm| comm.remote.is_some()) {
+            let issued = comm.issued_by(place.rank);
+            comm.say(place.rank, &Event::Left(why.to_owned(), how, issued), &[]);
+        }
+    }
+
+    /// Says that a rank refused calls with these numbers.
+    pub(super) fn say_refused(
+        &mut self,
+        place: MemberId,
+        refusals: Vec<(Refusal, u64)>,
+        reason: &Error,
+    ) {
+        if let Some(comm) = self.comm(place).filter(|comm| comm.remote.is_some()) {
+            comm.say(place.rank, &Event::Refused(refusals, reason.to_string()), &[]);
+        }
+    }
+
+    /// Says where a rank's part of a window is.
+    pub(super) fn say_window(
+        &mut self,
+        place: MemberId,
+        id: WindowId,
+        allocation: &Allocation<HostBackend>,
+        bytes: usize,
+    ) -> Result<()> {
+        let Some(comm) = self.comm(place).filter(|comm| comm.remote.is_some()) else {
+            return Ok(());
+        };
+        let offset = match allocation.block().shared_at() {
+            Some(offset) => offset,
+            None if bytes == 0 => 0,
+            None => {
+                return Err(Error::from(Unsupported {
+                    what: "a window of memory that this process cannot share".to_owned(),
+                    needs: "memory that was allocated for a device after `Seat::tcp`, `from_env` or `launch!`"
+                        .to_owned(),
+                    found: "adopted or earlier memory, and ranks in several processes".to_owned(),
+                }));
+            }
+        };
+        let named = Named::Shared { offset, bytes: bytes as u64 };
+        comm.say(place.rank, &Event::Window(id, named), &[]);
+        Ok(())
+    }
+
+    /// Says that a rank uses a window no longer.
+    pub(super) fn say_no_window(&mut self, place: MemberId, id: WindowId) {
+        if let Some(comm) = self.comm(place) {
+            comm.say(place.rank, &Event::NoWindow(id), &[]);
+        }
+    }
+
+    /// Says that a rank has completed its next put.
+    pub(super) fn say_put(&mut self, place: MemberId) {
+        if let Some(comm) = self.comm(place) {
+            comm.say(place.rank, &Event::Put, &[]);
+        }
+    }
+
+    /// Says that a closure of a rank has arrived at a barrier.
+    pub(super) fn say_arrived(&mut self, place: MemberId, dev: WindowId, index: usize) {
+        if let Some(comm) = self.comm(place) {
+            comm.say(place.rank, &Event::Arrived(dev, index), &[]);
+        }
+    }
+
+    /// Whether a rank's group can go on after a put that it has reached, if another process has a
+    /// part in that: it executes the puts of its own ranks, and tells where its windows are.
+    pub(super) fn put_elsewhere(&mut self, place: MemberId, at: usize) -> Option<bool> {
+        let comm = self.comm(place)?;
+        comm.remote.as_ref()?;
+        let active = comm.members[place.rank].active.as_ref()?;
+        let Booked::Put(put) = &active.ops.get(at)?.op else { return None };
+        if active.refused.is_some() {
+            return None;
+        }
+        let (peer, slot, site, window) = (put.peer.index(), put.slot, put.call.site, put.to.window);
+        if !comm.is_copy(place.rank) {
+            let is_known = |window: &Window| window.held(peer, 0).is_some();
+            let waits = comm.is_copy(peer) && !comm.windows.get(&window).is_some_and(is_known);
+            return waits.then_some(false);
+        }
+        let there = comm.remote.as_mut()?.there(place.rank)?;
+        if there.puts == 0 {
+            return Some(false);
+        }
+        there.puts -= 1;
+        self.order_put(place, at);
+        let active = self.comm(place)?.members[place.rank].active.as_mut()?;
+        active.phase = Phase::OneSided(at + 1);
+        self.raise(place, peer, slot, Ok(site));
+        Some(true)
+    }
+
+    /// Says to the other processes that a rank's stream has reached a group.
+    pub(super) fn say_group(&mut self, place: MemberId) {
+        let Some(comm) = self.comm(place) else { return };
+        if comm.remote.is_none() || comm.is_copy(place.rank) {
+            return;
+        }
+        let size = comm.size();
+        let Some(active) = comm.members[place.rank].active.as_mut() else { return };
+        active.publish(size);
+        let mut payload = Vec::new();
+        let named = |op: &HostOp| (op.index, op.named(size, &mut payload));
+        let ops = active.ops.iter().map(named).collect();
+        let refused = active.refused.as_ref().map(ToString::to_string);
+        comm.say(place.rank, &Event::Group { ops, refused }, &payload);
+    }
+}

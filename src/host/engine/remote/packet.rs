@@ -1,0 +1,172 @@
+//! What the ranks of a communicator tell each other if they are in several processes.
+
+use serde::{Deserialize, Serialize};
+
+use super::super::active_group::{Booked, HostOp};
+use super::super::comm::CommState;
+use super::super::meeting::Which;
+use crate::backend::form::{self, Reduction};
+use crate::backend::{Departure, Refusal, Target, WindowId};
+use crate::error::{Call, Operation};
+use crate::host::Scale;
+use crate::host::moves::Held;
+
+/// The beginning of each packet.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Header {
+    pub(super) comm: u64,
+    pub(super) rank: u32,
+}
+
+/// What a rank's peers learn of it, in the order in which it happens.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Event {
+    /// Its stream has reached a group, or refuses it for a reason. Small parts that it sends follow
+    /// the packet.
+    Group { ops: Vec<(u64, NamedOp)>, refused: Option<String> },
+    /// It refused calls with these numbers.
+    Refused(Vec<(Refusal, u64)>, String),
+    /// It has completed this many steps of a collective or of a transfer.
+    Moved(Which, u64, usize),
+    /// Its next put is complete.
+    Put,
+    /// Its part of a window.
+    Window(WindowId, Named),
+    /// It uses a window no longer.
+    NoWindow(WindowId),
+    /// A closure of it has arrived at a barrier of a device communicator.
+    Arrived(WindowId, usize),
+    /// It issues nothing more.
+    Left(String, Departure, Issued),
+}
+
+/// How much a rank has issued.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Issued {
+    pub(super) groups: u64,
+    pub(super) collectives: u64,
+    /// By peer: sends and receives.
+    pub(super) transfers: Vec<(u32, u64, u64)>,
+}
+
+/// Memory, as peers know it.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) enum Named {
+    /// No peer reads it.
+    Hidden,
+    /// In the memory that the rank's process shares.
+    Shared { offset: u64, bytes: u64 },
+    /// So many bytes that follow the packet.
+    Follows(u64),
+}
+
+/// An operation of a group. A scalar is its bytes.
+pub(super) type NamedOp = form::Op<Named, [u8; 8], Target, u8>;
+
+/// Parts of at most so many bytes are sent with the call, and nobody waits until they are read.
+const EAGER: usize = 4096;
+
+/// How many bytes a rank sends in a collective, if it sends any.
+pub(super) fn sent(call: &Call, size: usize) -> usize {
+    let parts = match call.operation {
+        Operation::Collective(name) if name.spec().send.is_whole => size,
+        _ => 1,
+    };
+    call.bytes().saturating_mul(parts)
+}
+
+/// Whether the parts of a call are sent with it: the same on all ranks.
+pub(super) fn is_eager(call: &Call, size: usize) -> bool {
+    sent(call, size) <= EAGER
+}
+
+impl HostOp {
+    /// The operation as peers know it; what they read of small parts is added to `payload`.
+    pub(super) fn named(&self, size: usize, payload: &mut Vec<u8>) -> NamedOp {
+        let is_eager = is_eager(&self.op.call(), size);
+        let mut read = |held: &Held| match held.shared_at() {
+            Some(offset) if !is_eager => Named::Shared { offset, bytes: held.bytes() as u64 },
+            _ => {
+                // SAFETY: the stream has reached the operation, so what wrote its memory before is
+                // complete, and nothing else may write it until the operation is.
+                payload.extend_from_slice(unsafe { held.copied() });
+                Named::Follows(held.bytes() as u64)
+            }
+        };
+        let written = |held: &Held| match held.shared_at() {
+            Some(offset) if !is_eager => Named::Shared { offset, bytes: held.bytes() as u64 },
+            _ => Named::Hidden,
+        };
+        match &self.op {
+            Booked::Collective(one) => NamedOp::Collective(form::Collective {
+                name: one.name,
+                call: one.call,
+                reduction: one.reduction.as_ref().map(|reduction| match reduction {
+                    Reduction::BuiltIn(name) => Reduction::BuiltIn(*name),
+                    Reduction::Made(scale) => Reduction::Made(scale.bytes(one.call.dtype.size())),
+                }),
+                send: one.send.as_ref().map(|held| held.as_ref().map_or(Named::Hidden, &mut read)),
+                recv: one.recv.as_ref().map(|held| held.as_ref().map_or(Named::Hidden, written)),
+                config: one.config,
+            }),
+            Booked::Transfer(one) => {
+                let span = match (one.half, &one.span) {
+                    (form::Half::SendTo, Some(held)) => read(held),
+                    _ => Named::Hidden,
+                };
+                NamedOp::Transfer(form::Transfer {
+                    half: one.half,
+                    call: one.call,
+                    peer: one.peer,
+                    span,
+                })
+            }
+            Booked::Put(put) => {
+                let span = put.span.as_ref().map_or(Named::Hidden, written);
+                NamedOp::Put(form::Put {
+                    call: put.call,
+                    peer: put.peer,
+                    span,
+                    to: put.to,
+                    slot: put.slot,
+                })
+            }
+            Booked::Signal(signal) => NamedOp::Signal(*signal),
+            Booked::Wait(wait) => NamedOp::Wait(*wait),
+        }
+    }
+}
+
+impl Scale {
+    /// The scalar, padded with zeros.
+    fn bytes(&self, size: usize) -> [u8; 8] {
+        match self {
+            Self::Host(bytes) => *bytes,
+            Self::Device(allocation) => {
+                let mut bytes = [0; 8];
+                let from = allocation.block().start();
+                // SAFETY: the memory holds an element, which has `size` bytes, at most 8; stream
+                // order keeps writers before or after.
+                unsafe { from.copy_to_nonoverlapping(bytes.as_mut_ptr(), size.min(8)) };
+                bytes
+            }
+        }
+    }
+}
+
+impl CommState {
+    /// How much a rank has issued.
+    pub(super) fn issued_by(&self, rank: usize) -> Issued {
+        let member = &self.members[rank];
+        let transfers = (0..self.size()).filter_map(|peer| {
+            let sent = self.issued(Which::Transfers { from: rank, to: peer }, 0);
+            let received = self.issued(Which::Transfers { from: peer, to: rank }, 1);
+            (sent + received > 0).then_some((peer as u32, sent, received))
+        });
+        Issued {
+            groups: member.issued,
+            collectives: member.collectives,
+            transfers: transfers.collect(),
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! Operations whose data several processes move, step by step.
+
+use std::sync::Arc;
+
+use super::super::active_group::{ActiveGroup, Booked};
+use super::super::comm::MemberId;
+use super::super::job::{Done, Job};
+use super::super::meeting::Which;
+use super::super::state::{Out, State};
+use super::packet::{Event, is_eager};
+use crate::host::block::Block;
+use crate::host::moves::{Held, Moves};
+
+/// The steps of a rank that leaves an operation: its memory may change, and it reads no more.
+const LEFT: usize = usize::MAX;
+
+/// An operation whose data moves.
+#[derive(Default)]
+pub(super) struct Moving {
+    /// What moves, once every rank has reached it.
+    moves: Option<Arc<Moves>>,
+    /// The steps that each rank has completed, by rank.
+    done: Vec<usize>,
+    /// The step that this process moves now, or has moved last.
+    step: usize,
+    /// Whether a job of it runs.
+    is_running: bool,
+}
+
+impl ActiveGroup {
+    /// Gives what other ranks read of this one memory that they can read: the shares of a reduction
+    /// that every rank receives.
+    pub(in crate::host::engine) fn publish(&mut self, size: usize) {
+        for queued in &mut self.ops {
+            let Booked::Collective(one) = &mut queued.op else { continue };
+            let spec = one.name.spec();
+            let shares = spec.reduces && !spec.recv.is_whole && !spec.recv.only_root;
+            if !shares || is_eager(&one.call, size) {
+                continue;
+            }
+            let Some(Some(recv)) = &mut one.recv else { continue };
+            if recv.shared_at().is_some() {
+                continue;
+            }
+            match Block::zeroed(0, recv.bytes()) {
+                Ok(block) => {
+                    let scratch = Held::all(block, recv.bytes());
+                    queued.private = Some(std::mem::replace(recv, scratch));
+                }
+                Err(error) => {
+                    self.refused.get_or_insert(error);
+                }
+            }
+        }
+    }
+}
+
+impl State {
+    /// Starts the part of this process in an operation that every rank has reached.
+    pub(in crate::host::engine) fn move_split(
+        &mut self,
+        place: MemberId,
+        (which, index): (Which, u64),
+        mut moves: Moves,
+        private: Vec<Option<Held>>,
+        out: &mut Out,
+    ) {
+        let Some(comm) = self.comm(place) else { return };
+        let size = comm.size();
+        let Some(call) = comm
+            .seen_calls(which)
+            .and_then(|calls| calls.get(index))
+            .and_then(|meeting| meeting.calls().next().map(|(_, here)| here.call))
+        else {
+            return;
+        };
+        let Some(remote) = &mut comm.remote else { return };
+        let is_eager = is_eager(&call, size);
+        moves.split(remote.own(), !is_eager, private);
+        // Who receives a transfer moves it.
+        let moves_here = match which {
+            Which::Collectives => true,
+            Which::Transfers { to, .. } => remote.own()[to],
+        };
+        let moves = Arc::new(moves);
+        let moving = remote.moving.entry((which, index)).or_default();
+        moving.moves = Some(moves.clone());
+        moving.done.resize(size, 0);
+        if moves_here && moves.chunks(0) > 0 {
+            moving.is_running = true;
+            return out.jobs.push(Job::step(Done::Met { place, which, index }, moves, 0));
+        }
+        self.step_over(place, which, index, out);
+    }
+
+    /// This process has moved its part of a step.
+    pub(in crate::host::engine) fn step_over(
+        &mut self,
+        place: MemberId,
+        which: Which,
+        index: u64,
+        out: &mut Out,
+    ) {
+        let Some(comm) = self.comm(place) else { return };
+        let (size, is_broken) = (comm.size(), comm.broken);
+        let call = comm
+            .seen_calls(which)
+            .and_then(|calls| calls.get(index))
+            .and_then(|meeting| meeting.calls().next().map(|(_, here)| here.call));
+        let Some(remote) = &mut comm.remote else { return };
+        let Some(moving) = remote.moving.get_mut(&(which, index)) else { return };
+        moving.is_running = false;
+        if call.is_some_and(|call| is_eager(&call, size)) {
+            let gone = remote.moving.remove(&(which, index));
+            out.drop_moves(gone.and_then(|moving| moving.moves));
+            return self.meeting_over(place, which, index);
+        }
+        // Nothing more happens in a communicator that broke.
+        moving.step = if is_broken { LEFT } else { moving.step + 1 };
+        let step = moving.step;
+        let own = remote.own();
+        let movers = movers(which, size).filter(|rank| own[*rank]);
+        let movers: Vec<usize> = movers.collect();
+        for &rank in &movers {
+            if let Some(moving) = remote.moving.get_mut(&(which, index)) {
+                moving.done[rank] = step;
+            }
+        }
+        for rank in movers {
+            comm.say(rank, &Event::Moved(which, index, step), &[]);
+        }
+        self.go_on_moving(place, which, index, out);
+    }
+
+    /// A rank of another process has completed steps of an operation.
+    pub(in crate::host::engine) fn moved(
+        &mut self,
+        place: MemberId,
+        (which, index): (Which, u64),
+        step: usize,
+        out: &mut Out,
+    ) {
+        let Some(comm) = self.comm(place) else { return };
+        let size = comm.size();
+        let Some(remote) = &mut comm.remote else { return };
+        let moving = remote.moving.entry((which, index)).or_default();
+        moving.done.resize(size, 0);
+        moving.done[place.rank] = moving.done[place.rank].max(step);
+        self.go_on_moving(place, which, index, out);
+    }
+
+    /// Starts the next step if every rank has completed the last one, or ends the operation.
+    pub(in crate::host::engine) fn go_on_moving(
+        &mut self,
+        place: MemberId,
+        which: Which,
+        index: u64,
+        out: &mut Out,
+    ) {
+        let Some(comm) = self.comm(place) else { return };
+        let (size, is_broken) = (comm.size(), comm.broken);
+        let Some(remote) = &mut comm.remote else { return };
+        let Some(moving) = remote.moving.get(&(which, index)) else { return };
+        let Some(moves) = moving.moves.clone().filter(|_| !moving.is_running) else { return };
+        let steps = moves.steps();
+        let steps_of = |rank| if remote.is_silent(rank) { LEFT } else { moving.done[rank] };
+        let is_left = movers(which, size).any(|rank| steps_of(rank) == LEFT);
+        let done = movers(which, size).map(steps_of).min().unwrap_or(LEFT);
+        if is_left && !is_broken {
+            // The reason is on its way, and what was read may not be what was sent.
+            return;
+        }
+        if done >= steps {
+            remote.moving.remove(&(which, index));
+            out.drop_moves(Some(moves));
+            return self.meeting_over(place, which, index);
+        }
+        if done < moving.step || moving.step >= steps || is_broken {
+            return;
+        }
+        let step = moving.step;
+        if moves.chunks(step) == 0 {
+            return self.step_over(place, which, index, out);
+        }
+        if let Some(moving) = remote.moving.get_mut(&(which, index)) {
+            moving.is_running = true;
+        }
+        out.jobs.push(Job::step(Done::Met { place, which, index }, moves, step));
+    }
+
+    /// Before a communicator breaks: tells the other processes that this one's ranks leave the
+    /// operations that wait, which may move elsewhere already.
+    pub(in crate::host::engine) fn say_void(&mut self, place: MemberId) {
+        let Some(comm) = self.comm(place) else { return };
+        if comm.remote.is_none() {
+            return;
+        }
+        for rank in (0..comm.size()).filter(|rank| !comm.is_copy(*rank)) {
+            let size = comm.size();
+            let pairs = (0..size).flat_map(|peer| {
+                let to = Which::Transfers { from: rank, to: peer };
+                [to, Which::Transfers { from: peer, to: rank }]
+            });
+            for which in std::iter::once(Which::Collectives).chain(pairs) {
+                let Some(calls) = comm.seen_calls(which) else { continue };
+                let member = |member: &usize| which.rank(*member) == rank;
+                let waiting = calls.from(0).filter(|(_, meeting)| {
+                    let member = (0..meeting.size()).find(member);
+                    meeting.is_waiting() && member.is_some_and(|one| meeting.call(one).is_some())
+                });
+                for (index, _) in waiting {
+                    comm.say(rank, &Event::Moved(which, index, LEFT), &[]);
+                }
+            }
+        }
+    }
+
+    /// After a communicator broke, or a rank died: ends what waits for a next step.
+    pub(in crate::host::engine) fn end_moving(&mut self, place: MemberId, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let is_broken = comm.broken;
+        let Some(remote) = &comm.remote else { return };
+        let all: Vec<_> = remote.moving.iter().filter(|(_, one)| one.moves.is_some()).collect();
+        let idle: Vec<_> = all
+            .into_iter()
+            .filter(|(_, one)| !one.is_running)
+            .map(|(key, one)| (*key, one.step))
+            .collect();
+        for ((which, index), step) in idle {
+            match is_broken && step < LEFT {
+                true => self.step_over(place, which, index, out),
+                false => self.go_on_moving(place, which, index, out),
+            }
+        }
+    }
+}
+
+/// The ranks that move an operation's data.
+fn movers(which: Which, size: usize) -> std::ops::Range<usize> {
+    match which {
+        Which::Collectives => 0..size,
+        Which::Transfers { to, .. } => to..to + 1,
+    }
+}

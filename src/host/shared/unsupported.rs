@@ -1,0 +1,87 @@
+//! Where processes cannot share memory as they do on Linux: ranks are threads of one process.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a process shares its memory: nowhere.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Hash, Debug)]
+pub(in crate::host) enum Address {}
+
+/// This process's shared memory: none.
+pub(in crate::host) enum Arena {}
+
+/// A piece of it.
+pub(in crate::host) enum Piece {}
+
+/// The shared memory of another process.
+pub(in crate::host) enum Peer {}
+
+pub(super) fn open() -> io::Result<&'static Arena> {
+    let why = "ranks without GPUs share memory, which needs Linux: use `Seat::local`";
+    Err(io::Error::new(io::ErrorKind::Unsupported, why))
+}
+
+pub(super) fn opened() -> Option<&'static Arena> {
+    None
+}
+
+pub(super) fn connect(address: &Address, _: Duration) -> io::Result<Arc<Peer>> {
+    match *address {}
+}
+
+pub(super) fn is_own(address: &Address) -> bool {
+    match *address {}
+}
+
+pub(super) fn send(_: &[u8]) {}
+
+pub(super) fn drain(_: &mut dyn FnMut(u64, &[u8])) -> bool {
+    false
+}
+
+pub(super) fn bury() {}
+
+pub(super) fn all_sent() -> bool {
+    true
+}
+
+pub(super) fn has_news() -> bool {
+    false
+}
+
+pub(super) fn sleep(at_most: Duration) {
+    std::thread::sleep(at_most);
+}
+
+impl Arena {
+    pub(in crate::host) fn alloc(&self, _: usize, _: usize) -> Option<Piece> {
+        match *self {}
+    }
+
+    pub(in crate::host) fn offset_of(&self, _: *const u8) -> Option<u64> {
+        match *self {}
+    }
+
+    pub(in crate::host) fn address(&self) -> io::Result<&Address> {
+        match *self {}
+    }
+}
+
+impl Piece {
+    pub(in crate::host) fn start(&self) -> *mut u8 {
+        match *self {}
+    }
+}
+
+impl Peer {
+    pub(in crate::host) fn at(&self, _: u64, _: usize) -> Option<*mut u8> {
+        match *self {}
+    }
+
+    pub(in crate::host) fn id(&self) -> u64 {
+        match *self {}
+    }
+}
