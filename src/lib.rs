@@ -161,4 +161,6 @@ pub mod __private {
     #[cfg(any(test, feature = "models"))]
     pub use crate::control::{Lived, Simulated, Thrown, nodes, simulate, throw};
     pub use crate::entry::launch;
+    #[cfg(any(test, feature = "models"))]
+    pub use crate::entry::one_rank;
 }

@@ -3,8 +3,10 @@
 
 use typed_nccl::{
     AnyDevice, Buffer, CallConfig, CommConfig, Communicator, CtaPolicy, Ctas, Error, Host,
-    Multicast, Network, Rank, Result, Root, Seat, Sum, spmd, tag,
+    Multicast, Network, Rank, Result, Root, Seat, Sum, tag,
 };
+
+use crate::ranks::spmd;
 
 /// Runs `refused` on rank 1 and `fine` on the others, checks that all get an error and that the
 /// communicator stays usable.

@@ -2,8 +2,10 @@
 
 use typed_nccl::{
     Avg, Buffer, Communicator, DType, Device, DynBuffer, DynReduceOp, Error, Host, Lifecycle,
-    LocalOnly, Result, Seat, Sum, Symmetric, WindowFlags, bf16, spmd,
+    LocalOnly, Result, Seat, Sum, Symmetric, WindowFlags, bf16,
 };
+
+use crate::ranks::spmd;
 
 fn says(error: &Error, parts: &[&str]) {
     let text = error.to_string();

@@ -5,6 +5,7 @@
 mod again;
 mod busy;
 mod own_process;
+mod ranks;
 mod watched;
 
 mod adopt;

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use typed_nccl::{
     AnyDevice, Buffer, CommConfig, Communicator, Error, Finalized, GinType, Host, Rank, Result,
-    Seat, Sum, spmd, tag,
+    Seat, Sum, tag,
 };
+
+use crate::ranks::spmd;
 
 use crate::busy::busy;
 
@@ -222,7 +224,7 @@ fn a_communicator_dropped_without_finish_ends_with_the_others() {
 #[test]
 fn a_rank_that_panics_is_the_cause() {
     let panic = std::panic::catch_unwind(|| {
-        spmd::<Host>(3, |place| {
+        typed_nccl::spmd::<Host>(3, |place| {
             let comm = place.init()?;
             if comm.rank().index() == 1 {
                 panic!("rank 1 has a bug");
@@ -322,7 +324,7 @@ fn host_values_travel_and_differences_are_named() -> Result<()> {
 fn another_call_is_named_with_its_own_line() -> Result<()> {
     let (tell, told) = channel();
     let told = Mutex::new(told);
-    spmd::<Host>(2, |place| {
+    typed_nccl::spmd::<Host>(2, |place| {
         let comm = place.init()?;
         if comm.rank().index() == 1 {
             let first = line!();

@@ -7,7 +7,9 @@ use std::thread::scope;
 use std::time::Duration;
 
 use typed_nccl::error::SubmissionFault;
-use typed_nccl::{CommConfig, Error, Host, Ordered, Result, Sum, spmd};
+use typed_nccl::{CommConfig, Error, Host, Ordered, Result, Sum};
+
+use crate::ranks::spmd;
 
 use crate::busy::busy;
 
@@ -179,7 +181,7 @@ fn the_others_hear_why_it_was_dropped() {
     for panics in [false, true] {
         let told = Mutex::new(String::new());
         let run = || {
-            spmd::<Host>(2, |place| {
+            typed_nccl::spmd::<Host>(2, |place| {
                 let comm = place.init()?;
                 let rank = comm.rank().index();
                 let ordered = Ordered::new(comm)?;

@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Call, Values};
 use typed_nccl::{
-    CommConfig, Communicator, Error, Host, Place, Result, Scoped, Seat, Sum, World, spmd, tag,
+    CommConfig, Communicator, Error, Host, Place, Result, Scoped, Seat, Sum, World, tag,
 };
+
+use crate::ranks::spmd;
 
 use crate::own_process::inside;
 
@@ -48,7 +50,7 @@ fn in_a_group() -> Result<()> {
         return Ok(());
     }
     for recorded in [false, true] {
-        spmd::<Host>(2, |place| {
+        typed_nccl::spmd::<Host>(2, |place| {
             let mut comm = connect(place)?;
             let (mut x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
             comm.barrier()?;

@@ -2,7 +2,9 @@
 
 use std::sync::mpsc;
 
-use typed_nccl::{Error, Host, Result, spmd};
+use typed_nccl::{Error, Host, Result};
+
+use crate::ranks::spmd;
 
 fn says(error: &Error, parts: &[&str]) {
     let text = error.to_string();

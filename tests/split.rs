@@ -5,7 +5,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use typed_nccl::{Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, spmd, tag};
+use typed_nccl::{Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, tag};
+
+use crate::ranks::spmd;
 
 tag!(TensorParallel, DataParallel, Expert);
 
@@ -27,7 +29,7 @@ proptest! {
     ) {
         let (first, second): (Vec<_>, Vec<_>) =
             wishes.iter().map(|&(c, k, c2, k2)| ((c, k), (Some(c2), k2))).unzip();
-        spmd::<Host>(wishes.len(), |place| {
+        typed_nccl::spmd::<Host>(wishes.len(), |place| {
             let mut world = place.init()?;
             let rank = world.rank().index();
             let (color, key) = first[rank];

@@ -3,9 +3,9 @@
 use typed_nccl::error::ArgumentFault;
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
 use typed_nccl::plan::{self, Values};
-use typed_nccl::{
-    CommConfig, Error, Host, Rank, Result, Seat, SignalSlot, Signals, Team, spmd, tag,
-};
+use typed_nccl::{CommConfig, Error, Host, Rank, Result, Seat, SignalSlot, Signals, Team, tag};
+
+use crate::ranks::spmd;
 
 tag!(Other);
 
@@ -163,7 +163,7 @@ fn ranks_and_signals_without_end() -> Result<()> {
         let error = seats.remove(0).init(Host::local()?).expect_err("too many");
         let parts = [&format!("init of {n} ranks"), "4096 at most", "ask for fewer"];
         says(&error, &parts.map(AsRef::as_ref));
-        let error = spmd::<Host>(n, |_| Ok(())).expect_err("too many");
+        let error = typed_nccl::spmd::<Host>(n, |_| Ok(())).expect_err("too many");
         assert!(matches!(error, Error::InitFailed(_)), "{error}");
     }
     for (contexts, signals) in [(1, u32::MAX), (u32::MAX, u32::MAX), (1 << 16, 1 << 16)] {
@@ -202,7 +202,7 @@ fn pass() -> PlanBuilder<Checked> {
 #[test]
 fn another_window_for_one_name_of_a_plan() -> Result<()> {
     let pass = pass();
-    spmd::<Host>(3, |place| {
+    typed_nccl::spmd::<Host>(3, |place| {
         let mut comm = place.init_with(CommConfig::builder().signals(2).build())?;
         let rank = comm.rank().index();
         let mut a = comm.window::<f32>(2)?;
@@ -241,7 +241,7 @@ fn another_window_for_one_name_of_a_plan() -> Result<()> {
 #[test]
 fn a_window_of_another_length_on_one_rank() -> Result<()> {
     let pass = pass();
-    spmd::<Host>(2, |place| {
+    typed_nccl::spmd::<Host>(2, |place| {
         let mut comm = place.init_with(CommConfig::builder().signals(2).build())?;
         let a = comm.window::<f32>(2)?;
         let (mut long, mut fits) = (comm.window::<f32>(4)?, comm.window::<f32>(2)?);

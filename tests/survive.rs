@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use typed_nccl::{
     AnyDevice, CommConfig, Communicator, Device, Error, Host, Result, Revoked, Seat, Sum, World,
-    spmd, tag,
+    tag,
 };
+
+use crate::ranks::spmd;
 
 tag!(Pair);
 

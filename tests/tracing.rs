@@ -10,7 +10,9 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use typed_nccl::{Communicator, Device, Host, Result, Sum, spmd};
+use typed_nccl::{Communicator, Device, Host, Result, Sum};
+
+use crate::ranks::spmd;
 
 use crate::own_process::inside;
 

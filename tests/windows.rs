@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use typed_nccl::{
     CommConfig, Communicator, Device, Error, Host, LocalOnly, Place, Rank, Result, Sum,
-    SymmetricStrict, Transfers, Window, spmd, tag,
+    SymmetricStrict, Transfers, Window, tag,
 };
+
+use crate::ranks::spmd;
 
 fn says(error: &Error, parts: &[&str]) {
     let text = error.to_string();
@@ -450,7 +452,7 @@ fn a_struct_owns_its_windows_moves_and_aborts_with_them_alive() {
 fn a_put_that_meets_the_owners_work_is_a_hazard_not_undefined() -> Result<()> {
     static STARTED: AtomicBool = AtomicBool::new(false);
     let found = AtomicUsize::new(0);
-    spmd::<Host>(2, |place| {
+    typed_nccl::spmd::<Host>(2, |place| {
         let mut comm = place.init()?;
         let mut window = comm.window::<u64>(1 << 12)?;
         let source = comm.window::<u64>(1 << 12)?;

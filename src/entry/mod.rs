@@ -17,4 +17,6 @@ mod tells;
 
 pub use launch::launch;
 pub use place::Place;
+#[cfg(any(test, feature = "models"))]
+pub use spmd::one_rank;
 pub use spmd::spmd;

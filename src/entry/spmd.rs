@@ -47,6 +47,17 @@ pub fn spmd<F: DeviceFamily>(
     outcome.all().map(drop)
 }
 
+/// Runs one rank of a test's [`spmd`] in a process of its own.
+#[cfg(any(test, feature = "models"))]
+pub fn one_rank<F: DeviceFamily>(
+    seat: Seat,
+    body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()>,
+) -> Result<()> {
+    let ordinal = seat.rank().0;
+    let run = || body(Place::new(seat, F::scoped(ordinal)));
+    communicator::body(run, |_: Failure<'_, Error>| {}).unwrap_or_else(|panic| resume_unwind(panic))
+}
+
 impl Host {
     /// [`spmd`] on host devices, with a value from each rank, by rank, and an error type of your
     /// own.

@@ -1,6 +1,8 @@
 //! Every collective once, with numbers that a reader can add up.
 
-use typed_nccl::{Avg, Communicator, Device, Host, Max, Min, Prod, Rank, Result, Root, Sum, spmd};
+use typed_nccl::{Avg, Communicator, Device, Host, Max, Min, Prod, Rank, Result, Root, Sum};
+
+use crate::ranks::spmd;
 
 /// The value that each of three ranks starts with: 1, 2, 3 as floats.
 fn own<D: Device>(comm: &Communicator<D>) -> f32 {

@@ -4,7 +4,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Duration;
 
-use typed_nccl::{Error, Rank, Result, Seat, Sum, spmd};
+use typed_nccl::{Error, Rank, Result, Seat, Sum};
+
+use crate::ranks::spmd;
 
 use super::common::{Comm, Dev, connect, seats, watched};
 

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use typed_nccl::{Communicator, Device, Error, Host, Result, Scoped, Sum, spmd};
+use typed_nccl::{Communicator, Device, Error, Host, Result, Scoped, Sum};
 
 use super::common::{SOON, seats, watched};
 use super::mine::{Mine, says};
@@ -120,7 +120,7 @@ fn a_panic_is_told_with_its_message() {
     watched(|| {
         let (told, hears) = channel();
         let ranks = catch_unwind(AssertUnwindSafe(|| {
-            spmd::<Host>(2, |place| {
+            typed_nccl::spmd::<Host>(2, |place| {
                 let comm = place.init()?;
                 comm.barrier()?;
                 let rank = comm.rank().index();
@@ -163,7 +163,7 @@ fn a_body_that_goes_on_is_told_of_soon() {
     watched(|| {
         let (told, hears) = channel::<()>();
         let hears = Mutex::new(hears);
-        spmd::<Host>(2, |place| {
+        typed_nccl::spmd::<Host>(2, |place| {
             let comm = place.init()?;
             comm.barrier()?;
             if comm.rank().index() == 1 {

@@ -11,8 +11,10 @@ use std::thread;
 use typed_nccl::interop::Tensor;
 use typed_nccl::{
     CallConfig, CommConfig, Communicator, Ctas, Error, GraphUse, Host, Requirements, Result,
-    Signals, Sum, spmd, tag,
+    Signals, Sum, tag,
 };
+
+use crate::ranks::spmd;
 
 #[track_caller]
 fn says(error: &Error, parts: &[&str]) {

@@ -4,7 +4,9 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use typed_nccl::{Communicator, Error, Graph, Host, Result, Scoped, Sum, kernel, spmd};
+use typed_nccl::{Communicator, Error, Graph, Host, Result, Scoped, Sum, kernel};
+
+use crate::ranks::spmd;
 
 use super::says;
 
@@ -101,7 +103,7 @@ fn the_others_are_told_at_a_group() -> Result<()> {
 /// The wait takes the refused signal, and later signals match.
 #[test]
 fn the_others_are_told_at_a_wait() -> Result<()> {
-    spmd::<Host>(2, |place| {
+    typed_nccl::spmd::<Host>(2, |place| {
         let mut comm = place.init()?;
         let other = 1 - comm.rank().index();
         let (mut out, into) = (comm.window::<u8>(2)?, comm.window::<u8>(2)?);

@@ -5,8 +5,9 @@ mod several;
 
 use typed_nccl::{
     Buffer, CommConfig, Communicator, Error, Group, Host, Rank, Result, Root, Signals, Sum, World,
-    spmd,
 };
+
+use crate::ranks::spmd;
 
 pub(crate) fn says(error: &Error, parts: &[&str]) {
     let text = error.to_string();
@@ -149,7 +150,7 @@ fn a_group_that_fails_issues_nothing_and_the_others_are_told() -> Result<()> {
 /// one.
 #[test]
 fn a_closure_that_returns_an_error_ends_the_communicator() -> Result<()> {
-    spmd::<Host>(2, |place| {
+    typed_nccl::spmd::<Host>(2, |place| {
         let mut comm = place.init()?;
         comm.barrier()?;
         let rank = comm.rank().index();

@@ -1,6 +1,8 @@
 //! Collectives with a root whose blocks differ in length.
 
-use typed_nccl::{Buffer, Error, Host, Result, Root, spmd};
+use typed_nccl::{Buffer, Error, Host, Result, Root};
+
+use crate::ranks::spmd;
 
 use super::says;
 

@@ -5,8 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    AnyDevice, Communicator, Error, Group, Host, Mesh, Result, Seat, Sum, World, group, spmd, tag,
+    AnyDevice, Communicator, Error, Group, Host, Mesh, Result, Seat, Sum, World, group, tag,
 };
+
+use crate::ranks::spmd;
 
 use super::says;
 

@@ -2,8 +2,10 @@
 
 use typed_nccl::{
     Buffer, Communicator, Device, Error, F8E4M3, Host, Readable, Result, Seat, Stream, Sum,
-    Writable, bf16, f16, kernel, spmd,
+    Writable, bf16, f16, kernel,
 };
+
+use crate::ranks::spmd;
 
 use super::axpy::axpy;
 

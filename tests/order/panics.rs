@@ -3,7 +3,9 @@
 use std::panic::resume_unwind;
 
 use typed_nccl::error::Error;
-use typed_nccl::{Host, Result, Sum, spmd};
+use typed_nccl::{Host, Result, Sum};
+
+use crate::ranks::spmd;
 
 use super::gate::{Gate, panicked, until_reached};
 

@@ -1,8 +1,10 @@
 //! Steps that declare what they compute: a ring all-reduce, checked against its claim, and run.
 
 use typed_nccl::{
-    Communicator, Device, Element, Host, Result, Slice, SliceMut, Stream, kernel, plan, spmd,
+    Communicator, Device, Element, Host, Result, Slice, SliceMut, Stream, kernel, plan,
 };
+
+use crate::ranks::spmd;
 
 plan! {
     /// An all-reduce of sends, receives and additions.

@@ -3,7 +3,9 @@
 use typed_nccl::error::{ArgumentFault, BindFault};
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Bound, Values};
-use typed_nccl::{Avg, Communicator, DType, Error, Host, Result, Scoped, Sum, World, spmd};
+use typed_nccl::{Avg, Communicator, DType, Error, Host, Result, Scoped, Sum, World};
+
+use crate::ranks::spmd;
 
 use super::declared::{checked, quiet_put, steps_of};
 use super::shift;

@@ -8,7 +8,9 @@ mod wrong;
 
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
 use typed_nccl::plan::{self, Swapped, Values};
-use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Sum, Window, World, spmd};
+use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Sum, Window, World};
+
+use crate::ranks::spmd;
 
 use declared::{checked, grad_sync, halo, steps_of};
 

@@ -2,7 +2,9 @@
 
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Swapped, Values};
-use typed_nccl::{CommConfig, Error, Host, Result, spmd};
+use typed_nccl::{CommConfig, Error, Host, Result};
+
+use crate::ranks::spmd;
 
 use super::declared::{checked, quiet_put, steps_of};
 

@@ -3,7 +3,9 @@
 use typed_nccl::plan;
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{Plan, Values};
-use typed_nccl::{Communicator, Error, Host, Result, Scoped, spmd};
+use typed_nccl::{Communicator, Error, Host, Result, Scoped};
+
+use crate::ranks::spmd;
 
 type Rank<'id> = Communicator<Host<Scoped<'id>>>;
 

@@ -7,7 +7,9 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-use typed_nccl::{AnyDevice, Communicator, Error, Host, Result, Seat, spmd};
+use typed_nccl::{AnyDevice, Communicator, Error, Host, Result, Seat};
+
+use crate::ranks::spmd;
 
 /// Runs a body on each of several ranks. A hang is reported.
 fn watched(n: usize, body: fn(Communicator<Host<AnyDevice>>) -> Result<()>) {

@@ -2,7 +2,9 @@
 
 use std::ptr::NonNull;
 
-use typed_nccl::{Error, Host, Rank, Result, spmd};
+use typed_nccl::{Error, Host, Rank, Result};
+
+use crate::ranks::spmd;
 
 /// Each rank reads its neighbour's data, by an address and past it.
 #[test]

@@ -1,6 +1,8 @@
 //! Signals: how they are counted, and what is refused.
 
-use typed_nccl::{CommConfig, Communicator, Error, Host, LocalOnly, Result, Signals, spmd};
+use typed_nccl::{CommConfig, Communicator, Error, Host, LocalOnly, Result, Signals};
+
+use crate::ranks::spmd;
 
 use super::{Child, Tensor, says};
 

@@ -51,7 +51,7 @@ use stream::{Closure, Task};
 
 use super::mirror::Ended;
 use super::moves::Held;
-use super::{HostBackend, hazards};
+use super::{HostBackend, hazards, shared};
 use crate::backend::{Blame, Departure, Half, Join, Op, Refusal, WindowId};
 use crate::error::{Error, Panicked, Site, Surplus};
 use crate::lock::{Mutex, MutexGuard};
@@ -248,7 +248,10 @@ impl Engine {
             self.hear(true);
             point.reached()
         };
-        if self.busy_threads.spin(at_most, is_reached) {
+        let polling = shared::opened().map(|_| shared::Polling::begin());
+        let is_over = self.busy_threads.spin(at_most, is_reached);
+        drop(polling);
+        if is_over {
             return;
         }
         let mut state = self.lock();

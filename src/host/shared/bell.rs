@@ -18,7 +18,7 @@ static SEEN: AtomicU32 = AtomicU32::new(0);
 /// Tells the owner of an arena that there is news.
 pub(super) fn ring(header: &Header) {
     header.bell.word.fetch_add(1, SeqCst);
-    if header.bell.sleepers.load(SeqCst) > 0 {
+    if header.bell.sleepers.load(SeqCst) > 0 && header.bell.pollers.load(SeqCst) == 0 {
         let _ = futex::wake(&header.bell.word, Flags::empty(), i32::MAX as u32);
     }
 }
@@ -40,6 +40,32 @@ pub(super) fn attend(own: &Header) {
 pub(in crate::host) fn has_news() -> bool {
     let now = |arena: &arena::Arena| arena.header().bell.word.load(Acquire);
     arena::opened().is_some_and(|arena| now(arena) != SEEN.load(Relaxed))
+}
+
+/// A thread that looks for news again and again: nobody is woken for it.
+pub(in crate::host) struct Polling(());
+
+impl Polling {
+    pub(in crate::host) fn begin() -> Self {
+        if let Some(arena) = arena::opened() {
+            arena.header().bell.pollers.fetch_add(1, SeqCst);
+        }
+        Self(())
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        let Some(arena) = arena::opened() else { return };
+        let bell = &arena.header().bell;
+        // Who rang before this woke nobody. Who rings later sees it.
+        if bell.pollers.fetch_sub(1, SeqCst) == 1
+            && bell.word.load(SeqCst) != SEEN.load(Relaxed)
+            && bell.sleepers.load(SeqCst) > 0
+        {
+            let _ = futex::wake(&bell.word, Flags::empty(), i32::MAX as u32);
+        }
+    }
 }
 
 /// Sleeps until the own bell rings, for at most `at_most`. It may wake earlier.

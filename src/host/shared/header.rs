@@ -34,6 +34,8 @@ pub(super) struct Header {
 pub(super) struct Bell {
     pub(super) word: AtomicU32,
     pub(super) sleepers: AtomicU32,
+    /// Threads that look for news, so that nobody needs to be woken.
+    pub(super) pollers: AtomicU32,
 }
 
 /// Keeps what different processes write apart in their caches.

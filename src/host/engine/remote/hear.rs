@@ -1,6 +1,7 @@
 //! What other processes say.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::super::active_group::{Booked, HostOp};
 use super::super::comm::{CommState, MemberId};
@@ -8,7 +9,7 @@ use super::super::meeting::Which;
 use super::super::state::{Out, State, Step};
 use super::super::stream::Task;
 use super::packet::{Event, Header, Issued, Named, NamedOp, sent};
-use super::{Place, There};
+use super::{Place, TICK, There};
 use crate::backend::form::{self, Reduction};
 use crate::backend::{Departure, Half, Refusal};
 use crate::error::{Call, Error, Operation};
@@ -20,17 +21,50 @@ use crate::host::shared::{self, Peer};
 /// A rank said what cannot be.
 struct Nonsense;
 
+/// A packet that is not taken in yet.
+struct Heard {
+    peer: u64,
+    header: Header,
+    bytes: Vec<u8>,
+}
+
+impl Heard {
+    fn new(peer: u64, bytes: &[u8]) -> Option<Self> {
+        match postcard::take_from_bytes::<Header>(bytes) {
+            Ok((header, bytes)) => Some(Self { peer, header, bytes: bytes.to_vec() }),
+            Err(_) => {
+                log::error!("a process of this job sent what nobody reads");
+                None
+            }
+        }
+    }
+}
+
 impl State {
-    /// Takes in what the other processes have said. Returns whether there was anything.
-    pub(super) fn hear(&mut self, out: &mut Out) -> bool {
-        shared::drain(&mut |peer, bytes| self.hear_one(peer, bytes, out))
+    /// Takes in what the other processes have said, causes before effects: what led a process to
+    /// say something has a smaller tick, and can be read once that can.
+    pub(in crate::host::engine) fn hear(&mut self, out: &mut Out) {
+        loop {
+            let mut heard = Vec::new();
+            let mut drain = || {
+                shared::has_news()
+                    && shared::drain(&mut |peer, bytes| heard.extend(Heard::new(peer, bytes)))
+            };
+            // The cause of what is read in one pass can be read in the next one at the latest.
+            while drain() {}
+            if heard.is_empty() {
+                return;
+            }
+            heard.sort_by_key(|one| one.header.tick);
+            for one in heard {
+                TICK.fetch_max(one.header.tick, Ordering::Relaxed);
+                self.hear_one(one, out);
+            }
+        }
     }
 
-    fn hear_one(&mut self, peer: u64, bytes: &[u8], out: &mut Out) {
-        let Ok(((header, event), payload)) = postcard::take_from_bytes::<(Header, Event)>(bytes)
-        else {
-            return log::error!("a process of this job sent what nobody reads");
-        };
+    fn hear_one(&mut self, heard: Heard, out: &mut Out) {
+        let Heard { peer, header, bytes } = heard;
         // A communicator that is over here hears nothing more.
         let Some(&comm) = self.by_id.get(&header.comm) else { return };
         let place = MemberId { comm, id: header.comm, rank: header.rank as usize };
@@ -41,7 +75,11 @@ impl State {
         if !self.comm(place).is_some_and(is_there) {
             return;
         }
-        if self.hear_event(place, event, payload, out).is_err() {
+        let done = match postcard::take_from_bytes::<Event>(&bytes) {
+            Ok((event, payload)) => self.hear_event(place, event, payload, out),
+            Err(_) => Err(Nonsense),
+        };
+        if done.is_err() {
             let why = "its process sent what cannot be: all ranks need the same typed-nccl";
             self.depart(place, why, Departure::AtOnce, out);
         }
@@ -259,6 +297,9 @@ impl Named {
 
 fn held_of(peer: &Arc<Peer>, offset: u64, bytes: u64) -> Result<Held, Nonsense> {
     let bytes = usize::try_from(bytes).map_err(|_| Nonsense)?;
+    if bytes == 0 {
+        return Ok(Held::all(Block::adopted(std::ptr::null_mut()), 0));
+    }
     let block = Block::of_peer(peer, offset, bytes).ok_or(Nonsense)?;
     Ok(Held::all(block, bytes))
 }

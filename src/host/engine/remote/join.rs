@@ -128,7 +128,7 @@ impl Engine {
         if !*started {
             let listen = move || loop {
                 shared::sleep(Duration::from_secs(1));
-                self.hear(false);
+                self.hear(true);
             };
             std::thread::Builder::new().name("typed-nccl events".to_owned()).spawn(listen)?;
             *started = true;

@@ -15,6 +15,7 @@ mod steps;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(in crate::host) use join::Ear;
 pub(crate) use join::Joining;
@@ -33,6 +34,9 @@ use crate::error::{Error, Unsupported};
 use crate::host::HostBackend;
 use crate::host::shared::{self, Address, Peer};
 use crate::memory::Allocation;
+
+/// Of what this process said or heard last. Changed under the engine's lock.
+static TICK: AtomicU64 = AtomicU64::new(0);
 
 /// What a process knows of the ranks of other processes.
 pub(super) struct Remote {
@@ -103,7 +107,8 @@ impl CommState {
         if self.remote.is_none() || self.is_copy(rank) {
             return;
         }
-        let header = Header { comm: self.id, rank: rank as u32 };
+        let tick = TICK.fetch_add(1, Ordering::Relaxed) + 1;
+        let header = Header { tick, comm: self.id, rank: rank as u32 };
         match postcard::to_stdvec(&(header, event)) {
             Ok(mut bytes) => {
                 bytes.extend_from_slice(payload);

@@ -14,6 +14,8 @@ use crate::host::moves::Held;
 /// The beginning of each packet.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Header {
+    /// Larger than of everything that its process had heard before.
+    pub(super) tick: u64,
     pub(super) comm: u64,
     pub(super) rank: u32,
 }
