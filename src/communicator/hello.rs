@@ -87,7 +87,7 @@ fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
 fn differ(first: &Hello, hello: &Hello) -> Option<String> {
     if hello.kind != first.kind {
         let why = format!(
-            "are on different kinds of device, {} and {}; one communicator spans one kind",
+            "are on different kinds of device, {} and {}; one communicator spans one kind: give every rank a GPU, or start all with TYPED_NCCL=host if they use `launch!`",
             first.kind, hello.kind
         );
         return Some(why);

@@ -12,17 +12,43 @@ use crate::error::{CudaFailed, Error, NoDriver, NoMemory, NoSuchDevice};
 const NAMES: &[&str] =
     if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "libcuda.so"] };
 
-/// Succeeds if CUDA's driver is present and starts. Checked once.
-pub(super) fn ready() -> Result<()> {
-    static READY: OnceLock<Result<(), String>> = OnceLock::new();
-    let ready = READY.get_or_init(|| {
-        load()?;
+/// Why the driver cannot be used.
+struct Unusable {
+    why: String,
+    /// In a few words, if that is because the machine has no GPU.
+    absent: Option<&'static str>,
+}
+
+/// Whether CUDA's driver is present and starts. Checked once.
+fn started() -> &'static Result<(), Unusable> {
+    static STARTED: OnceLock<Result<(), Unusable>> = OnceLock::new();
+    STARTED.get_or_init(|| {
+        load().map_err(|why| Unusable { why, absent: Some("no CUDA driver") })?;
         result::init().map_err(|error| {
             let (name, says) = text(error);
-            format!("it gives {name} ({says})")
+            let sees_none = error.0 == sys::CUresult::CUDA_ERROR_NO_DEVICE;
+            let absent = sees_none.then_some(SEES_NONE);
+            Unusable { why: format!("it gives {name} ({says})"), absent }
         })
-    });
-    ready.clone().map_err(|why| Error::from(NoDriver { why }))
+    })
+}
+
+const SEES_NONE: &str = "CUDA's driver sees none";
+
+/// Succeeds if CUDA's driver is present and starts.
+pub(super) fn ready() -> Result<()> {
+    match started() {
+        Ok(()) => Ok(()),
+        Err(unusable) => Err(NoDriver { why: unusable.why.clone() }.into()),
+    }
+}
+
+/// Why this process has no GPU at all. A driver that fails otherwise is a fault of the machine.
+pub(crate) fn absent() -> Option<&'static str> {
+    match started() {
+        Err(unusable) => unusable.absent,
+        Ok(()) => count().is_ok_and(|count| count == 0).then_some(SEES_NONE),
+    }
 }
 
 fn load() -> Result<(), String> {

@@ -31,7 +31,7 @@ pub(crate) use stream::CudaStream;
 #[cfg(feature = "python")]
 pub(crate) use whose::ordinal_of;
 
-pub(crate) use driver::count;
+pub(crate) use driver::{absent, count};
 pub(crate) use gpu::Gpu;
 pub(crate) use graph::CudaGraph;
 

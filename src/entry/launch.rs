@@ -3,11 +3,9 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
-use super::Place;
 use super::others::Others;
 use super::spmd::Outcome;
-#[cfg(feature = "cuda")]
-use super::start;
+use super::{Place, own_device, start};
 use crate::error::{Error, LaunchFault, SizeVariable};
 use crate::launcher::{self, Variables};
 use crate::seat::MOST;
@@ -116,10 +114,16 @@ pub fn launch<E: From<Error> + Display + Send + 'static>(
             let rank = |place: Place<OnGpu>| told(place.rank(), others, on_gpu(place));
             ended(OnGpu::ranks(n, rank)?, others)
         }
+        Ranks::HostProcesses(n, others) => Err(start::ranks(n, Some("host"), others).into()),
         #[cfg(feature = "cuda")]
-        Ranks::Cuda(n, others) => Err(start::ranks(n, others).into()),
+        Ranks::Cuda(n, others) => Err(start::ranks(own_device::gpus(n)?, None, others).into()),
         #[cfg(feature = "cuda")]
-        Ranks::This(found) => start::this_rank(&found, on_gpu),
+        Ranks::This(found) if own_device::is_gpu(&found) => {
+            start::this_rank(&found, own_device::gpu, on_gpu)
+        }
+        Ranks::This(found) | Ranks::ThisOnHost(found) => {
+            start::this_rank(&found, || own_device::host(&found), on_host)
+        }
     }
 }
 
@@ -150,12 +154,15 @@ enum Ranks {
     /// Threads, each with a GPU.
     #[cfg(feature = "cuda")]
     CudaThreads(usize, Others),
+    /// Processes to start, on the host.
+    HostProcesses(usize, Others),
     /// Processes to start, on this many GPUs or on all.
     #[cfg(feature = "cuda")]
     Cuda(Option<usize>, Others),
-    /// This process.
-    #[cfg(feature = "cuda")]
+    /// This process, on its GPU if there is one.
     This(launcher::Found),
+    /// This process, on the host.
+    ThisOnHost(launcher::Found),
 }
 
 /// The number of ranks by default.
@@ -164,8 +171,12 @@ const DEFAULT: usize = 4;
 fn asked(variables: &Variables) -> Result<Ranks> {
     let found = launcher::find(variables);
     let Some(value) = variables.get("TYPED_NCCL") else {
-        return found?.map_or(Ok(Ranks::Host(DEFAULT, Others::End)), this);
+        return Ok(found?.map_or(Ranks::Host(DEFAULT, Others::End), Ranks::This));
     };
+    if value == "host" {
+        let none = || LaunchFault::NoHostRank { looked_for: launcher::looked_for() }.into();
+        return found?.map(Ranks::ThisOnHost).ok_or_else(none);
+    }
     let ranks = parse(value)?;
     match found {
         // An explicit request counts, even if a launcher's variables make no sense.
@@ -177,25 +188,20 @@ fn asked(variables: &Variables) -> Result<Ranks> {
     }
 }
 
-#[cfg(feature = "cuda")]
-fn this(found: launcher::Found) -> Result<Ranks> {
-    Ok(Ranks::This(found))
-}
-
-#[cfg(not(feature = "cuda"))]
-fn this(found: launcher::Found) -> Result<Ranks> {
-    let why = "this build has no GPU half (typed-nccl's feature `cuda`)".to_owned();
-    Err(LaunchFault::NoGpu { launched: found.launched, why }.into())
-}
-
 fn parse(value: &str) -> Result<Ranks> {
     let (ranks, others) = match value.strip_suffix(",survive") {
         Some(ranks) => (ranks, Others::GoOn),
         None => (value, Others::End),
     };
     let (kind, n) = ranks.split_once(':').map_or((ranks, None), |(kind, n)| (kind, Some(n)));
-    let number = n.and_then(|n| n.parse().ok()).filter(|n| (1..=MOST).contains(n));
-    match (kind, n, number) {
+    let number = |n: &str| n.parse().ok().filter(|n| (1..=MOST).contains(n));
+    if kind == "host" {
+        let processes = n.and_then(|n| n.strip_suffix(",processes")).and_then(number);
+        if let Some(n) = processes {
+            return Ok(Ranks::HostProcesses(n, others));
+        }
+    }
+    match (kind, n, n.and_then(number)) {
         ("host", _, Some(n)) => Ok(Ranks::Host(n, others)),
         #[cfg(feature = "cuda")]
         ("cuda", None, None) => Ok(Ranks::Cuda(None, others)),
@@ -224,9 +230,12 @@ mod tests {
     fn the_variable_is_a_kind_and_a_number() {
         assert!(matches!(parse("host:8"), Ok(Ranks::Host(8, Others::End))));
         assert!(matches!(parse("host:8,survive"), Ok(Ranks::Host(8, Others::GoOn))));
+        let processes = parse("host:8,processes");
+        assert!(matches!(processes, Ok(Ranks::HostProcesses(8, Others::End))));
+        let survive = parse("host:8,processes,survive");
+        assert!(matches!(survive, Ok(Ranks::HostProcesses(8, Others::GoOn))));
         let bad = [
             "8",
-            "host",
             "host:",
             "host:0",
             "host:-1",
@@ -241,6 +250,14 @@ mod tests {
             "cuda:2,survive,survive",
             "host,survive",
             "host:2,",
+            "host,processes",
+            "host:,processes",
+            "host:0,processes",
+            "host:2,processes,",
+            "host:2,processes,processes",
+            "host:2,survive,processes",
+            "cuda:2,processes",
+            "cuda-threads:2,processes",
             ",survive",
         ];
         for bad in bad {
@@ -259,8 +276,6 @@ mod tests {
         assert!(matches!(parse("cuda-threads:2"), Ok(Ranks::CudaThreads(2, Others::End))));
         let survives = parse("cuda-threads:2,survive");
         assert!(matches!(survives, Ok(Ranks::CudaThreads(2, Others::GoOn))));
-        let rank = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500";
-        assert!(matches!(asked(&Variables::of(rank)), Ok(Ranks::This(_))));
     }
 
     #[cfg(not(feature = "cuda"))]
@@ -270,8 +285,6 @@ mod tests {
             let error = fault(&format!("TYPED_NCCL={asked}"));
             assert!(error.contains(asked) && error.contains("feature `cuda`"), "{error}");
         }
-        let error = fault("RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500");
-        assert!(error.contains("feature `cuda`") && error.contains("TYPED_NCCL=host:2"), "{error}");
     }
 
     #[test]
@@ -280,15 +293,32 @@ mod tests {
         assert!(matches!(asked(&Variables::of("TYPED_NCCL=")), Ok(Ranks::Host(4, Others::End))));
     }
 
+    const RANK: &str = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500";
+
+    #[test]
+    fn a_launcher_starts_one_rank() {
+        assert!(matches!(asked(&Variables::of(RANK)), Ok(Ranks::This(_))));
+        let on_host = format!("TYPED_NCCL=host {RANK}");
+        assert!(matches!(asked(&Variables::of(&on_host)), Ok(Ranks::ThisOnHost(_))));
+        let none = fault("TYPED_NCCL=host");
+        for word in ["no launcher", "SLURM_PROCID (srun)", "host:4 runs", "host:4,processes starts"]
+        {
+            assert!(none.contains(word), "{none}");
+        }
+        assert!(fault("TYPED_NCCL=host RANK=1").contains("WORLD_SIZE"));
+    }
+
     #[test]
     fn copies_of_all_ranks_are_refused() {
-        let rank = "RANK=1 WORLD_SIZE=2 MASTER_ADDR=vm MASTER_PORT=29500";
-        let error = fault(&format!("TYPED_NCCL=host:8 {rank}"));
-        for word in ["RANK", "rank 1 of 2", "TYPED_NCCL=host:8", "`launch!`"] {
-            assert!(error.contains(word), "{error}");
+        for value in ["host:8", "host:8,processes"] {
+            let error = fault(&format!("TYPED_NCCL={value} {RANK}"));
+            let asked = format!("TYPED_NCCL={value} asks");
+            for word in ["RANK", "rank 1 of 2", &asked, "`launch!`", "TYPED_NCCL=host;"] {
+                assert!(error.contains(word), "{error}");
+            }
         }
         // A shell with one task, and a variable that is set for another reason.
-        let shell = rank.replace("RANK=1", "RANK=0").replace("SIZE=2", "SIZE=1");
+        let shell = RANK.replace("RANK=1", "RANK=0").replace("SIZE=2", "SIZE=1");
         for lines in [shell.as_str(), "RANK=1"] {
             assert!(matches!(
                 asked(&Variables::of(&format!("TYPED_NCCL=host:8 {lines}"))),

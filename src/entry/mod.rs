@@ -6,13 +6,13 @@ mod launch;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod others;
+mod own_device;
 mod place;
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 mod processes;
 mod spmd;
-#[cfg(feature = "cuda")]
 mod start;
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 mod tells;
 
 pub use launch::launch;

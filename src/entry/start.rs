@@ -4,29 +4,22 @@ use std::fmt::Display;
 use std::panic::resume_unwind;
 
 use super::Place;
-use super::launch::OnGpu;
 use super::others::Others;
 use crate::communicator::{self, Failure};
-use crate::device::own_gpu;
-use crate::error::{Error, LaunchFault};
+use crate::error::Error;
+#[cfg(not(unix))]
+use crate::error::LaunchFault;
 use crate::launcher::{Found, Variables};
-use crate::{Cuda, Result, Seat};
+use crate::{Device, Result, Seat};
 
-/// Runs the body as this process's rank, on its own GPU.
-pub(super) fn this_rank<E: From<Error> + Display + 'static>(
+/// Runs the body as this process's rank, on its own device.
+pub(super) fn this_rank<D: Device, E: From<Error> + Display + 'static>(
     found: &Found,
-    body: impl FnOnce(Place<OnGpu>) -> Result<(), E>,
+    device: impl FnOnce() -> Result<D>,
+    body: impl FnOnce(Place<D>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let no_gpu = |error: Error| {
-        let why = match &error {
-            Error::NoDriver(no) => format!("there is no CUDA driver ({})", no.why),
-            Error::NoSuchDevice(_) => error.to_string(),
-            _ => return error,
-        };
-        LaunchFault::NoGpu { launched: found.launched.clone(), why }.into()
-    };
     let run = || {
-        let device = own_gpu().and_then(Cuda::any).map_err(no_gpu)?;
+        let device = device()?;
         body(Place::new(Seat::of(found, &Variables::here())?, device))
     };
     #[cfg(unix)]
@@ -40,17 +33,18 @@ pub(super) fn this_rank<E: From<Error> + Display + 'static>(
     communicator::body(run, tell).unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Starts this program again as one process per GPU, and exits with them. Returns if it cannot.
+/// Starts this program again as `n` processes, a rank each, with this value of `TYPED_NCCL`, and
+/// exits with them. Returns if it cannot.
 #[cfg(unix)]
-pub(super) fn ranks(asked: Option<usize>, others: Others) -> Error {
-    match unix::commands(asked) {
+pub(super) fn ranks(n: usize, each: Option<&str>, others: Others) -> Error {
+    match unix::commands(n, each) {
         Ok(commands) => unix::run(commands, others),
         Err(error) => error,
     }
 }
 
 #[cfg(not(unix))]
-pub(super) fn ranks(_: Option<usize>, _: Others) -> Error {
+pub(super) fn ranks(_: usize, _: Option<&str>, _: Others) -> Error {
     let why = "this system is no Unix; start them by another launcher".to_owned();
     LaunchFault::NoProcess { why }.into()
 }
@@ -66,18 +60,16 @@ mod unix {
     use std::process::Command;
 
     use super::super::processes::{Signals, Sink, Watch, inherit};
-    use super::{OnGpu, Others};
+    use super::Others;
+    use crate::Result;
     use crate::error::{Error, LaunchFault};
     use crate::launcher::{ADDRESS, LISTENER, LOCAL_RANK, RANK, SECRET, SIZE, TELLS};
-    use crate::{Cuda, DeviceFamily, Result};
 
     fn no_process(what: &str, error: impl Display) -> Error {
         LaunchFault::NoProcess { why: format!("{what}: {error}") }.into()
     }
 
-    pub(super) fn commands(asked: Option<usize>) -> Result<Vec<Command>> {
-        let n = asked.map_or_else(Cuda::count, Ok)?.max(1);
-        OnGpu::ordinals(n)?;
+    pub(super) fn commands(n: usize, each: Option<&str>) -> Result<Vec<Command>> {
         let program = std::env::current_exe().map_err(|error| no_process("this program", error))?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .map_err(|error| no_process("a port", error))?;
@@ -92,6 +84,9 @@ mod unix {
             command.args(arguments);
             for variable in ["TYPED_NCCL", LISTENER, TELLS] {
                 command.env_remove(variable);
+            }
+            if let Some(each) = each {
+                command.env("TYPED_NCCL", each);
             }
             let rank = rank.to_string();
             command.env(RANK, &rank).env(LOCAL_RANK, &rank).env(SIZE, n.to_string());

@@ -9,7 +9,7 @@ use super::{Call, NcclResult, NcclVersion, Site};
 /// CUDA's driver cannot be used on this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "no CUDA driver can be used here: {why}; install NVIDIA's driver (`nvidia-smi` shows whether it works), or run on the host: `Host` in the place of `Cuda`, TYPED_NCCL=host:4 with `launch!`"
+    "no CUDA driver can be used here: {why}; install NVIDIA's driver (`nvidia-smi` shows whether it works), or run on the host: `Host` in the place of `Cuda`, TYPED_NCCL=host:4 with `launch!`, or TYPED_NCCL=host under a launcher"
 )]
 pub struct NoDriver {
     /// What was found or tried.

@@ -112,13 +112,11 @@ pub enum LaunchFault {
         /// The number of GPUs visible to this process.
         gpus: usize,
     },
-    /// Ranks are separate processes, and this one has no GPU.
-    #[error("{launched}, and ranks in processes of their own need a GPU each: {why}; without GPUs, leave the launcher out: TYPED_NCCL=host:{} runs as many ranks as threads of one process", .launched.size)]
-    NoGpu {
-        /// The launcher's description of this process.
-        launched: Launched,
-        /// Why it has none.
-        why: String,
+    /// This process is to be one rank on the host, and no launcher says which.
+    #[error("TYPED_NCCL=host makes a process the rank that its launcher says, and no launcher started this one; without a launcher, TYPED_NCCL=host:4 runs 4 ranks in this process, and TYPED_NCCL=host:4,processes starts a process for each; looked for {}", listed(.looked_for))]
+    NoHostRank {
+        /// The launchers looked for, each with a variable that it sets.
+        looked_for: Vec<(&'static str, &'static str)>,
     },
     /// This build lacks GPU support.
     #[error(
@@ -129,7 +127,7 @@ pub enum LaunchFault {
         asked: String,
     },
     /// One process was to run all ranks, but a launcher started several.
-    #[error("{launched}, and {asked} asks for all ranks, so each of the {} processes would run all of them; use `launch!` or `Seat::from_env()` without TYPED_NCCL, or leave the launcher out", .launched.size)]
+    #[error("{launched}, and {asked} asks for all ranks, so each of the {} processes would run all of them; use `launch!` or `Seat::from_env()`, without TYPED_NCCL or, for ranks on the CPU, with TYPED_NCCL=host; or leave the launcher out", .launched.size)]
     Copies {
         /// The launcher's description of this process.
         launched: Launched,

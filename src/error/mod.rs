@@ -43,7 +43,7 @@ mod words;
 
 #[cfg(feature = "cuda")]
 pub(crate) use called::{Called, CallsByRanks};
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 pub(crate) use reported::listen;
 pub(crate) use reported::{Heard, WorstReport, goes_on, ours, reported};
 

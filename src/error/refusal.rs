@@ -419,7 +419,7 @@ pub struct WaitInLaunch {
 /// `TYPED_NCCL` cannot be parsed.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "TYPED_NCCL is `{found}`; it takes `host:8` for eight host ranks, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process, and `,survive` behind one of them so that the others go on when one fails; with numbers from 1 to {}",
+    "TYPED_NCCL is `{found}`; it takes `host:8` for eight host ranks in this process, `host:8,processes` for a process each, `host` for the one rank that a launcher starts, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process, and `,survive` behind one with several ranks so that the others go on when one fails; with numbers from 1 to {}",
     crate::rank::MOST_IN_PROCESS
 )]
 pub struct SizeVariable {

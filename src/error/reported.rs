@@ -31,7 +31,7 @@ thread_local! {
 static LISTENER: OnceLock<fn(Heard)> = OnceLock::new();
 
 /// Sets the process's only listener.
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 pub(crate) fn listen(listener: fn(Heard)) {
     // Every call passes the same listener.
     let _ = LISTENER.set(listener);

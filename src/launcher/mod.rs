@@ -26,9 +26,8 @@ mod variables;
 #[expect(clippy::unwrap_used, reason = "a test fails with what it did not expect")]
 mod tests;
 
-pub(crate) use own::ADDRESS;
-pub(crate) use own::LISTENER;
-#[cfg(feature = "cuda")]
+pub(crate) use own::{ADDRESS, LISTENER};
+#[cfg(unix)]
 pub(crate) use own::{LOCAL_RANK, RANK, SECRET, SIZE, TELLS};
 pub(crate) use rendezvous_address::RendezvousAddress;
 pub(crate) use variables::Variables;

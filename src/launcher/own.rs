@@ -1,4 +1,4 @@
-//! Our own launcher, `TYPED_NCCL=cuda:8`, and its variables set by hand for a launcher unknown
+//! Our own launcher, `TYPED_NCCL=cuda:8` or `host:8,processes`, and its variables set by hand for a launcher unknown
 //! here. docs/cluster.md has them.
 
 use super::{Launcher, RendezvousAddress, Variables, never};
@@ -15,10 +15,10 @@ pub(crate) const ADDRESS: &str = "TYPED_NCCL_ADDRESS";
 pub(crate) const LISTENER: &str = "TYPED_NCCL_LISTENER";
 /// How a rank reports its failure to our launcher: the file descriptor of a pipe, and the pipe's
 /// number.
-#[cfg(feature = "cuda")]
+#[cfg(unix)]
 pub(crate) const TELLS: &str = "TYPED_NCCL_TELLS";
 /// The secret whose knowledge ranks prove to each other. Valid under every launcher.
-#[cfg(feature = "cuda")]
+#[cfg(unix)]
 pub(crate) const SECRET: &str = "TYPED_NCCL_SECRET";
 
 pub(super) const OWN: Launcher = Launcher {
