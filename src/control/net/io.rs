@@ -245,8 +245,14 @@ impl Io {
             match stream.socket.read(&mut self.scratch) {
                 Ok(0) => break "its connection was closed".to_owned(),
                 Ok(count) => {
-                    self.endpoint.handle_bytes(key, &self.scratch[..count], Instant::now());
+                    let bytes = &self.scratch[..count];
+                    let mut has_more = self.endpoint.handle_bytes(key, bytes, Instant::now());
                     self.run_actions();
+                    while has_more {
+                        self.flush_if_due();
+                        has_more = self.endpoint.handle_more(key, Instant::now());
+                        self.run_actions();
+                    }
                     return true;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

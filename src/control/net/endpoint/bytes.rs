@@ -11,6 +11,10 @@ use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT, Verdict};
 use super::super::rendezvous::Rendezvous;
 use super::{Endpoint, ROOM};
 
+/// The most messages that one event handles. One read holds hundreds of small ones, and on a crowded
+/// machine a silent peer is taken for dead before they are all handled.
+const AT_ONCE: usize = 16;
+
 /// Why a connection with a forged record ends.
 const FORGED: &str = "a message of it was changed, repeated or left out on its way: somebody else is on the connection";
 
@@ -40,27 +44,45 @@ impl Endpoint {
         self.run_deferred();
     }
 
-    pub(in super::super) fn handle_bytes(&mut self, key: Key, bytes: &[u8], now: Instant) {
+    /// Handles received bytes. If it returns true, messages are left for
+    /// [`handle_more`](Self::handle_more).
+    #[must_use]
+    pub(in super::super) fn handle_bytes(&mut self, key: Key, bytes: &[u8], now: Instant) -> bool {
         self.begin_event(now);
-        let Some(conn) = self.net.conns.get(key) else { return };
+        let Some(conn) = self.net.conns.get(key) else { return false };
         let is_forged = conn.handle_bytes(bytes, now).is_err();
+        let most = if is_forged { usize::MAX } else { AT_ONCE };
+        let mut has_more = false;
         match conn.role {
             // Discard its input, but read it: a close with unread input would reset the connection.
             Role::Ending { .. } => conn.input.clear(),
             // A refused connection may send nothing more.
             Role::Refused => self.connection_lost(key, "it goes on"),
-            _ => self.process_input(key),
+            _ => has_more = self.process_input(key, most),
         }
         if is_forged {
             self.connection_lost(key, FORGED);
         }
         self.net.conns.mark_dirty(key);
         self.run_deferred();
+        has_more
     }
 
-    /// The peer closed the connection, or it broke.
+    /// Handles further messages of a connection; whether more are left.
+    #[must_use]
+    pub(in super::super) fn handle_more(&mut self, key: Key, now: Instant) -> bool {
+        self.begin_event(now);
+        let has_more = self.process_input(key, AT_ONCE);
+        self.net.conns.mark_dirty(key);
+        self.run_deferred();
+        has_more
+    }
+
+    /// The peer closed the connection, or it broke. Messages that are left come first: the last one
+    /// may be a goodbye.
     pub(in super::super) fn handle_closed(&mut self, key: Key, reason: &str, now: Instant) {
         self.begin_event(now);
+        self.process_input(key, usize::MAX);
         self.connection_lost(key, reason);
         self.run_deferred();
     }
@@ -93,13 +115,16 @@ impl Endpoint {
         }
     }
 
-    /// Processes the complete proofs and frames of a connection's input.
-    fn process_input(&mut self, key: Key) {
-        let Some(conn) = self.net.conns.get(key) else { return };
+    /// Processes at most so many complete proofs and frames of a connection's input; whether it
+    /// stopped there.
+    fn process_input(&mut self, key: Key, most: usize) -> bool {
+        let Some(conn) = self.net.conns.get(key) else { return false };
         let mut input = std::mem::take(&mut conn.input);
         let was_sealed = conn.is_sealed();
-        let mut used = 0;
-        while let Some(conn) = self.net.conns.get(key) {
+        let (mut used, mut count) = (0, 0);
+        while count < most
+            && let Some(conn) = self.net.conns.get(key)
+        {
             let rest = &input[used..];
             let consumed = match &conn.role {
                 Role::Unauthenticated { challenge, acceptor } => {
@@ -112,7 +137,7 @@ impl Endpoint {
                 // A claim is all that it may send before the verdict.
                 Role::Parked { .. } if !rest.is_empty() => {
                     self.net.conns.remove(key);
-                    return;
+                    return false;
                 }
                 Role::Parked { .. } => None,
                 Role::Dial { node, sent: None } => {
@@ -129,13 +154,14 @@ impl Endpoint {
                         VERDICT
                     })
                 }
-                Role::Probe { .. } | Role::Ending { .. } | Role::Refused => return,
+                Role::Probe { .. } | Role::Ending { .. } | Role::Refused => return false,
                 Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. } => {
                     match self.handle_frame(key, rest) {
                         Ok(consumed) => consumed,
                         Err(why) => {
                             let reason = format!("it sent what no rank sends: {why}");
-                            return self.connection_lost(key, &reason);
+                            self.connection_lost(key, &reason);
+                            return false;
                         }
                     }
                 }
@@ -144,20 +170,22 @@ impl Endpoint {
                 Some(consumed) => used += consumed,
                 None => break,
             }
+            count += 1;
             self.run_deferred();
             // The handshake starts after the verdict: anything behind it is not the peer's.
             let is_sealed = self.net.conns.get(key).is_some_and(|conn| conn.is_sealed());
             if is_sealed && !was_sealed && used < input.len() {
-                return self.connection_lost(key, FORGED);
+                self.connection_lost(key, FORGED);
+                return false;
             }
         }
-        if let Some(conn) = self.net.conns.get(key) {
-            input.drain(..used);
-            if input.is_empty() {
-                input.shrink_to(ROOM);
-            }
-            conn.input = input;
+        let Some(conn) = self.net.conns.get(key) else { return false };
+        input.drain(..used);
+        if input.is_empty() {
+            input.shrink_to(ROOM);
         }
+        conn.input = input;
+        count == most
     }
 
     /// A node's outgoing connection received the challenge.
@@ -294,5 +322,74 @@ impl Endpoint {
         }
         self.close_finished_rendezvous();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::conns::{Key, Role};
+    use super::super::super::ident::CommId;
+    use super::super::super::message::{Hello, Member, Message};
+    use super::super::super::proof::Secret;
+    use super::super::super::rendezvous::Rendezvous;
+    use super::super::Endpoint;
+    use super::AT_ONCE;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn heartbeats_are_sent_between_the_messages_of_one_read() {
+        let (heartbeat, mut now) = (Duration::from_secs(1), Instant::now());
+        let mut endpoint = Endpoint::new(1, heartbeat, 8, now);
+        let mut link = || endpoint.net.conns.add(None, Role::Link { node: 7, peer: 1 });
+        let [busy, idle]: [Key; 2] = [link(), link()];
+        let mut bytes = Vec::new();
+        (0..100).for_each(|_| Message::Beat.push(&mut bytes));
+        let (mut calls, mut sent) = (1, 0);
+        let mut has_more = endpoint.handle_bytes(busy, &bytes, now);
+        while has_more {
+            // This process gets a processor once in a while.
+            now += heartbeat;
+            has_more = endpoint.handle_more(busy, now);
+            let beat = endpoint.conns().poll_transmit(idle).map_or(0, <[u8]>::len);
+            endpoint.conns().handle_sent(idle, beat);
+            (calls, sent) = (calls + 1, sent + usize::from(beat > 0));
+        }
+        assert!(calls > 4 && sent == calls - 1, "{calls} calls, {sent} heartbeats");
+        let conn = endpoint.conns().get(busy);
+        assert!(conn.is_some_and(|conn| conn.input.is_empty()));
+    }
+
+    #[test]
+    fn messages_that_are_left_come_before_the_end_of_their_connection() {
+        let now = Instant::now();
+        let mut endpoint = Endpoint::new(1, Duration::from_secs(1), 8, now);
+        let meet = CommId([7; 16]);
+        let rendezvous = Rendezvous::new(meet, meet, Secret::of_bytes([1; 32]), (None, None));
+        endpoint.rendezvous.insert(meet, rendezvous);
+        let mut guest = || endpoint.net.conns.add(None, Role::BootstrapPeer { meet });
+        let [stays, leaves]: [Key; 2] = [guest(), guest()];
+        let mut input = Vec::new();
+        for (rank, key) in [(1, stays), (2, leaves)] {
+            let member = Member {
+                host: "h".to_owned(),
+                host_number: 0,
+                pid: rank,
+                process: rank.into(),
+                addresses: Vec::new(),
+            };
+            let (version, job) = ("1".into(), "".into());
+            let hello = Hello { rank, size: 4, seat: rank.into(), version, job, member };
+            input.clear();
+            Message::Hello(hello).push(&mut input);
+            assert!(!endpoint.handle_bytes(key, &input, now));
+        }
+        input.clear();
+        (0..AT_ONCE).for_each(|_| Message::Beat.push(&mut input));
+        Message::Bye.push(&mut input);
+        assert!(endpoint.handle_bytes(leaves, &input, now));
+        endpoint.handle_closed(leaves, "its connection was closed", now);
+        let told = endpoint.conns().poll_transmit(stays).unwrap_or_default();
+        let told = String::from_utf8_lossy(told);
+        assert!(told.contains("it left before") && !told.contains("is gone"), "{told}");
     }
 }

@@ -286,7 +286,12 @@ impl Network {
             }
             Event::Bytes(..) if is_lost => {}
             Event::Bytes(at, bytes) => match key_of(&self.pipes, at) {
-                Some(key) => endpoint.handle_bytes(key, &bytes, now),
+                Some(key) => {
+                    let mut has_more = endpoint.handle_bytes(key, &bytes, now);
+                    while has_more {
+                        has_more = endpoint.handle_more(key, now);
+                    }
+                }
                 // The connection may still be in the backlog.
                 None if backlog.contains(&at) => {
                     self.schedule(now + Duration::from_millis(1), number, Event::Bytes(at, bytes));
