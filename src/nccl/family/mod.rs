@@ -305,10 +305,12 @@ impl Family {
         }
     }
 
-    /// The ranks whose threads are inside NCCL, with the number of the stay and its deadline.
+    /// The ranks of this process whose threads are inside NCCL, with the number of the stay and its
+    /// deadline.
     pub(super) fn pending_calls(&self) -> impl Iterator<Item = (usize, u64, Duration)> {
-        let members = self.members.iter().enumerate();
-        members.filter_map(|(rank, member)| {
+        let here = self.remote.as_ref().map_or_else(|| 0..self.size(), Remote::here);
+        here.filter_map(|rank| {
+            let member = self.members.get(rank)?;
             Some((
                 rank,
                 member.recorder.get()?.pending_call()?,

@@ -6,6 +6,7 @@
 //! times a second; the comparison is the one between threads. A rank's last calls reach the others
 //! before it ends: with its departure, and as part of `finish`.
 
+use std::ops::Range;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
@@ -78,6 +79,11 @@ impl Remote {
         let heard = Mutex::new(vec![None; join.size as usize]);
         let (own, asked, failing) = (join.rank as usize, Mutex::default(), OnceLock::new());
         Self { wire, own, asked, heard, failing }
+    }
+
+    /// The rank of this process.
+    pub(super) fn here(&self) -> Range<usize> {
+        self.own..self.own + 1
     }
 
     /// When a rank last sent its calls.
@@ -220,7 +226,10 @@ impl Family {
         let Some(member) = self.members.get(from) else { return };
         // Messages arrive on one thread, last words on the rank's own.
         let _one = self.hearing.lock();
-        member.recorder(self.size()).hear(&told.calls);
+        // A recorder is large, so a rank that has called nothing has none.
+        if member.recorder.get().is_some() || !told.calls.is_empty() {
+            member.recorder(self.size()).hear(&told.calls);
+        }
         self.signals.hear(from, self.size(), &told.signals);
         let heard = self.remote.as_ref().map(|remote| remote.heard.lock());
         if let Some(mut heard) = heard

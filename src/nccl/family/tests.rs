@@ -134,6 +134,23 @@ fn every_rank_learns_nccls_ids() {
     }
 }
 
+/// With 512 ranks on a machine, what each keeps of each other is a quarter of a million times as much.
+#[test]
+fn a_rank_keeps_nothing_of_ranks_that_called_nothing() {
+    let ranks = ranks(3);
+    for (rank, family) in ranks.families.iter().enumerate() {
+        let own = family.recorder(rank);
+        if rank == 2 {
+            own.collective(&all_reduce(8), 0);
+        }
+        family.ask();
+    }
+    ranks.net.deliver();
+    let kept = ranks.families[0].members.iter().map(|member| member.recorder.get().is_some());
+    assert_eq!(kept.collect::<Vec<_>>(), [true, false, true]);
+    assert_eq!(ranks.families[0].of(2).issued(), 1);
+}
+
 #[test]
 fn what_differs_is_told_to_every_rank() {
     let ranks = ranks(3);

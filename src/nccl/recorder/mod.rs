@@ -275,34 +275,50 @@ pub(super) struct Calls {
     others: OtherCallsReport,
 }
 
-/// Transfers in one direction, by peer. Most pairs of ranks have none.
-struct Transfers(Box<[OnceLock<Box<Ring<KEPT>>>]>);
+impl Calls {
+    /// Whether the rank has called nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { collectives, sends, receives, legs, others } = self;
+        let is_none = sends.is_empty() && receives.is_empty() && others.is_empty();
+        is_none && collectives.is_empty() && legs.is_empty()
+    }
+}
+
+/// Transfers in one direction, by peer. Most ranks have none, and most pairs of ranks.
+struct Transfers {
+    size: usize,
+    rings: OnceLock<Box<[OnceLock<Box<Ring<KEPT>>>]>>,
+}
 
 impl Transfers {
     fn new(size: usize) -> Self {
-        Self((0..size).map(|_| OnceLock::new()).collect())
+        Self { size, rings: OnceLock::new() }
     }
 
     fn of(&self, peer: usize) -> Option<&Ring<KEPT>> {
-        self.0.get(peer)?.get().map(Box::as_ref)
+        self.rings.get()?.get(peer)?.get().map(Box::as_ref)
+    }
+
+    fn with(&self, peer: usize) -> Option<&Ring<KEPT>> {
+        let all = self.rings.get_or_init(|| (0..self.size).map(|_| OnceLock::new()).collect());
+        Some(all.get(peer)?.get_or_init(|| Box::new(Ring::new())))
     }
 
     fn put(&self, peer: usize, packed: &Packed) -> u64 {
-        let ring = self.0.get(peer).map(|ring| ring.get_or_init(|| Box::new(Ring::new())));
-        ring.map_or(0, |ring| ring.put(packed))
+        self.with(peer).map_or(0, |ring| ring.put(packed))
     }
 
     fn tell(&self, most: usize) -> Vec<(u32, CallReport)> {
         let ring = |(peer, ring): (usize, &OnceLock<Box<Ring<KEPT>>>)| {
             Some((u32::try_from(peer).ok()?, ring.get()?.tell(most)))
         };
-        self.0.iter().enumerate().filter_map(ring).collect()
+        self.rings.get().into_iter().flatten().enumerate().filter_map(ring).collect()
     }
 
     fn hear(&self, told: &[(u32, CallReport)]) {
         for (peer, told) in told {
-            if let Some(ring) = self.0.get(*peer as usize) {
-                ring.get_or_init(|| Box::new(Ring::new())).hear(told);
+            if let Some(ring) = self.with(*peer as usize) {
+                ring.hear(told);
             }
         }
     }
@@ -341,6 +357,15 @@ mod tests {
         let told = recorder.call(1);
         assert!(told.is_some_and(|call| call.matches(&broadcast) && call.site == broadcast.site));
         assert!(recorder.call(2).is_none());
+    }
+
+    #[test]
+    fn a_recorder_keeps_no_peers_before_the_first_transfer() {
+        let (recorder, mirror) = (Recorder::new(512), Recorder::new(512));
+        recorder.collective(&all_reduce(7), 0);
+        heard(&recorder, &mirror, 8);
+        assert!(mirror.issued() == 1 && mirror.sends(1).is_none());
+        assert!(mirror.sends.rings.get().is_none() && mirror.receives.rings.get().is_none());
     }
 
     #[test]

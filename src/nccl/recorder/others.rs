@@ -74,3 +74,9 @@ pub(super) struct OtherCallsReport {
     calls: CallReport,
     after: Vec<u64>,
 }
+
+impl OtherCallsReport {
+    pub(super) fn is_empty(&self) -> bool {
+        self.calls.is_empty()
+    }
+}
