@@ -17,8 +17,11 @@ use crate::error::{self, Error, Failed, Site, reported};
 use crate::health::{Change, Changes, Lateness};
 use crate::{Device, Rank, Result, Stream, World, seat, trace, wait};
 
-/// The interval at which waits poll.
+/// The shortest and the longest pause between polls of the backend. In between, the pause is a share
+/// of the time waited: a machine with more ranks than processors needs them for the ranks that work.
 const REST: Duration = Duration::from_millis(1);
+const LONGEST_REST: Duration = Duration::from_millis(20);
+const SHARE: u32 = 16;
 
 /// The state of a connecting communicator.
 #[doc(hidden)]
@@ -217,12 +220,14 @@ impl<W: World> Starting<W> {
         let started = Instant::now();
         self.begin(limit, last)?;
         let _span = trace::wait(Some(&self.health), "init", self.site);
+        let begun = Instant::now();
         loop {
             let waited = started.elapsed();
             if let Some(live) = self.try_join(waited, limit)? {
                 return Ok(live);
             }
-            std::thread::sleep(REST.min(limit.time.saturating_sub(waited)));
+            let rest = (begun.elapsed() / SHARE).clamp(REST, LONGEST_REST);
+            std::thread::sleep(rest.min(limit.time.saturating_sub(waited)));
         }
     }
 

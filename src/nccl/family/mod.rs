@@ -101,8 +101,11 @@ struct State {
     carriers: Vec<Weak<CudaStream>>,
 }
 
-/// How often a thread checks for NCCL's ids.
-const EVERY: Duration = Duration::from_millis(1);
+/// The shortest and the longest pause between checks for NCCL's ids. In between, the pause is a
+/// share of the time waited.
+const REST: Duration = Duration::from_millis(1);
+const LONGEST_REST: Duration = Duration::from_millis(20);
+const SHARE: u32 = 16;
 
 /// By communicator, and by rank where each rank has its own family.
 type Key = (u64, Option<u32>);
@@ -232,7 +235,7 @@ impl Family {
                 let why = "did not tell NCCL's id within the deadline".into();
                 return Err(InitFailed { size, ranks, why }.into());
             }
-            std::thread::sleep(EVERY);
+            std::thread::sleep((started.elapsed() / SHARE).clamp(REST, LONGEST_REST));
         }
     }
 

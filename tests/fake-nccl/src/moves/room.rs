@@ -54,8 +54,8 @@ impl Deref for Message {
 /// How often a waiting rank checks without a ring.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// How often an entering rank looks for the others.
-const ENTERING: Duration = Duration::from_millis(1);
+/// How long an entering rank waits before it looks for the next one again, at first and at most.
+const ENTERING: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(16));
 
 impl Room {
     /// Enters, announces a text of this rank, and waits until all have entered, or until it is
@@ -77,12 +77,18 @@ impl Room {
         fs::write(&new, says)?;
         fs::rename(new, own)?;
         let read = |rank| fs::read_to_string(path.join(format!("rank.{rank}")));
-        let mut said = Vec::with_capacity(size);
+        let (mut said, mut pause) = (Vec::with_capacity(size), ENTERING.0);
         while said.len() < size {
             match read(said.len()) {
-                Ok(words) => said.push(words),
+                Ok(words) => {
+                    said.push(words);
+                    pause = ENTERING.0;
+                }
                 Err(_) if is_over() => return Err(io::Error::other("revoked meanwhile")),
-                Err(_) => thread::sleep(ENTERING),
+                Err(_) => {
+                    thread::sleep(pause);
+                    pause = (pause * 2).min(ENTERING.1);
+                }
             }
         }
         let page = Shared::open(&page)?;
