@@ -54,8 +54,6 @@ pub(super) fn set_up(stream: &TcpStream, heartbeat: Duration) -> io::Result<()> 
     let interval = heartbeat.max(Duration::from_secs(1));
     socket
         .set_tcp_keepalive(&TcpKeepalive::new().with_time(interval * 2).with_interval(interval))?;
-    #[cfg(target_os = "linux")]
-    socket.set_tcp_user_timeout(Some(heartbeat * 3))?;
     Ok(())
 }
 
