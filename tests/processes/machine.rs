@@ -76,8 +76,17 @@ impl Run {
 /// Where the data of a test's programs moves, until the test is over.
 static STAGE: Mutex<Option<Stage>> = Mutex::new(None);
 
+/// Whether the ranks are on the host, by `RANKS_ARE=host`, though a test asks for GPUs.
+pub(crate) fn are_on_host() -> bool {
+    env::var("RANKS_ARE").is_ok_and(|are| are == "host")
+}
+
 /// The same with four GPUs.
 pub(crate) fn with_gpus(mut command: Command) -> Command {
+    if are_on_host() {
+        command.env("TYPED_NCCL", "host");
+        return command;
+    }
     let mut stage = STAGE.lock().unwrap_or_else(PoisonError::into_inner);
     stage.get_or_insert_with(Stage::new).set(&mut command, 4);
     command

@@ -128,6 +128,9 @@ impl State {
                 comm.device_comms.entry(dev).or_default();
                 self.arrive_there(place, dev, index, out);
             }
+            Event::Gone { rank, why, died } => {
+                self.gone(place.of(rank as usize), &why, died, out);
+            }
             Event::Left(why, how, issued) => {
                 self.hear_issued(place, &issued)?;
                 self.depart(place, &why, how, out);

@@ -1,14 +1,17 @@
 //! How ranks of several processes find each other's memory.
 
+use std::hash::{Hash as _, Hasher as _};
 use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
+use siphasher::sip::SipHasher13;
 
 use super::super::comm::{Member, MemberId};
 use super::super::state::{Out, State};
 use super::super::{ENGINE, Engine};
+use super::packet::Event;
 use super::{Place, Remote, There};
 use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
@@ -18,13 +21,17 @@ use crate::lock::Mutex;
 use crate::{Rank, Result};
 
 /// How long a process on this machine may take to answer.
-const ANSWER: Duration = Duration::from_secs(5);
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// How long a process that does not answer is asked again. If it has died, the control plane says
+/// so meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What ranks tell each other before they share memory.
 #[derive(Serialize, Deserialize)]
 enum Hello {
-    /// Where the rank's process shares its memory.
-    At(Address),
+    /// Where the rank's process shares its memory, and on which machine it is.
+    At(Address, u64),
     /// The rank's process has mapped the memory of every other one.
     Ready,
 }
@@ -33,10 +40,11 @@ enum Hello {
 pub struct Joining {
     member: Option<Member>,
     health: Arc<Health>,
-    name: &'static str,
     wire: Option<Arc<dyn Wire>>,
     ear: Option<Arc<Ear>>,
     is_ready: bool,
+    /// Since when a process has not answered.
+    since: Option<Instant>,
 }
 
 /// Receives what the control plane brings for a rank.
@@ -60,14 +68,15 @@ impl Joining {
             })?),
         };
         let member = ENGINE.join(join);
-        let mut joining = Self { member: None, health, name, wire, ear: None, is_ready: false };
+        let mut joining =
+            Self { member: None, health, wire, ear: None, is_ready: false, since: None };
         if let (Some(wire), Some(address)) = (&joining.wire, address) {
             let place = member.place();
             let ready = Mutex::new(vec![false; size]);
             let ear = Arc::new(Ear { place, name, ready });
             let listener: Arc<dyn Listener> = ear.clone();
             wire.listen(Arc::downgrade(&listener) as Weak<dyn Listener>);
-            wire.send(None, &Hello::At(address));
+            wire.send(None, &Hello::At(address, machine()));
             joining.ear = Some(ear);
         }
         joining.member = Some(member);
@@ -81,9 +90,21 @@ impl Joining {
         };
         self.health.check()?;
         for (rank, address) in ENGINE.addresses(ear.place) {
-            let peer = shared::connect(&address, ANSWER);
-            let peer = peer.map_err(|error| self.unreachable(ear.place, rank, &error))?;
-            ENGINE.connected(ear.place, rank, peer);
+            match shared::connect(&address, ANSWER) {
+                Ok(peer) => ENGINE.connected(ear.place, rank, peer),
+                Err(error) => {
+                    let since = *self.since.get_or_insert_with(Instant::now);
+                    if since.elapsed() < PATIENCE {
+                        return Ok(None);
+                    }
+                    let why = format!("it does not share its memory: {error}");
+                    return Err(unreachable(ear.place, rank, why));
+                }
+            }
+        }
+        if let Some(rank) = ENGINE.elsewhere(ear.place) {
+            let why = "it is on another machine, and ranks without GPUs share memory: start all on one machine, or use GPUs";
+            return Err(unreachable(ear.place, rank, why.to_owned()));
         }
         if !self.is_ready && ENGINE.knows_all(ear.place) {
             self.is_ready = true;
@@ -95,19 +116,19 @@ impl Joining {
         }
         Ok(if all { self.member.take() } else { None })
     }
+}
 
-    fn unreachable(&self, place: MemberId, rank: usize, error: &io::Error) -> Error {
-        let size = ENGINE.size(place);
-        let why = match error.kind() {
-            io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => {
-                "is on another machine, and ranks without a GPU share memory: start all of them on one machine, or use GPUs"
-                    .to_owned()
-            }
-            _ => format!("does not share its memory: {error}"),
-        };
-        log::debug!("{}: rank {rank} {why}", self.name);
-        InitFailed { size, ranks: vec![Rank::at(rank)], why }.into()
-    }
+fn unreachable(place: MemberId, rank: usize, why: String) -> Error {
+    InitFailed { size: ENGINE.size(place), ranks: vec![Rank::at(rank)], why }.into()
+}
+
+/// A number of this machine: of its start, and of its network, as containers are machines.
+fn machine() -> u64 {
+    let mut hasher = SipHasher13::new();
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    read("/proc/sys/kernel/random/boot_id").hash(&mut hasher);
+    std::fs::read_link("/proc/self/ns/net").ok().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// How long a rank waits, before it leaves, until its peers can read its last events.
@@ -172,7 +193,7 @@ impl Engine {
     fn addresses(&self, place: MemberId) -> Vec<(usize, Address)> {
         let known = |(rank, place): (usize, &Place)| match place {
             Place::Known(address) => Some((rank, address.clone())),
-            Place::Unknown | Place::Here | Place::There(_) => None,
+            Place::Unknown | Place::Here | Place::Elsewhere | Place::There(_) => None,
         };
         let known =
             |remote: &mut Remote| remote.ranks.iter().enumerate().filter_map(known).collect();
@@ -187,6 +208,12 @@ impl Engine {
                 remote.ranks[rank] = Place::There(Box::new(there));
             }
         });
+    }
+
+    /// A rank on another machine.
+    fn elsewhere(&self, place: MemberId) -> Option<usize> {
+        let is_elsewhere = |place: &Place| matches!(place, Place::Elsewhere);
+        self.with_remote(place, |remote| remote.ranks.iter().position(is_elsewhere))?
     }
 
     fn knows_all(&self, place: MemberId) -> bool {
@@ -217,14 +244,15 @@ impl Listener for Ear {
     fn message(&self, from: Rank, message: &[u8]) {
         let rank = from.index();
         match postcard::from_bytes(message) {
-            Ok(Hello::At(address)) if !shared::is_own(&address) => {
+            Ok(Hello::At(address, there)) if !shared::is_own(&address) => {
                 ENGINE.with_remote(self.place, |remote| {
                     if let Some(place @ Place::Unknown) = remote.ranks.get_mut(rank) {
-                        *place = Place::Known(address);
+                        let is_here = there == machine();
+                        *place = if is_here { Place::Known(address) } else { Place::Elsewhere };
                     }
                 });
             }
-            Ok(Hello::At(_)) => {}
+            Ok(Hello::At(..)) => {}
             Ok(Hello::Ready) => {
                 if let Some(ready) = self.ready.lock().get_mut(rank) {
                     *ready = true;
@@ -244,33 +272,58 @@ impl Listener for Ear {
     }
 
     fn died(&self, rank: Rank, why: &str) {
-        let mut out = Out::take();
-        let mut state = ENGINE.lock();
-        state.hear(&mut out);
-        state.died(self.place.of(rank.index()), why, &mut out);
-        ENGINE.finish(state, out, false);
+        self.gone(rank, why, true);
     }
 
     fn stopped(&self, rank: Rank, why: &str) {
+        self.gone(rank, why, false);
+    }
+}
+
+impl Ear {
+    /// Takes in that a rank is gone. The others are told too, or what this rank does because of it
+    /// could reach them before the reason does.
+    fn gone(&self, rank: Rank, why: &str, died: bool) {
         let mut out = Out::take();
         let mut state = ENGINE.lock();
         state.hear(&mut out);
-        let place = self.place.of(rank.index());
-        if state.seen_comm(place).is_some_and(|comm| comm.is_copy(place.rank)) {
-            state.depart(place, why, Departure::AtOnce, &mut out);
+        let of = self.place.of(rank.index());
+        if state.is_news(of, died) {
+            let gone = Event::Gone { rank: rank.0, why: why.to_owned(), died };
+            // Who has said that it leaves is known to be gone.
+            if let Some(comm) = state.comm(self.place)
+                && comm.members[of.rank].gone.is_none()
+            {
+                comm.say(self.place.rank, &gone, &[]);
+            }
+            state.gone(of, why, died, &mut out);
         }
         ENGINE.finish(state, out, false);
     }
 }
 
 impl State {
-    /// A rank's process has ended, cannot be reached, or has nothing to do with the communicator
-    /// any more.
-    fn died(&mut self, place: MemberId, why: &str, out: &mut Out) {
-        let Some(comm) = self.comm(place) else { return };
-        if place.rank >= comm.size() || !comm.is_copy(place.rank) {
+    /// Whether it is not known yet that a rank of another process is gone.
+    fn is_news(&mut self, place: MemberId, died: bool) -> bool {
+        let Some(comm) = self.comm(place) else { return false };
+        let is_copy = place.rank < comm.size() && comm.is_copy(place.rank);
+        is_copy
+            && match &comm.remote {
+                Some(remote) if died => !remote.is_silent(place.rank),
+                _ => comm.members[place.rank].gone.is_none(),
+            }
+    }
+
+    /// A rank's communicator is poisoned; or its process has `died`: it has ended, cannot be
+    /// reached, or has nothing to do with the communicator any more.
+    pub(super) fn gone(&mut self, place: MemberId, why: &str, died: bool, out: &mut Out) {
+        if !self.is_news(place, died) {
             return;
         }
+        if !died {
+            return self.depart(place, why, Departure::AtOnce, out);
+        }
+        let Some(comm) = self.comm(place) else { return };
         if let Some(remote) = &mut comm.remote {
             remote.ranks[place.rank].dies();
         }

@@ -50,6 +50,8 @@ enum Place {
     Unknown,
     Here,
     Known(Address),
+    /// On another machine.
+    Elsewhere,
     There(Box<There>),
 }
 
@@ -78,7 +80,7 @@ impl Remote {
     fn there(&mut self, rank: usize) -> Option<&mut There> {
         match self.ranks.get_mut(rank)? {
             Place::There(there) => Some(there),
-            Place::Unknown | Place::Here | Place::Known(_) => None,
+            Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere => None,
         }
     }
 
@@ -91,7 +93,7 @@ impl Remote {
     fn is_silent(&self, rank: usize) -> bool {
         match &self.ranks[rank] {
             Place::There(there) => there.is_dead,
-            Place::Unknown | Place::Here | Place::Known(_) => false,
+            Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere => false,
         }
     }
 }

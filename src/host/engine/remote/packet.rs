@@ -40,6 +40,8 @@ pub(super) enum Event {
     Arrived(WindowId, usize),
     /// It issues nothing more.
     Left(String, Departure, Issued),
+    /// Another rank is gone.
+    Gone { rank: u32, why: String, died: bool },
 }
 
 /// How much a rank has issued.
