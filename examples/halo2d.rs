@@ -1,7 +1,7 @@
-//! 2-D halo exchange on a periodic grid of ranks, with one-sided puts. The grid is 2 x 3, so along
-//! one axis both neighbours are the same rank.
+//! 2-D halo exchange on a periodic grid of ranks, with one-sided puts. The grid has two rows, so
+//! along one axis both neighbours are the same rank.
 
-use typed_nccl::{Cart, Communicator, Device, Host, Result, Signals, Stream, Window, spmd};
+use typed_nccl::{Cart, Communicator, Device, Result, Signals, Stream, Window, launch};
 
 /// Side, axis, direction. My north edge is the south ghost of the rank to the north: side ^ 1.
 const SIDES: [(usize, usize, isize); 4] = [(0, 0, -1), (1, 0, 1), (2, 1, -1), (3, 1, 1)];
@@ -46,27 +46,29 @@ impl<D: Device> Halo<D> {
 }
 
 fn main() -> Result<()> {
+    launch!(job)
+}
+
+/// Runs on every rank, of which there must be an even number.
+fn job<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     const M: usize = 1000;
     const TURNS: usize = 50;
-    spmd::<Host>(6, |place| {
-        let mut comm = place.init()?;
-        let mut halo = Halo::new(&mut comm, [2, 3], M)?;
-        let stream = comm.device().stream()?;
-        let value = |rank: usize, side: usize, turn: usize| (turn * 100 + rank * 10 + side) as f32;
-        for turn in 0..TURNS {
-            let me = comm.rank().index();
-            let edges: Vec<f32> = (0..4 * M).map(|i| value(me, i / M, turn)).collect();
-            halo.out.copy_from(&edges)?;
-            let ghost = halo.exchange(&comm, &stream)?.to_vec()?;
-            for (side, axis, by) in SIDES {
-                let Some(peer) = halo.grid.shift(axis, by) else { continue };
-                let expected = value(peer.index(), side ^ 1, turn);
-                assert!(ghost[side * M..(side + 1) * M].iter().all(|&x| x == expected));
-            }
+    let (me, columns) = (comm.rank().index(), comm.size() / 2);
+    let mut halo = Halo::new(&mut comm, [2, columns], M)?;
+    let stream = comm.device().stream()?;
+    let value = |rank: usize, side: usize, turn: usize| (turn * 100 + rank * 10 + side) as f32;
+    for turn in 0..TURNS {
+        let edges: Vec<f32> = (0..4 * M).map(|i| value(me, i / M, turn)).collect();
+        halo.out.copy_from(&edges)?;
+        let ghost = halo.exchange(&comm, &stream)?.to_vec()?;
+        for (side, axis, by) in SIDES {
+            let Some(peer) = halo.grid.shift(axis, by) else { continue };
+            let expected = value(peer.index(), side ^ 1, turn);
+            assert!(ghost[side * M..(side + 1) * M].iter().all(|&x| x == expected));
         }
-        if comm.rank().index() == 0 {
-            println!("{TURNS} exchanges on a periodic grid of 2 x 3 verified");
-        }
-        comm.finish()
-    })
+    }
+    if me == 0 {
+        println!("{TURNS} exchanges on a periodic grid of 2 x {columns} verified");
+    }
+    comm.finish()
 }

@@ -1,7 +1,7 @@
-//! Tensor x data parallel: two named communicators over one world, 2 replicas of 4 ranks each.
-//! Their names are types, so a window of one cannot be used with the other by accident.
+//! Tensor x data parallel: two named communicators over one world, 2 replicas of half of the
+//! ranks each. Their names are types, so a window of one cannot be used with the other by accident.
 
-use typed_nccl::{Avg, Communicator, Device, Host, Mesh, Result, Sum, Window, World, tag};
+use typed_nccl::{Avg, Communicator, Device, Mesh, Result, Sum, Window, World, launch, tag};
 
 tag!(pub TensorParallel, pub DataParallel);
 
@@ -36,24 +36,22 @@ fn place<W: World>(comm: &Communicator<W>) -> String {
 }
 
 fn main() -> Result<()> {
-    let places = Host::spmd(8, |seat| -> Result<String> {
-        let mut layer = Layer::new(seat.init()?, 2, 4)?;
-        let rank = layer.world.rank().index();
-        layer.acts.copy_from(&[rank as f32; 16])?;
-        layer.forward()?;
-        layer.grads.copy_from(&[rank as f32; 64])?;
-        layer.sync_grads()?;
-        assert_eq!(layer.acts.to_vec()?, [(rank / 4 * 16 + 6) as f32; 16]);
-        assert_eq!(layer.grads.to_vec()?, [(rank % 4) as f32 + 2.0; 64]);
-        let places = format!("{}, {}", place(&layer.tp), place(&layer.dp));
-        layer.tp.finish()?;
-        layer.dp.finish()?;
-        layer.world.finish()?;
-        Ok(places)
-    })?;
-    for (rank, place) in places.iter().enumerate() {
-        println!("rank {rank}: {place}");
-    }
-    println!("all verified");
-    Ok(())
+    launch!(job)
+}
+
+/// Runs on every rank, of which there must be an even number.
+fn job<D: Device>(world: Communicator<D>) -> Result<()> {
+    let (rank, tp) = (world.rank().index(), world.size() / 2);
+    let mut layer = Layer::new(world, 2, tp)?;
+    layer.acts.copy_from(&[rank as f32; 16])?;
+    layer.forward()?;
+    layer.grads.copy_from(&[rank as f32; 64])?;
+    layer.sync_grads()?;
+    let of_replica = rank / tp * tp * tp + tp * (tp - 1) / 2;
+    assert_eq!(layer.acts.to_vec()?, [of_replica as f32; 16]);
+    assert_eq!(layer.grads.to_vec()?, [(rank % tp) as f32 + tp as f32 / 2.0; 64]);
+    println!("rank {rank}: {}, {}: verified", place(&layer.tp), place(&layer.dp));
+    layer.tp.finish()?;
+    layer.dp.finish()?;
+    layer.world.finish()
 }
