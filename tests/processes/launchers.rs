@@ -243,13 +243,13 @@ fn torchrun(run: &Run, rank: usize, port: u16) -> Command {
 }
 
 /// The names of an mpirun, and what its version says.
-type Mpirun = ([&'static str; 2], &'static str);
+pub(crate) type Mpirun = ([&'static str; 2], &'static str);
 
-const OPEN_MPI: Mpirun = (["mpirun.openmpi", "mpirun"], "Open MPI");
-const MPICH: Mpirun = (["mpirun.mpich", "mpirun"], "HYDRA");
+pub(crate) const OPEN_MPI: Mpirun = (["mpirun.openmpi", "mpirun"], "Open MPI");
+pub(crate) const MPICH: Mpirun = (["mpirun.mpich", "mpirun"], "HYDRA");
 
 /// Its name here, if it is installed.
-fn installed((names, whose): &Mpirun) -> Option<&'static str> {
+pub(crate) fn installed((names, whose): &Mpirun) -> Option<&'static str> {
     let is_it = |name: &&str| {
         let asked = Command::new(name).arg("--version").output();
         asked.is_ok_and(|asked| String::from_utf8_lossy(&asked.stdout).contains(whose))
@@ -261,7 +261,7 @@ fn installed((names, whose): &Mpirun) -> Option<&'static str> {
     name
 }
 
-fn program() -> String {
+pub(crate) fn program() -> String {
     env::current_exe().expect("a test is a program").display().to_string()
 }
 

@@ -14,6 +14,8 @@ mod causes;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod grow;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod host;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ids;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod jobs;
@@ -68,6 +70,7 @@ fn main() {
         own::TESTS,
         causes::TESTS,
         launchers::TESTS,
+        host::TESTS,
         refused::TESTS,
         jobs::TESTS,
         moves::TESTS,

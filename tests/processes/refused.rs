@@ -6,13 +6,6 @@ use crate::machine::{Run, Test, output, says};
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
-        name: "a_rank_without_a_gpu",
-        program: || launch!(body),
-        test: |run| {
-            refuses(run.bare(), &["torchrun", "rank 1 of 2", "no CUDA driver", "TYPED_NCCL=host:2"])
-        },
-    },
-    Test {
         name: "all_ranks_in_each_process",
         program: || spmd::<Host>(2, |place| place.init()?.finish()),
         test: |run| refuses(run.bare(), &["torchrun", "rank 1 of 2", "`spmd`", "Seat::from_env"]),

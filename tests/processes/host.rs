@@ -1,0 +1,253 @@
+//! Ranks without GPUs as processes of one machine, on the host backend itself: no doubles.
+
+use std::process::{Command, Output};
+use std::{env, process};
+
+use typed_nccl::{Communicator, Device, Error, Host, Result, Seat, Sum, launch};
+
+use crate::launchers::{MPICH, Mpirun, OPEN_MPI, installed, program};
+use crate::machine::{Run, Test, example, lines, output, says};
+use crate::ranks::Ranks;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "host_processes_of_our_own_launcher",
+        program: || launch!(meets),
+        test: |run| {
+            let ended = own(run.bare(), "host:3,processes");
+            assert!(ended.status.success(), "{ended:?}");
+            assert_eq!(lines(&ended.stdout), MET.map(|line| format!("[{}] {line}", &line[5..6])));
+            assert_eq!(ended.stderr, b"", "{ended:?}");
+        },
+    },
+    Test {
+        name: "host_processes_by_variables",
+        program: || launch!(meets),
+        test: |run| {
+            for asked in [None, Some("host")] {
+                let start = |_| {
+                    let mut command = run.bare();
+                    command.envs(asked.map(|asked| ("TYPED_NCCL", asked)));
+                    command
+                };
+                for (rank, ended) in Ranks::start(3, start).ended().into_iter().enumerate() {
+                    assert!(ended.status.success(), "{ended:?}");
+                    assert!(ended.said.contains(MET[rank]), "{ended:?}");
+                    // One line by rank 0 says where the ranks are, unless they were asked for.
+                    let told = ended.said.contains("3 ranks run on the CPU; TYPED_NCCL=host");
+                    assert_eq!(told, rank == 0 && asked.is_none(), "{ended:?}");
+                    assert_eq!(ended.said.lines().count(), 1 + usize::from(told), "{ended:?}");
+                }
+            }
+        },
+    },
+    Test {
+        name: "host_processes_of_open_mpi",
+        program: || launch!(meets),
+        test: |run| {
+            mpirun(run, &OPEN_MPI, &["--oversubscribe", "--allow-run-as-root", "-n", "3"]);
+        },
+    },
+    Test {
+        name: "host_processes_of_mpich",
+        program: || launch!(meets),
+        test: |run| mpirun(run, &MPICH, &["-n", "3"]),
+    },
+    Test {
+        name: "host_seats_one_after_the_other",
+        program: || {
+            for _ in 0..3 {
+                meets(Seat::from_env()?.init(Host::local()?)?)?;
+            }
+            Ok(())
+        },
+        test: |run| Ranks::start(3, |_| run.bare()).succeed(),
+    },
+    Test {
+        name: "a_machine_with_gpus_and_one_without",
+        program: || launch!(meets),
+        test: |run| {
+            let ranks = Ranks::start(2, |rank| if rank == 0 { run.on_gpus() } else { run.bare() });
+            for ended in ranks.ended() {
+                assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+                let told = "ranks 0 and 1 are on different kinds of device, cuda and host";
+                says(ended.said.as_bytes(), &[told, "TYPED_NCCL=host"]);
+            }
+        },
+    },
+    Test {
+        name: "all_ranks_in_each_host_process",
+        program: || launch!(meets),
+        test: |run| {
+            let ranks = Ranks::start(2, |_| {
+                let mut command = run.bare();
+                command.env("TYPED_NCCL", "host:2,processes");
+                command
+            });
+            for ended in ranks.ended() {
+                assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+                let asked = "TYPED_NCCL=host:2,processes asks for all ranks";
+                says(ended.said.as_bytes(), &[asked, "with TYPED_NCCL=host"]);
+            }
+        },
+    },
+    Test {
+        name: "a_host_process_that_ends",
+        program: || launch!(ends),
+        test: |run| {
+            for (way, code, said) in [
+                ("kill", 128 + 9, "was ended by signal 9"),
+                ("panic", 101, "ended with exit code 101"),
+                ("error", 1, "ended with exit code 1"),
+            ] {
+                let mut command = run.bare();
+                command.env(WAY, way);
+                let ended = own(command, "host:3,processes");
+                assert_eq!(ended.status.code(), Some(code), "{way}: {ended:?}");
+                says(&ended.stderr, &["typed-nccl: rank 1 (process ", said]);
+                says(&ended.stderr, &["the first that failed"]);
+                for survivor in [0, 2] {
+                    says(&ended.stdout, &[&format!("[{survivor}] lost: [Rank(")]);
+                }
+            }
+        },
+    },
+    Test {
+        name: "host_processes_that_go_on",
+        program: || launch!(ends),
+        test: |run| {
+            for way in ["kill", "panic", "error"] {
+                let mut command = run.bare();
+                command.env(WAY, way);
+                let ended = own(command, "host:3,processes,survive");
+                assert!(ended.status.success(), "{way}: {ended:?}");
+                says(&ended.stderr, &["typed-nccl: rank 1 (process "]);
+                for survivor in [0, 2] {
+                    says(&ended.stdout, &[&format!("[{survivor}] 2 of 3 go on")]);
+                }
+            }
+        },
+    },
+    Test {
+        name: "host_processes_that_call_what_differs",
+        program: || launch!(differs),
+        test: |run| {
+            let ended = own(run.bare(), "host:2,processes");
+            assert!(ended.status.success(), "{ended:?}");
+            let said = lines(&ended.stdout);
+            let of = |what: &str| -> Vec<&str> {
+                said.iter().filter_map(|line| line.split_once(what).map(|(_, rest)| rest)).collect()
+            };
+            let (own, told) = (of("calls: "), of("told: "));
+            assert_eq!((own.len(), told.len()), (2, 2), "{ended:?}");
+            for told in told {
+                says(told.as_bytes(), &own);
+                says(told.as_bytes(), &["all_reduce of 3 f32", "all_reduce of 4 f32"]);
+            }
+        },
+    },
+    Test {
+        name: "examples_as_host_processes",
+        program: || Ok(()),
+        test: |run| {
+            let verified = [
+                ("quickstart", "host:3,processes", "[0] all verified"),
+                ("device_all_reduce", "host:3,processes", "[0] 3 ranks, host: all verified"),
+                ("halo2d", "host:6,processes", "grid of 2 x 3 verified"),
+                ("tensor_parallel", "host:8,processes", "[7] rank 7: TensorParallel 3/4"),
+            ];
+            for (name, asked, said) in verified {
+                let ended = own(run.by(&example(name).to_string_lossy(), &[]), asked);
+                assert!(ended.status.success(), "{name}: {ended:?}");
+                says(&ended.stdout, &[said]);
+            }
+            for (name, steps) in [("survivor", 200), ("checkpoints", 100)] {
+                let command = run.by(&example(name).to_string_lossy(), &[]);
+                let ended = own(command, "host:4,processes,survive");
+                assert!(ended.status.success(), "{name}: {ended:?}");
+                says(&ended.stderr, &["rank 1 (process ", "ended by signal 6; the others go on"]);
+                for (now, rank) in [0, 2, 3].into_iter().enumerate() {
+                    let said = format!("[{rank}] rank {now} of 3: {steps} steps verified");
+                    says(&ended.stdout, &[&said]);
+                }
+            }
+        },
+    },
+];
+
+/// The output of three ranks.
+const MET: [&str; 3] =
+    ["rank 0 of 3 on host:0: 3", "rank 1 of 3 on host:1: 3", "rank 2 of 3 on host:2: 3"];
+
+fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().from_slice(&[1_u32; 1000])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    let sum = x.to_vec()?[999];
+    println!("rank {} of {} on {:?}: {sum}", comm.rank(), comm.size(), comm.device());
+    comm.finish()
+}
+
+/// How rank 1 ends.
+const WAY: &str = "HOST_PROCESSES_TEST_WAY";
+
+/// The others say whom they lost, and go on if they may.
+fn ends<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let before = comm.size();
+    let mut x = comm.device().from_slice(&[1_u32])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    comm.sync(comm.stream())?;
+    if comm.rank().index() == 1 {
+        match env::var(WAY).as_deref() {
+            Ok("kill") => {
+                let killed = Command::new("kill").args(["-9", &process::id().to_string()]).status();
+                panic!("it lives: {killed:?}");
+            }
+            Ok("panic") => panic!("the disk is full"),
+            _ => return Err(Error::other("the disk is full")),
+        }
+    }
+    let error = loop {
+        let reduced = comm.all_reduce_in_place(&mut x, Sum);
+        if let Err(error) = reduced.and_then(|()| comm.sync(comm.stream())) {
+            break error;
+        }
+    };
+    let Error::PeerFailed(failed) = &error else { return Err(error) };
+    println!("lost: {:?}: {error}", failed.lost);
+    comm.recover()?;
+    let mut x = comm.device().from_slice(&[1_u32])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    println!("{} of {before} go on", x.to_vec()?[0]);
+    comm.finish()
+}
+
+/// Each rank prints where it calls, and what it is told.
+fn differs<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().from_slice(&[1_f32; 4])?;
+    let (line, called) = match comm.rank().index() {
+        0 => (line!(), comm.all_reduce_in_place(&mut x.slice_mut(0..3), Sum)),
+        _ => (line!(), comm.all_reduce_in_place(&mut x, Sum)),
+    };
+    println!("calls: tests/processes/host.rs:{line}");
+    let told = called.and_then(|()| x.to_vec().map(drop)).expect_err("the calls differ");
+    println!("told: {}", told.to_string().replace('\n', " "));
+    // It is a report: the communicator goes on.
+    comm.barrier()?;
+    comm.finish()
+}
+
+/// The program by our own launcher.
+fn own(mut command: Command, asked: &str) -> Output {
+    command.env("TYPED_NCCL", asked);
+    output(command)
+}
+
+/// Three ranks started by a launcher that may not be installed.
+fn mpirun(run: &Run, which: &Mpirun, options: &[&str]) {
+    let Some(name) = installed(which) else { return };
+    let mut command = run.by(name, &[options, &[&program()]].concat());
+    command.env("TYPED_NCCL", "host");
+    let ended = output(command);
+    assert!(ended.status.success(), "{ended:?}");
+    assert_eq!(lines(&ended.stdout), MET, "{ended:?}");
+}
