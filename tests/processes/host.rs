@@ -107,7 +107,7 @@ pub(crate) const TESTS: &[Test] = &[
                 says(&ended.stderr, &["typed-nccl: rank 1 (process ", said]);
                 says(&ended.stderr, &["the first that failed"]);
                 for survivor in [0, 2] {
-                    says(&ended.stdout, &[&format!("[{survivor}] lost: [Rank(")]);
+                    says(&ended.stdout, &[&format!("[{survivor}] lost: [Rank(1)]")]);
                 }
             }
         },
