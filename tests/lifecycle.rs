@@ -319,6 +319,27 @@ fn host_values_travel_and_differences_are_named() -> Result<()> {
     })
 }
 
+/// A rank that meets nobody has an id of its own, too.
+#[test]
+fn two_communicators_of_one_rank_over_the_network() -> Result<()> {
+    let lone = || -> Result<_> {
+        let free = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|at| at.local_addr());
+        let address = free.map_err(Error::other)?.to_string();
+        Seat::tcp(address, 0, 1)?.init(Host::any(0)?)
+    };
+    let (one, other) = (lone()?, lone()?);
+    let (mut source, window) = (one.window::<u32>(2)?, one.window::<u32>(2)?);
+    let theirs = [other.window::<u32>(2)?, other.window::<u32>(2)?];
+    source.copy_from(&[7, 8])?;
+    one.put_signal(&source, 0, window.at(0))?;
+    one.wait_signal(0)?;
+    assert_eq!(window.to_vec()?, [7, 8]);
+    assert_eq!(theirs[1].to_vec()?, [0, 0]);
+    drop((source, window, theirs));
+    one.finish()?;
+    other.finish()
+}
+
 /// However far that rank is by then.
 #[test]
 fn another_call_is_named_with_its_own_line() -> Result<()> {

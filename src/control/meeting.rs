@@ -111,6 +111,12 @@ pub(crate) struct Exchange {
     rank: u32,
 }
 
+/// An id that no other communicator of this process has.
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Relaxed)
+}
+
 impl backend::Exchange for Exchange {
     fn id(&self) -> u64 {
         self.meeting.id()
@@ -231,13 +237,14 @@ impl State {
 
 impl Meeting {
     pub(crate) fn new(size: u32) -> Arc<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        Self::made(size, NEXT.fetch_add(1, Relaxed), None)
+        Self::made(size, next_id(), None)
     }
 
-    /// A replica for one rank, with its uplink.
+    /// A replica for one rank, with its uplink. Its id is known when the ranks have met; a rank
+    /// alone waits for nobody, and needs one at once.
     pub(super) fn replica(size: u32, uplink: Uplink) -> Arc<Self> {
-        Self::made(size, 0, Some(uplink))
+        let id = if size == 1 { next_id() } else { 0 };
+        Self::made(size, id, Some(uplink))
     }
 
     fn made(size: u32, id: u64, uplink: Option<Uplink>) -> Arc<Self> {
@@ -502,7 +509,9 @@ impl Meeting {
 
     /// The ranks have met.
     pub(super) fn set_id(&self, id: u64) {
-        self.id.store(id, Relaxed);
+        if self.size > 1 {
+            self.id.store(id, Relaxed);
+        }
         self.state().replica.trouble.clear();
         self.changed.notify_all();
     }

@@ -15,7 +15,7 @@ mod rank;
 mod record;
 mod rough;
 mod round;
-mod step;
+pub(crate) mod step;
 mod store;
 mod views;
 

@@ -9,7 +9,7 @@ use crate::{Check, Failure};
 
 #[expect(dead_code, reason = "tests use the rest")]
 #[path = "stress/suite.rs"]
-mod stress;
+pub(crate) mod stress;
 
 use stress::script::Script;
 use stress::seeds::watched;

@@ -5,6 +5,7 @@
 //!   (1,000) as threads and as processes: the others continue with correct numbers, and nothing
 //!   leaks.
 //! * `fuzz seed seconds [kind]`: random programs on the host backend, compared with a model.
+//! * `fuzz seed seconds processes`: those of several ranks, with each rank in a process of its own.
 //! * `fuzz seed seconds frames`: bytes that no rank would send, sent to ranks that meet over the
 //!   network.
 //! * `kills count [seed]`: kills processes at random moments, and measures how soon the others are
@@ -48,6 +49,7 @@ mod cost;
 mod deaths;
 mod frames;
 mod fuzz;
+mod fuzz_processes;
 mod kills;
 mod nodes;
 mod parity;
@@ -67,7 +69,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | deaths [seed] [count] | fetch-nccl | \
-     fuzz seed seconds [kind | frames] | kills count [seed] | nodes seed count | parity | pictures | plans [seed] [count] [plans] | \
+     fuzz seed seconds [kind | processes | frames] | kills count [seed] | nodes seed count | parity | pictures | plans [seed] [count] [plans] | \
      ptx [check | show element] | ranks count | sanitize [address|thread [arguments]] | symbols [version..]";
 
 fn main() -> ExitCode {
@@ -80,7 +82,9 @@ fn main() -> ExitCode {
         ["deaths", seed] => deaths::run(seed, "1000"),
         ["deaths", seed, count] => deaths::run(seed, count),
         ["fetch-nccl"] => wheels::fetch_tested(),
+        ["fuzz", seed, "rank"] => fuzz_processes::rank(seed),
         ["fuzz", seed, seconds] => fuzz::run(seed, seconds, &fuzz::TURNS),
+        ["fuzz", seed, seconds, "processes"] => fuzz_processes::run(seed, seconds),
         ["fuzz", seed, seconds, "frames"] => frames::run(seed, seconds),
         ["fuzz", seed, seconds, kind] => {
             fuzz::kind(kind).and_then(|kind| fuzz::run(seed, seconds, &[kind]))

@@ -18,7 +18,7 @@ pub(super) struct HostOp {
     pub(super) index: u64,
     pub(super) op: Booked,
     /// Where a rank receives whose operation has other memory instead, which its peers can read.
-    pub(super) private: Option<Held>,
+    pub(super) private: Option<Box<Held>>,
 }
 
 /// An operation that holds its memory until its data moves.

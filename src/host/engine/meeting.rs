@@ -268,6 +268,7 @@ impl State {
             meeting.begin();
         }
         let done = Done::Met { place, which, index };
+        let is_split = comm.remote.is_some();
         let mut private = Vec::new();
         let moves = match which {
             Which::Collectives => {
@@ -279,7 +280,9 @@ impl State {
                             &mut active.ops[at]
                     {
                         entries.push(entry(queued));
-                        private.push(own.take());
+                        if is_split {
+                            private.push(own.take());
+                        }
                     }
                 }
                 let Some(first) = entries.first() else { return comm.calls(which).end(index) };
@@ -294,7 +297,6 @@ impl State {
                         _ => None,
                     }
                 });
-                let is_split = comm.remote.is_some();
                 match held {
                     [Some(source), Some(target)] => {
                         self.order_message(place, from, to);
@@ -309,7 +311,7 @@ impl State {
                 }
             }
         };
-        if self.seen_comm(place).is_some_and(|comm| comm.remote.is_some()) {
+        if is_split {
             return self.move_split(place, (which, index), moves, private, out);
         }
         out.jobs.push(Job::new(done, moves));

@@ -134,7 +134,7 @@ impl Moves {
     }
 
     /// Restricts a collective to this process's part: see [`Collective::split`].
-    pub(super) fn split(&mut self, own: Vec<bool>, shares: bool, private: Vec<Option<Held>>) {
+    pub(super) fn split(&mut self, own: Vec<bool>, shares: bool, private: Vec<Option<Box<Held>>>) {
         if let Self::Collective(collective) = self {
             collective.split(own, shares, private);
         }

@@ -20,7 +20,7 @@ pub(super) struct Split {
     /// each copies the others' shares.
     pub(super) shares: bool,
     /// Where ranks receive whose share is in other memory, as no other process can read theirs.
-    private: Vec<Option<Held>>,
+    private: Vec<Option<Box<Held>>>,
     /// The chunks that this process moves in each step.
     pub(super) chunks: [Vec<usize>; 2],
 }
@@ -35,7 +35,7 @@ impl Split {
 impl Collective {
     /// Restricts it to what this process's ranks receive, in one step or, if each rank can reduce
     /// a share, in two. `private` is where ranks receive whose part has other memory instead.
-    pub(super) fn split(&mut self, own: Vec<bool>, shares: bool, private: Vec<Option<Held>>) {
+    pub(super) fn split(&mut self, own: Vec<bool>, shares: bool, private: Vec<Option<Box<Held>>>) {
         let shares = shares && self.is_reduced_for_all();
         self.split = Some(Split { own, shares, private, chunks: Default::default() });
         let chunks = [0, 1].map(|step| self.chunks_here(step));
@@ -73,7 +73,7 @@ impl Collective {
         let own = self.split.iter().flat_map(|split| split.own.iter().zip(&split.private));
         own.enumerate().filter_map(move |(rank, (own, private))| match private {
             _ if !own => None,
-            Some(private) => Some(private),
+            Some(private) => Some(&**private),
             None => self.parts[rank].recv.as_ref().filter(|_| rank != owner),
         })
     }

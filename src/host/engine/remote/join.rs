@@ -57,7 +57,11 @@ pub(in crate::host) struct Ear {
 }
 
 impl Joining {
-    pub(in crate::host) fn new(join: Join) -> Result<Self> {
+    pub(in crate::host) fn new(mut join: Join) -> Result<Self> {
+        if join.size == 1 {
+            // There is nobody to share with.
+            join.wire = None;
+        }
         let (wire, health) = (join.wire.clone(), join.health.clone());
         let (name, size) = (join.name, join.size as usize);
         let address = match &wire {

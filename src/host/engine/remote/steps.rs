@@ -34,7 +34,8 @@ impl ActiveGroup {
         for queued in &mut self.ops {
             let Booked::Collective(one) = &mut queued.op else { continue };
             let spec = one.name.spec();
-            let shares = spec.reduces && !spec.recv.is_whole && !spec.recv.only_root;
+            let is_for_all = !spec.recv.is_whole && !spec.recv.only_root && size > 1;
+            let shares = spec.reduces && is_for_all;
             if !shares || is_eager(&one.call, size) {
                 continue;
             }
@@ -45,7 +46,7 @@ impl ActiveGroup {
             match Block::zeroed(0, recv.bytes()) {
                 Ok(block) => {
                     let scratch = Held::all(block, recv.bytes());
-                    queued.private = Some(std::mem::replace(recv, scratch));
+                    queued.private = Some(Box::new(std::mem::replace(recv, scratch)));
                 }
                 Err(error) => {
                     self.refused.get_or_insert(error);
@@ -62,7 +63,7 @@ impl State {
         place: MemberId,
         (which, index): (Which, u64),
         mut moves: Moves,
-        private: Vec<Option<Held>>,
+        private: Vec<Option<Box<Held>>>,
         out: &mut Out,
     ) {
         let Some(comm) = self.comm(place) else { return };
