@@ -32,7 +32,13 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanConnect,
     {
-        let site = Site::caller();
+        self.connect_at(Site::caller())
+    }
+
+    pub(crate) fn connect_at(self, site: Site) -> Result<Communicator<W>>
+    where
+        S: CanConnect,
+    {
         let setup = S::set_up(self.body);
         if let Err(refused) = wait::allowed("connect", site) {
             setup.seat.take().depart(&refused.to_string());

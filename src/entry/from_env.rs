@@ -9,9 +9,12 @@ use crate::{Result, Seat};
 
 impl Seat {
     /// The seat that a launcher gives this process: torchrun, Slurm's srun, the mpirun of Open MPI,
-    /// MPICH, Intel MPI or MVAPICH, Flux, PALS, or our own (`TYPED_NCCL=cuda`, with
-    /// [`launch!`](crate::launch)). The recognised launcher is logged. Each further call gives a
-    /// seat of the next communicator of the same ranks, so all ranks must call it equally often.
+    /// MPICH, Intel MPI or MVAPICH, Flux, PALS, or our own (`TYPED_NCCL=cuda` or
+    /// `host:4,processes`, with [`launch!`](crate::launch)). The recognised launcher is logged.
+    /// Each further call gives a seat of the next communicator of the same ranks, so all ranks must
+    /// call it equally often.
+    ///
+    /// The device is the caller's choice: a GPU, or [`Host`](crate::Host) for ranks on one machine.
     ///
     /// `TYPED_NCCL_ADDRESS=host:port` is the address where rank 0 listens, if the launcher sets
     /// none; the error asks for it. docs/cluster.md has a complete command line for each launcher.

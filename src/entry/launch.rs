@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use super::others::Others;
 use super::spmd::Outcome;
 use super::{Place, own_device, start};
-use crate::error::{Error, LaunchFault, SizeVariable};
+use crate::error::{Error, LaunchFault, Site, SizeVariable};
 use crate::launcher::{self, Variables};
 use crate::seat::MOST;
 use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
@@ -17,10 +17,12 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// |---|---|
 /// | `program` | 4 host ranks, threads of this process |
 /// | `TYPED_NCCL=host:8 program` | 8 of them |
+/// | `TYPED_NCCL=host:8,processes program` | 8 host ranks, a process each (Linux) |
 /// | `TYPED_NCCL=cuda program` | a process for each GPU of this machine; `cuda:2`: GPUs 0 and 1 |
 /// | `TYPED_NCCL=cuda:2,survive program` | the same; a rank that fails does not end the others |
 /// | `TYPED_NCCL=cuda-threads:2 program` | GPUs 0 and 1, threads of this process |
 /// | `torchrun --no-python .. program`, `srun ..`, `mpirun ..` | one rank, on its own GPU |
+/// | the same with `TYPED_NCCL=host`, or without any GPU | one host rank |
 ///
 /// The body is generic over its device, since it is compiled for the host and for GPUs; for host
 /// devices alone, use [`Host::spmd`]. `launch!(body, config)` configures the communicator with a
@@ -28,19 +30,21 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// converts into, such as anyhow's. In tests use [`spmd`](crate::spmd), which takes the number of
 /// ranks as an argument.
 ///
-/// With `TYPED_NCCL=cuda` this process starts the ranks: the same program with the same arguments,
-/// once for each GPU. It prefixes each line that they print with the rank, passes signals on, and
-/// ends the other ranks when one fails. It names the rank whose failure no other rank caused,
-/// whichever ended first, and ends with that rank's exit code. Code after `launch!` runs only in
-/// the ranks. Ranks have no standard input.
+/// With `TYPED_NCCL=cuda` or `host:8,processes` this process starts the ranks: the same program
+/// with the same arguments, once for each. It prefixes each line that they print with the rank,
+/// passes signals on, and ends the other ranks when one fails. It names the rank whose failure no
+/// other rank caused, whichever ended first, and ends with that rank's exit code. Code after
+/// `launch!` runs only in the ranks. Ranks have no standard input.
 ///
 /// With `,survive` the other ranks continue when one fails, for programs that
 /// [recover](crate::Communicator::recover): standard error names the failed rank, and the program
 /// succeeds if one of the others did. Threads always continue; for them the option
 /// (`host:8,survive`, `cuda-threads:2,survive`) makes `launch!` return `Ok`.
 ///
-/// A process uses the GPU at its local rank, or the only one that it sees. docs/cluster.md has a
-/// complete command line for each launcher.
+/// A process uses the GPU at its local rank, or the only one that it sees. Where there is no GPU at
+/// all, rank 0 says on standard error that the ranks are on the host; ranks of one job that differ
+/// in that are [`Error::InitFailed`](crate::Error::InitFailed). docs/cluster.md has a complete
+/// command line for each launcher.
 ///
 /// ```
 /// use typed_nccl::{Communicator, Result, World, launch};
@@ -94,14 +98,16 @@ pub(super) type OnGpu = crate::Cuda<AnyDevice>;
 pub(super) type OnGpu = Host<AnyDevice>;
 
 /// The expansion of `launch!`.
+#[track_caller]
 pub fn launch<E: From<Error> + Display + Send + 'static>(
     config: CommConfig,
     host: impl Fn(Communicator<Host<AnyDevice>>) -> Result<(), E> + Sync,
     gpu: impl Fn(Communicator<OnGpu>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
-    let on_host = |place: Place<Host<AnyDevice>>| host(place.init_with(config.clone())?);
+    let site = Site::caller();
+    let on_host = |place: Place<Host<AnyDevice>>| host(place.init_at(config.clone(), site)?);
     #[cfg(feature = "cuda")]
-    let on_gpu = |place: Place<OnGpu>| gpu(place.init_with(config.clone())?);
+    let on_gpu = |place: Place<OnGpu>| gpu(place.init_at(config.clone(), site)?);
     #[cfg(not(feature = "cuda"))]
     let _ = gpu;
     match asked(&Variables::here())? {

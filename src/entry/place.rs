@@ -1,5 +1,6 @@
 //! The starting point of each rank of `spmd`.
 
+use crate::error::Site;
 use crate::{CommConfig, Communicator, Device, Rank, Result, Seat};
 
 /// One rank's place: its seat and its device.
@@ -55,8 +56,12 @@ impl<D: Device> Place<D> {
     /// As [`init`](Self::init); a configuration that differs from the other ranks'.
     #[track_caller]
     pub fn init_with(self, config: CommConfig) -> Result<Communicator<D>> {
+        self.init_at(config, Site::caller())
+    }
+
+    pub(super) fn init_at(self, config: CommConfig, site: Site) -> Result<Communicator<D>> {
         let Self { seat, device } = self;
-        Communicator::builder().seat(seat).device(device).config(config).build().connect()
+        Communicator::builder().seat(seat).device(device).config(config).build().connect_at(site)
     }
 
     /// The seat and the device, for the builder.

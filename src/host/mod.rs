@@ -1,4 +1,5 @@
-//! The embedded host backend: ranks are threads of one process, device memory is host memory.
+//! The embedded host backend: ranks are threads or processes of one machine, device memory is host
+//! memory.
 //!
 //! It is the executable specification of NCCL's semantics. Operations of one communicator run one
 //! after the other on any streams, a collective starts when every rank's stream has reached it, and
