@@ -151,7 +151,8 @@ impl Seat {
     /// ```
     ///
     /// Newcomers use the members' configuration, except for the deadline, and their communicator's
-    /// name. Host devices are threads of one process, newcomers included.
+    /// name. On host devices, members that are threads of one process have newcomers of that
+    /// process only.
     ///
     /// # Errors
     /// [`Error::BadInvitation`]: there is no such newcomer; its seat was taken in this process; the

@@ -26,7 +26,7 @@ pub unsafe trait Lifecycle: Launches {
     /// A communicator that is being divided.
     type Dividing: Send + 'static;
 
-    /// Whether the ranks of a communicator are always threads of one process.
+    /// Whether ranks that are all threads of one process have newcomers of that process only.
     const IN_PROCESS: bool = false;
 
     /// The library release that all ranks must share, for messages: `NCCL 2.28.3`. Empty if there

@@ -72,8 +72,8 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// An invitation is good for one `grow` of this communicator. Newcomers connect to the process
     /// of rank 0, on the port where it listens for other ranks, and prove that they know the
-    /// invitation's secret. Host devices are threads of one process, and so are their newcomers. No
-    /// NCCL function is called.
+    /// invitation's secret. On host devices, members that are threads of one process have newcomers
+    /// of that process only. No NCCL function is called.
     ///
     /// # Errors
     /// [`Error::BadInvitation`]: no newcomers, or the ranks invite different numbers of them;
