@@ -327,7 +327,7 @@ fn two_communicators_of_one_rank_over_the_network() -> Result<()> {
         let address = free.map_err(Error::other)?.to_string();
         Seat::tcp(address, 0, 1)?.init(Host::any(0)?)
     };
-    let (one, other) = (lone()?, lone()?);
+    let (mut one, mut other) = (lone()?, lone()?);
     let (mut source, window) = (one.window::<u32>(2)?, one.window::<u32>(2)?);
     let theirs = [other.window::<u32>(2)?, other.window::<u32>(2)?];
     source.copy_from(&[7, 8])?;
