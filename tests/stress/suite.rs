@@ -3,7 +3,7 @@
 mod act;
 mod call;
 mod calm;
-mod claims;
+pub(crate) mod claims;
 mod collective;
 mod device;
 mod draw;

@@ -80,14 +80,8 @@ pub(crate) fn play(script: &Script) {
     assert!(faults.is_empty(), "seed {}: {}", script.seed, faults.join("\n"));
 }
 
-/// Plays one rank of a program whose other ranks are other processes.
-pub(crate) fn play_rank(script: &Script, seats: Vec<Seat>) {
-    perform(seats, script, &script.outcome());
-    let faults = claims::faults();
-    assert!(faults.is_empty(), "seed {}: {}", script.seed, faults.join("\n"));
-}
-
-fn perform(seats: Vec<Seat>, script: &Script, outcome: &Outcome) {
+/// Plays one rank.
+pub(crate) fn perform(seats: Vec<Seat>, script: &Script, outcome: &Outcome) {
     let mut rank = match Rank::new(seats, script.shape, script.deadline) {
         Ok(rank) => rank,
         // A connected rank may be gone before others have seen that they are connected.

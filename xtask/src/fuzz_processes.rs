@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use typed_nccl::Seat;
 
+use super::fuzz::stress::claims;
 use super::fuzz::stress::script::Script;
 use super::fuzz::stress::step::COMMS;
-use super::fuzz::stress::threads::play_rank;
+use super::fuzz::stress::threads::perform;
 use crate::{Check, Failure};
 
 /// How long a program may take.
@@ -58,8 +59,12 @@ pub(crate) fn rank(seed: &str) -> Check {
     let (rank, addresses) = (number(&given(RANK)?)?, given(ADDRESSES)?);
     let seat = |address: &str| Seat::tcp(address, rank as usize, script.shape.ranks);
     let seats: Result<Vec<Seat>, _> = addresses.split(' ').map(seat).collect();
-    play_rank(&script, seats.map_err(|error| Failure::NotMade(error.to_string()))?);
-    Ok(())
+    let seats = seats.map_err(|error| Failure::NotMade(error.to_string()))?;
+    perform(seats, &script, &script.outcome());
+    match claims::faults() {
+        faults if faults.is_empty() => Ok(()),
+        faults => Err(Failure::Broken(faults.join("; "))),
+    }
 }
 
 fn find(seed: u64) -> Check<Option<String>> {
