@@ -166,6 +166,8 @@ impl Engine {
         place: MemberId,
         window: WindowId,
     ) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
+        // Other processes have said where their parts are before all ranks had registered them.
+        self.hear(false);
         let mut state = self.lock();
         state.comm(place)?.windows.get(&window)?.all()
     }

@@ -178,6 +178,7 @@ impl Engine {
     }
 
     pub(super) fn peer_address(&self, comm: &Member, id: WindowId, peer: usize) -> Option<*mut u8> {
+        self.hear(false);
         self.lock().comm(comm.place())?.windows.get(&id)?.address(peer)
     }
 
@@ -304,11 +305,14 @@ impl Engine {
             inline = false;
             self.run_small(&mut out.jobs);
             state = self.lock();
-            let over: Vec<_> = out.jobs.drain(..).collect();
-            for job in &over {
+            let mut jobs = std::mem::take(&mut out.jobs);
+            for job in &jobs {
                 state.job_over(job.done, &mut out);
             }
-            out.drop_jobs(over);
+            out.drop_jobs(jobs.drain(..));
+            // The next steps of operations that several processes move.
+            jobs.append(&mut out.jobs);
+            out.jobs = jobs;
         }
     }
 
