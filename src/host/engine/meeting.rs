@@ -11,7 +11,7 @@ use super::comm::{CommState, MemberId};
 use super::job::{Done, Job};
 use super::state::{Out, State};
 use crate::Rank;
-use crate::backend::Half;
+use crate::backend::{Half, Refusal};
 use crate::error::{Call, Error, Mismatch, Refused};
 use crate::host::moves::Moves;
 
@@ -44,6 +44,17 @@ impl Which {
         match half {
             Half::SendTo => (Self::Transfers { from: rank, to: peer }, 0),
             Half::RecvFrom => (Self::Transfers { from: peer, to: rank }, 1),
+        }
+    }
+
+    /// The calls that a refused call of a rank is one of, and the rank's side of them; `None` for
+    /// one-sided operations.
+    pub(super) fn of_refusal(rank: usize, refusal: &Refusal) -> Option<(Self, usize)> {
+        match *refusal {
+            Refusal::Collective => Some((Self::Collectives, rank)),
+            Refusal::SendTo(peer) => Some(Self::of(rank, peer, Half::SendTo)),
+            Refusal::RecvFrom(peer) => Some(Self::of(rank, peer, Half::RecvFrom)),
+            Refusal::Signal(..) | Refusal::Wait(..) => None,
         }
     }
 

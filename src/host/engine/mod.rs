@@ -52,7 +52,7 @@ use stream::{Closure, Task};
 use super::mirror::Ended;
 use super::moves::Held;
 use super::{HostBackend, hazards, shared};
-use crate::backend::{Blame, Departure, Half, Join, Op, Refusal, WindowId};
+use crate::backend::{Blame, Departure, Join, Op, Refusal, WindowId};
 use crate::error::{Error, Panicked, Site, Surplus};
 use crate::lock::{Mutex, MutexGuard};
 use crate::memory::Allocation;
@@ -142,18 +142,17 @@ impl Engine {
         let mut state = self.lock();
         let mut said = Vec::new();
         for refusal in refusals {
-            let (which, member) = match *refusal {
-                Refusal::Collective => (Which::Collectives, place.rank),
-                Refusal::SendTo(peer) => Which::of(place.rank, peer, Half::SendTo),
-                Refusal::RecvFrom(peer) => Which::of(place.rank, peer, Half::RecvFrom),
-                Refusal::Signal(to, slot) => {
-                    state.raise(place, to.index(), slot, Err(reason.clone()));
-                    said.push((*refusal, 0));
-                    continue;
+            let index = match Which::of_refusal(place.rank, refusal) {
+                Some((which, member)) => {
+                    state.refuse_call(place, which, member, reason.clone(), &mut out)
                 }
-                Refusal::Wait(..) => continue,
+                None => {
+                    if let Refusal::Signal(to, slot) = *refusal {
+                        state.raise(place, to.index(), slot, Err(reason.clone()));
+                    }
+                    Some(0)
+                }
             };
-            let index = state.refuse_call(place, which, member, reason.clone(), &mut out);
             said.extend(index.map(|index| (*refusal, index)));
         }
         state.say_refused(place, said, reason);

@@ -65,15 +65,17 @@ impl Held {
         self.bytes
     }
 
-    /// A copy of its bytes.
-    ///
-    /// # Safety
-    /// Nothing writes them meanwhile.
-    pub(super) unsafe fn copied(&self) -> &[u8] {
+    /// Appends a copy of its bytes. A peer's put may write them meanwhile, which mixes the two, so
+    /// no reference to them is made.
+    pub(super) fn append_to(&self, bytes: &mut Vec<u8>) {
+        bytes.reserve(self.bytes);
+        let end = bytes.spare_capacity_mut().as_mut_ptr();
         // SAFETY: the typed layer checked that spans lie inside their allocation.
         let start = unsafe { self.at(0) };
-        // SAFETY: as above; every byte is initialised, and the rest is the caller's promise.
-        unsafe { std::slice::from_raw_parts(start, self.bytes) }
+        // SAFETY: as above; as many bytes were reserved, in memory of its own.
+        unsafe { start.copy_to_nonoverlapping(end.cast(), self.bytes) };
+        // SAFETY: they were written just now.
+        unsafe { bytes.set_len(bytes.len() + self.bytes) };
     }
 
     /// The address of byte `offset` of the span.

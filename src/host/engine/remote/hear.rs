@@ -11,7 +11,7 @@ use super::super::stream::Task;
 use super::packet::{Event, Header, Issued, Named, NamedOp, sent};
 use super::{Place, TICK, There};
 use crate::backend::form::{self, Reduction};
-use crate::backend::{Departure, Half, Refusal};
+use crate::backend::{Departure, Refusal};
 use crate::error::{Call, Error, Operation};
 use crate::host::Scale;
 use crate::host::block::Block;
@@ -185,18 +185,14 @@ impl State {
             }
         };
         peer_fits.then_some(()).ok_or(Nonsense)?;
-        let (which, member) = match refusal {
-            Refusal::Collective => (Which::Collectives, place.rank),
-            Refusal::SendTo(peer) => Which::of(place.rank, peer, Half::SendTo),
-            Refusal::RecvFrom(peer) => Which::of(place.rank, peer, Half::RecvFrom),
-            Refusal::Signal(to, slot) => {
+        let Some(call) = Which::of_refusal(place.rank, &refusal) else {
+            if let Refusal::Signal(to, slot) = refusal {
                 self.raise(place, to.index(), slot, Err(reason.clone()));
-                return Ok(());
             }
-            Refusal::Wait(..) => return Ok(()),
+            return Ok(());
         };
         comm.count(place.rank, &refusal, index);
-        self.refuse_numbered(place, (which, member), index, reason.clone(), out);
+        self.refuse_numbered(place, call, index, reason.clone(), out);
         Ok(())
     }
 
@@ -228,13 +224,9 @@ impl CommState {
 
     /// Notes that a rank has issued or refused its call number `index`.
     fn count(&mut self, rank: usize, refusal: &Refusal, index: u64) {
-        let (which, member) = match *refusal {
-            Refusal::Collective => (Which::Collectives, rank),
-            Refusal::SendTo(peer) => Which::of(rank, peer, Half::SendTo),
-            Refusal::RecvFrom(peer) => Which::of(rank, peer, Half::RecvFrom),
-            Refusal::Signal(..) | Refusal::Wait(..) => return,
-        };
-        self.issue_up_to(which, member, index.saturating_add(1));
+        if let Some((which, member)) = Which::of_refusal(rank, refusal) {
+            self.issue_up_to(which, member, index.saturating_add(1));
+        }
     }
 
     /// Checks what the typed layer has checked for this process's own operations.
@@ -246,16 +238,14 @@ impl CommState {
         let fits = match &op {
             NamedOp::Collective(one) => {
                 let whole = sent(&call, size);
-                let is_root = || true;
                 let spec = one.name.spec();
                 call.operation == Operation::Collective(one.name)
-                    && one.send.is_none_or(|send| send.is_long(whole))
-                    && one.recv.is_none_or(|recv| recv.is_long(received(&call, size)))
+                    && one.send.is_none_or(|send| send.fits(whole, &call))
+                    && one.recv.is_none_or(|recv| recv.fits(received(&call, size), &call))
                     && spec.reduces == one.reduction.is_some()
                     && (!(spec.send.only_root || spec.recv.only_root) || call.root.is_some())
-                    && is_root()
             }
-            NamedOp::Transfer(one) => is_peer(one.peer) && one.span.is_long(call.bytes()),
+            NamedOp::Transfer(one) => is_peer(one.peer) && one.span.fits(call.bytes(), &call),
             NamedOp::Put(one) => is_peer(one.peer) && self.signals.has(one.slot),
             NamedOp::Signal(one) => is_peer(one.peer) && self.signals.has(one.slot),
             NamedOp::Wait(one) => is_peer(one.peer) && self.signals.has(one.slot),
@@ -274,11 +264,14 @@ fn received(call: &Call, size: usize) -> usize {
 }
 
 impl Named {
-    /// Whether it has so many bytes, if it can be read.
-    fn is_long(&self, bytes: usize) -> bool {
+    /// Whether it has so many bytes, aligned for the call's elements, if it can be read.
+    fn fits(&self, bytes: usize, call: &Call) -> bool {
         match *self {
             Self::Hidden => true,
-            Self::Shared { bytes: own, .. } | Self::Follows(own) => own >= bytes as u64,
+            Self::Shared { offset, bytes: own } => {
+                own >= bytes as u64 && offset % call.dtype.size() as u64 == 0
+            }
+            Self::Follows(own) => own >= bytes as u64,
         }
     }
 

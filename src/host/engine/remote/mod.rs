@@ -48,7 +48,9 @@ pub(super) struct Remote {
 /// Where a rank is.
 enum Place {
     Unknown,
+    /// In this process.
     Here,
+    /// In a process whose memory is not mapped yet.
     Known(Address),
     /// On another machine.
     Elsewhere,

@@ -91,9 +91,7 @@ impl HostOp {
         let mut read = |held: &Held| match held.shared_at() {
             Some(offset) if !is_eager => Named::Shared { offset, bytes: held.bytes() as u64 },
             _ => {
-                // SAFETY: the stream has reached the operation, so what wrote its memory before is
-                // complete, and nothing else may write it until the operation is.
-                payload.extend_from_slice(unsafe { held.copied() });
+                held.append_to(payload);
                 Named::Follows(held.bytes() as u64)
             }
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::super::active_group::{ActiveGroup, Booked};
 use super::super::comm::MemberId;
 use super::super::job::{Done, Job};
-use super::super::meeting::Which;
+use super::super::meeting::{Which, any_call};
 use super::super::state::{Out, State};
 use super::packet::{Event, is_eager};
 use crate::host::block::Block;
@@ -25,6 +25,8 @@ pub(super) struct Moving {
     step: usize,
     /// Whether a job of it runs.
     is_running: bool,
+    /// Its data came with the calls, so no rank waits for another.
+    is_eager: bool,
 }
 
 impl ActiveGroup {
@@ -68,13 +70,8 @@ impl State {
     ) {
         let Some(comm) = self.comm(place) else { return };
         let size = comm.size();
-        let Some(call) = comm
-            .seen_calls(which)
-            .and_then(|calls| calls.get(index))
-            .and_then(|meeting| meeting.calls().next().map(|(_, here)| here.call))
-        else {
-            return;
-        };
+        let meeting = comm.seen_calls(which).and_then(|calls| calls.get(index));
+        let Some(call) = meeting.and_then(any_call) else { return };
         let Some(remote) = &mut comm.remote else { return };
         let is_eager = is_eager(&call, size);
         moves.split(remote.own(), !is_eager, private);
@@ -86,6 +83,7 @@ impl State {
         let moves = Arc::new(moves);
         let moving = remote.moving.entry((which, index)).or_default();
         moving.moves = Some(moves.clone());
+        moving.is_eager = is_eager;
         moving.done.resize(size, 0);
         if moves_here && moves.chunks(0) > 0 {
             moving.is_running = true;
@@ -104,14 +102,11 @@ impl State {
     ) {
         let Some(comm) = self.comm(place) else { return };
         let (size, is_broken) = (comm.size(), comm.broken);
-        let call = comm
-            .seen_calls(which)
-            .and_then(|calls| calls.get(index))
-            .and_then(|meeting| meeting.calls().next().map(|(_, here)| here.call));
         let Some(remote) = &mut comm.remote else { return };
+        let own = remote.own();
         let Some(moving) = remote.moving.get_mut(&(which, index)) else { return };
         moving.is_running = false;
-        if call.is_some_and(|call| is_eager(&call, size)) {
+        if moving.is_eager {
             let gone = remote.moving.remove(&(which, index));
             out.drop_moves(gone.and_then(|moving| moving.moves));
             return self.meeting_over(place, which, index);
@@ -119,15 +114,9 @@ impl State {
         // Nothing more happens in a communicator that broke.
         moving.step = if is_broken { LEFT } else { moving.step + 1 };
         let step = moving.step;
-        let own = remote.own();
-        let movers = movers(which, size).filter(|rank| own[*rank]);
-        let movers: Vec<usize> = movers.collect();
-        for &rank in &movers {
-            if let Some(moving) = remote.moving.get_mut(&(which, index)) {
-                moving.done[rank] = step;
-            }
-        }
-        for rank in movers {
+        let movers = || movers(which, size).filter(|rank| own[*rank]);
+        movers().for_each(|rank| moving.done[rank] = step);
+        for rank in movers() {
             comm.say(rank, &Event::Moved(which, index, step), &[]);
         }
         self.go_on_moving(place, which, index, out);
@@ -221,12 +210,8 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         let is_broken = comm.broken;
         let Some(remote) = &comm.remote else { return };
-        let all: Vec<_> = remote.moving.iter().filter(|(_, one)| one.moves.is_some()).collect();
-        let idle: Vec<_> = all
-            .into_iter()
-            .filter(|(_, one)| !one.is_running)
-            .map(|(key, one)| (*key, one.step))
-            .collect();
+        let idle = remote.moving.iter().filter(|(_, one)| one.moves.is_some() && !one.is_running);
+        let idle: Vec<_> = idle.map(|(key, one)| (*key, one.step)).collect();
         for ((which, index), step) in idle {
             match is_broken && step < LEFT {
                 true => self.step_over(place, which, index, out),
