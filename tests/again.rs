@@ -10,7 +10,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 /// Runs this program again, and fails if that process fails.
 pub(crate) fn run(name: &str, limit: Duration, set: impl FnOnce(&mut Command) -> &mut Command) {
     let mut this = Command::new(std::env::current_exe().expect("a test is a program"));
-    let mut child = set(&mut this).stdout(Stdio::null()).spawn().expect("a program starts again");
+    this.stdout(Stdio::null());
+    let mut child = set(&mut this).spawn().expect("a program starts again");
     let started = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().expect("a child can be waited for") {

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::env;
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::net::TcpListener;
 use std::process::{Command, Stdio, exit};
 use std::thread;
@@ -99,5 +99,8 @@ fn processes(n: usize, call: usize) {
 fn what_threads_do_processes_do() {
     let tests = ["ends", "groups", "split", "windows"];
     let limit = Duration::from_secs(400);
-    crate::again::run("ranks", limit, |this| this.args(tests).env("RANKS_ARE", "processes"));
+    crate::again::run("ranks", limit, |this| {
+        // It names what failed.
+        this.args(tests).arg("-q").env("RANKS_ARE", "processes").stdout(io::stderr())
+    });
 }

@@ -9,6 +9,7 @@ use super::comm::MemberId;
 use super::deadlock::{Gathering, Need, Node, Why};
 use super::state::State;
 use super::stream::Task;
+use super::wait::On;
 
 /// One search over everything that waits.
 pub(super) struct Looking<'s> {
@@ -135,6 +136,19 @@ impl<'s> Looking<'s> {
         firsts(self.state.waits.iter().map(|(key, wait)| (wait.thread, key)))
     }
 
+    /// The stream by which a rank comes to a barrier, if its thread cannot launch another closure
+    /// meanwhile: it waits for that stream, or there is none.
+    fn only_by(&self, place: MemberId, stream: usize) -> Option<Node> {
+        let is_only = match self.caller(place)? {
+            Node::Wait(wait) => match &self.state.waits.get(wait)?.on {
+                On::Point(point) => point.stream().key == stream,
+                On::Idle(_) | On::Exchange(_) | On::Submission(_) => true,
+            },
+            Node::Nobody | Node::Stream(_) | Node::All(_) => true,
+        };
+        is_only.then_some(Node::Stream(stream))
+    }
+
     /// The needs of a closure at a barrier.
     pub(super) fn barrier_needs(&self, at: &At) -> Vec<Need> {
         let place = at.of.place;
@@ -144,7 +158,7 @@ impl<'s> Looking<'s> {
         let need = |peer: usize| {
             let of = Brings { place: place.of(peer), ..at.of };
             let on = match self.coming.get_or_init(|| self.state.coming()).get(&of) {
-                Some(Some(key)) => Some(Node::Stream(*key)),
+                Some(Some(key)) => self.only_by(of.place, *key),
                 // One of the streams may be able to proceed.
                 Some(None) => None,
                 None => self.caller(of.place),
