@@ -125,7 +125,7 @@ pub fn launch<E: From<Error> + Display + Send + 'static>(
         Ranks::Cuda(n, others) => Err(start::ranks(own_device::gpus(n)?, None, others).into()),
         #[cfg(feature = "cuda")]
         Ranks::This(found) if own_device::is_gpu(&found) => {
-            start::this_rank(&found, own_device::gpu, on_gpu)
+            start::this_rank(&found, || own_device::gpu(&found), on_gpu)
         }
         Ranks::This(found) | Ranks::ThisOnHost(found) => {
             start::this_rank(&found, || own_device::host(&found), on_host)

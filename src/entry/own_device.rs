@@ -5,6 +5,8 @@ use std::io::{self, Write as _};
 #[cfg(feature = "cuda")]
 use std::sync::Once;
 
+#[cfg(feature = "cuda")]
+use crate::error::{Error, LaunchFault};
 use crate::launcher::Found;
 use crate::{AnyDevice, Host, Result};
 #[cfg(feature = "cuda")]
@@ -34,8 +36,13 @@ pub(super) fn is_gpu(found: &Found) -> bool {
 
 /// This process's GPU.
 #[cfg(feature = "cuda")]
-pub(super) fn gpu() -> Result<Cuda<AnyDevice>> {
-    device::own_gpu().and_then(Cuda::any)
+pub(super) fn gpu(found: &Found) -> Result<Cuda<AnyDevice>> {
+    device::own_gpu().and_then(Cuda::any).map_err(|error| match error {
+        Error::NoSuchDevice(_) => {
+            LaunchFault::NoGpu { launched: found.launched.clone(), why: error.to_string() }.into()
+        }
+        other => other,
+    })
 }
 
 /// The number of GPUs to start processes for: all, if no number is asked for.

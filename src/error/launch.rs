@@ -112,6 +112,16 @@ pub enum LaunchFault {
         /// The number of GPUs visible to this process.
         gpus: usize,
     },
+    /// This process is one rank, and has no GPU though its machine has some.
+    #[error(
+        "{launched}, and it has no GPU: {why}; with fewer GPUs than ranks, start fewer, or run all of them on the CPU: TYPED_NCCL=host"
+    )]
+    NoGpu {
+        /// The launcher's description of this process.
+        launched: Launched,
+        /// Why it has none.
+        why: String,
+    },
     /// This process is to be one rank on the host, and no launcher says which.
     #[error("TYPED_NCCL=host makes a process the rank that its launcher says, and no launcher started this one; without a launcher, TYPED_NCCL=host:4 runs 4 ranks in this process, and TYPED_NCCL=host:4,processes starts a process for each; looked for {}", listed(.looked_for))]
     NoHostRank {
