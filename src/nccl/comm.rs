@@ -17,6 +17,7 @@ use super::join::Rest;
 use super::kernel_resources::KernelResources;
 use super::recorder::Recorder;
 use super::shared::Shared;
+use super::shared_gpu::Tenant;
 use super::watch;
 use super::window::Windowed;
 use crate::Result;
@@ -56,6 +57,8 @@ pub struct Comm {
     /// For this library's own kernels.
     pub(super) kernel_resources: OnceCell<KernelResources>,
     pub(super) gpu: &'static Gpu,
+    /// `None` if no ranks may share the GPU.
+    pub(super) tenant: Option<Tenant>,
     pub(super) size: u32,
     pub(super) config: CommConfig,
     pub(super) deadline: Duration,
@@ -75,6 +78,7 @@ impl Comm {
         let rank = join.rank as usize;
         let recorder = family.recorder(rank);
         let (raw, is_adopted) = (handle.raw, handle.is_lent);
+        let tenant = Tenant::new(gpu, &family, rank);
         let shared = Arc::new(Shared {
             nccl,
             handle: Mutex::new(Some(handle)),
@@ -106,6 +110,7 @@ impl Comm {
             launched: RefCell::default(),
             kernel_resources: OnceCell::new(),
             gpu,
+            tenant,
             size: join.size,
             config: join.config,
             deadline: join.deadline,

@@ -184,14 +184,22 @@ unsafe impl Lifecycle for CudaBackend {
         let (true, Ok(destroy), false) = (destroyed, destroy, busy) else {
             return comm.shared.abort(handle, None);
         };
-        let Some(_inside) = exit::enter(comm.shared.id) else { return };
-        // SAFETY: every rank is idle and no other thread has the handle. NCCL finalises by itself
-        // when the last rank of this process destroys its communicator.
-        let result = unsafe { destroy(handle.raw) };
-        match comm.nccl.check("ncclCommDestroy", None, result) {
-            Ok(()) => comm.shared.family.leave(),
-            // NCCL may still refer to parked memory, so it stays.
-            Err(error) => log::warn!("{error}"),
+        let (nccl, shared) = (comm.nccl, shared.clone());
+        let destroy = move || {
+            let Some(_inside) = exit::enter(shared.id) else { return };
+            let handle = handle;
+            // SAFETY: every rank is idle and no other thread has the handle. NCCL finalises by
+            // itself when the last rank of this process destroys its communicator.
+            let result = unsafe { destroy(handle.raw) };
+            match nccl.check("ncclCommDestroy", None, result) {
+                Ok(()) => shared.family.leave(),
+                // NCCL may still refer to parked memory, so it stays.
+                Err(error) => log::warn!("{error}"),
+            }
+        };
+        match comm.tenant.take() {
+            Some(tenant) => tenant.end(destroy),
+            None => destroy(),
         }
     }
 

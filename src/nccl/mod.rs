@@ -35,6 +35,7 @@ mod raw;
 mod recorder;
 mod release;
 mod shared;
+mod shared_gpu;
 mod signals;
 mod simulate;
 mod split;

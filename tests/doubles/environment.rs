@@ -6,7 +6,8 @@ use std::io::Read;
 
 use nccl_sys::Api;
 use nccl_sys::Function::{
-    ncclCommInitRankConfig, ncclCommSuspend, ncclCommWindowRegister, ncclPutSignal,
+    ncclCommAbort, ncclCommDestroy, ncclCommInitRankConfig, ncclCommSuspend,
+    ncclCommWindowRegister, ncclPutSignal,
 };
 use nccl_sys::{ncclResult_t, ncclUniqueId};
 use typed_nccl::{
@@ -118,6 +119,28 @@ fn ranks_share_a_gpu_where_nccl_is_told_so() {
         let why = "they can share one with NCCL 2.30.3 and later";
         assert_error!(eight(), InitFailed, "ranks 0 and 4 are both on cuda:0; each needs", why);
         assert_eq!(count(ncclCommInitRankConfig), 0);
+        Ok(())
+    });
+}
+
+/// NCCL's end of a communicator may wait for all work on the GPU, and keeps other ranks from
+/// launching what that work waits for.
+#[test]
+fn nccl_destroys_communicators_of_a_shared_gpu_after_the_last_has_ended() {
+    on(with(SHARED), || {
+        Cuda::spmd(8, |place| {
+            let mut comm = place.init()?;
+            comm.split::<Half>(0, 0)?.finish()?;
+            drop(comm.split::<Half>(0, 0)?);
+            comm.barrier()?;
+            assert_eq!(count(ncclCommDestroy), 0);
+            comm.barrier()?;
+            comm.finish()
+        })?;
+        while nccl().live().communicators > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!((count(ncclCommDestroy), count(ncclCommAbort)), (24, 0));
         Ok(())
     });
 }
