@@ -4,10 +4,11 @@
 //! of the context until the GPU has finished all its work. Meanwhile no other rank can launch
 //! anything there. If the GPU's work waits for such a rank, nobody ever goes on.
 //!
-//! So NCCL destroys communicators of a shared GPU only when the last of them has ended. GPUs are
-//! shared only with `NCCL_MULTI_RANK_GPU_ENABLE=1`; others are not affected.
+//! So NCCL destroys communicators of a shared GPU only when the last of them has ended, and new ones
+//! are not used before that is over. GPUs are shared only with `NCCL_MULTI_RANK_GPU_ENABLE=1`;
+//! others are not affected.
 
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, PoisonError};
 
 use super::environment::shares_gpus;
 use super::family::Family;
@@ -15,6 +16,7 @@ use crate::cuda::Gpu;
 use crate::lock::Mutex;
 
 static GPUS: Mutex<Vec<SharedGpu>> = Mutex::new(Vec::new());
+static DESTROYED: Condvar = Condvar::new();
 
 #[derive(Default)]
 struct SharedGpu {
@@ -23,6 +25,7 @@ struct SharedGpu {
     tenants: Vec<(usize, usize)>,
     /// Whether two ranks of one communicator were here since the GPU was last free.
     is_shared: bool,
+    is_destroying: bool,
     due: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -40,7 +43,11 @@ impl Tenant {
     }
 
     fn on(ordinal: u32, comm: usize, rank: usize) -> Self {
-        let mut gpus = GPUS.lock();
+        let waits = |gpus: &mut Vec<SharedGpu>| {
+            gpus.iter().any(|gpu| gpu.ordinal == ordinal && gpu.is_destroying)
+        };
+        let gpus = DESTROYED.wait_while(GPUS.lock(), waits);
+        let mut gpus = gpus.unwrap_or_else(PoisonError::into_inner);
         if !gpus.iter().any(|gpu| gpu.ordinal == ordinal) {
             gpus.push(SharedGpu { ordinal, ..SharedGpu::default() });
         }
@@ -77,8 +84,18 @@ impl Drop for Tenant {
         }
         gpu.is_shared = false;
         let due = std::mem::take(&mut gpu.due);
+        if due.is_empty() {
+            return;
+        }
+        gpu.is_destroying = true;
         drop(gpus);
         due.into_iter().for_each(|destroy| destroy());
+        let mut gpus = GPUS.lock();
+        if let Some(gpu) = gpus.iter_mut().find(|gpu| gpu.ordinal == self.ordinal) {
+            gpu.is_destroying = false;
+        }
+        drop(gpus);
+        DESTROYED.notify_all();
     }
 }
 
@@ -101,6 +118,27 @@ mod tests {
         assert_eq!(end(b1, "b1"), [""; 0]);
         drop(a0);
         assert_eq!(end(a1, "a1"), ["b0", "b1", "a1"]);
+    }
+
+    #[test]
+    fn a_new_communicator_waits_until_the_old_ones_are_destroyed() {
+        let [a0, a1] = [0, 1].map(|rank| Tenant::on(902, 1, rank));
+        let (begin, begun) = channel();
+        let (go, gone) = channel();
+        a0.end(|| {});
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                a1.end(move || {
+                    begin.send(()).expect("it is received");
+                    gone.recv().expect("it is sent");
+                });
+            });
+            begun.recv().expect("it is sent");
+            let new = scope.spawn(|| drop(Tenant::on(902, 2, 0)));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            assert!(!new.is_finished());
+            go.send(()).expect("it is received");
+        });
     }
 
     #[test]
