@@ -123,6 +123,8 @@ impl Comm {
 /// ended.
 pub(crate) fn give_away(mut comm: Comm) -> Result<ncclComm_t> {
     let handle = comm.end().ok_or_else(|| comm.health.ended())?;
+    // Its new owner goes on using the GPU.
+    std::mem::forget(comm.tenant.take());
     comm.shared.family.leave();
     Ok(handle.raw)
 }

@@ -20,6 +20,9 @@ const CHILD: &str = "TYPED_NCCL_GPU_TEST";
 const PASSED: &str = "\u{1}passed";
 const FAILED: &str = "\u{1}failed ";
 
+/// How the reason of a test that had to be killed begins.
+pub(crate) const HANGS: &str = "hangs";
+
 pub(crate) struct TestProcess {
     child: Result<Child, String>,
     lines: Receiver<String>,
@@ -69,7 +72,7 @@ impl TestProcess {
             },
             Err(RecvTimeoutError::Timeout) => {
                 end(child, Duration::ZERO);
-                Err(format!("hangs: it was killed after {:?}", test.limit()))
+                Err(format!("{HANGS}: it was killed after {:?}", test.limit()))
             }
         }
     }
