@@ -1,7 +1,8 @@
 //! Ranks without GPUs as processes of one machine, on the host backend itself: no doubles.
 
 use std::process::{Command, Output};
-use std::{env, process};
+use std::time::Duration;
+use std::{env, process, thread};
 
 use typed_nccl::{Communicator, Device, Error, Host, Result, Seat, Sum, launch};
 
@@ -97,6 +98,7 @@ pub(crate) const TESTS: &[Test] = &[
         test: |run| {
             for (way, code, said) in [
                 ("kill", 128 + 9, "was ended by signal 9"),
+                ("leave", 3, "ended with exit code 3"),
                 ("panic", 101, "ended with exit code 101"),
                 ("error", 1, "ended with exit code 1"),
             ] {
@@ -198,6 +200,15 @@ fn ends<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     comm.sync(comm.stream())?;
     if comm.rank().index() == 1 {
         match env::var(WAY).as_deref() {
+            Ok("leave") => {
+                // It says that it leaves, and ends before its last operation begins.
+                let stream = comm.device().stream()?;
+                stream.launch((), |(), _| thread::sleep(Duration::from_secs(600)))?;
+                comm.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+                drop(comm);
+                thread::sleep(Duration::from_millis(100));
+                process::exit(3);
+            }
             Ok("kill") => {
                 let killed = Command::new("kill").args(["-9", &process::id().to_string()]).status();
                 panic!("it lives: {killed:?}");

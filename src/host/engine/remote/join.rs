@@ -334,8 +334,12 @@ impl State {
         let member = &mut comm.members[place.rank];
         if let Some(gone) = &mut member.gone {
             // Either no rank misses it, or a rank misses it in an exchange, and then reports it.
-            if std::mem::take(&mut gone.finished) {
+            let owes = member.to_come > 0;
+            if std::mem::take(&mut gone.finished) || owes {
                 gone.why = format!("{}; {why}", gone.why);
+            }
+            if owes {
+                self.depart_again(place, out);
             }
         } else {
             let why = match member.last {
@@ -345,5 +349,13 @@ impl State {
             self.depart(place, &why, Departure::AtOnce, out);
         }
         self.end_moving(place, out);
+    }
+
+    /// A rank that had said that it leaves died before its work was over.
+    pub(super) fn depart_again(&mut self, place: MemberId, out: &mut Out) {
+        let gone = self.member(place).and_then(|member| member.gone.as_ref());
+        if let Some(why) = gone.map(|gone| gone.why.clone()) {
+            self.depart(place, &why, Departure::AtOnce, out);
+        }
     }
 }

@@ -153,11 +153,16 @@ impl State {
         let Some(moving) = remote.moving.get(&(which, index)) else { return };
         let Some(moves) = moving.moves.clone().filter(|_| !moving.is_running) else { return };
         let steps = moves.steps();
-        let steps_of = |rank| if remote.is_silent(rank) { LEFT } else { moving.done[rank] };
+        let is_lost = |rank| remote.is_silent(rank) && moving.done[rank] < steps;
+        let steps_of = |rank| if is_lost(rank) { LEFT } else { moving.done[rank] };
         let is_left = movers(which, size).any(|rank| steps_of(rank) == LEFT);
         let done = movers(which, size).map(steps_of).min().unwrap_or(LEFT);
         if is_left && !is_broken {
-            // The reason is on its way, and what was read may not be what was sent.
+            // What was read may not be what was sent. The reason is on its way, unless the rank died
+            // after it had said that it leaves.
+            if let Some(lost) = movers(which, size).find(|rank| is_lost(*rank)) {
+                self.depart_again(place.of(lost), out);
+            }
             return;
         }
         if done >= steps {
