@@ -59,7 +59,68 @@ pub(crate) const TESTS: &[Test] = &[
             }
         },
     },
+    Test {
+        name: "a_host_process_that_was_stopped_in_a_copy",
+        program: || {
+            let deadline = Duration::from_secs(15);
+            launch!(copies, CommConfig::builder().deadline(deadline).build())
+        },
+        test: |run| {
+            let several = env::var("STOPS").ok().and_then(|n| n.parse::<u64>().ok());
+            for nth in 0..several.unwrap_or(3) {
+                stop_in_a_copy(run, Duration::from_millis(50 + 7 * nth));
+            }
+        },
+    },
 ];
+
+/// Rank 1 is stopped while it copies from rank 0, which then writes over what was copied.
+fn stop_in_a_copy(run: &Run, after: Duration) {
+    let mut ranks = Ranks::start(2, |_| {
+        let mut command = run.bare();
+        command.env("TYPED_NCCL_HEARTBEAT", "0.1").env("TYPED_NCCL", "host");
+        command
+    });
+    (0..2).for_each(|rank| ranks.hears(rank, "works"));
+    thread::sleep(after);
+    ranks.signal(1, libc::SIGSTOP);
+    ranks.hears(0, "wrote over it");
+    ranks.signal(1, libc::SIGCONT);
+    for (rank, ended) in ranks.ended().into_iter().enumerate() {
+        assert!(ended.status.success(), "rank {rank}, stopped after {after:?}: {}", ended.said);
+    }
+}
+
+/// All elements of a transfer and of a gathered part are one number, or the rank gets an error.
+fn copies<D: Device>(comm: Communicator<D>) -> Result<()> {
+    const LEN: usize = 4 << 20;
+    let (rank, device) = (comm.rank(), comm.device().clone());
+    let mut own = device.zeros::<u64>(LEN)?;
+    let (mut sent, mut all) = (device.zeros::<u64>(LEN)?, device.zeros::<u64>(2 * LEN)?);
+    println!("works");
+    let mut round = |number: u64| -> Result<()> {
+        comm.stream().fill(&mut own, number)?;
+        match rank.index() {
+            0 => comm.send(&own, 1)?,
+            _ => comm.recv(&mut sent, 0)?,
+        }
+        let expected = if rank.index() == 0 { 0 } else { number };
+        assert!(sent.to_vec()?.iter().all(|x| *x == expected), "a transfer is torn: {number}");
+        comm.all_gather(&own, &mut all)?;
+        assert!(all.to_vec()?.iter().all(|x| *x == number), "gathered parts are torn: {number}");
+        Ok(())
+    };
+    let told = (1..).find_map(|number| round(number).err()).expect("a peer stops, or is gone");
+    assert!(told.is_peer_failure() || matches!(told, Error::Excluded(_)), "{told}");
+    drop(comm);
+    if rank.index() == 0 {
+        // The stream reports the transfer that failed once more.
+        let over = vec![u64::MAX; LEN];
+        own.copy_from(&over).or_else(|_| own.copy_from(&over))?;
+        println!("wrote over it");
+    }
+    Ok(())
+}
 
 /// Rank 3 is killed, and another one is stopped while the ranks recover.
 fn stop_in_recovery(run: &Run, victim: usize, after: Duration) {

@@ -164,10 +164,12 @@ impl State {
     pub(super) fn job_over(&mut self, done: Done, out: &mut Out) {
         match done {
             Done::Met { place, which, index } => {
-                match self.seen_comm(place).is_some_and(|comm| comm.remote.is_some()) {
-                    true => self.step_over(place, which, index, out),
-                    false => self.meeting_over(place, which, index),
+                if self.seen_comm(place).is_none_or(|comm| comm.remote.is_none()) {
+                    return self.meeting_over(place, which, index);
                 }
+                // A rank that left in the meantime may have written over what was copied.
+                self.hear(out);
+                self.step_over(place, which, index, out);
             }
             Done::Put { from, to, slot, site } => {
                 self.say_put(from);

@@ -114,9 +114,11 @@ impl State {
         // Nothing more happens in a communicator that broke.
         moving.step = if is_broken { LEFT } else { moving.step + 1 };
         let step = moving.step;
-        let movers = || movers(which, size).filter(|rank| own[*rank]);
-        movers().for_each(|rank| moving.done[rank] = step);
-        for rank in movers() {
+        // Whoever leaves says so, also a sender, whose memory others may be copying.
+        let concerned = |rank| step == LEFT || movers(which, size).contains(&rank);
+        let sayers = || members(which, size).filter(|rank| own[*rank] && concerned(*rank));
+        sayers().for_each(|rank| moving.done[rank] = step);
+        for rank in sayers() {
             comm.say(rank, &Event::Moved(which, index, step), &[]);
         }
         self.go_on_moving(place, which, index, out);
@@ -155,7 +157,8 @@ impl State {
         let steps = moves.steps();
         let is_lost = |rank| remote.is_silent(rank) && moving.done[rank] < steps;
         let steps_of = |rank| if is_lost(rank) { LEFT } else { moving.done[rank] };
-        let is_left = movers(which, size).any(|rank| steps_of(rank) == LEFT);
+        let is_left = members(which, size).any(|rank| moving.done[rank] == LEFT)
+            || movers(which, size).any(is_lost);
         let done = movers(which, size).map(steps_of).min().unwrap_or(LEFT);
         if is_left && !is_broken {
             // What was read may not be what was sent. The reason is on its way, unless the rank died
@@ -224,6 +227,14 @@ impl State {
             }
         }
     }
+}
+
+/// The ranks of an operation.
+fn members(which: Which, size: usize) -> impl Iterator<Item = usize> {
+    (0..size).filter(move |rank| match which {
+        Which::Collectives => true,
+        Which::Transfers { from, to } => [from, to].contains(rank),
+    })
 }
 
 /// The ranks that move an operation's data.
