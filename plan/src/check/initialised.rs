@@ -77,7 +77,7 @@ impl<'a> Memory<'a> {
             let object = &program.objects.all[span.object as usize];
             self.written[object.buffer.index()] |= !span.is_empty();
             if object.role == Role::In && !span.is_empty() {
-                overwritten(op, report);
+                overwritten(op, self.reader_before(at, span), report);
             }
             if op.kind != OpKind::Put {
                 self.add(span);
@@ -86,6 +86,18 @@ impl<'a> Memory<'a> {
         for span in self.arrivals.remove(&at).into_iter().flatten() {
             self.add(span);
         }
+    }
+
+    /// An operation before a unit, on its rank, that reads some of these elements.
+    fn reader_before(&self, unit: u32, span: Span) -> Option<&'a Op> {
+        let rank = self.program.units[unit as usize].rank as usize;
+        let before = self.program.of_rank(rank).start..unit as usize;
+        let ops = before.flat_map(|unit| self.program.ops_of(&self.program.units[unit]));
+        let reads = |op: &&Op| {
+            let Span { object, start, end } = op.source;
+            object == span.object && start.max(span.start) < end.min(span.end)
+        };
+        ops.into_iter().find(reads)
     }
 
     fn add(&mut self, span: Span) {
@@ -105,13 +117,25 @@ impl<'a> Memory<'a> {
     }
 }
 
-fn overwritten(op: &Op, report: &mut Report<'_>) {
+/// A write to an input. With a reader before it, `inout` would make the plan pass, but what is
+/// written would come too late for it.
+fn overwritten(op: &Op, reader: Option<&Op>, report: &mut Report<'_>) {
     if report.knows(Check::Initialised, op) {
         return;
     }
     let title = format!("this writes {}, which is an input", report.name(op.target));
-    let story = vec![report.says(op)];
-    let help = ["declare the buffer as `inout`, or write another one"];
+    let mut story = vec![report.says(op)];
+    let help = match reader {
+        Some(reader) => {
+            story.insert(0, report.says(reader));
+            let reader = report.program.place(reader.statement).line;
+            vec![
+                format!("if line {reader} is to read what arrives, move this before it"),
+                "or write another buffer".to_owned(),
+            ]
+        }
+        None => vec!["declare the buffer as `inout`, or write another one".to_owned()],
+    };
     report.tell(Check::Initialised, report.program.place(op.statement), title, story, help);
 }
 
@@ -135,13 +159,15 @@ fn unwritten(instance: &Instance<'_>, at: usize, report: &mut Report<'_>) {
     report.tell(Check::Initialised, buffer.at, title, story.into_iter().collect(), &help);
 }
 
+/// How the title of a read of memory that nothing has written begins.
+pub(crate) const READS: &str = "this reads element";
+
 fn uninitialised(op: &Op, element: u64, report: &mut Report<'_>) {
     if report.knows(Check::Initialised, op) {
         return;
     }
     let name = report.object_name(op.source.object);
-    let title =
-        format!("this reads element {element} of {name}, which nothing has written in this run");
+    let title = format!("{READS} {element} of {name}, which nothing has written in this run");
     let story = vec![report.says(op)];
     let program = report.program;
     let rank = program.rank(op);
@@ -158,8 +184,8 @@ fn uninitialised(op: &Op, element: u64, report: &mut Report<'_>) {
         ));
     }
     let or = if help.is_empty() { "" } else { "or " };
-    help.push(format!("{or}let the caller fill it: declare it as `{role}`"));
-    help.push("or write it first".to_owned());
+    help.push(format!("{or}write it before, by a step or a message"));
+    help.push(format!("or let the caller fill it: declare it as `{role}`"));
     report.tell(Check::Initialised, program.place(op.statement), title, story, &help);
 }
 

@@ -5,6 +5,7 @@
 //! check that the plan without it did not.
 
 use super::Checker;
+use super::initialised::READS;
 use super::unread::Unread;
 use crate::ir::{AxisId, Condition, Expr, Location, ParamId, Plan, Promise};
 use crate::program::{Budget, Env};
@@ -28,7 +29,13 @@ pub(super) fn with_condition(
     problems.truncate(1);
     let condition = checker.plan.show(&condition);
     for problem in &mut problems {
-        problem.help = vec![format!("add `where {condition}`: the plan is right for such sizes")];
+        let add = format!("add `where {condition}`: the plan passes its checks for such sizes");
+        // Whoever reads what nothing has written may lack a message, at other sizes too.
+        if problem.title.starts_with(READS) {
+            problem.help.push(format!("or {add}"));
+        } else {
+            problem.help = vec![add];
+        }
     }
     problems
 }
