@@ -1,9 +1,9 @@
-//! A13: regions that the plan says are filled by messages and puts, each element once.
+//! A13: regions that the plan says are filled by messages, puts and steps, each element once.
 
 use super::instance::Instance;
 use super::report::Report;
 use crate::ir::{Coverage, StepKind};
-use crate::program::{OpKind, Span};
+use crate::program::{Op, OpKind, Span};
 use crate::verdict::{Check, Line};
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
@@ -32,15 +32,25 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
     }
 }
 
-/// What messages and puts bring into the wanted elements of each rank: from where to where.
+/// What messages and puts bring into the wanted elements of each rank, and what steps write there
+/// that do not read it: from where to where.
 fn incoming(instance: &Instance<'_>, wanted: &[Span]) -> Vec<Vec<(u64, u64)>> {
     let program = instance.program;
     let mut incoming: Vec<Vec<(u64, u64)>> = vec![Vec::new(); wanted.len()];
     for unit in &program.units {
-        for op in program.ops_of(unit) {
+        let ops = program.ops_of(unit);
+        let reads = |own: &Op| {
+            let Span { object, start, end } = own.target;
+            let source = |op: &Op| {
+                op.source.object == object && op.source.start < end && start < op.source.end
+            };
+            ops.iter().any(source)
+        };
+        for op in ops {
             let rank = match op.kind {
                 OpKind::Receive => unit.rank,
                 OpKind::Put => op.peer,
+                OpKind::Write if !reads(op) => unit.rank,
                 _ => continue,
             } as usize;
             let Span { object, start, end } = wanted[rank];
@@ -62,7 +72,7 @@ fn fault(parts: &[(u64, u64)], Span { start, end, .. }: Span) -> Option<(&'stati
         if from > at {
             return Some((NOTHING, at));
         } else if from < at {
-            return Some(("more than one message fills", from));
+            return Some(("more than one operation fills", from));
         }
         at = to;
     }
@@ -86,7 +96,8 @@ fn tell(
     };
     let story = parts.iter().take(8).map(line).collect();
     let mut help = vec![
-        "change the ranges of the messages and puts, or the region that is declared".to_owned(),
+        "change the ranges of the messages, puts and steps, or the region that is declared"
+            .to_owned(),
     ];
     let mut loops = plan.steps.iter().filter(|step| matches!(step.kind, StepKind::Loop(_)));
     if what == NOTHING

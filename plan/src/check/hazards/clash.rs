@@ -46,7 +46,8 @@ impl Clash<'_> {
         if report.knows(check, op) {
             return;
         }
-        let is_put = theirs.kind == OpKind::Put;
+        // A put from there reads, as a send does.
+        let is_put = theirs.kind == OpKind::Put && self.other.writes;
         if is_put && report.tells_both(check, other, at) {
             return;
         }

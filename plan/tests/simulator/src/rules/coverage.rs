@@ -1,4 +1,4 @@
-//! What the plan says that messages and puts fill, they fill, each element once (A13).
+//! What the plan says that messages, puts and steps fill, they fill, each element once (A13).
 
 use typed_nccl_plan::verdict::Check;
 
@@ -34,13 +34,18 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// Where receives and puts write on a rank.
+/// Where receives and puts write on a rank, and steps that do not read what they write.
 fn arrivals(units: &[Vec<Unit>], rank: usize) -> impl Iterator<Item = &Span> {
     units.iter().enumerate().flat_map(move |(owner, units)| {
-        units.iter().flat_map(|unit| &unit.ops).filter_map(move |op| match &op.act {
-            Act::Receive { to, .. } if owner == rank => Some(to),
-            Act::Put { to, peer, .. } if *peer == rank => Some(to),
-            _ => None,
+        let ops = units.iter().flat_map(|unit| &unit.ops);
+        ops.flat_map(move |op| match &op.act {
+            Act::Receive { to, .. } if owner == rank => vec![to],
+            Act::Put { to, peer, .. } if *peer == rank => vec![to],
+            Act::Compute { reads, writes, .. } if owner == rank => {
+                let is_read = |to: &&Span| reads.iter().any(|from| from.meets(to));
+                writes.iter().filter(|to| !is_read(to)).collect()
+            }
+            _ => Vec::new(),
         })
     })
 }
