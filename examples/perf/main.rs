@@ -5,11 +5,18 @@
 //! cargo run --release -p perf -- --op all_gather --json found.json --plot found.svg
 //! ```
 //!
-//! The ranks are threads of one process, each with a device. A time is that of `--iters` calls and
-//! one wait, divided by the number of calls, after `--warmup` others. It is the mean over the
-//! ranks, as in nccl-tests, unless `--average` says otherwise. Sizes are counted as in nccl-tests,
-//! by the larger side of the operation. The bus bandwidth is the algorithm's bandwidth times the
-//! factor of nccl-tests for the operation.
+//! With `--ranks` or `--device` the ranks are threads of this process, each with a device. Without
+//! them they are as in every program of `launch!`:
+//!
+//! ```text
+//! TYPED_NCCL=host:3,processes target/release/perf --op all_gather
+//! mpirun -n 2 target/release/perf --op all_reduce --max 1G
+//! ```
+//!
+//! A time is that of `--iters` calls and one wait, divided by the number of calls, after `--warmup`
+//! others. It is the mean over the ranks, as in nccl-tests, unless `--average` says otherwise.
+//! Sizes are counted as in nccl-tests, by the larger side of the operation. The bus bandwidth is
+//! the algorithm's bandwidth times the factor of nccl-tests for the operation.
 //!
 //! Exits with 1 if data is wrong or something fails.
 
@@ -22,11 +29,10 @@ mod tests;
 mod values;
 
 use std::error::Error;
-use std::fs;
 use std::process::ExitCode;
 
 use clap::Parser;
-use typed_nccl::{Device, Host, Place, Result, bf16, f16};
+use typed_nccl::{Communicator, Cuda, Device, Host, Result, bf16, f16, launch};
 
 use measure::{Found, measure};
 use options::{Elements, Kind, Options};
@@ -38,11 +44,7 @@ fn main() -> ExitCode {
         return tests::all();
     }
     match run(&Options::parse()) {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(wrong) => {
-            eprintln!("{wrong} elements are wrong");
-            ExitCode::FAILURE
-        }
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
@@ -50,41 +52,40 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the number of wrong elements.
-fn run(options: &Options) -> Result<u64, Box<dyn Error>> {
+type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
+
+fn run(options: &Options) -> Outcome {
     if let Some(fault) = options.fault() {
         return Err(fault.into());
     }
-    let report = Report::new(options);
-    let tell = |rank: usize, found: Found| {
-        if rank == 0 {
+    let threads = options.ranks.unwrap_or(2);
+    match (options.device, options.ranks) {
+        (None, None) => launch!(|comm| rank(comm, options)),
+        (Some(Kind::Cuda), _) => {
+            Cuda::spmd(threads, |place| rank(place.init()?, options)).map(drop)
+        }
+        _ => Host::spmd(threads, |place| rank(place.init()?, options)).map(drop),
+    }
+}
+
+/// Measures on every rank; rank 0 reports, and fails if data is wrong.
+fn rank<D: Device>(comm: Communicator<D>, options: &Options) -> Outcome {
+    let is_first = comm.rank().index() == 0;
+    let mut report = is_first.then(|| Report::new(options, comm.size(), D::KIND));
+    typed(comm, options, &mut |found| {
+        if let Some(report) = &mut report {
             report.tell(found);
         }
-    };
-    match options.device {
-        Kind::Host => Host::spmd(options.ranks, |place| typed(place, options, &tell)).map(drop)?,
-        Kind::Cuda => {
-            typed_nccl::Cuda::spmd(options.ranks, |place| typed(place, options, &tell))
-                .map(drop)?;
-        }
-    }
-    let found = report.end();
-    if let Some(path) = &options.json {
-        fs::write(path, format!("{:#}\n", report::to_json(options, &found)))?;
-    }
-    if let Some(path) = &options.plot {
-        plot::draw(path, options, &found)?;
-    }
-    Ok(found.iter().filter_map(|found| found.wrong).sum())
+    })?;
+    report.map_or(Ok(()), Report::end)
 }
 
 /// With the requested element type.
 fn typed<D: Device>(
-    place: Place<D>,
+    comm: Communicator<D>,
     options: &Options,
-    tell: &(dyn Fn(usize, Found) + Sync),
+    tell: &mut dyn FnMut(Found),
 ) -> Result<()> {
-    let comm = place.init()?;
     match options.dtype {
         Elements::I8 => measure::<i8, D>(comm, options, tell),
         Elements::U8 => measure::<u8, D>(comm, options, tell),

@@ -26,7 +26,7 @@ pub(crate) struct Found {
 pub(crate) fn measure<T: Value, D: Device>(
     mut comm: Communicator<D>,
     options: &Options,
-    tell: &(dyn Fn(usize, Found) + Sync),
+    tell: &mut dyn FnMut(Found),
 ) -> Result<()> {
     let (ranks, rank) = (comm.size(), comm.rank().index());
     let (give, get) = options.op.blocks(ranks);
@@ -46,7 +46,7 @@ pub(crate) fn measure<T: Value, D: Device>(
         one::<T, D>(&mut comm, &warm_up, case(*largest))?;
     }
     for bytes in options.sizes() {
-        tell(rank, one::<T, D>(&mut comm, options, case(bytes))?);
+        tell(one::<T, D>(&mut comm, options, case(bytes))?);
     }
     comm.finish()
 }

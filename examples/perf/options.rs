@@ -12,9 +12,10 @@ pub(crate) struct Options {
     /// The operation.
     #[arg(long, value_enum, default_value = "all-reduce", alias = "operation")]
     pub(crate) op: Operation,
-    /// The number of ranks: threads of this process, each with a device.
-    #[arg(long, default_value_t = 2)]
-    pub(crate) ranks: usize,
+    /// The number of ranks: threads of this process, each with a device. 2 with --device alone;
+    /// without either, TYPED_NCCL or a launcher decides.
+    #[arg(long)]
+    pub(crate) ranks: Option<usize>,
     /// The smallest size in bytes, as 8, 4K or 1M.
     #[arg(long, default_value = "1K", value_parser = bytes)]
     pub(crate) min: u64,
@@ -30,9 +31,9 @@ pub(crate) struct Options {
     /// The reduction.
     #[arg(long, value_enum, default_value = "sum")]
     pub(crate) redop: Reduction,
-    /// The devices of the ranks.
-    #[arg(long, value_enum, default_value = "host")]
-    pub(crate) device: Kind,
+    /// The devices of these threads; the host's with --ranks alone.
+    #[arg(long, value_enum)]
+    pub(crate) device: Option<Kind>,
     /// In one buffer.
     #[arg(long)]
     pub(crate) in_place: bool,
@@ -138,7 +139,7 @@ impl Options {
     /// Options that exclude each other.
     pub(crate) fn fault(&self) -> Option<String> {
         let op = self.op.name();
-        if self.ranks == 0 || self.sizes().is_empty() {
+        if self.ranks == Some(0) || self.sizes().is_empty() {
             return Some(
                 "at least one rank and one size are needed: --ranks 2 --min 1K --max 1M".to_owned(),
             );

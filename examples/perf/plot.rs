@@ -1,26 +1,25 @@
 //! A picture: bandwidth and time over size.
 
-use std::error::Error;
 use std::ops::Range;
 use std::path::Path;
 
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::*;
 
+use crate::Outcome;
 use crate::measure::Found;
-use crate::options::Options;
-use crate::report::{bandwidths, describe};
+use crate::report::Report;
 
 /// Draws both, one above the other.
-pub(crate) fn draw(path: &Path, options: &Options, found: &[Found]) -> Result<(), Box<dyn Error>> {
+pub(crate) fn draw(path: &Path, report: &Report<'_>) -> Outcome {
     let area = SVGBackend::new(path, (900, 900)).into_drawing_area();
     area.fill(&WHITE)?;
-    let area = area.titled(&describe(options), ("sans-serif", 22))?;
+    let area = area.titled(&report.describe(), ("sans-serif", 22))?;
     let (above, below) = area.split_vertically(420);
     let of = |value: &dyn Fn(&Found) -> f64| -> Vec<(f64, f64)> {
-        found.iter().map(|found| (found.bytes as f64, value(found))).collect()
+        report.found.iter().map(|found| (found.bytes as f64, value(found))).collect()
     };
-    let busbw = of(&|found| bandwidths(options, found).1);
+    let busbw = of(&|found| report.bandwidths(found).1);
     chart(&above, "bus bandwidth (GB/s)", &busbw, 0.0..most(&busbw) * 1.1)?;
     let times = of(&|found| found.time * 1e6);
     let least = times.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
@@ -38,7 +37,7 @@ fn chart<Y>(
     what: &str,
     points: &[(f64, f64)],
     heights: Y,
-) -> Result<(), Box<dyn Error>>
+) -> Outcome
 where
     Y: AsRangedCoord<Value = f64>,
     Y::CoordDescType: ValueFormatter<f64>,

@@ -23,9 +23,10 @@ pub(crate) fn all() -> ExitCode {
     every_operation_in_every_form();
     every_type_and_reduction();
     numbers_and_a_picture_are_written();
+    ranks_can_be_processes();
     wrong_data_is_a_failure();
     what_cannot_be_is_said();
-    println!("perf: 5 tests passed");
+    println!("perf: 6 tests passed");
     ExitCode::SUCCESS
 }
 
@@ -59,7 +60,7 @@ fn every_operation_in_every_form() {
                 assert!(form.contains("--in-place"), "{options:?}");
                 continue;
             }
-            assert_eq!(run(&options).expect("it runs"), 0, "{options:?}");
+            run(&options).unwrap_or_else(|error| panic!("{options:?}: {error}"));
         }
     }
 }
@@ -67,10 +68,11 @@ fn every_operation_in_every_form() {
 fn every_type_and_reduction() {
     for dtype in Elements::value_variants() {
         for redop in Reduction::value_variants() {
-            let words = format!("--dtype {} --redop {} --max 1K", name(*dtype), name(*redop));
+            let words =
+                format!("--ranks 2 --dtype {} --redop {} --max 1K", name(*dtype), name(*redop));
             let options = options(&words);
             if options.fault().is_none() {
-                assert_eq!(run(&options).expect("it runs"), 0, "{options:?}");
+                run(&options).unwrap_or_else(|error| panic!("{options:?}: {error}"));
             }
         }
     }
@@ -80,10 +82,14 @@ fn file(name: &str) -> PathBuf {
     env::temp_dir().join(format!("typed-nccl-perf-{}-{name}", std::process::id()))
 }
 
-/// Runs the program as a user would; returns its output.
-fn perf(words: &str, json: &PathBuf) -> (Output, Value) {
+/// Runs the program as a user would, with `TYPED_NCCL`; returns its output.
+fn perf(asked: &str, words: &str, json: &PathBuf) -> (Output, Value) {
     let mut perf = Command::new(env::current_exe().expect("this is a program"));
-    perf.env(CHILD, "1").args(words.split_whitespace()).arg("--json").arg(json);
+    perf.env(CHILD, "1")
+        .env("TYPED_NCCL", asked)
+        .args(words.split_whitespace())
+        .arg("--json")
+        .arg(json);
     let output = perf.output().expect("it starts");
     let text = fs::read_to_string(json).unwrap_or_default();
     let _ = fs::remove_file(json);
@@ -96,7 +102,7 @@ fn numbers_and_a_picture_are_written() {
         "--op all_gather --ranks 2 --min 1K --max 16K --iters 2 --check --plot {}",
         picture.display()
     );
-    let (output, json) = perf(&words, &file("found.json"));
+    let (output, json) = perf("", &words, &file("found.json"));
     assert!(output.status.success(), "{output:?}");
     let results = json["results"].as_array().expect("a list");
     let sizes: Vec<_> = results.iter().map(|found| found["bytes"].as_u64()).collect();
@@ -117,9 +123,20 @@ fn numbers_and_a_picture_are_written() {
     assert!(drawn.starts_with("<svg") && drawn.contains("bus bandwidth"), "{drawn}");
 }
 
+/// Rank 0 alone prints and writes.
+fn ranks_can_be_processes() {
+    let words = "--op all_gather --min 1K --max 4K --iters 2 --check";
+    let (output, json) = perf("host:3,processes", words, &file("processes.json"));
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((&json["ranks"], &json["results"][1]["wrong"]), (&3.into(), &0.into()));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("all_gather: 3 ranks on host"), "{said}");
+    assert!(said.lines().all(|line| line.starts_with("[0]")), "{said}");
+}
+
 fn wrong_data_is_a_failure() {
     let words = "--ranks 2 --min 1K --max 1K --iters 1 --check --spoil";
-    let (output, json) = perf(words, &file("wrong.json"));
+    let (output, json) = perf("", words, &file("wrong.json"));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert_eq!(json["results"][0]["wrong"], 2);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -135,7 +152,7 @@ fn what_cannot_be_is_said() {
         ("--min 3X", "no size such as 4K"),
         ("--plan --redop max", "--redop sum"),
     ] {
-        let (output, _) = perf(words, &file("none.json"));
+        let (output, _) = perf("", words, &file("none.json"));
         assert!(!output.status.success(), "{words}");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(said.contains(part), "{words}: {said}");
