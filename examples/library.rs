@@ -2,7 +2,7 @@
 //! of memory, without annotations for its callers.
 
 use typed_nccl::{
-    Avg, Buffer, Communicator, Host, Numeric, Result, Sum, World, Writable, spmd, tag,
+    Avg, Buffer, Communicator, Device, Numeric, Result, Sum, World, Writable, launch, tag,
 };
 
 tag!(Gradients);
@@ -36,29 +36,31 @@ pub fn mean<W: World>(comm: &Communicator<W>, x: &mut Buffer<f64, W::Device>) ->
 }
 
 fn main() -> Result<()> {
-    spmd::<Host>(3, |place| {
-        let (seat, device) = place.into_parts();
-        let comm = Communicator::builder().seat(seat).device(device).label::<Gradients>().build();
-        let comm = comm.connect()?;
-        let device = comm.device();
+    launch!(job)
+}
 
-        let mut parts = vec![device.from_slice(&[1.0_f32])?, device.from_slice(&[2.0, 3.0])?];
-        assert_eq!(sum_all(&comm, &mut parts)?, 3);
-        assert_eq!(parts[1].to_vec()?, [6.0, 9.0]);
+fn job<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let comm = world.split::<Gradients>(0, 0)?;
+    let (device, rank, size) = (comm.device(), comm.rank().index(), comm.size());
+    let n = size as f32;
 
-        // Buffers, slices of them, other data types: the same function.
-        let mut squares = device.from_slice(&[0.0, 12.0_f32])?;
-        assert_eq!(norm(&comm, &mut squares.slice_mut(1..2))?, 6.0);
-        let mut counts = [device.from_slice(&[comm.rank().index() as u64; 4])?];
-        assert_eq!(sum_all(&comm, &mut counts)?, 4);
-        assert_eq!(counts[0].to_vec()?, [3; 4]);
+    let mut parts = vec![device.from_slice(&[1.0_f32])?, device.from_slice(&[2.0, 3.0])?];
+    assert_eq!(sum_all(&comm, &mut parts)?, 3);
+    assert_eq!(parts[1].to_vec()?, [2.0 * n, 3.0 * n]);
 
-        let mut x = device.from_slice(&[comm.rank().index() as f64])?;
-        mean(&comm, &mut x)?;
-        assert_eq!(x.to_vec()?, [1.0]);
-        if comm.rank().index() == 0 {
-            println!("sums, norms and means over {} ranks verified", comm.size());
-        }
-        comm.finish()
-    })
+    // Buffers, slices of them, other data types: the same function.
+    let mut squares = device.from_slice(&[0.0, 4.0 * n])?;
+    assert_eq!(norm(&comm, &mut squares.slice_mut(1..2))?, 2.0 * n);
+    let mut counts = [device.from_slice(&[rank as u64; 4])?];
+    assert_eq!(sum_all(&comm, &mut counts)?, 4);
+    assert_eq!(counts[0].to_vec()?, [(size * (size - 1) / 2) as u64; 4]);
+
+    let mut x = device.from_slice(&[rank as f64])?;
+    mean(&comm, &mut x)?;
+    assert_eq!(x.to_vec()?, [(size - 1) as f64 / 2.0]);
+    if rank == 0 {
+        println!("sums, norms and means over {size} ranks verified");
+    }
+    comm.finish()?;
+    world.finish()
 }

@@ -2,7 +2,7 @@
 //! another thread, stepped through `&mut self`, aborted on the error path. It contains no
 //! lifetimes.
 
-use typed_nccl::{Avg, Buffer, Communicator, Device, Host, Result, Stream, Window, spmd};
+use typed_nccl::{Avg, Buffer, Communicator, Device, Result, Stream, Window, kernel, launch};
 
 /// The application's computation on its device.
 trait Model<D: Device>: Send {
@@ -56,50 +56,55 @@ impl<D: Device, M: Model<D>> Trainer<D, M> {
     }
 }
 
+kernel! {
+    /// `y += x`, element by element.
+    fn add(x: &[f32], y: &mut [f32]);
+    // SAFETY: it stays below both lengths.
+    unsafe cuda r#"
+        size_t stride = (size_t) gridDim.x * blockDim.x;
+        for (size_t i = (size_t) blockIdx.x * blockDim.x + threadIdx.x; i < x_len && i < y_len; i += stride)
+            y[i] += x[i];
+    "#;
+    host {
+        y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
+    }
+}
+
 /// Gradients equal to the rank plus the step; parameters that sum them.
 struct Counter {
     rank: f32,
 }
 
-impl<Tag> Model<Host<Tag>> for Counter {
-    fn backward(
-        &mut self,
-        step: u64,
-        grads: &mut Window<f32, Host<Tag>>,
-        on: &Stream<Host<Tag>>,
-    ) -> Result<()> {
-        let value = self.rank + step as f32;
-        on.launch(grads, move |grads, ()| grads.fill(value))
+impl<D: Device> Model<D> for Counter {
+    fn backward(&mut self, step: u64, grads: &mut Window<f32, D>, on: &Stream<D>) -> Result<()> {
+        on.fill(grads, self.rank + step as f32)
     }
 
     fn update(
         &mut self,
-        grads: &Window<f32, Host<Tag>>,
-        params: &mut Buffer<f32, Host<Tag>>,
-        on: &Stream<Host<Tag>>,
+        grads: &Window<f32, D>,
+        params: &mut Buffer<f32, D>,
+        on: &Stream<D>,
     ) -> Result<()> {
-        on.launch((grads, params), |(grads, params), ()| {
-            for (p, g) in params.iter_mut().zip(grads) {
-                *p += g;
-            }
-        })
+        on.run(add(grads, params))
     }
 }
 
 fn main() -> Result<()> {
+    launch!(train)
+}
+
+fn train<D: Device>(comm: Communicator<D>) -> Result<()> {
     const STEPS: u64 = 1000;
-    spmd::<Host>(4, |place| {
-        let comm = place.init()?;
-        let rank = comm.rank().index();
-        let trainer = Trainer::new(comm, Counter { rank: rank as f32 }, 64)?;
-        // Built here, run on another thread.
-        let params = std::thread::scope(|scope| scope.spawn(|| trainer.run(STEPS)).join());
-        let params = params.expect("the trainer does not panic")?;
-        let expected = (0..STEPS).map(|step| step as f32 + 1.5).sum::<f32>();
-        assert!(params.iter().all(|&p| p == expected), "{params:?} are not {expected}");
-        if rank == 0 {
-            println!("{STEPS} steps on 4 ranks verified");
-        }
-        Ok(())
-    })
+    let (rank, size) = (comm.rank().index(), comm.size());
+    let trainer = Trainer::new(comm, Counter { rank: rank as f32 }, 64)?;
+    // Built here, run on another thread.
+    let params = std::thread::scope(|scope| scope.spawn(|| trainer.run(STEPS)).join());
+    let params = params.expect("the trainer does not panic")?;
+    let expected = (0..STEPS).map(|step| step as f32 + (size - 1) as f32 / 2.0).sum::<f32>();
+    assert!(params.iter().all(|&p| p == expected), "{params:?} are not {expected}");
+    if rank == 0 {
+        println!("{STEPS} steps on {size} ranks verified");
+    }
+    Ok(())
 }
