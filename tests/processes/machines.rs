@@ -29,6 +29,21 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "two_machines_without_gpus",
+        program: || launch!(meets),
+        test: |run| {
+            let Some(machines) = Machines::new("h") else { return };
+            machines.cable("wire", "10.77.0", 24);
+            let host = ("TYPED_NCCL", "host");
+            for ended in machines.ranks(run, 4, "10.77.0.1:29500", &[host]).ended() {
+                assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+                let told =
+                    "is on another machine, and ranks without GPUs share memory: start all on";
+                says(ended.said.as_bytes(), &[told]);
+            }
+        },
+    },
+    Test {
         name: "loopback_over_ipv6",
         program: || launch!(meets),
         test: |run| {

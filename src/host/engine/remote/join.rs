@@ -92,6 +92,11 @@ impl Joining {
         let (Some(wire), Some(ear)) = (&self.wire, &self.ear) else {
             return Ok(self.member.take());
         };
+        // Before the peers' health: they leave for the same reason.
+        if let Some(rank) = ENGINE.elsewhere(ear.place) {
+            let why = "is on another machine, and ranks without GPUs share memory: start all on one machine, or use GPUs";
+            return Err(unreachable(ear.place, rank, why.to_owned()));
+        }
         self.health.check()?;
         for (rank, address) in ENGINE.addresses(ear.place) {
             match shared::connect(&address, ANSWER) {
@@ -101,14 +106,10 @@ impl Joining {
                     if since.elapsed() < PATIENCE {
                         return Ok(None);
                     }
-                    let why = format!("it does not share its memory: {error}");
+                    let why = format!("does not share its memory: {error}");
                     return Err(unreachable(ear.place, rank, why));
                 }
             }
-        }
-        if let Some(rank) = ENGINE.elsewhere(ear.place) {
-            let why = "it is on another machine, and ranks without GPUs share memory: start all on one machine, or use GPUs";
-            return Err(unreachable(ear.place, rank, why.to_owned()));
         }
         if !self.is_ready && ENGINE.knows_all(ear.place) {
             self.is_ready = true;
