@@ -46,13 +46,13 @@ pub(crate) const TESTS: &[Test] = &[
         name: "host_processes_of_open_mpi",
         program: || launch!(meets),
         test: |run| {
-            mpirun(run, &OPEN_MPI, &["--oversubscribe", "--allow-run-as-root", "-n", "3"]);
+            met(mpirun(run, &OPEN_MPI, &program()));
         },
     },
     Test {
         name: "host_processes_of_mpich",
         program: || launch!(meets),
-        test: |run| mpirun(run, &MPICH, &["-n", "3"]),
+        test: |run| met(mpirun(run, &MPICH, &program())),
     },
     Test {
         name: "host_seats_one_after_the_other",
@@ -156,7 +156,11 @@ pub(crate) const TESTS: &[Test] = &[
                 ("quickstart", "host:3,processes", "[0] all verified"),
                 ("device_all_reduce", "host:3,processes", "[0] 3 ranks, host: all verified"),
                 ("halo2d", "host:6,processes", "grid of 2 x 3 verified"),
+                ("library", "host:3,processes", "[0] sums, norms and means over 3 ranks verified"),
                 ("tensor_parallel", "host:8,processes", "[7] rank 7: TensorParallel 3/4"),
+                ("trainer", "host:3,processes", "[0] 1000 steps on 3 ranks verified"),
+                #[cfg(feature = "candle")]
+                ("candle_ddp", "host:3,processes", "[0] 3 ranks, host: 100 losses verified"),
             ];
             for (name, asked, said) in verified {
                 let ended = own(run.by(&example(name).to_string_lossy(), &[]), asked);
@@ -171,6 +175,26 @@ pub(crate) const TESTS: &[Test] = &[
                 for (now, rank) in [0, 2, 3].into_iter().enumerate() {
                     let said = format!("[{rank}] rank {now} of 3: {steps} steps verified");
                     says(&ended.stdout, &[&said]);
+                }
+            }
+        },
+    },
+    Test {
+        name: "examples_of_mpirun",
+        program: || Ok(()),
+        test: |run| {
+            let verified = [
+                ("library", "sums, norms and means over 3 ranks verified"),
+                ("quickstart", "all verified"),
+                ("trainer", "1000 steps on 3 ranks verified"),
+                #[cfg(feature = "candle")]
+                ("candle_ddp", "3 ranks, host: 100 losses verified"),
+            ];
+            for (name, said) in verified {
+                let program = example(name).to_string_lossy().into_owned();
+                for ended in [OPEN_MPI, MPICH].iter().filter_map(|mpi| mpirun(run, mpi, &program)) {
+                    assert!(ended.status.success(), "{name}: {ended:?}");
+                    says(&ended.stdout, &[said]);
                 }
             }
         },
@@ -253,12 +277,19 @@ fn own(mut command: Command, asked: &str) -> Output {
     output(command)
 }
 
-/// Three ranks started by a launcher that may not be installed.
-fn mpirun(run: &Run, which: &Mpirun, options: &[&str]) {
-    let Some(name) = installed(which) else { return };
-    let mut command = run.by(name, &[options, &[&program()]].concat());
+/// Three ranks started by a launcher; `None` if it is not installed.
+fn mpirun(run: &Run, which: &Mpirun, program: &str) -> Option<Output> {
+    let options: &[&str] = match *which == OPEN_MPI {
+        true => &["--oversubscribe", "--allow-run-as-root"],
+        false => &[],
+    };
+    let mut command = run.by(installed(which)?, &[options, &["-n", "3", program]].concat());
     command.env("TYPED_NCCL", "host");
-    let ended = output(command);
+    Some(output(command))
+}
+
+fn met(ended: Option<Output>) {
+    let Some(ended) = ended else { return };
     assert!(ended.status.success(), "{ended:?}");
     assert_eq!(lines(&ended.stdout), MET, "{ended:?}");
 }
