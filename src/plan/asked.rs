@@ -79,7 +79,11 @@ impl Asked {
         if self.one_signal {
             self.with_one_signal(until)?;
         }
-        Ok(instance.decide()?)
+        let decided = instance.decide()?;
+        if let Some(warning) = decided.warning() {
+            log::warn!("plan `{}`: {warning}", self.plan().name);
+        }
+        Ok(decided)
     }
 
     /// Whether all of the plan's signals can be one.
@@ -87,7 +91,7 @@ impl Asked {
         let (plan, signals) = (self.plan(), self.signals);
         let one = Plan { target: plan.target.min(ONE_SIGNAL), ..(**plan).clone() };
         let because = WrongBecause::OneSignal { needed: plan.signals.len(), found: signals };
-        let checked = Instance::new(&one, &self.sizes, until).and_then(|one| one.check());
+        let checked = Instance::new(&one, &self.sizes, until).and_then(|mut one| one.check());
         checked.map_err(|rejected| Wrong { rejected, because })
     }
 }

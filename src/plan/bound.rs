@@ -7,7 +7,7 @@ use std::sync::Arc;
 use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate};
 use typed_nccl_plan::ir::{self, ElementType, Plan, Role};
-use typed_nccl_plan::lower::Schedule;
+use typed_nccl_plan::lower::{Decided, Schedule};
 use typed_nccl_plan::verdict::Sizes;
 
 use super::agree::{BindAnswer, Unbound, agree, hash, hash_of};
@@ -212,6 +212,8 @@ impl<W: World> Bound<W> {
         let ((asked, instance), decided) = agree(comm, name, own, site)?;
         let pace = Pace::start(comm.here().core, site);
         let instance = instance.with_time(pace.until());
+        let warning = decided.as_ref().and_then(Decided::warning);
+        let warning = warning.map(|warning| format!(" {warning}")).unwrap_or_default();
         // It fails only where there was no time.
         let lowered = decided.and_then(|decided| instance.lower(&decided).ok());
         pace.keep(comm.here().core)?;
@@ -221,7 +223,8 @@ impl<W: World> Bound<W> {
         let own = own.and_then(|kernel_support| {
             Draft::new(comm, (asked, lowered, kernel_support), sites, values, &pace)
         });
-        let own = own.map(|draft| {
+        let own = own.map(|mut draft| {
+            draft.checked += &warning;
             let (sizes, hash) = (draft.sizes.text.clone(), draft.hash);
             (draft, BindAnswer { sizes, hash, found: None })
         });

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::ir::Plan;
 use crate::program::{Budget, Env, MOST_WORK, Program, Until};
-use crate::verdict::{Problem, Rejected, Sizes};
+use crate::verdict::{Problem, ProblemKind, Rejected, Sizes};
 
 /// An instance that is written out, and until when there is time for it.
 #[derive(Clone, Copy)]
@@ -32,6 +32,17 @@ impl<'a> Instance<'a> {
     ///
     /// It takes too long.
     pub(crate) fn problems(&self) -> Result<Vec<Problem>, Rejected> {
+        let mut problems = self.problems_or_warning()?;
+        problems.retain(|problem| problem.kind != ProblemKind::NotFollowed);
+        Ok(problems)
+    }
+
+    /// Everything that is wrong with it; if nothing is, perhaps a warning.
+    ///
+    /// # Errors
+    ///
+    /// It takes too long.
+    pub(crate) fn problems_or_warning(&self) -> Result<Vec<Problem>, Rejected> {
         let problems = problems(self, &mut Budget::until(MOST_WORK, self.until));
         self.in_time().map(|()| problems)
     }

@@ -141,10 +141,12 @@ impl<'a> Checker<'a> {
         let mut accepted = self.chosen(chosen, &mut unread)?;
         for sizes in asked {
             let problems = self.looked(&sizes, &mut Budget::new(MOST_WORK), Some(&mut unread));
-            if !problems.is_empty() {
-                return Err(problems);
+            match problems.first() {
+                None => accepted.push(sizes),
+                // It is checked again when it is bound, which warns.
+                Some(problem) if problem.kind == ProblemKind::NotFollowed => {}
+                Some(_) => return Err(problems),
             }
-            accepted.push(sizes);
         }
         let problems = unread.problems();
         if !problems.is_empty() {
@@ -254,5 +256,8 @@ impl<'a> Checker<'a> {
 
 /// Whether the work ran out before anything was found.
 fn too_large(problems: &[Problem]) -> bool {
-    !problems.is_empty() && problems.iter().all(|problem| problem.kind == ProblemKind::TooLarge)
+    let is_limit = |problem: &Problem| {
+        matches!(problem.kind, ProblemKind::TooLarge | ProblemKind::NotFollowed)
+    };
+    !problems.is_empty() && problems.iter().all(is_limit)
 }

@@ -125,6 +125,16 @@ impl<'a> Report<'a> {
         self.problems.push(too_large(&title, declared(self.plan), self.sizes));
     }
 
+    /// Warns that what the plan computes was not followed, unless the plan is refused anyway.
+    pub(crate) fn not_followed(&mut self) {
+        if self.problems.is_empty() {
+            let at = self.plan.computes.first().map(|claim| claim.at).unwrap_or_default();
+            let title = "what the plan says it computes was not checked: it has too many parts";
+            let kind = ProblemKind::NotFollowed;
+            self.problems.push(Problem { kind, ..too_large(title, at, self.sizes) });
+        }
+    }
+
     /// Whether something has no other half, so that nothing can be said about waiting.
     pub(crate) fn is_unmatched(&self) -> bool {
         self.problems.iter().any(|problem| {

@@ -51,7 +51,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::{self, rejected, written};
 use crate::ir::Plan;
 use crate::program::{Program, Until};
-use crate::verdict::{Rejected, Sizes};
+use crate::verdict::{ProblemKind, Rejected, Sizes};
 use joined::Joined;
 
 /// The calls of every rank of an instance. The sizes may be ones that the plan does not claim.
@@ -81,6 +81,7 @@ pub struct Instance<'a> {
     sizes: &'a Sizes,
     program: Program,
     until: Until,
+    warning: Option<String>,
 }
 
 /// The decisions about an instance that require checks.
@@ -91,6 +92,14 @@ pub struct Decided {
     /// The group of each turn.
     groups: Vec<u32>,
     reasons: Vec<Reason>,
+    warning: Option<String>,
+}
+
+impl Decided {
+    /// What the check left out, as a sentence.
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
+    }
 }
 
 impl<'a> Instance<'a> {
@@ -103,7 +112,7 @@ impl<'a> Instance<'a> {
     /// is over.
     pub fn new(plan: &'a Plan, sizes: &'a Sizes, until: Option<Instant>) -> Result<Self, Rejected> {
         let until = Until::new(until);
-        Ok(Self { plan, sizes, program: written(plan, sizes, until)?, until })
+        Ok(Self { plan, sizes, program: written(plan, sizes, until)?, until, warning: None })
     }
 
     /// There is time for the rest until then.
@@ -111,14 +120,23 @@ impl<'a> Instance<'a> {
         Self { until: Until::new(until), ..self }
     }
 
-    /// Checks it exactly.
+    /// Checks it exactly. Only what it [computes](ProblemKind::NotFollowed) may be too much to
+    /// follow: then [`decide`](Self::decide) has a warning.
     ///
     /// # Errors
     ///
     /// Everything that is wrong with it. The time is over.
-    pub fn check(&self) -> Result<(), Rejected> {
-        let problems = self.written().problems()?;
-        if problems.is_empty() { Ok(()) } else { Err(rejected(self.plan, problems)) }
+    pub fn check(&mut self) -> Result<(), Rejected> {
+        let problems = self.written().problems_or_warning()?;
+        match problems.as_slice() {
+            [] => Ok(()),
+            [one] if one.kind == ProblemKind::NotFollowed => {
+                let (sizes, title) = (&self.sizes.text, &one.title);
+                self.warning = Some(format!("For {sizes}, {title}."));
+                Ok(())
+            }
+            _ => Err(rejected(self.plan, problems)),
+        }
     }
 
     /// Decides which calls share a launch, and which waits streams need. The instance must be
@@ -137,11 +155,11 @@ impl<'a> Instance<'a> {
         self.program.exact = exact;
         let words = words::Words::new(self.plan);
         let (groups, reasons) = settle::settle(&self.written(), &words)?;
-        Ok(Decided { exact, groups, reasons })
+        Ok(Decided { exact, groups, reasons, warning: self.warning.take() })
     }
 
     fn written(&self) -> check::Instance<'_> {
-        let Self { plan, sizes, ref program, until } = *self;
+        let Self { plan, sizes, ref program, until, .. } = *self;
         check::Instance { plan, program, sizes, until }
     }
 
@@ -151,7 +169,7 @@ impl<'a> Instance<'a> {
     ///
     /// The time is over.
     pub fn lower(self, decided: &Decided) -> Result<Schedule, Rejected> {
-        let Self { plan, sizes, program, until } = self;
+        let Self { plan, sizes, program, until, .. } = self;
         let program = Program { exact: decided.exact, ..program };
         let words = words::Words::new(plan);
         let joined = Joined::new(&program, &decided.groups);

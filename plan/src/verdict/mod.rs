@@ -72,6 +72,8 @@ pub enum ProblemKind {
     TooLarge,
     /// It was not looked at to the end in the time that there was.
     OutOfTime,
+    /// What it computes was not followed: a warning, for which no plan is refused.
+    NotFollowed,
 }
 
 /// One error in a plan, and its story.
@@ -154,7 +156,10 @@ impl Problem {
     pub fn check(&self) -> Option<Check> {
         match self.kind {
             ProblemKind::Broken(check) => Some(check),
-            ProblemKind::Malformed | ProblemKind::TooLarge | ProblemKind::OutOfTime => None,
+            ProblemKind::Malformed
+            | ProblemKind::TooLarge
+            | ProblemKind::OutOfTime
+            | ProblemKind::NotFollowed => None,
         }
     }
 

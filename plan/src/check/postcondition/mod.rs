@@ -1,5 +1,6 @@
-//! A14: what the plan says it computes, followed element by element.
+//! A14: what the plan says it computes, followed by pieces of memory, whatever their lengths.
 
+mod pieces;
 mod run;
 mod tell;
 mod values;
@@ -10,6 +11,7 @@ use super::report::Report;
 use crate::ir::Postcondition;
 use crate::program::{Budget, NONE, Span};
 use crate::verdict::Check;
+use pieces::{Pieces, together};
 use run::{Run, collective};
 use values::Values;
 
@@ -22,28 +24,20 @@ pub(crate) fn check(
     if instance.plan.computes.is_empty() {
         return;
     }
-    let program = instance.program;
-    let elements = program.objects.all.iter().map(|object| object.len);
-    let elements = elements.fold(0_u64, u64::saturating_add);
-    let moved = program.ops.iter().map(|op| op.source.len().max(op.target.len()));
-    let moved = moved.fold(0_u64, u64::saturating_add);
-    let work = elements.saturating_mul(program.ranks() as u64).saturating_add(moved);
-    if work > 1 << 20 || !budget.take(work) {
-        return report.too_large("following every element of the buffers");
-    }
-    let mut values = Values::new(program.ranks().max(64));
-    let left: Vec<Vec<Vec<u32>>> = {
-        let run = Run::new(instance, links, &mut values);
-        let claims = instance.plan.computes.iter();
-        let spans = claims.map(|claim| spans(instance, claim));
-        let read = |(rank, (_, recv)): (u32, &(Span, Span))| run.read(rank, *recv);
-        spans.map(|spans| (0..).zip(spans.iter().flatten()).map(read).collect()).collect()
+    let mut values = Values::new(instance.program.ranks().max(64));
+    let Some(mut run) = Run::new(instance, links, &mut values, budget) else {
+        return report.not_followed();
     };
+    let left = instance.plan.computes.iter().map(|claim| {
+        let spans = spans(instance, claim);
+        let recvs = (0..).zip(spans.iter().flatten());
+        recvs.map(|(rank, (_, recv))| run.read(rank, *recv)).collect()
+    });
+    let left: Vec<Vec<Pieces>> = left.collect();
     for (claim, found) in instance.plan.computes.iter().zip(left) {
-        if values.too_many || !budget.take(work) {
-            return report.too_large("following every element of the buffers");
+        if compare(instance, links, claim, &found, (&mut values, budget), report).is_none() {
+            return report.not_followed();
         }
-        compare(instance, links, claim, &found, &mut values, report);
     }
 }
 
@@ -57,15 +51,15 @@ fn spans(instance: &Instance<'_>, claim: &Postcondition) -> Result<Vec<(Span, Sp
     (0..instance.program.ranks()).map(of).collect()
 }
 
-/// Compares what a run leaves with what a collective would.
+/// Compares what a run leaves with what a collective would. `None` if that is too much.
 fn compare(
     instance: &Instance<'_>,
     links: &Links,
     claim: &Postcondition,
-    found: &[Vec<u32>],
-    values: &mut Values,
+    found: &[Pieces],
+    (values, budget): (&mut Values, &mut Budget),
     report: &mut Report<'_>,
-) {
+) -> Option<()> {
     let size = instance.program.ranks();
     let kind = claim.kind.with_root(());
     let root = match claim.kind.root().map(|root| instance.env(0).eval(root)) {
@@ -74,7 +68,8 @@ fn compare(
         Some(_) => {
             let title = "the root of what the plan computes is not a rank";
             let help = ["name a rank of the plan"];
-            return report.tell(Check::Bounds, claim.at, title, Vec::new(), &help);
+            report.tell(Check::Bounds, claim.at, title, Vec::new(), &help);
+            return Some(());
         }
     };
     let spans = match spans(instance, claim) {
@@ -82,42 +77,57 @@ fn compare(
         Err(rank) => {
             let title = format!("a region of what the plan computes does not exist on rank {rank}");
             let help = ["change its range"];
-            return report.tell(Check::Bounds, claim.at, title, Vec::new(), &help);
+            report.tell(Check::Bounds, claim.at, title, Vec::new(), &help);
+            return Some(());
         }
     };
     // What was in `send` when the run began, as the plan's own initial values.
-    let initial = |(rank, (send, _)): (u32, &(Span, Span))| -> Vec<u32> {
-        (send.start..send.end).map(|at| values.term((rank, send.object, at))).collect()
+    let initial = |(rank, (send, _)): (u32, &(Span, Span))| {
+        Pieces::one(send.len(), values.term((rank, send.object, send.start)))
     };
-    let parts: Vec<Vec<u32>> = (0..).zip(&spans).map(initial).collect();
-    let parts: Vec<&[u32]> = parts.iter().map(Vec::as_slice).collect();
+    let parts: Vec<Pieces> = (0..).zip(&spans).map(initial).collect();
+    let parts: Vec<&Pieces> = parts.iter().collect();
     let uneven = parts.iter().any(|part| part.len() != parts[0].len());
     let spec = kind.spec();
-    if uneven || (spec.send.is_whole && !parts[0].len().is_multiple_of(size)) {
+    if uneven || (spec.send.is_whole && !parts[0].len().is_multiple_of(size as u64)) {
         let title =
             format!("what the plan says it computes is no {}: its parts differ", kind.name());
         let help = ["change the regions"];
-        return report.tell(Check::Postcondition, claim.at, title, Vec::new(), &help);
+        report.tell(Check::Postcondition, claim.at, title, Vec::new(), &help);
+        return Some(());
     }
     for (rank, ((_, recv), found)) in spans.iter().zip(found).enumerate() {
         if !spec.recv.is_on(rank == root) {
             continue;
         }
         let expected = collective(kind, &parts, rank, root, NONE, values);
-        let wrong = if expected.len() == found.len() {
-            (0..found.len()).find(|&at| found[at] != expected[at])
-        } else {
-            Some(expected.len().min(found.len()))
-        };
-        if let Some(at) = wrong {
+        if values.too_many() || !budget.take((expected.count() + found.count()) as u64) {
+            return None;
+        }
+        if let Some(at) = first_wrong(found, &expected, values) {
             let wrong = tell::Wrong {
                 rank: rank as u32,
                 recv: *recv,
-                at: at as u64,
-                found: found.get(at).copied(),
-                expected: expected.get(at).copied(),
+                at,
+                found: found.place(at).map(|place| values.at(place)),
+                expected: expected.place(at).map(|place| values.at(place)),
             };
-            return tell::tell(&wrong, kind, claim.at, (links, values), report);
+            tell::tell(&wrong, kind, claim.at, (links, values), report);
+            return Some(());
         }
     }
+    Some(())
+}
+
+/// The first element that is not what it should be, or that one of the two lacks.
+fn first_wrong(found: &Pieces, expected: &Pieces, values: &Values) -> Option<u64> {
+    if found.len() != expected.len() {
+        return Some(found.len().min(expected.len()));
+    }
+    let pieces = together(&[found, expected], 0..found.len());
+    let mut starts = pieces.into_iter().map(|piece| piece.start);
+    starts.find(|&at| {
+        let (found, expected) = (found.place(at), expected.place(at));
+        found != expected && found.map(|it| values.at(it)) != expected.map(|it| values.at(it))
+    })
 }

@@ -1,8 +1,9 @@
-//! One run, followed element by element.
+//! One run, followed piece by piece.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::pieces::{Contents, Pieces, together};
 use super::values::{Value, Values};
 use crate::check::deadlock;
 use crate::check::equations::{Equations, part_of};
@@ -10,10 +11,10 @@ use crate::check::instance::Instance;
 use crate::check::links::Links;
 use crate::check::local::Local;
 use crate::ir::{Compute, Reduction};
-use crate::program::{Kind, NONE, Op, OpKind, Program, Span, Unit};
+use crate::program::{Budget, Kind, Op, OpKind, Program, Span, Unit};
 
-/// The memory of all ranks: for each rank and object, an identity per element.
-type Memory = HashMap<(u32, u32), Vec<u32>>;
+/// The memory of all ranks, by rank and object.
+type Memory = HashMap<(u32, u32), Contents>;
 
 /// A run that is being followed.
 pub(super) struct Run<'a> {
@@ -22,7 +23,7 @@ pub(super) struct Run<'a> {
     values: &'a mut Values,
     memory: Memory,
     /// What each operation read when its unit started.
-    taken: Vec<Vec<u32>>,
+    taken: Vec<Pieces>,
     equations: Equations<'a>,
     /// Of each receive, the send.
     from: HashMap<u32, u32>,
@@ -30,12 +31,26 @@ pub(super) struct Run<'a> {
     meeting: HashMap<u32, usize>,
     /// The puts that have arrived when a unit ends.
     arriving: HashMap<u32, Vec<u32>>,
+    /// How many pieces there were at first, and were read and written since.
+    pieces: usize,
 }
 
+/// Pieces that are read and written at most: what bounds the memory.
+const MOST_PIECES: usize = 1 << 21;
+
 impl<'a> Run<'a> {
-    /// Follows all of it, in an order that everything keeps.
-    pub(super) fn new(instance: &Instance<'a>, links: &'a Links, values: &'a mut Values) -> Self {
+    /// Follows all of it, in an order that everything keeps. `None` if that is too much.
+    pub(super) fn new(
+        instance: &Instance<'a>,
+        links: &'a Links,
+        values: &'a mut Values,
+        budget: &mut Budget,
+    ) -> Option<Self> {
         let program = instance.program;
+        let initial_pieces = program.ranks().saturating_mul(program.objects.all.len());
+        if initial_pieces > MOST_PIECES || !budget.take(initial_pieces as u64) {
+            return None;
+        }
         let messages = links.messages.iter();
         let mut meeting = HashMap::new();
         for (at, one) in links.collectives.iter().enumerate() {
@@ -52,7 +67,8 @@ impl<'a> Run<'a> {
             links,
             memory: initial(program, values),
             values,
-            taken: vec![Vec::new(); program.ops.len()],
+            taken: vec![Pieces::default(); program.ops.len()],
+            pieces: initial_pieces,
             equations: Equations::new(instance.plan),
             from: messages.map(|message| (message.receive, message.send)).collect(),
             meeting,
@@ -62,26 +78,35 @@ impl<'a> Run<'a> {
         let units = program.units.len() as u32;
         for node in graph.sorted().into_iter().filter(|node| *node < 2 * units) {
             let unit = &program.units[node as usize / 2];
-            if node % 2 == 0 { run.start(unit) } else { run.end(node / 2, unit) }
-        }
-        run
-    }
-
-    pub(super) fn read(&self, rank: u32, span: Span) -> Vec<u32> {
-        if span.object == NONE {
-            return Vec::new();
-        }
-        self.memory[&(rank, span.object)][span.start as usize..span.end as usize].to_vec()
-    }
-
-    fn write(&mut self, rank: u32, span: Span, data: &[u32]) {
-        if span.object != NONE
-            && let Some(object) = self.memory.get_mut(&(rank, span.object))
-        {
-            let place = &mut object[span.start as usize..span.end as usize];
-            if place.len() == data.len() {
-                place.copy_from_slice(data);
+            let before = run.pieces;
+            if node % 2 == 0 {
+                run.start(unit)
+            } else {
+                run.end(node / 2, unit)
             }
+            let work = (run.pieces - before) as u64;
+            if run.values.too_many() || run.pieces > MOST_PIECES || !budget.take(work) {
+                return None;
+            }
+        }
+        Some(run)
+    }
+
+    pub(super) fn read(&mut self, rank: u32, span: Span) -> Pieces {
+        let Some(contents) = self.memory.get(&(rank, span.object)) else {
+            return Pieces::default();
+        };
+        let pieces = contents.read(span.start..span.end, self.values);
+        self.pieces += pieces.count();
+        pieces
+    }
+
+    fn write(&mut self, rank: u32, span: Span, data: &Pieces) {
+        if span.len() == data.len()
+            && let Some(contents) = self.memory.get_mut(&(rank, span.object))
+        {
+            self.pieces += data.count();
+            contents.write(span.start, data, self.values);
         }
     }
 
@@ -100,7 +125,7 @@ impl<'a> Run<'a> {
                 OpKind::Write => self.computed((number, unit), step, ops, (at, op)),
                 OpKind::Receive => match self.from.get(&at) {
                     Some(send) => self.taken[*send as usize].clone(),
-                    None => Vec::new(),
+                    None => continue,
                 },
                 OpKind::Collective(kind) => match self.meeting.get(&at) {
                     Some(&meeting) => self.collective(kind, meeting, at),
@@ -108,9 +133,7 @@ impl<'a> Run<'a> {
                 },
                 _ => continue,
             };
-            if data.len() as u64 == op.target.len() {
-                self.write(unit.rank, op.target, &data);
-            }
+            self.write(unit.rank, op.target, &data);
         }
         for put in self.arriving.remove(&number).into_iter().flatten() {
             let op = &program.ops[put as usize];
@@ -126,36 +149,31 @@ impl<'a> Run<'a> {
         step: Option<&Compute>,
         ops: &[Op],
         (at, op): (u32, &Op),
-    ) -> Vec<u32> {
+    ) -> Pieces {
         let part = usize::from(op.part);
         let equation = step.and_then(|step| {
             let is_own = |to: u32| step.reads.len() + to as usize == part;
             step.computes.iter().find(|equation| is_own(equation.to))
         });
         let Some(equation) = equation else {
-            let unknown = |mark| Value::Unknown { cause: Some(number), mark: (at, mark) };
-            return (0..op.target.len()).map(|mark| self.values.id(unknown(mark))).collect();
+            let unknown = Value::Unknown { cause: Some(number), mark: (at, 0) };
+            return Pieces::one(op.target.len(), self.values.id(unknown));
         };
         let before = part_of(ops, part).take_while(|(nth, _)| unit.first_op + *nth as u32 != at);
         let begin: u64 = before.map(|(_, op)| op.target.len()).sum();
-        let read = |&region: &u32| -> Vec<u32> {
+        let read = |&region: &u32| {
             let ops = part_of(ops, region as usize);
-            ops.flat_map(|(nth, _)| &self.taken[unit.first_op as usize + nth]).copied().collect()
+            Pieces::concat(ops.map(|(nth, _)| &self.taken[unit.first_op as usize + nth]))
         };
-        let parts: Vec<Vec<u32>> = equation.of.iter().map(read).collect();
-        (begin..begin + op.target.len())
-            .map(|element| {
-                let all = parts.iter().filter_map(|part| part.get(element as usize).copied());
-                let all: Vec<u32> = all.collect();
-                self.values.reduce(equation.by, &all, at, element)
-            })
-            .collect()
+        let parts: Vec<Pieces> = equation.of.iter().map(read).collect();
+        let parts: Vec<&Pieces> = parts.iter().collect();
+        reduce(equation.by, &parts, begin..begin + op.target.len(), at, self.values)
     }
 
-    fn collective(&mut self, kind: Kind, meeting: usize, op: u32) -> Vec<u32> {
+    fn collective(&mut self, kind: Kind, meeting: usize, op: u32) -> Pieces {
         let meeting = &self.links.collectives[meeting];
         let members = meeting.members.iter();
-        let parts: Vec<&[u32]> = members.map(|op| self.taken[*op as usize].as_slice()).collect();
+        let parts: Vec<&Pieces> = members.map(|op| &self.taken[*op as usize]).collect();
         let own = meeting.members.iter().position(|one| *one == op).unwrap_or(0);
         let root = meeting.root.unwrap_or(0) as usize;
         // All members leave one value, which the first one is said to have made.
@@ -168,8 +186,8 @@ fn initial(program: &Program, values: &mut Values) -> Memory {
     let mut memory = Memory::new();
     for rank in 0..program.ranks() as u32 {
         for (object, of) in (0..).zip(&program.objects.all) {
-            let all = (0..of.len).map(|at| values.term((rank, object, at)));
-            memory.insert((rank, object), all.collect());
+            let contents = Contents::new(of.len, values.term((rank, object, 0)));
+            memory.insert((rank, object), contents);
         }
     }
     memory
@@ -178,35 +196,43 @@ fn initial(program: &Program, values: &mut Values) -> Memory {
 /// What a member receives, from what all sent.
 pub(super) fn collective(
     kind: Kind,
-    parts: &[&[u32]],
+    parts: &[&Pieces],
     own: usize,
     root: usize,
     op: u32,
     values: &mut Values,
-) -> Vec<u32> {
-    let size = parts.len();
-    let mut reduce = |by: Reduction, range: Range<usize>| -> Vec<u32> {
-        range
-            .map(|at| {
-                let all: Vec<u32> = parts.iter().map(|part| part[at]).collect();
-                values.reduce(by, &all, op, at as u64)
-            })
-            .collect()
-    };
-    let share = |part: &[u32], at: usize| {
-        let count = part.len() / size;
-        part[at * count..(at + 1) * count].to_vec()
+) -> Pieces {
+    let share = |part: &Pieces| {
+        let count = part.len() / parts.len() as u64;
+        own as u64 * count..(own as u64 + 1) * count
     };
     let spec = kind.spec();
-    let senders = if spec.send.only_root { root..root + 1 } else { 0..size };
+    let senders = if spec.send.only_root { root..root + 1 } else { 0..parts.len() };
     match (kind.reduction(), spec.send.is_whole) {
-        _ if !spec.recv.is_on(own == root) => Vec::new(),
-        (Some(by), false) => reduce(by, 0..parts[0].len()),
-        (Some(by), true) => {
-            let count = parts[0].len() / size;
-            reduce(by, own * count..(own + 1) * count)
+        _ if !spec.recv.is_on(own == root) => Pieces::default(),
+        (Some(by), false) => reduce(by, parts, 0..parts[0].len(), op, values),
+        (Some(by), true) => reduce(by, parts, share(parts[0]), op, values),
+        (None, false) => Pieces::concat(parts[senders].iter().copied()),
+        (None, true) => {
+            let shares = parts[senders].iter().map(|part| part.slice(share(part), values));
+            Pieces::concat(&shares.collect::<Vec<_>>())
         }
-        (None, false) => parts[senders].concat(),
-        (None, true) => parts[senders].iter().flat_map(|part| share(part, own)).collect(),
     }
+}
+
+/// A range of the parts, reduced element by element.
+pub(super) fn reduce(
+    by: Reduction,
+    parts: &[&Pieces],
+    range: Range<u64>,
+    op: u32,
+    values: &mut Values,
+) -> Pieces {
+    let mut reduced = Pieces::default();
+    for piece in together(parts, range) {
+        let all: Vec<u32> = parts.iter().filter_map(|part| part.at(piece.start, values)).collect();
+        let len = piece.end - piece.start;
+        reduced.push(len, values.reduce(by, &all, (op, piece.start), len));
+    }
+    reduced
 }

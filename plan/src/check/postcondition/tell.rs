@@ -13,8 +13,8 @@ pub(super) struct Wrong {
     /// What the rank would receive, and which element of it is wrong.
     pub(super) recv: Span,
     pub(super) at: u64,
-    pub(super) found: Option<u32>,
-    pub(super) expected: Option<u32>,
+    pub(super) found: Option<Value>,
+    pub(super) expected: Option<Value>,
 }
 
 pub(super) fn tell(
@@ -24,10 +24,10 @@ pub(super) fn tell(
     (links, values): (&Links, &Values),
     report: &mut Report<'_>,
 ) {
-    let &Wrong { rank, recv, found, expected, .. } = wrong;
-    let text = |id: Option<u32>| match id {
+    let &Wrong { rank, recv, ref found, ref expected, .. } = wrong;
+    let text = |value: &Option<Value>| match value {
         None => "nothing".to_owned(),
-        Some(id) => values.describe(id, report),
+        Some(value) => value.describe(report),
     };
     let title = format!(
         "on rank {rank}, {} does not hold what {} would leave there",
@@ -40,12 +40,13 @@ pub(super) fn tell(
         line(format!("should have there: {}", text(expected))),
     ];
     let writer = writer(wrong, links, report);
-    let culprit = expected.and_then(|expected| {
-        let id = values.first_astray(expected)?;
-        made(id, &values.describe(id, report), values, report)
+    let culprit = expected.as_ref().and_then(|expected| {
+        let astray = values.first_astray(expected)?;
+        made(&astray, &astray.describe(report), values, report)
     });
-    let help = help(found.map(|id| values.of(id)), culprit.as_ref(), writer.as_ref(), kind, report);
-    let elsewhere = expected.and_then(|id| made(id, "what should be there", values, report));
+    let help = help(found.as_ref(), culprit.as_ref(), writer.as_ref(), kind, report);
+    let elsewhere =
+        expected.as_ref().and_then(|value| made(value, "what should be there", values, report));
     story.extend(culprit.or(elsewhere));
     // The step that made it may be what writes it.
     let writer = writer.map(|(line, _)| line);
@@ -96,12 +97,12 @@ fn help(
 }
 
 /// The step or the collective that made a value.
-fn made(id: u32, value: &str, values: &Values, report: &Report<'_>) -> Option<Line> {
+fn made(value: &Value, text: &str, values: &Values, report: &Report<'_>) -> Option<Line> {
     let program = report.program;
-    let at = values.made(id)?;
+    let at = values.made(value)?;
     let op = program.ops.get(at as usize)?;
     let (does, into) = (report.unit_does(op.unit), report.name(op.target));
-    let text = format!("{does}, and has then in its {into} {value}");
+    let text = format!("{does}, and has then in its {into} {text}");
     Some(report.line(op, text))
 }
 

@@ -1,6 +1,7 @@
 //! What elements are, as far as messages, reductions and the equations of steps say.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::check::report::Report;
 use crate::ir::Reduction;
@@ -23,18 +24,60 @@ pub(super) enum Value {
     },
 }
 
+impl Value {
+    /// What the element is that is so much further in the same piece. Terms keep their order.
+    fn further(&self, by: u64) -> Self {
+        match self {
+            Self::Of(how, terms) => {
+                let terms = terms.iter().map(|&(rank, object, at)| (rank, object, at + by));
+                Self::Of(*how, terms.collect())
+            }
+            &Self::Unknown { cause, mark: (op, at) } => {
+                Self::Unknown { cause, mark: (op, at + by) }
+            }
+        }
+    }
+
+    pub(super) fn describe(&self, report: &Report<'_>) -> String {
+        let term = |(rank, object, element): &Term| {
+            format!("element {element} of {} of rank {rank}", report.object_name(*object))
+        };
+        match self {
+            Self::Unknown { cause: Some(unit), .. } => {
+                let rank = report.program.units[*unit as usize].rank;
+                format!("what {} of rank {rank} made", report.unit_does(*unit).replace("runs ", ""))
+            }
+            Self::Unknown { .. } => "several reductions in one another".to_owned(),
+            Self::Of(_, terms) if terms.len() == 1 => term(&terms[0]),
+            Self::Of(by, terms) => {
+                let shown: Vec<String> = terms.iter().take(4).map(term).collect();
+                let more = if terms.len() > 4 { ", ..." } else { "" };
+                let by = by.map_or_else(String::new, |by| by.to_string());
+                format!("{by} of {} terms: {}{more}", terms.len(), shown.join(", "))
+            }
+        }
+    }
+}
+
 /// All values so far, each once.
 #[derive(Default)]
 pub(super) struct Values {
     all: Vec<Value>,
     known: HashMap<Value, u32>,
-    /// Values that were reduced, and the operations that did it first.
-    made: HashMap<u32, u32>,
+    /// What was reduced, in order.
+    made: Vec<Made>,
     /// The most terms of one value: a claim has at most one per rank, and terms never become fewer.
     most: usize,
-    /// Terms in all values, and whether there were too many.
+    /// Terms of all values that were reduced or looked at further on.
     terms: usize,
-    pub(super) too_many: bool,
+}
+
+/// A piece whose elements an operation reduced.
+struct Made {
+    /// What the first element is.
+    value: u32,
+    len: u64,
+    op: u32,
 }
 
 /// Terms in all values at most: what bounds the memory.
@@ -45,14 +88,17 @@ impl Values {
         Self { most, ..Self::default() }
     }
 
+    /// Whether there were too many terms. The values since then are not right.
+    pub(super) fn too_many(&self) -> bool {
+        self.terms > MOST_TERMS
+    }
+
     pub(super) fn id(&mut self, value: Value) -> u32 {
-        if let Some(&id) = self.known.get(&value) {
-            return id;
+        let entry = self.known.entry(value);
+        if let Entry::Vacant(new) = &entry {
+            self.all.push(new.key().clone());
         }
-        let id = self.all.len() as u32;
-        self.all.push(value.clone());
-        self.known.insert(value, id);
-        id
+        *entry.or_insert(self.all.len() as u32 - 1)
     }
 
     /// What an element was when the run began.
@@ -60,36 +106,96 @@ impl Values {
         self.id(Value::Of(None, vec![term]))
     }
 
-    pub(super) fn of(&self, id: u32) -> &Value {
+    /// What the element is that is so much further in the same piece.
+    pub(super) fn further(&mut self, id: u32, by: u64) -> u32 {
+        if by == 0 || self.too_many() {
+            return id;
+        }
+        self.terms += self.count(id).max(1);
+        self.id(self.at((id, by)))
+    }
+
+    fn of(&self, id: u32) -> &Value {
         &self.all[id as usize]
     }
 
-    /// The operation that reduced terms to this value, the first of several.
-    pub(super) fn made(&self, id: u32) -> Option<u32> {
-        self.made.get(&id).copied()
+    /// What an element is, by what the first of its piece is.
+    pub(super) fn at(&self, (first, by): (u32, u64)) -> Value {
+        self.of(first).further(by)
     }
 
-    /// The first value that was made of some of these terms, and of others.
-    pub(super) fn first_astray(&self, whole: u32) -> Option<u32> {
-        let Value::Of(_, whole) = self.of(whole) else { return None };
-        let astray = |id: &u32| match self.of(*id) {
-            Value::Of(_, terms) => {
-                let has = |term: &Term| whole.binary_search(term).is_ok();
-                let mut left = whole.iter();
-                let is_part = terms.iter().all(|term| left.any(|one| one == term));
-                !is_part && terms.iter().any(has)
+    fn count(&self, id: u32) -> usize {
+        match self.of(id) {
+            Value::Of(_, terms) => terms.len(),
+            Value::Unknown { .. } => 0,
+        }
+    }
+
+    /// The operation that reduced terms to this value, the first of several.
+    pub(super) fn made(&self, value: &Value) -> Option<u32> {
+        let Value::Of(_, terms) = value else { return None };
+        let is_in = |made: &&Made| match self.of(made.value) {
+            Value::Of(_, first) => {
+                let by = terms[0].2.checked_sub(first[0].2).filter(|by| *by < made.len);
+                by.is_some_and(|by| self.of(made.value).further(by) == *value)
             }
             Value::Unknown { .. } => false,
         };
-        self.made.keys().copied().filter(astray).min()
+        self.made.iter().find(is_in).map(|made| made.op)
     }
 
-    /// The elements of the parts, reduced: what `op` leaves in an element.
-    pub(super) fn reduce(&mut self, by: Reduction, parts: &[u32], op: u32, element: u64) -> u32 {
+    /// The first value that was made of some of these terms, and of others.
+    pub(super) fn first_astray(&self, whole: &Value) -> Option<Value> {
+        let Value::Of(_, whole) = whole else { return None };
+        self.made.iter().find_map(|made| {
+            let value = self.of(made.value);
+            let Value::Of(_, first) = value else { return None };
+            // How much further an element has one of the terms.
+            let mut further = BTreeSet::new();
+            for &(rank, object, at) in first {
+                let begin = whole.partition_point(|term| *term < (rank, object, at));
+                let terms = whole[begin..].iter();
+                let terms = terms.take_while(|term| (term.0, term.1) == (rank, object));
+                further.extend(terms.map(|term| term.2 - at).take_while(|by| *by < made.len));
+            }
+            further.into_iter().map(|by| value.further(by)).find(|value| match value {
+                Value::Of(_, terms) => {
+                    let mut left = whole.iter();
+                    !terms.iter().all(|term| left.any(|one| one == term))
+                }
+                Value::Unknown { .. } => false,
+            })
+        })
+    }
+
+    /// The elements of the parts, reduced: what `op` leaves in so many elements from this one on.
+    pub(super) fn reduce(
+        &mut self,
+        by: Reduction,
+        parts: &[u32],
+        (op, element): (u32, u64),
+        len: u64,
+    ) -> u32 {
         if let [one] = parts {
             return *one;
         }
+        let joined = self.joined(by, parts);
+        self.terms += joined.as_ref().map_or(parts.len(), Vec::len);
         let unknown = |cause| Value::Unknown { cause, mark: (op, element) };
+        match joined {
+            Ok(mut terms) if !self.too_many() => {
+                terms.sort_unstable();
+                let value = self.id(Value::Of(Some(by), terms));
+                self.made.push(Made { value, len, op });
+                value
+            }
+            Ok(_) => self.id(unknown(None)),
+            Err(cause) => self.id(unknown(cause)),
+        }
+    }
+
+    /// The terms of all parts, or why they are not known.
+    fn joined(&self, by: Reduction, parts: &[u32]) -> Result<Vec<Term>, Option<u32>> {
         let mut terms = Vec::new();
         for &part in parts {
             match self.of(part) {
@@ -99,46 +205,12 @@ impl Values {
                 {
                     terms.extend(more);
                 }
-                &Value::Unknown { cause, .. } => return self.id(unknown(cause)),
-                Value::Of(..) => return self.id(unknown(None)),
+                Value::Of(..) => return Err(None),
+                Value::Unknown { cause, .. } => return Err(*cause),
             }
         }
-        let count = |part: u32| match self.of(part) {
-            Value::Of(_, terms) => terms.len(),
-            Value::Unknown { .. } => 0,
-        };
         // An average of averages is one if each is of as many.
-        if by == Reduction::Avg && parts.iter().any(|&part| count(part) != count(parts[0])) {
-            return self.id(unknown(None));
-        }
-        self.terms += terms.len();
-        if self.terms > MOST_TERMS {
-            self.too_many = true;
-            return self.id(unknown(None));
-        }
-        terms.sort_unstable();
-        let id = self.id(Value::Of(Some(by), terms));
-        self.made.entry(id).or_insert(op);
-        id
-    }
-
-    pub(super) fn describe(&self, id: u32, report: &Report<'_>) -> String {
-        let term = |(rank, object, element): &Term| {
-            format!("element {element} of {} of rank {rank}", report.object_name(*object))
-        };
-        match self.of(id) {
-            Value::Unknown { cause: Some(unit), .. } => {
-                let rank = report.program.units[*unit as usize].rank;
-                format!("what {} of rank {rank} made", report.unit_does(*unit).replace("runs ", ""))
-            }
-            Value::Unknown { .. } => "several reductions in one another".to_owned(),
-            Value::Of(_, terms) if terms.len() == 1 => term(&terms[0]),
-            Value::Of(by, terms) => {
-                let shown: Vec<String> = terms.iter().take(4).map(term).collect();
-                let more = if terms.len() > 4 { ", ..." } else { "" };
-                let by = by.map_or_else(String::new, |by| by.to_string());
-                format!("{by} of {} terms: {}{more}", terms.len(), shown.join(", "))
-            }
-        }
+        let is_uneven = |part: &u32| self.count(*part) != self.count(parts[0]);
+        if by == Reduction::Avg && parts.iter().any(is_uneven) { Err(None) } else { Ok(terms) }
     }
 }
