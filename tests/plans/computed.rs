@@ -109,6 +109,19 @@ fn a_ring_all_reduce_by_steps_adds_up() {
     }
 }
 
+/// What it claims is followed at sizes that programs have, and nothing is left unchecked.
+#[test]
+fn a_claim_is_checked_at_any_length() {
+    spmd::<Host>(8, |place| {
+        let mut comm = place.init()?;
+        let bound = ring_all_reduce::bind(&mut comm, ring_all_reduce::Params { len: 4 << 20 })?;
+        assert!(!bound.describe().contains("was not checked"), "{}", bound.describe());
+        comm.finish()
+    })
+    .expect("the plan is right");
+    spmd::<Host>(4, |place| reduce(place.init()?, 1 << 16)).expect("every rank has the sums");
+}
+
 /// Likewise with a closure as the step, which borrows its surroundings.
 #[test]
 fn a_step_is_a_closure() {
