@@ -560,6 +560,11 @@ impl Meeting {
         self.state().replica.trouble = trouble;
     }
 
+    /// Why the ranks have not met yet, as far as it is known.
+    pub(super) fn trouble(&self) -> String {
+        self.state().replica.trouble.clone()
+    }
+
     /// Sets why this process accepts no connections; empty if it does.
     pub(super) fn set_accept_trouble(&self, why: String) {
         self.state().replica.accept_trouble = why;

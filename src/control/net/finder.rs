@@ -21,6 +21,9 @@ use crate::Result;
 /// How often a name is resolved or a file read.
 const EVERY: Duration = Duration::from_millis(50);
 
+/// How long to look before the log says why it takes so long. The deadline may be minutes away.
+const SILENT: Duration = Duration::from_secs(10);
+
 /// How long rank 0 waits for its port, which its previous communicator may be about to release.
 const PORT: Duration = Duration::from_secs(3);
 
@@ -180,9 +183,15 @@ fn search(
 ) -> Result<()> {
     let (hub, meeting): (_, Weak<Meeting>) = (hub.clone(), Arc::downgrade(meeting));
     let search = move || {
+        let started = Instant::now();
+        let mut is_silent = true;
         while let Some(meeting) = meeting.upgrade() {
             if meeting.id() != 0 || look(&hub, &meeting) {
                 break;
+            }
+            if is_silent && started.elapsed() > SILENT {
+                is_silent = false;
+                log::warn!("rank 0 is not found after {SILENT:?}: {}", meeting.trouble());
             }
             drop(meeting);
             thread::sleep(EVERY);
