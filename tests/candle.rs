@@ -9,7 +9,9 @@ use candle_core::{
     CpuStorage, DType as Theirs, Device as OnCandle, Storage, Tensor, Var, WithDType,
 };
 use typed_nccl::error::AdoptFault;
-use typed_nccl::interop::candle::{between, in_place, in_place_each};
+use typed_nccl::interop::candle::{
+    all_gather, all_reduce, all_to_all, between, in_place, in_place_each, reduce_scatter,
+};
 use typed_nccl::{
     AnyDevice, Avg, Communicator, DType, Element, Error, Host, Max, Numeric, Result, Seat,
     SliceMut, Sum, bf16, f16,
@@ -526,4 +528,58 @@ fn what_cannot_be_lent_is_a_named_error() {
 /// A tensor of a program that does not check.
 fn from(storage: Storage, len: usize) -> Tensor {
     Tensor::from_storage(storage, len, BackpropOp::none(), false)
+}
+
+/// Two rows of three columns: 0 to 5, and as many hundreds as the rank's number.
+fn rows(rank: usize) -> Result<Tensor> {
+    Ok((Tensor::arange(0_f32, 6.0, &CPU)?.reshape((2, 3))? + 100.0 * rank as f64)?)
+}
+
+#[test]
+fn collectives_that_make_their_tensor() {
+    on_two(|comm| {
+        let rank = comm.rank().index();
+        let x = rows(rank)?;
+        // In C order it would be another matrix.
+        let sum = all_reduce(&comm, &x.t()?, Sum)?;
+        assert_eq!(sum.to_vec2::<f32>()?, [[100.0, 106.0], [102.0, 108.0], [104.0, 110.0]]);
+        let all = all_gather(&comm, &x)?;
+        assert_eq!(all.to_vec2::<f32>()?, Tensor::cat(&[rows(0)?, rows(1)?], 0)?.to_vec2::<f32>()?);
+        let part = reduce_scatter(&comm, &x, Max)?;
+        assert_eq!(part.to_vec2::<f32>()?, rows(1)?.narrow(0, rank, 1)?.to_vec2::<f32>()?);
+        let swapped = all_to_all(&comm, &x)?;
+        let from = |of: usize| Ok::<_, Error>(rows(of)?.narrow(0, rank, 1)?);
+        let expected = Tensor::cat(&[from(0)?, from(1)?], 0)?;
+        assert_eq!(swapped.to_vec2::<f32>()?, expected.to_vec2::<f32>()?);
+        // What was given stays as it was.
+        assert_eq!(x.to_vec2::<f32>()?, rows(rank)?.to_vec2::<f32>()?);
+        comm.finish()
+    });
+}
+
+#[test]
+fn rows_that_cannot_be_shared_out() {
+    on_two(|comm| {
+        let x = Tensor::zeros((3, 2), Theirs::F32, &CPU)?;
+        let error = reduce_scatter(&comm, &x, Sum).expect_err("three rows on two ranks");
+        assert!(error.to_string().contains("6 f32"), "{error}");
+        let scalar = Tensor::new(1_f32, &CPU)?;
+        all_gather(&comm, &scalar).expect_err("a scalar has no rows");
+        comm.finish()
+    });
+}
+
+/// In candle's own functions, `?` takes our errors, with their text.
+#[test]
+fn our_errors_are_candles_too() {
+    fn layer(comm: &Communicator<Dev>, x: &Tensor) -> candle_core::Result<Tensor> {
+        Ok(all_gather(comm, &all_reduce(comm, x, Sum)?)?)
+    }
+    on_two(|comm| {
+        assert_eq!(layer(&comm, &rows(0)?)?.dims(), [4, 3]);
+        let ints = Tensor::zeros(4, Theirs::I16, &CPU)?;
+        let theirs = layer(&comm, &ints).expect_err("NCCL has no i16").to_string();
+        assert!(theirs.contains("its elements are i16, which NCCL does not have"), "{theirs}");
+        comm.finish()
+    });
 }

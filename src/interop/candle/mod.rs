@@ -12,6 +12,9 @@
 //! | [`in_place_each(&device, &[&x, &y], \|xs\| ..)`](in_place_each) | all of them | all of them |
 //! | [`between(&device, &x, &y, \|x, y\| ..)`](between) | `x` | `y` |
 //!
+//! [`all_reduce`], [`all_gather`], [`reduce_scatter`] and [`all_to_all`] take a tensor of any layout
+//! and return a new one.
+//!
 //! The closure uses the views, and none of candle's methods on these tensors or on others over the
 //! same memory. A tensor that is lent for writing loses its elements until the call returns, and
 //! such a method returns an error of candle's, on other threads too ([`in_place`]). A tensor that
@@ -52,6 +55,7 @@
 //! }
 //! ```
 
+mod collectives;
 mod in_place;
 mod lend;
 mod storage;
@@ -59,6 +63,7 @@ mod taken;
 
 pub(crate) use lend::Locked;
 
+pub use collectives::{all_gather, all_reduce, all_to_all, reduce_scatter};
 pub use in_place::{between, in_place, in_place_each};
 
 use crate::error::Error;
@@ -73,6 +78,13 @@ pub fn device<D: Device>(device: &D) -> Result<candle_core::Device> {
     match D::KIND {
         "cuda" => Ok(candle_core::Device::new_cuda_with_stream(device.ordinal() as usize)?),
         _ => Ok(candle_core::Device::Cpu),
+    }
+}
+
+/// For layers of candle that communicate. The text is ours.
+impl From<Error> for candle_core::Error {
+    fn from(ours: Error) -> Self {
+        Self::wrap(ours)
     }
 }
 
