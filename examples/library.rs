@@ -57,7 +57,8 @@ fn job<D: Device>(mut world: Communicator<D>) -> Result<()> {
 
     let mut x = device.from_slice(&[rank as f64])?;
     mean(&comm, &mut x)?;
-    assert_eq!(x.to_vec()?, [(size - 1) as f64 / 2.0]);
+    // NCCL's average multiplies by a rounded 1 / size.
+    assert!((x.to_vec()?[0] - (size - 1) as f64 / 2.0).abs() < 1e-12);
     if rank == 0 {
         println!("sums, norms and means over {size} ranks verified");
     }

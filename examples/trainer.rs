@@ -102,7 +102,9 @@ fn train<D: Device>(comm: Communicator<D>) -> Result<()> {
     let params = std::thread::scope(|scope| scope.spawn(|| trainer.run(STEPS)).join());
     let params = params.expect("the trainer does not panic")?;
     let expected = (0..STEPS).map(|step| step as f32 + (size - 1) as f32 / 2.0).sum::<f32>();
-    assert!(params.iter().all(|&p| p == expected), "{params:?} are not {expected}");
+    // NCCL's average multiplies by a rounded 1 / size.
+    let is_right = |p: &f32| (p - expected).abs() <= 1e-5 * expected;
+    assert!(params.iter().all(is_right), "{params:?} are not {expected}");
     if rank == 0 {
         println!("{STEPS} steps on {size} ranks verified");
     }

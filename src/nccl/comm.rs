@@ -78,7 +78,7 @@ impl Comm {
         let rank = join.rank as usize;
         let recorder = family.recorder(rank);
         let (raw, is_adopted) = (handle.raw, handle.is_lent);
-        let tenant = Tenant::new(gpu, &family, rank);
+        let tenant = Tenant::new(gpu.ordinal(), join.id, rank);
         let shared = Arc::new(Shared {
             nccl,
             handle: Mutex::new(Some(handle)),

@@ -4,97 +4,106 @@
 //! of the context until the GPU has finished all its work. Meanwhile no other rank can launch
 //! anything there. If the GPU's work waits for such a rank, nobody ever goes on.
 //!
-//! So NCCL destroys communicators of a shared GPU only when the last of them has ended, and new ones
-//! are not used before that is over. GPUs are shared only with `NCCL_MULTI_RANK_GPU_ENABLE=1`;
-//! others are not affected.
+//! So once two ranks share a GPU, NCCL destroys communicators only when the last one of the process
+//! has ended, and new ones are not used before that is over. It is one list for all GPUs, as NCCL
+//! frees a communicator's memory when the last of the process's ranks destroys it. GPUs are shared
+//! only with `NCCL_MULTI_RANK_GPU_ENABLE=1`; others are not affected.
 
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::{Condvar, PoisonError};
 
 use super::environment::shares_gpus;
-use super::family::Family;
-use crate::cuda::Gpu;
 use crate::lock::Mutex;
 
-static GPUS: Mutex<Vec<SharedGpu>> = Mutex::new(Vec::new());
+static PROCESS: Mutex<Process> = Mutex::new(Process::new());
 static DESTROYED: Condvar = Condvar::new();
 
-#[derive(Default)]
-struct SharedGpu {
-    ordinal: u32,
-    /// Communicators that have not ended, by the address of their family, and each one's rank.
-    tenants: Vec<(usize, usize)>,
-    /// Whether two ranks of one communicator were here since the GPU was last free.
+/// A process whose ranks may share GPUs.
+struct Process {
+    /// Communicators that have not ended.
+    tenants: Vec<Place>,
+    /// Whether two ranks shared a GPU since there were no tenants.
     is_shared: bool,
     is_destroying: bool,
     due: Vec<Box<dyn FnOnce() + Send>>,
 }
 
+/// A rank's communicator on a GPU.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    ordinal: u32,
+    comm: u64,
+    rank: usize,
+}
+
 /// A rank's communicator on a GPU that others may share.
 pub(super) struct Tenant {
-    ordinal: u32,
-    comm: usize,
-    rank: usize,
+    of: &'static Mutex<Process>,
+    place: Place,
+}
+
+impl Process {
+    const fn new() -> Self {
+        Self { tenants: Vec::new(), is_shared: false, is_destroying: false, due: Vec::new() }
+    }
 }
 
 impl Tenant {
     /// `None` if the environment lets no two ranks share a GPU.
-    pub(super) fn new(gpu: &Gpu, family: &Arc<Family>, rank: usize) -> Option<Self> {
-        shares_gpus().then(|| Self::on(gpu.ordinal(), Arc::as_ptr(family).addr(), rank))
+    pub(super) fn new(ordinal: u32, comm: u64, rank: usize) -> Option<Self> {
+        shares_gpus().then(|| Self::of(&PROCESS, Place { ordinal, comm, rank }))
     }
 
-    fn on(ordinal: u32, comm: usize, rank: usize) -> Self {
-        let waits = |gpus: &mut Vec<SharedGpu>| {
-            gpus.iter().any(|gpu| gpu.ordinal == ordinal && gpu.is_destroying)
-        };
-        let gpus = DESTROYED.wait_while(GPUS.lock(), waits);
-        let mut gpus = gpus.unwrap_or_else(PoisonError::into_inner);
-        if !gpus.iter().any(|gpu| gpu.ordinal == ordinal) {
-            gpus.push(SharedGpu { ordinal, ..SharedGpu::default() });
-        }
-        if let Some(gpu) = gpus.iter_mut().find(|gpu| gpu.ordinal == ordinal) {
-            gpu.is_shared |= gpu.tenants.iter().any(|other| other.0 == comm && other.1 != rank);
-            gpu.tenants.push((comm, rank));
-        }
-        Self { ordinal, comm, rank }
+    fn of(of: &'static Mutex<Process>, place: Place) -> Self {
+        let process = DESTROYED.wait_while(of.lock(), |process| process.is_destroying);
+        let mut process = process.unwrap_or_else(PoisonError::into_inner);
+        let Place { ordinal, comm, rank } = place;
+        process.is_shared |= process
+            .tenants
+            .iter()
+            .any(|other| (other.ordinal, other.comm) == (ordinal, comm) && other.rank != rank);
+        process.tenants.push(place);
+        Self { of, place }
     }
 
-    /// Ends it: `destroy` runs now, or on a shared GPU when the last communicator there has ended.
+    /// Ends it: `destroy` runs now, or where GPUs are shared when the last communicator has ended.
     pub(super) fn end(self, destroy: impl FnOnce() + Send + 'static) {
-        let mut gpus = GPUS.lock();
-        match gpus.iter_mut().find(|gpu| gpu.ordinal == self.ordinal) {
-            Some(gpu) if gpu.is_shared => gpu.due.push(Box::new(destroy)),
-            _ => {
-                drop(gpus);
-                destroy();
-            }
+        let mut process = self.of.lock();
+        if process.is_shared {
+            process.due.push(Box::new(destroy));
+        } else {
+            drop(process);
+            destroy();
         }
     }
 }
 
 impl Drop for Tenant {
     fn drop(&mut self) {
-        let mut gpus = GPUS.lock();
-        let Some(gpu) = gpus.iter_mut().find(|gpu| gpu.ordinal == self.ordinal) else { return };
-        let own = (self.comm, self.rank);
-        if let Some(at) = gpu.tenants.iter().position(|tenant| *tenant == own) {
-            gpu.tenants.swap_remove(at);
+        let mut process = self.of.lock();
+        if let Some(at) = process.tenants.iter().position(|place| *place == self.place) {
+            process.tenants.swap_remove(at);
         }
-        if !gpu.tenants.is_empty() {
+        if !process.tenants.is_empty() {
             return;
         }
-        gpu.is_shared = false;
-        let due = std::mem::take(&mut gpu.due);
+        process.is_shared = false;
+        let due = std::mem::take(&mut process.due);
         if due.is_empty() {
             return;
         }
-        gpu.is_destroying = true;
-        drop(gpus);
+        process.is_destroying = true;
+        drop(process);
+        let _over = Destroying(self.of);
         due.into_iter().for_each(|destroy| destroy());
-        let mut gpus = GPUS.lock();
-        if let Some(gpu) = gpus.iter_mut().find(|gpu| gpu.ordinal == self.ordinal) {
-            gpu.is_destroying = false;
-        }
-        drop(gpus);
+    }
+}
+
+/// Lets new communicators in again, also after a panic.
+struct Destroying(&'static Mutex<Process>);
+
+impl Drop for Destroying {
+    fn drop(&mut self) {
+        self.0.lock().is_destroying = false;
         DESTROYED.notify_all();
     }
 }
@@ -113,16 +122,23 @@ mod tests {
             tenant.end(move || destroy.send(what).expect("it is received"));
             destroyed.try_iter().collect::<Vec<_>>()
         };
-        let [a0, a1, b0, b1] = [(1, 0), (1, 1), (2, 0), (2, 1)].map(|(c, r)| Tenant::on(900, c, r));
+        static OF: Mutex<Process> = Mutex::new(Process::new());
+        let on = |ordinal, comm, rank| Tenant::of(&OF, Place { ordinal, comm, rank });
+        let [a0, a1, b0, b1] = [(1, 0), (1, 1), (2, 0), (2, 1)].map(|(c, r)| on(0, c, r));
         assert_eq!(end(b0, "b0"), [""; 0]);
         assert_eq!(end(b1, "b1"), [""; 0]);
+        // NCCL frees what ranks on other GPUs have together with these.
+        let elsewhere = on(1, 1, 2);
         drop(a0);
-        assert_eq!(end(a1, "a1"), ["b0", "b1", "a1"]);
+        assert_eq!(end(a1, "a1"), [""; 0]);
+        assert_eq!(end(elsewhere, "a2"), ["b0", "b1", "a1", "a2"]);
     }
 
     #[test]
     fn a_new_communicator_waits_until_the_old_ones_are_destroyed() {
-        let [a0, a1] = [0, 1].map(|rank| Tenant::on(902, 1, rank));
+        static OF: Mutex<Process> = Mutex::new(Process::new());
+        let on = |comm, rank| Tenant::of(&OF, Place { ordinal: 0, comm, rank });
+        let [a0, a1] = [0, 1].map(|rank| on(1, rank));
         let (begin, begun) = channel();
         let (go, gone) = channel();
         a0.end(|| {});
@@ -134,7 +150,7 @@ mod tests {
                 });
             });
             begun.recv().expect("it is sent");
-            let new = scope.spawn(|| drop(Tenant::on(902, 2, 0)));
+            let new = scope.spawn(|| drop(on(2, 0)));
             std::thread::sleep(std::time::Duration::from_millis(20));
             assert!(!new.is_finished());
             go.send(()).expect("it is received");
@@ -144,7 +160,9 @@ mod tests {
     #[test]
     fn a_gpu_of_one_rank_waits_for_nobody() {
         let (destroy, destroyed) = channel();
-        let (own, child) = (Tenant::on(901, 1, 0), Tenant::on(901, 2, 0));
+        static OF: Mutex<Process> = Mutex::new(Process::new());
+        let on = |comm| Tenant::of(&OF, Place { ordinal: 0, comm, rank: 0 });
+        let (own, child) = (on(1), on(2));
         child.end(move || destroy.send(()).expect("it is received"));
         assert_eq!(destroyed.try_iter().count(), 1);
         drop(own);

@@ -77,7 +77,7 @@ impl<'a> Memory<'a> {
             let object = &program.objects.all[span.object as usize];
             self.written[object.buffer.index()] |= !span.is_empty();
             if object.role == Role::In && !span.is_empty() {
-                overwritten(op, self.reader_before(at, span), report);
+                overwritten(op, || self.reader_before(at, op), report);
             }
             if op.kind != OpKind::Put {
                 self.add(span);
@@ -88,16 +88,19 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// An operation before a unit, on its rank, that reads some of these elements.
-    fn reader_before(&self, unit: u32, span: Span) -> Option<&'a Op> {
+    /// An operation before a unit that reads some of what an operation of it writes on its own rank.
+    fn reader_before(&self, unit: u32, op: &Op) -> Option<&'a Op> {
+        if op.kind == OpKind::Put {
+            return None;
+        }
+        let span = op.target;
         let rank = self.program.units[unit as usize].rank as usize;
         let before = self.program.of_rank(rank).start..unit as usize;
-        let ops = before.flat_map(|unit| self.program.ops_of(&self.program.units[unit]));
-        let reads = |op: &&Op| {
+        let mut ops = before.flat_map(|unit| self.program.ops_of(&self.program.units[unit]));
+        ops.find(|op| {
             let Span { object, start, end } = op.source;
             object == span.object && start.max(span.start) < end.min(span.end)
-        };
-        ops.into_iter().find(reads)
+        })
     }
 
     fn add(&mut self, span: Span) {
@@ -119,13 +122,13 @@ impl<'a> Memory<'a> {
 
 /// A write to an input. With a reader before it, `inout` would make the plan pass, but what is
 /// written would come too late for it.
-fn overwritten(op: &Op, reader: Option<&Op>, report: &mut Report<'_>) {
+fn overwritten<'a>(op: &Op, reader: impl FnOnce() -> Option<&'a Op>, report: &mut Report<'_>) {
     if report.knows(Check::Initialised, op) {
         return;
     }
     let title = format!("this writes {}, which is an input", report.name(op.target));
     let mut story = vec![report.says(op)];
-    let help = match reader {
+    let help = match reader() {
         Some(reader) => {
             story.insert(0, report.says(reader));
             let reader = report.program.place(reader.statement).line;

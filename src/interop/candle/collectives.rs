@@ -78,11 +78,13 @@ pub fn reduce_scatter<W: World>(
 /// NCCL: `ncclAlltoAll`, 2.28.
 ///
 /// # Errors
-/// As [`between`] and [`Communicator::all_to_all`].
+/// As [`between`] and [`Communicator::all_to_all`]; a first dimension that is no multiple of the
+/// number of ranks, or none.
 #[track_caller]
 pub fn all_to_all<W: World>(comm: &Communicator<W, Ready>, x: &Tensor) -> Result<Tensor> {
     let x = x.contiguous()?;
-    let result = x.zeros_like()?;
+    // Rows are not cut: the lengths differ then, and the call is refused on all ranks.
+    let result = with_rows(&x, |rows| rows / comm.size() * comm.size())?;
     between(comm.device(), &x, &result, |x, result| comm.all_to_all(x, result))?;
     Ok(result)
 }

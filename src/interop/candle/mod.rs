@@ -81,7 +81,8 @@ pub fn device<D: Device>(device: &D) -> Result<candle_core::Device> {
     }
 }
 
-/// For layers of candle that communicate. The text is ours.
+/// For layers of candle that communicate. It keeps our text alone: after `?` back into ours it is
+/// [`Error::Other`], and the communicator knows the cause.
 impl From<Error> for candle_core::Error {
     fn from(ours: Error) -> Self {
         Self::wrap(ours)

@@ -332,10 +332,11 @@ impl State {
         if let Some(remote) = &mut comm.remote {
             remote.ranks[place.rank].dies();
         }
+        let puts = comm.stands_at_a_put(place.rank);
         let member = &mut comm.members[place.rank];
         if let Some(gone) = &mut member.gone {
             // Either no rank misses it, or a rank misses it in an exchange, and then reports it.
-            let owes = member.to_come > 0;
+            let owes = member.to_come > 0 || puts;
             if std::mem::take(&mut gone.finished) || owes {
                 gone.why = format!("{}; {why}", gone.why);
             }

@@ -106,6 +106,21 @@ impl CommState {
         self.remote.as_ref().is_some_and(|remote| !matches!(remote.ranks[rank], Place::Here))
     }
 
+    /// Whether the copy of a rank has reached a put that the rank has not completed, as far as it
+    /// is known.
+    fn stands_at_a_put(&mut self, rank: usize) -> bool {
+        let has_none = |there: &mut There| there.puts == 0;
+        let waits =
+            self.remote.as_mut().and_then(|remote| remote.there(rank)).is_some_and(has_none);
+        waits
+            && self.members[rank].active.as_ref().is_some_and(|active| match active.phase {
+                Phase::OneSided(at) => {
+                    active.ops.get(at).is_some_and(|op| matches!(op.op, Booked::Put(_)))
+                }
+                Phase::Collectives | Phase::Transfers => false,
+            })
+    }
+
     /// Tells the other processes what happens to a rank of this one.
     fn say(&self, rank: usize, event: &Event, payload: &[u8]) {
         if self.remote.is_none() || self.is_copy(rank) {
