@@ -1,7 +1,7 @@
 //! Faults: departed ranks, and the operations that cannot happen without them.
 
 use super::active_group::Phase;
-use super::comm::{CommState, Gone, MemberId};
+use super::comm::{CommState, Gone, MemberId, MemberState};
 use super::meeting::{Which, any_call, holds};
 use super::state::{Out, State, Step};
 use crate::Rank;
@@ -55,17 +55,40 @@ impl State {
         if comm.broken {
             return;
         }
-        if how == Departure::AtOnce {
-            let is_lost =
-                |rank: &usize| comm.members[*rank].gone.as_ref().is_some_and(|gone| !gone.finished);
-            let lost: Vec<usize> = (0..comm.size()).filter(is_lost).collect();
-            let waits = |rank| lost.iter().find_map(|&lost| comm.waits_for(rank, lost));
-            let during: Vec<_> = (0..comm.size()).map(waits).collect();
-            // A rank alone harms no other, but its own group must still be taken down.
-            self.break_up(place, lost, &|rank| during[rank].as_deref(), out);
-        } else {
-            self.check_departed(place, out);
+        match how {
+            Departure::AtOnce => self.take_down(place, out),
+            _ => self.check_departed(place, out),
         }
+    }
+
+    /// Records that a rank of another process left because its communicator had ended for others'
+    /// reasons. They count and not this rank, which may have been waiting for what they never did.
+    pub(super) fn depart_after_others(&mut self, place: MemberId, why: &str, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let is_lost =
+            |member: &MemberState| member.gone.as_ref().is_some_and(|gone| !gone.finished);
+        if comm.broken || !comm.members.iter().any(is_lost) {
+            return self.depart(place, why, Departure::AtOnce, out);
+        }
+        let order = comm.gone;
+        let gone = &mut comm.members[place.rank].gone;
+        if gone.is_none() {
+            comm.gone += 1;
+            *gone = Some(Gone { why: why.to_owned(), finished: true, order });
+        }
+        self.take_down(place, out);
+    }
+
+    /// Ends the communicator because of the ranks that have left without having finished.
+    fn take_down(&mut self, place: MemberId, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let is_lost =
+            |rank: &usize| comm.members[*rank].gone.as_ref().is_some_and(|gone| !gone.finished);
+        let lost: Vec<usize> = (0..comm.size()).filter(is_lost).collect();
+        let waits = |rank| lost.iter().find_map(|&lost| comm.waits_for(rank, lost));
+        let during: Vec<_> = (0..comm.size()).map(waits).collect();
+        // A rank alone harms no other, but its own group must still be taken down.
+        self.break_up(place, lost, &|rank| during[rank].as_deref(), out);
     }
 
     /// Ends the communicator if a rank waits for something that a departed rank never issues.

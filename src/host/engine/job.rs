@@ -167,9 +167,7 @@ impl State {
                 if self.seen_comm(place).is_none_or(|comm| comm.remote.is_none()) {
                     return self.meeting_over(place, which, index);
                 }
-                // A rank that left in the meantime may have written over what was copied.
-                self.hear(out);
-                self.step_over(place, which, index, out);
+                self.copied(place, which, index, out);
             }
             Done::Put { from, to, slot, site } => {
                 self.say_put(from);

@@ -131,9 +131,12 @@ impl State {
             Event::Gone { rank, why, died } => {
                 self.gone(place.of(rank as usize), &why, died, out);
             }
-            Event::Left(why, how, issued) => {
+            Event::Left(why, how, issued, after_others) => {
                 self.hear_issued(place, &issued)?;
-                self.depart(place, &why, how, out);
+                match after_others {
+                    true => self.depart_after_others(place, &why, out),
+                    false => self.depart(place, &why, how, out),
+                }
             }
         }
         Ok(())

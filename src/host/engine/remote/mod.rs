@@ -143,7 +143,8 @@ impl State {
     pub(super) fn say_left(&mut self, place: MemberId, why: &str, how: Departure) {
         if let Some(comm) = self.comm(place).filter(|comm| comm.remote.is_some()) {
             let issued = comm.issued_by(place.rank);
-            comm.say(place.rank, &Event::Left(why.to_owned(), how, issued), &[]);
+            let after_others = comm.broken && how == Departure::AtOnce;
+            comm.say(place.rank, &Event::Left(why.to_owned(), how, issued, after_others), &[]);
         }
     }
 

@@ -38,8 +38,8 @@ pub(super) enum Event {
     NoWindow(WindowId),
     /// A closure of it has arrived at a barrier of a device communicator.
     Arrived(WindowId, usize),
-    /// It issues nothing more.
-    Left(String, Departure, Issued),
+    /// It issues nothing more; whether its communicator had ended before, for others' reasons.
+    Left(String, Departure, Issued, bool),
     /// Another rank is gone.
     Gone { rank: u32, why: String, died: bool },
 }

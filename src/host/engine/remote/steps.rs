@@ -92,6 +92,24 @@ impl State {
         self.step_over(place, which, index, out);
     }
 
+    /// This process has copied its part of a step.
+    pub(in crate::host::engine) fn copied(
+        &mut self,
+        place: MemberId,
+        which: Which,
+        index: u64,
+        out: &mut Out,
+    ) {
+        let remote = self.comm(place).and_then(|comm| comm.remote.as_ref());
+        let moving = remote.and_then(|remote| remote.moving.get(&(which, index)));
+        // A rank that left in the meantime may have written over what was copied. What came with the
+        // calls stays, and is over before anything else is heard: other ranks may be far ahead.
+        if moving.is_some_and(|moving| !moving.is_eager) {
+            self.hear(out);
+        }
+        self.step_over(place, which, index, out);
+    }
+
     /// This process has moved its part of a step.
     pub(in crate::host::engine) fn step_over(
         &mut self,
@@ -114,7 +132,7 @@ impl State {
         // Nothing more happens in a communicator that broke.
         moving.step = if is_broken { LEFT } else { moving.step + 1 };
         let step = moving.step;
-        // Whoever leaves says so, also a sender, whose memory others may be copying.
+        // Whoever leaves says so, a sender too: others may be copying from its memory.
         let concerned = |rank| step == LEFT || movers(which, size).contains(&rank);
         let sayers = || members(which, size).filter(|rank| own[*rank] && concerned(*rank));
         sayers().for_each(|rank| moving.done[rank] = step);
