@@ -4,13 +4,14 @@
 //! sends its contributions to the others and inserts theirs.
 
 use std::any::Any;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, OnceLock};
 use std::time::Duration;
 
 use super::left::{Leaves, Left, failure};
 use super::net::{Contribution, Run, Uplink};
+use super::replica::Replica;
 use super::runs::Runs;
 use super::survivors::Survivors;
 use super::{Parts, Patience, SURVIVORS, Topic};
@@ -60,42 +61,6 @@ struct State {
 
 /// A rank's last exchange, and the number of exchanges it has contributed to.
 type Last = (Topic, Site, u64);
-
-/// The state of a replica.
-#[derive(Default)]
-struct Replica {
-    /// Why the ranks cannot form a communicator.
-    broken: Option<Error>,
-    /// Why the ranks have not met yet, as far as it is known.
-    trouble: String,
-    /// Why this process accepts no connections.
-    accept_trouble: String,
-    /// Exchanges that this rank is done with: all below the number, and those in the set.
-    past: (u64, BTreeSet<u64>),
-}
-
-impl Replica {
-    fn forget(&mut self, seq: u64) {
-        self.past.1.insert(seq);
-        while self.past.1.remove(&self.past.0) {
-            self.past.0 += 1;
-        }
-    }
-
-    /// Why the ranks cannot form a communicator, or exclude this one; worded for the communicator
-    /// `name`.
-    fn broken(&self, name: &'static str) -> Option<Error> {
-        let mut error = self.broken.clone()?;
-        if let Error::Excluded(excluded) = &mut error {
-            excluded.name = name;
-        }
-        Some(error)
-    }
-
-    fn is_past(&self, seq: u64) -> bool {
-        seq < self.past.0 || self.past.1.contains(&seq)
-    }
-}
 
 impl std::fmt::Debug for Meeting {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -560,9 +525,12 @@ impl Meeting {
         self.state().replica.trouble = trouble;
     }
 
-    /// Why the ranks have not met yet, as far as it is known.
-    pub(super) fn trouble(&self) -> String {
-        self.state().replica.trouble.clone()
+    /// Logs why the ranks have not met after this time, if it is known.
+    pub(super) fn warn_of_trouble(&self, after: Duration) {
+        let trouble = self.state().replica.trouble.clone();
+        if !trouble.is_empty() {
+            log::warn!("rank 0 is not found after {after:?}: {trouble}");
+        }
     }
 
     /// Sets why this process accepts no connections; empty if it does.

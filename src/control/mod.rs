@@ -10,7 +10,7 @@ mod invitation;
 mod left;
 mod meeting;
 mod net;
-
+mod replica;
 mod runs;
 mod survivors;
 #[cfg(test)]

@@ -191,7 +191,7 @@ fn search(
             }
             if is_silent && started.elapsed() > SILENT {
                 is_silent = false;
-                log::warn!("rank 0 is not found after {SILENT:?}: {}", meeting.trouble());
+                meeting.warn_of_trouble(SILENT);
             }
             drop(meeting);
             thread::sleep(EVERY);

@@ -157,6 +157,11 @@ impl MemberState {
         }
     }
 
+    /// Whether it left without having finished.
+    pub(super) fn is_lost(&self) -> bool {
+        self.gone.as_ref().is_some_and(|gone| !gone.finished)
+    }
+
     pub(super) fn is_idle(&self) -> bool {
         self.turn >= self.issued + self.to_come
     }

@@ -62,12 +62,10 @@ impl State {
     }
 
     /// Records that a rank of another process left because its communicator had ended for others'
-    /// reasons. They count and not this rank, which may have been waiting for what they never did.
+    /// reasons. Those others are lost, not this rank.
     pub(super) fn depart_after_others(&mut self, place: MemberId, why: &str, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let is_lost =
-            |member: &MemberState| member.gone.as_ref().is_some_and(|gone| !gone.finished);
-        if comm.broken || !comm.members.iter().any(is_lost) {
+        if comm.broken || !comm.members.iter().any(MemberState::is_lost) {
             return self.depart(place, why, Departure::AtOnce, out);
         }
         let order = comm.gone;
@@ -82,9 +80,8 @@ impl State {
     /// Ends the communicator because of the ranks that have left without having finished.
     fn take_down(&mut self, place: MemberId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let is_lost =
-            |rank: &usize| comm.members[*rank].gone.as_ref().is_some_and(|gone| !gone.finished);
-        let lost: Vec<usize> = (0..comm.size()).filter(is_lost).collect();
+        let lost: Vec<usize> =
+            (0..comm.size()).filter(|rank| comm.members[*rank].is_lost()).collect();
         let waits = |rank| lost.iter().find_map(|&lost| comm.waits_for(rank, lost));
         let during: Vec<_> = (0..comm.size()).map(waits).collect();
         // A rank alone harms no other, but its own group must still be taken down.
