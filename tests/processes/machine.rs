@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -200,7 +201,9 @@ pub(crate) fn main(tests: &[&[Test]]) {
     if let Ok(wanted) = env::var(PROGRAM) {
         let test = tests().find(|test| test.name == wanted).expect("there is such a program");
         if let Err(error) = (test.program)() {
-            eprintln!("Error: {error}");
+            // At once: ranks write to one pipe, where pieces of their lines would mix.
+            let line = format!("Error: {error}\n");
+            let _ = io::stderr().write_all(line.as_bytes());
             std::process::exit(1);
         }
         return;
@@ -222,20 +225,30 @@ pub(crate) fn main(tests: &[&[Test]]) {
             scope.spawn(|| {
                 let next = || rest.lock().unwrap_or_else(PoisonError::into_inner).next();
                 while let Some(test) = next() {
-                    if !succeeds(test.name, at_once == 1) {
-                        failed.lock().unwrap_or_else(PoisonError::into_inner).push(test.name);
+                    if let Err(said) = succeeds(test.name, at_once == 1) {
+                        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                        failed.push((test.name, said));
                     }
                 }
             });
         }
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    assert!(failed.is_empty(), "failed: {}", failed.join(", "));
+    if failed.is_empty() {
+        return;
+    }
+    // What failed among so many is shown once more at the end, where it is looked for.
+    for (name, said) in &failed {
+        eprintln!("== {name} failed; it said:\n{said}");
+    }
+    let names: Vec<_> = failed.iter().map(|(name, _)| *name).collect();
+    eprintln!("failed: {}", names.join(", "));
+    std::process::exit(1);
 }
 
 /// Runs a test as a process: each has its own stage, as killed ranks leave files on theirs. If it
-/// runs alone, its output is shown as it comes.
-fn succeeds(test: &str, is_alone: bool) -> bool {
+/// runs alone, its output is shown as it comes. The error is what it said.
+fn succeeds(test: &str, is_alone: bool) -> Result<(), String> {
     let mut command = Command::new(env::current_exe().expect("a test is a program"));
     command.args([ONLY, test]).stdin(Stdio::null());
     if is_alone {
@@ -245,5 +258,5 @@ fn succeeds(test: &str, is_alone: bool) -> bool {
     let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     let verdict = if status.success() { "ok" } else { "FAILED" };
     println!("{said}test {test} ... {verdict}");
-    status.success()
+    if status.success() { Ok(()) } else { Err(said) }
 }
