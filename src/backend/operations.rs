@@ -90,6 +90,10 @@ pub unsafe trait Operations: Lifecycle {
 
     /// Records refused operations as this rank's turns, so that its peers fail too.
     fn refuse(comm: &Self::Comm, ops: &[Refusal], reason: &Error);
+
+    /// Records that this rank completed so many host-side exchanges with other processes. A backend
+    /// whose news can arrive before the outcome of an exchange tells them.
+    fn exchanged(_comm: &Self::Comm, _exchanges: u64) {}
 }
 
 /// One rank's share of what several ranks of one thread issue together.

@@ -180,13 +180,18 @@ impl<B: Backend> Core<B> {
         let (health, limit, watch) = (&*self.health, self.limit(), &watch);
         let needs_all = false;
         let patience = Patience { health, limit, operation, site, needs_all, watch };
-        self.control()?.collect(ticket, &patience).map_err(|error| {
+        let control = self.control()?;
+        let parts = control.collect(ticket, &patience).map_err(|error| {
             let error = error.numbered(self.generation);
             if error.is_fatal() {
                 self.health.fail(error.clone());
             }
             error
-        })
+        })?;
+        if let Some(comm) = self.comm.as_ref().filter(|_| control.is_remote()) {
+            B::exchanged(comm, control.number(ticket) + 1);
+        }
+        Ok(parts)
     }
 
     /// Limits for a wait inside one of its calls.

@@ -168,7 +168,9 @@ impl Control {
                 if let Err(cause) = health.check() {
                     // A rank may complete the exchange and leave at once.
                     let parts = self.try_collect(ticket, health).ok().flatten();
-                    return parts.ok_or(cause).map(Some);
+                    if parts.is_some() || !health.is_complete(self.number(ticket)) {
+                        return parts.ok_or(cause).map(Some);
+                    }
                 }
                 unfinished.map_err(reported)?;
             }

@@ -77,6 +77,8 @@ pub struct Health {
     left_out: OnceLock<(Vec<u32>, String)>,
     /// Reports the fault, once the communicator is ready.
     changes: Mutex<Option<Changes>>,
+    /// How many host-side exchanges a rank of another process says are complete.
+    complete: AtomicU64,
     /// Errors that this rank has been shown.
     told: WorstReport,
 }
@@ -105,6 +107,7 @@ impl Health {
             lateness: OnceLock::new(),
             left_out: OnceLock::new(),
             changes: Mutex::default(),
+            complete: AtomicU64::new(0),
             told: WorstReport::here(),
         }
     }
@@ -206,6 +209,16 @@ impl Health {
     /// The progress of the other ranks.
     pub(crate) fn standing(&self) -> Standing {
         self.lateness.get().map(Lateness::standing).unwrap_or_default()
+    }
+
+    /// Records that a rank of another process completed so many host-side exchanges.
+    pub(crate) fn completes(&self, exchanges: u64) {
+        self.complete.fetch_max(exchanges, Ordering::Relaxed);
+    }
+
+    /// Whether a rank is known to have completed a host-side exchange.
+    pub(crate) fn is_complete(&self, exchange: u64) -> bool {
+        self.complete.load(Ordering::Relaxed) > exchange
     }
 
     /// Returns the first fault, if any. Honours an abort request. Never blocks.

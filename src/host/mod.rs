@@ -430,6 +430,10 @@ unsafe impl Operations for HostBackend {
     fn refuse(comm: &Member, ops: &[Refusal], reason: &Error) {
         ENGINE.refuse(comm, ops, reason);
     }
+
+    fn exchanged(comm: &Member, exchanges: u64) {
+        ENGINE.exchanged(comm, exchanges);
+    }
 }
 
 // SAFETY: a launch consists of the captured calls, which the typed layer makes.

@@ -203,8 +203,7 @@ fn poisoned(sync: impl Fn() -> Result<()>) -> Error {
 #[test]
 fn a_closure_that_fails_poisons_all_of_them() -> Result<()> {
     for panics in [false, true] {
-        // Among processes the news of a poisoned communicator may overtake the end of a barrier.
-        Host::spmd(2, |place| -> Result<()> {
+        spmd::<Host>(2, |place| -> Result<()> {
             let mut world = place.init()?;
             let mut rows = world.split::<Rows>(0, 0)?;
             world.barrier()?;

@@ -4,11 +4,13 @@ use std::process::{Command, Output};
 use std::time::Duration;
 use std::{env, process, thread};
 
-use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Seat, Sum, launch};
+use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Seat, Sum, launch, tag};
 
 use crate::launchers::{MPICH, Mpirun, OPEN_MPI, installed, program};
 use crate::machine::{Run, Test, example, lines, output, says};
 use crate::ranks::Ranks;
+
+tag!(Child);
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -119,6 +121,14 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "a_host_process_that_aborts_after_a_barrier",
+        program: || launch!(aborts_after_barriers),
+        test: |run| {
+            let ended = own(run.bare(), "host:3,processes");
+            assert!(ended.status.success(), "{ended:?}");
+        },
+    },
+    Test {
         name: "host_processes_that_go_on",
         program: || launch!(ends),
         test: |run| {
@@ -219,6 +229,19 @@ fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {
 
 /// How rank 1 ends.
 const WAY: &str = "HOST_PROCESSES_TEST_WAY";
+
+/// Each round one rank ends its communicator as soon as it has passed a barrier. Nobody's barrier
+/// fails of it.
+fn aborts_after_barriers<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    for round in 0..200_usize {
+        let child = comm.split::<Child>(0, 0)?;
+        child.barrier()?;
+        if comm.rank().index() == round % comm.size() {
+            drop(child.abort());
+        }
+    }
+    comm.barrier()
+}
 
 /// The others say whom they lost, and go on if they may.
 fn ends<D: Device>(mut comm: Communicator<D>) -> Result<()> {

@@ -159,6 +159,10 @@ impl Engine {
         self.finish(state, out, false);
     }
 
+    pub(super) fn exchanged(&self, comm: &Member, exchanges: u64) {
+        self.lock().say_exchanged(comm.place(), exchanges);
+    }
+
     pub(super) fn register(
         &self,
         comm: &Member,

@@ -103,6 +103,11 @@ impl State {
                     self.hear_refusal(place, refusal, index, &reason, out)?;
                 }
             }
+            Event::Exchanged(exchanges) => {
+                for member in &comm.members {
+                    member.health.iter().for_each(|health| health.completes(exchanges));
+                }
+            }
             Event::Moved(which, index, step) => {
                 which.is_within(size).then_some(()).ok_or(Nonsense)?;
                 self.moved(place, (which, index), step, out);

@@ -160,6 +160,14 @@ impl State {
         }
     }
 
+    /// Says that a rank completed so many host-side exchanges. Peers can hear of what it does next
+    /// before their exchange is over, and then know that it will succeed.
+    pub(super) fn say_exchanged(&mut self, place: MemberId, exchanges: u64) {
+        if let Some(comm) = self.comm(place) {
+            comm.say(place.rank, &Event::Exchanged(exchanges), &[]);
+        }
+    }
+
     /// Says where a rank's part of a window is.
     pub(super) fn say_window(
         &mut self,

@@ -28,6 +28,8 @@ pub(super) enum Event {
     Group { ops: Vec<(u64, NamedOp)>, refused: Option<String> },
     /// It refused calls with these numbers.
     Refused(Vec<(Refusal, u64)>, String),
+    /// It has completed this many host-side exchanges.
+    Exchanged(u64),
     /// It has completed this many steps of a collective or of a transfer.
     Moved(Which, u64, usize),
     /// Its next put is complete.
