@@ -52,6 +52,7 @@ mod p2p;
 mod quiet;
 mod rank;
 mod rate_limited;
+mod reactor;
 mod reduce;
 mod rma;
 mod seat;
@@ -85,7 +86,7 @@ pub use communicator::{
     Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh, Multicast, Network, NoDevice, NoSeat,
     On, OnDevice, Ordered, PerCall, Properties, Protocol, Ready, Recovery, Revoked, SeatGiven,
     Shared, SharedChild, Standing, State, Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch,
-    Within, WithoutConfig,
+    Within, WithoutConfig, Work,
 };
 #[cfg(feature = "cuda")]
 pub use config::LaunchEvent;

@@ -1,6 +1,7 @@
-//! Host waits: the only loop in which the host waits for a device.
+//! Host waits: the only loop in which the host waits for a device. A task that waits looks as often
+//! as it is woken.
 //!
-//! It polls the points, the health of every communicator that used their streams (so that a lost
+//! A wait polls the points, the health of every communicator that used their streams (so that a lost
 //! peer or an abort request ends the wait), and the deadline.
 
 use std::sync::Arc;
@@ -53,48 +54,91 @@ pub(crate) fn until<B: Backend>(
     if points.is_empty() {
         return Ok(());
     }
-    allowed(operation, site)?;
     let _span = trace::wait(within.map(|within| within.health), operation, site);
-    let started = Instant::now();
-    // Work that nothing is to blame for may be about to complete, so it gets one more interval
-    // after the deadline.
-    let mut rested = false;
-    for Awaited { stream, point, .. } in points {
-        let mut noted = Noted::No;
-        while !reached(stream, point)? {
+    let mut begun = Begun::new(operation, site);
+    let (mut at, mut noted) = (0, Noted::No);
+    while let Some(rest) = begun.look(points, within)? {
+        if begun.at != at {
+            (at, noted) = (begun.at, Noted::No);
+        }
+        let Awaited { stream, point, .. } = &points[at];
+        if let Noted::Rested | Noted::Yes(_) = noted {
+            stream.users().iter().for_each(|user| user.health.watch_who_is_late());
+        }
+        noted.rest(|| watch(stream, point, within, operation, site));
+        B::pause(point, rest);
+    }
+    complete(points)
+}
+
+/// A wait that has begun, which a thread or a task goes on with.
+pub(crate) struct Begun {
+    operation: &'static str,
+    site: Site,
+    started: Instant,
+    /// The first point that was not seen to be reached.
+    at: usize,
+    /// Work that nothing is to blame for may be about to complete, so it gets one more interval
+    /// after the deadline.
+    rested: bool,
+}
+
+impl Begun {
+    pub(crate) fn new(operation: &'static str, site: Site) -> Self {
+        Self { operation, site, started: Instant::now(), at: 0, rested: false }
+    }
+
+    /// The first point that was not seen to be reached.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Looks once, without blocking. Returns how long to rest before the next look, or `None` once
+    /// all points are reached.
+    pub(crate) fn look<B: Backend>(
+        &mut self,
+        points: &[Awaited<B>],
+        within: Option<Within<'_>>,
+    ) -> Result<Option<Duration>> {
+        allowed(self.operation, self.site)?;
+        while let Some(awaited) = points.get(self.at) {
+            let Awaited { stream, point, .. } = awaited;
+            if awaited.was_over() || reached(stream, point)? {
+                self.at += 1;
+                continue;
+            }
             let users = stream.users();
             for user in &users {
                 user.health.look();
                 user.health.check()?;
             }
             let limit = limit(within, &users);
-            let waited = started.elapsed();
-            match limit.time.checked_sub(waited) {
-                Some(left) if !left.is_zero() => {
-                    if let Noted::Rested | Noted::Yes(_) = noted {
-                        users.iter().for_each(|user| user.health.watch_who_is_late());
-                    }
-                    noted.rest(|| watch(stream, point, within, operation, site));
-                    B::pause(point, left.min(REST));
-                }
-                _ => {
-                    let blame = B::blame(point);
-                    if blame.is_some() || rested {
-                        return Err(expire(blame, &users, (waited, limit.of), operation, site));
-                    }
-                    rested = true;
-                    B::pause(point, REST);
-                }
+            let waited = self.started.elapsed();
+            let left = limit.time.saturating_sub(waited);
+            if !left.is_zero() {
+                return Ok(Some(left.min(REST)));
             }
+            let blame = B::blame(point);
+            if blame.is_some() || self.rested {
+                let waited = (waited, limit.of);
+                return Err(expire(blame, &users, waited, self.operation, self.site));
+            }
+            self.rested = true;
+            return Ok(Some(REST));
         }
+        Ok(None)
     }
-    // Everything has completed. Errors of the work are returned here, once.
+}
+
+/// Returns the errors of work up to points that are reached, once.
+pub(crate) fn complete<B: Backend>(points: &[Awaited<B>]) -> Result<()> {
     let mut first = None;
     for awaited in points {
         first = first.or_else(|| B::take_error(&awaited.point));
         // Data that was seen complete while all was well stays valid, even if its communicator
         // ends.
-        let ends_matter = B::ENDS_REACH_POINTS && !awaited.was_over();
+        let was_over = awaited.was_over();
+        let ends_matter = B::ENDS_REACH_POINTS && !was_over;
         for user in awaited.stream.users() {
             user.health.look();
             if ends_matter {
@@ -102,7 +146,10 @@ pub(crate) fn until<B: Backend>(
             }
             first = first.or_else(|| user.health.take_pending());
         }
-        awaited.note_over();
+        // A wait for what was over does not look at the point, which may be later.
+        if !was_over {
+            awaited.note_over();
+        }
     }
     first.map_or(Ok(()), |error| Err(reported(error)))
 }

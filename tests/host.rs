@@ -49,3 +49,4 @@ mod tensor;
 #[cfg(feature = "tracing")]
 mod tracing;
 mod windows;
+mod work;

@@ -1,19 +1,19 @@
 //! A future for a communicator that is connecting. It needs no runtime.
-//!
-//! Neither NCCL nor the control plane reports progress, so no event can wake a task. While any
-//! future of the process is pending, one thread wakes all of their tasks at short intervals.
 
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use super::starting::Starting;
 use super::{Communicator, Limit};
 use crate::error::{Deadline, Error, Failed};
-use crate::lock::Mutex;
+use crate::reactor::Registration;
 use crate::{Result, World};
+
+/// The interval between two polls.
+const REST: Duration = Duration::from_millis(1);
 
 /// Resolves to a communicator once all ranks have joined; returned by
 /// [`ready`](Communicator::ready).
@@ -26,11 +26,12 @@ pub struct Becoming<W: World> {
     /// `None` once it has completed.
     starting: Option<Starting<W>>,
     since: Instant,
+    waking: Option<Registration>,
 }
 
 impl<W: World> Becoming<W> {
     pub(super) fn new(starting: Starting<W>) -> Self {
-        Self { starting: Some(starting), since: Instant::now() }
+        Self { starting: Some(starting), since: Instant::now(), waking: None }
     }
 
     /// Waits for the other ranks within the configured deadline. A failure ends the communicator.
@@ -65,13 +66,15 @@ impl<W: World> Future for Becoming<W> {
     type Output = Result<Communicator<W>>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self { starting, since } = self.get_mut();
+        let Self { starting, since, waking } = self.get_mut();
         let Some(mut own) = starting.take() else { return Poll::Ready(Err(was_given())) };
         match own.poll(*since) {
             Ok(Some(live)) => Poll::Ready(Ok(Communicator::of(live))),
             Ok(None) => {
                 *starting = Some(own);
-                wake_soon(context.waker().clone());
+                let next = Instant::now() + REST;
+                let waking = waking.insert(Registration::new(move || Instant::now() >= next));
+                waking.wakes(context.waker());
                 Poll::Pending
             }
             Err(error) => Poll::Ready(Err(ends(Failed { error, value: own }))),
@@ -92,43 +95,4 @@ impl<W: World> fmt::Debug for Becoming<W> {
 #[cold]
 fn was_given() -> Error {
     Error::other("a communicator that has become ready, or has failed, was awaited once more")
-}
-
-/// How long to sleep between two rounds of waking.
-const REST: Duration = Duration::from_millis(1);
-
-/// Wakers of pending futures; `None` while no thread runs.
-static PENDING: Mutex<Option<Vec<Waker>>> = Mutex::new(None);
-
-/// Schedules another poll of the task.
-fn wake_soon(waker: Waker) {
-    let mut pending = PENDING.lock();
-    if let Some(pending) = &mut *pending {
-        return pending.push(waker);
-    }
-    let thread = std::thread::Builder::new().name("typed-nccl ready".to_owned());
-    match thread.spawn(wake_all) {
-        Ok(_) => *pending = Some(vec![waker]),
-        Err(_) => {
-            drop(pending);
-            // Without a thread, poll again right away.
-            waker.wake();
-        }
-    }
-}
-
-/// Wakes pending tasks until none are left. Wakers run a runtime's code, so they are called without
-/// the lock.
-fn wake_all() {
-    loop {
-        std::thread::sleep(REST);
-        let mut pending = PENDING.lock();
-        let wakers = pending.as_mut().map(std::mem::take).unwrap_or_default();
-        if wakers.is_empty() {
-            *pending = None;
-            return;
-        }
-        drop(pending);
-        wakers.into_iter().for_each(Waker::wake);
-    }
 }

@@ -45,6 +45,7 @@ mod suspend;
 mod unconsumed;
 mod values;
 mod within;
+mod work;
 
 pub use abort::AbortHandle;
 pub use becoming::Becoming;
@@ -60,6 +61,7 @@ pub use state::{
 pub(crate) use suspend::given_up;
 pub use values::Agreed;
 pub use within::Within;
+pub use work::Work;
 
 pub(crate) use core::Core;
 pub(crate) use issue::Together;

@@ -15,7 +15,7 @@ use super::argument::Back;
 use super::asked::Asked;
 use super::captured::Captured;
 use super::declaration::Declaration;
-use super::give::Given;
+use super::give::{Given, refusal};
 use super::kernel_support::KernelSupport;
 use super::kernels::Use;
 use super::local::Local;
@@ -30,8 +30,8 @@ use super::window_record::WindowRecord;
 use crate::backend::{Piece, WindowId};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{BindFault, Error, Site};
-use crate::stream::StreamShared;
-use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, World};
+use crate::stream::{Awaited, StreamShared};
+use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, Work, World};
 
 /// The world of a communicator of some of a plan's ranks.
 pub(super) struct SomeRanks<D = Host>(PhantomData<fn() -> D>);
@@ -247,6 +247,26 @@ impl<W: World> Bound<W> {
     /// The lowered operations of every rank: groups, streams, events, and the reasons for them.
     pub fn schedule(&self) -> &Schedule {
         &self.fixed.schedule
+    }
+
+    /// A handle of everything that its runs have enqueued until now, on all of its streams.
+    ///
+    /// # Errors
+    /// As [`Communicator::submitted`]; a communicator other than the one that the plan was bound to
+    /// ([`Error::BoundElsewhere`](crate::Error::BoundElsewhere)).
+    #[track_caller]
+    pub fn submitted<S: State + CanEnqueue>(
+        &self,
+        comm: &Communicator<W, S>,
+    ) -> Result<Work<W::Device>> {
+        let (core, site) = (comm.here().core, Site::caller());
+        core.health.check()?;
+        if core.health.id() != self.fixed.of.0 {
+            return Err(refusal(&self.fixed, false, (W::NAME, comm.size()), site));
+        }
+        let streams = std::iter::once(comm.stream()).chain(self.moving.streams.iter().flatten());
+        let points = streams.map(|stream| Awaited::now(&stream.core.shared()));
+        Ok(Work::new(points.collect::<Result<_>>()?, core, site))
     }
 
     /// Sets when the operations of later runs start, as far as the plan leaves that open: for

@@ -65,7 +65,7 @@ impl<W: World> Bound<W> {
 
 /// Why every rank refuses such a run; the others find out by themselves.
 #[cold]
-fn refusal<W: World>(
+pub(super) fn refusal<W: World>(
     fixed: &Fixed<W>,
     is_here: bool,
     found: (&'static str, usize),

@@ -3,7 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Duration;
 
 use super::takers::Taker;
@@ -137,15 +138,15 @@ impl<B: Streams> Awaited<B> {
     }
 
     /// The point is reached, and no communicator of the stream has failed: its work up to here is
-    /// over.
+    /// over, and whoever finds that by [`was_over`](Self::was_over) sees what it wrote.
     pub(crate) fn note_over(&self) {
-        self.stream.over.fetch_max(self.reaches, Relaxed);
+        self.stream.over.fetch_max(self.reaches, Release);
     }
 
     /// Whether the operation was seen to be over before, while no communicator of the stream had
     /// failed.
     pub(crate) fn was_over(&self) -> bool {
-        self.wanted <= self.stream.over.load(Relaxed)
+        self.wanted <= self.stream.over.load(Acquire)
     }
 
     /// Why the operation did not happen, although it is over.
@@ -464,6 +465,14 @@ impl<B: Streams> StreamShared<B> {
         let mut users = self.users.lock();
         users.retain(|user| !user.health.is_over());
         users.clone()
+    }
+
+    /// Whether no communicator that used it has failed, as far as a look tells.
+    pub(crate) fn users_are_well(&self) -> bool {
+        self.users().iter().all(|user| {
+            user.health.look();
+            user.health.is_well()
+        })
     }
 
     /// Whether operation `seq` is known to be over.

@@ -1,7 +1,7 @@
 //! Plans, most of them made at run time, bound and run on the host backend.
 
 mod computed;
-mod declared;
+pub(crate) mod declared;
 mod errors;
 mod one_sided;
 mod wrong;

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Output};
 use typed_nccl::{Communicator, Device, Result, Seat, World, launch};
 
 use crate::machine::{Run, Test, lines, output, says, wait, with_gpus};
+use crate::ranks::free_port;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -225,12 +226,6 @@ fn met(ranks: Vec<Child>) {
         assert!(ended.status.success(), "{ended:?}");
         assert_eq!(lines(&ended.stdout), [MET[rank]], "{ended:?}");
     }
-}
-
-/// A port whose neighbours are probably free.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("it is bound").port()
 }
 
 /// Rank `rank` of two.

@@ -1,5 +1,8 @@
 //! The processes of one job, as started by torchrun, and their ends.
 
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::iter;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
@@ -160,8 +163,11 @@ impl Drop for Rank {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port at which nobody listens. It is below those that the system gives to connections, so that
+/// none of another test takes it before a rank does.
 pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("there is a free port");
-    listener.local_addr().expect("it is bound").port()
+    let random = || RandomState::new().build_hasher().finish();
+    let ports = iter::repeat_with(|| 10_000 + (random() % 10_000) as u16);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.take(1000).find(is_free).expect("there is a free port")
 }

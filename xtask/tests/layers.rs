@@ -39,6 +39,7 @@ const CORE: &[&str] = &[
     "stream/undone",
     "trace",
     "unwind",
+    "reactor",
     "wait",
 ];
 
