@@ -1,0 +1,200 @@
+//! The stories of uses without an order, of what is read unwritten, and of what is left over.
+
+use typed_nccl_plan::ir::Location;
+use typed_nccl_plan::verdict::{Check, Line, Problem, ProblemKind};
+
+use super::Play;
+use super::memory::{Use, Who};
+use crate::limits;
+use crate::program::Format;
+
+impl Play<'_> {
+    pub(super) fn at(&self, who: Who) -> Location {
+        match who {
+            Who::Step { block, step } => {
+                let steps = &self.program.blocks[block as usize].steps;
+                steps.get(step as usize).map_or_else(Location::default, |step| step.at)
+            }
+            Who::User(_) => Location::default(),
+        }
+    }
+
+    pub(super) fn rank(&self, who: Who) -> Option<usize> {
+        Some(match who {
+            Who::Step { block, .. } => self.program.blocks[block as usize].rank as usize,
+            Who::User(rank) => rank as usize,
+        })
+    }
+
+    /// `block 1, step 3 (rrc)`.
+    pub(super) fn subject(&self, who: Who) -> String {
+        match who {
+            Who::Step { block, step } => {
+                let block = &self.program.blocks[block as usize];
+                match block.steps.get(step as usize) {
+                    Some(step) => {
+                        format!("block {}, step {} ({})", block.id, step.number, step.name)
+                    }
+                    None => format!("block {}", block.id),
+                }
+            }
+            Who::User(_) => "its caller".to_owned(),
+        }
+    }
+
+    /// Two uses of a cell without an order.
+    pub(super) fn race(&mut self, cell: u32, earlier: Use, later: Use) {
+        if self.races >= limits::PROBLEMS || !self.told.insert((earlier.who, later.who)) {
+            return;
+        }
+        self.races += 1;
+        let cell = self.program.cells.show(cell);
+        let does = |used: &Use| match (used.who, used.writes) {
+            (Who::User(_), true) => "fills it, or the output, before the run",
+            (Who::User(_), false) => "reads it after the run",
+            (_, true) => "writes it",
+            (_, false) => "reads it",
+        };
+        let between = earlier.run != later.run;
+        let check = if between { Check::ReplayHazards } else { Check::Hazards };
+        let line = |used: &Use, other: &Use| {
+            let run = if between { format!(" in run {}", used.run + 1) } else { String::new() };
+            Line {
+                rank: self.rank(used.who),
+                other: self.rank(other.who),
+                at: self.at(used.who),
+                text: format!("{}{run} {}", self.subject(used.who), does(used)),
+            }
+        };
+        let place = [later, earlier].map(|used| self.at(used.who));
+        let problem = Problem {
+            kind: ProblemKind::Broken(check),
+            title: format!("{cell} is used by two without an order, one of which writes"),
+            at: if place[0] == Location::default() { place[1] } else { place[0] },
+            sizes: None,
+            story: vec![line(&earlier, &later), line(&later, &earlier)],
+            help: self.ordering(&earlier, &later),
+        };
+        self.tell(problem);
+    }
+
+    /// What would order two uses.
+    fn ordering(&self, earlier: &Use, later: &Use) -> Vec<String> {
+        let between_runs = earlier.run != later.run;
+        let (first, second) = match (earlier.who, later.who) {
+            (Who::Step { block: a, step }, Who::Step { block: b, .. }) => ((a, step), b),
+            (Who::User(rank), Who::Step { .. }) => {
+                let help =
+                    format!("wait for a signal with which rank {rank} says that it has begun");
+                return vec![help];
+            }
+            (_, Who::User(rank)) => {
+                let help =
+                    format!("let rank {rank} wait for a signal after it, or flush the channel");
+                return vec![help];
+            }
+        };
+        let (block, other) =
+            (&self.program.blocks[first.0 as usize], &self.program.blocks[second as usize]);
+        let help = match self.program.format {
+            Format::Msccl => {
+                let number = block.steps[first.1 as usize].number;
+                format!(
+                    "let the second wait for the first: `depid=\"{}\" deps=\"{number}\"`, and \
+                     `hasdep=\"1\"` there",
+                    block.id
+                )
+            }
+            Format::Mscclpp if between_runs => {
+                "let the first rank signal after it, and the second wait before it".to_owned()
+            }
+            Format::Mscclpp if first.0 == second => {
+                "put a `nop` between them, at which the block's threads wait for each other"
+                    .to_owned()
+            }
+            Format::Mscclpp if block.rank == other.rank => {
+                "put a barrier or a semaphore between them, with `nop`s around it".to_owned()
+            }
+            Format::Mscclpp => "signal after the first, with a `nop` before the signal, and wait \
+                                before the second, with a `nop` after the wait"
+                .to_owned(),
+        };
+        vec![help]
+    }
+
+    /// A step reads what nothing has written.
+    pub(super) fn unwritten(&mut self, cell: u32, who: Who) {
+        if self.unwritten.len() >= limits::PROBLEMS || !self.unwritten.insert(who) {
+            return;
+        }
+        let cell = self.program.cells.show(cell);
+        let problem = Problem {
+            kind: ProblemKind::Broken(Check::Initialised),
+            title: format!("{cell} is read, and nothing has written it"),
+            at: self.at(who),
+            sizes: None,
+            story: vec![Line {
+                rank: self.rank(who),
+                other: None,
+                at: self.at(who),
+                text: format!("{} reads it", self.subject(who)),
+            }],
+            help: Vec::new(),
+        };
+        self.tell(problem);
+    }
+
+    /// Messages and signals that nobody took: the next run would take them for its own.
+    pub(super) fn left_over(&mut self) {
+        let program = self.program;
+        let mut left = Vec::new();
+        for (fifo, messages) in program.fifos.iter().zip(&self.fifos) {
+            if !messages.is_empty() {
+                left.push((
+                    Check::Matching,
+                    (fifo.from, fifo.to),
+                    format!(
+                        "rank {} sends {} messages to rank {} over channel {} that rank {} does \
+                         not receive",
+                        fifo.from,
+                        messages.len(),
+                        fifo.to,
+                        fifo.channel,
+                        fifo.to
+                    ),
+                ));
+            }
+        }
+        for (signal, counter) in program.signals.iter().zip(&self.signals) {
+            if !counter.posted.is_empty() {
+                let runs = if program.runs > 1 {
+                    format!(" in {} runs", program.runs)
+                } else {
+                    String::new()
+                };
+                left.push((
+                    Check::Signals,
+                    (signal.from, signal.to),
+                    format!(
+                        "rank {} raises {} signals for rank {} over {}{runs} that rank {} does not \
+                         wait for",
+                        signal.from,
+                        counter.posted.len(),
+                        signal.to,
+                        signal.name,
+                        signal.to
+                    ),
+                ));
+            }
+        }
+        for (check, (from, to), title) in left.into_iter().take(limits::PROBLEMS) {
+            let (at, sizes) = (Location::default(), None);
+            let text = "takes those of the next run for these".to_owned();
+            let story =
+                vec![Line { rank: Some(to as usize), other: Some(from as usize), at, text }];
+            let kind = ProblemKind::Broken(check);
+            let problem = Problem { kind, title, at, sizes, story, help: Vec::new() };
+            self.tell(problem);
+        }
+    }
+}
