@@ -53,6 +53,8 @@ pub(crate) struct Program {
     pub(crate) format: Format,
     pub(crate) collective: Collective,
     pub(crate) cells: Cells,
+    /// Where each rank begins in the file.
+    pub(crate) begins: Vec<Location>,
     /// The blocks of rank 0 first.
     pub(crate) blocks: Vec<Block>,
     pub(crate) fifos: Vec<Fifo>,

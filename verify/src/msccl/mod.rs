@@ -152,6 +152,7 @@ impl Algo {
             format: Format::Msccl,
             collective: self.collective,
             cells,
+            begins: self.gpus.iter().map(|gpu| gpu.at).collect(),
             blocks: Vec::new(),
             fifos: Vec::new(),
             signals: Vec::new(),

@@ -28,13 +28,13 @@ use crate::unreadable::{Reason, Unreadable};
 use channels::Channels;
 use cut::Cut;
 use operation::Reader;
-use schema::{Op, Plan};
+use schema::{Gpu, Op, Plan};
 
 pub(crate) fn read(text: &str) -> Result<Program, Unreadable> {
     let source = Source { text, lines: Lines::new(text) };
     let plan: Plan<'_> = serde_json::from_str(text).map_err(|error| syntax(&error, 0))?;
     let cut = Cut::of(&plan, &source)?;
-    let mut program = empty(&plan, &cut)?;
+    let mut program = empty(&plan, &cut, &source)?;
     let mut refused = Refusals::new("MSCCL++'s executor does not do what the schedule means");
     if !matches!(plan.protocol.as_str(), "Simple" | "LL") {
         let title = format!("`{}` is no protocol of MSCCL++: Simple or LL", plan.protocol);
@@ -125,7 +125,7 @@ fn syntax(error: &serde_json::Error, lines: u32) -> Unreadable {
 }
 
 /// The program without its blocks.
-fn empty(plan: &Plan<'_>, cut: &Cut) -> Result<Program, Unreadable> {
+fn empty(plan: &Plan<'_>, cut: &Cut, source: &Source<'_>) -> Result<Program, Unreadable> {
     let too_large = || Unreadable::too_large("chunks", limits::CELLS);
     if plan.gpus.len() > limits::RANKS as usize {
         return Err(Unreadable::too_large("ranks", limits::RANKS));
@@ -150,6 +150,7 @@ fn empty(plan: &Plan<'_>, cut: &Cut) -> Result<Program, Unreadable> {
         format: Format::Mscclpp,
         collective,
         cells,
+        begins: plan.gpus.iter().map(|gpu| begin(gpu, source)).collect(),
         blocks: Vec::new(),
         fifos: Vec::new(),
         signals: Vec::new(),
@@ -162,6 +163,12 @@ fn empty(plan: &Plan<'_>, cut: &Cut) -> Result<Program, Unreadable> {
         is_fatal: false,
         assumed,
     })
+}
+
+/// Where a rank's first operation is.
+fn begin(gpu: &Gpu<'_>, source: &Source<'_>) -> Location {
+    let first = gpu.threadblocks.iter().find_map(|block| block.ops.first());
+    first.map(|raw| source.at(raw)).unwrap_or_default()
 }
 
 /// Which chunks of scratch hold packets, and which do not.

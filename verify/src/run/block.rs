@@ -2,11 +2,10 @@
 
 use std::rc::Rc;
 
-use typed_nccl_match::Clock;
-
 use super::{Counter, Message, Play, Posted, Wanted};
 use crate::program::{Act, By, Place};
-use crate::run::memory::Who;
+use crate::run::lines::Past;
+use crate::run::memory::{Packet, Who};
 use crate::run::value::{Value, sum};
 
 /// Whether the block goes on, or what it waits for.
@@ -37,65 +36,80 @@ impl Play<'_> {
             Act::Move { by, ref from, ref to } => self.transfer(block, by, from, to)?,
             Act::Post { signal, by, relaxed } => {
                 let began = Rc::clone(&self.began[block as usize]);
-                let known = match (relaxed, by) {
-                    (true, _) => Rc::clone(&began),
-                    (false, By::Block) => self.stamp(leader),
-                    (false, By::Proxy(proxy)) => self.asked(block, proxy),
+                let past = match by {
+                    By::Block => self.stamp(leader),
+                    By::Proxy(proxy) => self.asked(block, proxy),
                 };
-                self.signals[signal as usize].posted.push_back(Posted { known, began });
+                let posted = Posted { past, began, relaxed };
+                self.signals[signal as usize].posted.push_back(posted);
                 self.wake(Wanted::Signal(signal));
             }
             Act::Await { signal, relaxed } => {
                 let counter = &mut self.signals[signal as usize];
                 let posted = counter.take().ok_or(Wanted::Signal(signal))?;
-                self.lines.learn(leader, if relaxed { &posted.began } else { &posted.known });
+                if relaxed || posted.relaxed {
+                    self.lines.learn_relaxed(leader, &posted.past, &posted.began);
+                } else {
+                    self.lines.learn(leader, &posted.past);
+                }
             }
             Act::Sync => self.lines.sync(block),
             Act::Barrier { barrier, blocks } => self.barrier(block, barrier, blocks)?,
             Act::Release(semaphore) => {
-                let (known, began) = (self.stamp(leader), Rc::clone(&self.began[block as usize]));
-                self.semaphores[semaphore as usize].posted.push_back(Posted { known, began });
+                let posted = Posted { past: self.stamp(leader), ..Posted::default() };
+                self.semaphores[semaphore as usize].posted.push_back(posted);
                 self.wake(Wanted::Semaphore(semaphore));
             }
             Act::Acquire(semaphore) => {
                 let counter = &mut self.semaphores[semaphore as usize];
                 let posted = counter.take().ok_or(Wanted::Semaphore(semaphore))?;
-                self.lines.learn(leader, &posted.known);
+                self.lines.learn(leader, &posted.past);
             }
             Act::Flush(proxy) => {
                 let proxy = self.lines.proxy(proxy);
                 self.lines.join(leader, proxy);
             }
             Act::Flag(number) => {
-                let clock = self.stamp(leader);
-                self.flags[block as usize].push((number, clock));
+                let past = self.stamp(leader);
+                self.flags[block as usize].push((number, past));
                 self.wake(Wanted::Flag(Some(block), 0, 0));
             }
             Act::AwaitFlag { block: other, id, number } => {
                 let set = other.and_then(|other| {
                     self.flags[other as usize].iter().find(|(set, _)| *set >= number)
                 });
-                let Some((_, clock)) = set else {
+                let Some((_, past)) = set else {
                     return Err(Wanted::Flag(other, id, number));
                 };
-                let clock = Rc::clone(clock);
-                self.lines.learn(leader, &clock);
+                let past = Rc::clone(past);
+                self.lines.learn(leader, &past);
             }
         }
         Ok(())
     }
 
     /// What a line knows now.
-    fn stamp(&mut self, line: u32) -> Rc<Clock> {
+    fn stamp(&mut self, line: u32) -> Rc<Past> {
         self.lines.tick(line);
-        Rc::new(self.lines.clock(line).clone())
+        Rc::new(self.lines.past(line).clone())
     }
 
     /// What a proxy knows when it does what a block now asks it to.
-    fn asked(&mut self, block: u32, proxy: u32) -> Rc<Clock> {
+    fn asked(&mut self, block: u32, proxy: u32) -> Rc<Past> {
         let line = self.lines.proxy(proxy);
         self.lines.join(line, self.lines.leader(block));
         self.stamp(line)
+    }
+
+    /// What whoever has a packet knows of who wrote it: all threads did.
+    fn packed(&self, block: u32, by: By) -> Rc<Past> {
+        let lines = match by {
+            By::Block => [self.lines.leader(block), self.lines.others(block)],
+            By::Proxy(proxy) => [self.lines.proxy(proxy); 2],
+        };
+        let mut past = self.lines.past(lines[0]).clone();
+        past.join(self.lines.past(lines[1]));
+        Rc::new(past)
     }
 
     fn transfer(&mut self, block: u32, by: By, from: &[Place], to: &[Place]) -> Result<(), Wanted> {
@@ -135,8 +149,7 @@ impl Play<'_> {
                 }
                 Place::Packet { cell, stride } => {
                     let cell = half(cell, stride, run);
-                    let is_there =
-                        self.memory.packet(cell).is_some_and(|(written, _)| *written == run + 1);
+                    let is_there = self.memory.packet(cell).is_some_and(|packet| packet.run == run);
                     if !is_there {
                         return Err(Wanted::Packet(cell));
                     }
@@ -160,14 +173,14 @@ impl Play<'_> {
         match place {
             Place::Message(fifo) => {
                 let message = self.fifos[fifo as usize].pop_front()?;
-                self.lines.learn(self.lines.leader(block), &message.clock);
+                self.lines.learn(self.lines.leader(block), &message.past);
                 self.wake(Wanted::Slot(fifo));
                 message.value
             }
             Place::Cell { cell, stride } => {
                 let cell = half(cell, stride, run);
                 let used = self.lines.used((block, step), by, run);
-                let race = self.memory.read(cell, used, &self.lines.clocks);
+                let race = self.memory.read(cell, used, &self.lines.pasts);
                 if let Some(earlier) = race {
                     self.race(cell, earlier, used);
                 }
@@ -179,13 +192,13 @@ impl Play<'_> {
             }
             Place::Packet { cell, stride } => {
                 let cell = half(cell, stride, run);
-                let began = self.memory.packet(cell).map(|(_, began)| Rc::clone(began));
-                if let Some(began) = began {
-                    self.lines.learn(self.lines.leader(block), &began);
-                    self.lines.learn(self.lines.others(block), &began);
+                if let Some(Packet { past, began, .. }) = self.memory.packet(cell).cloned() {
+                    for line in [self.lines.leader(block), self.lines.others(block)] {
+                        self.lines.learn_relaxed(line, &past, &began);
+                    }
                 }
                 let used = self.lines.used((block, step), by, run);
-                self.memory.read_packet(cell, used, &self.lines.clocks);
+                self.memory.read_packet(cell, used, &self.lines.pasts);
                 self.memory.value(cell).clone()
             }
         }
@@ -195,8 +208,8 @@ impl Play<'_> {
         let run = self.positions[block as usize].run;
         let (cell, is_packet) = match place {
             Place::Message(fifo) => {
-                let clock = self.stamp(self.lines.leader(block));
-                let message = Message { value: value.clone(), clock };
+                let past = self.stamp(self.lines.leader(block));
+                let message = Message { value: value.clone(), past };
                 self.fifos[fifo as usize].push_back(message);
                 return self.wake(Wanted::Message(fifo));
             }
@@ -205,12 +218,14 @@ impl Play<'_> {
         };
         let mut used = self.lines.used((block, step), by, run);
         used.writes = true;
-        let race = self.memory.write(cell, value.clone(), used, &self.lines.clocks);
+        let race = self.memory.write(cell, value.clone(), used, &self.lines.pasts);
         if let Some(earlier) = race {
             self.race(cell, earlier, used);
         }
         if is_packet {
-            self.memory.seal(cell, run, Rc::clone(&self.began[block as usize]));
+            let past = self.packed(block, by);
+            let began = Rc::clone(&self.began[block as usize]);
+            self.memory.seal(cell, Packet { run, past, began });
             self.wake(Wanted::Packet(cell));
         }
     }

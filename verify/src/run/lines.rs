@@ -5,6 +5,27 @@ use typed_nccl_match::Clock;
 use super::memory::{Use, Who};
 use crate::program::{By, Program};
 
+/// What came before: what can be seen, and what was only done. A relaxed signal tells that a block
+/// has come so far, so its reads are over; it does not tell that what it wrote has arrived.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Past {
+    pub(crate) seen: Clock,
+    pub(crate) done: Clock,
+}
+
+impl Past {
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.seen.join(&other.seen);
+        self.done.join(&other.done);
+    }
+
+    /// The same, of whoever only tells how far it has come. `began` is what it began with.
+    pub(crate) fn join_relaxed(&mut self, other: &Self, began: &Self) {
+        self.seen.join(&began.seen);
+        self.done.join(&other.done);
+    }
+}
+
 /// The clocks of all lines.
 ///
 /// A block has two lines where its threads are apart: the thread that signals and waits, and the
@@ -13,7 +34,7 @@ pub(crate) struct Lines {
     threads: u32,
     blocks: u32,
     proxies: u32,
-    pub(crate) clocks: Vec<Clock>,
+    pub(crate) pasts: Vec<Past>,
     events: Vec<u64>,
 }
 
@@ -22,8 +43,8 @@ impl Lines {
         let threads = if program.threads_apart { 2 } else { 1 };
         let (blocks, proxies) = (program.blocks.len() as u32, program.proxies.len() as u32);
         let count = (blocks * threads + proxies + program.ranks()) as usize;
-        let clocks = vec![Clock::default(); count];
-        Self { threads, blocks, proxies, clocks, events: vec![0; count] }
+        let pasts = vec![Past::default(); count];
+        Self { threads, blocks, proxies, pasts, events: vec![0; count] }
     }
 
     /// A block's thread that signals and waits.
@@ -43,19 +64,23 @@ impl Lines {
         self.blocks * self.threads + self.proxies + rank
     }
 
-    pub(crate) fn clock(&self, line: u32) -> &Clock {
-        &self.clocks[line as usize]
+    pub(crate) fn past(&self, line: u32) -> &Past {
+        &self.pasts[line as usize]
     }
 
-    pub(crate) fn learn(&mut self, line: u32, clock: &Clock) {
-        self.clocks[line as usize].join(clock);
+    pub(crate) fn learn(&mut self, line: u32, past: &Past) {
+        self.pasts[line as usize].join(past);
+    }
+
+    pub(crate) fn learn_relaxed(&mut self, line: u32, past: &Past, began: &Past) {
+        self.pasts[line as usize].join_relaxed(past, began);
     }
 
     /// One line learns what another knows.
     pub(crate) fn join(&mut self, line: u32, from: u32) {
         if line != from {
-            let known = self.clocks[from as usize].clone();
-            self.clocks[line as usize].join(&known);
+            let known = self.pasts[from as usize].clone();
+            self.pasts[line as usize].join(&known);
         }
     }
 
@@ -70,7 +95,9 @@ impl Lines {
     pub(crate) fn tick(&mut self, line: u32) -> (u32, u64) {
         let event = &mut self.events[line as usize];
         *event += 1;
-        self.clocks[line as usize].learn(line as usize, *event);
+        let past = &mut self.pasts[line as usize];
+        past.seen.learn(line as usize, *event);
+        past.done.learn(line as usize, *event);
         (line, *event)
     }
 

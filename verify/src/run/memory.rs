@@ -3,8 +3,7 @@
 
 use std::rc::Rc;
 
-use typed_nccl_match::Clock;
-
+use super::lines::Past;
 use super::value::Value;
 
 /// A step of a block, or a rank's user before and after a run.
@@ -27,10 +26,18 @@ pub(crate) struct Use {
 #[derive(Clone, Default)]
 struct Cell {
     value: Value,
-    write: Option<Use>,
+    /// The last write, and those after it that wrote the same again.
+    writes: Vec<Use>,
     reads: Vec<Use>,
-    /// If it holds a packet: the run of it, counted from 1, and what its writer began with.
-    packet: Option<(u32, Rc<Clock>)>,
+    packet: Option<Packet>,
+}
+
+/// What a cell's flag tells.
+#[derive(Clone)]
+pub(crate) struct Packet {
+    pub(crate) run: u32,
+    pub(crate) past: Rc<Past>,
+    pub(crate) began: Rc<Past>,
 }
 
 pub(crate) struct Memory {
@@ -47,27 +54,25 @@ impl Memory {
     }
 
     pub(crate) fn writer(&self, cell: u32) -> Option<Use> {
-        self.cells[cell as usize].write
+        self.cells[cell as usize].writes.last().copied()
     }
 
-    pub(crate) fn packet(&self, cell: u32) -> Option<&(u32, Rc<Clock>)> {
+    pub(crate) fn packet(&self, cell: u32) -> Option<&Packet> {
         self.cells[cell as usize].packet.as_ref()
     }
 
     /// Reads a cell. Returns an unordered write, if there is one.
-    pub(crate) fn read(&mut self, cell: u32, by: Use, clocks: &[Clock]) -> Option<Use> {
+    pub(crate) fn read(&mut self, cell: u32, by: Use, pasts: &[Past]) -> Option<Use> {
         let cell = &mut self.cells[cell as usize];
-        let race = cell.write.filter(|write| !ordered(write, &by, clocks));
-        cell.reads.retain(|read| !ordered(read, &by, clocks));
-        cell.reads.push(by);
+        let is_ordered = cell.writes.iter().any(|write| ordered(write, &by, pasts));
+        let race = cell.writes.first().copied().filter(|_| !is_ordered);
+        cell.read(by, pasts);
         race
     }
 
     /// Reads a packet, whose flag says that this run's write is complete.
-    pub(crate) fn read_packet(&mut self, cell: u32, by: Use, clocks: &[Clock]) {
-        let cell = &mut self.cells[cell as usize];
-        cell.reads.retain(|read| !ordered(read, &by, clocks));
-        cell.reads.push(by);
+    pub(crate) fn read_packet(&mut self, cell: u32, by: Use, pasts: &[Past]) {
+        self.cells[cell as usize].read(by, pasts);
     }
 
     /// Writes a cell. Returns a use that is not ordered with it, if there is one.
@@ -76,32 +81,54 @@ impl Memory {
         cell: u32,
         value: Value,
         by: Use,
-        clocks: &[Clock],
+        pasts: &[Past],
     ) -> Option<Use> {
         let cell = &mut self.cells[cell as usize];
-        let earlier = cell.reads.iter().chain(&cell.write);
-        let race = earlier.copied().find(|earlier| !ordered(earlier, &by, clocks));
+        if cell.has_it_already(&value, by) {
+            cell.writes.push(by);
+            return None;
+        }
+        let mut earlier = cell.reads.iter().chain(&cell.writes);
+        let race = earlier.find(|earlier| !ordered(earlier, &by, pasts)).copied();
         cell.reads.clear();
-        cell.write = Some(by);
+        cell.writes.clear();
+        cell.writes.push(by);
         cell.value = value;
         cell.packet = None;
         race
     }
 
     /// Makes a packet of what was just written.
-    pub(crate) fn seal(&mut self, cell: u32, run: u32, clock: Rc<Clock>) {
-        self.cells[cell as usize].packet = Some((run + 1, clock));
+    pub(crate) fn seal(&mut self, cell: u32, packet: Packet) {
+        self.cells[cell as usize].packet = Some(packet);
+    }
+}
+
+impl Cell {
+    fn read(&mut self, by: Use, pasts: &[Past]) {
+        self.reads.retain(|read| !ordered(read, &by, pasts));
+        self.reads.push(by);
+    }
+
+    /// Whether the same bytes were written in the same run: an input, not a sum, which may have
+    /// been added up in another order. To write them again changes nothing for anybody.
+    fn has_it_already(&self, value: &Value, by: Use) -> bool {
+        let is_input = value.as_ref().is_some_and(|value| matches!(value[..], [(_, 1)]));
+        let same_run = self.writes.last().is_some_and(|write| write.run == by.run);
+        is_input && same_run && self.value == *value && matches!(by.who, Who::Step { .. })
     }
 }
 
 /// Whether an earlier use comes before a later one for every thread of both. A step does not race
 /// with itself.
-fn ordered(earlier: &Use, later: &Use, clocks: &[Clock]) -> bool {
+fn ordered(earlier: &Use, later: &Use, pasts: &[Past]) -> bool {
     if earlier.who == later.who && earlier.run == later.run {
         return true;
     }
     let knows = |line: u32| {
-        earlier.events.iter().all(|&(of, event)| clocks[line as usize].knows(of as usize, event))
+        let past = &pasts[line as usize];
+        let clock = if earlier.writes { &past.seen } else { &past.done };
+        earlier.events.iter().all(|&(of, event)| clock.knows(of as usize, event))
     };
     later.events.iter().all(|&(line, _)| knows(line))
 }

@@ -20,12 +20,11 @@ mod value;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
-use typed_nccl_match::Clock;
 use typed_nccl_plan::verdict::{Problem, ProblemKind};
 
 use crate::limits;
 use crate::program::Program;
-use lines::Lines;
+use lines::{Lines, Past};
 use memory::{Memory, Who};
 use value::{Inputs, Value};
 
@@ -79,7 +78,7 @@ struct Position {
 
 struct Message {
     value: Value,
-    clock: Rc<Clock>,
+    past: Rc<Past>,
 }
 
 #[derive(Default)]
@@ -93,10 +92,10 @@ struct Counter {
 /// A signal, or the release of a semaphore.
 #[derive(Clone, Default)]
 struct Posted {
-    /// What whoever raised it knew, unless it was relaxed.
-    known: Rc<Clock>,
+    past: Rc<Past>,
     /// What was known when its kernel began.
-    began: Rc<Clock>,
+    began: Rc<Past>,
+    relaxed: bool,
 }
 
 struct Play<'a> {
@@ -106,12 +105,12 @@ struct Play<'a> {
     memory: Memory,
     positions: Vec<Position>,
     /// What each block began its run with.
-    began: Vec<Rc<Clock>>,
+    began: Vec<Rc<Past>>,
     /// The blocks of each rank that are still in their run.
     running: Vec<u32>,
     fifos: Vec<VecDeque<Message>>,
     /// Of each block's run, the flags that it has set, in order.
-    flags: Vec<Vec<(u32, Rc<Clock>)>>,
+    flags: Vec<Vec<(u32, Rc<Past>)>>,
     signals: Vec<Counter>,
     semaphores: Vec<Counter>,
     /// The blocks that have come to a barrier.

@@ -15,7 +15,7 @@ impl Play<'_> {
                 let steps = &self.program.blocks[block as usize].steps;
                 steps.get(step as usize).map_or_else(Location::default, |step| step.at)
             }
-            Who::User(_) => Location::default(),
+            Who::User(rank) => self.program.begins[rank as usize],
         }
     }
 
@@ -50,7 +50,7 @@ impl Play<'_> {
         self.races += 1;
         let cell = self.program.cells.show(cell);
         let does = |used: &Use| match (used.who, used.writes) {
-            (Who::User(_), true) => "fills it, or the output, before the run",
+            (Who::User(_), true) => "uses it before the run",
             (Who::User(_), false) => "reads it after the run",
             (_, true) => "writes it",
             (_, false) => "reads it",
@@ -66,11 +66,12 @@ impl Play<'_> {
                 text: format!("{}{run} {}", self.subject(used.who), does(used)),
             }
         };
-        let place = [later, earlier].map(|used| self.at(used.who));
+        let is_step = matches!(later.who, Who::Step { .. });
+        let at = self.at(if is_step { later.who } else { earlier.who });
         let problem = Problem {
             kind: ProblemKind::Broken(check),
             title: format!("{cell} is used by two without an order, one of which writes"),
-            at: if place[0] == Location::default() { place[1] } else { place[0] },
+            at,
             sizes: None,
             story: vec![line(&earlier, &later), line(&later, &earlier)],
             help: self.ordering(&earlier, &later),
@@ -188,7 +189,7 @@ impl Play<'_> {
             }
         }
         for (check, (from, to), title) in left.into_iter().take(limits::PROBLEMS) {
-            let (at, sizes) = (Location::default(), None);
+            let (at, sizes) = (program.begins[to as usize], None);
             let text = "takes those of the next run for these".to_owned();
             let story =
                 vec![Line { rank: Some(to as usize), other: Some(from as usize), at, text }];

@@ -77,7 +77,7 @@ impl Play<'_> {
         let after = if run > 0 { format!(" after run {}", run + 1) } else { String::new() };
         let writer = self.memory.writer(cell);
         let writer = writer.filter(|writer| matches!(writer.who, Who::Step { .. }));
-        let place = writer.map_or_else(Location::default, |writer| self.at(writer.who));
+        let place = writer.map_or(self.program.begins[rank as usize], |writer| self.at(writer.who));
         let line =
             |at: Location, text: String| Line { rank: Some(rank as usize), other: None, at, text };
         let wanted: Value = Some(Rc::from(wanted));
@@ -87,11 +87,8 @@ impl Play<'_> {
             line(place, format!("has {found}")),
         ];
         if let Some(writer) = writer {
-            let by = self.subject(writer.who);
-            story.push(Line {
-                rank: self.rank(writer.who),
-                ..line(place, format!("wrote it last: {by}"))
-            });
+            let text = format!("{} wrote it last", self.subject(writer.who));
+            story.push(Line { rank: self.rank(writer.who), ..line(place, text) });
         }
         Problem {
             kind: ProblemKind::Broken(Check::Postcondition),

@@ -56,13 +56,13 @@ impl Play<'_> {
         for (cell, value) in all {
             let mut used = self.lines.used_by_user(rank, run);
             used.writes = true;
-            let race = self.memory.write(cell, value, used, &self.lines.clocks);
+            let race = self.memory.write(cell, value, used, &self.lines.pasts);
             if let Some(earlier) = race {
                 self.race(cell, earlier, used);
             }
         }
         let user = self.lines.user(rank);
-        let known = Rc::new(self.lines.clock(user).clone());
+        let known = Rc::new(self.lines.past(user).clone());
         let blocks = self.blocks(rank);
         self.running[rank as usize] = blocks.len() as u32;
         for block in blocks {
@@ -81,7 +81,7 @@ impl Play<'_> {
         let cells: Vec<u32> = self.program.cells.all(rank, Buffer::Output).collect();
         for &cell in &cells {
             let used = self.lines.used_by_user(rank, run);
-            let race = self.memory.read(cell, used, &self.lines.clocks);
+            let race = self.memory.read(cell, used, &self.lines.pasts);
             if let Some(earlier) = race {
                 self.race(cell, earlier, used);
             }
