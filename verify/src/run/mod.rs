@@ -12,6 +12,7 @@ mod lines;
 mod memory;
 mod order;
 mod picture;
+mod remedy;
 mod result;
 mod stuck;
 mod user;

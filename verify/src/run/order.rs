@@ -3,10 +3,9 @@
 use typed_nccl_plan::ir::Location;
 use typed_nccl_plan::verdict::{Check, Line, Problem, ProblemKind};
 
-use super::Play;
 use super::memory::{Use, Who};
+use super::{Play, remedy};
 use crate::limits;
-use crate::program::Format;
 
 impl Play<'_> {
     pub(super) fn at(&self, who: Who) -> Location {
@@ -74,53 +73,9 @@ impl Play<'_> {
             at,
             sizes: None,
             story: vec![line(&earlier, &later), line(&later, &earlier)],
-            help: self.ordering(&earlier, &later),
+            help: remedy::ordering(self.program, &earlier, &later),
         };
         self.tell(problem);
-    }
-
-    /// What would order two uses.
-    fn ordering(&self, earlier: &Use, later: &Use) -> Vec<String> {
-        let between_runs = earlier.run != later.run;
-        let (first, second) = match (earlier.who, later.who) {
-            (Who::Step { block: a, step }, Who::Step { block: b, .. }) => ((a, step), b),
-            (Who::User(rank), Who::Step { .. }) => {
-                let help =
-                    format!("wait for a signal with which rank {rank} says that it has begun");
-                return vec![help];
-            }
-            (_, Who::User(rank)) => {
-                let help =
-                    format!("let rank {rank} wait for a signal after it, or flush the channel");
-                return vec![help];
-            }
-        };
-        let (block, other) =
-            (&self.program.blocks[first.0 as usize], &self.program.blocks[second as usize]);
-        let help = match self.program.format {
-            Format::Msccl => {
-                let number = block.steps[first.1 as usize].number;
-                format!(
-                    "let the second wait for the first: `depid=\"{}\" deps=\"{number}\"`, and \
-                     `hasdep=\"1\"` there",
-                    block.id
-                )
-            }
-            Format::Mscclpp if between_runs => {
-                "let the first rank signal after it, and the second wait before it".to_owned()
-            }
-            Format::Mscclpp if first.0 == second => {
-                "put a `nop` between them, at which the block's threads wait for each other"
-                    .to_owned()
-            }
-            Format::Mscclpp if block.rank == other.rank => {
-                "put a barrier or a semaphore between them, with `nop`s around it".to_owned()
-            }
-            Format::Mscclpp => "signal after the first, with a `nop` before the signal, and wait \
-                                before the second, with a `nop` after the wait"
-                .to_owned(),
-        };
-        vec![help]
     }
 
     /// A step reads what nothing has written.
