@@ -200,21 +200,12 @@ impl<'b> Reader<'_, 'b> {
             "copy" => self.local(op, (As::Plain, As::Plain), part),
             "cpkt" => self.local(op, (As::Plain, As::Packets), part),
             "upkt" => self.local(op, (As::Packets, As::Plain), part),
-            "put" | "pws" | "pwsf" => self.put(op, part),
+            "put" | "pws" | "pwsf" | "ppkt" => self.put(op, part),
             "get" => {
                 let mut acts = Vec::new();
                 for (src, dst) in pairs(src, dst)? {
                     let from = self.remote(op, Some(src), As::Plain, part)?;
                     let to = self.own(op, Some(dst), As::Plain, part)?;
-                    moves(By::Block, &[from], &[to], &mut acts)?;
-                }
-                Ok(acts)
-            }
-            "ppkt" => {
-                let mut acts = Vec::new();
-                for (src, dst) in pairs(src, dst)? {
-                    let from = self.own(op, Some(src), As::Plain, part)?;
-                    let to = self.remote(op, Some(dst), As::Packets, part)?;
                     moves(By::Block, &[from], &[to], &mut acts)?;
                 }
                 Ok(acts)
@@ -304,9 +295,15 @@ impl<'b> Reader<'_, 'b> {
     fn put(&mut self, op: &Op<'_>, part: Part) -> Result<Vec<Act>, Lacks> {
         let mut acts = Vec::new();
         let by_port = op.channel_type == Some(ChannelType::Port);
+        // A proxy moves packets as they are.
+        let kinds = match op.name.as_str() {
+            "ppkt" if by_port => (As::Packets, As::Packets),
+            "ppkt" => (As::Plain, As::Packets),
+            _ => (As::Plain, As::Plain),
+        };
         for (at, (src, dst)) in pairs(&op.src_buff, &op.dst_buff)?.enumerate() {
-            let from = self.own(op, Some(src), As::Plain, part)?;
-            let to = self.remote(op, Some(dst), As::Plain, part)?;
+            let from = self.own(op, Some(src), kinds.0, part)?;
+            let to = self.remote(op, Some(dst), kinds.1, part)?;
             if !by_port {
                 moves(By::Block, &[from], &[to], &mut acts)?;
                 continue;
@@ -316,7 +313,7 @@ impl<'b> Reader<'_, 'b> {
             let channel = channel.ok_or(Lacks::Name)?;
             let proxy = self.proxy(channel);
             moves(By::Proxy(proxy), &[from], &[to], &mut acts)?;
-            if op.name != "put" {
+            if matches!(op.name.as_str(), "pws" | "pwsf") {
                 let rank = self.rank;
                 let signal = self.channels.signal(self.program, rank, channel, true);
                 acts.push(Act::Post { signal, by: By::Proxy(proxy), relaxed: false });
