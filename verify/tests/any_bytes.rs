@@ -102,7 +102,11 @@ fn edits() -> impl Strategy<Value = Vec<(f64, String)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 600,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
     #[test]
     fn changed_files_are_read_or_refused(which in 0..6_usize, edits in edits(), digits: bool) {

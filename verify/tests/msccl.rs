@@ -182,7 +182,7 @@ fn what_does_not_fit_the_slots_waits() {
     says(
         &wrong.to_string(),
         &[
-            "ranks 0 and 1 wait in a circle",
+            "ranks 0 and 1 wait in a circle, once their chunks are large",
             "for room in its connection to rank 1 over channel 0, whose 2 slots are full",
         ],
     );

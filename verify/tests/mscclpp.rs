@@ -199,7 +199,10 @@ fn not_all_come_to_a_barrier() {
 
 #[test]
 fn a_pipeline_is_played_turn_by_turn() {
-    let turns = |ops: Vec<Value>| json!({ "name": "pipeline", "iter_context": { "unit_size": 64, "num_chunks": 1 }, "ops": ops });
+    let turns = |ops: Vec<Value>| {
+        let context = json!({ "unit_size": 64, "num_chunks": 1 });
+        json!({ "name": "pipeline", "iter_context": context, "ops": ops })
+    };
     let write = turns(vec![copy(("i", 0), ("s", 0)), nop(), semaphore("sem_release", 0)]);
     let read = |first: Value| turns(vec![first, nop(), copy(("s", 0), ("o", 0))]);
     let right = two_blocks(vec![write.clone()], vec![read(semaphore("sem_acquire", 0))]);

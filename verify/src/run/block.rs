@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Counter, Message, Play, Posted, Wanted};
+use super::{Chunks, Counter, Message, Play, Position, Posted, Wanted};
 use crate::program::{Act, By, Place};
 use crate::run::lines::Past;
 use crate::run::memory::{Packet, Who};
@@ -113,13 +113,12 @@ impl Play<'_> {
     }
 
     fn transfer(&mut self, block: u32, by: By, from: &[Place], to: &[Place]) -> Result<(), Wanted> {
-        let run = self.positions[block as usize].run;
-        self.is_possible(run, from, to)?;
+        let Position { run, step, .. } = self.positions[block as usize];
+        self.is_possible((run, step), from, to)?;
         if let By::Proxy(proxy) = by {
             let line = self.lines.proxy(proxy);
             self.lines.join(line, self.lines.leader(block));
         }
-        let step = self.positions[block as usize].step;
         let mut total: Option<Value> = None;
         for &place in from {
             let value = self.take(block, (by, step), place);
@@ -141,7 +140,12 @@ impl Play<'_> {
     }
 
     /// Whether all that is to be moved is there, and has room.
-    fn is_possible(&self, run: u32, from: &[Place], to: &[Place]) -> Result<(), Wanted> {
+    fn is_possible(
+        &self,
+        (run, step): (u32, u32),
+        from: &[Place],
+        to: &[Place],
+    ) -> Result<(), Wanted> {
         for &place in from {
             match place {
                 Place::Message(fifo) if self.fifos[fifo as usize].is_empty() => {
@@ -158,14 +162,26 @@ impl Play<'_> {
             }
         }
         for &place in to {
-            if let Place::Message(fifo) = place {
-                let slots = self.program.fifos[fifo as usize].slots as usize;
-                if self.fifos[fifo as usize].len() >= slots {
-                    return Err(Wanted::Slot(fifo));
-                }
+            if let Place::Message(fifo) = place
+                && !self.has_room(fifo, step)
+            {
+                return Err(Wanted::Slot(fifo));
             }
         }
         Ok(())
+    }
+
+    /// Whether another message of a step fits a connection.
+    fn has_room(&self, fifo: u32, step: u32) -> bool {
+        let messages = &self.fifos[fifo as usize];
+        let slots = self.program.fifos[fifo as usize].slots as usize;
+        if self.chunks == Chunks::Large {
+            return messages.len() < slots;
+        }
+        let steps = messages.iter().zip(messages.iter().skip(1));
+        let used = usize::from(!messages.is_empty())
+            + steps.filter(|(one, next)| one.step != next.step).count();
+        used < slots || messages.back().is_some_and(|last| last.step == step)
     }
 
     fn take(&mut self, block: u32, (by, step): (By, u32), place: Place) -> Value {
@@ -209,7 +225,7 @@ impl Play<'_> {
         let (cell, is_packet) = match place {
             Place::Message(fifo) => {
                 let past = self.stamp(self.lines.leader(block));
-                let message = Message { value: value.clone(), past };
+                let message = Message { step, value: value.clone(), past };
                 self.fifos[fifo as usize].push_back(message);
                 return self.wake(Wanted::Message(fifo));
             }

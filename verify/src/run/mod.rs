@@ -4,8 +4,8 @@
 //! one step after the other. So what one execution cannot do, none can: if some blocks never end,
 //! that is a deadlock. Only semaphores that several blocks acquire depend on the order.
 //!
-//! What is unordered is not seen in one execution, but in its clocks: each use of a cell is compared
-//! with the last ones, by what surely came before.
+//! What is unordered is not seen in one execution, but in its clocks: each use of a cell is
+//! compared with the last ones, by what surely came before.
 
 mod block;
 mod lines;
@@ -21,7 +21,7 @@ mod value;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::rc::Rc;
 
-use typed_nccl_plan::verdict::{Problem, ProblemKind};
+use typed_nccl_plan::verdict::{Check, Problem, ProblemKind};
 
 use crate::limits;
 use crate::program::Program;
@@ -36,22 +36,58 @@ pub(crate) struct Found {
 }
 
 /// Plays a program and says what is wrong with it.
+///
+/// Chunks are taken to be so large that each is a message of its own. If blocks wait for each other
+/// then, what small chunks would do is looked at too.
 pub(crate) fn play(program: &Program) -> Found {
-    let mut play = Play::new(program);
+    let (large, is_stuck) = play_with(program, Chunks::Large);
+    if !is_stuck || program.fifos.is_empty() {
+        return large;
+    }
+    let (small, is_stuck) = play_with(program, Chunks::Small);
+    if is_stuck {
+        return large;
+    }
+    let is_deadlock = |problem: &Problem| problem.kind == ProblemKind::Broken(Check::Deadlock);
+    let mut problems: Vec<_> =
+        large.problems.into_iter().filter(|(problem, _)| is_deadlock(problem)).collect();
+    for (problem, _) in &mut problems {
+        problem.title += ", once their chunks are large";
+        problem.help.push(
+            "or lower `maxBytes`: chunks of one step that fit one message need one slot".to_owned(),
+        );
+    }
+    problems.extend(small.problems);
+    Found { problems }
+}
+
+/// The same, and whether it is a deadlock.
+fn play_with(program: &Program, chunks: Chunks) -> (Found, bool) {
+    let mut play = Play::new(program, chunks);
     play.start();
     while let Some(block) = play.ready.pop_front() {
         play.go_on(block);
         if play.work > limits::SUMS {
             play.too_large();
-            return play.found;
+            return (play.found, false);
         }
     }
-    if play.stuck.is_empty() {
-        play.left_over();
-    } else {
+    let is_stuck = !play.stuck.is_empty();
+    if is_stuck {
         stuck::report(&mut play);
+    } else {
+        play.left_over();
     }
-    play.found
+    (play.found, is_stuck)
+}
+
+/// How large chunks are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Chunks {
+    /// Those of a step are one message.
+    Small,
+    /// Each is a message.
+    Large,
 }
 
 /// What a block waits for.
@@ -78,6 +114,8 @@ struct Position {
 }
 
 struct Message {
+    /// The sender's step.
+    step: u32,
     value: Value,
     past: Rc<Past>,
 }
@@ -101,6 +139,7 @@ struct Posted {
 
 struct Play<'a> {
     program: &'a Program,
+    chunks: Chunks,
     inputs: Inputs,
     lines: Lines,
     memory: Memory,
@@ -131,7 +170,7 @@ struct Play<'a> {
 }
 
 impl<'a> Play<'a> {
-    fn new(program: &'a Program) -> Self {
+    fn new(program: &'a Program, chunks: Chunks) -> Self {
         let blocks = program.blocks.len();
         let semaphores = program
             .semaphores
@@ -143,6 +182,7 @@ impl<'a> Play<'a> {
         }
         Self {
             program,
+            chunks,
             inputs: Inputs::new(&program.cells),
             lines: Lines::new(program),
             memory: Memory::new(program.cells.total()),

@@ -1,4 +1,4 @@
-//! A picture of blocks that cannot go on: what each has done, where it waits, and what would follow.
+//! A picture of blocks that cannot go on: what each has done, where it waits, what would follow.
 
 use std::fmt::Write as _;
 

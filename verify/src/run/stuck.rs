@@ -109,11 +109,9 @@ impl Chain {
                 help.push("set `hasdep=\"1\"` at the step that `depid` and `deps` name".to_owned());
             }
             _ if helper.is_none() => {}
-            _ if slots => help.extend([
-                "receive earlier, or send less before: what does not fit the slots waits"
-                    .to_owned(),
-                "or lower `maxBytes`: chunks of one step that fit one message need one slot".into(),
-            ]),
+            _ if slots => help.push(
+                "receive earlier, or send less before: what does not fit the slots waits".into(),
+            ),
             _ => help.push("change the order of the steps so that one of them can go first".into()),
         }
         Problem {
