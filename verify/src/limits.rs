@@ -10,7 +10,7 @@ pub(crate) const NODES: u32 = 16 << 20;
 pub(crate) const RANKS: u32 = 4096;
 
 /// Cells of all buffers of all ranks.
-pub(crate) const CELLS: u32 = 16 << 20;
+pub(crate) const CELLS: u32 = 2 << 20;
 
 /// Threads, proxies and users whose order is followed.
 pub(crate) const LINES: usize = 8192;
