@@ -7,7 +7,8 @@ use std::time::Duration;
 use schedules::{Sketch, gradients, halo, hierarchical, one_f1b, overlap, pipeline, ring_exchange};
 use typed_nccl_plan::build::PlanBuilder;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate, estimate_with};
-use typed_nccl_plan::ir::CollectiveKind;
+use typed_nccl_plan::ir::{CollectiveKind, Reduction};
+use typed_nccl_plan::lower::Work;
 
 fn on_h200(sketch: &Sketch) -> Estimate {
     estimate(&sketch.plan, &sketch.schedule, &Topology::h200_node())
@@ -43,7 +44,7 @@ fn messages_and_signals_cost_what_was_measured() {
         let works = [schedules::put(u, right, u, 1), schedules::wait(&[(1, left)])];
         rank.calls.retain(|call| call.stream.0 == schedules::NET);
         for (call, work) in rank.calls.iter_mut().zip(works) {
-            call.work = typed_nccl_plan::lower::Work::Group(vec![work]);
+            call.work = Work::Group(vec![work]);
         }
     }
     is_about(on_h200(&puts).total, 17.5e-6);
@@ -111,6 +112,20 @@ fn all_kinds_of_collectives_take_time() {
 }
 
 #[test]
+fn local_work_takes_a_launch_and_its_bytes() {
+    let of = |len, of| {
+        let mut sketch = gradients(2, 0, len, true);
+        let x = schedules::part(0, 0, 0, len);
+        let work = Work::Assign { to: x, by: Reduction::Sum, of: vec![x; of] };
+        sketch.call(0, schedules::NET, &[], 1, work);
+        on_h200(&sketch).total
+    };
+    let launch = Topology::h200_node().launch;
+    is_about((of(1 << 28, 2) - launch) / (of(1 << 28, 1) - launch), 1.5);
+    is_about(of(1 << 28, 2) - launch, 3.0 * 4.0 * (1_u64 << 28) as f64 / 4.8e12);
+}
+
+#[test]
 fn a_plan_of_nothing_takes_nothing() {
     let mut plan = PlanBuilder::new("nothing");
     plan.ranks(1..);
@@ -173,10 +188,10 @@ fn everyone_sending_first_never_ends() {
     let mut sketch = ring_exchange(3, 4);
     for rank in &mut sketch.schedule.ranks {
         let both = rank.calls.pop().expect("a group");
-        let typed_nccl_plan::lower::Work::Group(operations) = &both.work else { unreachable!() };
+        let Work::Group(operations) = &both.work else { unreachable!() };
         for one in operations {
             let mut call = both.clone();
-            call.work = typed_nccl_plan::lower::Work::Group(vec![one.clone()]);
+            call.work = Work::Group(vec![one.clone()]);
             rank.calls.push(call);
         }
     }

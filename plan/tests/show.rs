@@ -81,6 +81,22 @@ fn peers() {
 }
 
 #[test]
+fn assignments() {
+    let x = || Region::all(BufferId(X));
+    let part = |at: i64| part(U, at, at + 1);
+    let shown = |by, of| {
+        let place = Place { on: StreamId(0), after: vec![] };
+        plan().show_assign(&Assign { to: x(), by, of, place })
+    };
+    assert_eq!(shown(Reduction::Sum, vec![x(), part(1)]), "x += u[1..2]");
+    assert_eq!(shown(Reduction::Sum, vec![part(1), part(2)]), "x = u[1..2] + u[2..3]");
+    assert_eq!(shown(Reduction::Prod, vec![x(), part(1), part(2)]), "x *= u[1..2] * u[2..3]");
+    assert_eq!(shown(Reduction::Max, vec![x(), part(1)]), "x = max(x, u[1..2])");
+    assert_eq!(shown(Reduction::Avg, vec![part(1), part(2)]), "x = avg(u[1..2], u[2..3])");
+    assert_eq!(shown(Reduction::Max, vec![part(1)]), "x = u[1..2]");
+}
+
+#[test]
 fn deep() {
     let sum = |depth| (1..depth).fold(Expr::Rank, |sum, _| sum + 1);
     assert_eq!(ring().show(&sum(64)), format!("rank{}", " + 1".repeat(63)));

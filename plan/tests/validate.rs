@@ -280,6 +280,37 @@ fn statements() {
 }
 
 #[test]
+fn assignments() {
+    let all = |buffer: u32| Region::all(BufferId(buffer));
+    let assign = |to: Region, by: Reduction, of: Vec<Region>| {
+        add(StepKind::Assign(Assign { to, by, of, place: place(0, &[]) }))
+    };
+    let one = "`x` is computed of 0 regions, and must be of 1 to 16";
+    told(99, one, assign(all(X), Reduction::Sum, vec![]));
+    let many = "`x` is computed of 17 regions, and must be of 1 to 16";
+    told(99, many, assign(all(X), Reduction::Sum, vec![all(X); 17]));
+    let array = "what is read is `g`, an array, and does not say which of its buffers";
+    told(99, array, |plan| {
+        plan.buffers[G as usize].element = plan.buffers[X as usize].element.clone();
+        assign(all(X), Reduction::Sum, vec![all(G)])(plan);
+    });
+    told(99, "`x` holds f32, and `u` holds i32", |plan| {
+        plan.buffers[X as usize].element = ElementType::F32;
+        plan.buffers[U as usize].element = ElementType::I32;
+        assign(all(X), Reduction::Sum, vec![all(X), all(U)])(plan);
+    });
+    told(99, "`x` holds i64, which has no average: it would be truncated", |plan| {
+        plan.buffers[X as usize].element = ElementType::I64;
+        assign(all(X), Reduction::Avg, vec![all(X), all(X)])(plan);
+    });
+    told(98, "an assignment cannot be in a group", |plan| {
+        let (to, of) = (all(X), vec![all(X)]);
+        let kind = StepKind::Assign(Assign { to, by: Reduction::Sum, of, place: place(0, &[]) });
+        plan.steps.push(step(StepKind::Group(vec![step(kind, 98)]), 97));
+    });
+}
+
+#[test]
 fn limits() {
     told(0, "the plan has more than 100000 steps", |plan| {
         plan.steps = vec![Step { at: at(0), ..plan.steps[0].clone() }; 100_001];

@@ -91,6 +91,22 @@ pub struct Rows<'a, B: Backend> {
     pub site: Site,
 }
 
+/// Regions to reduce into another one of the same device.
+pub struct Combined<'a, B: Backend> {
+    /// The reduction: a built-in one.
+    pub by: ReductionName,
+    /// The element type.
+    pub dtype: DType,
+    /// The sources: allocations, and byte offsets. At least two.
+    pub of: &'a [(&'a Arc<Allocation<B>>, usize)],
+    /// The target.
+    pub to: (&'a Arc<Allocation<B>>, usize),
+    /// The number of elements of each.
+    pub count: usize,
+    /// The call's source location.
+    pub site: Site,
+}
+
 /// This library's own kernels.
 ///
 /// # Safety
@@ -144,6 +160,36 @@ pub unsafe trait Kernels: Operations {
     ) -> Result<()> {
         let _ = (comm, stream, work, pieces);
         Err(no_kernel(&call.to_string(), Self::KIND))
+    }
+
+    /// Prepares to reduce this many regions into one, locally. May block.
+    ///
+    /// # Errors
+    /// The device reports an error, or the backend does not support it.
+    fn can_combine(
+        stream: &Self::Stream,
+        by: ReductionName,
+        dtype: DType,
+        regions: usize,
+    ) -> Result<()> {
+        let _ = (stream, by, dtype, regions);
+        Ok(())
+    }
+
+    /// Enqueues the reduction of regions of this device into another one, element by element.
+    ///
+    /// # Errors
+    /// The device reports an error, or the backend does not support it.
+    ///
+    /// # Safety
+    /// The ranges are in bounds and aligned; the target is one of the sources or overlaps none;
+    /// earlier uses of the allocations are ordered before.
+    unsafe fn combine(stream: &Self::Stream, combined: Combined<'_, Self>) -> Result<()>
+    where
+        Self: Backend,
+    {
+        let _ = (stream, combined);
+        Err(no_kernel("a local reduction", Self::KIND))
     }
 
     /// Enqueues normalising rows in place, for backends without a kernel that also does the sum.

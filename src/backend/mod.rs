@@ -34,7 +34,9 @@ pub use device::{DeviceBytes, DeviceComms, Placed, WindowHandles};
 pub use form::{Half, Signal, Slot, Target, Wait, WindowId};
 pub use graphs::Graphs;
 pub use join::{ChildPlace, Departer, Departure, Join, Part, Says, Watch};
-pub use kernels::{KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece, Rows};
+pub use kernels::{
+    Combined, KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece, Rows,
+};
 pub use launches::{Launches, Seen};
 pub use lifecycle::Lifecycle;
 pub use memory::{AllocKind, Memory};

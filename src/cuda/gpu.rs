@@ -5,6 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use cudarc::driver::{CudaContext, result, sys};
 
+use super::combine::Combinations;
 use super::convert::Conversions;
 use super::copy::PinnedPool;
 use super::declared::DeclaredKernels;
@@ -29,6 +30,7 @@ pub(crate) struct Gpu {
     pub(super) blocks: BlockPool,
     pub(super) pinned: PinnedPool,
     pub(super) conversions: Conversions,
+    pub(super) combinations: Combinations,
     pub(super) kernels: Kernels,
     pub(super) graphs: GraphPool,
     pub(super) declared: DeclaredKernels,
@@ -65,6 +67,7 @@ impl Gpu {
             blocks: BlockPool::default(),
             pinned: PinnedPool::default(),
             conversions: Conversions::default(),
+            combinations: Combinations::default(),
             kernels: Kernels::default(),
             graphs: GraphPool::default(),
             declared: DeclaredKernels::default(),

@@ -10,6 +10,7 @@
 
 mod alias_mapping;
 mod block;
+pub(crate) mod combine;
 mod convert;
 mod copy;
 mod declared;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::HostBackend;
 use super::engine::{ENGINE, StreamToken};
+use super::moves::combine;
 use crate::Result;
-use crate::backend::{Kernels, Launches, Rows, Seen};
+use crate::backend::{Allocation, Combined, Kernels, Launches, Rows, Seen};
 use crate::element::{Convert, Wide, with_element};
 
 /// Norms rows of `weight`'s length.
@@ -37,8 +38,39 @@ unsafe fn norm_at<T: Convert>(
     norm(rows, weight, epsilon);
 }
 
-// SAFETY: it has no kernels; rows are normed in their stream's order.
+// SAFETY: it has no kernels; rows are normed and regions combined in their stream's order.
 unsafe impl Kernels for HostBackend {
+    unsafe fn combine(stream: &Arc<StreamToken>, combined: Combined<'_, Self>) -> Result<()> {
+        let Combined { by, dtype, of, to: (to, offset), count, site } = combined;
+        let of: Vec<_> = of.iter().map(|&(from, start)| (from.clone(), start)).collect();
+        let (to, bytes) = (to.clone(), count * dtype.size());
+        let work = move || {
+            let target = Seen { block: to.block(), offset, bytes, write: true };
+            // A source that is the target is covered by the target's guard.
+            let is_other = |one: &&(Arc<Allocation<Self>>, usize)| {
+                !Arc::ptr_eq(&one.0, &to) || one.1 != offset
+            };
+            let sources = of.iter().filter(is_other).map(|(from, offset)| {
+                let block = from.block();
+                Seen { block, offset: *offset, bytes, write: false }
+            });
+            let seen: Vec<_> = sources.chain([target]).collect();
+            let _guard = Self::guard(&seen, site);
+            // SAFETY: the caller keeps the ranges inside.
+            let at = |(from, start): &(Arc<Allocation<Self>>, usize)| unsafe {
+                from.block().at(*start).cast_const()
+            };
+            let sources: Vec<_> = of.iter().map(at).collect();
+            // SAFETY: as above.
+            let target = unsafe { to.block().at(offset) };
+            // SAFETY: the caller keeps the ranges inside, aligned, apart or equal, and ordered uses
+            // away; the guard keeps peers away.
+            unsafe { combine(by, dtype, &sources, target, count) };
+        };
+        ENGINE.enqueue_launch(stream, site, Box::new(work));
+        Ok(())
+    }
+
     unsafe fn rms_norm(stream: &Arc<StreamToken>, all: Rows<'_, Self>) -> Result<()> {
         let Rows { rows: (rows, start), weight: (weight, offset), dtype, width, .. } = all;
         let Rows { count, epsilon, site, .. } = all;

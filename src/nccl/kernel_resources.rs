@@ -17,11 +17,11 @@ use super::comm::Comm;
 use super::graphs::{self, What};
 use super::recorder::Leg;
 use crate::backend::{
-    AllocKind, Allocation, KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES, NOBODY, Piece,
-    Refusal, Windows,
+    AllocKind, Allocation, Combined, KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES,
+    NOBODY, Piece, Refusal, Windows,
 };
 use crate::cuda::kernels::{self, Arguments, Function, Norm, Op, Stop};
-use crate::cuda::{CudaBackend, CudaStream, Gpu};
+use crate::cuda::{CudaBackend, CudaStream, Gpu, combine};
 use crate::error::{Call, Error, Operation, Unsupported};
 use crate::{DType, Rank, ReductionName, Result, Team};
 
@@ -191,6 +191,20 @@ unsafe impl Kernels for CudaBackend {
         if let Some(window) = kernel_resources.made.get().and_then(|made| made.window.take()) {
             comm.deregister(window, kernel_resources.staging.clone());
         }
+    }
+
+    fn can_combine(
+        stream: &Arc<CudaStream>,
+        by: ReductionName,
+        dtype: DType,
+        regions: usize,
+    ) -> Result<()> {
+        combine::load(stream, (by, dtype, regions))
+    }
+
+    unsafe fn combine(stream: &Arc<CudaStream>, combined: Combined<'_, Self>) -> Result<()> {
+        // SAFETY: the caller's promise.
+        unsafe { combine::enqueue(stream, &combined) }
     }
 
     unsafe fn enqueue(

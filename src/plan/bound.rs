@@ -347,6 +347,11 @@ impl<W: World> Draft<W> {
         };
         let steps = preparing.steps(&schedule)?;
         let hash = hash(&schedule, &dtypes, &lengths, pace);
+        for step in &steps {
+            if let Prepared::Assign(this) = &step.work {
+                this.load(comm.stream()).map_err(Unbound::Error)?;
+            }
+        }
         let locals = Local::buffers(comm, &objects).map_err(Unbound::Error)?;
         // One stream is the communicator's own; of several, the first one.
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
@@ -400,7 +405,7 @@ impl<W: World> Draft<W> {
         let given = given(&plan, &objects, &first);
         let written = steps.iter().map(|step| match &step.work {
             Prepared::Compute(compute) => compute.writes.len(),
-            Prepared::Group { .. } | Prepared::Kernel(_) => 0,
+            Prepared::Assign(_) | Prepared::Group { .. } | Prepared::Kernel(_) => 0,
         });
         // Windows were made last; put them in their places among the others.
         locals.sort_by_key(|local| local.object);

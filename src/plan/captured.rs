@@ -182,7 +182,7 @@ impl<'a, W: World> Run<'a, W> {
             Prepared::Group { operations, .. } => {
                 operations.iter().any(|one| matches!(one, Template::Wait(_)))
             }
-            Prepared::Compute(_) | Prepared::Kernel(_) => false,
+            Prepared::Compute(_) | Prepared::Assign(_) | Prepared::Kernel(_) => false,
         })
     }
 }

@@ -8,6 +8,7 @@
 mod agree;
 mod argument;
 mod asked;
+mod assigned;
 mod bound;
 pub mod build;
 mod call;

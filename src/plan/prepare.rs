@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use typed_nccl_plan::ir::{self, CollectiveKind, Role};
 use typed_nccl_plan::lower::{self, Operation as Lowered, Schedule, Work};
 
+use super::assigned::Assigned;
 use super::kernels::Kernel;
 use super::pace::Pace;
 use crate::backend::form::{self, Collective, Put, Reduction, Transfer};
@@ -50,6 +51,7 @@ pub(super) struct Step {
 /// Its work.
 pub(super) enum Prepared {
     Compute(Computes),
+    Assign(Assigned),
     Group { among: usize, operations: Vec<Template>, refusals: Vec<Refusal> },
     Kernel(Kernel),
 }
@@ -135,6 +137,10 @@ impl Preparing<'_> {
                     let work = Prepared::Compute(compute);
                     steps.push(Step { stream, waits, records, work });
                 }
+                Work::Assign { to, by, of } => {
+                    let work = Prepared::Assign(self.assigned(to, *by, of, site)?);
+                    steps.push(Step { stream, waits, records, work });
+                }
                 Work::Kernel { operations, legs } => {
                     let work = Prepared::Kernel(self.kernel(operations, legs, site)?);
                     steps.push(Step { stream, waits, records, work });
@@ -168,7 +174,7 @@ impl Preparing<'_> {
         self.sites.iter().find(here).copied().unwrap_or(self.site)
     }
 
-    fn spot(&self, part: &lower::Elements) -> Spot {
+    pub(super) fn spot(&self, part: &lower::Elements) -> Spot {
         let first = self.first[part.buffer as usize];
         let copies = self.objects[first].copies;
         let object = first + part.index as usize * copies + usize::from(part.next);
@@ -335,7 +341,7 @@ pub(super) fn rank_in(communicator: &ir::Communicator, extents: &[i64], rank: us
     axes.fold(0, |number, axis| number * extents[axis] as usize + place[axis])
 }
 
-fn reduction(reduction: ir::Reduction) -> ReductionName {
+pub(super) fn reduction(reduction: ir::Reduction) -> ReductionName {
     match reduction {
         ir::Reduction::Sum => ReductionName::Add,
         ir::Reduction::Prod => ReductionName::Multiply,

@@ -135,6 +135,7 @@ impl<W: World> Run<'_, W> {
                     Stop::Panicked(call.bad(why), panic)
                 })??;
             }
+            Prepared::Assign(this) => this.enqueue(stream, self.table.places())?,
             Prepared::Kernel(kernel) => {
                 let lists = (&mut self.moving.pieces, &mut self.moving.uses);
                 let launched = match &self.fixed.children[kernel.among] {
@@ -173,7 +174,7 @@ impl<W: World> Run<'_, W> {
     fn refuse(&self, from: usize, mut error: Error) -> Error {
         for step in &self.fixed.steps[from..] {
             error = match &step.work {
-                Prepared::Compute(_) => error,
+                Prepared::Compute(_) | Prepared::Assign(_) => error,
                 Prepared::Kernel(Kernel { among, refusals, .. })
                 | Prepared::Group { among, refusals, .. } => match &self.fixed.children[*among] {
                     Child::Whole => self.on.core.refuse(refusals, error),

@@ -68,6 +68,7 @@ fn redirect(
                 continue;
             }
             StepKind::Compute(_)
+            | StepKind::Assign(_)
             | StepKind::Collective(_)
             | StepKind::Transfer(_)
             | StepKind::Send(_)

@@ -30,6 +30,7 @@ mod fault;
 mod finish;
 mod guard;
 mod launch;
+mod local;
 mod memory;
 mod messages;
 mod number;

@@ -1,8 +1,8 @@
 //! What operations and units do, as verbs with what they are about.
 
 use super::report::Report;
-use crate::ir::{Step, StepKind};
-use crate::program::{NONE, Op, OpKind};
+use crate::ir::{Step, StepKind, show_reduced};
+use crate::program::{NONE, Op, OpKind, Unit};
 
 impl Report<'_> {
     /// What an operation of a run of that number does.
@@ -57,10 +57,7 @@ impl Report<'_> {
         let of = &self.program.units[unit as usize];
         let ops = self.program.ops_of(of);
         if of.is_compute {
-            return match self.compute_name(of.statement) {
-                Some(name) => format!("runs `{name}`"),
-                None => "computes".to_owned(),
-            };
+            return self.work_does(of);
         }
         match ops {
             [] => "does nothing".to_owned(),
@@ -74,10 +71,18 @@ impl Report<'_> {
         }
     }
 
-    fn compute_name(&self, statement: u32) -> Option<&str> {
-        match &Step::nth(&self.plan().steps, statement)?.kind {
-            StepKind::Compute(this) => Some(&this.name),
-            _ => None,
+    /// What local work does: "runs `add`", "computes `b` += `a`".
+    pub(crate) fn work_does(&self, unit: &Unit) -> String {
+        match Step::nth(&self.plan().steps, unit.statement).map(|step| &step.kind) {
+            Some(StepKind::Compute(this)) => format!("runs `{}`", this.name),
+            Some(StepKind::Assign(this)) => {
+                let ops = self.program.ops_of(unit).iter();
+                let (reads, writes): (Vec<_>, Vec<_>) = ops.partition(|op| op.kind == OpKind::Read);
+                let of: Vec<String> = reads.iter().map(|op| self.name(op.source)).collect();
+                let to = writes.first().map_or_else(String::new, |op| self.name(op.target));
+                format!("computes {}", show_reduced(&to, this.by, &of))
+            }
+            _ => "computes".to_owned(),
         }
     }
 }

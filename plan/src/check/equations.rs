@@ -1,17 +1,18 @@
-//! What compute steps say that they compute, and A2 of it: one length on both sides.
+//! What compute steps say that they compute, and what assignments compute; and A2 of it: one length
+//! on both sides.
 
 use super::instance::Instance;
 use super::report::Report;
-use crate::ir::{Compute, Equation, Plan, Step};
+use crate::ir::{Equation, LocalWork, Plan, Step};
 use crate::program::{Op, Unit};
 use crate::verdict::{Check, Line};
 
-/// The compute steps of a plan, by the numbers of their statements.
-pub(crate) struct Equations<'a>(Vec<Option<&'a Compute>>);
+/// The local work of a plan, by the numbers of its statements.
+pub(crate) struct Equations<'a>(Vec<Option<LocalWork<'a>>>);
 
 impl<'a> Equations<'a> {
     pub(crate) fn new(plan: &'a Plan) -> Self {
-        Self(Step::computes(&plan.steps))
+        Self(Step::local_works(&plan.steps))
     }
 
     /// Whether no step says what it computes.
@@ -19,9 +20,9 @@ impl<'a> Equations<'a> {
         self.0.iter().flatten().all(|step| step.computes.is_empty())
     }
 
-    /// The step that a unit runs.
-    pub(crate) fn step(&self, unit: &Unit) -> Option<&'a Compute> {
-        self.0.get(unit.statement as usize).copied().flatten()
+    /// The work of a unit.
+    pub(crate) fn step(&self, unit: &Unit) -> Option<&LocalWork<'a>> {
+        self.0.get(unit.statement as usize)?.as_ref()
     }
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
     for unit in instance.program.units.iter().filter(|unit| unit.is_compute) {
         let Some(step) = equations.step(unit) else { continue };
         let ops = instance.program.ops_of(unit);
-        for equation in &step.computes {
+        for equation in step.computes.iter() {
             let to: u64 = part_of(ops, step.reads.len() + equation.to as usize)
                 .map(|(_, op)| op.target.len())
                 .sum();
@@ -55,24 +56,29 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
 
 fn tell(
     unit: &Unit,
-    step: &Compute,
+    step: &LocalWork<'_>,
     equation: &Equation,
     (read, of, to): (u32, u64, u64),
     report: &mut Report<'_>,
 ) {
     let plan = report.plan();
-    let region = |region| plan.show(region);
-    let (into, from) = (&step.writes[equation.to as usize], &step.reads[read as usize]);
-    let title = format!(
-        "`{}` has {to} element{} and `{}`, of which `{}` computes it, {of}",
-        region(into),
-        if to == 1 { "" } else { "s" },
-        region(from),
-        step.name
-    );
+    let into = plan.show(&step.writes[equation.to as usize]);
+    let from = plan.show(&step.reads[read as usize]);
+    let elements = if to == 1 { "element" } else { "elements" };
+    let (title, help) = match step.name {
+        Some(name) => (
+            format!(
+                "`{into}` has {to} {elements} and `{from}`, of which `{name}` computes it, {of}"
+            ),
+            "a step computes element by element: make both regions of one length",
+        ),
+        None => (
+            format!("`{into}` has {to} {elements}, and `{from}` has {of}"),
+            "an assignment goes element by element: name as many elements on both sides",
+        ),
+    };
     let at = report.program.place(unit.statement);
-    let text = format!("runs `{}`", step.name);
+    let text = report.work_does(unit);
     let story = vec![Line { rank: Some(unit.rank as usize), other: None, at, text }];
-    let help = ["a step computes element by element: make both regions of one length"];
-    report.tell(Check::Agreement, at, title, story, &help);
+    report.tell(Check::Agreement, at, title, story, &[help]);
 }

@@ -1,8 +1,9 @@
-//! A9 within a compute step: what one step writes does not overlap, nor does what it reads overlap
+//! A9 within local work: what one step writes does not overlap, nor does what it reads overlap
 //! that.
 
 use super::instance::Instance;
 use super::report::Report;
+use crate::ir::{Step, StepKind};
 use crate::program::{NONE, Op, OpKind, Span};
 use crate::verdict::Check;
 
@@ -44,21 +45,24 @@ fn is_updated(ops: &[Op], read: &Op, write: &Op) -> bool {
 }
 
 fn tell(first: &Op, second: &Op, report: &mut Report<'_>) {
+    let step = Step::nth(&report.plan().steps, first.statement);
+    let is_assigned = step.is_some_and(|step| matches!(step.kind, StepKind::Assign(_)));
+    let (name, other) = (report.name(second.target), report.name(first.source));
     let title = match first.kind {
-        OpKind::Read => format!(
-            "one step reads {} and writes {}, which overlap",
-            report.name(first.source),
-            report.name(second.target)
-        ),
-        _ => format!(
-            "one step writes {} and {}, which overlap",
-            report.name(first.target),
-            report.name(second.target)
-        ),
+        OpKind::Read if is_assigned => {
+            format!("this reads {other} and writes {name}, which overlap")
+        }
+        OpKind::Read => format!("one step reads {other} and writes {name}, which overlap"),
+        _ => format!("one step writes {} and {name}, which overlap", report.name(first.target)),
     };
     let at = report.program.place(first.statement);
-    let story = vec![report.unit_line(first.unit, "runs this")];
+    let does = if is_assigned { report.unit_does(first.unit) } else { "runs this".to_owned() };
+    let story = vec![report.unit_line(first.unit, does)];
     let help: &[&str] = match first.kind {
+        OpKind::Read if is_assigned => &[
+            "name the same elements on both sides",
+            "or copy them to a buffer of their own first, and read that",
+        ],
         OpKind::Read => &[
             "name one region for both, with `update`",
             "or read and write regions that do not overlap",

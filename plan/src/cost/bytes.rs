@@ -80,6 +80,12 @@ impl<'a> Groups<'a> {
 }
 
 impl Groups<'_> {
+    /// Seconds of a local reduction of this many regions, each as long as `to`, or of a copy.
+    pub(crate) fn assigns(&self, to: &Elements, regions: usize) -> f64 {
+        let moved = bytes(self.plan, to) * (regions + 1) as f64;
+        self.topology.launch + self.topology.memory * moved
+    }
+
     pub(crate) fn kernels(&self) -> &KernelTimes {
         &self.topology.kernels
     }

@@ -46,6 +46,8 @@ pub struct Topology {
     pub wait: f64,
     /// Seconds that a captured graph adds to a wait.
     pub captured_wait: f64,
+    /// Seconds for each byte that local work reads or writes.
+    pub memory: f64,
     /// Times of this library's own kernels.
     pub kernels: KernelTimes,
 }
@@ -71,6 +73,7 @@ impl Topology {
             signal: 0.0,
             wait: 0.0,
             captured_wait: 0.0,
+            memory: 0.0,
             kernels: KernelTimes::FREE,
         }
     }
@@ -95,8 +98,8 @@ impl Topology {
     ///
     /// * `kernels`: see [`KernelTimes`].
     ///
-    /// Not measured: the network. `between` is a nominal 400 Gb/s per GPU and 5 us; `hop_between`
-    /// is the same 5 us.
+    /// Not measured: the memory, of which `memory` is the nominal 4.8 TB/s; and the network.
+    /// `between` is a nominal 400 Gb/s per GPU and 5 us; `hop_between` is the same 5 us.
     pub const fn h200_node() -> Self {
         Self {
             ranks_per_node: 8,
@@ -114,6 +117,7 @@ impl Topology {
             signal: 0.6875e-6,
             wait: 0.6875e-6,
             captured_wait: 23.7e-6,
+            memory: 1.0 / 4.8e12,
             kernels: KernelTimes::H200,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::ir::{BufferId, Plan, StreamId};
+use crate::ir::{BufferId, Plan, StreamId, show_reduced};
 use crate::lower::{Call, Elements, Operation, Schedule, Work};
 use crate::program::Objects;
 
@@ -45,7 +45,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// One line for a compute step, or for each operation and each awaited signal.
+    /// One line for local work, or for each operation and each awaited signal.
     pub(crate) fn call(&self, call: &Call, detail: Detail) -> Vec<String> {
         match &call.work {
             Work::Compute { name, arguments, .. } => {
@@ -55,6 +55,14 @@ impl<'a> Names<'a> {
                     let _ = write!(line, "{argument}");
                 }
                 vec![line]
+            }
+            Work::Assign { to, by, of } => {
+                let of: Vec<String> = of.iter().map(|one| self.part(one)).collect();
+                let to = self.part(to);
+                vec![match detail {
+                    Detail::Least => format!("{to}="),
+                    _ => show_reduced(&to, *by, &of),
+                }]
             }
             Work::Group(operations) | Work::Kernel { operations, .. } => {
                 let lines = operations.iter().flat_map(|one| self.operation(one, detail));

@@ -13,6 +13,7 @@ mod step;
 mod subexpr;
 mod validate;
 mod words;
+mod work;
 
 pub use collective::{CollectiveKind, CollectiveName, Side, Spec};
 pub use expr::{Comparison, Condition, Expr};
@@ -24,14 +25,16 @@ pub(crate) use operator::arithmetic;
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
 pub use shape::{MOST_NESTING, MOST_OF_ONE};
 pub use show::Shown;
+pub(crate) use show::show_reduced;
 pub(crate) use step::Communication;
 pub use step::{
-    Awaited, Cases, Collective, Compute, Equation, Hop, Loop, Peer, Place, Put, Receive, Reduction,
-    Send, Signal, Step, StepKind, Transfer, Wait, When,
+    Assign, Awaited, Cases, Collective, Compute, Equation, Hop, Loop, Peer, Place, Put, Receive,
+    Reduction, Send, Signal, Step, StepKind, Transfer, Wait, When,
 };
 pub use subexpr::Subexpr;
 pub(crate) use validate::MOST_PROBLEMS;
-pub use validate::{MOST_DECLARED, MOST_NAME, MOST_PARTS, MOST_STEPS, MOST_VALUES};
+pub use validate::{MOST_ASSIGNED, MOST_DECLARED, MOST_NAME, MOST_PARTS, MOST_STEPS, MOST_VALUES};
+pub(crate) use work::LocalWork;
 
 use std::fmt;
 

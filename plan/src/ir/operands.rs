@@ -1,6 +1,6 @@
 //! The operands of statements, for traversals that treat all kinds alike.
 
-use super::{Compute, Condition, Expr, Peer, Region, Step, StepKind};
+use super::{Condition, Expr, Peer, Region, Step, StepKind};
 
 /// An operand of a statement or a declaration.
 pub(crate) enum Operand<'a> {
@@ -72,15 +72,6 @@ impl Step {
         Self::all(steps).nth(number as usize)
     }
 
-    /// For each statement, by number, the compute step that it is.
-    pub(crate) fn computes<'a>(steps: &'a [Self]) -> Vec<Option<&'a Compute>> {
-        let compute = |step: &'a Self| match &step.kind {
-            StepKind::Compute(this) => Some(this),
-            _ => None,
-        };
-        Self::all(steps).map(compute).collect()
-    }
-
     /// The size of this statement in numbers, operators and entries, without the statements inside
     /// it.
     pub(crate) fn size(&self) -> usize {
@@ -96,6 +87,11 @@ impl Step {
                 this.arguments.iter().for_each(|one| each(Operand::Number(one)));
                 this.reads.iter().chain(&this.writes).for_each(|one| each(Operand::Region(one)));
                 this.computes.iter().for_each(|one| each(Operand::Entries(1 + one.of.len())));
+                each(Operand::Entries(this.place.after.len()));
+            }
+            StepKind::Assign(this) => {
+                each(Operand::Region(&this.to));
+                this.of.iter().for_each(|one| each(Operand::Region(one)));
                 each(Operand::Entries(this.place.after.len()));
             }
             StepKind::Collective(this) => {

@@ -4,8 +4,8 @@
 use std::fmt::{self, Write};
 
 use super::{
-    AxisId, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING, Operator, ParamId, Peer,
-    Plan, Reduction, Region,
+    Assign, AxisId, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING, Operator,
+    ParamId, Peer, Plan, Reduction, Region,
 };
 
 /// Arguments of [`Plan::show`], converted from references.
@@ -62,23 +62,31 @@ impl Plan {
     /// An equation of a compute step in the syntax of `plan!`: `b += a`, `b = min(a, c)`.
     pub fn show_equation(&self, step: &Compute, equation: &Equation) -> String {
         let region = |region: Option<&Region>| region.map_or_else(String::new, |it| self.show(it));
-        let written = step.writes.get(equation.to as usize);
-        let to = region(written);
-        let read = |one: &u32| step.reads.get(*one as usize);
-        let sign = match equation.by {
-            Reduction::Sum => "+",
-            Reduction::Prod => "*",
-            by => {
-                let of: Vec<String> = equation.of.iter().map(|one| region(read(one))).collect();
-                return format!("{to} = {by}({})", of.join(", "));
-            }
-        };
-        let (update, of) = match &*equation.of {
-            [own, rest @ ..] if !rest.is_empty() && read(own) == written => (sign, rest),
-            of => ("", of),
-        };
-        let of: Vec<String> = of.iter().map(|one| region(read(one))).collect();
-        format!("{to} {update}= {}", of.join(&format!(" {sign} ")))
+        let of = equation.of.iter().map(|one| region(step.reads.get(*one as usize)));
+        let to = region(step.writes.get(equation.to as usize));
+        show_reduced(&to, equation.by, &of.collect::<Vec<_>>())
+    }
+
+    /// An assignment in the syntax of `plan!`: `b += a`, `b = min(a, c)`.
+    pub fn show_assign(&self, assign: &Assign) -> String {
+        let of: Vec<String> = assign.of.iter().map(|one| self.show(one)).collect();
+        show_reduced(&self.show(&assign.to), assign.by, &of)
+    }
+}
+
+/// `b += a`, where the first of these regions is `b` itself; `b = min(a, c)`.
+pub(crate) fn show_reduced(to: &str, by: Reduction, of: &[String]) -> String {
+    let sign = match by {
+        _ if of.len() < 2 => "",
+        Reduction::Sum => "+",
+        Reduction::Prod => "*",
+        by => return format!("{to} = {by}({})", of.join(", ")),
+    };
+    match of {
+        [own, rest @ ..] if !rest.is_empty() && own == to => {
+            format!("{to} {sign}= {}", rest.join(&format!(" {sign} ")))
+        }
+        of => format!("{to} = {}", of.join(&format!(" {sign} "))),
     }
 }
 

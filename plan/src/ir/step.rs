@@ -53,6 +53,8 @@ pub enum StepKind {
     /// halves: a rank receives from lower ranks before its own statements, and from higher ranks
     /// after them.
     Sequence(#[serde(deserialize_with = "shape::body")] Vec<Step>),
+    /// Local work of this library: an element-wise copy or reduction.
+    Assign(Assign),
 }
 
 /// The stream of a step, and the streams that it runs after.
@@ -99,6 +101,24 @@ pub struct Equation {
     pub by: Reduction,
     /// The indices of the read regions, with their content at the start. A single one is copied.
     pub of: Vec<u32>,
+}
+
+/// Local work that this library does on the stream: `b += a`, `b = min(a, c)`, `b = a`.
+///
+/// Each element of `to` becomes the reduction of the elements of `of` in its place, with their
+/// content at the start.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Assign {
+    /// The written region.
+    pub to: Region,
+    /// The reduction that combines the regions.
+    pub by: Reduction,
+    /// The regions that it reads, each as long as `to`. A single one is copied. One of them may be
+    /// `to`; otherwise none overlaps it.
+    pub of: Vec<Region>,
+    /// Where it runs.
+    pub place: Place,
 }
 
 words! {
@@ -313,7 +333,7 @@ pub(crate) struct Communication<'a> {
 }
 
 impl StepKind {
-    /// The shared operands; `None` for compute steps and for statements around others.
+    /// The shared operands; `None` for local work and for statements around others.
     pub(crate) fn communication(&self) -> Option<Communication<'_>> {
         let (among, place) = match self {
             Self::Collective(this) => (this.among, &this.place),

@@ -4,7 +4,7 @@ use super::events::Waits;
 use super::joined::Joined;
 use super::schedule::{Call, Elements, Event, Operation, RankSchedule, Work};
 use super::words::Words;
-use crate::ir::{CommunicatorId, Location, SignalId, StreamId};
+use crate::ir::{CommunicatorId, LocalWork, Location, Reduction, SignalId, StreamId};
 use crate::program::{Env, Kind, NONE, Op, OpKind, Program, Span, Unit, in_its_place};
 use crate::verdict::Sizes;
 
@@ -63,10 +63,15 @@ fn places(program: &Program, units: &[u32]) -> Vec<Location> {
 }
 
 fn compute(program: &Program, words: &Words<'_>, unit: &Unit, env: Env<'_>) -> Work {
-    let step = words.step(unit.statement);
+    let step = words.work(unit.statement);
+    if let Some(LocalWork { name: None, computes, .. }) = step
+        && let [equation] = &**computes
+    {
+        return assign(program, unit, equation.by);
+    }
     // Their values were computed when the program was expanded.
     let env = Env { counters: program.counters.get(&unit.turn).map_or(&[], Vec::as_slice), ..env };
-    let arguments = step.iter().flat_map(|step| &step.arguments);
+    let arguments = step.iter().flat_map(|step| step.arguments);
     let arguments = arguments.map_while(|one| env.eval(one).ok()).collect();
     let (reads, writes) = step.map_or((0, 0), |step| (step.reads.len(), step.writes.len()));
     let ops = program.ops_of(unit);
@@ -77,7 +82,7 @@ fn compute(program: &Program, words: &Words<'_>, unit: &Unit, env: Env<'_>) -> W
         }
     }
     Work::Compute {
-        name: step.map_or_else(String::new, |step| step.name.clone()),
+        name: step.and_then(|step| step.name).unwrap_or_default().to_owned(),
         arguments,
         reads: ops.iter().filter_map(|op| part(program, op.source)).collect(),
         writes: ops.iter().filter_map(|op| part(program, op.target)).collect(),
@@ -85,6 +90,15 @@ fn compute(program: &Program, words: &Words<'_>, unit: &Unit, env: Env<'_>) -> W
             let writes = regions.split_off(reads);
             (regions, writes)
         },
+    }
+}
+
+fn assign(program: &Program, unit: &Unit, by: Reduction) -> Work {
+    let ops = program.ops_of(unit);
+    Work::Assign {
+        to: ops.iter().find_map(|op| part(program, op.target)).unwrap_or_default(),
+        by,
+        of: ops.iter().filter_map(|op| part(program, op.source)).collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ir::{CollectiveKind, CommunicatorId, Location, SignalId, StreamId};
+use crate::ir::{CollectiveKind, CommunicatorId, Location, Reduction, SignalId, StreamId};
 use crate::lower::Leg;
 use crate::verdict::Sizes;
 
@@ -96,6 +96,15 @@ pub enum Work {
         #[serde(default)]
         regions: (Vec<u32>, Vec<u32>),
     },
+    /// Local work of this library: each element of `to` becomes the reduction of those of `of`.
+    Assign {
+        /// The elements that it writes.
+        to: Elements,
+        /// The reduction; a single region is copied.
+        by: Reduction,
+        /// The elements that it reads, as many from each region.
+        of: Vec<Elements>,
+    },
     /// Operations that NCCL launches as one; one alone needs no group.
     Group(Vec<Operation>),
     /// One kernel of this library, with all ranks of a communicator. Only
@@ -109,11 +118,11 @@ pub enum Work {
 }
 
 impl Work {
-    /// Its operations; empty for a compute step.
+    /// Its operations; empty for local work.
     pub fn operations(&self) -> &[Operation] {
         match self {
             Self::Group(operations) | Self::Kernel { operations, .. } => operations,
-            Self::Compute { .. } => &[],
+            Self::Compute { .. } | Self::Assign { .. } => &[],
         }
     }
 }

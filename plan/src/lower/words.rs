@@ -1,25 +1,26 @@
 //! Names of statements in reasons.
 
-use crate::ir::{Compute, Plan, Step};
+use crate::ir::{LocalWork, Plan, Step};
 use crate::program::{OpKind, Program};
 
 /// Names of a plan's statements, by number.
 pub(super) struct Words<'a> {
     plan: &'a Plan,
-    computes: Vec<Option<&'a Compute>>,
+    works: Vec<Option<LocalWork<'a>>>,
 }
 
 impl<'a> Words<'a> {
     pub(super) fn new(plan: &'a Plan) -> Self {
-        Self { plan, computes: Step::computes(&plan.steps) }
+        Self { plan, works: Step::local_works(&plan.steps) }
     }
 
     /// A unit: its name or its operation, and its line.
     pub(super) fn unit(&self, program: &Program, unit: u32) -> String {
         let of = &program.units[unit as usize];
         let line = program.at(unit as usize).line;
-        let what = match (self.step(of.statement), program.ops_of(of)) {
-            (Some(step), _) => format!("`{}`", step.name),
+        let what = match (self.work(of.statement), program.ops_of(of)) {
+            (Some(LocalWork { name: Some(name), .. }), _) => format!("`{name}`"),
+            (Some(_), _) => "the assignment".to_owned(),
             (None, [op]) => match op.kind {
                 OpKind::Send => "the send".to_owned(),
                 OpKind::Receive => "the receive".to_owned(),
@@ -35,9 +36,9 @@ impl<'a> Words<'a> {
         if line == 0 { what } else { format!("{what} in line {line}") }
     }
 
-    /// A compute step.
-    pub(super) fn step(&self, statement: u32) -> Option<&'a Compute> {
-        self.computes.get(statement as usize).copied().flatten()
+    /// The local work of a statement.
+    pub(super) fn work(&self, statement: u32) -> Option<&LocalWork<'a>> {
+        self.works.get(statement as usize)?.as_ref()
     }
 
     pub(super) fn stream(&self, stream: u16) -> &'a str {

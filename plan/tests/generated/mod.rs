@@ -223,6 +223,17 @@ impl Random {
         }
     }
 
+    /// Regions of one type, by their first one.
+    fn assign(&mut self, plan: &Plan, counters: &[LoopId]) -> StepKind {
+        let to = self.region(plan, counters, false);
+        let element = |region: &Region| &plan.buffers[region.buffer.index()].element;
+        let mut of = self.list(3, |this| this.region(plan, counters, false));
+        of.retain(|one| element(one) == element(&to));
+        of.push(to.clone());
+        let by = [Reduction::Sum, Reduction::Prod, Reduction::Min, Reduction::Max][self.below(4)];
+        StepKind::Assign(Assign { to, by, of, place: self.place(plan) })
+    }
+
     fn compute(&mut self, plan: &Plan, counters: &[LoopId]) -> StepKind {
         let scope = Scope { rank: true, params: plan.params.len(), counters };
         StepKind::Compute(Compute {
@@ -333,6 +344,7 @@ impl Random {
         let scope = Scope { rank: true, params: plan.params.len(), counters };
         self.list(4, |this| {
             let kind = match this.below(if size == 0 { 4 } else { 9 }) {
+                0 if !group && this.seldom() => this.assign(plan, counters),
                 0 if !group => this.compute(plan, counters),
                 4 if !group => {
                     StepKind::Group(this.steps(plan, counters, (true, uneven), size - 1))

@@ -17,7 +17,7 @@ fn kernels(plan: &Plan, n: i64) -> Schedule {
 fn lens(schedule: &Schedule, rank: usize) -> Vec<usize> {
     let len = |work: &Work| match work {
         Work::Kernel { operations, .. } => operations.len(),
-        Work::Group(_) | Work::Compute { .. } => 0,
+        Work::Group(_) | Work::Compute { .. } | Work::Assign { .. } => 0,
     };
     schedule.ranks[rank].calls.iter().map(|call| len(&call.work)).collect()
 }
@@ -299,7 +299,7 @@ fn what_waited_for_some_waits_for_all() {
 fn legs(schedule: &Schedule, rank: usize) -> Vec<Vec<Leg>> {
     let of = |work: &Work| match work {
         Work::Kernel { legs, .. } => legs.clone(),
-        Work::Group(_) | Work::Compute { .. } => Vec::new(),
+        Work::Group(_) | Work::Compute { .. } | Work::Assign { .. } => Vec::new(),
     };
     schedule.ranks[rank].calls.iter().map(|call| of(&call.work)).collect()
 }

@@ -76,7 +76,7 @@ fn compute_steps_get_their_numbers() {
         let calls = schedule.ranks[rank].calls.iter();
         let numbers = calls.filter_map(|call| match &call.work {
             Work::Compute { arguments, .. } => Some(arguments[0]),
-            Work::Group(_) | Work::Kernel { .. } => None,
+            Work::Assign { .. } | Work::Group(_) | Work::Kernel { .. } => None,
         });
         numbers.collect()
     };

@@ -152,7 +152,7 @@ fn order(schedule: &Schedule, rank: usize) -> Order<'_> {
         };
         match &call.work {
             Work::Compute { name, .. } if name == apart::NAME => {}
-            Work::Compute { .. } => tell(format!("{:?}", call.work)),
+            Work::Compute { .. } | Work::Assign { .. } => tell(format!("{:?}", call.work)),
             Work::Group(ops) | Work::Kernel { operations: ops, .. } => {
                 for op in ops {
                     among.entry(communicator(op).0).or_insert_with(Vec::new).push(op);

@@ -16,7 +16,7 @@ pub(crate) fn sizes(plan: &Plan, n: i64, values: &[(&str, i64)]) -> Sizes {
 pub(crate) fn groups(schedule: &Schedule, rank: usize) -> Vec<&[Operation]> {
     let of = schedule.ranks[rank].calls.iter().filter_map(|call| match &call.work {
         Work::Group(ops) | Work::Kernel { operations: ops, .. } => Some(ops.as_slice()),
-        Work::Compute { .. } => None,
+        Work::Compute { .. } | Work::Assign { .. } => None,
     });
     of.collect()
 }

@@ -8,6 +8,7 @@ pub mod small;
 pub mod all_gather;
 pub mod all_reduce;
 pub mod apart;
+pub mod assigned;
 pub mod barrier;
 pub mod broadcast;
 pub mod experts;
@@ -33,6 +34,7 @@ macro_rules! each_good_plan {
                 by_turns_in_a_chain by_turns_around_a_ring by_turns_around_any_ring by_threes token two_tokens
                 pipeline halo
             }
+            assigned { one_shot averages }
             barrier { dissemination all_pairs }
             broadcast { tree }
             experts { dispatch_and_combine by_messages by_messages_of_any_number }
@@ -58,6 +60,7 @@ macro_rules! each_near_miss {
                 token_of_the_fifth_rank pipeline_loads_at_the_wrong_end halo_awaited_across_the_ends
                 halo_in_one_copy
             }
+            assigned { the_larger_for_the_sum of_two_lengths within_itself }
             all_gather { with_a_hole covered_twice past_the_end }
             all_reduce { adds_to_another_part passes_on_another_part a_turn_too_few }
             barrier { one_is_silent waits_first }

@@ -1,6 +1,6 @@
 //! Conversions between element types: one kernel per pair, loaded on first use.
 
-mod ptx;
+pub(super) mod ptx;
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};

@@ -13,7 +13,7 @@ const ALL: (i64, i64) = (i64::MIN, i64::MAX);
 
 /// The register that holds the value.
 #[derive(Clone, Copy, PartialEq)]
-enum In {
+pub(in crate::cuda) enum In {
     Signed,
     Unsigned,
     Single,
@@ -64,12 +64,12 @@ END:
     )
 }
 
-fn lines(lines: &[&str]) -> String {
+pub(in crate::cuda) fn lines(lines: &[&str]) -> String {
     lines.iter().map(|line| format!("    {line};\n")).collect()
 }
 
 /// Reads an element from `%x`.
-fn read(from: DType) -> (String, In) {
+pub(in crate::cuda) fn read(from: DType) -> (String, In) {
     match from {
         DType::I8 => (lines(&["ld.global.s8 %w, [%x]"]), In::Signed),
         DType::I32 => (lines(&["ld.global.s32 %w, [%x]"]), In::Signed),
@@ -106,7 +106,7 @@ fn read(from: DType) -> (String, In) {
 }
 
 /// Writes the value to `%y`.
-fn write(value: In, to: DType) -> String {
+pub(in crate::cuda) fn write(value: In, to: DType) -> String {
     match to {
         DType::I8 => integer(value, "u8", Some((i8::MIN.into(), i8::MAX.into()))),
         DType::U8 => integer(value, "u8", Some((0, u8::MAX.into()))),

@@ -11,6 +11,7 @@ mod split;
 use std::sync::Arc;
 
 use collective::Collective;
+pub(super) use reduce::combine;
 
 use super::block::{self, Block, InUse, Touch};
 use super::engine::Parked;

@@ -10,8 +10,8 @@ use std::ops::Range;
 use super::arith::Arith;
 use super::collective::{Collective, Flow};
 use super::{Combine, Scale, past};
-use crate::ReductionName;
 use crate::element::{from_bytes, with_element};
+use crate::{DType, ReductionName};
 
 /// How many elements accumulate together, on the stack.
 const LANE: usize = 512;
@@ -86,6 +86,55 @@ unsafe fn write_past<T: Arith>(results: &[T::Acc], places: impl Iterator<Item = 
     for to in places {
         // SAFETY: the caller's promise; as many elements were written above.
         unsafe { past::copy(lowered.as_ptr().cast(), to, size_of_val(&lowered[..results.len()])) };
+    }
+}
+
+/// Reduces as many elements at each of these addresses into those at `to`, which may be one of
+/// them.
+///
+/// # Safety
+/// They are readable and `to` is writable for `count` elements of the type, aligned; `to` overlaps
+/// none of them partly, and nothing else uses the elements.
+pub(in crate::host) unsafe fn combine(
+    by: ReductionName,
+    dtype: DType,
+    of: &[*const u8],
+    to: *mut u8,
+    count: usize,
+) {
+    let run: unsafe fn(ReductionName, &[*const u8], *mut u8, usize) =
+        with_element!(dtype, T => combine_as::<T>);
+    // SAFETY: the caller's promise.
+    unsafe { run(by, of, to, count) }
+}
+
+/// # Safety
+/// As [`combine`], with `T` the element type.
+unsafe fn combine_as<T: Arith>(by: ReductionName, of: &[*const u8], to: *mut u8, count: usize) {
+    let mut acc = [T::Acc::default(); LANE];
+    let how = Combine::BuiltIn(by);
+    for start in (0..count).step_by(LANE) {
+        let len = LANE.min(count - start);
+        let acc = &mut acc[..len];
+        for (nth, from) in of.iter().enumerate() {
+            // SAFETY: inside the range that the caller promised.
+            let from = unsafe { from.cast::<T>().add(start) };
+            // SAFETY: as above; the slice ends before anything is written.
+            let from = unsafe { std::slice::from_raw_parts(from, len) };
+            accumulate(acc, from, Some(&how), nth == 0);
+        }
+        if by == ReductionName::Mean {
+            for a in &mut *acc {
+                *a = T::divide(*a, of.len());
+            }
+        }
+        // SAFETY: inside the range that the caller promised.
+        let to = unsafe { to.cast::<T>().add(start) };
+        // SAFETY: as above; no other slice of it is alive.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, len) };
+        for (to, a) in to.iter_mut().zip(&*acc) {
+            *to = T::lower(*a);
+        }
     }
 }
 

@@ -12,14 +12,13 @@ pub(crate) fn computes(operation: &str) -> Option<Compute> {
 
 fn integers(operation: &str) -> Option<Compute> {
     Some(match operation {
-        "ld.param.u32" | "ld.param.u64" | "mov.u32" | "mov.u64" | "cvta.to.global.u64" => {
-            |a, _, _| a
-        }
+        "ld.param.u32" | "ld.param.u64" | "mov.u32" | "mov.u64" | "mov.b32" | "mov.b64"
+        | "cvta.to.global.u64" => |a, _, _| a,
         "add.u32" => |a, b, _| (a as u32).wrapping_add(b as u32).into(),
         "sub.u32" => |a, b, _| (a as u32).wrapping_sub(b as u32).into(),
         "add.s64" | "add.u64" => |a, b, _| a.wrapping_add(b),
         "mul.lo.u32" => |a, b, _| (a as u32).wrapping_mul(b as u32).into(),
-        "mul.lo.u64" => |a, b, _| a.wrapping_mul(b),
+        "mul.lo.u64" | "mul.lo.s64" => |a, b, _| a.wrapping_mul(b),
         "mul.wide.u32" => |a, b, _| u64::from(a as u32) * u64::from(b as u32),
         "mad.lo.u32" => |a, b, c| (a as u32).wrapping_mul(b as u32).wrapping_add(c as u32).into(),
         "xor.b32" => |a, b, _| ((a ^ b) as u32).into(),
@@ -30,6 +29,8 @@ fn integers(operation: &str) -> Option<Compute> {
         "min.u32" => |a, b, _| (a as u32).min(b as u32).into(),
         "min.s64" => |a, b, _| a.cast_signed().min(b.cast_signed()).cast_unsigned(),
         "max.s64" => |a, b, _| a.cast_signed().max(b.cast_signed()).cast_unsigned(),
+        "min.u64" => |a, b, _| a.min(b),
+        "max.u64" => |a, b, _| a.max(b),
         "selp.b32" => |a, b, c| if c != 0 { a } else { b },
         "setp.ge.u32" => |a, b, _| (a as u32 >= b as u32).into(),
         "setp.lt.u32" => |a, b, _| ((a as u32) < b as u32).into(),
@@ -44,6 +45,14 @@ fn floats(operation: &str) -> Option<Compute> {
     Some(match operation {
         "add.rn.f32" => |a, b, _| bits(single(a) + single(b)),
         "mul.rn.f32" => |a, b, _| bits(single(a) * single(b)),
+        "div.rn.f32" => |a, b, _| bits(single(a) / single(b)),
+        "min.f32" => |a, b, _| bits(single(a).min(single(b))),
+        "max.f32" => |a, b, _| bits(single(a).max(single(b))),
+        "add.rn.f64" => |a, b, _| (double(a) + double(b)).to_bits(),
+        "mul.rn.f64" => |a, b, _| (double(a) * double(b)).to_bits(),
+        "div.rn.f64" => |a, b, _| (double(a) / double(b)).to_bits(),
+        "min.f64" => |a, b, _| double(a).min(double(b)).to_bits(),
+        "max.f64" => |a, b, _| double(a).max(double(b)).to_bits(),
         "setp.nan.f32" => |a, b, _| (single(a).is_nan() || single(b).is_nan()).into(),
         "setp.nan.f64" => |a, b, _| (double(a).is_nan() || double(b).is_nan()).into(),
         // NaN does not compare.

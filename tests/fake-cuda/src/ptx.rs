@@ -270,9 +270,9 @@ fn moves(operation: &str, prefix: &str) -> Option<Width> {
     known.then_some(Width { bytes: bits / 8, is_signed: sign == "s" })
 }
 
-/// An integer, or the bits of an `f32`.
+/// An integer, or the bits of an `f32` or an `f64`.
 fn number(text: &str) -> Option<u64> {
-    if let Some(bits) = text.strip_prefix("0f") {
+    if let Some(bits) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0d")) {
         return u64::from_str_radix(bits, 16).ok();
     }
     text.parse().ok().or_else(|| text.parse().ok().map(i64::cast_unsigned))

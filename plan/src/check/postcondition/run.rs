@@ -10,7 +10,7 @@ use crate::check::equations::{Equations, part_of};
 use crate::check::instance::Instance;
 use crate::check::links::Links;
 use crate::check::local::Local;
-use crate::ir::{Compute, Reduction};
+use crate::ir::{LocalWork, Reduction};
 use crate::program::{Budget, Kind, Op, OpKind, Program, Span, Unit};
 
 /// The memory of all ranks, by rank and object.
@@ -119,10 +119,10 @@ impl<'a> Run<'a> {
     fn end(&mut self, number: u32, unit: &Unit) {
         let program = self.program;
         let ops = program.ops_of(unit);
-        let step = self.equations.step(unit);
+        let step = self.equations.step(unit).cloned();
         for (at, op) in (unit.first_op..).zip(ops) {
             let data = match op.kind {
-                OpKind::Write => self.computed((number, unit), step, ops, (at, op)),
+                OpKind::Write => self.computed((number, unit), step.as_ref(), ops, (at, op)),
                 OpKind::Receive => match self.from.get(&at) {
                     Some(send) => self.taken[*send as usize].clone(),
                     None => continue,
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
     fn computed(
         &mut self,
         (number, unit): (u32, &Unit),
-        step: Option<&Compute>,
+        step: Option<&LocalWork<'_>>,
         ops: &[Op],
         (at, op): (u32, &Op),
     ) -> Pieces {

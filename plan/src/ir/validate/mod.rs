@@ -26,6 +26,9 @@ pub const MOST_VALUES: usize = 4_096;
 /// The most combinations of sizes that a plan asks to be checked at once.
 const MOST_CHECKED: usize = 1024;
 
+/// The most regions that one assignment reads.
+pub const MOST_ASSIGNED: usize = 16;
+
 /// The most bytes of a name.
 pub const MOST_NAME: usize = 200;
 

@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::Found;
+use super::{Found, MOST_ASSIGNED};
 use crate::ir::{
-    Communication, Compute, Equation, Location, Loop, Peer, Place, Region, SignalId, Step, StepKind,
+    Assign, Communication, Compute, ElementKind, Equation, Location, Loop, Peer, Place, Reduction,
+    Region, SignalId, Step, StepKind,
 };
 
 /// The context of a statement.
@@ -35,7 +36,10 @@ impl Found<'_> {
         if inside.group
             && matches!(
                 step.kind,
-                StepKind::Compute(_) | StepKind::Group(_) | StepKind::Sequence(_)
+                StepKind::Compute(_)
+                    | StepKind::Assign(_)
+                    | StepKind::Group(_)
+                    | StepKind::Sequence(_)
             )
         {
             let title = format!("{what} cannot be in a group");
@@ -47,7 +51,7 @@ impl Found<'_> {
         }
         if inside.sequence {
             match &step.kind {
-                StepKind::Compute(_) | StepKind::When(_) => {}
+                StepKind::Compute(_) | StepKind::Assign(_) | StepKind::When(_) => {}
                 StepKind::Transfer(this) => {
                     let open = match &this.peer {
                         Peer::Shift(hops) => hops.len() == 1 && !hops[0].wrap,
@@ -67,7 +71,7 @@ impl Found<'_> {
                 }
                 _ => {
                     let title = format!("{what} cannot be in a sequence");
-                    let help = "a sequence holds compute steps, transfers and guards around them";
+                    let help = "a sequence holds local work, transfers and guards around them";
                     self.say(at, title, help);
                 }
             }
@@ -89,6 +93,12 @@ impl Found<'_> {
                 this.reads.iter().for_each(|one| self.region(one, "what is read", true, at));
                 this.writes.iter().for_each(|one| self.region(one, "what is written", true, at));
                 self.equations(this, at);
+                self.place(&this.place, at);
+            }
+            StepKind::Assign(this) => {
+                self.region(&this.to, "what is assigned to", false, at);
+                this.of.iter().for_each(|one| self.region(one, "what is read", false, at));
+                self.assign(this, at);
                 self.place(&this.place, at);
             }
             StepKind::Group(body) => self.body(body, Inside { group: true, ..inside }),
@@ -159,6 +169,34 @@ impl Found<'_> {
         }
     }
 
+    /// An assignment reads at least one region, all of one type, for which its reduction is
+    /// defined.
+    fn assign(&mut self, assign: &Assign, at: Location) {
+        let element = |region: &Region| {
+            self.plan.buffers.get(region.buffer.index()).map(|buffer| &buffer.element)
+        };
+        let Some(to) = element(&assign.to) else { return };
+        let name = self.plan.show(&assign.to);
+        if assign.of.is_empty() || assign.of.len() > MOST_ASSIGNED {
+            let (len, most) = (assign.of.len(), MOST_ASSIGNED);
+            let title =
+                format!("`{name}` is computed of {len} regions, and must be of 1 to {most}");
+            return self.say(at, title, "reduce them in several statements");
+        }
+        for one in &assign.of {
+            if let Some(of) = element(one).filter(|of| *of != to) {
+                let other = self.plan.show(one);
+                let title = format!("`{name}` holds {to}, and `{other}` holds {of}");
+                return self.say(at, title, "an assignment converts nothing: give both one type");
+            }
+        }
+        let averages = assign.by == Reduction::Avg && assign.of.len() > 1;
+        if averages && to.kind() == ElementKind::Integer {
+            let title = format!("`{name}` holds {to}, which has no average: it would be truncated");
+            self.say(at, title, "use a sum, and divide where the result is read");
+        }
+    }
+
     fn repeated(&mut self, this: &Loop, inside: Inside, at: Location) {
         self.number(&this.from, "the first value of a loop", at);
         self.number(&this.to, "the end of a loop", at);
@@ -194,6 +232,7 @@ impl Found<'_> {
 fn describe(kind: &StepKind) -> &'static str {
     match kind {
         StepKind::Compute(_) => "a compute step",
+        StepKind::Assign(_) => "an assignment",
         StepKind::Collective(_) => "a collective",
         StepKind::Transfer(_) => "a transfer",
         StepKind::Send(_) => "a send",

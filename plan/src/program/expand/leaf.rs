@@ -2,7 +2,7 @@
 
 use super::problems::OutOfBounds;
 use super::{Active, Halves, Walk};
-use crate::ir::{Communication, CommunicatorId, Compute, Place, StepKind};
+use crate::ir::{Communication, CommunicatorId, LocalWork, Place, StepKind};
 use crate::program::statements::Numbered;
 use crate::program::{NONE, Op, OpKind, Span};
 
@@ -27,12 +27,13 @@ impl Walk<'_> {
         if matches!(kind, StepKind::Compute(this) if !this.arguments.is_empty()) {
             self.counted.insert(self.turn, self.counters.clone());
         }
+        let work = kind.local_work();
         for rank in (0..self.layout.size).filter(|rank| active.is(*rank)) {
             if self.stopped {
                 return;
             }
             let issued = match kind {
-                StepKind::Compute(this) => self.compute(rank, this),
+                _ if let Some(this) = &work => self.local(rank, this),
                 StepKind::Collective(this) => self.collective(rank, this),
                 StepKind::Wait(this) => self.wait(rank, this, &shifts),
                 kind => self.towards_peer(rank, kind, shifts.first().copied()),
@@ -70,16 +71,17 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn compute(&mut self, rank: usize, this: &Compute) -> Result<(), OutOfBounds> {
-        for argument in &this.arguments {
+    fn local(&mut self, rank: usize, this: &LocalWork<'_>) -> Result<(), OutOfBounds> {
+        for argument in this.arguments {
             let value = self.env(rank).eval(argument)?;
             if value < 0 {
-                let title = format!("`{}` gets {value} on rank {rank}", this.name);
+                let name = this.name.unwrap_or_default();
+                let title = format!("`{name}` gets {value} on rank {rank}");
                 let help = "a step gets numbers from 0: add to it, or run the step under an `if`";
                 return Err(OutOfBounds::new(title, help));
             }
         }
-        let kinds = [(OpKind::Read, &this.reads), (OpKind::Write, &this.writes)];
+        let kinds = [(OpKind::Read, this.reads), (OpKind::Write, this.writes)];
         let mut any = false;
         let mut part = 0;
         for (kind, regions) in kinds {
@@ -97,22 +99,22 @@ impl Walk<'_> {
                         OpKind::Read => Op {
                             part: part - 1,
                             source: span,
-                            ..self.op(kind, CommunicatorId(0), &this.place)
+                            ..self.op(kind, CommunicatorId(0), this.place)
                         },
                         _ => Op {
                             part: part - 1,
                             target: span,
-                            ..self.op(kind, CommunicatorId(0), &this.place)
+                            ..self.op(kind, CommunicatorId(0), this.place)
                         },
                     };
-                    self.push(rank, op, &this.place);
+                    self.push(rank, op, this.place);
                     any = true;
                 }
             }
         }
         if !any {
-            let op = self.op(OpKind::Read, CommunicatorId(0), &this.place);
-            self.push(rank, op, &this.place);
+            let op = self.op(OpKind::Read, CommunicatorId(0), this.place);
+            self.push(rank, op, this.place);
         }
         Ok(())
     }

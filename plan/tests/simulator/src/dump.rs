@@ -76,6 +76,11 @@ impl Names<'_> {
     fn step<'s>(&self, step: &'s Step) -> (String, Option<&'s [Step]>) {
         match &step.kind {
             StepKind::Compute(one) => (self.compute(one), None),
+            StepKind::Assign(one) => {
+                let of: Vec<String> = one.of.iter().map(|region| self.region(region)).collect();
+                let (to, of) = (self.region(&one.to), of.join(", "));
+                (format!("{to} = {}({of}) {}", one.by, self.place(&one.place)), None)
+            }
             StepKind::Group(body) => ("group".to_owned(), Some(body)),
             StepKind::Sequence(body) => ("sequence".to_owned(), Some(body)),
             StepKind::When(one) => {

@@ -1,6 +1,8 @@
 //! From a plan to the units of each rank. Bounds are checked on the way (A12), as nothing can be
 //! done with an operation that lies outside.
 
+mod local;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use typed_nccl_plan::ir::{
@@ -107,7 +109,11 @@ impl Walk<'_> {
     fn step(&mut self, step: &Step) -> Result<(), Malformed> {
         let plain = matches!(
             step.kind,
-            StepKind::Compute(_) | StepKind::Transfer(_) | StepKind::When(_) | StepKind::Loop(_)
+            StepKind::Compute(_)
+                | StepKind::Assign(_)
+                | StepKind::Transfer(_)
+                | StepKind::When(_)
+                | StepKind::Loop(_)
         );
         if self.sequence.is_some() && !plain {
             return self.bad("a sequence holds compute steps and transfers");
@@ -140,6 +146,7 @@ impl Walk<'_> {
             }
             StepKind::Loop(turns) => self.turns(turns),
             StepKind::Compute(compute) => self.compute(compute),
+            StepKind::Assign(assign) => self.assign(assign),
             StepKind::Collective(collective) => self.collective(collective),
             StepKind::Transfer(transfer) => self.transfer(transfer),
             StepKind::Send(send) => {
@@ -242,7 +249,7 @@ impl Walk<'_> {
             }
         }
         let name = hash.finish();
-        self.apart(compute)?;
+        self.apart(&compute.reads, &compute.writes)?;
         let act = Act::Compute {
             name,
             known: self.known(compute)?,
@@ -293,11 +300,11 @@ impl Walk<'_> {
 
     /// What a step writes is apart, and what it reads is apart from that or the very same region
     /// (A9).
-    fn apart(&mut self, compute: &Compute) -> Result<(), Malformed> {
+    fn apart(&mut self, reads: &[Region], writes: &[Region]) -> Result<(), Malformed> {
         let mut parts = |regions: &[Region]| -> Result<Vec<Vec<Span>>, Malformed> {
             regions.iter().map(|region| self.regions(std::slice::from_ref(region))).collect()
         };
-        let (reads, writes) = (parts(&compute.reads)?, parts(&compute.writes)?);
+        let (reads, writes) = (parts(reads)?, parts(writes)?);
         let meet = |a: &[Span], b: &[Span]| a.iter().any(|a| b.iter().any(|b| a.meets(b)));
         let twice =
             (0..writes.len()).any(|at| writes[..at].iter().any(|before| meet(before, &writes[at])));

@@ -3,10 +3,11 @@
 //! Steps are made on the first stream and the first communicator; [`on`] and [`via`] say otherwise.
 
 use typed_nccl_plan::ir::{
-    Awaited, Axis, AxisId, Buffer, BufferId, Cases, Collective, CollectiveKind, Communicator,
-    CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch, Location, Loop,
-    LoopId, Named, Order, Peer, Place, Plan, Put, Receive, Reduction, Region, Role, Send, Signal,
-    SignalId, Step, StepKind, StreamId, Subexpr, Transfer, Values, Version, Wait, When,
+    Assign, Awaited, Axis, AxisId, Buffer, BufferId, Cases, Collective, CollectiveKind,
+    Communicator, CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch,
+    Location, Loop, LoopId, Named, Order, Peer, Place, Plan, Put, Receive, Reduction, Region, Role,
+    Send, Signal, SignalId, Step, StepKind, StreamId, Subexpr, Transfer, Values, Version, Wait,
+    When,
 };
 use typed_nccl_plan::verdict::Sizes;
 
@@ -193,6 +194,11 @@ pub fn computes(mut step: Step, by: Reduction, of: &[u32]) -> Step {
     step
 }
 
+/// Local work: a region becomes these, reduced.
+pub fn assign(to: Region, by: Reduction, of: Vec<Region>) -> Step {
+    step(StepKind::Assign(Assign { to, by, of, place: place() }))
+}
+
 /// A group.
 pub fn group(body: Vec<Step>) -> Step {
     step(StepKind::Group(body))
@@ -243,6 +249,7 @@ pub fn body(step: &mut Step) -> Option<&mut Vec<Step>> {
 pub fn place_of(step: &mut Step, visit: &mut dyn FnMut(&mut Place)) {
     match &mut step.kind {
         StepKind::Compute(one) => visit(&mut one.place),
+        StepKind::Assign(one) => visit(&mut one.place),
         StepKind::Collective(one) => visit(&mut one.place),
         StepKind::Transfer(one) => visit(&mut one.place),
         StepKind::Send(one) => visit(&mut one.place),
@@ -257,7 +264,7 @@ pub fn place_of(step: &mut Step, visit: &mut dyn FnMut(&mut Place)) {
 /// Every communicator in a step.
 pub fn among_of(step: &mut Step, visit: &mut dyn FnMut(&mut CommunicatorId)) {
     match &mut step.kind {
-        StepKind::Compute(_) => {}
+        StepKind::Compute(_) | StepKind::Assign(_) => {}
         StepKind::Collective(one) => visit(&mut one.among),
         StepKind::Transfer(one) => visit(&mut one.among),
         StepKind::Send(one) => visit(&mut one.among),
@@ -273,6 +280,10 @@ pub fn among_of(step: &mut Step, visit: &mut dyn FnMut(&mut CommunicatorId)) {
 pub fn region_of(step: &mut Step, visit: &mut dyn FnMut(&mut Region)) {
     match &mut step.kind {
         StepKind::Compute(one) => one.reads.iter_mut().chain(&mut one.writes).for_each(visit),
+        StepKind::Assign(one) => {
+            visit(&mut one.to);
+            one.of.iter_mut().for_each(visit);
+        }
         StepKind::Collective(one) => {
             visit(&mut one.send);
             visit(&mut one.recv);
@@ -330,7 +341,7 @@ pub fn expressions(step: &mut Step, visit: &mut dyn FnMut(&mut Expr)) {
             inner(&mut one.to, visit);
         }
         StepKind::When(one) => condition(&mut one.condition, visit),
-        StepKind::Group(_) | StepKind::Sequence(_) => {}
+        StepKind::Assign(_) | StepKind::Group(_) | StepKind::Sequence(_) => {}
     }
     if let Some(steps) = body(step) {
         steps.iter_mut().for_each(|step| expressions(step, visit));

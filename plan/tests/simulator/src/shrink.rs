@@ -244,6 +244,13 @@ fn parts(plan: &mut Plan, turn: &mut Turn) {
 /// What a statement lists.
 fn lists(step: &mut Step, turn: &mut Turn) {
     match &mut step.kind {
+        StepKind::Assign(one) => {
+            for at in 0..one.of.len() {
+                if at < one.of.len() && turn.is() {
+                    one.of.remove(at);
+                }
+            }
+        }
         StepKind::Compute(one) => {
             for at in 0..one.computes.len() {
                 if at < one.computes.len() && turn.is() {

@@ -274,6 +274,12 @@ fn statement(list: &mut [Step], at: usize, random: &mut Random) {
             2 => one.computes[0].of.truncate(1),
             _ => one.computes[0].of.reverse(),
         },
+        StepKind::Assign(one) => match random.below(4) {
+            0 => one.by = Reduction::Max,
+            1 => one.of.truncate(1),
+            2 => one.of.extend(one.of.first().cloned()),
+            _ => one.of.clear(),
+        },
         StepKind::Group(body) => body.reverse(),
         StepKind::Transfer(transfer) => {
             let put =

@@ -2,6 +2,7 @@
 
 mod apart;
 mod bend;
+mod local;
 mod maker;
 mod one_sided;
 mod together;
@@ -47,6 +48,7 @@ pub fn plan(random: &mut Random, endless: bool) -> Plan {
         }
     }
     let mut plan = maker.finish();
+    local::assign(&mut plan.steps, random);
     if random.chance(1, if wild { 6 } else { 2 }) {
         let bends = if random.chance(1, 3) { 2 } else { 1 };
         for _ in 0..bends {
@@ -73,6 +75,7 @@ pub fn guarded(random: &mut Random) -> Plan {
         apart::wrap(&mut maker);
     }
     let mut plan = maker.finish();
+    local::assign(&mut plan.steps, random);
     if random.chance(1, 4) {
         bend::bend(&mut plan, random);
     }

@@ -4,13 +4,14 @@ use typed_nccl_plan::ir::CommunicatorId;
 use typed_nccl_plan::lower::{Call, Elements, Operation, Work};
 
 pub(super) fn call_computes(call: &Call) -> bool {
-    matches!(call.work, Work::Compute { .. })
+    matches!(call.work, Work::Compute { .. } | Work::Assign { .. })
 }
 
 /// What a call reads of its own rank, and nothing else reads for it.
 pub(super) fn reading(call: &Call, rank: u32) -> Vec<Elements> {
     match &call.work {
         Work::Compute { reads, .. } => reads.clone(),
+        Work::Assign { of, .. } => of.clone(),
         Work::Group(ops) | Work::Kernel { operations: ops, .. } => {
             let send = |op: &Operation| match op {
                 Operation::Collective { send, .. } => *send,
@@ -39,7 +40,7 @@ pub fn communicator(op: &Operation) -> CommunicatorId {
 
 pub(super) fn communicators(call: &Call) -> Vec<CommunicatorId> {
     match &call.work {
-        Work::Compute { .. } => Vec::new(),
+        Work::Compute { .. } | Work::Assign { .. } => Vec::new(),
         Work::Group(ops) | Work::Kernel { operations: ops, .. } => {
             ops.iter().map(communicator).collect()
         }

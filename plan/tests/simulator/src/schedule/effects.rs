@@ -22,6 +22,10 @@ impl Machine<'_> {
                 writes.extend(parts);
                 vec![Doing::Nothing]
             }
+            Work::Assign { to, .. } => {
+                writes.push(*to);
+                vec![Doing::Nothing]
+            }
             Work::Group(ops) | Work::Kernel { operations: ops, .. } => {
                 let mut doing = Vec::new();
                 for op in ops {
@@ -132,11 +136,14 @@ impl Machine<'_> {
             let now = self.memory.read(self.plan, own, part, run);
             assert_eq!(&now, values, "rank {rank}: {part:?} changed while it was read: {call:?}");
         }
-        if let Work::Compute { writes, .. } = &call.work {
-            for (which, part) in writes.iter().enumerate() {
-                let value = |at| Value::Is(computed(&call.work, &inputs, which, at));
-                self.memory.write(self.plan, own, part, run, value);
-            }
+        let writes = match &call.work {
+            Work::Compute { writes, .. } => writes,
+            Work::Assign { to, .. } => std::slice::from_ref(to),
+            Work::Group(_) | Work::Kernel { .. } => &[],
+        };
+        for (which, part) in writes.iter().enumerate() {
+            let value = |at| Value::Is(computed(&call.work, &inputs, which, at));
+            self.memory.write(self.plan, own, part, run, value);
         }
         for one in doing {
             match one {

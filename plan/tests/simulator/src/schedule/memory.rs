@@ -78,11 +78,17 @@ impl Memory {
     }
 }
 
-/// What a compute step writes into an element.
+/// What local work writes into an element.
 pub(super) fn computed(work: &Work, inputs: &[u64], which: usize, at: usize) -> u64 {
-    let Work::Compute { name, arguments, .. } = work else { panic!("no compute step") };
-    let mut parts: Vec<u64> = name.bytes().map(u64::from).collect();
-    parts.extend(arguments.iter().map(|&number| number as u64));
+    let mut parts: Vec<u64> = Vec::new();
+    match work {
+        Work::Compute { name, arguments, .. } => {
+            parts.extend(name.bytes().map(u64::from));
+            parts.extend(arguments.iter().map(|&number| number as u64));
+        }
+        Work::Assign { by, .. } => parts.push(*by as u64),
+        Work::Group(_) | Work::Kernel { .. } => panic!("no local work"),
+    }
     parts.extend(inputs);
     parts.extend([which as u64, at as u64]);
     hash(&parts)
