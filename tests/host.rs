@@ -9,6 +9,7 @@ mod ranks;
 mod watched;
 
 mod adopt;
+mod assigned;
 mod bad_input;
 mod becoming;
 #[cfg(feature = "candle")]

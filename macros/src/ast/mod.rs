@@ -8,8 +8,8 @@ mod statement;
 pub(crate) use expr::{Expr, ExprKind, Operator};
 pub(crate) use header::{Check, Param, ParamKind, Plan, Settings, TypeParam};
 pub(crate) use statement::{
-    Argument, ArgumentKind, Awaited, Block, Collective, Equation, Lost, Memory, MemoryName,
-    Statement, StatementKind, StreamClause,
+    Argument, ArgumentKind, Assigned, Awaited, Block, Collective, Equation, Lost, Memory,
+    MemoryName, Statement, StatementKind, StreamClause,
 };
 
 use proc_macro2::Ident;

@@ -76,6 +76,12 @@ pub(crate) enum StatementKind {
         known: bool,
         computes: Vec<Equation>,
     },
+    Assign {
+        to: Expr,
+        /// The operator of an update such as `+=`.
+        update: Option<Arithmetic>,
+        value: Assigned,
+    },
     Group(Block),
     Sequence(Block),
     On(Block),
@@ -171,6 +177,15 @@ pub(crate) struct Equation {
     /// The operator of an update such as `+=`.
     pub(crate) update: Option<Arithmetic>,
     pub(crate) value: Expr,
+}
+
+/// The right side of an assignment.
+#[derive(Debug)]
+pub(crate) enum Assigned {
+    /// `a`, `a + c`, `min(a, c)`
+    Reduced(Expr),
+    /// `avg(a, c)`
+    Average(Vec<Expr>, Area),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

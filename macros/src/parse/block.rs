@@ -5,7 +5,7 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
 use super::broken::{broken, skip};
 use super::cursor::Cursor;
 use super::unfinished::{on_this_line, unfinished};
-use super::{attr, collective, declare, expr, message, run, words};
+use super::{assign, attr, collective, declare, expr, message, run, words};
 use crate::ast::{Block, Statement, StatementKind, StreamClause};
 use crate::fault::{Fault, Parsed};
 
@@ -98,6 +98,10 @@ fn simple(
     from: &Cursor,
     faults: &mut Vec<Fault>,
 ) -> Parsed<Said> {
+    if !words::all().any(|known| word == known) && assign::is_assign(cursor) {
+        *cursor = from.clone();
+        return assign::assign(cursor);
+    }
     // `rail.send a to p`
     if cursor.take_punct(".") {
         let what =
@@ -134,10 +138,6 @@ fn simple(
             let fault = Fault::new(word.span(), format!("no statement begins with `{name}`"));
             faults.push(fault.help(format!("did you mean `run {name}(..)`?")));
             Ok(run::named(cursor, word, faults))
-        }
-        name if cursor.is_punct(0, "=") => {
-            let fault = Fault::new(word.span(), format!("no statement begins with `{name}`"));
-            Err(fault.help(format!("a name is given with `let`: `let {name} = ..;`")))
         }
         name => Err(unknown(&word, name, None)),
     }

@@ -271,7 +271,7 @@ fn postfix(cursor: &mut Cursor, mut base: Expr) -> Parsed<Expr> {
 }
 
 /// Expressions between commas, to the end.
-fn list(inside: &mut Cursor) -> Parsed<Vec<Expr>> {
+pub(super) fn list(inside: &mut Cursor) -> Parsed<Vec<Expr>> {
     let mut list = Vec::new();
     while !inside.is_empty() {
         list.push(expr(inside)?);

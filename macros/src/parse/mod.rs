@@ -1,5 +1,6 @@
 //! Parses tokens into an AST. An error in one statement does not hide errors in others.
 
+mod assign;
 mod attr;
 mod block;
 mod broken;

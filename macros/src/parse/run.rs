@@ -4,8 +4,8 @@
 //! arguments as can be recognised.
 
 use proc_macro2::{Delimiter, Group, Ident, TokenTree};
-use typed_nccl_plan::ir::Operator as Arithmetic;
 
+use super::assign::SIGNS;
 use super::block::{Said, place};
 use super::broken::to_end;
 use super::cursor::Cursor;
@@ -130,9 +130,6 @@ fn equation(cursor: &mut Cursor) -> Parsed<Equation> {
     let value = expr::expr(cursor)?;
     Ok(Equation { to, update, value })
 }
-
-const SIGNS: [(&str, Option<Arithmetic>); 3] =
-    [("+=", Some(Arithmetic::Add)), ("*=", Some(Arithmetic::Mul)), ("=", None)];
 
 /// The arguments, and whether they are complete.
 fn arguments(inside: &mut Cursor, faults: &mut Vec<Fault>) -> (Vec<Argument>, bool) {

@@ -64,7 +64,8 @@ pub(super) fn on_this_line(cursor: &Cursor) -> bool {
 }
 
 fn is_placed(kind: &StatementKind) -> bool {
-    kind.message().is_some() || matches!(kind, StatementKind::Run { .. })
+    kind.message().is_some()
+        || matches!(kind, StatementKind::Run { .. } | StatementKind::Assign { .. })
 }
 
 /// The clauses that this statement may still have.

@@ -3,8 +3,9 @@
 //! Memory is named by the method's argument, or as it is written among them.
 
 use proc_macro2::Ident;
-use typed_nccl_plan::ir::{Equation, Operator as Arithmetic, Reduction};
+use typed_nccl_plan::ir::{Equation, Operator as Arithmetic};
 
+use super::assign::reduction;
 use super::compute::{Given, Value};
 use super::{Looked, Resolver};
 use crate::ast::{self, ArgumentKind, ExprKind, Operator, text};
@@ -66,7 +67,8 @@ impl Resolver<'_> {
         }
         let mut by = *update;
         let mut parts = Vec::new();
-        self.parts(value, &mut by, &mut parts)?;
+        let help = "a step computes a sum, a product, `min` or `max`, of memory alone: `b = a + c`";
+        self.parts(value, &mut by, &mut parts, help)?;
         let mut of: Vec<u32> = update.iter().map(|_| gets.read(into)).collect();
         for part in parts {
             let argument = self.argument(part, gets)?;
@@ -78,21 +80,16 @@ impl Resolver<'_> {
             }
             of.push(gets.read(argument));
         }
-        let by = match by {
-            None | Some(Arithmetic::Add) => Reduction::Sum,
-            Some(Arithmetic::Mul) => Reduction::Prod,
-            Some(Arithmetic::Min) => Reduction::Min,
-            Some(_) => Reduction::Max,
-        };
-        Ok(Equation { to: gets.written(into), by, of })
+        Ok(Equation { to: gets.written(into), by: reduction(by), of })
     }
 
     /// The memory that is reduced, all by one operator.
-    fn parts<'e>(
+    pub(super) fn parts<'e>(
         &mut self,
         value: &'e ast::Expr,
         by: &mut Option<Arithmetic>,
         parts: &mut Vec<&'e ast::Expr>,
+        help: &str,
     ) -> Looked<()> {
         match &value.kind {
             ExprKind::Binary(left, operator, right) => {
@@ -107,12 +104,11 @@ impl Resolver<'_> {
                 };
                 if reduces.is_none() {
                     let title = "this is not one reduction";
-                    let help = "a step computes a sum, a product, `min` or `max`, of memory alone: `b = a + c`";
                     return self.tell(Fault::new(value.area, title).help(help));
                 }
                 *by = reduces;
-                self.parts(left, by, parts)?;
-                self.parts(right, by, parts)
+                self.parts(left, by, parts, help)?;
+                self.parts(right, by, parts, help)
             }
             _ => {
                 parts.push(value);

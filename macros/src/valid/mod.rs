@@ -2,6 +2,7 @@
 //!
 //! Nothing is decided here that can be decided about a plan as data.
 
+mod assign;
 mod collective;
 mod compute;
 mod equation;

@@ -98,6 +98,10 @@ impl Scope {
             .or_else(|| self.plan.get(name).map(|(meaning, _)| meaning))
     }
 
+    pub(super) fn is_declared(&self, name: &str) -> bool {
+        self.look(name).is_some()
+    }
+
     /// The declared names that would fit this context.
     pub(super) fn fitting(&self, want: Want) -> impl Iterator<Item = &str> {
         let outer = self.order.iter().filter_map(|name| Some((name, &self.plan.get(name)?.0)));

@@ -152,6 +152,11 @@ impl Resolver<'_> {
                 let step = self.compute(name, written, computes, &statement.docs, at, place)?;
                 Ok(StepKind::Compute(step))
             }
+            StatementKind::Assign { to, update, value } => {
+                self.names_memory(to, *update)?;
+                let place = self.place(&statement.place, around, area);
+                self.assign(to, *update, value, area, place)
+            }
             kind => self.communication(kind, statement, around, area),
         }
     }

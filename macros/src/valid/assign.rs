@@ -1,0 +1,78 @@
+//! Assignments: `x += y`, `x = max(x, y)`, `x = y`.
+
+use typed_nccl_plan::ir::{Assign, Operator as Arithmetic, Place, Reduction, Region, StepKind};
+
+use super::scope::Meaning;
+use super::{Looked, Resolver};
+use crate::area::Area;
+use crate::ast::{Assigned, Expr, ExprKind, text};
+use crate::fault::Fault;
+
+impl Resolver<'_> {
+    pub(super) fn assign(
+        &mut self,
+        to: &Expr,
+        update: Option<Arithmetic>,
+        value: &Assigned,
+        area: Area,
+        place: Looked<Place>,
+    ) -> Looked<StepKind> {
+        let to = self.region(to);
+        let mut by = update;
+        let mut parts = Vec::new();
+        let whole = match value {
+            Assigned::Reduced(value) => {
+                let help = "it is memory, or a sum, a product, `min`, `max` or `avg` of memory alone: `x = y + z`";
+                self.parts(value, &mut by, &mut parts, help)?;
+                value.area
+            }
+            Assigned::Average(list, area) => {
+                parts.extend(list);
+                *area
+            }
+        };
+        let of: Vec<_> = parts.into_iter().map(|part| self.assigned(part)).collect();
+        let (to, of) = (to?, of.into_iter().collect::<Looked<Vec<_>>>()?);
+        let of: Vec<_> = update.iter().map(|_| to.clone()).chain(of).collect();
+        let by = match (value, by) {
+            (Assigned::Average(..), _) => Reduction::Avg,
+            (_, by) => reduction(by),
+        };
+        if of.len() > 1 {
+            let element = self.buffer(to.buffer).element.clone();
+            let by_area = if update.is_some() { area } else { whole };
+            self.reduces(&element, by == Reduction::Avg, by_area)?;
+        }
+        Ok(StepKind::Assign(Assign { to, by, of, place: place? }))
+    }
+
+    fn assigned(&mut self, part: &Expr) -> Looked<Region> {
+        if let ExprKind::Int(_) | ExprKind::Negated(_) = part.kind {
+            let fault = Fault::new(part.area, "an assignment is of memory, and this is a number");
+            return self
+                .tell(fault.help("fill memory in a step of your own: `run fill(write x);`"));
+        }
+        self.region(part)
+    }
+
+    /// Reports a name that was meant to be declared with `let`.
+    pub(super) fn names_memory(&mut self, to: &Expr, update: Option<Arithmetic>) -> Looked<()> {
+        let ExprKind::Name(name) = &to.kind else { return Ok(()) };
+        if update.is_some() || self.scope.is_declared(&text(name)) {
+            return Ok(());
+        }
+        self.declare_here(name, Meaning::Broken);
+        let fault = Fault::new(name.span(), format!("no statement begins with `{name}`"));
+        self.tell(fault.help(format!("a name is given with `let`: `let {name} = ..;`")))
+    }
+}
+
+/// The reduction by an operator; one region alone is copied.
+pub(super) fn reduction(by: Option<Arithmetic>) -> Reduction {
+    match by {
+        None | Some(Arithmetic::Add) => Reduction::Sum,
+        Some(Arithmetic::Mul) => Reduction::Prod,
+        Some(Arithmetic::Min) => Reduction::Min,
+        Some(_) => Reduction::Max,
+    }
+}
