@@ -1,4 +1,4 @@
-//! An all-reduce that minimises traffic between nodes.
+//! All-reduces by collectives of parts of the ranks.
 
 use crate::plan;
 
@@ -47,5 +47,55 @@ plan! {
         node.reduce_scatter(x -> part, sum);
         rail.all_reduce(part, sum);
         node.all_gather(part -> x);
+        computes all_reduce(x, sum);
+    }
+}
+
+plan! {
+    /// Sums `x` over a grid of ranks: along the rows, then along the columns, each time leaving
+    /// every rank with a part; then the parts are collected along the columns and the rows. On a
+    /// torus, or on nodes in several levels, each direction's links carry only what they have to.
+    ///
+    /// All ranks run it; rank `r` has row `r / cols` and column `r % cols`. `x` has `len` elements,
+    /// which `rows * cols` divides.
+    ///
+    /// ```
+    /// use typed_nccl::plans::torus_all_reduce;
+    /// use typed_nccl::{Communicator, Device, Host, Result, spmd};
+    ///
+    /// fn sum<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    ///     let params = torus_all_reduce::Params { rows: 2, cols: 2, len: 4 };
+    ///     let mut reduce = torus_all_reduce::bind::<f32, _>(&mut comm, params)?;
+    ///     let mut x = comm.device().from_slice(&[comm.rank().index() as f32; 4])?;
+    ///     reduce.run(&comm, torus_all_reduce::Buffers { x: &mut x })?;
+    ///     assert_eq!(x.to_vec()?, [6.0; 4]);
+    ///     comm.finish()
+    /// }
+    ///
+    /// fn main() -> Result<()> {
+    ///     spmd::<Host>(4, |place| sum(place.init()?))
+    /// }
+    /// ```
+    ///
+    /// On a grid of 2 by 2:
+    ///
+    /// ```text
+    #[doc = include_str!("timelines/torus_all_reduce.txt")]
+    /// ```
+    pub torus_all_reduce<T: Numeric>(rows: Ranks, cols: Ranks, len: usize)
+    where
+        len % (rows * cols) == 0,
+    {
+        comm row along cols;
+        comm col along rows;
+        inout x: [T; len];
+        stream net;
+        let part = x.chunk(cols, rank.cols);
+        let piece = part.chunk(rows, rank.rows);
+        row.reduce_scatter(x -> part, sum);
+        col.reduce_scatter(part -> piece, sum);
+        col.all_gather(piece -> part);
+        row.all_gather(part -> x);
+        computes all_reduce(x, sum);
     }
 }

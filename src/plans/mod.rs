@@ -11,6 +11,15 @@
 //! | [`halo_1d`] | edges to both neighbours, one-sided, overlapped with the interior | any | `interior`, `edges` |
 //! | [`halo_2d`] | the same on a torus | any `rows` by `cols` | `pack`, `interior`, `finish` |
 //! | [`hierarchical_all_reduce`] | within nodes, between them, within them | any `nodes` by `local` | |
+//! | [`torus_all_reduce`] | along rows and columns, in parts | any `rows` by `cols` | |
+//! | [`ring_all_reduce`] | parts around a ring | any | |
+//! | [`tree_all_reduce`] | along a binomial tree and back | 1 to 64 | |
+//! | [`doubling_all_reduce`] | recursive doubling | 1, 2, 4, to 64 | |
+//! | [`halving_all_reduce`] | recursive halving and doubling (Rabenseifner) | 1, 2, 4, to 64 | |
+//! | [`one_shot_all_reduce`] | everything to all others | any | |
+//! | [`two_shot_all_reduce`] | a part to each, then the sums to all | any | |
+//! | [`bruck_all_to_all`] | one message a round | 1 to 64 | |
+//! | [`two_step_all_to_all`] | within nodes, then between them | any `nodes` by `local` | |
 //! | [`grad_sync`] | averages buckets of gradients, overlapped with backward | any | `backward`, `apply` |
 //! | [`pipeline_forward`] | micro-batches from stage to stage | 2 or more | `fwd` |
 //! | [`one_f1b`] | a pipeline's training step | 2 to 8, 16 | `fwd`, `bwd` |
@@ -22,7 +31,9 @@
 //!
 //! To change one, copy its declaration into your program: the source of its module contains it.
 
+mod bruck;
 mod dissemination;
+mod doubling;
 mod experts;
 mod gradients;
 mod halo;
@@ -30,16 +41,27 @@ mod hierarchical;
 mod one_f_one_b;
 mod pipeline;
 mod ring;
+mod ring_sum;
+mod shots;
 mod torus;
 mod tree;
 
+pub use bruck::bruck_all_to_all;
+pub use bruck::two_step_all_to_all;
 pub use dissemination::barrier;
+pub use doubling::doubling_all_reduce;
+pub use doubling::halving_all_reduce;
 pub use experts::expert_exchange;
 pub use gradients::grad_sync;
 pub use halo::halo_1d;
 pub use hierarchical::hierarchical_all_reduce;
+pub use hierarchical::torus_all_reduce;
 pub use one_f_one_b::one_f1b;
 pub use pipeline::pipeline_forward;
 pub use ring::ring_exchange;
+pub use ring_sum::ring_all_reduce;
+pub use shots::one_shot_all_reduce;
+pub use shots::two_shot_all_reduce;
 pub use torus::halo_2d;
+pub use tree::tree_all_reduce;
 pub use tree::tree_broadcast;

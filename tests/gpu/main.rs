@@ -17,6 +17,7 @@ mod runner;
 mod stage;
 
 mod adopt;
+mod assigned;
 #[path = "../kernels/axpy.rs"]
 mod axpy;
 mod basics;
@@ -140,6 +141,9 @@ const TESTS: &[Test] = tests! {
     kernels::that_communicate: 1, 60, NVRTC;
     convert::every_pair: 1, 60;
     convert::many_elements: 1, 60;
+    assigned::every_type: 1, 60;
+    assigned::in_a_graph: 1, 60;
+    assigned::plans_of_the_library: 1, 60;
     raw::of_another_library_and_back: 2, 60;
     raw::one_that_does_not_block: 2, 60;
     raw::what_does_not_fit_is_refused: 2, 60;

@@ -4,6 +4,7 @@
 
 mod barrier;
 mod broadcast;
+mod exchanged;
 mod experts;
 mod gradients;
 mod halo_1d;
@@ -11,6 +12,7 @@ mod halo_2d;
 mod hierarchical;
 mod pipeline;
 mod ranks;
+mod reduced;
 mod refused;
 mod ring;
 mod turns;

@@ -17,7 +17,7 @@ struct Subject {
     params: &'static [&'static [i64]],
 }
 
-fn subjects() -> [Subject; 10] {
+fn subjects() -> [Subject; 19] {
     let of = |plan, extents, params| Subject { plan, extents, params };
     [
         of(plans::barrier::plan(), &[4], &[]),
@@ -30,6 +30,15 @@ fn subjects() -> [Subject; 10] {
         of(plans::pipeline_forward::plan(), &[3], &[&[2], &[1]]),
         of(plans::ring_exchange::plan(), &[3], &[&[1]]),
         of(plans::tree_broadcast::plan(), &[4], &[&[1]]),
+        of(plans::ring_all_reduce::plan(), &[3], &[&[3]]),
+        of(plans::tree_all_reduce::plan(), &[3], &[&[1]]),
+        of(plans::doubling_all_reduce::plan(), &[4], &[&[1]]),
+        of(plans::halving_all_reduce::plan(), &[4], &[&[4]]),
+        of(plans::one_shot_all_reduce::plan(), &[3], &[&[1]]),
+        of(plans::two_shot_all_reduce::plan(), &[3], &[&[3]]),
+        of(plans::torus_all_reduce::plan(), &[2, 2], &[&[4]]),
+        of(plans::bruck_all_to_all::plan(), &[3], &[&[3]]),
+        of(plans::two_step_all_to_all::plan(), &[2, 2], &[&[1]]),
     ]
 }
 

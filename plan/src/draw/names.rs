@@ -58,11 +58,12 @@ impl<'a> Names<'a> {
             }
             Work::Assign { to, by, of } => {
                 let of: Vec<String> = of.iter().map(|one| self.part(one)).collect();
-                let to = self.part(to);
-                vec![match detail {
-                    Detail::Least => format!("{to}="),
-                    _ => show_reduced(&to, *by, &of),
-                }]
+                let mut line = show_reduced(&self.part(to), *by, &of);
+                if detail == Detail::Least {
+                    let sign = line.find('=').unwrap_or(line.len());
+                    line.truncate(sign + 1);
+                }
+                vec![line]
             }
             Work::Group(operations) | Work::Kernel { operations, .. } => {
                 let lines = operations.iter().flat_map(|one| self.operation(one, detail));
