@@ -27,6 +27,15 @@ pub(super) fn bound(types: &Types<'_>, valid: &Valid) -> TokenStream {
 
             #steps
 
+            /// A handle of everything that its runs have enqueued until now, on all of its streams.
+            #[track_caller]
+            pub fn submitted<S: #krate::State + #krate::CanEnqueue>(
+                &self,
+                comm: &#krate::Communicator<W, S>,
+            ) -> #krate::Result<#krate::Work<W::Device>> {
+                self.bound.submitted(comm)
+            }
+
             /// Describes the plan at these sizes, on this rank and on the others, as text.
             pub fn describe(&self) -> ::std::string::String {
                 self.bound.describe()
