@@ -39,6 +39,7 @@ mod device_comm;
 mod dynamic;
 mod element;
 mod entry;
+mod exit;
 mod graph;
 mod group;
 mod health;

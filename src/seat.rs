@@ -67,7 +67,8 @@ impl Seat {
     /// Seat `rank` of a communicator of `size` ranks in any number of processes. All pass the same
     /// `address`, as `host:port`: rank 0, which runs on that host, listens there until the ranks
     /// have met, and the others try it until their communicator's deadline has passed.
-    /// Ranks on host devices share memory: their processes are on one machine, which runs Linux.
+    /// Ranks on host devices share memory: their processes are on one machine, which runs Linux, or
+    /// on several with the feature `mpi`, whose launcher starts them.
     ///
     /// Each participant proves that it knows `TYPED_NCCL_SECRET`; without that variable anybody who
     /// reaches the port can take part. See `docs/cluster.md`.

@@ -1,4 +1,4 @@
-//! The host device: ranks as threads or processes of one machine, memory as memory. Needs no GPU.
+//! The host device: ranks as threads or processes, memory as memory. Needs no GPU.
 
 use std::fmt;
 use std::marker::PhantomData;

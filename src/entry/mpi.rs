@@ -1,14 +1,22 @@
 //! Seats from an MPI communicator.
 
+use std::hash::{Hash as _, Hasher as _};
+
 use mpi::traits::{Communicator, Root as _};
+use siphasher::sip::SipHasher13;
 
 use crate::error::{Error, InitFailed};
+use crate::host::far::adopt;
 use crate::{Rank, Result, Seat, UniqueId};
 
 impl Seat {
     /// This process's seat, with its rank and size in an MPI communicator: `MPI_COMM_WORLD` or a
-    /// part of it. All of its processes must call it; the host waits for them only in `MPI_Bcast`.
-    /// MPI is not used afterwards.
+    /// part of it. All of its processes must call it; the host waits for them in `MPI_Bcast` and
+    /// `MPI_Comm_dup`.
+    ///
+    /// Afterwards MPI is used if ranks on the CPU are on several machines: it carries their data, by
+    /// a thread of its own, so start it with `mpi::initialize_with_threading(Threading::Multiple)`,
+    /// and end it after the last communicator.
     ///
     /// ```no_run
     /// use typed_nccl::{Cuda, Result, Seat};
@@ -32,6 +40,11 @@ impl Seat {
             bytes = id.to_bytes();
         }
         world.process_at_rank(0).broadcast_into(&mut bytes[..]);
+        if bytes != [0; 128] {
+            let mut job = SipHasher13::new();
+            bytes.hash(&mut job);
+            adopt(world.as_raw(), job.finish());
+        }
         match own {
             Some(Err(error)) => Err(error),
             None if bytes == [0; 128] => {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::ranges::Ranges;
 pub(super) use super::ranges::{InUse, Touch, guard_all, guard_closure, guard_two};
-use super::shared;
+use super::{far, shared};
 
 use crate::Result;
 use crate::communicator::Health;
@@ -46,6 +46,15 @@ enum Kept {
     Shared(#[expect(dead_code, reason = "frees the memory")] shared::Piece),
     /// A peer's memory, mapped here.
     Peer(#[expect(dead_code, reason = "keeps the mapping")] Arc<shared::Peer>),
+    /// Memory of a rank on another machine. What is read of it comes here first.
+    Far(
+        far::Place,
+        #[cfg_attr(
+            all(feature = "mpi", target_os = "linux"),
+            expect(dead_code, reason = "frees the memory")
+        )]
+        Option<far::Scratch>,
+    ),
     /// Nothing: the memory is not ours, or has no bytes.
     Nothing,
 }
@@ -56,6 +65,7 @@ impl fmt::Debug for Kept {
             Self::Heap(_) => "Heap",
             Self::Shared(_) => "Shared",
             Self::Peer(_) => "Peer",
+            Self::Far(..) => "Far",
             Self::Nothing => "Nothing",
         })
     }
@@ -106,6 +116,24 @@ impl Block {
     pub(super) fn of_peer(peer: &Arc<shared::Peer>, offset: u64, bytes: usize) -> Option<Self> {
         let start = NonNull::new(peer.at(offset, bytes)?)?;
         Some(Self::keeping(start, Kept::Peer(peer.clone())))
+    }
+
+    /// Memory of a rank on another machine, with room for `bytes` bytes of it that are read here.
+    pub(super) fn of_far(place: far::Place, bytes: Option<usize>) -> Option<Self> {
+        let Some(bytes) = bytes else {
+            let nowhere = NonNull::<Line>::dangling().cast();
+            return Some(Self::keeping(nowhere, Kept::Far(place, None)));
+        };
+        let scratch = far::Scratch::new(bytes)?;
+        Some(Self::keeping(NonNull::new(scratch.start())?, Kept::Far(place, Some(scratch))))
+    }
+
+    /// Where it lies, if that is on another machine.
+    pub(super) fn far(&self) -> Option<far::Place> {
+        match self.memory {
+            Kept::Far(place, _) => Some(place),
+            Kept::Heap(_) | Kept::Shared(_) | Kept::Peer(_) | Kept::Nothing => None,
+        }
     }
 
     /// Where it lies in the memory that other processes map, if it does.

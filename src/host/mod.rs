@@ -1,5 +1,4 @@
-//! The embedded host backend: ranks are threads or processes of one machine, device memory is host
-//! memory.
+//! The embedded host backend: ranks are threads or processes, device memory is host memory.
 //!
 //! It is the executable specification of NCCL's semantics. Operations of one communicator run one
 //! after the other on any streams, a collective starts when every rank's stream has reached it, and
@@ -8,6 +7,8 @@
 
 mod block;
 mod engine;
+#[cfg_attr(not(feature = "mpi"), expect(dead_code, reason = "without MPI nothing is far"))]
+pub(crate) mod far;
 mod hazards;
 mod kernels;
 pub(crate) mod mirror;
@@ -508,8 +509,10 @@ unsafe impl Windows for HostBackend {
         None
     }
 
-    fn lsa_team(_: &Member, world: Team) -> Team {
-        world
+    fn lsa_team(comm: &Member, world: Team) -> Team {
+        // On several machines the ranks of one need not follow each other.
+        let alone = || Team { rank: 0, size: 1, first: world.rank, stride: 1, ..world };
+        if ENGINE.is_spread(comm) { alone() } else { world }
     }
 
     fn register_buffer(
@@ -545,7 +548,14 @@ unsafe impl DeviceComms for HostBackend {
         HostDevComm::new(shared)
     }
 
-    fn has_for(_: &Member, requirements: &Requirements) -> Result<()> {
+    fn has_for(comm: &Member, requirements: &Requirements) -> Result<()> {
+        if ENGINE.is_spread(comm) {
+            return Err(Error::from(Unsupported {
+                what: "a device communicator".to_owned(),
+                needs: "ranks of one machine".to_owned(),
+                found: "ranks on several machines".to_owned(),
+            }));
+        }
         let Some(option) = requirements.for_kernels() else { return Ok(()) };
         Err(Error::from(Unsupported {
             what: format!("`{option}`"),

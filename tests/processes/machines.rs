@@ -37,9 +37,11 @@ pub(crate) const TESTS: &[Test] = &[
             let host = ("TYPED_NCCL", "host");
             for ended in machines.ranks(run, 4, "10.77.0.1:29500", &[host]).ended() {
                 assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-                let told =
-                    "is on another machine, and ranks without GPUs share memory: start all on";
-                says(ended.said.as_bytes(), &[told]);
+                let told = match cfg!(feature = "mpi") {
+                    true => "no launcher of MPI's started this process: start all by `mpirun`",
+                    false => "ranks without GPUs share memory: start all on one machine",
+                };
+                says(ended.said.as_bytes(), &["is on another machine, and", told, "`mpirun`"]);
             }
         },
     },
@@ -159,11 +161,11 @@ fn works<D: Device>(comm: Communicator<D>) -> Result<()> {
 }
 
 /// Two of them, until this is dropped.
-struct Machines([String; 2]);
+pub(crate) struct Machines([String; 2]);
 
 impl Machines {
     /// `None` without the permission.
-    fn new(name: &str) -> Option<Self> {
+    pub(crate) fn new(name: &str) -> Option<Self> {
         let names = [0, 1].map(|at| format!("tn{}{name}{at}", process::id()));
         let machines = Self(names);
         for name in &machines.0 {
@@ -180,7 +182,7 @@ impl Machines {
     }
 
     /// Connects them by a network, in which the machines' addresses are 1 and 2.
-    fn cable(&self, name: &str, network: &str, bits: u32) {
+    pub(crate) fn cable(&self, name: &str, network: &str, bits: u32) {
         let [a, b] = &self.0;
         ip(&["-n", a, "link", "add", name, "type", "veth", "peer", "name", name, "netns", b]);
         for (at, machine) in self.0.iter().enumerate() {
@@ -204,8 +206,16 @@ impl Machines {
     /// A program on a machine, whose host name is `node0` or `node1`.
     fn by(&self, machine: usize, program: &[&str]) -> Command {
         let mut command = Command::new("ip");
-        command.args(arguments(&self.0[machine], machine, program));
+        command.args(self.arguments(machine, program));
         command
+    }
+
+    /// The arguments of `ip` that do so.
+    pub(crate) fn arguments(&self, machine: usize, program: &[&str]) -> Vec<String> {
+        let host = format!("hostname node{machine} && exec \"$0\" \"$@\"");
+        let namespace = &self.0[machine];
+        let before = ["netns", "exec", namespace, "unshare", "--uts", "sh", "-c", &host];
+        before.iter().chain(program).map(|&word| word.to_owned()).collect()
     }
 
     /// Half of the ranks on each.
@@ -213,7 +223,7 @@ impl Machines {
         let program = env::current_exe().expect("a test is a program").display().to_string();
         Ranks::start(size, |rank| {
             let machine = rank * 2 / size;
-            let arguments = arguments(&self.0[machine], machine, &[&program]);
+            let arguments = self.arguments(machine, &[&program]);
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
             let mut command = with_gpus(run.by("ip", &arguments));
             command.env("TYPED_NCCL_ADDRESS", address).envs(also.iter().copied());
@@ -237,12 +247,6 @@ impl Drop for Machines {
             let _ = Command::new("ip").args(["netns", "del", name]).output();
         }
     }
-}
-
-fn arguments(namespace: &str, machine: usize, program: &[&str]) -> Vec<String> {
-    let host = format!("hostname node{machine} && exec \"$0\" \"$@\"");
-    let before = ["netns", "exec", namespace, "unshare", "--uts", "sh", "-c", &host];
-    before.iter().chain(program).map(|&word| word.to_owned()).collect()
 }
 
 #[track_caller]

@@ -18,6 +18,7 @@ const CORE: &[&str] = &[
     "device_comm",
     "element",
     "error",
+    "exit",
     "health",
     "launcher",
     "lock",

@@ -27,4 +27,5 @@ extern "C" fn end() {
     hub.send(Command::End(sender));
     // After a timeout the peers see the connections close.
     let _ = done.recv_timeout(PATIENCE);
+    crate::exit::last();
 }

@@ -182,15 +182,16 @@ impl State {
             Booked::Collective(_) | Booked::Transfer(_) => {}
             Booked::Put(Put { call, peer, span, to, slot }) => {
                 let (peer, slot, site) = (peer.index(), *slot, call.site);
-                let window = comm.windows.get(&to.window);
+                let (target, window) = (*to, comm.windows.get(&to.window));
                 let to = window.and_then(|window| window.held(peer, to.offset));
                 if let (Some(from), Some(to)) = (span.take(), to) {
                     active.left = 1;
                     active.phase = Phase::OneSided(at + 1);
-                    out.jobs.push(Job::new(
-                        Done::Put { from: place, to: peer, slot, site },
-                        Moves::copy(from, to),
-                    ));
+                    let done = Done::Put { from: place, to: peer, slot, site };
+                    match to.far() {
+                        Some(_) => self.put_far(place, peer, from, target, done),
+                        None => out.jobs.push(Job::new(done, Moves::copy(from, to))),
+                    }
                     return false;
                 }
             }

@@ -201,7 +201,7 @@ impl State {
         let rank = join.rank as usize;
         comms[comm].joined += 1;
         if let Some(remote) = &mut comms[comm].remote {
-            remote.is_here(rank);
+            remote.is_here(rank, join.wire.clone());
         }
         let member = &mut comms[comm].members[rank];
         if let Some(fault) = &member.fault {

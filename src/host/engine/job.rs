@@ -1,7 +1,7 @@
 //! Jobs: the data movement of one operation that all ranks have reached, in chunks.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -19,7 +19,9 @@ pub(super) struct Job {
     pub(super) done: Done,
     moves: Moved,
     step: usize,
+    /// Where its chunks end.
     chunks: usize,
+    is_empty: bool,
     next: AtomicUsize,
     left: AtomicUsize,
     /// Whether a chunk of it was parked.
@@ -62,18 +64,19 @@ pub(super) enum Done {
 
 impl Job {
     pub(super) fn new(done: Done, moves: Moves) -> Self {
-        Self::of(done, Moved::Once(moves), 0)
+        let chunks = 0..moves.chunks(0);
+        Self::of(done, Moved::Once(moves), 0, chunks)
     }
 
-    /// One step of moves whose ranks are in several processes.
-    pub(super) fn step(done: Done, moves: Arc<Moves>, step: usize) -> Self {
-        Self::of(done, Moved::InSteps(moves), step)
+    /// Chunks of one step of moves whose ranks are in several processes.
+    pub(super) fn step(done: Done, moves: Arc<Moves>, step: usize, chunks: Range<usize>) -> Self {
+        Self::of(done, Moved::InSteps(moves), step, chunks)
     }
 
-    fn of(done: Done, moves: Moved, step: usize) -> Self {
-        let chunks = moves.chunks(step);
-        let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(chunks));
-        Self { done, moves, step, chunks, next, left, parked: AtomicBool::new(false) }
+    fn of(done: Done, moves: Moved, step: usize, chunks: Range<usize>) -> Self {
+        let (next, left) = (AtomicUsize::new(chunks.start), AtomicUsize::new(chunks.len()));
+        let (is_empty, chunks) = (chunks.is_empty(), chunks.end);
+        Self { done, moves, step, chunks, is_empty, next, left, parked: AtomicBool::new(false) }
     }
 
     /// How many leading jobs are small: one, or several that together are small.
@@ -103,7 +106,7 @@ impl Job {
 
     /// Runs chunks until none are left; returns true on the thread that completes the last one.
     pub(super) fn run(self: &Arc<Self>) -> bool {
-        let mut last = self.chunks == 0;
+        let mut last = self.is_empty;
         while let Some(chunk) = self.take() {
             last = Parked { job: self.clone(), chunk }.run();
         }

@@ -185,6 +185,11 @@ impl Engine {
         self.lock().comm(comm.place())?.windows.get(&id)?.address(peer)
     }
 
+    /// Whether some ranks are on other machines.
+    pub(super) fn is_spread(&self, comm: &Member) -> bool {
+        self.lock().comm(comm.place()).is_some_and(|comm| comm.is_spread())
+    }
+
     pub(super) fn unregister(&self, comm: &Member, id: WindowId) {
         let mut out = Out::take();
         let mut state = self.lock();

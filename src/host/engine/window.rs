@@ -34,7 +34,8 @@ impl Window {
     }
 
     pub(super) fn address(&self, rank: usize) -> Option<*mut u8> {
-        Some(self.parts[rank].as_ref()?.block().start())
+        let block = self.parts[rank].as_ref()?.block();
+        block.far().is_none().then(|| block.start())
     }
 }
 

@@ -2,6 +2,7 @@
 //! thread may run.
 
 mod arith;
+mod batches;
 mod blocks;
 mod collective;
 mod past;
@@ -10,12 +11,13 @@ mod split;
 
 use std::sync::Arc;
 
+pub(super) use batches::{Batch, Read};
 use collective::Collective;
 pub(super) use reduce::combine;
 
 use super::block::{self, Block, InUse, Touch};
 use super::engine::Parked;
-use super::{HostBackend, Scale};
+use super::{HostBackend, Scale, far};
 use crate::DType;
 use crate::backend::Span;
 use crate::backend::form::{self, Reduction};
@@ -64,6 +66,18 @@ impl Held {
 
     pub(super) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// The address of its first byte.
+    pub(super) fn start(&self) -> *mut u8 {
+        // SAFETY: the typed layer checked that spans lie inside their allocation.
+        unsafe { self.at(0) }
+    }
+
+    /// Where it lies, if that is on another machine.
+    pub(super) fn far(&self) -> Option<far::Place> {
+        let place = self.block().far()?;
+        Some(far::Place { offset: place.offset + self.offset as u64, ..place })
     }
 
     /// Appends a copy of its bytes. A peer's put may write them meanwhile, which mixes the two, so
@@ -204,15 +218,19 @@ impl Moves {
 
     /// Parks a chunk until the closure that blocks it is over; returns it if none does.
     pub(super) fn park(&self, step: usize, chunk: usize, parked: Parked) -> Option<Parked> {
-        let touches = match self {
+        self.touches(step, chunk).into_iter().try_fold(parked, |parked, touch| touch.park(parked))
+    }
+
+    /// The memory that a chunk reads and writes.
+    fn touches(&self, step: usize, chunk: usize) -> Vec<Touch<'_>> {
+        match self {
             Self::Collective(collective) => collective.touches(step, chunk),
             Self::Copy { from, to } => {
                 let (start, bytes) = self.piece(from, chunk);
                 vec![from.touch(start, bytes, false), to.touch(start, bytes, true)]
             }
             Self::Elsewhere { .. } => Vec::new(),
-        };
-        touches.into_iter().try_fold(parked, |parked, touch| touch.park(parked))
+        }
     }
 
     /// The start and length of a copy's chunk.

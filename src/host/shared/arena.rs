@@ -106,6 +106,13 @@ impl Arena {
         (HEAP..self.mapping.len()).contains(&offset).then_some(offset as u64)
     }
 
+    /// The address of `bytes` bytes from `offset` on, if they lie inside.
+    pub(in crate::host) fn reached(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
+        let start = usize::try_from(offset).ok()?;
+        let is_inside = start >= HEAP && start.checked_add(bytes)? <= self.mapping.len();
+        is_inside.then(|| self.at(offset))
+    }
+
     /// What a peer needs to reach it. From the first call on a thread admits peers.
     pub(in crate::host) fn address(&'static self) -> io::Result<&'static Address> {
         static MAKING: Mutex<()> = Mutex::new(());

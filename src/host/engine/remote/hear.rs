@@ -9,14 +9,14 @@ use super::super::meeting::Which;
 use super::super::state::{Out, State, Step};
 use super::super::stream::Task;
 use super::packet::{Event, Header, Issued, Named, NamedOp, sent};
-use super::{Place, TICK, There};
+use super::{Place, Reach, Remote, TICK, There};
 use crate::backend::form::{self, Reduction};
 use crate::backend::{Departure, Refusal};
 use crate::error::{Call, Error, Operation};
 use crate::host::Scale;
 use crate::host::block::Block;
 use crate::host::moves::Held;
-use crate::host::shared::{self, Peer};
+use crate::host::{far, shared};
 
 /// A rank said what cannot be.
 struct Nonsense;
@@ -25,6 +25,13 @@ struct Nonsense;
 struct Heard {
     peer: u64,
     header: Header,
+    bytes: Vec<u8>,
+}
+
+/// An event whose causes have not been heard.
+pub(super) struct Later {
+    rank: usize,
+    causes: Vec<u64>,
     bytes: Vec<u8>,
 }
 
@@ -70,12 +77,53 @@ impl State {
         let place = MemberId { comm, id: header.comm, rank: header.rank as usize };
         let is_there = |comm: &mut CommState| {
             let there = comm.remote.as_mut().and_then(|remote| remote.there(place.rank));
-            there.is_some_and(|there| there.peer.id() == peer)
+            there.is_some_and(|there| match &there.reach {
+                Reach::Mapped(mapped) => mapped.id() == peer,
+                Reach::Far(_) => false,
+            })
         };
-        if !self.comm(place).is_some_and(is_there) {
-            return;
+        if self.comm(place).is_some_and(is_there) {
+            self.hear_in_turn(place, header.causes, bytes, out);
         }
-        let done = match postcard::take_from_bytes::<Event>(&bytes) {
+    }
+
+    /// Takes in what a rank on another machine says.
+    pub(super) fn hear_far(&mut self, place: MemberId, bytes: &[u8], out: &mut Out) {
+        let Some(Heard { header, bytes, .. }) = Heard::new(0, bytes) else { return };
+        let is_its = (header.comm, header.rank as usize) == (place.id, place.rank);
+        let reach = self.comm(place).and_then(|comm| comm.reach(place.rank));
+        if is_its && matches!(reach, Some(Reach::Far(_))) {
+            TICK.fetch_max(header.tick, Ordering::Relaxed);
+            self.hear_in_turn(place, header.causes, bytes, out);
+        }
+    }
+
+    /// Takes in an event once its causes have been heard: they may come by another way.
+    fn hear_in_turn(&mut self, place: MemberId, causes: Vec<u64>, bytes: Vec<u8>, out: &mut Out) {
+        let Some(remote) = self.comm(place).and_then(|comm| comm.remote.as_mut()) else { return };
+        if causes.is_empty() {
+            return self.hear_now(place, &bytes, out);
+        }
+        let rank = place.rank;
+        let is_new = causes.len() == remote.ranks.len()
+            && causes[rank] > remote.heard[rank].get()
+            && !remote.later.iter().any(|one| one.rank == rank && one.causes == causes);
+        if is_new {
+            remote.later.push(Later { rank, causes, bytes });
+        }
+        while let Some(comm) = self.comm(place)
+            && let is_over = comm.broken
+            && let Some(remote) = &mut comm.remote
+            && let Some(at) = remote.later.iter().position(|one| is_over || remote.is_ripe(one))
+        {
+            let Later { rank, causes, bytes } = remote.later.remove(at);
+            remote.heard[rank].set(causes[rank].max(remote.heard[rank].get()));
+            self.hear_now(place.of(rank), &bytes, out);
+        }
+    }
+
+    fn hear_now(&mut self, place: MemberId, bytes: &[u8], out: &mut Out) {
+        let done = match postcard::take_from_bytes::<Event>(bytes) {
             Ok((event, payload)) => self.hear_event(place, event, payload, out),
             Err(_) => Err(Nonsense),
         };
@@ -121,8 +169,8 @@ impl State {
             }
             Event::Window(id, named) => {
                 let Named::Shared { offset, bytes } = named else { return Err(Nonsense) };
-                let peer = comm.peer(place.rank).ok_or(Nonsense)?;
-                let held = held_of(&peer, offset, bytes)?;
+                let from = comm.source(place.rank).ok_or(Nonsense)?;
+                let held = from.held(offset, bytes, false)?;
                 self.register(place, id, held.into_allocation());
                 for rank in 0..size {
                     self.todo.push(Step::Member(place.of(rank)));
@@ -155,13 +203,13 @@ impl State {
         mut payload: &[u8],
     ) -> Result<(), Nonsense> {
         let Some(comm) = self.comm(place) else { return Ok(()) };
-        let peer = comm.peer(place.rank).ok_or(Nonsense)?;
+        let from = comm.source(place.rank).ok_or(Nonsense)?;
         let mut booked = Vec::with_capacity(ops.len());
         for (index, op) in ops {
             let op = comm.check(op)?;
             comm.count(place.rank, &op.refusal(), index);
             comm.members[place.rank].last = Some(op.call());
-            booked.push(HostOp { index, op: kept(op, &peer, &mut payload)?, private: None });
+            booked.push(HostOp { index, op: kept(op, &from, &mut payload)?, private: None });
         }
         if comm.broken {
             return Ok(());
@@ -222,8 +270,12 @@ impl State {
 }
 
 impl CommState {
-    fn peer(&mut self, rank: usize) -> Option<Arc<Peer>> {
-        Some(self.remote.as_mut()?.there(rank)?.peer.clone())
+    pub(super) fn reach(&mut self, rank: usize) -> Option<Reach> {
+        Some(self.remote.as_mut()?.there(rank)?.reach.clone())
+    }
+
+    fn source(&mut self, rank: usize) -> Option<Source> {
+        Some(Source { reach: self.reach(rank)?, rank: rank as u32 })
     }
 
     fn stream(&mut self, rank: usize) -> Option<Arc<super::StreamToken>> {
@@ -283,11 +335,16 @@ impl Named {
         }
     }
 
-    /// Memory here with the same bytes.
-    fn held(self, peer: &Arc<Peer>, payload: &mut &[u8]) -> Result<Option<Held>, Nonsense> {
+    /// Memory here with the same bytes, once they have come if they `may_come` from afar.
+    fn held(
+        self,
+        from: &Source,
+        may_come: bool,
+        payload: &mut &[u8],
+    ) -> Result<Option<Held>, Nonsense> {
         match self {
             Self::Hidden => Ok(None),
-            Self::Shared { offset, bytes } => held_of(peer, offset, bytes).map(Some),
+            Self::Shared { offset, bytes } => from.held(offset, bytes, may_come).map(Some),
             Self::Follows(bytes) => {
                 let bytes = usize::try_from(bytes).map_err(|_| Nonsense)?;
                 let (own, rest) = payload.split_at_checked(bytes).ok_or(Nonsense)?;
@@ -299,22 +356,52 @@ impl Named {
     }
 }
 
-fn held_of(peer: &Arc<Peer>, offset: u64, bytes: u64) -> Result<Held, Nonsense> {
-    let bytes = usize::try_from(bytes).map_err(|_| Nonsense)?;
-    if bytes == 0 {
-        return Ok(Held::all(Block::adopted(std::ptr::null_mut()), 0));
+/// A rank of another process, whose memory is read.
+struct Source {
+    reach: Reach,
+    rank: u32,
+}
+
+impl Source {
+    fn held(&self, offset: u64, bytes: u64, may_come: bool) -> Result<Held, Nonsense> {
+        let bytes = usize::try_from(bytes).map_err(|_| Nonsense)?;
+        if bytes == 0 {
+            return Ok(Held::all(Block::adopted(std::ptr::null_mut()), 0));
+        }
+        let block = match &self.reach {
+            Reach::Mapped(peer) => Block::of_peer(peer, offset, bytes),
+            Reach::Far(link) => {
+                let place = far::Place { link: *link, rank: self.rank, offset };
+                offset.checked_add(bytes as u64).ok_or(Nonsense)?;
+                Block::of_far(place, may_come.then_some(bytes))
+            }
+        };
+        Ok(Held::all(block.ok_or(Nonsense)?, bytes))
     }
-    let block = Block::of_peer(peer, offset, bytes).ok_or(Nonsense)?;
-    Ok(Held::all(block, bytes))
+}
+
+impl Remote {
+    /// Whether all causes of an event have been heard. Of a rank that died some never come.
+    fn is_ripe(&self, event: &Later) -> bool {
+        let mut heard = self.ranks.iter().zip(&self.heard).zip(&event.causes).enumerate();
+        heard.all(|(rank, ((place, heard), &cause))| match place {
+            Place::There(there) => {
+                there.is_dead || heard.get() + u64::from(rank == event.rank) >= cause
+            }
+            Place::Here | Place::Unknown | Place::Known(_) | Place::Elsewhere(_) => true,
+        })
+    }
 }
 
 /// The operation with memory of this process's address space.
-fn kept(op: NamedOp, peer: &Arc<Peer>, payload: &mut &[u8]) -> Result<Booked, Nonsense> {
+fn kept(op: NamedOp, from: &Source, payload: &mut &[u8]) -> Result<Booked, Nonsense> {
     Ok(match op {
         NamedOp::Collective(one) => {
-            let mut side =
-                |named: Option<Named>| named.map(|named| named.held(peer, payload)).transpose();
-            let (send, recv) = (side(one.send)?, side(one.recv)?);
+            let mut side = |named: Option<Named>, may_come| {
+                named.map(|named| named.held(from, may_come, payload)).transpose()
+            };
+            // Of what a rank receives, others read the share that it has reduced.
+            let (send, recv) = (side(one.send, true)?, side(one.recv, one.reduction.is_some())?);
             let reduction = one.reduction.map(|reduction| match reduction {
                 Reduction::BuiltIn(name) => Reduction::BuiltIn(name),
                 Reduction::Made(bytes) => Reduction::Made(Scale::Host(bytes)),
@@ -332,12 +419,12 @@ fn kept(op: NamedOp, peer: &Arc<Peer>, payload: &mut &[u8]) -> Result<Booked, No
             half: one.half,
             call: one.call,
             peer: one.peer,
-            span: one.span.held(peer, payload)?,
+            span: one.span.held(from, true, payload)?,
         }),
         NamedOp::Put(one) => Booked::Put(form::Put {
             call: one.call,
             peer: one.peer,
-            span: one.span.held(peer, payload)?,
+            span: one.span.held(from, false, payload)?,
             to: one.to,
             slot: one.slot,
         }),

@@ -5,18 +5,18 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
 use siphasher::sip::SipHasher13;
 
 use super::super::comm::{Member, MemberId};
 use super::super::state::{Out, State};
 use super::super::{ENGINE, Engine};
-use super::packet::Event;
-use super::{Place, Remote, There};
+use super::packet::{Event, Note};
+use super::{Place, Reach, Remote, There};
 use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
 use crate::error::{Error, Excluded, InitFailed};
-use crate::host::shared::{self, Address, Peer};
+use crate::host::far::{self, Spot};
+use crate::host::shared::{self, Address};
 use crate::lock::Mutex;
 use crate::{Rank, Result};
 
@@ -27,21 +27,13 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// so meanwhile.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What ranks tell each other before they share memory.
-#[derive(Serialize, Deserialize)]
-enum Hello {
-    /// Where the rank's process shares its memory, and on which machine it is.
-    At(Address, u64),
-    /// The rank's process has mapped the memory of every other one.
-    Ready,
-}
-
 /// A rank that joins.
 pub struct Joining {
     member: Option<Member>,
     health: Arc<Health>,
     wire: Option<Arc<dyn Wire>>,
     ear: Option<Arc<Ear>>,
+    has_told_spots: bool,
     is_ready: bool,
     /// Since when a process has not answered.
     since: Option<Instant>,
@@ -54,6 +46,8 @@ pub(in crate::host) struct Ear {
     name: &'static str,
     /// By rank, whether it has mapped everything.
     ready: Mutex<Vec<bool>>,
+    /// By rank, the number of the last message that it asked for.
+    asked: Mutex<Vec<u64>>,
 }
 
 impl Joining {
@@ -72,15 +66,23 @@ impl Joining {
             })?),
         };
         let member = ENGINE.join(join);
-        let mut joining =
-            Self { member: None, health, wire, ear: None, is_ready: false, since: None };
+        let mut joining = Self {
+            member: None,
+            health,
+            wire,
+            ear: None,
+            has_told_spots: false,
+            is_ready: false,
+            since: None,
+        };
         if let (Some(wire), Some(address)) = (&joining.wire, address) {
             let place = member.place();
             let ready = Mutex::new(vec![false; size]);
-            let ear = Arc::new(Ear { place, name, ready });
+            let asked = Mutex::new(vec![0; size]);
+            let ear = Arc::new(Ear { place, name, ready, asked });
             let listener: Arc<dyn Listener> = ear.clone();
             wire.listen(Arc::downgrade(&listener) as Weak<dyn Listener>);
-            wire.send(None, &Hello::At(address, machine()));
+            wire.send(None, &Note::At(address, machine()));
             joining.ear = Some(ear);
         }
         joining.member = Some(member);
@@ -93,14 +95,25 @@ impl Joining {
             return Ok(self.member.take());
         };
         // Before the peers' health: they leave for the same reason.
-        if let Some(rank) = ENGINE.elsewhere(ear.place) {
-            let why = "is on another machine, and ranks without GPUs share memory: start all on one machine, or use GPUs";
-            return Err(unreachable(ear.place, rank, why.to_owned()));
+        for (rank, spots) in ENGINE.elsewhere(ear.place) {
+            let fail =
+                |why| unreachable(ear.place, rank, format!("is on another machine, and {why}"));
+            let Some(own) = far::start().map_err(fail)? else { break };
+            if !std::mem::replace(&mut self.has_told_spots, true) {
+                wire.send(None, &Note::Spots(own.clone()));
+            }
+            let Some(spots) = spots else { continue };
+            let Some(link) = far::link(&own, &spots) else {
+                return Err(fail(
+                    "MPI does not connect the two: start all by one `mpirun`".to_owned(),
+                ));
+            };
+            ENGINE.connected(ear.place, rank, Reach::Far(link));
         }
         self.health.check()?;
         for (rank, address) in ENGINE.addresses(ear.place) {
             match shared::connect(&address, ANSWER) {
-                Ok(peer) => ENGINE.connected(ear.place, rank, peer),
+                Ok(peer) => ENGINE.connected(ear.place, rank, Reach::Mapped(peer)),
                 Err(error) => {
                     let since = *self.since.get_or_insert_with(Instant::now);
                     if since.elapsed() < PATIENCE {
@@ -113,7 +126,7 @@ impl Joining {
         }
         if !self.is_ready && ENGINE.knows_all(ear.place) {
             self.is_ready = true;
-            wire.send(None, &Hello::Ready);
+            wire.send(None, &Note::Ready);
         }
         let all = self.is_ready && ENGINE.all_ready(ear);
         if all && let Some(member) = &mut self.member {
@@ -198,27 +211,32 @@ impl Engine {
     fn addresses(&self, place: MemberId) -> Vec<(usize, Address)> {
         let known = |(rank, place): (usize, &Place)| match place {
             Place::Known(address) => Some((rank, address.clone())),
-            Place::Unknown | Place::Here | Place::Elsewhere | Place::There(_) => None,
+            Place::Unknown | Place::Here | Place::Elsewhere(_) | Place::There(_) => None,
         };
         let known =
             |remote: &mut Remote| remote.ranks.iter().enumerate().filter_map(known).collect();
         self.with_remote(place, known).unwrap_or_default()
     }
 
-    fn connected(&self, place: MemberId, rank: usize, peer: Arc<Peer>) {
+    fn connected(&self, place: MemberId, rank: usize, reach: Reach) {
         let stream = self.open_stream();
-        let there = There { peer, stream, puts: 0, is_dead: false };
+        let there = There { reach, stream, puts: 0, is_dead: false };
         self.with_remote(place, |remote| {
-            if matches!(remote.ranks[rank], Place::Known(_)) {
+            if matches!(remote.ranks[rank], Place::Known(_) | Place::Elsewhere(_)) {
                 remote.ranks[rank] = Place::There(Box::new(there));
             }
         });
     }
 
-    /// A rank on another machine.
-    fn elsewhere(&self, place: MemberId) -> Option<usize> {
-        let is_elsewhere = |place: &Place| matches!(place, Place::Elsewhere);
-        self.with_remote(place, |remote| remote.ranks.iter().position(is_elsewhere))?
+    /// The ranks on other machines that are not connected.
+    fn elsewhere(&self, place: MemberId) -> Vec<(usize, Option<Vec<Spot>>)> {
+        let elsewhere = |(rank, place): (usize, &Place)| match place {
+            Place::Elsewhere(spots) => Some((rank, spots.clone())),
+            Place::Unknown | Place::Here | Place::Known(_) | Place::There(_) => None,
+        };
+        let all =
+            |remote: &mut Remote| remote.ranks.iter().enumerate().filter_map(elsewhere).collect();
+        self.with_remote(place, all).unwrap_or_default()
     }
 
     fn knows_all(&self, place: MemberId) -> bool {
@@ -248,22 +266,43 @@ impl Engine {
 impl Listener for Ear {
     fn message(&self, from: Rank, message: &[u8]) {
         let rank = from.index();
-        match postcard::from_bytes(message) {
-            Ok(Hello::At(address, there)) if !shared::is_own(&address) => {
+        let Ok((note, payload)) = postcard::take_from_bytes(message) else {
+            return log::error!("{}: rank {rank} sent what nobody reads", self.name);
+        };
+        match note {
+            Note::At(address, there) if !shared::is_own(&address) => {
                 ENGINE.with_remote(self.place, |remote| {
                     if let Some(place @ Place::Unknown) = remote.ranks.get_mut(rank) {
-                        let is_here = there == machine();
-                        *place = if is_here { Place::Known(address) } else { Place::Elsewhere };
+                        *place = match there == machine() {
+                            true => Place::Known(address),
+                            false => Place::Elsewhere(None),
+                        };
+                        remote.is_spread |= matches!(place, Place::Elsewhere(_));
                     }
                 });
             }
-            Ok(Hello::At(..)) => {}
-            Ok(Hello::Ready) => {
+            Note::At(..) => {}
+            Note::Spots(spots) => {
+                ENGINE.with_remote(self.place, |remote| {
+                    if let Some(Place::Elsewhere(known)) = remote.ranks.get_mut(rank) {
+                        *known = Some(spots);
+                    }
+                });
+            }
+            Note::Ready => {
                 if let Some(ready) = self.ready.lock().get_mut(rank) {
                     *ready = true;
                 }
             }
-            Err(_) => log::error!("{}: rank {rank} sent what nobody reads", self.name),
+            Note::Said => ENGINE.hear_far(self.place.of(rank), payload),
+            Note::Fetch { number, pieces } if self.is_first(rank, number) => {
+                ENGINE.send_pieces(self.place, rank, number, &pieces);
+            }
+            Note::Put { number, to, bytes } if self.is_first(rank, number) => {
+                ENGINE.take_put(self.place, rank, number, (to, bytes), payload);
+            }
+            Note::Fetch { .. } | Note::Put { .. } => {}
+            Note::Written(number) => ENGINE.written(self.place.of(rank), number),
         }
     }
 
@@ -286,6 +325,12 @@ impl Listener for Ear {
 }
 
 impl Ear {
+    /// Whether a rank asks for this for the first time. Messages may come twice.
+    fn is_first(&self, rank: usize, number: u64) -> bool {
+        let mut asked = self.asked.lock();
+        asked.get_mut(rank).is_some_and(|last| std::mem::replace(last, number.max(*last)) < number)
+    }
+
     /// Takes in that a rank is gone. The others are told too, or what this rank does because of it
     /// could reach them before the reason does.
     fn gone(&self, rank: Rank, why: &str, died: bool) {
@@ -331,6 +376,9 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         if let Some(remote) = &mut comm.remote {
             remote.ranks[place.rank].dies();
+            if remote.is_spread {
+                far::abandon(place.id, Some(place.rank as u32));
+            }
         }
         let puts = comm.stands_at_a_put(place.rank);
         let member = &mut comm.members[place.rank];
@@ -344,6 +392,7 @@ impl State {
                 self.depart_again(place, out);
             }
         } else {
+            far::lose(Duration::ZERO);
             let why = match member.last {
                 Some(last) => format!("{why}; the last call that is known of it: {last}"),
                 None => why.to_owned(),

@@ -1,4 +1,4 @@
-//! Communicators whose ranks are in several processes of one machine.
+//! Communicators whose ranks are in several processes.
 //!
 //! Each process has the whole communicator: its own ranks, and a copy of every other one. A rank
 //! says what happens to it, in order, and the copies do the same: the stream of a copy gets a group
@@ -8,18 +8,22 @@
 //!
 //! `docs/decisions/079-ranks-of-the-host-in-processes.md` says why.
 
+mod far;
 mod hear;
 mod join;
 mod packet;
 mod steps;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use far::Putting;
+use hear::Later;
 pub(in crate::host) use join::Ear;
 pub(crate) use join::Joining;
-use packet::{Event, Header, Named};
+use packet::{Event, Header, Named, Note};
 use steps::Moving;
 
 use super::active_group::{Booked, HostOp, Phase};
@@ -28,12 +32,13 @@ use super::meeting::Which;
 use super::state::State;
 use super::stream::StreamToken;
 use super::window::Window;
-use crate::Result;
-use crate::backend::{Departure, Refusal, WindowId};
+use crate::backend::{Departure, Refusal, WindowId, Wire};
 use crate::error::{Error, Unsupported};
 use crate::host::HostBackend;
+use crate::host::far::{Link, Spot};
 use crate::host::shared::{self, Address, Peer};
 use crate::memory::Allocation;
+use crate::{Rank, Result};
 
 /// Of what this process said or heard last. Changed under the engine's lock.
 static TICK: AtomicU64 = AtomicU64::new(0);
@@ -43,6 +48,16 @@ pub(super) struct Remote {
     ranks: Vec<Place>,
     /// Operations whose data moves, or that some rank has completed already.
     moving: HashMap<(Which, u64), Moving>,
+    /// How the ranks of this process reach those of others, by rank.
+    wires: Vec<Option<Arc<dyn Wire>>>,
+    /// Some ranks are on other machines.
+    is_spread: bool,
+    /// How many events of each rank were said or heard, if it is spread.
+    heard: Vec<Cell<u64>>,
+    /// Events whose causes have not been heard.
+    later: Vec<Later>,
+    /// Puts to other machines, by number.
+    puts: HashMap<u64, Putting>,
 }
 
 /// Where a rank is.
@@ -52,14 +67,14 @@ enum Place {
     Here,
     /// In a process whose memory is not mapped yet.
     Known(Address),
-    /// On another machine.
-    Elsewhere,
+    /// On another machine, where MPI knows of its process.
+    Elsewhere(Option<Vec<Spot>>),
     There(Box<There>),
 }
 
 /// The copy of a rank of another process.
 struct There {
-    peer: Arc<Peer>,
+    reach: Reach,
     /// Where its groups run.
     stream: Arc<StreamToken>,
     /// How many puts it has completed that its copy has not reached.
@@ -68,21 +83,51 @@ struct There {
     is_dead: bool,
 }
 
+/// How the memory of another process is reached.
+#[derive(Clone)]
+enum Reach {
+    Mapped(Arc<Peer>),
+    Far(Link),
+}
+
 impl Remote {
     pub(super) fn new(size: usize) -> Self {
         let ranks = (0..size).map(|_| Place::Unknown).collect();
-        Self { ranks, moving: HashMap::new() }
+        Self {
+            ranks,
+            moving: HashMap::new(),
+            wires: vec![None; size],
+            is_spread: false,
+            heard: vec![Cell::new(0); size],
+            later: Vec::new(),
+            puts: HashMap::new(),
+        }
     }
 
     /// Notes that a rank is in this process.
-    pub(super) fn is_here(&mut self, rank: usize) {
+    pub(super) fn is_here(&mut self, rank: usize, wire: Option<Arc<dyn Wire>>) {
         self.ranks[rank] = Place::Here;
+        self.wires[rank] = wire;
+    }
+
+    /// The first rank of this process.
+    fn first(&self) -> Option<usize> {
+        self.ranks.iter().position(|place| matches!(place, Place::Here))
+    }
+
+    /// Tells a rank on another machine something, by a rank of this process.
+    fn note(&self, by: usize, to: usize, note: &Note, payload: &[u8]) {
+        if let Some(Some(wire)) = self.wires.get(by)
+            && let Some(bytes) = note.bytes(payload)
+        {
+            wire.tell(Some(Rank::at(to)), bytes);
+        }
     }
 
     fn there(&mut self, rank: usize) -> Option<&mut There> {
         match self.ranks.get_mut(rank)? {
             Place::There(there) => Some(there),
-            Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere => None,
+            Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere(_) => None,
         }
     }
 
@@ -95,7 +140,7 @@ impl Remote {
     fn is_silent(&self, rank: usize) -> bool {
         match &self.ranks[rank] {
             Place::There(there) => there.is_dead,
-            Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere => false,
+            Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere(_) => false,
         }
     }
 }
@@ -123,18 +168,32 @@ impl CommState {
 
     /// Tells the other processes what happens to a rank of this one.
     fn say(&self, rank: usize, event: &Event, payload: &[u8]) {
-        if self.remote.is_none() || self.is_copy(rank) {
-            return;
-        }
+        let Some(remote) = self.remote.as_ref().filter(|_| !self.is_copy(rank)) else { return };
         let tick = TICK.fetch_add(1, Ordering::Relaxed) + 1;
-        let header = Header { tick, comm: self.id, rank: rank as u32 };
+        let mut causes = Vec::new();
+        if remote.is_spread {
+            remote.heard[rank].set(remote.heard[rank].get() + 1);
+            causes = remote.heard.iter().map(Cell::get).collect();
+        }
+        let header = Header { tick, comm: self.id, rank: rank as u32, causes };
         match postcard::to_stdvec(&(header, event)) {
             Ok(mut bytes) => {
                 bytes.extend_from_slice(payload);
                 shared::send(&bytes);
+                if remote.is_spread
+                    && let Some(wire) = &remote.wires[rank]
+                    && let Some(bytes) = Note::Said.bytes(&bytes)
+                {
+                    wire.tell(None, bytes);
+                }
             }
             Err(error) => log::error!("an event does not encode: {error}"),
         }
+    }
+
+    /// Whether some ranks are on other machines.
+    pub(super) fn is_spread(&self) -> bool {
+        self.remote.as_ref().is_some_and(|remote| remote.is_spread)
     }
 }
 

@@ -9,7 +9,9 @@ use crate::backend::form::{self, Reduction};
 use crate::backend::{Departure, Refusal, Target, WindowId};
 use crate::error::{Call, Operation};
 use crate::host::Scale;
+use crate::host::far::Spot;
 use crate::host::moves::Held;
+use crate::host::shared::Address;
 
 /// The beginning of each packet.
 #[derive(Serialize, Deserialize)]
@@ -18,6 +20,44 @@ pub(super) struct Header {
     pub(super) tick: u64,
     pub(super) comm: u64,
     pub(super) rank: u32,
+    /// If ranks are on several machines: by rank, how many events its process had said or heard,
+    /// this one included.
+    pub(super) causes: Vec<u64>,
+}
+
+/// What ranks tell each other over the control plane.
+#[derive(Serialize, Deserialize)]
+pub(super) enum Note {
+    /// Where the rank's process shares its memory, and on which machine it is.
+    At(Address, u64),
+    /// Where MPI knows of the rank's process, for ranks on other machines.
+    Spots(Vec<Spot>),
+    /// The rank's process reaches the memory of every other one.
+    Ready,
+    /// An event follows, for ranks on other machines.
+    Said,
+    /// The rank reads these bytes of the receiver's process, in messages with this number.
+    Fetch { number: u64, pieces: Vec<(u64, u32)> },
+    /// The rank writes so many bytes into the receiver's window. They follow if they are few, or
+    /// come in messages with this number.
+    Put { number: u64, to: Target, bytes: u64 },
+    /// The put with this number is complete.
+    Written(u64),
+}
+
+impl Note {
+    pub(super) fn bytes(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        match postcard::to_stdvec(self) {
+            Ok(mut bytes) => {
+                bytes.extend_from_slice(payload);
+                Some(bytes)
+            }
+            Err(error) => {
+                log::error!("a message to other ranks does not encode: {error}");
+                None
+            }
+        }
+    }
 }
 
 /// What a rank's peers learn of it, in the order in which it happens.
@@ -70,7 +110,7 @@ pub(super) enum Named {
 pub(super) type NamedOp = form::Op<Named, [u8; 8], Target, u8>;
 
 /// Parts of at most so many bytes are sent with the call, and nobody waits until they are read.
-const EAGER: usize = 4096;
+pub(super) const EAGER: usize = 4096;
 
 /// How many bytes a rank sends in a collective, if it sends any.
 pub(super) fn sent(call: &Call, size: usize) -> usize {

@@ -1,6 +1,9 @@
 //! Operations whose data several processes move, step by step.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::super::active_group::{ActiveGroup, Booked};
 use super::super::comm::MemberId;
@@ -9,7 +12,11 @@ use super::super::meeting::{Which, any_call};
 use super::super::state::{Out, State};
 use super::packet::{Event, is_eager};
 use crate::host::block::Block;
-use crate::host::moves::{Held, Moves};
+use crate::host::far;
+use crate::host::moves::{Batch, Held, Moves};
+
+/// How long MPI may take to end after a communicator broke: other processes may have left it.
+const END: Duration = Duration::from_secs(5);
 
 /// The steps of a rank that leaves an operation: its memory may change, and it reads no more.
 const LEFT: usize = usize::MAX;
@@ -23,8 +30,10 @@ pub(super) struct Moving {
     done: Vec<usize>,
     /// The step that this process moves now, or has moved last.
     step: usize,
-    /// Whether a job of it runs.
-    is_running: bool,
+    /// How many of the step's jobs are not over.
+    jobs: usize,
+    /// The jobs that wait for bytes of other machines: for how many messages, and their chunks.
+    batches: Vec<(usize, Range<usize>)>,
     /// Its data came with the calls, so no rank waits for another.
     is_eager: bool,
 }
@@ -81,15 +90,76 @@ impl State {
             Which::Transfers { to, .. } => remote.own()[to],
         };
         let moves = Arc::new(moves);
+        let has_chunks = moves.chunks(0) > 0;
         let moving = remote.moving.entry((which, index)).or_default();
-        moving.moves = Some(moves.clone());
+        moving.moves = Some(moves);
         moving.is_eager = is_eager;
         moving.done.resize(size, 0);
-        if moves_here && moves.chunks(0) > 0 {
-            moving.is_running = true;
-            return out.jobs.push(Job::step(Done::Met { place, which, index }, moves, 0));
+        if moves_here && has_chunks {
+            return self.start_step(place, which, index, out);
         }
         self.step_over(place, which, index, out);
+    }
+
+    /// Starts the next step of an operation, and fetches what it reads of other machines.
+    fn start_step(&mut self, place: MemberId, which: Which, index: u64, out: &mut Out) {
+        let Some(comm) = self.comm(place) else { return };
+        let Some(remote) = &mut comm.remote else { return };
+        let Some(moving) = remote.moving.get_mut(&(which, index)) else { return };
+        let (step, Some(moves)) = (moving.step, moving.moves.clone()) else { return };
+        let done = Done::Met { place, which, index };
+        moving.jobs = 1;
+        if !remote.is_spread || moving.is_eager {
+            let chunks = 0..moves.chunks(step);
+            return out.jobs.push(Job::step(done, moves, step, chunks));
+        }
+        let batches = moves.batches(step);
+        moving.jobs = batches.len();
+        let counted = |batch: &Batch| (batch.reads.len(), batch.chunks.clone());
+        moving.batches = batches.iter().map(counted).collect();
+        let mut reads = BTreeMap::new();
+        for (batch, Batch { chunks, reads: its }) in batches.into_iter().enumerate() {
+            if its.is_empty() {
+                out.jobs.push(Job::step(done, moves.clone(), step, chunks));
+            }
+            for read in its {
+                reads.entry(read.from.rank).or_insert_with(Vec::new).push((batch, read));
+            }
+        }
+        for (rank, reads) in reads {
+            remote.fetch((place, which, index), rank, reads, &moves);
+        }
+    }
+
+    /// A message with bytes of another machine has come, or why it has not.
+    pub(super) fn fetched(
+        &mut self,
+        (place, which, index): (MemberId, Which, u64),
+        batch: usize,
+        rank: usize,
+        how: Result<(), String>,
+        out: &mut Out,
+    ) {
+        if let Err(why) = how {
+            self.unreached(place.of(rank), &why, out);
+        }
+        let Some(comm) = self.comm(place) else { return };
+        let is_broken = comm.broken;
+        let Some(remote) = &mut comm.remote else { return };
+        let Some(moving) = remote.moving.get_mut(&(which, index)) else { return };
+        let (step, Some(moves)) = (moving.step, moving.moves.clone()) else { return };
+        let Some((left, chunks)) = moving.batches.get_mut(batch) else { return };
+        *left = left.saturating_sub(1);
+        if *left > 0 {
+            return;
+        }
+        match is_broken {
+            true => self.copied(place, which, index, out),
+            false => {
+                let done = Done::Met { place, which, index };
+                out.jobs.push(Job::step(done, moves, step, chunks.clone()));
+            }
+        }
     }
 
     /// This process has copied its part of a step.
@@ -100,11 +170,16 @@ impl State {
         index: u64,
         out: &mut Out,
     ) {
-        let remote = self.comm(place).and_then(|comm| comm.remote.as_ref());
-        let moving = remote.and_then(|remote| remote.moving.get(&(which, index)));
+        let remote = self.comm(place).and_then(|comm| comm.remote.as_mut());
+        let moving = remote.and_then(|remote| remote.moving.get_mut(&(which, index)));
+        let Some(moving) = moving else { return };
+        if moving.jobs > 1 {
+            moving.jobs -= 1;
+            return;
+        }
         // A rank that left in the meantime may have written over what was copied. What came with the
         // calls stays, and is over before anything else is heard: other ranks may be far ahead.
-        if moving.is_some_and(|moving| !moving.is_eager) {
+        if !moving.is_eager {
             self.hear(out);
         }
         self.step_over(place, which, index, out);
@@ -123,7 +198,7 @@ impl State {
         let Some(remote) = &mut comm.remote else { return };
         let own = remote.own();
         let Some(moving) = remote.moving.get_mut(&(which, index)) else { return };
-        moving.is_running = false;
+        moving.jobs = 0;
         if moving.is_eager {
             let gone = remote.moving.remove(&(which, index));
             out.drop_moves(gone.and_then(|moving| moving.moves));
@@ -171,7 +246,7 @@ impl State {
         let (size, is_broken) = (comm.size(), comm.broken);
         let Some(remote) = &mut comm.remote else { return };
         let Some(moving) = remote.moving.get(&(which, index)) else { return };
-        let Some(moves) = moving.moves.clone().filter(|_| !moving.is_running) else { return };
+        let Some(moves) = moving.moves.clone().filter(|_| moving.jobs == 0) else { return };
         let steps = moves.steps();
         let is_lost = |rank| remote.is_silent(rank) && moving.done[rank] < steps;
         let steps_of = |rank| if is_lost(rank) { LEFT } else { moving.done[rank] };
@@ -198,10 +273,7 @@ impl State {
         if moves.chunks(step) == 0 {
             return self.step_over(place, which, index, out);
         }
-        if let Some(moving) = remote.moving.get_mut(&(which, index)) {
-            moving.is_running = true;
-        }
-        out.jobs.push(Job::step(Done::Met { place, which, index }, moves, step));
+        self.start_step(place, which, index, out);
     }
 
     /// Before a communicator breaks: tells the other processes that this one's ranks leave the
@@ -236,7 +308,11 @@ impl State {
         let Some(comm) = self.comm(place) else { return };
         let is_broken = comm.broken;
         let Some(remote) = &comm.remote else { return };
-        let idle = remote.moving.iter().filter(|(_, one)| one.moves.is_some() && !one.is_running);
+        if remote.is_spread && is_broken {
+            far::abandon(place.id, None);
+            far::lose(END);
+        }
+        let idle = remote.moving.iter().filter(|(_, one)| one.moves.is_some() && one.jobs == 0);
         let idle: Vec<_> = idle.map(|(key, one)| (*key, one.step)).collect();
         for ((which, index), step) in idle {
             match is_broken && step < LEFT {
@@ -244,6 +320,7 @@ impl State {
                 false => self.go_on_moving(place, which, index, out),
             }
         }
+        self.end_puts(place, out);
     }
 }
 
@@ -256,7 +333,7 @@ fn members(which: Which, size: usize) -> impl Iterator<Item = usize> {
 }
 
 /// The ranks that move an operation's data.
-fn movers(which: Which, size: usize) -> std::ops::Range<usize> {
+fn movers(which: Which, size: usize) -> Range<usize> {
     match which {
         Which::Collectives => 0..size,
         Which::Transfers { to, .. } => to..to + 1,
