@@ -133,8 +133,10 @@ pub(crate) fn example(name: &str) -> PathBuf {
     command.args(["build", "--quiet", "--offline", "--example", name, "--target-dir"]);
     command.arg(built.parent().expect("the profile is a folder of the target's"));
     command.arg("--manifest-path").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../Cargo.toml"));
-    if cfg!(feature = "candle") {
-        command.args(["--features", "candle"]);
+    for (has, feature) in [(cfg!(feature = "candle"), "candle"), (cfg!(feature = "mpi"), "mpi")] {
+        if has {
+            command.args(["--features", feature]);
+        }
     }
     if built.ends_with("release") {
         command.arg("--release");

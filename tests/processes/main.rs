@@ -6,6 +6,8 @@
 mod adopted;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod agreement;
+#[cfg(all(feature = "cuda", feature = "mpi", target_os = "linux"))]
+mod by_mpi;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 #[path = "../raw/call.rs"]
 mod call;
@@ -82,6 +84,8 @@ fn main() {
         grow::TESTS,
         misuse::TESTS,
         machines::TESTS,
+        #[cfg(feature = "mpi")]
+        by_mpi::TESTS,
         strangers::TESTS,
         mixed::TESTS,
         splits::TESTS,
