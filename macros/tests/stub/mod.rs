@@ -46,7 +46,7 @@ macro_rules! memory {
     )+};
 }
 
-memory! { Buffer<T, D>, Window<T, W>, Stream<D>, Slice<'a, T, D>, SliceMut<'a, T, D> }
+memory! { Buffer<T, D>, Window<T, W>, Stream<D>, Work<D>, Slice<'a, T, D>, SliceMut<'a, T, D> }
 
 pub trait State {}
 pub trait CanEnqueue: State {}

@@ -5,7 +5,7 @@ use std::panic::Location;
 
 use super::error::Site;
 use super::{
-    Buffer, CanEnqueue, Communicator, Element, Result, Slice, SliceMut, Stream, Window, World,
+    Buffer, CanEnqueue, Communicator, Element, Result, Slice, SliceMut, Stream, Window, Work, World,
 };
 
 use typed_nccl_plan::check::Accepted;
@@ -86,6 +86,10 @@ impl<W: World> Bound<W> {
     #[track_caller]
     pub fn on<'a, S: CanEnqueue>(&'a mut self, _: &'a Communicator<W, S>) -> Run<'a, W> {
         Run(&mut self.noted, PhantomData)
+    }
+
+    pub fn submitted<S: CanEnqueue>(&self, _: &Communicator<W, S>) -> Result<Work<W::Device>> {
+        Ok(Work(PhantomData))
     }
 
     /// What was noted, and the lines of the statements.
