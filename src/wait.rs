@@ -34,7 +34,8 @@ pub(crate) fn for_data<B: Backend>(
     operation: &'static str,
     site: Site,
 ) -> Result<()> {
-    until(points, None, operation, site)?;
+    let begun = Begun { is_for_data: true, ..Begun::new(operation, site) };
+    go_on(begun, points, None)?;
     undone(points).map_or(Ok(()), |error| Err(reported(error)))
 }
 
@@ -51,11 +52,19 @@ pub(crate) fn until<B: Backend>(
     operation: &'static str,
     site: Site,
 ) -> Result<()> {
+    go_on(Begun::new(operation, site), points, within)
+}
+
+fn go_on<B: Backend>(
+    mut begun: Begun,
+    points: &[Awaited<B>],
+    within: Option<Within<'_>>,
+) -> Result<()> {
     if points.is_empty() {
         return Ok(());
     }
+    let (operation, site) = (begun.operation, begun.site);
     let _span = trace::wait(within.map(|within| within.health), operation, site);
-    let mut begun = Begun::new(operation, site);
     let (mut at, mut noted) = (0, Noted::No);
     while let Some(rest) = begun.look(points, within)? {
         if begun.at != at {
@@ -81,11 +90,15 @@ pub(crate) struct Begun {
     /// Work that nothing is to blame for may be about to complete, so it gets one more interval
     /// after the deadline.
     rested: bool,
+    /// It waits for numbered operations, of which a stream remembers that they were over. Other
+    /// waits are for all that is before a point, also what the library has not enqueued.
+    is_for_data: bool,
 }
 
 impl Begun {
     pub(crate) fn new(operation: &'static str, site: Site) -> Self {
-        Self { operation, site, started: Instant::now(), at: 0, rested: false }
+        let (started, is_for_data) = (Instant::now(), false);
+        Self { operation, site, started, at: 0, rested: false, is_for_data }
     }
 
     /// The first point that was not seen to be reached.
@@ -103,7 +116,7 @@ impl Begun {
         allowed(self.operation, self.site)?;
         while let Some(awaited) = points.get(self.at) {
             let Awaited { stream, point, .. } = awaited;
-            if awaited.was_over() || reached(stream, point)? {
+            if self.is_for_data && awaited.was_over() || reached(stream, point)? {
                 self.at += 1;
                 continue;
             }
@@ -146,7 +159,7 @@ pub(crate) fn complete<B: Backend>(points: &[Awaited<B>]) -> Result<()> {
             }
             first = first.or_else(|| user.health.take_pending());
         }
-        // A wait for what was over does not look at the point, which may be later.
+        // A wait for data that was over has not looked at the point, which may be later.
         if !was_over {
             awaited.note_over();
         }
