@@ -90,8 +90,7 @@ pub(crate) struct Begun {
     /// Work that nothing is to blame for may be about to complete, so it gets one more interval
     /// after the deadline.
     rested: bool,
-    /// It waits for numbered operations, of which a stream remembers that they were over. Other
-    /// waits are for all that is before a point, also what the library has not enqueued.
+    /// It waits for numbered operations. Other waits are for all that is before a point.
     is_for_data: bool,
 }
 
@@ -116,7 +115,8 @@ impl Begun {
         allowed(self.operation, self.site)?;
         while let Some(awaited) = points.get(self.at) {
             let Awaited { stream, point, .. } = awaited;
-            if self.is_for_data && awaited.was_over() || reached(stream, point)? {
+            let is_known = self.is_for_data && B::NUMBERS_ALL && awaited.was_over();
+            if is_known || reached(stream, point)? {
                 self.at += 1;
                 continue;
             }
@@ -160,7 +160,7 @@ pub(crate) fn complete<B: Backend>(points: &[Awaited<B>]) -> Result<()> {
             first = first.or_else(|| user.health.take_pending());
         }
         // A wait for data that was over has not looked at the point, which may be later.
-        if !was_over {
+        if !was_over || !B::NUMBERS_ALL {
             awaited.note_over();
         }
     }

@@ -17,6 +17,10 @@ pub unsafe trait Streams: Memory {
     /// kernels are told to stop.
     const ENDS_REACH_POINTS: bool = false;
 
+    /// Whether all work that uses memory is numbered, because nobody else can enqueue any. Data of
+    /// an operation that was over is then there, without another look.
+    const NUMBERS_ALL: bool = false;
+
     /// A queue of work.
     type Stream: Clone + Send + Sync + 'static;
 

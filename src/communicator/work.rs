@@ -205,7 +205,9 @@ impl<'c, W: World, C> On<'c, W, C> {
     #[track_caller]
     pub fn submitted(&self) -> Result<Work<W::Device>> {
         self.core.health.check()?;
-        let now = Awaited::now(&self.stream.shared())?;
-        Ok(Work::new(vec![now], self.core, Site::caller()))
+        self.stream.orders_others("submitted", Site::caller())?;
+        let (stream, point) = (self.stream, self.stream.mark()?);
+        let marked = Awaited::at(stream.shared(), point, stream.last_seq());
+        Ok(Work::new(vec![marked], self.core, Site::caller()))
     }
 }

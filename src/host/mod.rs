@@ -109,6 +109,8 @@ unsafe impl Memory for HostBackend {
 // with release after a task's last write (made under, or before taking, the engine's lock) and
 // loaded with acquire.
 unsafe impl Streams for HostBackend {
+    const NUMBERS_ALL: bool = true;
+
     type Stream = Arc<StreamToken>;
     type Point = Point;
 
