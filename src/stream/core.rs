@@ -127,9 +127,10 @@ impl<B: Streams> Clone for Awaited<B> {
 }
 
 impl<B: Streams> Awaited<B> {
-    /// The point after everything enqueued.
+    /// The point after everything enqueued, also what others enqueued after the last mark.
     pub(crate) fn now(stream: &Arc<StreamShared<B>>) -> Result<Self> {
-        stream.reach(stream.last())
+        let last = stream.last();
+        Ok(Self::at(stream.clone(), B::point(&stream.raw)?, last))
     }
 
     /// A point that was made after operation `seq`.
