@@ -1,5 +1,5 @@
-//! The thread that wakes tasks. Neither NCCL, nor CUDA, nor the control plane reports progress by an
-//! event, so while any future of the process is pending, one thread looks at short intervals.
+//! The thread that wakes tasks. Neither NCCL, nor CUDA, nor the control plane reports progress by
+//! an event, so while any future of the process is pending, one thread looks at short intervals.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::lock::Mutex;
+use crate::unwind;
 
 /// The interval after a task was woken. It doubles while none is.
 const LEAST_REST: Duration = Duration::from_micros(50);
@@ -54,10 +55,14 @@ impl Registration {
 }
 
 impl Entry {
-    /// Wakers run a runtime's code, so they are called without the lock.
+    /// Wakers run a runtime's code, so they are called without the lock, and a panic of one is not
+    /// the other tasks'.
     fn wake(&self) {
         let waker = self.waker.lock().take();
-        waker.into_iter().for_each(Waker::wake);
+        if let Err(panic) = unwind::catch(|| waker.into_iter().for_each(Waker::wake)) {
+            log::error!("a task's waker panicked: {}", panic.message());
+            panic.end();
+        }
     }
 }
 
@@ -66,7 +71,7 @@ fn wake_all() {
     let mut rest = LEAST_REST;
     loop {
         thread::sleep(rest);
-        let listed = match &mut *PENDING.lock() {
+        let mut listed = match &mut *PENDING.lock() {
             Some(pending) if !pending.is_empty() => std::mem::take(pending),
             none => {
                 *none = None;
@@ -83,7 +88,6 @@ fn wake_all() {
             }
             !is_due
         };
-        let mut listed = listed;
         listed.retain(still);
         if let Some(pending) = &mut *PENDING.lock() {
             pending.append(&mut listed);

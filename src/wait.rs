@@ -1,8 +1,8 @@
 //! Host waits: the only loop in which the host waits for a device. A task that waits looks as often
 //! as it is woken.
 //!
-//! A wait polls the points, the health of every communicator that used their streams (so that a lost
-//! peer or an abort request ends the wait), and the deadline.
+//! A wait polls the points, the health of every communicator that used their streams (so that a
+//! lost peer or an abort request ends the wait), and the deadline.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -20,9 +20,9 @@ use crate::{Device, Mark, Result, World};
 /// ([`wait`](Self::wait)), or by a task (`work.await?`). Returned by
 /// [`submitted`](Communicator::submitted).
 ///
-/// It borrows nothing and is `Send`, so one thread enqueues and others wait. As a future it needs no
-/// runtime, and polling never blocks: one thread of the library wakes the tasks. Dropping it cancels
-/// nothing.
+/// It borrows nothing and is `Send`, so one thread enqueues and others wait. As a future it needs
+/// no runtime, and polling never blocks: one thread of the library wakes the tasks. Dropping it
+/// cancels nothing.
 ///
 /// ```
 /// use typed_nccl::{Device, Host, Result, Sum, spmd};

@@ -14,8 +14,8 @@ impl Seat {
     /// part of it. All of its processes must call it; the host waits for them in `MPI_Bcast` and
     /// `MPI_Comm_dup`.
     ///
-    /// Afterwards MPI is used if ranks on the CPU are on several machines: it carries their data, by
-    /// a thread of its own, so start it with `mpi::initialize_with_threading(Threading::Multiple)`,
+    /// Afterwards MPI is used if ranks on the CPU are on several machines: it carries their data,
+    /// by a thread of its own, so start it with `mpi::initialize_with_threading(Threading::Multiple)`,
     /// and end it after the last communicator.
     ///
     /// ```no_run

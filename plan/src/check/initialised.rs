@@ -88,7 +88,7 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// An operation before a unit that reads some of what an operation of it writes on its own rank.
+    /// An operation before a unit that reads some of what `op` of the unit writes on its own rank.
     fn reader_before(&self, unit: u32, op: &Op) -> Option<&'a Op> {
         if op.kind == OpKind::Put {
             return None;

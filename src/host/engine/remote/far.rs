@@ -149,7 +149,7 @@ impl Engine {
         }
         let left = Arc::new(AtomicUsize::new(bytes.div_ceil(PIECE)));
         let keep: Arc<dyn Any + Send + Sync> = Arc::new(held);
-        for start in (0..bytes).step_by(PIECE) {
+        for (at, bytes) in pieces(at, bytes) {
             let left = left.clone();
             let is_last = move || left.fetch_sub(1, Ordering::AcqRel) == 1;
             far::carry(Message {
@@ -158,8 +158,8 @@ impl Engine {
                 rank: from as u32,
                 is_sent: false,
                 number,
-                at: Address(at.wrapping_add(start)),
-                bytes: PIECE.min(bytes - start),
+                at,
+                bytes,
                 keep: Some(keep.clone()),
                 then: Some(Box::new(move |how| match how {
                     Ok(()) if is_last() => written(),
@@ -186,6 +186,12 @@ impl Engine {
     }
 }
 
+/// The pieces in which so many bytes travel.
+fn pieces(at: *mut u8, bytes: usize) -> impl Iterator<Item = (Address, usize)> {
+    let piece = move |start| (Address(at.wrapping_add(start)), PIECE.min(bytes - start));
+    (0..bytes).step_by(PIECE).map(piece)
+}
+
 impl State {
     /// Sends a put to a rank on another machine.
     pub(in crate::host::engine) fn put_far(
@@ -207,15 +213,15 @@ impl State {
         } else {
             let at = from.start();
             let keep: Arc<dyn Any + Send + Sync> = Arc::new(from);
-            for start in (0..bytes).step_by(PIECE) {
+            for (at, bytes) in pieces(at, bytes) {
                 far::carry(Message {
                     link,
                     comm: place.id,
                     rank: peer as u32,
                     is_sent: true,
                     number,
-                    at: Address(at.wrapping_add(start)),
-                    bytes: PIECE.min(bytes - start),
+                    at,
+                    bytes,
                     keep: Some(keep.clone()),
                     then: None,
                 });

@@ -177,8 +177,8 @@ impl State {
             moving.jobs -= 1;
             return;
         }
-        // A rank that left in the meantime may have written over what was copied. What came with the
-        // calls stays, and is over before anything else is heard: other ranks may be far ahead.
+        // A rank that left in the meantime may have written over what was copied. What came with
+        // the calls stays, and is over before anything else is heard: other ranks may be far ahead.
         if !moving.is_eager {
             self.hear(out);
         }
