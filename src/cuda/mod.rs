@@ -15,6 +15,7 @@ mod convert;
 mod copy;
 mod declared;
 mod driver;
+mod elementwise;
 mod event;
 mod gpu;
 mod graph;

@@ -3,16 +3,13 @@
 //! an `f32`. That is also how the host backend computes.
 
 use crate::cuda::convert::ptx::{In, lines, read, write};
+use crate::cuda::elementwise;
 use crate::{DType, ReductionName};
 
 /// A kernel that reduces `count` elements of this many regions.
 pub(super) fn text(by: ReductionName, dtype: DType, regions: usize) -> String {
     let size = dtype.size();
     let numbers = || 0..regions;
-    let params: String = numbers().map(|nth| format!(", .param .u64 from{nth}")).collect();
-    let registers: String = numbers().map(|nth| format!(", %from{nth}")).collect();
-    let loads: String =
-        numbers().map(|nth| format!("    ld.param.u64 %from{nth}, [from{nth}];\n")).collect();
     let (load, value) = read(dtype);
     let (register, acc) = registers_of(value);
     let parts: String = numbers()
@@ -34,40 +31,11 @@ pub(super) fn text(by: ReductionName, dtype: DType, regions: usize) -> String {
         _ => format!("mov.b{} {register}, {acc}", bits(value)),
     };
     let (end, write) = (lines(&[&end]), write(value, dtype));
-    format!(
-        "
-.version 7.0
-.target sm_50
-.address_size 64
-
-.visible .entry combine(.param .u64 to, .param .u64 count{params})
-{{
-    .reg .pred %p, %q;
-    .reg .b16 %h;
-    .reg .b32 %block, %width, %blocks, %thread, %f, %u, %a, %b, %c, %s, %sum;
-    .reg .b64 %to, %count, %i, %step, %x, %y, %w, %v, %d, %e, %total{registers};
-    ld.param.u64 %to, [to];
-    ld.param.u64 %count, [count];
-{loads}    mov.u32 %block, %ctaid.x;
-    mov.u32 %blocks, %nctaid.x;
-    mov.u32 %width, %ntid.x;
-    mov.u32 %thread, %tid.x;
-    mul.wide.u32 %step, %blocks, %width;
-    mul.wide.u32 %i, %block, %width;
-    cvt.u64.u32 %x, %thread;
-    add.u64 %i, %i, %x;
-NEXT:
-    setp.ge.u64 %p, %i, %count;
-    @%p bra END;
-    mul.lo.u64 %y, %i, {size};
-{parts}{end}    add.u64 %y, %y, %to;
-{write}    add.u64 %i, %i, %step;
-    bra NEXT;
-END:
-    ret;
-}}
-"
-    )
+    let first = lines(&[&format!("mul.lo.u64 %y, %i, {size}")]);
+    let last = lines(&["add.u64 %y, %y, %to"]);
+    let sources = numbers().map(|nth| format!("from{nth}"));
+    let params: Vec<_> = ["to", "count"].map(str::to_owned).into_iter().chain(sources).collect();
+    elementwise::text(&params, &[first, parts, end, last, write].concat())
 }
 
 /// The register of an element, and that of its reduction.

@@ -1,4 +1,4 @@
-//! The PTX of the kernels, for every GPU since 2014. Conversions for which newer GPUs have
+//! The PTX of the kernels. Conversions for which newer GPUs have
 //! instructions are plain arithmetic here, so results are the same everywhere.
 //!
 //! An element is read into a register wide enough for it (`%w` for integers, `%f` for floats of up
@@ -7,6 +7,7 @@
 //! value is rounded only once.
 
 use crate::DType;
+use crate::cuda::elementwise;
 
 /// The range of `i64`.
 const ALL: (i64, i64) = (i64::MIN, i64::MAX);
@@ -25,43 +26,14 @@ pub(super) fn text(from: DType, to: DType) -> String {
     let (size, into) = (from.size(), to.size());
     let (read, value) = read(from);
     let write = write(value, to);
-    format!(
-        "
-.version 7.0
-.target sm_50
-.address_size 64
-
-.visible .entry convert(.param .u64 from, .param .u64 to, .param .u64 count)
-{{
-    .reg .pred %p, %q;
-    .reg .b16 %h;
-    .reg .b32 %block, %width, %blocks, %thread, %f, %u, %a, %b, %c, %s;
-    .reg .b64 %from, %to, %count, %i, %step, %x, %y, %w, %v, %d, %e;
-    ld.param.u64 %from, [from];
-    ld.param.u64 %to, [to];
-    ld.param.u64 %count, [count];
-    mov.u32 %block, %ctaid.x;
-    mov.u32 %blocks, %nctaid.x;
-    mov.u32 %width, %ntid.x;
-    mov.u32 %thread, %tid.x;
-    mul.wide.u32 %step, %blocks, %width;
-    mul.wide.u32 %i, %block, %width;
-    cvt.u64.u32 %x, %thread;
-    add.u64 %i, %i, %x;
-NEXT:
-    setp.ge.u64 %p, %i, %count;
-    @%p bra END;
-    mul.lo.u64 %x, %i, {size};
-    add.u64 %x, %x, %from;
-    mul.lo.u64 %y, %i, {into};
-    add.u64 %y, %y, %to;
-{read}{write}    add.u64 %i, %i, %step;
-    bra NEXT;
-END:
-    ret;
-}}
-"
-    )
+    let from_and_to = lines(&[
+        &format!("mul.lo.u64 %x, %i, {size}"),
+        "add.u64 %x, %x, %from",
+        &format!("mul.lo.u64 %y, %i, {into}"),
+        "add.u64 %y, %y, %to",
+    ]);
+    let params = ["from", "to", "count"].map(str::to_owned);
+    elementwise::text(&params, &(from_and_to + &read + &write))
 }
 
 pub(in crate::cuda) fn lines(lines: &[&str]) -> String {
