@@ -168,6 +168,8 @@ fn puts() -> Result<()> {
             assert_eq!(put, OK);
             stream.sync()?;
         } else {
+            // What another library enqueues after a mark is waited for too.
+            let _before = stream.mark()?;
             assert_eq!(call!(raw, ncclWaitSignal(1, &raw mut description, comm, on)), OK);
             stream.sync()?;
             let found = memory.to_vec()?;

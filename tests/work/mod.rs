@@ -5,7 +5,7 @@ use std::pin::{Pin, pin};
 use std::sync::mpsc::channel;
 use std::task::{Context, Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use static_assertions::assert_impl_all;
 use typed_nccl::plan::build::PlanBuilder;
@@ -18,6 +18,9 @@ use crate::ranks::spmd;
 mod server;
 
 assert_impl_all!(Work<Host<AnyDevice>>: Send, Sync, Unpin, Future<Output = Result<()>>);
+
+/// Longer means that nobody wakes a task.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// Two ranks on threads of their own, with this deadline.
 fn two<T: Send>(
@@ -41,7 +44,12 @@ fn two<T: Send>(
 
 fn on_a_runtime<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-    runtime.expect("a runtime").block_on(future)
+    let limited = async { tokio::time::timeout(LIMIT, future).await };
+    let started = Instant::now();
+    let outcome = runtime.expect("a runtime").block_on(limited);
+    // The limit's own timer wakes the task too.
+    assert!(started.elapsed() < LIMIT, "nobody woke the task");
+    outcome.expect("it is over")
 }
 
 #[test]
