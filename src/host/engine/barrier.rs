@@ -12,15 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Thread, ThreadId};
 use std::time::Duration;
 
-use super::Engine;
 use super::comm::{CommState, MemberId};
 use super::deadlock::Gathering;
 use super::report::some;
 use super::state::{Out, State};
 use super::stream::{Current, StreamState, Task};
+use super::{Engine, Here};
 use crate::backend::WindowId;
 use crate::error::{Error, Site};
-use crate::host::{HostBackend, hazards};
+use crate::host::{HostBackend, hazards, shared};
 use crate::memory::Allocation;
 use crate::quiet;
 use crate::{Rank, Result};
@@ -167,7 +167,7 @@ impl Engine {
         window: WindowId,
     ) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
         // Other processes have said where their parts are before all ranks had registered them.
-        self.hear(false);
+        self.hear(Here::Nothing);
         let mut state = self.lock();
         state.comm(place)?.windows.get(&window)?.all()
     }
@@ -183,33 +183,39 @@ impl Engine {
         }
         let Some((turn, passed)) = arrived else {
             let fault = state.fault_of(of.place);
-            self.finish(state, out, false);
+            self.finish(state, out, Here::Nothing);
             return Err(fault);
         };
         let is_over = || passed.load(Ordering::Acquire) >= turn;
         if is_over() {
             state.pass(of, index, stream);
-            self.finish(state, out, false);
+            self.finish(state, out, Here::Nothing);
             return Ok(());
         }
         let at = At { of, index, turn, thread: quiet::this_thread() };
         state.set_at(stream, Some(at));
         state.check_barriers(of.place, &mut out);
-        self.finish(state, out, false);
+        self.finish(state, out, Here::Nothing);
         let outcome = self.stand(of, index, is_over);
         let mut state = self.lock();
         state.set_at(stream, None);
         if outcome.is_ok() {
             state.pass(of, index, stream);
         }
-        self.go_on(state, false);
+        self.go_on(state, Here::Nothing);
         outcome
     }
 
     fn stand(&self, of: Brings, index: usize, is_over: impl Fn() -> bool) -> Result<()> {
-        if self.busy_threads.spin(SPIN, &is_over) {
+        let look = || {
+            self.hear(Here::Nothing);
+            is_over()
+        };
+        if self.busy_threads.spin(SPIN, look) {
             return Ok(());
         }
+        let _waiting = shared::Waiting::begin();
+        self.hear(Here::Nothing);
         while !is_over() {
             let mut state = self.lock();
             match state.comm(of.place) {

@@ -77,6 +77,17 @@ pub(super) struct Engine {
     busy_threads: BusyThreads,
 }
 
+/// Which jobs that became ready a thread runs itself. Workers run the others.
+#[derive(Clone, Copy)]
+enum Here {
+    Nothing,
+    /// The first small ones: enqueueing returns soon, however much was waiting for it.
+    First,
+    Small,
+    /// Small ones, and all if no core is free for a worker.
+    Any,
+}
+
 impl Engine {
     fn lock(&self) -> MutexGuard<'_, State> {
         // The lock guards only queues and counters, and nothing under it panics half-way.
@@ -114,7 +125,7 @@ impl Engine {
     fn enqueue(&self, stream: &StreamToken, task: Task) {
         let mut state = self.lock();
         state.push(stream, task);
-        self.go_on(state, true);
+        self.go_on(state, Here::First);
     }
 
     /// Enqueues a group.
@@ -128,11 +139,15 @@ impl Engine {
         let unit = member.issued;
         member.issued += 1;
         state.push(stream, Task::Group { place, unit, ops: list, refused: None });
-        self.go_on(state, true);
+        self.go_on(state, Here::First);
         // If a rank runs far ahead, its operations leave the cache before the other ranks reach
         // them.
         if stream.ahead() > AHEAD {
-            self.busy_threads.spin(SHORT, || stream.ahead() <= AHEAD);
+            let is_near = || {
+                self.hear(Here::Small);
+                stream.ahead() <= AHEAD
+            };
+            self.busy_threads.spin(SHORT, is_near);
         }
     }
 
@@ -156,7 +171,7 @@ impl Engine {
             said.extend(index.map(|index| (*refusal, index)));
         }
         state.say_refused(place, said, reason);
-        self.finish(state, out, false);
+        self.finish(state, out, Here::Nothing);
     }
 
     pub(super) fn exchanged(&self, comm: &Member, exchanges: u64) {
@@ -181,7 +196,7 @@ impl Engine {
     }
 
     pub(super) fn peer_address(&self, comm: &Member, id: WindowId, peer: usize) -> Option<*mut u8> {
-        self.hear(false);
+        self.hear(Here::Nothing);
         self.lock().comm(comm.place())?.windows.get(&id)?.address(peer)
     }
 
@@ -195,7 +210,7 @@ impl Engine {
         let mut state = self.lock();
         state.say_no_window(comm.place(), id);
         state.unregister(comm.place(), id, &mut out);
-        self.finish(state, out, false);
+        self.finish(state, out, Here::Nothing);
     }
 
     pub(super) fn join(&self, join: Join) -> Member {
@@ -210,7 +225,7 @@ impl Engine {
         let mut state = self.lock();
         state.leave(place, home, &mut out);
         self.busy_threads.note(&state);
-        self.finish(state, out, false);
+        self.finish(state, out, Here::Nothing);
     }
 
     /// Records that a rank will never join, and informs the ranks that have joined or will.
@@ -224,7 +239,7 @@ impl Engine {
     /// The signals to this rank that it never awaited.
     pub(super) fn unawaited(&self, comm: &Member) -> Vec<Surplus> {
         let place = comm.place();
-        self.hear(false);
+        self.hear(Here::Nothing);
         let mut state = self.lock();
         state.comm(place).map_or_else(Vec::new, |comm| comm.signals.unawaited(place.rank))
     }
@@ -240,7 +255,7 @@ impl Engine {
         state.say_left(place, why, how);
         state.depart(place, why, how, &mut out);
         state.sweep(place, &mut out);
-        self.finish(state, out, false);
+        self.finish(state, out, Here::Nothing);
     }
 
     pub(super) fn blame(&self, point: &Point) -> Option<Blame> {
@@ -253,23 +268,28 @@ impl Engine {
 
     /// Helps with work, or sleeps until the point may be reached.
     pub(super) fn pause(&self, point: &Point, at_most: Duration) {
-        let is_reached = || {
-            self.hear(true);
-            point.reached()
-        };
+        let is_reached = || point.reached();
         let polling = shared::opened().map(|_| shared::Polling::begin());
-        let is_over = self.busy_threads.spin(at_most, is_reached);
+        let is_over = match polling {
+            Some(_) => {
+                let hear = || self.hear(Here::Any);
+                self.busy_threads.spin_for_news(at_most, hear, is_reached)
+            }
+            None => self.busy_threads.spin(at_most, is_reached),
+        };
         drop(polling);
         if is_over {
             return;
         }
+        let waiting = shared::Waiting::begin();
+        self.hear(Here::Any);
         let mut state = self.lock();
         if point.reached() {
             return;
         }
         if let Some(work) = state.help() {
             self.busy_threads.note(&state);
-            drop(state);
+            drop((state, waiting));
             return self.run(work);
         }
         state.watch(point);
@@ -277,13 +297,12 @@ impl Engine {
         std::thread::park_timeout(at_most);
     }
 
-    fn go_on<'s>(&'s self, state: MutexGuard<'s, State>, inline: bool) {
-        self.finish(state, Out::take(), inline);
+    fn go_on<'s>(&'s self, state: MutexGuard<'s, State>, here: Here) {
+        self.finish(state, Out::take(), here);
     }
 
-    /// Advances runnable streams, releases the lock, then runs what became ready: small jobs here
-    /// if `inline`, the rest on workers.
-    fn finish<'s>(&'s self, mut state: MutexGuard<'s, State>, mut out: Out, mut inline: bool) {
+    /// Advances runnable streams, releases the lock, then runs what became ready.
+    fn finish<'s>(&'s self, mut state: MutexGuard<'s, State>, mut out: Out, mut here: Here) {
         if self.any_closed.load(Ordering::Acquire) {
             self.any_closed.store(false, Ordering::Relaxed);
             for key in self.closed.lock().drain(..) {
@@ -293,7 +312,11 @@ impl Engine {
         state.looked.changes += 1;
         loop {
             state.settle(&mut out);
-            let own = if inline { out.small_jobs() } else { 0 };
+            let own = match here {
+                Here::Nothing => 0,
+                Here::Any if !self.busy_threads.may_have_help() => out.jobs.len(),
+                Here::First | Here::Small | Here::Any => out.small_jobs(),
+            };
             let mut failed = None;
             if out.jobs.len() > own || !out.closures.is_empty() {
                 state.ready.extend(out.jobs.drain(own..).map(|job| Work::Move(Arc::new(job))));
@@ -309,9 +332,10 @@ impl Engine {
             if own == 0 {
                 return out.keep();
             }
-            // Once only, so that enqueueing returns soon, however much was waiting for it.
-            inline = false;
-            self.run_small(&mut out.jobs);
+            if let Here::First = here {
+                here = if shared::opened().is_some() { Here::Small } else { Here::Nothing };
+            }
+            self.run_here(&mut out.jobs);
             state = self.lock();
             let mut jobs = std::mem::take(&mut out.jobs);
             for job in &jobs {
@@ -324,8 +348,8 @@ impl Engine {
         }
     }
 
-    /// Runs small jobs here. Jobs that remain in the list are complete.
-    fn run_small(&self, jobs: &mut Vec<Job>) {
+    /// Runs jobs here. Jobs that remain in the list are complete.
+    fn run_here(&self, jobs: &mut Vec<Job>) {
         let mut at = 0;
         while let Some(job) = jobs.get(at) {
             match job.run_here() {
@@ -354,7 +378,7 @@ impl Engine {
         let mut out = Out::take();
         let mut state = self.lock();
         state.job_over(job.done, &mut out);
-        self.finish(state, out, false);
+        self.finish(state, out, Here::Nothing);
     }
 
     fn run(&self, work: Work) {
@@ -388,7 +412,7 @@ impl Engine {
                 let brought = state.brought(stream.key);
                 state.task_over(stream.key, &mut out);
                 brought.iter().for_each(|brings| state.check_barriers(brings.place, &mut out));
-                self.finish(state, out, false);
+                self.finish(state, out, Here::Nothing);
             }
         }
     }

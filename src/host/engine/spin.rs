@@ -14,6 +14,9 @@ use super::worker::CORES;
 /// How long to spin: about the cost of parking.
 const SPIN: Duration = Duration::from_micros(20);
 
+/// How long to spin for the next news of other processes, which wake a thread that wakes another.
+const SPIN_FOR_NEWS: Duration = Duration::from_micros(60);
+
 /// How many checks to make between two readings of the clock.
 const LOOKS: usize = 32;
 
@@ -99,6 +102,11 @@ impl BusyThreads {
         self.ready.store(state.ready.len(), Relaxed);
     }
 
+    /// Whether there may be a core for a worker beside the threads that have ranks.
+    pub(super) fn may_have_help(&self) -> bool {
+        self.ranks.load(Relaxed) < *CORES
+    }
+
     /// Whether a spinning thread needs no other thread's core and has nothing better to do.
     fn may_spin(&self, cores: usize) -> bool {
         let threads = self.ranks.load(Relaxed) + self.workers.load(Relaxed);
@@ -107,25 +115,59 @@ impl BusyThreads {
 
     /// Spins for at most `at_most`, and returns whether the wait is over.
     pub(super) fn spin(&self, at_most: Duration, is_over: impl Fn() -> bool) -> bool {
+        self.spin_while(at_most, SPIN, || false, is_over)
+    }
+
+    /// Spins for others of which there may be news: for [`SPIN_FOR_NEWS`] since the last ones.
+    pub(super) fn spin_for_news(
+        &self,
+        at_most: Duration,
+        hear: impl Fn() -> bool,
+        is_over: impl Fn() -> bool,
+    ) -> bool {
+        self.spin_while(at_most, SPIN_FOR_NEWS, hear, is_over)
+    }
+
+    fn spin_while(
+        &self,
+        at_most: Duration,
+        patience: Duration,
+        hear: impl Fn() -> bool,
+        is_over: impl Fn() -> bool,
+    ) -> bool {
         if !self.may_spin(*CORES) {
             return false;
         }
-        PATIENCE.with(|patience| {
-            let mut own = patience.get();
+        PATIENCE.with(|budget| {
+            let mut own = budget.get();
             let spun = own.take() && {
-                let spun = self.spin_on(*CORES, at_most.min(SPIN), is_over);
+                let spun = self.spin_on(*CORES, (at_most, patience), hear, is_over);
                 own.learn(spun);
                 spun
             };
-            patience.set(own);
+            budget.set(own);
             spun
         })
     }
 
-    fn spin_on(&self, cores: usize, at_most: Duration, is_over: impl Fn() -> bool) -> bool {
+    fn spin_on(
+        &self,
+        cores: usize,
+        (at_most, patience): (Duration, Duration),
+        hear: impl Fn() -> bool,
+        is_over: impl Fn() -> bool,
+    ) -> bool {
         let started = Instant::now();
-        while self.may_spin(cores) && started.elapsed() < at_most {
+        let mut heard = Duration::ZERO;
+        while self.may_spin(cores) {
+            let spun = started.elapsed();
+            if spun >= at_most || spun - heard >= patience {
+                return false;
+            }
             for _ in 0..LOOKS {
+                if hear() {
+                    heard = started.elapsed();
+                }
                 if is_over() {
                     return true;
                 }
@@ -153,7 +195,8 @@ mod tests {
         busy_threads.ready.store(ready, Relaxed);
         let looks = Cell::new(0);
         let is_over = || looks.replace(looks.get() + 1) == 4;
-        let spun = busy_threads.spin_on(2, Duration::from_secs(600), is_over);
+        let long = Duration::from_secs(600);
+        let spun = busy_threads.spin_on(2, (long, long), || false, is_over);
         assert_eq!(looks.get(), if spun { 5 } else { 0 });
         spun
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::comm::MemberId;
 use super::state::{Out, State};
 use super::stream::Point;
-use super::{ENGINE, Engine};
+use super::{ENGINE, Engine, Here};
 use crate::backend::{Exchange, HostWait, Submission, WaitsOn, Watched, Watcher};
 use crate::communicator::Health;
 use crate::error::Site;
@@ -133,7 +133,7 @@ impl Engine {
         let found = state.look(started, &mut out);
         state.looked.next = Some(started + BETWEEN.max(started.elapsed() * SHARE));
         match found {
-            true => self.finish(state, out, false),
+            true => self.finish(state, out, Here::Nothing),
             false => drop(state),
         }
     }

@@ -22,7 +22,7 @@ use std::sync::{Arc, Condvar};
 use std::time::Duration;
 
 pub(super) use arena::{Arena, Piece, open, opened};
-pub(super) use bell::{Polling, has_news, sleep};
+pub(super) use bell::{Polling, Rest, Waiting, has_news};
 pub(super) use doorman::Address;
 pub(super) use peer::{Peer, connect, is_own};
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::arena::HEAP;
-use super::{Address, Peer, connect, drain, forget, has_news, open, send, send_to, sleep};
+use super::bell::sleep;
+use super::{Address, Peer, connect, drain, forget, has_news, open, send, send_to};
 use crate::lock::{Mutex, MutexGuard};
 
 const PART: &str = "TYPED_NCCL_TEST_PART";

@@ -61,8 +61,26 @@ pub(super) fn has_news() -> bool {
     false
 }
 
-pub(super) fn sleep(at_most: Duration) {
-    std::thread::sleep(at_most);
+/// A thread that waits for news.
+pub(in crate::host) struct Waiting(());
+
+impl Waiting {
+    pub(in crate::host) fn begin() -> Self {
+        Self(())
+    }
+}
+
+/// The sleep of the thread that listens.
+pub(in crate::host) struct Rest(());
+
+impl Rest {
+    pub(in crate::host) fn new() -> Self {
+        Self(())
+    }
+
+    pub(in crate::host) fn rest(&mut self) {
+        std::thread::sleep(Duration::from_secs(1));
+    }
 }
 
 impl Arena {

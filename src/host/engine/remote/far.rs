@@ -8,7 +8,7 @@ use super::super::comm::MemberId;
 use super::super::job::Done;
 use super::super::meeting::Which;
 use super::super::state::{Out, State};
-use super::super::{ENGINE, Engine};
+use super::super::{ENGINE, Engine, Here};
 use super::packet::{EAGER, Event, Note};
 use super::{Reach, Remote};
 use crate::backend::{Departure, Target};
@@ -87,7 +87,7 @@ impl Engine {
         let mut out = Out::take();
         let mut state = self.lock();
         change(&mut state, &mut out);
-        self.finish(state, out, true);
+        self.finish(state, out, Here::Small);
     }
 
     /// Sends what a rank on another machine reads of this process's memory.

@@ -9,7 +9,7 @@ use siphasher::sip::SipHasher13;
 
 use super::super::comm::{Member, MemberId};
 use super::super::state::{Out, State};
-use super::super::{ENGINE, Engine};
+use super::super::{ENGINE, Engine, Here};
 use super::packet::{Event, Note};
 use super::{Place, Reach, Remote, There};
 use crate::backend::{Departure, Join, Listener, Wire};
@@ -165,9 +165,12 @@ impl Engine {
         static STARTED: Mutex<bool> = Mutex::new(false);
         let mut started = STARTED.lock();
         if !*started {
-            let listen = move || loop {
-                shared::sleep(Duration::from_secs(1));
-                self.hear(true);
+            let listen = move || {
+                let mut rest = shared::Rest::new();
+                loop {
+                    rest.rest();
+                    self.hear(Here::Small);
+                }
             };
             std::thread::Builder::new().name("typed-nccl events".to_owned()).spawn(listen)?;
             *started = true;
@@ -189,17 +192,19 @@ impl Engine {
         let mut state = self.lock();
         state.hear(&mut out);
         shared::bury();
-        self.finish(state, out, false);
+        self.finish(state, out, Here::Nothing);
     }
 
-    /// Takes in what other processes have said.
-    pub(in crate::host) fn hear(&self, inline: bool) {
-        if shared::has_news() {
+    /// Takes in what other processes have said. Returns whether there was anything.
+    pub(in crate::host::engine) fn hear(&self, here: Here) -> bool {
+        let has_news = shared::has_news();
+        if has_news {
             let mut out = Out::take();
             let mut state = self.lock();
             state.hear(&mut out);
-            self.finish(state, out, inline);
+            self.finish(state, out, here);
         }
+        has_news
     }
 
     fn with_remote<T>(&self, place: MemberId, with: impl FnOnce(&mut Remote) -> T) -> Option<T> {
@@ -259,7 +264,7 @@ impl Engine {
         let mut state = self.lock();
         state.hear(&mut out);
         state.end(place, &[], &|_| error.clone(), &mut out);
-        self.finish(state, out, false);
+        self.finish(state, out, Here::Nothing);
     }
 }
 
@@ -348,7 +353,7 @@ impl Ear {
             }
             state.gone(of, why, died, &mut out);
         }
-        ENGINE.finish(state, out, false);
+        ENGINE.finish(state, out, Here::Nothing);
     }
 }
 
