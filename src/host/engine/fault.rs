@@ -148,9 +148,11 @@ impl State {
         let Phase::OneSided(at) = active.phase else { return };
         let Some(wait) = active.wait_at(at) else { return };
         let (call, peer, left) = (wait.call, wait.peer.index(), active.left);
+        // It may not have looked since the last signals came.
+        let has_all = comm.signals.count(place.rank, peer, wait.slot) >= u64::from(wait.count);
         let member = &comm.members[peer];
         let itself = peer == place.rank;
-        if left == 0 && member.gone.is_some() && (member.is_idle() || itself) {
+        if left == 0 && !has_all && member.gone.is_some() && (member.is_idle() || itself) {
             self.lose(place, vec![peer], &call.to_string(), out);
         }
     }

@@ -180,6 +180,8 @@ impl State {
         // A rank that left in the meantime may have written over what was copied. What came with
         // the calls stays, and is over before anything else is heard: other ranks may be far ahead.
         if !moving.is_eager {
+            // What follows from the data of other operations comes before what is heard now.
+            self.settle(out);
             self.hear(out);
         }
         self.step_over(place, which, index, out);
