@@ -1,7 +1,10 @@
 //! Random programs of several ranks, each rank a process of this machine without a GPU.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::ops::Range;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::AtomicU16;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use typed_nccl::Seat;
@@ -18,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Which rank a process is, and where the ranks of each communicator meet.
 const RANK: &str = "FUZZ_RANK";
 const ADDRESSES: &str = "FUZZ_ADDRESSES";
+
+/// Where the ranks meet.
+const PORTS: Range<u16> = 10_000..20_000;
 
 /// Every so many programs have ranks that die.
 const DYING: u64 = 3;
@@ -67,11 +73,21 @@ pub(crate) fn rank(seed: &str) -> Check {
     }
 }
 
+/// A free port below those that the system gives to connections, which could take it meanwhile.
+fn listener() -> Check<TcpListener> {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let bound = (0..PORTS.len()).find_map(|_| {
+        let next = NEXT.fetch_add(1, Relaxed).wrapping_add(std::process::id() as u16);
+        let port = PORTS.start + next % PORTS.len() as u16;
+        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
+    });
+    bound.ok_or_else(|| Failure::NotMade(format!("no port of {PORTS:?} is free")))
+}
+
 fn find(seed: u64) -> Check<Option<String>> {
     let failed = |error: std::io::Error| Failure::NotMade(error.to_string());
     let ranks = script(seed).shape.ranks;
-    let listener = |_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
-    let listeners: Vec<_> = (0..COMMS).map(listener).collect::<Result<_, _>>().map_err(failed)?;
+    let listeners: Vec<_> = (0..COMMS).map(|_| listener()).collect::<Result<_, _>>()?;
     let address = |listener: &TcpListener| Ok(listener.local_addr()?.to_string());
     let addresses: Vec<String> =
         listeners.iter().map(address).collect::<Result<_, _>>().map_err(failed)?;
