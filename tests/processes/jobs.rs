@@ -109,7 +109,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
     Test {
         name: "many_ranks_end_at_once",
-        program: || launch!(finishes),
+        program: || launch!(reduces),
         test: |run| {
             let many = env::var("RANKS").ok().and_then(|many| many.parse().ok()).unwrap_or(20);
             let ranks = Ranks::start(many, |_| {
@@ -129,8 +129,11 @@ const SIZE: usize = 4;
 /// How long the ranks wait for each other.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-fn finishes<D: Device>(comm: Communicator<D>) -> Result<()> {
-    comm.barrier()?;
+fn reduces<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().from_slice(&[comm.rank().index() as u64; 64])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    let ranks = comm.size() as u64;
+    assert_eq!(x.to_vec()?, [ranks * (ranks - 1) / 2; 64]);
     comm.finish()
 }
 
