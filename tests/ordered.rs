@@ -92,6 +92,30 @@ fn a_missing_key_is_named() -> Result<()> {
 }
 
 #[test]
+fn a_call_of_numbered_work_that_a_rank_does_not_make_is_named() -> Result<()> {
+    let told = busy(|| {
+        Host::spmd(2, |place| -> Result<String> {
+            let ordered = Ordered::new(place.init_with(within(1))?)?;
+            let rank = ordered.rank().index();
+            let outside = ordered.submit_next(|_| Ok(())).expect_err("in no work");
+            assert!(outside.is_refusal() && outside.to_string().contains("numbered"), "{outside}");
+            let outcome = ordered.numbered("seven", || {
+                // Work within it has numbers of its own.
+                ordered.submit_next(|_| Ok(()))?;
+                ordered.numbered("inner", || ordered.submit_next(|_| Ok(())))?;
+                if rank == 0 { ordered.submit_next(|_| Ok(())) } else { Ok(()) }
+            });
+            if rank == 1 {
+                std::thread::sleep(Duration::from_secs(2));
+            }
+            Ok(outcome.err().map(|error| error.to_string()).unwrap_or_default())
+        })
+    })?;
+    assert!(told[0].contains("rank 1 has not submitted `seven/1`"), "{told:?}");
+    Ok(())
+}
+
+#[test]
 fn a_rank_that_ends_does_not_keep_others_waiting() -> Result<()> {
     spmd::<Host>(2, |place| {
         let comm = place.init()?;

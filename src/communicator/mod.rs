@@ -27,6 +27,7 @@ mod hello;
 mod issue;
 mod leaving;
 mod lifecycle;
+mod numbered;
 mod operators;
 mod ordered;
 mod properties;

@@ -7,6 +7,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use super::leaving::leave;
+use super::numbered::Numbered;
 use super::{Communicator, Health};
 use crate::backend::{HostWait, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Agenda, Request, Submission};
@@ -26,9 +27,16 @@ const REST: Duration = Duration::from_millis(5);
 /// is a request with a key, and a key means the same call on every rank. A request is issued once
 /// every rank has submitted its key, in an order that is decided in one place.
 ///
+/// Code without a key at hand, such as a layer of a model, calls within
+/// [`numbered`](Self::numbered) work.
+///
 /// No thread is started: [`submit`](Self::submit) blocks its thread until the request's turn and
 /// issues it there. So every rank needs as many threads as it has requests in flight whose order
 /// may differ on other ranks.
+///
+/// A `Mutex<Communicator>` does if its calls come in one order on every rank anyway: one thread of
+/// each rank makes them all, or the threads take turns that the ranks have agreed on. It saves the
+/// agreement on each request, which between processes is a message to rank 0 and one back.
 ///
 /// ```
 /// use std::thread::scope;
@@ -141,7 +149,88 @@ impl<W: World> Ordered<W> {
         key: impl fmt::Display,
         call: impl FnOnce(&mut Communicator<W>) -> Result<T>,
     ) -> Result<T> {
-        let (site, key) = (Site::caller(), key.to_string());
+        self.submit_at(Site::caller(), key.to_string(), call)
+    }
+
+    /// Numbers the calls that `work` makes by [`submit_next`](Self::submit_next) on this thread, so
+    /// that code below it, such as a layer of a model, needs no key at hand. Local.
+    ///
+    /// `key` names the work on every rank, and `work` must make the same calls in the same order
+    /// there; its threads may start in any order. Work that is under way at one time needs different
+    /// keys. In `work` another one can be begun, whose calls have numbers of their own.
+    ///
+    /// ```
+    /// use std::thread::scope;
+    /// use typed_nccl::{Device, Host, Ordered, Result, Sum};
+    ///
+    /// /// Knows nothing of requests.
+    /// fn layer<D: Device>(ordered: &Ordered<D>, device: &D) -> Result<f32> {
+    ///     let mut x = device.from_slice(&[1.0_f32; 8])?;
+    ///     ordered.submit_next(|comm| comm.all_reduce_in_place(&mut x, Sum))?;
+    ///     Ok(x.to_vec()?[0])
+    /// }
+    ///
+    /// fn main() -> Result<()> {
+    ///     Host::spmd(2, |place| {
+    ///         let comm = place.init()?;
+    ///         let (size, device) = (comm.size() as f32, comm.device().clone());
+    ///         let ordered = Ordered::new(comm)?;
+    ///         scope(|threads| {
+    ///             for request in 0..6 {
+    ///                 let (ordered, device) = (&ordered, &device);
+    ///                 threads.spawn(move || -> Result<()> {
+    ///                     ordered.numbered(request, || {
+    ///                         assert_eq!(layer(ordered, device)? + layer(ordered, device)?, 2.0 * size);
+    ///                         Ok(())
+    ///                     })
+    ///                 });
+    ///             }
+    ///         });
+    ///         ordered.finish()
+    ///     })
+    ///     .map(drop)
+    /// }
+    /// ```
+    pub fn numbered<T>(&self, key: impl fmt::Display, work: impl FnOnce() -> T) -> T {
+        let _entered = Numbered::enter(self.id(), key.to_string());
+        work()
+    }
+
+    /// [`submit`](Self::submit)s the next call of the work that this thread is in, under the key
+    /// `work/number`. Only within [`numbered`](Self::numbered).
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit); [`Error::BadSubmission`]: this thread is in no numbered work.
+    #[track_caller]
+    pub fn submit_next<T>(
+        &self,
+        call: impl FnOnce(&mut Communicator<W>) -> Result<T>,
+    ) -> Result<T> {
+        self.submit_next_at(Site::caller(), call)
+    }
+
+    pub(crate) fn submit_next_at<T>(
+        &self,
+        site: Site,
+        call: impl FnOnce(&mut Communicator<W>) -> Result<T>,
+    ) -> Result<T> {
+        match Numbered::next(self.id()) {
+            Some(key) => self.submit_at(site, key, call),
+            None => Err(Self::bad("the next one", SubmissionFault::Unnumbered, site)),
+        }
+    }
+
+    /// Unique while this is borrowed.
+    fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
+    fn submit_at<T>(
+        &self,
+        site: Site,
+        key: String,
+        call: impl FnOnce(&mut Communicator<W>) -> Result<T>,
+    ) -> Result<T> {
         wait::allowed("submit", site)?;
         self.health.check()?;
         let _in_flight = self.enter(&key, site)?;
@@ -188,7 +277,11 @@ impl<W: World> Ordered<W> {
                 return Ok(InFlightKey { ordered: self, key });
             }
         };
-        Err(Error::from(BadSubmission { name: W::NAME, key: key.to_owned(), why, site }))
+        Err(Self::bad(key, why, site))
+    }
+
+    fn bad(key: &str, why: SubmissionFault, site: Site) -> Error {
+        BadSubmission { name: W::NAME, key: key.to_owned(), why, site }.into()
     }
 
     fn await_turn(&self, request: Arc<Request>, site: Site) -> Result<()> {

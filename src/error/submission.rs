@@ -35,4 +35,9 @@ pub enum SubmissionFault {
         "is made inside another one, which would wait for itself: make the call with the communicator that the closure is given"
     )]
     Inside,
+    /// It is the next call of numbered work, and its thread is in none.
+    #[error(
+        "has no number, as this thread is in no numbered work of this communicator: make the call within `ordered.numbered(key, || ..)`, or give it a key"
+    )]
+    Unnumbered,
 }
