@@ -3,9 +3,13 @@
 use candle_core::Tensor;
 
 use super::between;
+use crate::backend::{Reduction, Refusal};
+use crate::collectives::Draft;
 use crate::communicator::Ready;
 use crate::element::DynElem;
-use crate::{Communicator, ReduceOp, Result, World};
+use crate::error::{CollectiveName, Site};
+use crate::memory::Readable as _;
+use crate::{Communicator, Device, DynSlice, DynSliceMut, ReduceOp, Result, World};
 
 /// The reduction of all ranks' tensors, on every rank, as a tensor of `x`'s shape. All ranks must
 /// call; their tensors have one number of elements and one type.
@@ -37,7 +41,10 @@ pub fn all_reduce<W: World>(
 ) -> Result<Tensor> {
     let x = x.contiguous()?;
     let result = x.zeros_like()?;
-    between(comm.device(), &x, &result, |x, result| comm.all_reduce(x, result, op))?;
+    let (site, op) = (Site::caller(), Some(op.resolve(&comm.body.core.resources)));
+    between(comm.device(), &x, &result, |x, y| {
+        issue(comm, site, CollectiveName::AllReduce, (x, y), op)
+    })?;
     Ok(result)
 }
 
@@ -50,7 +57,10 @@ pub fn all_reduce<W: World>(
 pub fn all_gather<W: World>(comm: &Communicator<W, Ready>, x: &Tensor) -> Result<Tensor> {
     let x = x.contiguous()?;
     let result = with_rows(&x, |rows| rows * comm.size())?;
-    between(comm.device(), &x, &result, |x, result| comm.all_gather(x, result))?;
+    let site = Site::caller();
+    between(comm.device(), &x, &result, |x, y| {
+        issue(comm, site, CollectiveName::AllGather, (x, y), None)
+    })?;
     Ok(result)
 }
 
@@ -69,7 +79,10 @@ pub fn reduce_scatter<W: World>(
 ) -> Result<Tensor> {
     let x = x.contiguous()?;
     let result = with_rows(&x, |rows| rows / comm.size())?;
-    between(comm.device(), &x, &result, |x, result| comm.reduce_scatter(x, result, op))?;
+    let (site, op) = (Site::caller(), Some(op.resolve(&comm.body.core.resources)));
+    between(comm.device(), &x, &result, |x, y| {
+        issue(comm, site, CollectiveName::ReduceScatter, (x, y), op)
+    })?;
     Ok(result)
 }
 
@@ -85,8 +98,24 @@ pub fn all_to_all<W: World>(comm: &Communicator<W, Ready>, x: &Tensor) -> Result
     let x = x.contiguous()?;
     // Rows are not cut: the lengths differ then, and the call is refused on all ranks.
     let result = with_rows(&x, |rows| rows / comm.size() * comm.size())?;
-    between(comm.device(), &x, &result, |x, result| comm.all_to_all(x, result))?;
+    let site = Site::caller();
+    between(comm.device(), &x, &result, |x, y| {
+        issue(comm, site, CollectiveName::AllToAll, (x, y), None)
+    })?;
     Ok(result)
+}
+
+/// Issues a collective under the line that asked for it.
+pub(super) fn issue<'a, W: World>(
+    comm: &'a Communicator<W, Ready>,
+    site: Site,
+    name: CollectiveName,
+    (x, y): (&'a DynSlice<'_, W::Device>, &'a mut DynSliceMut<'_, W::Device>),
+    op: Option<Result<Reduction<'a, <W::Device as Device>::Backend>>>,
+) -> Result<()> {
+    let sides = (Some((x.dtype(), x.span())), Some((y.dtype(), y.span())));
+    let op = Draft::between(&comm.body.core, site, name, sides, op, None);
+    comm.here().run(Refusal::Collective, op)
 }
 
 /// A tensor for the result, with another first dimension.
