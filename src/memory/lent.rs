@@ -286,6 +286,10 @@ mod sealed {
     impl Sealed for &candle_core::Var {}
     #[cfg(feature = "candle")]
     impl Sealed for crate::interop::candle::Locked<'_> {}
+    #[cfg(feature = "candle")]
+    impl Sealed for crate::interop::candle::StorageRef<'_> {}
+    #[cfg(feature = "candle")]
+    impl Sealed for crate::interop::candle::StorageMut<'_> {}
     #[cfg(feature = "ndarray")]
     mod arrays {
         use ndarray::{ArrayBase, ArrayViewMut, RawData};

@@ -3,7 +3,7 @@
 use candle_core::{Layout, Storage, Tensor, Var};
 
 use super::super::Tensor as Described;
-use super::storage::Held;
+use super::storage::{Held, OperandStorage};
 use crate::error::{NotAdoptable, Site};
 use crate::memory::{By, Claim};
 use crate::memory::{Ending, Lent};
@@ -52,7 +52,8 @@ impl<'a> Locked<'a> {
         Ok(Self { held: Held::shared(storage), layout, claim })
     }
 
-    pub(super) fn exclusive(held: Held<'a>, layout: &'a Layout) -> Self {
+    /// Storage that is borrowed, so that nothing else needs a claim on it.
+    pub(super) fn borrowed(held: Held<'a>, layout: &'a Layout) -> Self {
         Self { held, layout, claim: None }
     }
 }
@@ -70,10 +71,10 @@ fn lent<'a, D: Device>(
     let (place, stream) = tensor.used_by(device, true, "lend", site)?;
     #[cfg(feature = "candle-cuda")]
     let kept = held.stream();
-    // SAFETY: the loan holds the storage: candle's lock, or the only reference. candle's earlier
+    // SAFETY: the loan holds the storage: candle's lock, or a borrow of it. candle's earlier
     // work is on that stream, which our uses come after, or that stream waits for it; its later
     // work is on that stream, or waits for the use recorded there. Only shared views are made of
-    // shared storage.
+    // storage that is locked or borrowed as shared.
     let loan = unsafe { Lent::new(device, place, Borrowed { stream, held, _claim: claim }, site) }?;
     #[cfg(feature = "candle-cuda")]
     kept.into_iter().for_each(|stream| loan.keep(stream));
@@ -106,6 +107,89 @@ impl<'a, D: Device> Lend<D> for &'a Var {
 
     fn view(loan: &Self::Loan) -> Self::View<'_> {
         loan.dyn_slice()
+    }
+}
+
+/// What an operation of candle's reads: its storage and layout, to be lent within the operation.
+///
+/// Made by [`storage`].
+pub struct StorageRef<'a>(Locked<'a>);
+
+/// What an operation of candle's writes, such as the storage that it returns.
+///
+/// Made by [`storage_mut`].
+pub struct StorageMut<'a>(Locked<'a>);
+
+/// Lends the elements of `layout` for reading, in a custom operation of candle's
+/// (`CustomOp1::cpu_fwd`, `cuda_fwd`).
+///
+/// The layout must be contiguous and in C order, as for a tensor that is lent: apply the operation
+/// to `x.contiguous()?`.
+///
+/// ```
+/// use candle_core::backend::{BackendDevice as _, BackendStorage as _};
+/// use candle_core::{CpuStorage, CustomOp1, Layout, Shape, Tensor};
+/// use typed_nccl::interop::candle;
+/// use typed_nccl::{Host, Max, Result, Seat};
+///
+/// /// The largest of all ranks' elements.
+/// struct Largest(typed_nccl::Communicator<Host>);
+///
+/// impl CustomOp1 for Largest {
+///     fn name(&self) -> &'static str {
+///         "largest"
+///     }
+///
+///     fn cpu_fwd(&self, x: &CpuStorage, at: &Layout) -> candle_core::Result<(CpuStorage, Shape)> {
+///         let mut y = x.device().zeros_impl(at.shape(), x.dtype())?;
+///         let whole = Layout::contiguous(at.shape());
+///         let both = (candle::storage(x, at), candle::storage_mut(&mut y, &whole));
+///         self.0.device().lend(both, |(x, y)| self.0.all_reduce(x, y, Max))?;
+///         Ok((y, at.shape().clone()))
+///     }
+/// }
+///
+/// fn main() -> Result<()> {
+///     let op = Largest(Seat::local(1).remove(0).init(Host::local()?)?);
+///     let x = Tensor::arange(0.0_f32, 6.0, &candle_core::Device::Cpu)?;
+///     assert_eq!(x.apply_op1_no_bwd(&op)?.to_vec1::<f32>()?, x.to_vec1::<f32>()?);
+///     op.0.finish()
+/// }
+/// ```
+pub fn storage<'a>(storage: &'a impl OperandStorage, layout: &'a Layout) -> StorageRef<'a> {
+    StorageRef(Locked::borrowed(Held::of(storage), layout))
+}
+
+/// Lends the elements of `layout` for reading and writing; otherwise as [`storage`].
+pub fn storage_mut<'a>(storage: &'a mut impl OperandStorage, layout: &'a Layout) -> StorageMut<'a> {
+    StorageMut(Locked::borrowed(Held::of_mut(storage), layout))
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, D: Device> Lend<D> for StorageRef<'a> {
+    type View<'v> = DynSlice<'v, D>;
+    type Loan = Lent<D, Borrowed<'a, D>>;
+
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        lent(device, self.0, site)
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        loan.dyn_slice()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, D: Device> Lend<D> for StorageMut<'a> {
+    type View<'v> = DynSliceMut<'v, D>;
+    type Loan = Lent<D, Borrowed<'a, D>>;
+
+    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+        lent(device, self.0, site)
+    }
+
+    fn view(loan: &Self::Loan) -> Self::View<'_> {
+        loan.dyn_slice_mut()
     }
 }
 

@@ -13,7 +13,7 @@
 //! | [`between(&device, &x, &y, \|x, y\| ..)`](between) | `x` | `y` |
 //!
 //! [`all_reduce`], [`all_gather`], [`reduce_scatter`] and [`all_to_all`] take a tensor of any layout
-//! and return a new one.
+//! and return a new one. [`storage`] and [`storage_mut`] are lent in custom operations.
 //!
 //! The closure uses the views, and none of candle's methods on these tensors or on others over the
 //! same memory. A tensor that is lent for writing loses its elements until the call returns, and
@@ -56,6 +56,7 @@
 //! ```
 
 mod collectives;
+mod errors;
 mod in_place;
 mod lend;
 mod storage;
@@ -64,9 +65,11 @@ mod taken;
 pub(crate) use lend::Locked;
 
 pub use collectives::{all_gather, all_reduce, all_to_all, reduce_scatter};
+pub use errors::ours;
 pub use in_place::{between, in_place, in_place_each};
+pub use lend::{StorageMut, StorageRef, storage, storage_mut};
+pub use storage::OperandStorage;
 
-use crate::error::Error;
 use crate::{Device, Result};
 
 /// candle's device for `device`: the CPU, or the same GPU with a stream of its own. Local. Make it
@@ -78,20 +81,5 @@ pub fn device<D: Device>(device: &D) -> Result<candle_core::Device> {
     match D::KIND {
         "cuda" => Ok(candle_core::Device::new_cuda_with_stream(device.ordinal() as usize)?),
         _ => Ok(candle_core::Device::Cpu),
-    }
-}
-
-/// For layers of candle that communicate. It keeps our text alone: after `?` back into ours it is
-/// [`Error::Other`], and the communicator knows the cause.
-impl From<Error> for candle_core::Error {
-    fn from(ours: Error) -> Self {
-        Self::wrap(ours)
-    }
-}
-
-/// [`Error::Other`], for programs that call both.
-impl From<candle_core::Error> for Error {
-    fn from(theirs: candle_core::Error) -> Self {
-        Self::other(theirs)
     }
 }

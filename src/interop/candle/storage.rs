@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use candle_core::backend::{BackendDevice, BackendStorage};
 use candle_core::{CpuStorage, Layout, Storage};
 #[cfg(feature = "candle-cuda")]
 use {
@@ -19,9 +20,54 @@ use crate::error::AdoptFault;
 pub(super) enum Held<'a> {
     /// Under candle's lock, whose type changed in 0.11.1. Others may read it too.
     Shared(Box<dyn Deref<Target = Storage> + 'a>),
+    SharedCpu(&'a CpuStorage),
     Cpu(&'a mut CpuStorage),
     #[cfg(feature = "candle-cuda")]
+    SharedCuda(&'a CudaStorage),
+    #[cfg(feature = "candle-cuda")]
     Cuda(&'a mut CudaStorage),
+}
+
+/// The storage that an operation of candle's is given: of the CPU, or of a GPU. Sealed.
+pub trait OperandStorage:
+    BackendStorage<Device: BackendDevice<Storage = Self>> + sealed::Sealed
+{
+    #[doc(hidden)]
+    fn held(&self) -> sealed::Whole<'_>;
+
+    #[doc(hidden)]
+    fn held_mut(&mut self) -> sealed::Whole<'_>;
+}
+
+mod sealed {
+    /// Hides what it holds.
+    pub struct Whole<'a>(pub(super) super::Held<'a>);
+
+    pub trait Sealed {}
+    impl Sealed for candle_core::CpuStorage {}
+    #[cfg(feature = "candle-cuda")]
+    impl Sealed for candle_core::CudaStorage {}
+}
+
+impl OperandStorage for CpuStorage {
+    fn held(&self) -> sealed::Whole<'_> {
+        sealed::Whole(Held::SharedCpu(self))
+    }
+
+    fn held_mut(&mut self) -> sealed::Whole<'_> {
+        sealed::Whole(Held::Cpu(self))
+    }
+}
+
+#[cfg(feature = "candle-cuda")]
+impl OperandStorage for CudaStorage {
+    fn held(&self) -> sealed::Whole<'_> {
+        sealed::Whole(Held::SharedCuda(self))
+    }
+
+    fn held_mut(&mut self) -> sealed::Whole<'_> {
+        sealed::Whole(Held::Cuda(self))
+    }
 }
 
 /// The whole of a storage.
@@ -62,6 +108,14 @@ fn unknown(found: &str) -> AdoptFault {
 }
 
 impl<'a> Held<'a> {
+    pub(super) fn of(storage: &'a impl OperandStorage) -> Self {
+        storage.held().0
+    }
+
+    pub(super) fn of_mut(storage: &'a mut impl OperandStorage) -> Self {
+        storage.held_mut().0
+    }
+
     pub(super) fn shared(storage: impl Deref<Target = Storage> + 'a) -> Self {
         Self::Shared(Box::new(storage))
     }
@@ -94,28 +148,22 @@ impl<'a> Held<'a> {
     fn whole(&mut self) -> Result<Whole, AdoptFault> {
         match self {
             Self::Shared(storage) => match &***storage {
-                Storage::Cpu(storage) => {
-                    let x = elements!(storage, CpuStorage, x => (x.as_ptr().expose_provenance(), x.len()));
-                    Ok(Whole::of_cpu(x))
-                }
+                Storage::Cpu(storage) => Whole::of_cpu(storage),
                 #[cfg(feature = "candle-cuda")]
-                Storage::Cuda(storage) => {
-                    Ok(Whole::of_cuda(elements!(&storage.slice, CudaStorageSlice, x => {
-                        let stream = x.stream().clone();
-                        let (address, _noted) = x.device_ptr(&stream);
-                        (address, x.len(), stream.clone())
-                    })))
-                }
+                Storage::Cuda(storage) => Whole::of_cuda(storage),
                 // Metal's; and, if candle lacks CUDA, none at all.
                 _ => Err(AdoptFault::DeviceMemory { ordinal: 0 }),
             },
+            Self::SharedCpu(storage) => Whole::of_cpu(storage),
             Self::Cpu(storage) => {
                 let x = elements!(storage, CpuStorage, x => (x.as_mut_ptr().expose_provenance(), x.len()));
-                Ok(Whole::of_cpu(x))
+                Ok(Whole::on_cpu(x))
             }
             #[cfg(feature = "candle-cuda")]
+            Self::SharedCuda(storage) => Whole::of_cuda(storage),
+            #[cfg(feature = "candle-cuda")]
             Self::Cuda(storage) => {
-                Ok(Whole::of_cuda(elements!(&mut storage.slice, CudaStorageSlice, x => {
+                Ok(Whole::on_cuda(elements!(&mut storage.slice, CudaStorageSlice, x => {
                     let (stream, len) = (x.stream().clone(), x.len());
                     let (address, _noted) = x.device_ptr_mut(&stream);
                     (address, len, stream.clone())
@@ -139,7 +187,21 @@ impl<'a> Held<'a> {
 }
 
 impl Whole {
-    fn of_cpu((dtype, (address, len)): (DType, (usize, usize))) -> Self {
+    fn of_cpu(storage: &CpuStorage) -> Result<Self, AdoptFault> {
+        let x = elements!(storage, CpuStorage, x => (x.as_ptr().expose_provenance(), x.len()));
+        Ok(Self::on_cpu(x))
+    }
+
+    #[cfg(feature = "candle-cuda")]
+    fn of_cuda(storage: &CudaStorage) -> Result<Self, AdoptFault> {
+        Ok(Self::on_cuda(elements!(&storage.slice, CudaStorageSlice, x => {
+            let stream = x.stream().clone();
+            let (address, _noted) = x.device_ptr(&stream);
+            (address, x.len(), stream.clone())
+        })))
+    }
+
+    fn on_cpu((dtype, (address, len)): (DType, (usize, usize))) -> Self {
         Self {
             dtype,
             address,
@@ -151,7 +213,7 @@ impl Whole {
     }
 
     #[cfg(feature = "candle-cuda")]
-    fn of_cuda((dtype, (address, len, stream)): (DType, (u64, usize, Arc<CudaStream>))) -> Self {
+    fn on_cuda((dtype, (address, len, stream)): (DType, (u64, usize, Arc<CudaStream>))) -> Self {
         let ordinal = u32::try_from(stream.context().ordinal()).unwrap_or(u32::MAX);
         let handle = stream.cu_stream().expose_provenance();
         let place = TensorPlace::OnGpu { ordinal, stream: Some(handle) };

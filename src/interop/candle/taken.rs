@@ -46,7 +46,7 @@ impl<'a> Taken<'a> {
             Some(Elements::Cuda(elements)) => Held::Cuda(elements),
             None => return Err(Error::other("candle ran nothing")),
         };
-        Ok(Locked::exclusive(held, self.tensor.layout()))
+        Ok(Locked::borrowed(held, self.tensor.layout()))
     }
 }
 
