@@ -16,6 +16,8 @@ mod becoming;
 mod candle;
 #[cfg(feature = "candle-cuda")]
 mod candle_gpu;
+#[cfg(feature = "candle")]
+mod candle_models;
 mod clique;
 mod collectives;
 mod convert;

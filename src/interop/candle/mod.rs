@@ -13,7 +13,8 @@
 //! | [`between(&device, &x, &y, \|x, y\| ..)`](between) | `x` | `y` |
 //!
 //! [`all_reduce`], [`all_gather`], [`reduce_scatter`] and [`all_to_all`] take a tensor of any layout
-//! and return a new one. [`storage`] and [`storage_mut`] are lent in custom operations.
+//! and return a new one. Layers of a model hold a [`Parallel`], whose operations record gradients.
+//! [`storage`] and [`storage_mut`] are lent in custom operations.
 //!
 //! The closure uses the views, and none of candle's methods on these tensors or on others over the
 //! same memory. A tensor that is lent for writing loses its elements until the call returns, and
@@ -29,7 +30,7 @@
 //! along the first dimension). Other orders are refused, since ranks do not know each other's. For
 //! a transposed tensor, lend its `t()?`, which is the same memory in C order.
 //!
-//! Gradients are not recorded. A [`Var`](candle_core::Var) is lent as its tensor.
+//! Gradients are recorded by a [`Parallel`] alone. A [`Var`](candle_core::Var) is lent as its tensor.
 //!
 //! On a GPU our first use comes after all work on the tensor's stream, and that stream waits for
 //! our last one; the host does not wait. candle's `Device::new_cuda` uses CUDA's per-thread stream,
@@ -56,9 +57,11 @@
 //! ```
 
 mod collectives;
+mod crossing;
 mod errors;
 mod in_place;
 mod lend;
+mod parallel;
 mod storage;
 mod taken;
 
@@ -68,6 +71,7 @@ pub use collectives::{all_gather, all_reduce, all_to_all, reduce_scatter};
 pub use errors::ours;
 pub use in_place::{between, in_place, in_place_each};
 pub use lend::{StorageMut, StorageRef, storage, storage_mut};
+pub use parallel::Parallel;
 pub use storage::OperandStorage;
 
 use crate::{Device, Result};
