@@ -1,17 +1,21 @@
 //! Ranks that do alike: of those, one is looked at.
 
 use crate::ir::AxisId;
-use crate::program::{NONE, Op, OpKind, Program};
+use crate::program::{NONE, Op, OpKind, Program, Span};
 
 /// Whether two ranks issue alike: on the same streams, through the same communicators, using the
-/// same objects.
+/// same objects, and the same elements of those that several streams use.
 pub(super) fn issue(program: &Program, a: usize, b: usize) -> bool {
     let is_put = |op: &Op| matches!(op.kind, OpKind::Put);
     let is_wait = |op: &Op| matches!(op.kind, OpKind::Wait);
+    let same = |one: Span, other: Span| {
+        one.object == other.object
+            && (one == other || one.object == NONE || !program.shared[one.object as usize])
+    };
     are_alike(program, a, b, |one, other| {
         one.communicator == other.communicator
-            && one.source.object == other.source.object
-            && one.target.object == other.target.object
+            && same(one.source, other.source)
+            && (same(one.target, other.target) || is_put(one) && is_put(other))
             && is_put(one) == is_put(other)
             && is_wait(one) == is_wait(other)
     })

@@ -55,6 +55,7 @@ impl Joined {
             shifts: program.shifts.clone(),
             counters: program.counters.clone(),
             exact: program.exact,
+            shared: Vec::new(),
         }
         .with_units();
         Self { program, units, ops }

@@ -29,6 +29,7 @@ mod greedy;
 mod joined;
 mod kernels;
 mod last;
+mod parted;
 mod schedule;
 mod settle;
 mod turns;

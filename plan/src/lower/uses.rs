@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::check::Ranges;
-use crate::program::{Op, OpKind};
+use crate::program::Op;
 
 /// For each object, the elements that are read and those that are written.
 pub(super) struct Uses<Object>(HashMap<Object, (Ranges, Ranges)>);
@@ -35,8 +35,5 @@ impl<Object: Eq + Hash> Uses<Object> {
 
 /// What an operation uses on its own rank, by rank and object.
 pub(super) fn of(rank: u32, op: &Op) -> impl Iterator<Item = Use<(u32, u32)>> {
-    let own = [(op.source, false), (op.target, true)];
-    let own = own.into_iter().filter(|(_, writes)| !writes || op.kind != OpKind::Put);
-    own.filter(|(span, _)| !span.is_empty())
-        .map(move |(span, writes)| ((rank, span.object), span.start, span.end, writes))
+    op.touched().map(move |(span, writes)| ((rank, span.object), span.start, span.end, writes))
 }

@@ -7,7 +7,7 @@ use super::schedule::WhyWait;
 use super::words::Words;
 use crate::check::LocalReason;
 use crate::ir::{Location, StreamId};
-use crate::program::Program;
+use crate::program::{Program, Span};
 
 pub(super) struct Why<'a> {
     program: &'a Program,
@@ -31,10 +31,10 @@ impl<'a> Why<'a> {
             for wait in waits {
                 let (unit, other) = (begin + unit, begin + wait.unit as usize);
                 let (waiter, recorder) = (self.program.at(unit), self.program.at(other));
-                if !self.seen.insert((waiter, recorder, wait.carried, wait.why)) {
+                if !self.seen.insert((waiter, recorder, wait.carried, about(wait.why))) {
                     continue;
                 }
-                let why = self.sentence(wait.why);
+                let why = self.sentence(rank, wait.why);
                 if self.told.insert((waiter, recorder, wait.carried, why.clone())) {
                     let stream = |unit: usize| StreamId(self.program.units[unit].stream.into());
                     let (stream, other) = (stream(unit), stream(other));
@@ -49,18 +49,30 @@ impl<'a> Why<'a> {
         self.found
     }
 
-    fn sentence(&self, why: LocalReason) -> String {
+    fn sentence(&self, rank: usize, why: LocalReason) -> String {
         match why {
             LocalReason::After(stream) => {
                 format!("it is `after` stream `{}`", self.words.stream(stream))
             }
-            LocalReason::Memory(object) => {
-                format!("both use `{}`", self.words.buffer(self.program, object))
+            LocalReason::Memory(both) => {
+                let name = self.words.span(self.program, both);
+                match both.len() == self.program.objects.all[both.object as usize].len {
+                    true => format!("both use {name}"),
+                    false => format!("both use {name}, on rank {rank}"),
+                }
             }
             LocalReason::Signals => "it uses a window after a wait for signals".to_owned(),
             LocalReason::Stream(_) | LocalReason::Communicator(_) => {
                 "it is issued later".to_owned()
             }
         }
+    }
+}
+
+/// A reason but for the elements, which differ from rank to rank and from turn to turn.
+fn about(why: LocalReason) -> LocalReason {
+    match why {
+        LocalReason::Memory(both) => LocalReason::Memory(Span { start: 0, end: 0, ..both }),
+        why => why,
     }
 }

@@ -1,7 +1,7 @@
 //! Names of statements in reasons.
 
 use crate::ir::{LocalWork, Plan, Step};
-use crate::program::{OpKind, Program};
+use crate::program::{OpKind, Program, Span};
 
 /// Names of a plan's statements, by number.
 pub(super) struct Words<'a> {
@@ -43,6 +43,16 @@ impl<'a> Words<'a> {
 
     pub(super) fn stream(&self, stream: u16) -> &'a str {
         &self.plan.streams[usize::from(stream)].name
+    }
+
+    /// Elements of a buffer.
+    pub(super) fn span(&self, program: &Program, span: Span) -> String {
+        let object = &program.objects.all[span.object as usize];
+        let buffer = &self.plan.buffers[object.buffer.index()];
+        let index = buffer.array.as_ref().map(|_| format!("[{}]", object.index));
+        let index = index.unwrap_or_default();
+        let range = (span.len() < object.len).then(|| format!("[{}..{}]", span.start, span.end));
+        format!("`{}{index}{}`", buffer.name, range.unwrap_or_default())
     }
 
     /// The buffer that an object belongs to.

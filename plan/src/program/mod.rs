@@ -42,6 +42,8 @@ pub(crate) struct Program {
     /// Whether memory orders a unit only after the units that used it, rather than after everything
     /// on their streams: schedules do so where they may.
     pub(crate) exact: bool,
+    /// The objects that a rank uses on several streams, and writes: the others order no streams.
+    pub(crate) shared: Vec<bool>,
 }
 
 /// A distance to a peer as written: one step back is -1, not one less than the extent.
@@ -162,6 +164,15 @@ impl Span {
     }
 }
 
+impl Op {
+    /// The elements of its own rank that it touches, and whether it writes them.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = (Span, bool)> {
+        let target = if self.kind == OpKind::Put { Span::NOTHING } else { self.target };
+        let both = [(self.source, false), (target, true)].into_iter();
+        both.filter(|(span, _)| span.object != NONE && !span.is_empty())
+    }
+}
+
 impl OpKind {
     pub(crate) fn is_access(self) -> bool {
         matches!(self, Self::Read | Self::Write)
@@ -181,13 +192,37 @@ impl Program {
         &self.ops[unit.first_op as usize..][..unit.ops as usize]
     }
 
-    /// Tells each operation its unit.
+    /// Tells each operation its unit, and finds what streams share.
     pub(crate) fn with_units(mut self) -> Self {
         for (at, unit) in (0..).zip(&self.units) {
             let own = &mut self.ops[unit.first_op as usize..][..unit.ops as usize];
             own.iter_mut().for_each(|op| op.unit = at);
         }
+        self.shared = self.shared();
         self
+    }
+
+    fn shared(&self) -> Vec<bool> {
+        let mut shared = vec![false; self.objects.all.len()];
+        if self.streams <= 1 {
+            return shared;
+        }
+        // Of each object: its streams as bits, and whether it is written.
+        let mut uses = vec![(0_u64, false); shared.len()];
+        for unit in &self.units {
+            for op in self.ops_of(unit) {
+                for (span, writes) in op.touched() {
+                    let (streams, written) = &mut uses[span.object as usize];
+                    *streams |= 1 << unit.stream;
+                    *written |= writes;
+                }
+            }
+        }
+        for (at, object) in self.objects.all.iter().enumerate() {
+            let (own, other) = (uses[at], uses[object.other_copy as usize]);
+            shared[at] = (own.0 | other.0).count_ones() > 1 && (own.1 || other.1);
+        }
+        shared
     }
 
     /// The rank that issues an operation.

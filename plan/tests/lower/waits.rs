@@ -67,3 +67,58 @@ fn two_communicators_may_need_more_than_their_memory_says() {
     let [fill, first, second] = &schedule.ranks[0].calls[..] else { panic!("three calls") };
     assert_eq!((&second.waits[..], fill.records), (first.records.as_slice(), None));
 }
+
+/// The first half of a buffer on one stream, the rest on another, which begin `overlap` elements
+/// before it.
+fn halves(overlap: i64) -> PlanBuilder {
+    let mut plan = PlanBuilder::new("halves");
+    plan.ranks(1..);
+    let h = plan.param("h", 1..);
+    let x = plan.in_out::<f32>("x", h * 2);
+    let (one, other) = (plan.stream("one"), plan.stream("other"));
+    plan.on(one).run("first").writes(x.slice(..h)).reads(x.slice(..h));
+    let second = x.slice(h - overlap..);
+    plan.on(other).run("second").writes(second).reads(second);
+    plan
+}
+
+#[test]
+fn streams_on_two_halves_of_a_buffer_wait_for_nothing() {
+    let plan = halves(0).unchecked().expect("a plan");
+    let schedule = verify(&plan, &sizes(&plan, 2, &[("h", 4)]));
+    assert_eq!(schedule.ranks[0].events, 0, "{}", schedule.explain(&plan));
+    assert!(schedule.why_waits.is_empty());
+    assert_eq!(schedule.ranks[0].parted(), [(0, 0)]);
+}
+
+#[test]
+fn streams_that_share_one_element_wait_for_each_other() {
+    let plan = halves(1).unchecked().expect("a plan");
+    let schedule = verify(&plan, &sizes(&plan, 2, &[("h", 4)]));
+    let [first, second] = &schedule.ranks[0].calls[..] else { panic!("two calls") };
+    assert_eq!((&second.waits[..], first.waits.len()), (first.records.as_slice(), 0));
+    // And the next run waits for this one.
+    assert_eq!(first.carried.as_slice(), second.records.as_slice());
+    assert_eq!(schedule.why_waits[0].why, "both use `x[3..4]`, on rank 0");
+    assert!(schedule.ranks[0].parted().is_empty());
+}
+
+/// One half along the rows and then along the columns, the other half the other way round.
+#[test]
+fn the_halves_of_a_torus_overlap() {
+    let mut plan = PlanBuilder::new("a torus in two halves");
+    plan.launch_order_is_implicit();
+    let (rows, cols) = (plan.axis("rows", 1..), plan.axis("cols", 1..));
+    let (row, col) = (plan.communicator("row", [cols]), plan.communicator("col", [rows]));
+    let h = plan.param("h", 1..);
+    let x = plan.in_out::<f32>("x", h * 2);
+    let (one, other) = (plan.stream("one"), plan.stream("other"));
+    plan.on(one).among(row).all_reduce_in_place(x.slice(..h), Reduction::Sum);
+    plan.on(other).among(col).all_reduce_in_place(x.slice(h..), Reduction::Sum);
+    plan.on(one).among(col).all_reduce_in_place(x.slice(..h), Reduction::Sum);
+    plan.on(other).among(row).all_reduce_in_place(x.slice(h..), Reduction::Sum);
+    let plan = plan.check().expect("a plan that is right").plan().clone();
+    let of = plan.sizes(&[2, 2], &[vec![3]]).expect("sizes that it claims");
+    let schedule = verify(&plan, &of);
+    assert_eq!(schedule.ranks[3].events, 0, "{}", schedule.explain(&plan));
+}

@@ -140,7 +140,7 @@ fn why(earlier: u32, unit: u32, report: &Report<'_>) -> String {
             format!("operations of one communicator, {name}, run in order")
         }
         Some(Reason::After(stream)) => format!("it is `after` stream `{}`", report.stream(stream)),
-        Some(Reason::Memory(object)) => format!("both use {}", report.object_name(object)),
+        Some(Reason::Memory(both)) => format!("both use {}", report.name(both)),
         Some(Reason::Signals) => "it uses a window after a wait for signals".to_owned(),
         None => "it is issued later".to_owned(),
     }

@@ -1,5 +1,6 @@
 //! What waits for what on one rank: streams, communicators, `after`, memory.
 
+mod parts;
 mod state;
 
 use super::alike;

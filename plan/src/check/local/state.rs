@@ -1,8 +1,7 @@
 //! What a rank has issued so far, and what the next unit waits for.
 
-use std::collections::HashMap;
-
-use crate::program::{NONE, Op, OpKind, Program, Unit};
+use super::parts::{Parts, Use};
+use crate::program::{NONE, OpKind, Program, Span, Unit};
 
 /// Why a unit waits for an earlier one of its rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -10,8 +9,8 @@ pub(crate) enum Reason {
     Stream(u16),
     Communicator(u16),
     After(u16),
-    /// It touches this object, which the other stream used.
-    Memory(u32),
+    /// It touches these elements, which the other stream used.
+    Memory(Span),
     /// It touches a window, and that stream waited for signals.
     Signals,
 }
@@ -53,71 +52,39 @@ pub(crate) fn reasons(
     }
 }
 
-/// Which streams used an object since it was last written, as bits.
-#[derive(Clone, Copy, Default)]
-struct Users {
-    writers: u64,
-    readers: u64,
-    /// How many waits there had been when it was last written.
-    waits: u32,
-}
-
 /// What a rank has issued so far.
 pub(super) struct State {
     on_stream: Vec<u32>,
     on_communicator: Vec<u32>,
-    users: Vec<Users>,
+    /// Of each object that several streams use, who used which elements.
+    parts: Vec<Parts>,
+    /// Of each other object, how many waits there had been when it was last written.
+    written_after: Vec<u32>,
     /// Objects that were used: the others need no clearing.
     used: Vec<u32>,
     waits: u32,
     /// For each stream, which wait its last one was, from 1; 0 if it has none.
     last_wait: Vec<u32>,
-    /// The very units that used memory, where the program wants to know them.
-    exact: Option<Exact>,
-}
-
-/// Which units memory was last used by. What is written here is valid as far as [`Users`] says so.
-struct Exact {
-    /// Of each object, who wrote it last.
-    wrote: Vec<u32>,
-    /// Of each object and stream, who read it last.
-    read: HashMap<(u32, u16), u32>,
     /// Of each stream, its last wait for signals.
     waited: Vec<u32>,
+    /// Storage of the last list of uses, for reuse.
+    uses: Vec<Use>,
 }
 
 impl State {
     pub(super) fn new(program: &Program) -> Self {
+        let objects = program.objects.all.len();
         Self {
             on_stream: vec![NONE; program.streams],
             on_communicator: vec![NONE; program.communicators],
-            users: vec![Users::default(); program.objects.all.len()],
+            parts: std::iter::repeat_with(Parts::default).take(objects).collect(),
+            written_after: vec![0; objects],
             used: Vec::new(),
             waits: 0,
             last_wait: vec![0; program.streams],
-            exact: program.exact.then(|| Exact {
-                wrote: vec![NONE; program.objects.all.len()],
-                read: HashMap::new(),
-                waited: vec![NONE; program.streams],
-            }),
+            waited: vec![NONE; program.streams],
+            uses: Vec::new(),
         }
-    }
-
-    /// The last unit of a stream that used an object in an exact program, otherwise the last unit
-    /// of the stream.
-    fn user(&self, object: u32, stream: usize, writes: bool) -> u32 {
-        let Some(exact) = &self.exact else { return self.on_stream[stream] };
-        // On one stream, who reads after the last write comes after it.
-        let reads = writes && self.users[object as usize].readers & 1 << stream != 0;
-        match exact.read.get(&(object, stream as u16)) {
-            Some(&reader) if reads => reader,
-            _ => exact.wrote[object as usize],
-        }
-    }
-
-    /// The last wait for signals of a stream, if the program wants to know; else its last unit.
-    fn waiter(&self, stream: usize) -> u32 {
-        self.exact.as_ref().map_or(self.on_stream[stream], |exact| exact.waited[stream])
     }
 
     pub(super) fn clear(&mut self) {
@@ -126,7 +93,8 @@ impl State {
         self.last_wait.fill(0);
         self.waits = 0;
         for object in self.used.drain(..) {
-            self.users[object as usize] = Users::default();
+            self.parts[object as usize].clear();
+            self.written_after[object as usize] = 0;
         }
     }
 
@@ -167,17 +135,23 @@ impl State {
         }
         // Memory: first what was used before the unit, then what the unit uses.
         for op in ops {
-            for (object, writes) in touched(op) {
-                let object = program.objects.in_run(object, run);
-                let users = self.users[object as usize];
-                let streams = users.writers | if writes { users.readers } else { 0 };
-                for stream in bits(streams & !(1 << own)) {
-                    add(before, self.user(object, stream, writes), Reason::Memory(object));
+            for (span, writes) in op.touched() {
+                let object = program.objects.in_run(span.object, run);
+                let (span, place) = (Span { object, ..span }, object as usize);
+                let mut waits = self.written_after[place];
+                if program.shared[place] {
+                    waits = self.parts[place].conflicts(own, span, writes, &mut self.uses);
+                    for one in &self.uses {
+                        let all = self.on_stream[usize::from(one.stream)];
+                        let earlier = if program.exact { one.unit } else { all };
+                        add(before, earlier, Reason::Memory(one.both));
+                    }
                 }
-                if program.objects.all[object as usize].window && self.waits > users.waits {
+                if program.objects.all[place].window && self.waits > waits {
                     for stream in 0..self.last_wait.len() {
-                        if stream != usize::from(own) && self.last_wait[stream] > users.waits {
-                            add(before, self.waiter(stream), Reason::Signals);
+                        if stream != usize::from(own) && self.last_wait[stream] > waits {
+                            let of = if program.exact { &self.waited } else { &self.on_stream };
+                            add(before, of[stream], Reason::Signals);
                         }
                     }
                 }
@@ -187,45 +161,39 @@ impl State {
         if ops.iter().any(|op| op.kind == OpKind::Wait) {
             self.waits += 1;
             self.last_wait[usize::from(own)] = self.waits;
-            if let Some(exact) = &mut self.exact {
-                exact.waited[usize::from(own)] = id;
-            }
+            self.waited[usize::from(own)] = id;
         }
         self.on_stream[usize::from(own)] = id;
     }
 
     /// Notes who used the memory of a unit: what it reads first, then what it writes.
     fn touch(&mut self, program: &Program, run: usize, unit: &Unit, id: u32) {
-        let (ops, own) = (program.ops_of(unit), unit.stream);
+        let (ops, by) = (program.ops_of(unit), (unit.stream, id));
         for pass in [false, true] {
             for op in ops {
-                for (object, writes) in touched(op).filter(|(_, writes)| *writes == pass) {
-                    let object = program.objects.in_run(object, run);
-                    let users = &mut self.users[object as usize];
-                    if users.writers | users.readers == 0 && users.waits == 0 {
+                for (span, _) in op.touched().filter(|(_, writes)| *writes == pass) {
+                    let object = program.objects.in_run(span.object, run);
+                    let place = object as usize;
+                    if !program.shared[place] {
+                        if pass && self.waits > 0 {
+                            if self.written_after[place] == 0 {
+                                self.used.push(object);
+                            }
+                            self.written_after[place] = self.waits;
+                        }
+                        continue;
+                    }
+                    if self.parts[place].is_empty() {
                         self.used.push(object);
                     }
-                    if writes {
-                        *users = Users { writers: 1 << own, readers: 0, waits: self.waits };
-                    } else {
-                        users.readers |= 1 << own;
-                    }
-                    match &mut self.exact {
-                        Some(exact) if writes => exact.wrote[object as usize] = id,
-                        Some(exact) => _ = exact.read.insert((object, own), id),
-                        None => {}
+                    match pass {
+                        true => self.parts[place].write(by, span, self.waits),
+                        false => self.parts[place].read(by, span),
                     }
                 }
             }
         }
     }
-}
-
-/// The objects of its own rank that an operation touches, and whether it writes them. Empty parts
-/// count too, since streams are ordered by whole objects.
-fn touched(op: &Op) -> impl Iterator<Item = (u32, bool)> {
-    let target = if op.kind == OpKind::Put { NONE } else { op.target.object };
-    [(op.source.object, false), (target, true)].into_iter().filter(|(object, _)| *object != NONE)
 }
 
 /// The numbers of the bits that are set.

@@ -83,6 +83,7 @@ pub(crate) fn expand(
         shifts,
         counters,
         exact: false,
+        shared: Vec::new(),
     }
     .with_units())
 }

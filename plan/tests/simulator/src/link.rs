@@ -2,6 +2,7 @@
 //! in the queues of messages, collectives and signals.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use typed_nccl_plan::ir::{CommunicatorId, Launch, Version};
 
@@ -103,8 +104,8 @@ pub(crate) fn credit(instance: &Instance<'_>) -> bool {
     instance.plan.launch == Launch::Captured && instance.plan.target < Version(2, 32, 0)
 }
 
-/// The last uses of an object, by stream of its rank.
-#[derive(Default)]
+/// The last uses of an element, by stream of its rank.
+#[derive(Clone, Default)]
 struct Uses {
     write: Option<usize>,
     reads: Vec<usize>,
@@ -235,7 +236,7 @@ impl<'a> Linked<'a> {
         };
         let mut counts = Counts::new(named_signals(instance));
         for (rank, list) in units.iter().enumerate() {
-            let mut uses: HashMap<Object, Uses> = HashMap::new();
+            let mut uses: HashMap<Object, Vec<Uses>> = HashMap::new();
             // Puts whose signal has not come yet, by communicator and target.
             let mut pending: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
             for run in 0..runs {
@@ -321,52 +322,61 @@ pub(crate) fn object(instance: &Instance<'_>, rank: usize, run: usize, span: &Sp
     Object { rank, buffer: span.buffer, at: span.at, copy }
 }
 
-/// The objects that a unit touches, and whether it writes them. An object is touched in an empty
-/// region too: what counts is what the step names.
-fn touched(instance: &Instance<'_>, rank: usize, run: usize, unit: &Unit) -> Vec<(Object, bool)> {
+/// The elements that a unit touches, and whether it writes them.
+fn touched(
+    instance: &Instance<'_>,
+    rank: usize,
+    run: usize,
+    unit: &Unit,
+) -> Vec<(Object, Range<usize>, bool)> {
     let mut all = Vec::new();
     for op in &unit.ops {
         let (reads, writes) = op.touches();
         let reads = reads.iter().map(|span| (span, false));
         for (span, write) in reads.chain(writes.iter().map(|span| (span, true))) {
-            all.push((object(instance, rank, run, span), write));
+            all.push((object(instance, rank, run, span), span.from..span.to, write));
         }
     }
-    // One entry for each object: a write if any is.
-    all.sort_unstable_by_key(|&(object, write)| (object, !write));
-    all.dedup_by_key(|&mut (object, _)| object);
+    // What is written was read before.
+    all.sort_by_key(|(.., write)| *write);
     all
 }
 
 /// The streams that a unit waits for because of memory; then notes its own uses.
 fn memory(
-    uses: &mut HashMap<Object, Uses>,
+    uses: &mut HashMap<Object, Vec<Uses>>,
     instance: &Instance<'_>,
     rank: usize,
     unit: &Unit,
-    touched: &[(Object, bool)],
+    touched: &[(Object, Range<usize>, bool)],
 ) -> Vec<usize> {
     let stream = unit.stream;
     let mut others = Vec::new();
-    for (object, write) in touched {
+    for (object, range, write) in touched {
         let Some(uses) = uses.get(object) else { continue };
-        others.extend(uses.write);
-        others.extend(&uses.waits);
-        if *write {
-            others.extend(&uses.reads);
+        for uses in range.clone().filter_map(|at| uses.get(at)) {
+            others.extend(uses.write);
+            others.extend(&uses.waits);
+            if *write {
+                others.extend(&uses.reads);
+            }
         }
     }
     others.retain(|&other| other != stream);
-    for (object, write) in touched {
+    for (object, range, write) in touched {
         let uses = uses.entry(*object).or_default();
-        if *write {
-            *uses = Uses { write: Some(stream), ..Uses::default() };
-        } else if !uses.reads.contains(&stream) {
-            uses.reads.push(stream);
+        uses.resize(uses.len().max(range.end), Uses::default());
+        for at in range.clone() {
+            let uses = &mut uses[at];
+            if *write {
+                *uses = Uses { write: Some(stream), ..Uses::default() };
+            } else if !uses.reads.contains(&stream) {
+                uses.reads.push(stream);
+            }
         }
     }
     if unit.waits() {
-        for (buffer, at, _) in instance.allocations() {
+        for (buffer, at, len) in instance.allocations() {
             let declared = &instance.plan.buffers[buffer];
             if !declared.window {
                 continue;
@@ -374,8 +384,11 @@ fn memory(
             for copy in 0..usize::from(declared.copies.max(1)) {
                 let object = Object { rank, buffer, at, copy };
                 let uses = uses.entry(object).or_default();
-                if !uses.waits.contains(&stream) {
-                    uses.waits.push(stream);
+                uses.resize(uses.len().max(len), Uses::default());
+                for uses in uses {
+                    if !uses.waits.contains(&stream) {
+                        uses.waits.push(stream);
+                    }
                 }
             }
         }
