@@ -48,6 +48,8 @@ struct Spread<B: Streams> {
     lent: bool,
     /// Operations about to use it, while a graph names it.
     turns: Turns,
+    /// The plan whose streams use parts of it, and order these uses among themselves; or 0.
+    team: u64,
 }
 
 /// A holder of memory for longer than a call.
@@ -63,6 +65,8 @@ pub(crate) enum Lessee {
 
 struct Use<B: Streams> {
     stream: Arc<StreamShared<B>>,
+    /// The plan that it belongs to, if that orders its streams itself; or 0.
+    team: u64,
     wrote: u64,
     used: u64,
     /// Whether peers' puts wrote it: a wait for signals says that they have arrived.
@@ -87,9 +91,20 @@ impl<B: Streams> Spread<B> {
         }
     }
 
+    /// The plan for which a stream uses this memory, if that orders its streams itself; or 0.
+    fn team_of(&self, stream: &StreamCore<B>) -> u64 {
+        if stream.team() == self.team { self.team } else { 0 }
+    }
+
+    /// Whether a stream has to wait for an earlier use.
+    fn is_awaited(&self, earlier: &Use<B>, stream: &StreamCore<B>) -> bool {
+        let team = self.team_of(stream);
+        earlier.stream.id() != stream.id() && (team == 0 || earlier.team != team)
+    }
+
     fn wait_for_writes(&mut self, stream: &StreamCore<B>) -> Result<()> {
         for earlier in &self.uses {
-            if earlier.wrote > 0 && earlier.stream.id() != stream.id() {
+            if earlier.wrote > 0 && self.is_awaited(earlier, stream) {
                 stream.wait_for_use(&earlier.stream, earlier.wrote)?;
             }
         }
@@ -104,12 +119,21 @@ impl<B: Streams> Spread<B> {
 
     fn wait_for_uses(&mut self, stream: &StreamCore<B>) -> Result<()> {
         for earlier in &self.uses {
-            if earlier.stream.id() != stream.id() {
+            if self.is_awaited(earlier, stream) {
                 stream.wait_for_use(&earlier.stream, earlier.used)?;
             }
         }
-        // The waits are in the stream: waiting for it up to here waits for all of them.
-        self.uses.retain(|earlier| earlier.stream.id() == stream.id());
+        match self.team_of(stream) {
+            0 => {
+                // The waits are in the stream: waiting for it up to here waits for all of them.
+                self.uses.retain(|earlier| earlier.stream.id() == stream.id() && earlier.team == 0);
+                self.team = 0;
+            }
+            // Streams of the plan that have not used it yet wait for uses before the run too.
+            _ => self
+                .uses
+                .retain(|earlier| earlier.wrote > 0 || !earlier.stream.is_past(earlier.used)),
+        }
         let seq = stream.last_seq();
         let own = self.own(stream);
         (own.wrote, own.used, own.arrived) = (seq, seq, false);
@@ -126,9 +150,11 @@ impl<B: Streams> Spread<B> {
 
     /// The uses by a stream.
     fn own(&mut self, stream: &StreamCore<B>) -> &mut Use<B> {
-        let known = self.uses.iter().position(|known| known.stream.id() == stream.id());
-        let at = known.unwrap_or_else(|| {
-            self.uses.push(Use { stream: stream.shared(), wrote: 0, used: 0, arrived: false });
+        let (id, team) = (stream.id(), self.team_of(stream));
+        let is_own = |known: &Use<B>| known.stream.id() == id && known.team == team;
+        let at = self.uses.iter().position(is_own).unwrap_or_else(|| {
+            let stream = stream.shared();
+            self.uses.push(Use { stream, team, wrote: 0, used: 0, arrived: false });
             self.uses.len() - 1
         });
         &mut self.uses[at]
@@ -150,6 +176,7 @@ impl<B: Streams> Default for Order<B> {
                 registrations: 0,
                 lent: false,
                 turns: Turns::default(),
+                team: 0,
             }),
         }
     }
@@ -161,7 +188,7 @@ impl<B: Streams> Order<B> {
         let mut spread = self.spread();
         // 0 would mean no use.
         let (stream, seq) = (stream.clone(), seq.max(1));
-        spread.uses.push(Use { stream, wrote: seq, used: seq, arrived: false });
+        spread.uses.push(Use { stream, team: 0, wrote: seq, used: seq, arrived: false });
         self.settle(&mut spread);
     }
 
@@ -269,6 +296,12 @@ impl<B: Streams> Order<B> {
         spread.windows = spread.windows.saturating_sub(1);
     }
 
+    /// The streams of a plan use parts of the memory, and the plan orders these uses among
+    /// themselves, until the next write from outside.
+    pub(crate) fn part(&self, team: u64) {
+        self.spread().team = team;
+    }
+
     /// The memory is lent: nothing may name it beyond its loan.
     pub(super) fn set_lent(&self) {
         let mut spread = self.spread();
@@ -322,6 +355,7 @@ impl<B: Streams> Order<B> {
         // If two threads record uses, the other may have added one since.
         if !spread.is_shared() {
             spread.uses.clear();
+            spread.team = 0;
         }
         self.settle(&mut spread);
     }
@@ -383,7 +417,7 @@ impl<B: Streams> Order<B> {
         self.sole.store(0, Relaxed);
         if let Some(stream) = spread.sole.take() {
             let (wrote, used) = (self.wrote.load(Relaxed), self.used.load(Relaxed));
-            spread.uses.push(Use { stream, wrote, used, arrived: false });
+            spread.uses.push(Use { stream, team: 0, wrote, used, arrived: false });
         }
         spread
     }
@@ -391,6 +425,7 @@ impl<B: Streams> Order<B> {
     /// Returns to the fast path when one stream is left.
     fn settle(&self, spread: &mut Spread<B>) {
         if !spread.is_shared()
+            && spread.team == 0
             && spread.turns.is_empty()
             && spread.uses.len() == 1
             && let Some(only) = spread.uses.pop()

@@ -20,6 +20,7 @@ use super::kernel_support::KernelSupport;
 use super::kernels::Use;
 use super::local::Local;
 use super::pace::Pace;
+use super::parted::Parted;
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::same::{Names, Same};
 use super::table::Table;
@@ -84,6 +85,7 @@ pub(super) struct Fixed<W: World> {
     pub(super) locals: Vec<Local<W>>,
     /// The most regions that a step writes.
     pub(super) most_written: usize,
+    pub(super) parted: Parted,
     /// Compares the ranks' windows, if the caller passes any.
     pub(super) same: Option<Arc<Same>>,
 }
@@ -416,6 +418,7 @@ impl<W: World> Draft<W> {
             false => None,
         };
         let events = schedule.ranks[rank].events as usize;
+        let parted = Parted::new(&plan, &objects, &schedule.ranks[rank]);
         let of = (comm.here().core.health.id(), W::NAME, comm.size());
         Ok(Bound {
             table: Table::default(),
@@ -448,6 +451,7 @@ impl<W: World> Draft<W> {
                 given,
                 locals,
                 most_written,
+                parted,
                 same,
             },
         })

@@ -19,6 +19,7 @@ mod kernel_support;
 mod kernels;
 mod local;
 mod pace;
+mod parted;
 mod prepare;
 mod run;
 mod same;

@@ -55,6 +55,11 @@ impl<W: World> Run<'_, W> {
             self.swap();
             return outcome;
         }
+        if let Err(error) = self.fixed.parted.begin(self.table.places(), self.own) {
+            let error = self.refuse(0, error);
+            self.swap();
+            return Err(error);
+        }
         for at in 0..self.fixed.steps.len() {
             let Err(stop) = self.step(at, steps, None) else { continue };
             let (error, panic) = match stop {
@@ -120,6 +125,7 @@ impl<W: World> Run<'_, W> {
             }
         }
         self.moving.timing.hold(stream)?;
+        let _teamed = stream.core.teamed(self.fixed.parted.team);
         match work {
             Prepared::Compute(this) => {
                 let taken = &mut self.moving.taken;

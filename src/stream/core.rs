@@ -35,6 +35,8 @@ pub(crate) struct StreamCore<B: Streams> {
     graph: Option<Arc<Capturable>>,
     /// Whether a step of the program enqueues on it.
     asked: Cell<bool>,
+    /// The plan that enqueues on it, and orders its streams' uses of some memory itself; or 0.
+    team: Cell<u64>,
 }
 
 /// The resources of a graph under construction.
@@ -64,6 +66,15 @@ const REMEMBERED: usize = 16;
 
 /// How many device communicators are found again without a lock.
 const TAKEN: usize = 8;
+
+/// A plan enqueues on a stream.
+struct Teamed<'s>(&'s Cell<u64>);
+
+impl Drop for Teamed<'_> {
+    fn drop(&mut self) {
+        self.0.set(0);
+    }
+}
 
 /// The part of a stream that buffers, marks and waits refer to.
 pub(crate) struct StreamShared<B: Streams> {
@@ -184,6 +195,7 @@ impl<B: Streams> StreamCore<B> {
             mode: Mode::Live,
             graph: None,
             asked: Cell::new(false),
+            team: Cell::new(0),
         }
     }
 
@@ -237,6 +249,17 @@ impl<B: Streams> StreamCore<B> {
     /// Notes that a step of the program runs, or has ended.
     pub(crate) fn set_asked(&self, asked: bool) {
         self.asked.set(asked);
+    }
+
+    /// The plan of the operation being enqueued, if it orders its streams itself; otherwise 0.
+    pub(crate) fn team(&self) -> u64 {
+        self.team.get()
+    }
+
+    /// Enqueues for such a plan, until the result is dropped.
+    pub(crate) fn teamed(&self, team: u64) -> impl Drop + use<'_, B> {
+        self.team.set(team);
+        Teamed(&self.team)
     }
 
     /// Why a communicator's call cannot use this stream: it belongs to a step, and is captured.

@@ -4,6 +4,7 @@ mod computed;
 pub(crate) mod declared;
 mod errors;
 mod one_sided;
+mod parted;
 mod wrong;
 
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};
