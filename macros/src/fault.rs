@@ -1,6 +1,7 @@
 //! Errors in a plan, as the user reads them.
 
 use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
+use quote::quote;
 
 use crate::area::Area;
 
@@ -37,6 +38,19 @@ impl Fault {
     /// Whether both say the same about the same place.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.area.start() == other.area.start() && self.message == other.message
+    }
+
+    /// A warning for the compiler: the use of something deprecated is one that a macro can cause.
+    pub(crate) fn warning(&self) -> TokenStream {
+        let doubtful = Ident::new("DOUBTFUL", self.area.first);
+        let message = Literal::string(&self.message);
+        quote! {
+            const _: () = {
+                #[deprecated(note = #message)]
+                const DOUBTFUL: () = ();
+                #doubtful
+            };
+        }
     }
 
     /// The error for the compiler. Its first token has the span of the area's first one and its

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use proc_macro2::Span;
+use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::ir::Location;
 use typed_nccl_plan::verdict::{Problem, ProblemKind, Rejected};
 
@@ -21,11 +22,22 @@ pub(crate) fn faults(
         let same = |before: &Problem| before.at == problem.at && before.help == problem.help;
         problem.kind != ProblemKind::Malformed || !problems[..*nth].iter().rev().take(2).any(same)
     });
-    told.map(|(_, problem)| {
-        let area = areas.get(&problem.at).or_else(|| areas.get(&Location::default()));
-        let area = area.copied().unwrap_or_else(|| Span::call_site().into());
-        Fault { area, message: message(problem, &rejected.files) }
-    })
+    told.map(|(_, problem)| fault(problem, &rejected.files, areas))
+}
+
+/// What is allowed, and most likely not meant, each at its tokens.
+pub(crate) fn doubts(
+    accepted: &Accepted,
+    files: &[String],
+    areas: &HashMap<Location, Area>,
+) -> Vec<Fault> {
+    accepted.warnings().iter().map(|problem| fault(problem, files, areas)).collect()
+}
+
+fn fault(problem: &Problem, files: &[String], areas: &HashMap<Location, Area>) -> Fault {
+    let area = areas.get(&problem.at).or_else(|| areas.get(&Location::default()));
+    let area = area.copied().unwrap_or_else(|| Span::call_site().into());
+    Fault { area, message: message(problem, files) }
 }
 
 /// The sentence, with the smallest sizes; then which rank does what in which line; then the remedy.

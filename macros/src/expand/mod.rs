@@ -35,7 +35,11 @@ pub(crate) fn plan(tokens: TokenStream) -> TokenStream {
     } else {
         None
     };
-    let module = module(&krate, &plan, &valid, accepted.as_ref());
+    let doubts = accepted.as_ref().map(|accepted| {
+        let doubts = tell::doubts(accepted, &valid.plan.files, &valid.areas);
+        doubts.iter().map(Fault::warning).collect()
+    });
+    let module = module(&krate, &plan, &valid, (accepted.as_ref(), doubts.unwrap_or_default()));
     let told = told(faults, Some(&plan.conditions));
     quote!(#told #module)
 }
@@ -68,7 +72,7 @@ fn module(
     krate: &TokenStream,
     plan: &ast::Plan,
     valid: &Valid,
-    accepted: Option<&Accepted>,
+    (accepted, doubts): (Option<&Accepted>, TokenStream),
 ) -> TokenStream {
     let ast::Plan { attributes, visibility, name, .. } = plan;
     let types = Types::new(krate, plan, valid);
@@ -85,6 +89,7 @@ fn module(
         #(#[doc = #docs])*
         #[allow(dead_code, unreachable_pub, clippy::too_many_arguments)]
         #visibility mod #name {
+            #doubts
             #declaration
             #params
             #buffers

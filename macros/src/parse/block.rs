@@ -159,7 +159,7 @@ fn communication(cursor: &mut Cursor, through: Option<Ident>, what: Ident) -> Pa
 }
 
 fn unknown(what: &Ident, name: &str, through: Option<&Ident>) -> Fault {
-    if through.is_none() && name == "get" {
+    if name == "get" {
         return Fault::new(what.span(), "a rank does not read from others' memory").help(
             "let the other rank send it, as in `send x to rank + 1 into y;`, or put it into a window",
         );

@@ -8,6 +8,7 @@ mod plans;
 mod random;
 
 mod deep;
+mod doubts;
 mod mistakes;
 mod mutated;
 mod promised;

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::ir::Plan;
-use crate::verdict::Sizes;
+use crate::verdict::{Problem, Sizes};
 
 /// A plan was checked exactly at these sizes, and is right there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,15 +15,23 @@ pub struct Accepted {
     params: Vec<String>,
     /// Extents and parameters, as in [`Sizes`].
     sizes: Vec<(Vec<i64>, Vec<Vec<i64>>)>,
+    #[serde(skip)]
+    warnings: Vec<Problem>,
 }
 
 impl Accepted {
-    pub(crate) fn new(plan: &Plan, sizes: Vec<Sizes>) -> Self {
+    pub(crate) fn new(plan: &Plan, sizes: Vec<Sizes>, warnings: Vec<Problem>) -> Self {
         Self {
             axes: plan.axes.iter().map(|axis| axis.name.clone()).collect(),
             params: plan.params.iter().map(|param| param.name.clone()).collect(),
             sizes: sizes.into_iter().map(|sizes| (sizes.extents, sizes.params)).collect(),
+            warnings,
         }
+    }
+
+    /// What is allowed, and most likely not meant. Not stored with a plan.
+    pub fn warnings(&self) -> &[Problem] {
+        &self.warnings
     }
 
     /// At how many sizes.

@@ -9,6 +9,7 @@ use super::links::Signals;
 use super::ranges::Ranges;
 use super::report::Report;
 use super::shares::Shares;
+use super::unread::earlier;
 use crate::ir::{AxisId, Role};
 use crate::program::{NONE, Object, Op, OpKind, Program, Span, Stride, in_its_place};
 use crate::verdict::Check;
@@ -181,14 +182,28 @@ fn uninitialised(op: &Op, element: u64, report: &mut Report<'_>) {
     let is_written = program.ops.iter().any(|op| same(op.target));
     let role = if is_written { "inout" } else { "in" };
     let mut help = Vec::new();
-    if let Some((step, guard)) = lonely(rank, same, report) {
+    let has = |span: Span| same(span) && (span.start..span.end).contains(&element);
+    if let Some((step, guard)) = lonely(rank, has, report) {
         help.push(format!(
             "rank {rank} has no rank `{step}` to receive from: guard this with `if {guard}`"
         ));
     }
+    let is_late =
+        |other: &&Op| other.kind == OpKind::Receive && other.unit > op.unit && has(other.target);
+    let late = program.ops.iter().filter(|other| program.rank(other) == rank).find(is_late);
     let or = if help.is_empty() { "" } else { "or " };
-    help.push(format!("{or}write it before, by a step or a message"));
-    help.push(format!("or let the caller fill it: declare it as `{role}`"));
+    match late {
+        // The message is there, and too late: memory of the caller would hide that.
+        Some(late) => {
+            let line = program.place(op.statement).line;
+            help.push(format!("{or}{}", earlier(late, line, report)));
+            help.push("or write it before, by a step or a message".to_owned());
+        }
+        None => {
+            help.push(format!("{or}write it before, by a step or a message"));
+            help.push(format!("or let the caller fill it: declare it as `{role}`"));
+        }
+    }
     report.tell(Check::Initialised, program.place(op.statement), title, story, &help);
 }
 

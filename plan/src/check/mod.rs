@@ -26,6 +26,7 @@ mod signals;
 mod steps;
 mod units;
 mod unread;
+mod warnings;
 mod written;
 
 pub use accepted::Accepted;
@@ -38,6 +39,7 @@ use crate::sizes::{self, Chosen};
 use crate::verdict::{Problem, ProblemKind, Rejected, Sizes};
 pub(crate) use instance::Instance;
 use unread::Unread;
+use warnings::Warnings;
 
 pub(crate) use links::Links;
 pub(crate) use local::{Clocks, Local, Reason as LocalReason, reasons as local_reasons};
@@ -114,6 +116,18 @@ const CHOSEN_WORK: u64 = 120_000;
 /// What an instance takes however little it does.
 const EACH: u64 = 64;
 
+/// What is judged when all sizes were looked at.
+struct Seen {
+    unread: Unread,
+    warnings: Warnings,
+}
+
+impl Seen {
+    fn new(plan: &Plan) -> Self {
+        Self { unread: Unread::new(plan), warnings: Warnings::new(plan) }
+    }
+}
+
 /// A plan that is checked at many sizes.
 struct Checker<'a> {
     plan: &'a Plan,
@@ -137,10 +151,10 @@ impl<'a> Checker<'a> {
             Chosen::Unfulfilled if !asked.is_empty() => Vec::new(),
             Chosen::Unfulfilled => return Err(vec![self.unfulfilled()]),
         };
-        let mut unread = Unread::new(self.plan);
-        let mut accepted = self.chosen(chosen, &mut unread)?;
+        let mut seen = Seen::new(self.plan);
+        let mut accepted = self.chosen(chosen, &mut seen)?;
         for sizes in asked {
-            let problems = self.looked(&sizes, &mut Budget::new(MOST_WORK), Some(&mut unread));
+            let problems = self.looked(&sizes, &mut Budget::new(MOST_WORK), Some(&mut seen));
             match problems.first() {
                 None => accepted.push(sizes),
                 // It is checked again when it is bound, which warns.
@@ -148,20 +162,16 @@ impl<'a> Checker<'a> {
                 Some(_) => return Err(problems),
             }
         }
-        let problems = unread.problems();
+        let problems = seen.unread.problems();
         if !problems.is_empty() {
             return Err(problems);
         }
-        Ok(Accepted::new(self.plan, accepted))
+        Ok(Accepted::new(self.plan, accepted, seen.warnings.finish()))
     }
 
     /// Checks the sizes; what is wrong is told at the smallest, with what would make it right.
-    fn chosen(
-        &self,
-        mut chosen: Vec<Sizes>,
-        unread: &mut Unread,
-    ) -> Result<Vec<Sizes>, Vec<Problem>> {
-        match self.right(&chosen, unread) {
+    fn chosen(&self, mut chosen: Vec<Sizes>, seen: &mut Seen) -> Result<Vec<Sizes>, Vec<Problem>> {
+        match self.right(&chosen, seen) {
             Ok(count) => {
                 chosen.truncate(count);
                 Ok(chosen)
@@ -175,13 +185,13 @@ impl<'a> Checker<'a> {
 
     /// Checks the sizes in order, as many as the work allows. Returns their number, or the first
     /// size at which the plan is wrong.
-    fn right(&self, chosen: &[Sizes], unread: &mut Unread) -> Result<usize, (usize, Vec<Problem>)> {
+    fn right(&self, chosen: &[Sizes], seen: &mut Seen) -> Result<usize, (usize, Vec<Problem>)> {
         let mut budget = Budget::new(CHOSEN_WORK);
         for (at, sizes) in chosen.iter().enumerate() {
             // The first one is looked at, however much it is.
             let problems = match at {
-                0 => self.looked(sizes, &mut Budget::new(MOST_WORK), Some(unread)),
-                _ if budget.take(EACH) => self.looked(sizes, &mut budget, Some(unread)),
+                0 => self.looked(sizes, &mut Budget::new(MOST_WORK), Some(seen)),
+                _ if budget.take(EACH) => self.looked(sizes, &mut budget, Some(seen)),
                 _ => return Ok(at),
             };
             if too_large(&problems) {
@@ -224,13 +234,8 @@ impl<'a> Checker<'a> {
         problems
     }
 
-    /// Everything that is wrong at these sizes. If nothing is, records which messages are read.
-    fn looked(
-        &self,
-        sizes: &Sizes,
-        budget: &mut Budget,
-        unread: Option<&mut Unread>,
-    ) -> Vec<Problem> {
+    /// Everything that is wrong at these sizes. If nothing is, records what was seen.
+    fn looked(&self, sizes: &Sizes, budget: &mut Budget, seen: Option<&mut Seen>) -> Vec<Problem> {
         match expand(self.plan, &self.statements, sizes, budget) {
             Err(problems) => problems,
             Ok(program) => {
@@ -238,8 +243,9 @@ impl<'a> Checker<'a> {
                     Instance { plan: self.plan, program: &program, sizes, until: Until::NEVER };
                 let problems = instance::problems(&instance, budget);
                 let is_right = problems.iter().all(|one| one.kind == ProblemKind::NotFollowed);
-                if let Some(unread) = unread.filter(|_| is_right) {
-                    unread.look(&instance);
+                if let Some(seen) = seen.filter(|_| is_right) {
+                    seen.unread.look(&instance);
+                    seen.warnings.look(&instance);
                 }
                 problems
             }

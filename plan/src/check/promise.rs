@@ -4,9 +4,8 @@
 //! Nothing is guessed: of a few plain conditions, one is named if the plan with it passes the very
 //! check that the plan without it did not.
 
-use super::Checker;
 use super::initialised::READS;
-use super::unread::Unread;
+use super::{Checker, Seen};
 use crate::ir::{AxisId, Condition, Expr, Location, ParamId, Plan, Promise};
 use crate::program::{Budget, Env};
 use crate::sizes::{self, Chosen};
@@ -29,7 +28,8 @@ pub(super) fn with_condition(
     problems.truncate(1);
     let condition = checker.plan.show(&condition);
     for problem in &mut problems {
-        let add = format!("add `where {condition}`: the plan passes its checks for such sizes");
+        let add =
+            format!("add `where {condition}`: with it the plan passes this check and all others");
         // Whoever reads what nothing has written may lack a message, at other sizes too.
         if problem.title.starts_with(READS) {
             problem.help.push(format!("or {add}"));
@@ -87,7 +87,8 @@ fn passes(plan: &Plan, condition: &Condition) -> bool {
     match sizes::chosen(&plan) {
         Chosen::Sizes(chosen) => {
             let checker = Checker::new(&plan);
-            checker.right(&chosen, &mut Unread::new(checker.plan)).is_ok()
+            let mut seen = Seen::new(checker.plan);
+            checker.right(&chosen, &mut seen).is_ok() && seen.unread.problems().is_empty()
         }
         Chosen::TooMany | Chosen::Unfulfilled => false,
     }

@@ -190,7 +190,7 @@ fn problem(instance: &Instance<'_>, fresh: &Fresh<'_>, over: Option<&Op>) -> Pro
 }
 
 /// How a message comes before the step that reads where it goes.
-fn earlier(op: &Op, line: u32, report: &Report<'_>) -> String {
+pub(super) fn earlier(op: &Op, line: u32, report: &Report<'_>) -> String {
     let step = Step::nth(&report.plan().steps, op.statement);
     let is_open = |shift: &Shift| matches!(shift.hops.as_slice(), [Stride { wraps: false, .. }]);
     let shift = report.program.shifts.get(op.shift as usize).filter(|shift| is_open(shift));

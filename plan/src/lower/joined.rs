@@ -56,6 +56,7 @@ impl Joined {
             counters: program.counters.clone(),
             exact: program.exact,
             shared: Vec::new(),
+            off_the_end: Vec::new(),
         }
         .with_units();
         Self { program, units, ops }

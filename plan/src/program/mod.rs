@@ -21,7 +21,7 @@ use std::time::Instant;
 use crate::ir::{CollectiveKind, Location, Plan};
 
 /// Everything that every rank issues, in order.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) layout: Layout,
     pub(crate) objects: Objects,
@@ -44,6 +44,8 @@ pub(crate) struct Program {
     pub(crate) exact: bool,
     /// The objects that a rank uses on several streams, and writes: the others order no streams.
     pub(crate) shared: Vec<bool>,
+    /// Of each statement, how often its peer along an open axis was a rank, and how often not.
+    pub(crate) off_the_end: Vec<(u64, u64)>,
 }
 
 /// A distance to a peer as written: one step back is -1, not one less than the extent.

@@ -74,6 +74,8 @@ pub enum ProblemKind {
     OutOfTime,
     /// What it computes was not followed: a warning, for which no plan is refused.
     NotFollowed,
+    /// It is allowed, and most likely not meant: a warning.
+    Doubtful,
 }
 
 /// One error in a plan, and its story.
@@ -159,7 +161,8 @@ impl Problem {
             ProblemKind::Malformed
             | ProblemKind::TooLarge
             | ProblemKind::OutOfTime
-            | ProblemKind::NotFollowed => None,
+            | ProblemKind::NotFollowed
+            | ProblemKind::Doubtful => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Problem, Rejected};
+use super::{Problem, ProblemKind, Rejected};
 use crate::ir::Location;
 
 impl Problem {
@@ -20,7 +20,8 @@ struct Rendered<'a> {
 impl fmt::Display for Rendered<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { problem, files } = self;
-        write!(f, "error: ")?;
+        let is_doubt = problem.kind == ProblemKind::Doubtful;
+        f.write_str(if is_doubt { "warning: " } else { "error: " })?;
         if let Some(sizes) = &problem.sizes {
             write!(f, "for {}: ", sizes.text)?;
         }

@@ -12,6 +12,7 @@ mod statements;
 mod transfer;
 mod units;
 
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use crate::ir::{Location, Plan};
@@ -59,10 +60,12 @@ pub(crate) fn expand(
         turn: 0,
         bounded: vec![false; statements.places.len()],
         counted: HashMap::new(),
+        off_the_end: vec![Cell::default(); statements.places.len()],
     };
     walk.steps(&statements.steps, &Active::All);
-    let Walk { units, ops, mut problems, stopped, stopped_at, shifts, counted: counters, .. } =
-        walk;
+    let Walk {
+        units, ops, mut problems, stopped, stopped_at, shifts, counted, off_the_end, ..
+    } = walk;
     if stopped {
         let at = stopped_at.map_or_else(|| declared(plan), |at| statements.places[at as usize]);
         problems.push(too_large("this is more than what is checked", at, sizes));
@@ -81,9 +84,10 @@ pub(crate) fn expand(
         streams: plan.streams.len(),
         communicators: plan.communicators.len(),
         shifts,
-        counters,
+        counters: counted,
         exact: false,
         shared: Vec::new(),
+        off_the_end: off_the_end.into_iter().map(Cell::into_inner).collect(),
     }
     .with_units())
 }
@@ -196,6 +200,8 @@ struct Walk<'a> {
     bounded: Vec<bool>,
     /// The counters in the turns of compute steps with numeric arguments.
     counted: HashMap<u32, Vec<Option<i64>>>,
+    /// Of each statement, how often its peer along an open axis was a rank, and how often not.
+    off_the_end: Vec<Cell<(u64, u64)>>,
 }
 
 impl Walk<'_> {

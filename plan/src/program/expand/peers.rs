@@ -36,9 +36,13 @@ impl Walk<'_> {
                 for Hop { axis, by, wrap } in hops {
                     match self.layout.shift(at, *axis, env.eval(by)?, *wrap) {
                         Some(there) => at = there,
-                        None => return Ok(None),
+                        None => {
+                            self.count(|(there, off)| (there, off + 1));
+                            return Ok(None);
+                        }
                     }
                 }
+                self.count(|(there, off)| (there + 1, off));
                 Ok(Some(at as u32))
             }
             Peer::Rank(expr) => {
@@ -57,6 +61,11 @@ impl Walk<'_> {
                 Ok(Some(at as u32))
             }
         }
+    }
+
+    fn count(&self, one: fn((u64, u64)) -> (u64, u64)) {
+        let counted = &self.off_the_end[self.number as usize];
+        counted.set(one(counted.get()));
     }
 
     /// A peer by cases, resolved on this rank.
