@@ -26,6 +26,8 @@
 //! * `abi-check [2.32.3 ..]`: compares the declarations of `nccl-sys` with the headers of released
 //!   NCCLs; needs `--features abi`.
 //! * `symbols [2.32.3 ..]`: compares its table of functions with the exports of released NCCLs.
+//! * `variants seed count`: gives that many plans that are right one slip each, and compares what
+//!   the checker says with the simulator.
 //! * `verify FILE..`: checks schedules of MSCCL and MSCCL++, as `typed-nccl-verify` does.
 //! * `fetch-nccl`: downloads the NCCLs that the tests of `nccl-sys` need.
 //!
@@ -62,6 +64,7 @@ mod ranks;
 mod releases;
 mod sanitize;
 mod symbols;
+mod variants;
 mod verify;
 mod wheels;
 
@@ -72,7 +75,8 @@ use std::process::{Command, ExitCode, Output};
 
 const USAGE: &str = "usage: cargo run -p xtask -- abi-check [version..] | cost | deaths [seed] [count] | fetch-nccl | \
      fuzz seed seconds [kind | processes | frames] | kills count [seed] | nodes seed count | parity | pictures | plans [seed] [count] [plans] | \
-     ptx [check | show element] | ranks count | sanitize [address|thread [arguments]] | symbols [version..] | verify FILE..";
+     ptx [check | show element] | ranks count | sanitize [address|thread [arguments]] | symbols [version..] | \
+     variants seed count | verify FILE..";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -105,6 +109,7 @@ fn main() -> ExitCode {
         ["sanitize", "address", ref what @ ..] => sanitize::run(&[sanitize::ADDRESS], what),
         ["sanitize", "thread", ref what @ ..] => sanitize::run(&[sanitize::THREAD], what),
         ["symbols", ref names @ ..] => wheels::named(names).and_then(|which| symbols::run(&which)),
+        ["variants", seed, count] => variants::run(seed, count),
         ["verify", ref files @ ..] if !files.is_empty() => verify::run(files),
         _ => Err(Failure::NotMade(USAGE.to_owned())),
     };

@@ -11,13 +11,13 @@ use typed_nccl::plans;
 use crate::{Check, Failure, root};
 
 /// A plan, and the size at which it is drawn: the smallest that shows its idea.
-struct Subject {
-    plan: &'static Plan,
+pub(crate) struct Subject {
+    pub(crate) plan: &'static Plan,
     extents: &'static [i64],
     params: &'static [&'static [i64]],
 }
 
-fn subjects() -> [Subject; 19] {
+pub(crate) fn subjects() -> [Subject; 19] {
     let of = |plan, extents, params| Subject { plan, extents, params };
     [
         of(plans::barrier::plan(), &[4], &[]),

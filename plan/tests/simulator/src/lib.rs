@@ -27,6 +27,7 @@ pub mod schedule;
 mod shrink;
 mod unit;
 mod value;
+mod variants;
 
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::verdict::Sizes;
@@ -38,6 +39,7 @@ pub use generate::{case, guarded as random_guarded, plan as random_plan, sizes};
 pub use outcome::Outcome;
 pub use random::Random;
 pub use shrink::shrink;
+pub use variants::{Variants, run_variants};
 
 use instance::Instance;
 use link::Linked;

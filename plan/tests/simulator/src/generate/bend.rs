@@ -1,5 +1,7 @@
 //! Small changes to a plan, most of which break it.
 
+use std::fmt;
+
 use typed_nccl_plan::ir::{
     BufferId, CollectiveKind, CommunicatorId, ElementType, Equation, Expr, Launch, Order, Peer,
     Plan, Reduction, Role, SignalId, Step, StepKind, StreamId, Version,
@@ -8,9 +10,63 @@ use typed_nccl_plan::ir::{
 use crate::make::{self, step};
 use crate::random::Random;
 
+/// A slip, as people make them in a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Change {
+    Dropped,
+    Twice,
+    Swapped,
+    Ungrouped,
+    Guarded,
+    Number,
+    Stream,
+    Communicator,
+    Peer,
+    Signal,
+    Part,
+    Memory,
+    Statement,
+}
+
+/// The slips, each with the cases of [`bend`] that make it.
+const CHANGES: [(Change, &str, usize); 13] = [
+    (Change::Dropped, "a statement dropped", 0),
+    (Change::Twice, "a statement twice", 3),
+    (Change::Swapped, "two statements swapped", 4),
+    (Change::Ungrouped, "a group or guard removed", 7),
+    (Change::Guarded, "a guard added", 9),
+    (Change::Number, "another number", 11),
+    (Change::Stream, "another stream or `after`", 13),
+    (Change::Communicator, "another communicator", 15),
+    (Change::Peer, "another peer", 16),
+    (Change::Signal, "another signal", 17),
+    (Change::Part, "another part of memory", 18),
+    (Change::Memory, "another declaration", 19),
+    (Change::Statement, "another kind or root", 21),
+];
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = CHANGES.iter().find(|(change, ..)| change == self);
+        f.write_str(known.map_or("", |(_, name, _)| name))
+    }
+}
+
+/// Makes a slip in a plan; it may also stay as it is.
+pub(crate) fn change(plan: &mut Plan, random: &mut Random) -> Change {
+    let &(change, _, case) = random.pick(&CHANGES);
+    bend_as(plan, case, random);
+    change
+}
+
 /// Changes a plan a little; it may also stay as it is.
 pub(super) fn bend(plan: &mut Plan, random: &mut Random) {
-    match random.below(24) {
+    let case = random.below(24);
+    bend_as(plan, case, random);
+}
+
+fn bend_as(plan: &mut Plan, case: usize, random: &mut Random) {
+    match case {
         0..=2 => in_list(plan, random, |list, at, _| {
             list.remove(at);
         }),

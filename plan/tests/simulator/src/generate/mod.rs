@@ -17,6 +17,7 @@ use crate::make;
 use crate::number::Scope;
 use crate::random::Random;
 
+pub(crate) use bend::{Change, change};
 pub(crate) use maker::Maker;
 
 /// A plan, and some of its sizes.
