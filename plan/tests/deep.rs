@@ -187,6 +187,7 @@ fn bytes_of_nested_steps() {
             counter,
             from: 5.into(),
             to: 6.into(),
+            powers: None,
             reverse: false,
             body: body(),
         }),

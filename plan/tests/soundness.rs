@@ -20,7 +20,7 @@ fn the_checker_and_the_simulator_agree() {
 
 #[test]
 fn what_is_accepted_while_compiling_is_right_at_the_sizes_that_were_checked() {
-    let every = run_every(1, 250, 2, 10);
+    let every = run_every(1, 320, 2, 10);
     println!("{every}");
     let stories: Vec<&str> = every.differences.values().map(String::as_str).collect();
     assert!(stories.is_empty(), "{}", stories.join("\n"));

@@ -89,6 +89,8 @@ pub(crate) enum StatementKind {
         counter: Ident,
         from: Expr,
         to: Expr,
+        /// The base, if the counter takes only its powers.
+        powers: Option<Expr>,
         reverse: bool,
         body: Block,
     },

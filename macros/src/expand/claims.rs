@@ -54,6 +54,16 @@ fn values(values: &Values) -> TokenStream {
             let first = number(*first);
             quote!(n >= #first)
         }
+        Values::Powers(of) => {
+            let of = number(*of);
+            quote!({
+                let mut left = n;
+                while left % #of == 0 {
+                    left /= #of;
+                }
+                left == 1
+            })
+        }
     }
 }
 

@@ -131,7 +131,7 @@ fn check(inside: &mut Cursor) -> Parsed<Check> {
             Values::Range(first, last) if last.saturating_sub(first) < 1024 => {
                 (first..=last).collect()
             }
-            Values::Range(..) | Values::AtLeast(_) => {
+            Values::Range(..) | Values::AtLeast(_) | Values::Powers(_) => {
                 return Err(Fault::new(span, "these are too many sizes to check")
                     .help("list some, as in `[67, 1000]`"));
             }

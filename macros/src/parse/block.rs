@@ -6,7 +6,7 @@ use super::broken::{broken, skip};
 use super::cursor::Cursor;
 use super::unfinished::{on_this_line, unfinished};
 use super::{assign, attr, collective, declare, expr, message, run, words};
-use crate::ast::{Block, Statement, StatementKind, StreamClause};
+use crate::ast::{Block, Expr, ExprKind, Statement, StatementKind, StreamClause};
 use crate::fault::{Fault, Parsed};
 
 /// A parsed statement: what it does, and where.
@@ -264,7 +264,8 @@ fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
 }
 
 fn counted(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
-    let form = "as in `for i in 0..k { .. }`, `for i in (0..k).rev() { .. }` or `for i in [1, 2, 4] { .. }`";
+    let form = "as in `for i in 0..k { .. }`, `for i in (0..k).rev() { .. }`, `for d in powers of 2 below n { .. }` \
+                or `for i in [1, 2, 4] { .. }`";
     let counter = cursor.name(&format!("a counter, {form}"))?;
     cursor.word("in", form)?;
     if cursor.is_group(0, Delimiter::Bracket) {
@@ -274,22 +275,36 @@ fn counted(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
         Some(TokenTree::Group(group)) if is_reversed(cursor) => Some(Group::clone(group)),
         _ => None,
     };
-    let (reverse, range) = match reversed {
+    let reverse = reversed.is_some();
+    let (powers, range) = match reversed {
         Some(group) => {
             let mut inside = Cursor::of(&group);
             (0..4).for_each(|_| drop(cursor.next()));
-            let range = expr::range(&mut inside)?;
+            let counts = counts(&mut inside)?;
             inside.end("`)`")?;
-            (true, range)
+            counts
         }
-        None => (false, expr::range(cursor)?),
+        None => counts(cursor)?,
     };
     let expr::Range { from: Some(from), to: Some(to), .. } = range else {
         return Err(Fault::new(cursor.last(), "a loop counts from a number to another")
             .help(format!("write both ends, {form}")));
     };
     let (last, body) = body(cursor, "the range", faults)?;
-    Ok(plain(StatementKind::For { counter, from, to, reverse, body }, last))
+    Ok(plain(StatementKind::For { counter, from, to, powers, reverse, body }, last))
+}
+
+/// `0..k`, or `powers of 2 below n`: the base, and the range.
+fn counts(cursor: &mut Cursor) -> Parsed<(Option<Expr>, expr::Range)> {
+    let first = cursor.span();
+    if !expr::is_powers(cursor) {
+        return Ok((None, expr::range(cursor)?));
+    }
+    let base = expr::powers(cursor)?;
+    cursor.word("below", "and the number before which they end, as in `powers of 2 below n`")?;
+    let to = expr::expr(cursor)?;
+    let from = Some(Expr { kind: ExprKind::Int(1), area: first.into(), height: 1 });
+    Ok((Some(base), expr::Range { from, to: Some(to), is_range: true }))
 }
 
 /// `[1, 2, 4] { .. }`

@@ -52,6 +52,20 @@ pub(crate) fn range(cursor: &mut Cursor) -> Parsed<Range> {
     Ok(Range { from, to, is_range: true })
 }
 
+/// Whether `powers of 2` comes next, or nearly.
+pub(super) fn is_powers(cursor: &Cursor) -> bool {
+    (cursor.is_word(0, "powers") || cursor.is_word(0, "power")) && cursor.is_word(1, "of")
+}
+
+/// The base of `powers of 2`.
+pub(super) fn powers(cursor: &mut Cursor) -> Parsed<Expr> {
+    if cursor.is_word(0, "power") {
+        return Err(cursor.expected("`powers`").help("write `powers of 2`"));
+    }
+    (0..2).for_each(|_| drop(cursor.next()));
+    expr(cursor)
+}
+
 /// A range, or a single number in place of one.
 pub(crate) struct Range {
     pub(crate) from: Option<Expr>,

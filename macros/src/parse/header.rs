@@ -271,7 +271,7 @@ fn kind_itself(inside: &mut Cursor) -> Parsed<ParamKind> {
 }
 
 pub(super) fn values(inside: &mut Cursor) -> Parsed<Values> {
-    let form = "the numbers that it may be, as in `[2, 4, 8]`, `2..=16` or `3..`";
+    let form = "the numbers that it may be, as in `[2, 4, 8]`, `2..=16`, `3..` or `powers of 2`";
     if inside.is_group(0, Delimiter::Bracket) {
         let (mut list, mut values) = (inside.group(Delimiter::Bracket, form)?, Vec::new());
         while !list.is_empty() {
@@ -281,6 +281,14 @@ pub(super) fn values(inside: &mut Cursor) -> Parsed<Values> {
             }
         }
         return Ok(Values::OneOf(values));
+    }
+    if expr::is_powers(inside) {
+        let of = expr::powers(inside)?;
+        let ExprKind::Int(base @ 2..) = of.kind else {
+            return Err(Fault::new(of.area, "these are powers of a number of 2 or more")
+                .help("write it in digits: `powers of 2`"));
+        };
+        return Ok(Values::Powers(base));
     }
     let first = inside.int(form)?;
     let (last, less) = if inside.take_punct("..=") {

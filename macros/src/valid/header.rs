@@ -206,5 +206,6 @@ fn shown(values: &Values) -> String {
         }
         Values::Range(first, last) => format!("{first} to {last}"),
         Values::AtLeast(first) => format!("{first} or more"),
+        Values::Powers(of) => format!("a power of {of}"),
     }
 }

@@ -64,6 +64,23 @@ impl Resolver<'_> {
         }
     }
 
+    /// The base of the powers that a loop counts through.
+    pub(super) fn base(&mut self, expr: &ast::Expr) -> Looked<Expr> {
+        let base = self.number(expr)?;
+        let fault = match base {
+            Expr::Int(base) if base < 2 => {
+                Fault::new(expr.area, format!("the powers of {base} have no end"))
+                    .help("write `powers of 2 below n`, or another number of 2 or more")
+            }
+            ref base if base.mentions_rank() => {
+                Fault::new(expr.area, "these are powers of another number on each rank")
+                    .help("use a number that is the same on every rank")
+            }
+            base => return Ok(base),
+        };
+        self.tell(fault)
+    }
+
     fn coordinate(&mut self, base: &ast::Expr, axis: &Ident, area: Area) -> Looked<Expr> {
         match &base.kind {
             ExprKind::Name(rank) if rank == "rank" => match self.axis(axis)? {

@@ -138,13 +138,15 @@ impl Resolver<'_> {
                 let inner = self.within(&statement.place, around);
                 Ok(StepKind::Sequence(self.block(body, &inner, false)))
             }
-            StatementKind::For { counter, from, to, reverse, body } => {
+            StatementKind::For { counter, from, to, powers, reverse, body } => {
                 let (from, to) = (self.number(from), self.number(to));
+                let powers = powers.as_ref().map(|base| self.base(base)).transpose();
                 let depth = self.scope.depth();
                 let counter = self.counter(counter);
                 let body = self.block(body, around, false);
                 self.scope.leave(depth);
-                Ok(StepKind::Loop(Loop { counter, from: from?, to: to?, reverse: *reverse, body }))
+                let (from, to, powers) = (from?, to?, powers?);
+                Ok(StepKind::Loop(Loop { counter, from, to, powers, reverse: *reverse, body }))
             }
             StatementKind::Run { name, arguments, known, computes } => {
                 let place = self.place(&statement.place, around, area);

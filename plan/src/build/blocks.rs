@@ -31,7 +31,8 @@ impl PlanBuilder<Open> {
         self.push(StepKind::When(When { condition, body }));
     }
 
-    /// Statements for every number of the range: `plan.for_each("i", ..mb, |plan, i| ..)`.
+    /// Statements for every number of the range: `plan.for_each("i", ..mb, |plan, i| ..)`; or for
+    /// every power: `plan.for_each("d", powers(2, n), |plan, d| ..)`.
     #[track_caller]
     pub fn for_each(
         &mut self,
@@ -69,6 +70,7 @@ impl PlanBuilder<Open> {
         }
     }
 
+    #[allow(clippy::manual_map, reason = "a closure would hide the caller")]
     #[track_caller]
     fn counted(
         &mut self,
@@ -77,12 +79,16 @@ impl PlanBuilder<Open> {
         reverse: bool,
         body: impl FnOnce(&mut Self, Number),
     ) {
-        let (from, to) = range.bounds();
+        let (from, to, base) = range.bounds();
         let (from, to) = (self.expr(from), self.expr(to));
+        let powers = match base {
+            Some(base) => Some(self.expr(base)),
+            None => None,
+        };
         let counter = self.counter(counter);
         let value = Number(self.stamp().push(Expr::Loop(counter)));
         let body = self.block(|plan| body(plan, value));
-        self.push(StepKind::Loop(Loop { counter, from, to, reverse, body }));
+        self.push(StepKind::Loop(Loop { counter, from, to, powers, reverse, body }));
     }
 
     /// A counter of that name, or a variant of it: counters in a plan have unique names, but two

@@ -52,7 +52,7 @@ pub use number::{List, Number};
 pub use on::{On, Stream};
 pub use peer::{Peer, at, chain, either, ring};
 pub use ranks::{Axis, Communicator};
-pub use span::{Count, Span};
+pub use span::{Count, Powers, Span, powers};
 pub use windows::{Awaited, Put, Signal};
 
 use std::collections::HashMap;

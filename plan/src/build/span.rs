@@ -18,18 +18,33 @@ pub trait Span {
     fn ends(self) -> (Option<Number>, Option<Number>);
 }
 
-/// A range with an end, for loops.
+/// What a loop counts through: a range with an end, or [`powers`].
 #[diagnostic::on_unimplemented(
     message = "a loop does not count through `{Self}`",
     label = "not a range with an end",
     note = "write `..n` or `a..b`; both ends have one type, so a literal start is `Number::from(1)..n`"
 )]
-pub trait Count: Span + Sized {
-    /// Both ends.
+pub trait Count: Sized {
+    /// Both ends, and the base if only its powers count.
     #[doc(hidden)]
-    fn bounds(self) -> (Number, Number) {
-        let (from, to) = self.ends();
-        (from.unwrap_or_else(|| 0.into()), to.unwrap_or_else(|| 0.into()))
+    fn bounds(self) -> (Number, Number, Option<Number>);
+}
+
+/// The powers of a number that are below another one: `powers(2, n)` is 1, 2, 4 and so on.
+pub fn powers(of: impl Into<Number>, below: impl Into<Number>) -> Powers {
+    Powers { of: of.into(), below: below.into() }
+}
+
+/// See [`powers`].
+#[derive(Clone, Debug)]
+pub struct Powers {
+    of: Number,
+    below: Number,
+}
+
+impl Count for Powers {
+    fn bounds(self) -> (Number, Number, Option<Number>) {
+        (1.into(), self.below, Some(self.of))
     }
 }
 
@@ -39,7 +54,11 @@ impl<E: Into<Number>> Span for Range<E> {
     }
 }
 
-impl<E: Into<Number>> Count for Range<E> {}
+impl<E: Into<Number>> Count for Range<E> {
+    fn bounds(self) -> (Number, Number, Option<Number>) {
+        (self.start.into(), self.end.into(), None)
+    }
+}
 
 impl<E: Into<Number>> Span for RangeTo<E> {
     fn ends(self) -> (Option<Number>, Option<Number>) {
@@ -47,7 +66,11 @@ impl<E: Into<Number>> Span for RangeTo<E> {
     }
 }
 
-impl<E: Into<Number>> Count for RangeTo<E> {}
+impl<E: Into<Number>> Count for RangeTo<E> {
+    fn bounds(self) -> (Number, Number, Option<Number>) {
+        (0.into(), self.end.into(), None)
+    }
+}
 
 impl<E: Into<Number>> Span for RangeFrom<E> {
     fn ends(self) -> (Option<Number>, Option<Number>) {

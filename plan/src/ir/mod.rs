@@ -22,6 +22,7 @@ pub use memory::{Array, Buffer, Region, Role};
 pub(crate) use operands::Operand;
 pub use operator::Operator;
 pub(crate) use operator::arithmetic;
+pub(crate) use ranks::powers;
 pub use ranks::{Axis, Communicator, Param, Promise, Values};
 pub use shape::{MOST_NESTING, MOST_OF_ONE};
 pub use show::Shown;

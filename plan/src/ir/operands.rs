@@ -107,6 +107,7 @@ impl Step {
             StepKind::Loop(this) => {
                 each(Operand::Number(&this.from));
                 each(Operand::Number(&this.to));
+                this.powers.iter().for_each(|base| each(Operand::Number(base)));
             }
             StepKind::When(this) => each(Operand::Truth(&this.condition)),
             _ => {}

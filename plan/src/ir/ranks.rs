@@ -16,6 +16,8 @@ pub enum Values {
     Range(i64, i64),
     /// This one or any above.
     AtLeast(i64),
+    /// 1, this one, its square and so on; at least 2.
+    Powers(i64),
 }
 
 /// One dimension of the plan's ranks.
@@ -87,6 +89,7 @@ impl Values {
             Self::OneOf(list) => list.contains(&value),
             Self::Range(first, last) => (*first..=*last).contains(&value),
             Self::AtLeast(first) => value >= *first,
+            Self::Powers(of) => powers(*of).any(|power| power == value),
         }
     }
 
@@ -97,6 +100,7 @@ impl Values {
             Self::OneOf(list) => list.iter().copied().min(),
             Self::Range(first, last) => (first <= last).then_some(*first),
             Self::AtLeast(first) => Some(*first),
+            Self::Powers(_) => Some(1),
         }
     }
 
@@ -106,7 +110,12 @@ impl Values {
             Self::Exactly(only) => Some(*only),
             Self::OneOf(list) => list.iter().copied().max(),
             Self::Range(first, last) => (first <= last).then_some(*last),
-            Self::AtLeast(_) => None,
+            Self::AtLeast(_) | Self::Powers(_) => None,
         }
     }
+}
+
+/// 1 and so on, as far as 64 bits go. Only 1, if there are no more or no end to them.
+pub(crate) fn powers(of: i64) -> impl Iterator<Item = i64> {
+    std::iter::successors(Some(1_i64), move |power| power.checked_mul(of).filter(|_| of > 1))
 }

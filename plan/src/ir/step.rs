@@ -290,7 +290,8 @@ pub struct Awaited {
     pub times: Expr,
 }
 
-/// Statements repeated for each value of a counter, from `from` to before `to`.
+/// Statements repeated for each value of a counter, from `from` to before `to`: every number, or the
+/// powers of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loop {
@@ -300,7 +301,11 @@ pub struct Loop {
     pub from: Expr,
     /// The end, excluded.
     pub to: Expr,
-    /// Whether it counts down, from `to - 1` to `from`.
+    /// The base, at least 2 and the same on every rank, if the counter takes only its powers: of 2,
+    /// the values 1, 2, 4 and so on.
+    #[serde(default)]
+    pub powers: Option<Expr>,
+    /// Whether it takes its values from the last to the first.
     #[serde(default)]
     pub reverse: bool,
     /// The statements.

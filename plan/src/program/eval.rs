@@ -15,6 +15,8 @@ pub(crate) enum NoValue {
     Element(i64),
     /// It refers to a counter outside its loop.
     Counter,
+    /// A loop counts through the powers of a number below 2.
+    Powers(i64),
 }
 
 /// The values of the names in an expression.
@@ -102,6 +104,9 @@ impl fmt::Display for NoValue {
             Self::Overflow => f.write_str("a number here is too large for 64 bits"),
             Self::Divisor(by) => write!(f, "this divides by {by}"),
             Self::Element(index) => write!(f, "the list has no element {index}"),
+            Self::Powers(base) => {
+                write!(f, "this loop counts through powers of {base}, which have no end")
+            }
             Self::Counter => f.write_str("a counter is used outside its loop"),
         }
     }

@@ -6,6 +6,7 @@ mod expand;
 mod layout;
 mod objects;
 mod statements;
+mod turns;
 
 pub(crate) use buckets::Buckets;
 pub(crate) use eval::{Env, NoValue};
@@ -13,6 +14,7 @@ pub(crate) use expand::{declared, expand, too_large};
 pub(crate) use layout::Layout;
 pub(crate) use objects::{NoMemory, NoSpan, Object, Objects};
 pub(crate) use statements::Statements;
+pub(crate) use turns::Turns;
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use super::named;
 use super::written::Written;
-use crate::ir::{Expr, Param, Plan, Values};
+use crate::ir::{Expr, Param, Plan, Values, powers};
 use crate::program::Env;
 use crate::verdict::Sizes;
 
@@ -182,6 +182,10 @@ impl<'a> Chooser<'a> {
             Values::Exactly(only) => values.push((*only, 0)),
             Values::OneOf(list) => values.extend(list.iter().map(|&value| (value, 1))),
             Values::Range(first, last) => values.extend([(*first, 0), (*last, 1)]),
+            Values::Powers(of) => {
+                let few = powers(*of).take_while(|power| *power <= MOST_RANKS).enumerate();
+                values.extend(few.map(|(nth, power)| (power, if nth < 6 { 0 } else { 2 })));
+            }
             Values::AtLeast(_) => {}
         }
         let first = allowed.first().unwrap_or(1).max(1);
@@ -255,6 +259,7 @@ impl<'a> Chooser<'a> {
         match allowed {
             Values::OneOf(list) => values.extend(list.iter().map(|&value| (value, 1))),
             Values::Range(_, last) => values.push((*last, 2)),
+            Values::Powers(of) => values.extend(powers(*of).take(4).map(|power| (power, 1))),
             Values::Exactly(_) | Values::AtLeast(_) => {}
         }
         values.push((first.saturating_add(2), 2));

@@ -111,6 +111,7 @@ impl fmt::Display for Claimed<'_> {
             }
             Values::Range(first, last) => write!(f, "{first} to {last}"),
             Values::AtLeast(first) => write!(f, "{first} or more"),
+            Values::Powers(of) => write!(f, "powers of {of}"),
         }
     }
 }

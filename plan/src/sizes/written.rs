@@ -50,7 +50,7 @@ impl Written {
 
     fn step(&mut self, step: &Step) {
         if let StepKind::Loop(this) = &step.kind {
-            for bound in [&this.from, &this.to] {
+            for bound in [&this.from, &this.to].into_iter().chain(&this.powers) {
                 self.decides(bound);
                 literals(bound, &mut |number| _ = self.named.insert(number));
             }

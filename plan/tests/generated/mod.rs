@@ -85,9 +85,10 @@ impl Random {
 
     fn values(&mut self, least: i64) -> Values {
         let first = least.saturating_add(self.below(5) as i64);
-        match self.below(4) {
+        match self.below(5) {
             0 => Values::Exactly(first),
             1 => Values::OneOf(vec![first, first + 1, first + 4]),
+            4 => Values::Powers(first),
             2 => Values::Range(first, first + self.below(3) as i64),
             _ => Values::AtLeast(first),
         }
@@ -360,7 +361,8 @@ impl Random {
                     let uneven = uneven || from.mentions_rank() || to.mentions_rank();
                     let inside: Vec<_> = counters.iter().copied().chain([counter]).collect();
                     let body = this.steps(plan, &inside, (group, uneven), size - 1);
-                    StepKind::Loop(Loop { counter, from, to, reverse: this.seldom(), body })
+                    let powers = this.seldom().then(|| Expr::Int(1 + this.below(3) as i64));
+                    StepKind::Loop(Loop { counter, from, to, powers, reverse: this.seldom(), body })
                 }
                 _ => this.communication(plan, counters, uneven),
             };

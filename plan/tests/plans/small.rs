@@ -85,6 +85,7 @@ fn some(values: &Values) -> Vec<i64> {
         Values::Exactly(only) => vec![*only],
         Values::OneOf(list) => list.iter().copied().take(EACH).collect(),
         Values::Range(first, last) => (*first..=*last).collect(),
+        Values::Powers(of) => (0..4).map(|nth| of.pow(nth)).collect(),
         Values::AtLeast(first) => (*first..).take(EACH).chain([first + 7, first + 8]).collect(),
     }
 }

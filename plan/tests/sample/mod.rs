@@ -79,6 +79,7 @@ pub(crate) fn repeat(from: impl Into<Expr>, to: impl Into<Expr>, body: Vec<Step>
         counter: LoopId(0),
         from: from.into(),
         to: to.into(),
+        powers: None,
         reverse: false,
         body,
     })

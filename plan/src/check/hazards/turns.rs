@@ -3,6 +3,7 @@
 use super::super::report::Report;
 use super::Clash;
 use crate::ir::{Loop, Step, StepKind};
+use crate::program;
 
 /// A put and another use, both in one loop.
 pub(super) struct Turns<'a> {
@@ -37,12 +38,12 @@ impl Clash<'_> {
     fn turn(&self, around: &Loop, unit: u32, report: &Report<'_>) -> Option<i64> {
         let unit = unit % self.orders.units;
         let of = self.unit(unit);
-        let count = bounds(around, of.rank, report).map(|(from, to)| to - from)?;
+        let count = turns(around, of.rank, report)?.most();
         let own = self.program.of_rank(of.rank as usize);
         let alike = own.filter(|&at| self.program.units[at].statement == of.statement);
         let alike: Vec<usize> = alike.collect();
         let nth = alike.iter().position(|&at| at == unit as usize)?;
-        (alike.len() as i64 == count).then_some(nth as i64)
+        (alike.len() as u64 == count).then_some(nth as i64)
     }
 }
 
@@ -56,20 +57,16 @@ impl Turns<'_> {
         let (turn, away) = (put.max(other), (put - other).abs());
         let which = if away == 1 { "the next" } else { "a later" };
         let counter = &report.plan().counters[self.around.counter.index()].name;
-        let value = bounds(self.around, rank, report).map(|(from, to)| match self.around.reverse {
-            true => to - 1 - turn,
-            false => from + turn,
-        });
-        match value {
+        let turns = turns(self.around, rank, report);
+        match turns.and_then(|turns| turns.nth(turn)) {
             Some(value) => format!("in {which} turn of the loop ({counter} = {value}) "),
             None => format!("in {which} turn of the loop "),
         }
     }
 }
 
-fn bounds(around: &Loop, rank: u32, report: &Report<'_>) -> Option<(i64, i64)> {
-    let env = report.env(rank as usize);
-    env.eval(&around.from).ok().zip(env.eval(&around.to).ok())
+fn turns(around: &Loop, rank: u32, report: &Report<'_>) -> Option<program::Turns> {
+    program::Turns::of(around, &report.env(rank as usize)).ok()
 }
 
 /// The innermost loop that holds both statements, by their numbers.

@@ -111,6 +111,11 @@ impl Found<'_> {
                 self.say(at, title, "write the smaller number first");
                 false
             }
+            Values::Powers(of) if *of < 2 => {
+                let title = format!("{what} is a power of {of}");
+                self.say(at, title, "name a number of 2 or more, as in `powers of 2`");
+                false
+            }
             _ => true,
         }
     }

@@ -200,6 +200,7 @@ impl Found<'_> {
     fn repeated(&mut self, this: &Loop, inside: Inside, at: Location) {
         self.number(&this.from, "the first value of a loop", at);
         self.number(&this.to, "the end of a loop", at);
+        this.powers.iter().for_each(|base| self.even(base, "the base of a loop's powers", at));
         let counters = &self.plan.counters;
         let index = this.counter.index();
         if self.in_range(index, counters.len(), "a loop", "counter", at) {

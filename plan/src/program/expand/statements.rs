@@ -1,9 +1,9 @@
 //! Expands loops, conditions, groups and sequences: which ranks run a statement, and how often.
 
 use super::{Active, Halves, Walk};
-use crate::ir::{Condition, Expr, StepKind};
-use crate::program::MOST_WORK;
+use crate::ir::{Condition, Loop, StepKind};
 use crate::program::statements::Numbered;
+use crate::program::{MOST_WORK, Turns};
 
 /// How many turns of a loop beyond the limits are expanded.
 const FIRST_TURNS: u32 = 1000;
@@ -21,10 +21,7 @@ impl Walk<'_> {
     fn step(&mut self, step: &Numbered<'_>, active: &Active) {
         let number = step.number;
         match &step.step.kind {
-            StepKind::Loop(this) => {
-                let bounds = (&this.from, &this.to);
-                self.repeat(step, bounds, this.counter.index(), this.reverse, active);
-            }
+            StepKind::Loop(this) => self.repeat(step, this, active),
             StepKind::When(this) => {
                 let some = self.guarded(step, &this.condition, active);
                 self.steps(&step.body, &Active::Some(some));
@@ -98,37 +95,25 @@ impl Walk<'_> {
         }
     }
 
-    fn repeat(
-        &mut self,
-        step: &Numbered<'_>,
-        (from, to): (&Expr, &Expr),
-        counter: usize,
-        reverse: bool,
-        active: &Active,
-    ) {
+    fn repeat(&mut self, step: &Numbered<'_>, this: &Loop, active: &Active) {
         self.number = step.number;
-        let varies = from.mentions_rank() || to.mentions_rank();
+        let varies = this.from.mentions_rank() || this.to.mentions_rank();
         let ranks = if varies { self.layout.size } else { 1 };
         if !self.spend(step.weight.saturating_mul(ranks as u64)) {
             return;
         }
-        let mut bounds = Vec::with_capacity(ranks);
+        let mut turns = Vec::with_capacity(ranks);
         for rank in 0..ranks {
-            let env = self.env(rank);
-            let own = env.eval(from).and_then(|from| Ok((from, env.eval(to)?)));
-            bounds.push(self.found(rank, own).unwrap_or_default());
+            let own = Turns::of(this, &self.env(rank));
+            turns.push(self.found(rank, own));
         }
-        let among = bounds.iter().enumerate().filter(|(rank, _)| !varies || active.is(*rank));
-        let filled: Vec<_> = among.map(|(_, bounds)| *bounds).filter(|(a, b)| a < b).collect();
-        let Some(first) = filled.iter().map(|(from, _)| *from).min() else { return };
-        let last = filled.iter().map(|(_, to)| *to).max().unwrap_or(first);
-        let each = 1 + bounds.len() as u64;
-        let is_long = last.abs_diff(first).saturating_mul(each) > MOST_WORK;
-        let mut value = if reverse { last - 1 } else { first };
-        for turn in 0.. {
-            if !(first..last).contains(&value) {
-                break;
-            }
+        let among = turns.iter().enumerate().filter(|(rank, _)| !varies || active.is(*rank));
+        let filled = among.filter_map(|(_, turns)| *turns).filter(|turns| !turns.is_empty());
+        let Some(all) = filled.reduce(Turns::and) else { return };
+        let each = 1 + turns.len() as u64;
+        let is_long = all.most().saturating_mul(each) > MOST_WORK;
+        let counter = this.counter.index();
+        for (turn, value) in (0..).zip(all.iter()) {
             // Errors in an endless loop show up in its first turns.
             self.stopped |= is_long && turn == FIRST_TURNS;
             if self.stopped || !self.spend(each) {
@@ -136,19 +121,13 @@ impl Walk<'_> {
             }
             self.counters[counter] = Some(value);
             if varies {
-                let some = bounds
-                    .iter()
-                    .enumerate()
-                    .map(|(rank, (from, to))| active.is(rank) && (*from..*to).contains(&value))
-                    .collect();
+                let is_own = |turns: &Option<Turns>| turns.is_some_and(|own| own.contains(value));
+                let some = turns.iter().enumerate();
+                let some = some.map(|(rank, turns)| active.is(rank) && is_own(turns)).collect();
                 self.steps(&step.body, &Active::Some(some));
             } else {
                 self.steps(&step.body, active);
             }
-            // Past the ends of 64 bits there is no further turn.
-            let next = value.checked_add(if reverse { -1 } else { 1 });
-            let Some(next) = next else { break };
-            value = next;
         }
         self.counters[counter] = None;
     }

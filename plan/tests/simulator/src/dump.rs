@@ -90,7 +90,10 @@ impl Names<'_> {
                 let counter = self.expr(&Expr::Loop(one.counter));
                 let (from, to) = (self.expr(&one.from), self.expr(&one.to));
                 let back = if one.reverse { " downwards" } else { "" };
-                (format!("for {counter} in {from}..{to}{back}"), Some(&one.body))
+                let powers =
+                    one.powers.as_ref().map(|base| format!("powers of {} in ", self.expr(base)));
+                let powers = powers.unwrap_or_default();
+                (format!("for {counter} in {powers}{from}..{to}{back}"), Some(&one.body))
             }
             kind => (self.communication(kind), None),
         }

@@ -181,8 +181,24 @@ impl Walk<'_> {
             return self.bad("no such counter");
         }
         let before = self.counters[counter];
-        for at in 0..(to - from).max(0) {
-            let value = if turns.reverse { to - 1 - at } else { from + at };
+        let base = turns.powers.as_ref().map(|base| self.scope().number(base)).transpose()?;
+        if base.is_some_and(|base| base < 2) {
+            return self.bad("powers without an end");
+        }
+        // Slow, and beyond doubt.
+        let counts = |value: &i64| {
+            let Some(base) = base else { return true };
+            let mut left = *value;
+            while left > 1 && left % base == 0 {
+                left /= base;
+            }
+            left == 1
+        };
+        let mut values: Vec<i64> = (from..to).filter(counts).collect();
+        if turns.reverse {
+            values.reverse();
+        }
+        for value in values {
             self.counters[counter] = Some(value);
             // The same iteration has the same place on all ranks, whatever their bounds.
             self.path.push(if turns.reverse { -value } else { value });

@@ -217,7 +217,15 @@ pub fn when(condition: Condition, body: Vec<Step>) -> Step {
 /// A loop.
 pub fn repeat(counter: u32, from: impl Into<Expr>, to: impl Into<Expr>, body: Vec<Step>) -> Step {
     let (from, to) = (from.into(), to.into());
-    step(StepKind::Loop(Loop { counter: LoopId(counter), from, to, reverse: false, body }))
+    let counter = LoopId(counter);
+    step(StepKind::Loop(Loop { counter, from, to, powers: None, reverse: false, body }))
+}
+
+/// A loop through the powers of a number.
+pub fn powers(counter: u32, of: impl Into<Expr>, below: impl Into<Expr>, body: Vec<Step>) -> Step {
+    let (powers, from, to) = (Some(of.into()), Expr::Int(1), below.into());
+    let counter = LoopId(counter);
+    step(StepKind::Loop(Loop { counter, from, to, powers, reverse: false, body }))
 }
 
 /// The step, and all inside it, on this stream and after these.
@@ -339,6 +347,7 @@ pub fn expressions(step: &mut Step, visit: &mut dyn FnMut(&mut Expr)) {
         StepKind::Loop(one) => {
             inner(&mut one.from, visit);
             inner(&mut one.to, visit);
+            one.powers.iter_mut().for_each(|base| inner(base, visit));
         }
         StepKind::When(one) => condition(&mut one.condition, visit),
         StepKind::Assign(_) | StepKind::Group(_) | StepKind::Sequence(_) => {}

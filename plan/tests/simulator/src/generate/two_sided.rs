@@ -2,17 +2,17 @@
 
 use typed_nccl_plan::ir::{
     Array, AxisId, CollectiveKind, Condition, Expr, Location, LoopId, Postcondition, Region, Role,
-    Step,
+    Step, StepKind,
 };
 
 use super::Maker;
 use crate::make::{
-    all, compute, computes, either, group, hop, on, part as range, rank, receive, repeat, send,
-    sequence, transfer, via, when,
+    all, compute, computes, either, group, hop, on, part as range, powers, rank, receive, repeat,
+    send, sequence, transfer, via, when,
 };
 
 pub(super) fn part(maker: &mut Maker<'_>) {
-    match maker.random.below(15) {
+    match maker.random.below(16) {
         0 | 1 => ring(maker),
         2 => several(maker),
         3 => halves(maker),
@@ -26,6 +26,7 @@ pub(super) fn part(maker: &mut Maker<'_>) {
         11 => uneven_loop(maker),
         12 => all_reduce(maker),
         13 => partners(maker),
+        14 => tree(maker),
         _ => halves_of_buffers(maker),
     }
 }
@@ -146,6 +147,26 @@ fn partners(maker: &mut Maker<'_>) {
         }
     };
     maker.push(step);
+}
+
+/// A tree: each round, the ranks that have something send it on.
+fn tree(maker: &mut Maker<'_>) {
+    if maker.plan.axes.len() > 1 {
+        return ring(maker);
+    }
+    let counter = maker.counter();
+    let (buffer, d) = (maker.wide(Role::InOut, 0, false), maker.turn(counter));
+    let base = *maker.random.pick(&[2, 2, 2, 3, 1]);
+    let step = transfer(all(buffer), hop(0, d.clone(), false), all(buffer));
+    let mut step = powers(counter, base, Expr::Size, vec![when(Expr::Rank.lt(d), vec![step])]);
+    if let StepKind::Loop(turns) = &mut step.kind {
+        turns.reverse = maker.random.chance(1, 5);
+    }
+    maker.push(step);
+    if maker.random.chance(1, 2) {
+        let (kind, at) = (CollectiveKind::Broadcast(Expr::Int(0)), Location::default());
+        maker.computes(Postcondition { kind, send: all(buffer), recv: all(buffer), at });
+    }
 }
 
 /// Rank r and rank n - 1 - r exchange.
