@@ -6,6 +6,9 @@ use typed_nccl_plan::ir::Operator as Arithmetic;
 
 use super::{Awaited, Collective, Expr, ExprKind, Operator, StatementKind, text};
 
+/// Binds tightest.
+const ATOM: u8 = 8;
+
 /// How tightly an expression binds; parts that bind less tightly need parentheses.
 fn binds(expr: &Expr) -> u8 {
     match &expr.kind {
@@ -13,12 +16,14 @@ fn binds(expr: &Expr) -> u8 {
             Operator::Or => 1,
             Operator::And => 2,
             Operator::Compare(_) => 3,
-            Operator::Arithmetic(Arithmetic::Add | Arithmetic::Sub) => 4,
-            Operator::Arithmetic(Arithmetic::Min | Arithmetic::Max) => 7,
-            Operator::Arithmetic(_) => 5,
+            Operator::Arithmetic(Arithmetic::Xor) => 4,
+            Operator::Arithmetic(Arithmetic::Add | Arithmetic::Sub) => 5,
+            Operator::Arithmetic(Arithmetic::Min | Arithmetic::Max) => ATOM,
+            Operator::Arithmetic(_) => 6,
         },
-        ExprKind::Negated(_) | ExprKind::Not(_) => 6,
-        _ => 7,
+        ExprKind::Negated(_) | ExprKind::Not(_) => 7,
+        ExprKind::Cases(_) => 0,
+        _ => ATOM,
     }
 }
 
@@ -32,7 +37,7 @@ impl Display for Expr {
             ExprKind::Int(value) => write!(f, "{value}"),
             ExprKind::Name(name) => f.write_str(&text(name)),
             ExprKind::Field(base, name) => {
-                part(base, 7, f)?;
+                part(base, ATOM, f)?;
                 write!(f, ".{}", text(name))
             }
             ExprKind::Index(base, index) => write!(f, "{base}[{index}]"),
@@ -44,20 +49,20 @@ impl Display for Expr {
                 f.write_str("]")
             }
             ExprKind::Method(base, name, arguments) => {
-                part(base, 7, f)?;
+                part(base, ATOM, f)?;
                 write!(f, ".{}(", text(name))?;
                 list(arguments, f)?;
                 f.write_str(")")
             }
             ExprKind::Negated(one) => {
                 f.write_str("-")?;
-                part(one, 6, f)
+                part(one, 7, f)
             }
             ExprKind::Not(one) => {
                 f.write_str("!")?;
-                part(one, 6, f)
+                part(one, 7, f)
             }
-            ExprKind::Binary(left, operator, right) if binds(self) == 7 => {
+            ExprKind::Binary(left, operator, right) if binds(self) == ATOM => {
                 write!(f, "{operator}({left}, {right})")
             }
             ExprKind::Binary(left, operator, right) => {

@@ -119,6 +119,10 @@ fn expr(this: &Expr) -> Option<TokenStream> {
             }
             _ => return None,
         },
+        Expr::Xor(a, b) => {
+            let (a, b) = (expr(a)?, expr(b)?);
+            quote!((#a ^ #b))
+        }
         Expr::Div(a, b) | Expr::Rem(a, b) => match &**b {
             Expr::Int(by) if *by > 0 => {
                 let is_div = matches!(this, Expr::Div(..));

@@ -9,7 +9,7 @@ use crate::ast::{Expr, ExprKind, Operator};
 use crate::fault::{Fault, Parsed};
 
 /// The operators and their precedence; longer ones before their prefixes.
-const OPERATORS: [(&str, Operator, u8); 13] = [
+const OPERATORS: [(&str, Operator, u8); 14] = [
     ("||", Operator::Or, 1),
     ("&&", Operator::And, 2),
     ("==", Operator::Compare(Comparison::Equal), 3),
@@ -18,11 +18,12 @@ const OPERATORS: [(&str, Operator, u8); 13] = [
     (">=", Operator::Compare(Comparison::GreaterOrEqual), 3),
     ("<", Operator::Compare(Comparison::Less), 3),
     (">", Operator::Compare(Comparison::Greater), 3),
-    ("+", Operator::Arithmetic(Arithmetic::Add), 4),
-    ("-", Operator::Arithmetic(Arithmetic::Sub), 4),
-    ("*", Operator::Arithmetic(Arithmetic::Mul), 5),
-    ("/", Operator::Arithmetic(Arithmetic::Div), 5),
-    ("%", Operator::Arithmetic(Arithmetic::Rem), 5),
+    ("^", Operator::Arithmetic(Arithmetic::Xor), 4),
+    ("+", Operator::Arithmetic(Arithmetic::Add), 5),
+    ("-", Operator::Arithmetic(Arithmetic::Sub), 5),
+    ("*", Operator::Arithmetic(Arithmetic::Mul), 6),
+    ("/", Operator::Arithmetic(Arithmetic::Div), 6),
+    ("%", Operator::Arithmetic(Arithmetic::Rem), 6),
 ];
 
 const COMPARES: u8 = 3;
@@ -74,7 +75,7 @@ pub(crate) struct Range {
 }
 
 /// Signs that have a meaning for numbers in other languages.
-const FOREIGN: [&str; 5] = ["^", "&", "|", "<<", ">>"];
+const FOREIGN: [&str; 4] = ["&", "|", "<<", ">>"];
 
 /// The error for an operator of another language.
 fn foreign(cursor: &Cursor) -> Option<Fault> {
@@ -86,11 +87,8 @@ fn foreign(cursor: &Cursor) -> Option<Fault> {
     Some(fault.help(match *written {
         "mod" => "the remainder is `%`, as in `(rank + 1) % n`",
         "as" => "all of them are whole numbers",
-        "^" | "xor" => {
-            "they have `+`, `-`, `*`, `/` and `%`; a partner is told by two cases: `if rank / d % 2 == 0 { rank + d } \
-             else { rank - d }`"
-        }
-        _ => "they have `+`, `-`, `*`, `/` and `%`; conditions have `&&`, `||` and `!`",
+        "xor" => "the partner whose number differs in one bit is `rank ^ d`",
+        _ => "they have `+`, `-`, `*`, `/`, `%` and `^`; conditions have `&&`, `||` and `!`",
     }))
 }
 
@@ -209,7 +207,7 @@ fn cases(cursor: &mut Cursor) -> Parsed<Expr> {
         return Err(cursor.expected("a comparison").help("write `==` to compare"));
     }
     let then = case(cursor, form)?;
-    cursor.word("else", &format!("and the rank where it does not hold, {form}"))?;
+    cursor.word("else", &format!("and what it is where that does not hold, {form}"))?;
     let otherwise = if cursor.is_word(0, "if") { cases(cursor)? } else { case(cursor, form)? };
     let height = condition.height.max(then.height).max(otherwise.height);
     let kind = ExprKind::Cases(Box::new([condition, then, otherwise]));
@@ -218,10 +216,10 @@ fn cases(cursor: &mut Cursor) -> Parsed<Expr> {
 
 /// `{ rank + 1 }`
 fn case(cursor: &mut Cursor, form: &str) -> Parsed<Expr> {
-    let mut inside = cursor.group(Delimiter::Brace, &format!("`{{` and a rank, {form}"))?;
-    let rank = expr(&mut inside)?;
+    let mut inside = cursor.group(Delimiter::Brace, &format!("`{{` and one of two, {form}"))?;
+    let one = expr(&mut inside)?;
     inside.end("`}`")?;
-    Ok(rank)
+    Ok(one)
 }
 
 /// `min(a, b)`

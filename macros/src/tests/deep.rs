@@ -103,7 +103,7 @@ fn names_that_double() {
     let peers =
         double("p", "(rank + 1) % n", &|p| format!("if rank == 0 {{ {p} }} else {{ {p} }}"));
     let answer = text(&format!("{peers} send a to p28 into b;"));
-    assert!(answer.contains("or more than 4096 parts"), "{answer}");
+    assert!(answer.contains("more than 4096 parts"), "{answer}");
     let parts = double("u", "a", &|u| format!("{u}.chunk(len, rank)"));
     let answer = text(&format!("{parts} send u28 to (rank + 1) % n into b;"));
     assert!(answer.contains("a number "), "{answer}");
@@ -122,7 +122,7 @@ fn names_of_names() {
     let peers =
         chain(300, "(rank + 1) % n", &|at| format!("if rank == 0 {{ rank + 1 }} else {{ x{at} }}"));
     let answer = text(&format!("{peers} send a to x300 into b;"));
-    assert!(answer.contains("cases more than 64 deep"), "{answer}");
+    assert!(answer.contains("nested more than 64 deep"), "{answer}");
 }
 
 /// Expanded, the innermost block would occur 10^16 times without a statement.

@@ -51,10 +51,11 @@ impl Resolver<'_> {
                 let fault = Fault::new(expr.area, "expected a number, found a condition");
                 self.tell(fault.help("conditions go in `if` and in `where`"))
             }
-            ExprKind::Cases(_) => {
-                let fault =
-                    Fault::new(expr.area, "a number cannot have cases, as another rank can");
-                self.tell(fault.help("write the statements in `if .. { } else { }`"))
+            ExprKind::Cases(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                let condition = self.condition(condition);
+                let (then, otherwise) = (self.number(then), self.number(otherwise));
+                Ok(Expr::choice(condition?, then?, otherwise?))
             }
             ExprKind::Ranked(number) => {
                 let fault = Fault::new(expr.area, "this is another rank, and a number is expected");
@@ -147,5 +148,5 @@ pub(super) fn not(condition: Condition) -> Condition {
 
 fn no_number(area: Area) -> Fault {
     Fault::new(area, "expected a number")
-        .help("numbers are made of digits, names, `rank`, `xs[i]`, `+ - * / %`, `min` and `max`")
+        .help("numbers are made of digits, names, `rank`, `xs[i]`, `+ - * / % ^`, `min`, `max` and `if .. { a } else { b }`")
 }

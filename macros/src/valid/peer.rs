@@ -16,6 +16,8 @@ enum Strange {
     WhichAxis,
     /// It moves along one axis and wraps around another.
     OtherAxis(AxisId, AxisId),
+    /// Its cases are too deep or too many.
+    Cases,
     /// `rank + 1 % n`: the operator, and the step with its parentheses.
     Precedence(char, String),
 }
@@ -32,21 +34,15 @@ impl Resolver<'_> {
         if let ExprKind::Ranked(number) = &expr.kind {
             return Ok(Peer::Rank(self.number(number)?));
         }
-        if let ExprKind::Cases(parts) = &expr.kind {
+        if let ExprKind::Cases(parts) = &expr.kind
+            && !self.is_number(expr)
+        {
             let [condition, then, otherwise] = &**parts;
             let condition = self.condition(condition);
             let (then, otherwise) = (self.peer(then), self.peer(otherwise));
             let (condition, then, otherwise) = (condition?, then?, otherwise?);
-            let cases = Cases { condition, then, otherwise };
-            return match Peer::of_cases(cases) {
-                Some(peer) => Ok(peer),
-                None => {
-                    let title = format!(
-                        "another rank has cases more than {MOST_NESTING} deep, or more than {MOST_OF_ONE} parts"
-                    );
-                    self.tell(Fault::new(expr.area, title).help("write its number: `rank(..)`"))
-                }
-            };
+            let peer = Peer::of_cases(Cases { condition, then, otherwise });
+            return peer.map_or_else(|| self.strange(Strange::Cases, expr.area), Ok);
         }
         let ExprKind::List(list) = &expr.kind else {
             let number = self.number(expr)?;
@@ -85,7 +81,20 @@ impl Resolver<'_> {
         if !number.mentions_rank() {
             return Ok(Peer::Rank(number.clone()));
         }
+        if let Expr::Choice(choice) = number {
+            let (then, otherwise) = (&*choice.then, &*choice.otherwise);
+            let (then, otherwise) = (self.recognise(then)?, self.recognise(otherwise)?);
+            let condition = choice.condition.clone();
+            return Peer::of_cases(Cases { condition, then, otherwise }).ok_or(Strange::Cases);
+        }
         let alone = self.valid.plan.axes.len() == 1;
+        if let Expr::Xor(a, b) = number
+            && let (Expr::Rank, bits) | (bits, Expr::Rank) = (&**a, &**b)
+            && alone
+            && !bits.mentions_rank()
+        {
+            return Ok(Peer::Rank(number.clone()));
+        }
         let (inside, around) = match number {
             Expr::Rem(inside, ring) => match **ring {
                 Expr::Extent(axis) => (&**inside, Some(axis)),
@@ -160,6 +169,12 @@ impl Resolver<'_> {
             Strange::Form => {
                 Fault::new(area, "this depends on the rank, and is not a step from it").help(forms)
             }
+            Strange::Cases => {
+                let title = format!(
+                    "another rank has cases more than {MOST_NESTING} deep, or more than {MOST_OF_ONE} parts"
+                );
+                Fault::new(area, title).help("write its number: `rank(..)`")
+            }
             Strange::WhichAxis => {
                 let fault = Fault::new(
                     area,
@@ -188,9 +203,21 @@ impl Resolver<'_> {
         }
     }
 
+    /// Whether this is written as a number, which may name a rank too; cases are what they choose.
+    fn is_number(&self, expr: &ast::Expr) -> bool {
+        match &expr.kind {
+            ExprKind::List(_) | ExprKind::Ranked(_) => false,
+            ExprKind::Cases(parts) => parts[1..].iter().all(|part| match &part.kind {
+                ExprKind::Name(name) => !self.is_peer(name),
+                _ => self.is_number(part),
+            }),
+            _ => true,
+        }
+    }
+
     /// The value that a `let` names.
     pub(super) fn named(&mut self, value: &ast::Expr) -> Looked<Meaning> {
-        if matches!(value.kind, ExprKind::List(_) | ExprKind::Ranked(_) | ExprKind::Cases(_)) {
+        if !self.is_number(value) {
             return self.peer(value).map(Meaning::Peer);
         }
         if let Some(root) = value.root()

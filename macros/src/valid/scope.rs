@@ -300,6 +300,10 @@ impl Resolver<'_> {
         }
     }
 
+    pub(super) fn is_peer(&self, name: &Ident) -> bool {
+        matches!(self.scope.look(&text(name)), Some(Meaning::Peer(_)))
+    }
+
     pub(super) fn is_memory(&self, name: &Ident) -> bool {
         matches!(self.scope.look(&text(name)), Some(Meaning::Buffer(_) | Meaning::Region(_)))
     }

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::fault::FOREIGN;
-use crate::ir::shape::{DEEP_NUMBER, LARGE_NUMBER};
+use super::guard::Guard;
+use crate::ir::shape::{DEEP_CONDITION, DEEP_NUMBER, LARGE_CONDITION, LARGE_NUMBER};
 use crate::ir::{Expr, LoopId, Operator, ParamId};
 
 const IMPOSSIBLE: &str = "this number is too large, or divided by a number below 1";
@@ -84,6 +85,30 @@ impl Value {
         match (left.find(stamp), right.find(stamp)) {
             (Ok(left), Ok(right)) => stamp.push(operator.of(left, right)),
             (Err(lacking), _) | (_, Err(lacking)) => lacking,
+        }
+    }
+
+    /// One of two, depending on a condition.
+    pub(crate) fn choice(guard: Guard, then: Self, otherwise: Self) -> Self {
+        let stamps = [guard.stamp(), then.stamp(), otherwise.stamp()];
+        let Some(stamp) = stamps.into_iter().flatten().next() else {
+            return if guard.holds() { then } else { otherwise };
+        };
+        let condition = match guard.condition(stamp) {
+            Ok(condition) => condition,
+            Err(DEEP_CONDITION | LARGE_CONDITION) => return stamp.push(Expr::TooLarge),
+            Err(_) => return Self::Foreign,
+        };
+        match (then.find(stamp), otherwise.find(stamp)) {
+            (Ok(then), Ok(otherwise)) => stamp.push(Expr::choice(condition, then, otherwise)),
+            (Err(lacking), _) | (_, Err(lacking)) => lacking,
+        }
+    }
+
+    pub(crate) fn stamp(self) -> Option<Stamp> {
+        match self {
+            Self::At(stamp, _) => Some(stamp),
+            _ => None,
         }
     }
 

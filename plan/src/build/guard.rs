@@ -2,7 +2,7 @@
 
 use std::ops::Not;
 
-use super::arena::Stamp;
+use super::arena::{Stamp, Value};
 use super::number::Number;
 use crate::ir::shape::{DEEP_CONDITION, LARGE_CONDITION, Limit, Shape};
 use crate::ir::{Comparison, Condition};
@@ -40,6 +40,34 @@ impl Guard {
     /// At least one holds.
     pub fn or(self, other: Self) -> Self {
         Self::around(vec![self, other], Inner::Any)
+    }
+
+    /// `then` if it holds, else `otherwise`: `r.eq(0).choose(1, k)`.
+    pub fn choose(self, then: impl Into<Number>, otherwise: impl Into<Number>) -> Number {
+        Number(Value::choice(self, then.into().0, otherwise.into().0))
+    }
+
+    /// The builder of one of its numbers.
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
+        match &self.inner {
+            Inner::Compare(left, _, right) => left.0.stamp().or_else(|| right.0.stamp()),
+            Inner::All(list) | Inner::Any(list) => list.iter().find_map(Self::stamp),
+            Inner::Not(one) => one.stamp(),
+            Inner::Beyond => None,
+        }
+    }
+
+    /// Whether it holds, if it compares literals only.
+    pub(crate) fn holds(&self) -> bool {
+        match &self.inner {
+            Inner::Compare(Number(Value::Int(left)), comparison, Number(Value::Int(right))) => {
+                comparison.holds(*left, *right)
+            }
+            Inner::All(list) => list.iter().all(Self::holds),
+            Inner::Any(list) => list.iter().any(Self::holds),
+            Inner::Not(one) => !one.holds(),
+            Inner::Compare(..) | Inner::Beyond => false,
+        }
     }
 
     fn around(inner: Vec<Self>, make: impl FnOnce(Vec<Self>) -> Inner) -> Self {

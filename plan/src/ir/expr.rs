@@ -47,10 +47,26 @@ pub enum Expr {
     Min(Subexpr, Subexpr),
     /// The larger of two.
     Max(Subexpr, Subexpr),
+    /// The bits in which two differ.
+    Xor(Subexpr, Subexpr),
+    /// One of two.
+    Choice(#[serde(deserialize_with = "shape::number")] Box<Choice>),
     /// An expression that was nested more than [`MOST_NESTING`](super::MOST_NESTING) deep.
     TooDeep,
     /// An expression that had more than [`MOST_OF_ONE`](super::MOST_OF_ONE) parts.
     TooLarge,
+}
+
+/// One of two numbers, depending on a condition: `if rank < 2 { 1 } else { k }`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// The condition.
+    pub condition: Condition,
+    /// The number if it holds.
+    pub then: Subexpr,
+    /// The number if it does not. Only the chosen one needs to have a value.
+    pub otherwise: Subexpr,
 }
 
 words! {
@@ -133,6 +149,16 @@ impl Expr {
         }
     }
 
+    /// One of two, depending on a condition.
+    pub fn choice(condition: Condition, then: Self, otherwise: Self) -> Self {
+        let parts = Subexpr::of([then, otherwise]);
+        let choice = parts.and_then(|[then, otherwise]| {
+            let choice = Choice { condition, then, otherwise };
+            choice.shape()?.fits().map(|_| choice)
+        });
+        choice.map_or_else(Self::from, |choice| Self::Choice(Box::new(choice)))
+    }
+
     fn of_two(operator: Operator, left: Self, right: Self) -> Self {
         operator.of(left, right)
     }
@@ -150,6 +176,11 @@ impl Expr {
             }
             (Self::Loop(id), _) if *id == counter => by.clone(),
             (Self::Element(list, index), _) => Self::element(*list, index.replace(counter, by)),
+            (Self::Choice(choice), _) => {
+                let Choice { condition, then, otherwise } = &**choice;
+                let (then, otherwise) = (then.replace(counter, by), otherwise.replace(counter, by));
+                Self::choice(condition.replace(counter, by), then, otherwise)
+            }
             (other, _) => other.clone(),
         }
     }
@@ -159,6 +190,7 @@ impl Expr {
         match self {
             Self::TooDeep => Err(Limit::Depth),
             Self::TooLarge => Err(Limit::Parts),
+            Self::Choice(choice) => choice.shape(),
             _ => Ok(Shape::around(self.parts().map(Subexpr::shape))),
         }
     }
@@ -168,27 +200,28 @@ impl Expr {
         self.shape().map_or(1, |shape| shape.parts)
     }
 
-    /// Whether `is` holds for some part of this.
+    /// Whether `is` holds for some part of this, also in its conditions.
     pub fn any(&self, mut is: impl FnMut(&Self) -> bool) -> bool {
         let mut left = vec![self];
         while let Some(expr) = left.pop() {
             if is(expr) {
                 return true;
             }
-            left.extend(expr.children());
+            if let Self::Choice(choice) = expr
+                && choice.condition.any(&mut is)
+            {
+                return true;
+            }
+            left.extend(expr.parts().map(|part| &**part));
         }
         false
-    }
-
-    /// The operands of this number.
-    pub(crate) fn children(&self) -> impl Iterator<Item = &Self> {
-        self.parts().map(|part| &**part)
     }
 
     fn parts(&self) -> impl Iterator<Item = &Subexpr> {
         let (first, second) = match (self, self.binary()) {
             (_, Some((_, a, b))) => (Some(a), Some(b)),
             (Self::Element(_, index), _) => (Some(index), None),
+            (Self::Choice(choice), _) => (Some(&choice.then), Some(&choice.otherwise)),
             _ => (None, None),
         };
         first.into_iter().chain(second)
@@ -200,7 +233,49 @@ impl Expr {
     }
 }
 
+impl Choice {
+    fn shape(&self) -> Result<Shape, Limit> {
+        let parts = [self.then.shape(), self.otherwise.shape(), self.condition.shape()?];
+        Ok(Shape::around(parts))
+    }
+}
+
 impl Condition {
+    /// Its depth and size with its numbers, if within the limits. Without recursion.
+    fn shape(&self) -> Result<Shape, Limit> {
+        let mut left = vec![(self, 1)];
+        let mut shape = Shape::ONE;
+        while let Some((condition, depth)) = left.pop() {
+            let inner = match condition {
+                Self::Compare(a, _, b) => Shape::around([a.shape()?, b.shape()?]),
+                Self::All(list) | Self::Any(list) => {
+                    left.extend(list.iter().map(|one| (one, depth + 1)));
+                    Shape::ONE
+                }
+                Self::Not(one) => {
+                    left.push((one, depth + 1));
+                    Shape::ONE
+                }
+            };
+            shape.depth = shape.depth.max(depth + inner.depth);
+            shape = shape.and(inner.parts).fits()?;
+        }
+        Ok(shape)
+    }
+
+    /// This with `by` in place of a counter.
+    fn replace(&self, counter: LoopId, by: &Expr) -> Self {
+        let all = |list: &[Self]| list.iter().map(|one| one.replace(counter, by)).collect();
+        match self {
+            Self::Compare(a, how, b) => {
+                Self::Compare(a.replace(counter, by), *how, b.replace(counter, by))
+            }
+            Self::All(list) => Self::All(all(list)),
+            Self::Any(list) => Self::Any(all(list)),
+            Self::Not(one) => Self::Not(Box::new(one.replace(counter, by))),
+        }
+    }
+
     /// Whether `is` holds for a part of some expression in it.
     pub fn any(&self, is: &mut dyn FnMut(&Expr) -> bool) -> bool {
         match self {

@@ -16,7 +16,7 @@ mod words;
 mod work;
 
 pub use collective::{CollectiveKind, CollectiveName, Side, Spec};
-pub use expr::{Comparison, Condition, Expr};
+pub use expr::{Choice, Comparison, Condition, Expr};
 pub use location::Location;
 pub use memory::{Array, Buffer, Region, Role};
 pub(crate) use operands::Operand;

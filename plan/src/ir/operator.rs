@@ -55,6 +55,8 @@ operators! {
     Min = "min";
     /// The larger of two.
     Max = "max";
+    /// The bits in which two differ, which turns `rank` into a partner's.
+    Xor = "^";
 }
 
 impl Operator {
@@ -69,6 +71,7 @@ impl Operator {
             Self::Rem => left.checked_rem_euclid(right),
             Self::Min => Some(left.min(right)),
             Self::Max => Some(left.max(right)),
+            Self::Xor => Some(left ^ right),
         }
     }
 
@@ -99,7 +102,10 @@ impl fmt::Display for Operator {
 /// Operators and comparisons of a type of numbers that has `of_two` and `compare`.
 macro_rules! arithmetic {
     ($number:ident, $condition:ident) => {
-        arithmetic! { @operators $number: Add::add Sub::sub Mul::mul Div::div Rem::rem }
+        arithmetic! { @operators $number:
+            Add::add = Add; Sub::sub = Sub; Mul::mul = Mul; Div::div = Div; Rem::rem = Rem;
+            BitXor::bitxor = Xor;
+        }
 
         arithmetic! { @comparisons $number, $condition:
             /// `self == other`
@@ -128,12 +134,12 @@ macro_rules! arithmetic {
             }
         }
     };
-    (@operators $number:ident: $($trait:ident::$method:ident)+) => {$(
+    (@operators $number:ident: $($trait:ident::$method:ident = $operator:ident;)+) => {$(
         impl<E: Into<$number>> std::ops::$trait<E> for $number {
             type Output = $number;
 
             fn $method(self, other: E) -> $number {
-                $number::of_two(Operator::$trait, self, other.into())
+                $number::of_two(Operator::$operator, self, other.into())
             }
         }
 
@@ -141,7 +147,7 @@ macro_rules! arithmetic {
             type Output = $number;
 
             fn $method(self, other: $number) -> $number {
-                $number::of_two(Operator::$trait, self.into(), other)
+                $number::of_two(Operator::$operator, self.into(), other)
             }
         }
     )+};

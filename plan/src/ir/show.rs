@@ -4,8 +4,8 @@
 use std::fmt::{self, Write};
 
 use super::{
-    Assign, AxisId, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING, Operator,
-    ParamId, Peer, Plan, Reduction, Region,
+    Assign, AxisId, Choice, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING,
+    Operator, ParamId, Peer, Plan, Reduction, Region,
 };
 
 /// Arguments of [`Plan::show`], converted from references.
@@ -51,7 +51,7 @@ impl Plan {
         let mut writer = Writer { to: &mut text, plan: self, depth: 0 };
         // Writing to a string does not fail.
         let _ = match what.into() {
-            Shown::Number(expr) => writer.number(expr, Binds::Sum),
+            Shown::Number(expr) => writer.number(expr, Binds::Least),
             Shown::Condition(condition) => writer.condition(condition, false),
             Shown::Region(region) => writer.region(region),
             Shown::Peer(peer) => writer.peer(peer),
@@ -93,6 +93,7 @@ pub(crate) fn show_reduced(to: &str, by: Reduction, of: &[String]) -> String {
 /// Precedence of operators.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 enum Binds {
+    Least,
     Sum,
     Product,
     Atom,
@@ -155,11 +156,25 @@ impl Writer<'_> {
             Expr::Element(param, index) => {
                 self.param(*param)?;
                 self.to.write_char('[')?;
-                self.deeper(|writer| writer.number(index, Binds::Sum))?;
+                self.deeper(|writer| writer.number(index, Binds::Least))?;
                 self.to.write_char(']')
             }
+            Expr::Choice(choice) => self.choice(choice, least),
             _ => self.to.write_str(".."),
         }
+    }
+
+    /// `if rank < 2 { a } else { b }`
+    fn choice(&mut self, choice: &Choice, least: Binds) -> fmt::Result {
+        self.to.write_str(if least > Binds::Least { "(if " } else { "if " })?;
+        self.deeper(|writer| {
+            writer.condition(&choice.condition, false)?;
+            writer.to.write_str(" { ")?;
+            writer.number(&choice.then, Binds::Least)?;
+            writer.to.write_str(" } else { ")?;
+            writer.number(&choice.otherwise, Binds::Least)
+        })?;
+        self.to.write_str(if least > Binds::Least { " })" } else { " }" })
     }
 
     fn binary(&mut self, operator: Operator, a: &Expr, b: &Expr, least: Binds) -> fmt::Result {
@@ -167,6 +182,7 @@ impl Writer<'_> {
             Operator::Add | Operator::Sub => (Binds::Sum, Binds::Product),
             Operator::Mul | Operator::Div | Operator::Rem => (Binds::Product, Binds::Atom),
             Operator::Min | Operator::Max => return self.call(operator, a, b),
+            Operator::Xor => (Binds::Least, Binds::Sum),
         };
         self.to.write_str(if binds < least { "(" } else { "" })?;
         self.deeper(|writer| {
@@ -181,9 +197,9 @@ impl Writer<'_> {
     fn call(&mut self, name: Operator, a: &Expr, b: &Expr) -> fmt::Result {
         write!(self.to, "{name}(")?;
         self.deeper(|writer| {
-            writer.number(a, Binds::Sum)?;
+            writer.number(a, Binds::Least)?;
             writer.to.write_str(", ")?;
-            writer.number(b, Binds::Sum)
+            writer.number(b, Binds::Least)
         })?;
         self.to.write_char(')')
     }
@@ -194,16 +210,16 @@ impl Writer<'_> {
         self.to.write_str(if region.next { ".next" } else { "" })?;
         if let Some(index) = &region.index {
             self.to.write_char('[')?;
-            self.number(index, Binds::Sum)?;
+            self.number(index, Binds::Least)?;
             self.to.write_char(']')?;
         }
         if let Some((start, end)) = &region.range {
             self.to.write_char('[')?;
             if *start != Expr::Int(0) {
-                self.number(start, Binds::Sum)?;
+                self.number(start, Binds::Least)?;
             }
             self.to.write_str("..")?;
-            self.number(end, Binds::Sum)?;
+            self.number(end, Binds::Least)?;
             self.to.write_char(']')?;
         }
         Ok(())
@@ -214,10 +230,10 @@ impl Writer<'_> {
             // Written out, a number computed from the rank would read as a step.
             Peer::Rank(expr) if expr.mentions_rank() => {
                 self.to.write_str("rank(")?;
-                self.number(expr, Binds::Sum)?;
+                self.number(expr, Binds::Least)?;
                 self.to.write_char(')')
             }
-            Peer::Rank(expr) => self.number(expr, Binds::Sum),
+            Peer::Rank(expr) => self.number(expr, Binds::Least),
             Peer::Shift(hops) if hops.is_empty() => self.to.write_str("rank"),
             Peer::Shift(hops) => hops.iter().enumerate().try_for_each(|(nth, hop)| {
                 self.to.write_str(if nth == 0 { "" } else { ", " })?;
@@ -289,9 +305,9 @@ impl Writer<'_> {
     fn condition(&mut self, condition: &Condition, closed: bool) -> fmt::Result {
         let (list, between, alone, none) = match condition {
             Condition::Compare(a, comparison, b) => {
-                self.number(a, Binds::Sum)?;
+                self.number(a, Binds::Least)?;
                 write!(self.to, " {comparison} ")?;
-                return self.number(b, Binds::Sum);
+                return self.number(b, Binds::Least);
             }
             Condition::Not(one) => {
                 let compares = matches!(**one, Condition::Compare(..));

@@ -66,6 +66,10 @@ impl<'a> Env<'a> {
                     .and_then(|at| self.params[id.index()].get(at).copied())
                     .ok_or(NoValue::Element(index))
             }
+            Expr::Choice(choice) => {
+                let chosen = self.holds(&choice.condition)?;
+                self.eval(if chosen { &choice.then } else { &choice.otherwise })
+            }
             Expr::Loop(id) => {
                 self.counters.get(id.index()).copied().flatten().ok_or(NoValue::Counter)
             }

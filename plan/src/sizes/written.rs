@@ -110,6 +110,9 @@ impl Written {
             if let Expr::Div(_, by) | Expr::Rem(_, by) = part {
                 literals(by, &mut |number| _ = self.periods.insert(number));
             }
+            if let Expr::Choice(choice) = part {
+                self.condition(&choice.condition);
+            }
             false
         });
     }

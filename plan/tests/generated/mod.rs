@@ -122,11 +122,13 @@ impl Random {
         let a = self.number(plan, scope, size - 1);
         let smaller = self.below(size);
         let b = self.number(plan, scope, smaller);
-        match self.below(5) {
+        match self.below(7) {
             0 => a + b,
             1 => a - b,
             2 => a * b,
             3 => a / b,
+            4 => a ^ b,
+            5 => Expr::choice(self.condition(plan, scope, smaller.min(2)), a, b),
             _ => a % b,
         }
     }

@@ -282,6 +282,14 @@ impl Names<'_> {
             Expr::Rem(a, b) => two(a, "%", b),
             Expr::Min(a, b) => two(a, "min", b),
             Expr::Max(a, b) => two(a, "max", b),
+            Expr::Xor(a, b) => two(a, "^", b),
+            Expr::Choice(choice) => {
+                let (then, otherwise) = (self.expr(&choice.then), self.expr(&choice.otherwise));
+                format!(
+                    "(if {} {{ {then} }} else {{ {otherwise} }})",
+                    self.condition(&choice.condition)
+                )
+            }
             Expr::TooDeep | Expr::TooLarge => "?".to_owned(),
         }
     }

@@ -3,7 +3,7 @@
 //! Steps are made on the first stream and the first communicator; [`on`] and [`via`] say otherwise.
 
 use typed_nccl_plan::ir::{
-    Assign, Awaited, Axis, AxisId, Buffer, BufferId, Cases, Collective, CollectiveKind,
+    Assign, Awaited, Axis, AxisId, Buffer, BufferId, Cases, Choice, Collective, CollectiveKind,
     Communicator, CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch,
     Location, Loop, LoopId, Named, Order, Peer, Place, Plan, Put, Receive, Reduction, Region, Role,
     Send, Signal, SignalId, Step, StepKind, StreamId, Subexpr, Transfer, Values, Version, Wait,
@@ -412,7 +412,14 @@ pub fn inner(expr: &mut Expr, visit: &mut dyn FnMut(&mut Expr)) {
         Expr::Rem(a, b) => part(a) % part(b),
         Expr::Min(a, b) => part(a).min(part(b)),
         Expr::Max(a, b) => part(a).max(part(b)),
+        Expr::Xor(a, b) => part(a) ^ part(b),
         Expr::Element(list, index) => Expr::element(list, part(index)),
+        Expr::Choice(choice) => {
+            let Choice { condition: mut decides, then, otherwise } = *choice;
+            let (then, otherwise) = (part(then), part(otherwise));
+            condition(&mut decides, visit);
+            Expr::choice(decides, then, otherwise)
+        }
         leaf => leaf,
     };
 }

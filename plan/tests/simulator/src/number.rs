@@ -73,6 +73,11 @@ impl Scope<'_> {
             }
             Expr::Min(a, b) => two(a, b).map(|(a, b)| a.min(b)),
             Expr::Max(a, b) => two(a, b).map(|(a, b)| a.max(b)),
+            Expr::Xor(a, b) => two(a, b).map(|(a, b)| a ^ b),
+            Expr::Choice(choice) => {
+                let holds = self.holds(&choice.condition)?;
+                self.number(if holds { &choice.then } else { &choice.otherwise })
+            }
             Expr::TooDeep | Expr::TooLarge => Err(bad("no number of a plan")),
         }
     }

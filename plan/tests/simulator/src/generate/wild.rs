@@ -56,8 +56,14 @@ fn region(maker: &mut Maker<'_>, buffers: &[u32]) -> Region {
 fn peers(maker: &mut Maker<'_>, among: u32) -> (Peer, Peer) {
     if maker.random.chance(1, 8) && among == 0 {
         // Neighbours by twos; the last of an odd number is alone.
-        let other = Expr::Rank + 1 - 2 * (Expr::Rank % 2);
-        let peer = other % Expr::Size;
+        let is_low = (Expr::Rank % 2).eq(0);
+        let last = || Expr::Size - 1;
+        let peer = match maker.random.below(4) {
+            0 => Expr::choice(is_low, (Expr::Rank + 1).min(last()), Expr::Rank - 1),
+            1 => (Expr::Rank ^ 1).min(last()),
+            2 => Expr::Rank ^ maker.random.range(1, 2),
+            _ => (Expr::Rank + 1 - 2 * (Expr::Rank % 2)) % Expr::Size,
+        };
         return (rank(peer.clone()), rank(peer));
     }
     if maker.random.chance(1, 8) && maker.plan.axes.len() > 1 && among == 0 {
