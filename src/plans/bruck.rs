@@ -9,7 +9,7 @@ plan! {
     /// its way. There is one message per round instead of one to each rank, but parts travel
     /// several times, so it suits small ones.
     ///
-    /// All ranks run it, at most 64. `a` and `b` have `len` elements, which the number of ranks
+    /// All ranks run it. `a` and `b` have `len` elements, which the number of ranks
     /// divides. `comm.all_to_all` does the same with a message for each pair of ranks.
     ///
     /// ```
@@ -37,7 +37,7 @@ plan! {
     /// ```text
     #[doc = include_str!("timelines/bruck_all_to_all.txt")]
     /// ```
-    pub bruck_all_to_all<T: Element>(n: Ranks in 1..=64, len: usize) where len % n == 0 {
+    pub bruck_all_to_all<T: Element>(n: Ranks, len: usize) where len % n == 0 {
         in a: [T; len];
         out b: [T; len];
         local all, sent, got: [T; len];
@@ -46,20 +46,18 @@ plan! {
         for i in 0..n {
             all.chunk(n, i) = a.chunk(n, (rank + i) % n);
         }
-        for d in [1, 2, 4, 8, 16, 32] {
-            if d < n {
-                // Those whose way has this bit, next to each other.
-                for i in 0..n {
-                    if i / d % 2 == 1 {
-                        sent.chunk(n, i / (2 * d) * d + i % d) = all.chunk(n, i);
-                    }
+        for d in powers of 2 below n {
+            // Those whose way has this bit, next to each other.
+            for i in 0..n {
+                if i / d % 2 == 1 {
+                    sent.chunk(n, i / (2 * d) * d + i % d) = all.chunk(n, i);
                 }
-                let many = (n / (2 * d) * d + max(n % (2 * d) - d, 0)) * (len / n);
-                send sent[..many] to (rank + d) % n into got[..many];
-                for i in 0..n {
-                    if i / d % 2 == 1 {
-                        all.chunk(n, i) = got.chunk(n, i / (2 * d) * d + i % d);
-                    }
+            }
+            let many = (n / (2 * d) * d + max(n % (2 * d) - d, 0)) * (len / n);
+            send sent[..many] to (rank + d) % n into got[..many];
+            for i in 0..n {
+                if i / d % 2 == 1 {
+                    all.chunk(n, i) = got.chunk(n, i / (2 * d) * d + i % d);
                 }
             }
         }

@@ -7,7 +7,7 @@ plan! {
     /// have and add it, at distances 1, 2, 4 and so on. It takes the fewest rounds, and suits small
     /// `x`, since each round sends all of it. Every rank gets the same bits.
     ///
-    /// All ranks run it; their number is a power of two, at most 64. `x` has `len` elements.
+    /// All ranks run it; their number is a power of two. `x` has `len` elements.
     ///
     /// ```
     /// use typed_nccl::plans::doubling_all_reduce;
@@ -32,16 +32,13 @@ plan! {
     /// ```text
     #[doc = include_str!("timelines/doubling_all_reduce.txt")]
     /// ```
-    pub doubling_all_reduce<T: Numeric>(n: Ranks in [1, 2, 4, 8, 16, 32, 64], len: usize) {
+    pub doubling_all_reduce<T: Numeric>(n: Ranks in powers of 2, len: usize) {
         inout x: [T; len];
         local other: [T; len];
         stream net;
-        for d in [1, 2, 4, 8, 16, 32] {
-            if d < n {
-                let partner = if rank / d % 2 == 0 { rank + d } else { rank - d };
-                send x to partner into other;
-                x += other;
-            }
+        for d in powers of 2 below n {
+            send x to rank ^ d into other;
+            x += other;
         }
         computes all_reduce(x, sum);
     }
@@ -53,7 +50,7 @@ plan! {
     /// then the parts are collected the same way. Each rank sends about twice `x`, in few rounds.
     /// Every rank gets the same bits.
     ///
-    /// All ranks run it; their number is a power of two, at most 64. `x` has `len` elements, which
+    /// All ranks run it; their number is a power of two. `x` has `len` elements, which
     /// the number of ranks divides.
     ///
     /// ```
@@ -79,28 +76,22 @@ plan! {
     /// ```text
     #[doc = include_str!("timelines/halving_all_reduce.txt")]
     /// ```
-    pub halving_all_reduce<T: Numeric>(n: Ranks in [1, 2, 4, 8, 16, 32, 64], len: usize)
+    pub halving_all_reduce<T: Numeric>(n: Ranks in powers of 2, len: usize)
     where
         len % n == 0,
     {
         inout x: [T; len];
         local other: [T; len];
         stream net;
-        for d in [32, 16, 8, 4, 2, 1] {
-            if d < n {
-                let partner = if rank / d % 2 == 0 { rank + d } else { rank - d };
-                let part = rank / d;
-                let theirs = x.chunk(n / d, part + 1 - part % 2 * 2);
-                send theirs to partner into other[..len / n * d];
-                x.chunk(n / d, part) += other[..len / n * d];
-            }
+        for d in (powers of 2 below n).rev() {
+            let part = rank / d;
+            let got = other[..len / n * d];
+            send x.chunk(n / d, part ^ 1) to rank ^ d into got;
+            x.chunk(n / d, part) += got;
         }
-        for d in [1, 2, 4, 8, 16, 32] {
-            if d < n {
-                let partner = if rank / d % 2 == 0 { rank + d } else { rank - d };
-                let part = x.chunk(n / d, rank / d);
-                send part to partner into part;
-            }
+        for d in powers of 2 below n {
+            let part = x.chunk(n / d, rank / d);
+            send part to rank ^ d into part;
         }
         computes all_reduce(x, sum);
     }

@@ -13,18 +13,18 @@
 //! | [`hierarchical_all_reduce`] | within nodes, between them, within them | any `nodes` by `local` | |
 //! | [`torus_all_reduce`] | along rows and columns, in parts | any `rows` by `cols` | |
 //! | [`ring_all_reduce`] | parts around a ring | any | |
-//! | [`tree_all_reduce`] | along a binomial tree and back | 1 to 64 | |
-//! | [`doubling_all_reduce`] | recursive doubling | 1, 2, 4, to 64 | |
-//! | [`halving_all_reduce`] | recursive halving and doubling (Rabenseifner) | 1, 2, 4, to 64 | |
+//! | [`tree_all_reduce`] | along a binomial tree and back | any | |
+//! | [`doubling_all_reduce`] | recursive doubling | 1, 2, 4 and so on | |
+//! | [`halving_all_reduce`] | recursive halving and doubling (Rabenseifner) | 1, 2, 4 and so on | |
 //! | [`one_shot_all_reduce`] | everything to all others | any | |
 //! | [`two_shot_all_reduce`] | a part to each, then the sums to all | any | |
-//! | [`bruck_all_to_all`] | one message a round | 1 to 64 | |
+//! | [`bruck_all_to_all`] | one message a round | any | |
 //! | [`two_step_all_to_all`] | within nodes, then between them | any `nodes` by `local` | |
 //! | [`grad_sync`] | averages buckets of gradients, overlapped with backward | any | `backward`, `apply` |
 //! | [`pipeline_forward`] | micro-batches from stage to stage | 2 or more | `fwd` |
 //! | [`one_f1b`] | a pipeline's training step | 2 to 8, 16 | `fwd`, `bwd` |
 //! | [`expert_exchange`] | tokens to experts and back | any | `experts` |
-//! | [`tree_broadcast`] | broadcasts from rank 0 along a tree | 1 to 16 | |
+//! | [`tree_broadcast`] | broadcasts from rank 0 along a tree | any | |
 //! | [`barrier`] | synchronises all streams | 1 to 16 | |
 //!
 //! The timeline in the documentation of each is from `Bound::describe` at a small size.

@@ -5,7 +5,7 @@ use crate::plan;
 plan! {
     /// Broadcasts rank 0's `x` along a binomial tree: each round, every rank that has it sends it.
     ///
-    /// All ranks run it, at most 16. `x` has `len` elements. `comm.broadcast` does the same with
+    /// All ranks run it. `x` has `len` elements. `comm.broadcast` does the same with
     /// NCCL's own algorithm; start from this plan if the shape of the tree matters.
     ///
     /// ```
@@ -32,10 +32,10 @@ plan! {
     /// ```text
     #[doc = include_str!("timelines/tree_broadcast.txt")]
     /// ```
-    pub tree_broadcast<T: Element>(n: Ranks in 1..=16, len: usize) {
+    pub tree_broadcast<T: Element>(n: Ranks, len: usize) {
         inout x: [T; len];
         stream net;
-        for d in [1, 2, 4, 8] {
+        for d in powers of 2 below n {
             if rank < d {
                 send x to rank + d into x;
             }
@@ -47,7 +47,7 @@ plan! {
 plan! {
     /// Sums `x` over all ranks along a binomial tree: each round, half of the ranks that are left
     /// send what they have to another one, which adds it, until rank 0 has the sum; then the sum
-    /// goes back. For any number of ranks up to 64, with few messages. Every rank gets the same
+    /// goes back. For any number of ranks, with few messages. Every rank gets the same
     /// bits.
     ///
     /// All ranks run it. `x` has `len` elements.
@@ -75,11 +75,11 @@ plan! {
     /// ```text
     #[doc = include_str!("timelines/tree_all_reduce.txt")]
     /// ```
-    pub tree_all_reduce<T: Numeric>(n: Ranks in 1..=64, len: usize) {
+    pub tree_all_reduce<T: Numeric>(n: Ranks, len: usize) {
         inout x: [T; len];
         local other: [T; len];
         stream net;
-        for d in [1, 2, 4, 8, 16, 32] {
+        for d in powers of 2 below n {
             if rank % (2 * d) == d {
                 send x to rank - d into other;
             }
@@ -87,7 +87,7 @@ plan! {
                 x += other;
             }
         }
-        for d in [32, 16, 8, 4, 2, 1] {
+        for d in (powers of 2 below n).rev() {
             if rank % (2 * d) == 0 {
                 send x to rank + d into x;
             }
