@@ -4,13 +4,13 @@ use std::error::Error;
 use std::iter::successors;
 
 use typed_nccl_plan::build::{
-    Buffer, Generic, Number, PlanBuilder, Refused, Stream, at, chain, either, ring,
+    Buffer, Generic, Number, PlanBuilder, Refused, Stream, at, chain, either, powers, ring,
 };
 use typed_nccl_plan::ir::{
-    AxisId, BufferId, ElementType, Expr, Hop, Launch, LoopId, ParamId, Peer, Plan, Region, Role,
-    StepKind, StreamId, Transfer, Values,
+    AxisId, BufferId, CollectiveKind, ElementType, Expr, Hop, Launch, LoopId, ParamId, Peer, Plan,
+    Reduction, Region, Role, StepKind, StreamId, Transfer, Values,
 };
-use typed_nccl_plan::verdict::{ProblemKind, Rejected};
+use typed_nccl_plan::verdict::{Check, ProblemKind, Rejected};
 
 #[test]
 fn a_transfer_as_written() {
@@ -281,4 +281,53 @@ fn a_peer_by_cases() {
     assert_eq!(plan.show(peer), "if rank % 2 == 0 { rank + 1 } else { rank(rank - 1) }");
     let Peer::Cases(cases) = peer else { panic!("{peer:?}") };
     assert_eq!(cases.otherwise, Peer::Rank(Expr::Rank - 1));
+}
+
+/// Each rank adds what all before it had, and says so.
+fn running_sum(last: impl Fn(Number) -> Number) -> PlanBuilder {
+    let mut plan = PlanBuilder::new("running sum");
+    let n = plan.ranks(1..);
+    let (r, len) = (plan.rank(), plan.param("len", 1..));
+    let (x, before) = (plan.in_out::<f32>("x", len), plan.local::<f32>("before", len));
+    let net = plan.stream("net");
+    plan.on(net).receive(before, chain(-1));
+    plan.on(net).when(r.gt(0), |net| net.update(x, Reduction::Sum, before));
+    plan.on(net).send(x, chain(1));
+    plan.holds(x, Reduction::Sum, |of| {
+        of.for_each("k", ..last(r), |of, k| of.rank(x, at(k)));
+    });
+    plan.when(n.gt(1), |plan| {
+        plan.when(r.eq(0), |plan| plan.holds(x, Reduction::Sum, |of| of.own(x)));
+    });
+    plan
+}
+
+#[test]
+fn claims_of_ones_own() {
+    let right = running_sum(|r| r + 1).check().expect("each has the sum of all up to it");
+    assert_eq!(right.plan().claims.len(), 2);
+    let refused = running_sum(|r| r).check().expect_err("the first rank has its own");
+    assert!(refused.rejected().breaks(Check::Postcondition), "{refused}");
+}
+
+#[test]
+fn loops_through_powers_and_numbers_by_cases() {
+    let mut plan = PlanBuilder::new("doubling");
+    let n = plan.ranks(Values::Powers(2));
+    let (r, len) = (plan.rank(), plan.param("len", 1..));
+    let (x, other) = (plan.in_out::<f32>("x", len), plan.local::<f32>("other", len));
+    let net = plan.stream("net");
+    plan.for_each("d", powers(2, n), |plan, d| {
+        let partner = (r / d % 2).eq(0).choose(r + d, r - d);
+        plan.on(net).transfer(x, at(partner), other);
+        plan.on(net).update(x, Reduction::Sum, other);
+    });
+    let again = plan.in_out::<f32>("again", len);
+    plan.for_each_reversed("d", powers(2, n), |plan, d| {
+        plan.on(net).transfer(again, at(r ^ d), other);
+        plan.on(net).update(again, Reduction::Max, other);
+    });
+    plan.computes(CollectiveKind::AllReduce(Reduction::Sum), x, x);
+    plan.computes(CollectiveKind::AllReduce(Reduction::Max), again, again);
+    plan.check().expect("all partners exchange");
 }

@@ -41,6 +41,8 @@ pub(crate) enum StatementKind {
     },
     Covers(Expr),
     Computes(Collective),
+    /// `computes b = a of rank - 1;`, or several in a block.
+    Claims(Block),
     Send {
         through: Option<Ident>,
         from: Expr,
@@ -188,6 +190,30 @@ pub(crate) enum Assigned {
     Reduced(Expr),
     /// `avg(a, c)`
     Average(Vec<Expr>, Area),
+    /// `a of rank - 1`, `sum(for r in 0..n { a of r })`: only in `computes`.
+    Claimed { by: Option<Ident>, terms: Vec<Term>, area: Area },
+}
+
+/// Memory of ranks, in a claim.
+#[derive(Debug)]
+pub(crate) enum Term {
+    /// `a of rank - 1`; without a rank, of this one.
+    Memory {
+        region: Expr,
+        of: Option<Expr>,
+    },
+    For {
+        counter: Ident,
+        from: Expr,
+        to: Expr,
+        powers: Option<Expr>,
+        body: Vec<Self>,
+    },
+    If {
+        condition: Expr,
+        then: Vec<Self>,
+        otherwise: Vec<Self>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

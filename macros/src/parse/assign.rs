@@ -5,8 +5,8 @@ use typed_nccl_plan::ir::Operator as Arithmetic;
 
 use super::block::{Said, place};
 use super::cursor::Cursor;
-use super::expr;
-use crate::ast::{Assigned, StatementKind};
+use super::{claim, expr};
+use crate::ast::{Assigned, ExprKind, StatementKind};
 use crate::fault::{Fault, Parsed};
 
 /// The signs between the sides, and the operator of an update.
@@ -51,13 +51,22 @@ pub(super) fn assign(cursor: &mut Cursor) -> Parsed<Said> {
         return Err(cursor.expected("memory").help(FORMS));
     }
     let is_average = cursor.is_word(0, "avg") && cursor.is_group(1, Delimiter::Parenthesis);
-    let value = if is_average && update.is_none() {
+    let value = if claim::is_claimed(cursor) {
+        claim::reduced(cursor)?
+    } else if is_average && update.is_none() {
         let first = cursor.span();
         cursor.next();
         let mut inside = cursor.group(Delimiter::Parenthesis, "`(`")?;
         Assigned::Average(expr::list(&mut inside)?, cursor.since(first))
     } else {
-        Assigned::Reduced(expr::expr(cursor)?)
+        let value = expr::expr(cursor)?;
+        if let (ExprKind::Name(name), true) =
+            (&value.kind, cursor.is_group(0, Delimiter::Parenthesis))
+        {
+            let fault = Fault::new(name.span(), format!("memory is not combined by `{name}`"));
+            return Err(fault.help(FORMS));
+        }
+        if cursor.is_word(0, "of") { claim::of(cursor, value)? } else { Assigned::Reduced(value) }
     };
     Ok((StatementKind::Assign { to, update: *update, value }, place(cursor)?))
 }

@@ -5,7 +5,7 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
 use super::broken::{broken, skip};
 use super::cursor::Cursor;
 use super::unfinished::{on_this_line, unfinished};
-use super::{assign, attr, collective, declare, expr, message, run, words};
+use super::{assign, attr, claim, collective, declare, expr, message, run, words};
 use crate::ast::{Block, Expr, ExprKind, Statement, StatementKind, StreamClause};
 use crate::fault::{Fault, Parsed};
 
@@ -44,6 +44,10 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
         "group" => Some(placed(cursor, "`group`", StatementKind::Group, faults)),
         "sequence" => Some(placed(cursor, "`sequence`", StatementKind::Sequence, faults)),
         "on" => Some(on(cursor, faults)),
+        "computes" if cursor.is_group(0, Delimiter::Brace) => {
+            let body = body(cursor, "`computes`", faults);
+            Some(body.map(|(last, body)| plain(StatementKind::Claims(body), last)))
+        }
         "for" => Some(counted(cursor, faults)),
         "if" => Some(guarded(cursor, faults)),
         _ => None,
@@ -123,11 +127,7 @@ fn simple(
         "comm" => declare::communicator(cursor),
         "let" => declare::named(cursor),
         "covers" => expr::expr(cursor).map(|region| plain_said(StatementKind::Covers(region))),
-        "computes" => {
-            let name = cursor.name("a collective, as in `computes all_gather(a -> b);`")?;
-            let computed = collective::collective(cursor, None, name)?;
-            Ok(plain_said(StatementKind::Computes(computed)))
-        }
+        "computes" => claim::computes(cursor),
         "run" => run::run(cursor, faults),
         name if words::all().any(|known| known == name) => communication(cursor, None, word),
         _ if declare::is_memory(from) => {
@@ -295,7 +295,7 @@ fn counted(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
 }
 
 /// `0..k`, or `powers of 2 below n`: the base, and the range.
-fn counts(cursor: &mut Cursor) -> Parsed<(Option<Expr>, expr::Range)> {
+pub(super) fn counts(cursor: &mut Cursor) -> Parsed<(Option<Expr>, expr::Range)> {
     let first = cursor.span();
     if !expr::is_powers(cursor) {
         return Ok((None, expr::range(cursor)?));

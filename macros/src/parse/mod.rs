@@ -4,6 +4,7 @@ mod assign;
 mod attr;
 mod block;
 mod broken;
+mod claim;
 mod collective;
 pub(crate) mod cursor;
 mod declare;

@@ -5,7 +5,7 @@ use typed_nccl_plan::ir::{Assign, Operator as Arithmetic, Place, Reduction, Regi
 use super::scope::Meaning;
 use super::{Looked, Resolver};
 use crate::area::Area;
-use crate::ast::{Assigned, Expr, ExprKind, text};
+use crate::ast::{Assigned, Expr, ExprKind, Term, text};
 use crate::fault::Fault;
 
 impl Resolver<'_> {
@@ -29,6 +29,19 @@ impl Resolver<'_> {
             Assigned::Average(list, area) => {
                 parts.extend(list);
                 *area
+            }
+            Assigned::Claimed { by, terms, area } => {
+                let is_own = |term: &Term| matches!(term, Term::Memory { of: None, .. });
+                let fault = match by {
+                    Some(by) if terms.iter().all(is_own) => {
+                        Fault::new(*area, format!("an assignment has no `{by}(..)`"))
+                            .help("write `x = y + z` or `x = y * z`")
+                    }
+                    _ => Fault::new(*area, "a rank does not read from others' memory").help(
+                        "let the other rank send it, as in `send x to rank + 1 into y;`; `of` goes in `computes`",
+                    ),
+                };
+                return self.tell(fault);
             }
         };
         let of: Vec<_> = parts.into_iter().map(|part| self.assigned(part)).collect();

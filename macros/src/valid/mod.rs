@@ -3,6 +3,7 @@
 //! Nothing is decided here that can be decided about a plan as data.
 
 mod assign;
+mod claim;
 mod collective;
 mod compute;
 mod equation;

@@ -15,7 +15,7 @@ use crate::ast::{self, Block, Statement, StatementKind, text};
 use crate::fault::Fault;
 
 /// The most statements from repetitions over lists of values.
-const MOST_STATEMENTS: usize = 10_000;
+pub(super) const MOST_STATEMENTS: usize = 10_000;
 
 impl Resolver<'_> {
     /// The statements of a block, whose declarations are local to it.
@@ -51,7 +51,12 @@ impl Resolver<'_> {
                         return Err(Reported);
                     }
                     let fault = Fault::new(area, "a declaration cannot be inside a block");
-                    return self.tell(fault.help("move it to the top of the plan"));
+                    return self.tell(fault.help(match kind {
+                        StatementKind::Claims(_) => {
+                            "put the block into it, at the top of the plan: `computes { for i in 0..k { .. } }`"
+                        }
+                        _ => "move it to the top of the plan",
+                    }));
                 }
                 self.declaration(statement)
             }
@@ -260,6 +265,7 @@ impl Resolver<'_> {
                 let super::collective::Meant { kind, send, recv, .. } = meant;
                 self.valid.plan.computes.push(Postcondition { kind, send, recv, at });
             }
+            StatementKind::Claims(block) => self.claims(block, &[])?,
             // Streams are all declared before the first statement.
             _ => {}
         }
@@ -276,5 +282,6 @@ fn is_declaration(kind: &StatementKind) -> bool {
             | StatementKind::Communicator { .. }
             | StatementKind::Covers(_)
             | StatementKind::Computes(_)
+            | StatementKind::Claims(_)
     )
 }

@@ -6,7 +6,7 @@ use super::on::On;
 use super::span::Count;
 use super::{Open, PlanBuilder, id};
 use crate::ir::shape::{DEEP_STEP, LARGE_PLAN};
-use crate::ir::{Condition, Expr, Loop, LoopId, MOST_NESTING, Named, Step, StepKind, When};
+use crate::ir::{Around, Condition, Each, Loop, LoopId, MOST_NESTING, Named, Step, StepKind, When};
 
 impl PlanBuilder<Open> {
     /// Communication that NCCL launches as one.
@@ -27,7 +27,10 @@ impl PlanBuilder<Open> {
     /// Statements for the ranks on which the condition holds.
     #[track_caller]
     pub fn when(&mut self, condition: Guard, body: impl FnOnce(&mut Self)) {
-        let (condition, body) = (self.condition(condition), self.block(body));
+        let condition = self.condition(condition);
+        self.state.around.push(Around::When(condition.clone()));
+        let body = self.block(body);
+        self.state.around.pop();
         self.push(StepKind::When(When { condition, body }));
     }
 
@@ -70,7 +73,6 @@ impl PlanBuilder<Open> {
         }
     }
 
-    #[allow(clippy::manual_map, reason = "a closure would hide the caller")]
     #[track_caller]
     fn counted(
         &mut self,
@@ -79,15 +81,11 @@ impl PlanBuilder<Open> {
         reverse: bool,
         body: impl FnOnce(&mut Self, Number),
     ) {
-        let (from, to, base) = range.bounds();
-        let (from, to) = (self.expr(from), self.expr(to));
-        let powers = match base {
-            Some(base) => Some(self.expr(base)),
-            None => None,
-        };
-        let counter = self.counter(counter);
-        let value = Number(self.stamp().push(Expr::Loop(counter)));
+        let (each, value) = self.each(counter, range);
+        self.state.around.push(Around::Each(each.clone()));
         let body = self.block(|plan| body(plan, value));
+        self.state.around.pop();
+        let Each { counter, from, to, powers } = each;
         self.push(StepKind::Loop(Loop { counter, from, to, powers, reverse, body }));
     }
 

@@ -23,6 +23,7 @@
 
 mod arena;
 mod blocks;
+mod claims;
 mod collectives;
 mod compute;
 mod declare;
@@ -40,6 +41,7 @@ mod ranks;
 mod span;
 mod windows;
 
+pub use claims::Sources;
 pub use compute::Run;
 pub use declare::{Declare, DeclareArray};
 pub use finish::Refused;
@@ -86,6 +88,8 @@ pub struct Open {
     parts: usize,
     /// The names of counters, each with the last number that was put behind it.
     counters: HashMap<String, usize>,
+    /// The loops and conditions around the next statement.
+    around: Vec<ir::Around>,
 }
 
 /// A builder whose plan is checked, and no longer changes.
@@ -120,6 +124,7 @@ impl PlanBuilder<Open> {
                 depth: 0,
                 parts: 0,
                 counters: HashMap::new(),
+                around: Vec::new(),
             },
         };
         let (name, at) = ("world".to_owned(), builder.here());

@@ -1,5 +1,6 @@
 //! A plan as data: its declarations and statements, with their locations. Nothing here is checked.
 
+mod claim;
 mod collective;
 mod expr;
 mod location;
@@ -15,6 +16,7 @@ mod validate;
 mod words;
 mod work;
 
+pub use claim::{Around, Claim, Each, Source};
 pub use collective::{CollectiveKind, CollectiveName, Side, Spec};
 pub use expr::{Choice, Comparison, Condition, Expr};
 pub use location::Location;
@@ -96,6 +98,9 @@ pub struct Plan {
     /// Results that the plan claims to compute.
     #[serde(default)]
     pub computes: Vec<Postcondition>,
+    /// What the plan claims that memory holds at the end.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
     /// Sizes to check in addition to the checker's choice.
     #[serde(default)]
     pub checks: Vec<Asked>,
@@ -204,6 +209,7 @@ impl Plan {
             order: Order::default(),
             covers: Vec::new(),
             computes: Vec::new(),
+            claims: Vec::new(),
             checks: Vec::new(),
         }
     }

@@ -100,7 +100,7 @@ impl Step {
             StepKind::Wait(this) => {
                 each(Operand::Entries(this.signals.len()));
                 for one in &this.signals {
-                    peer(&one.peer, each);
+                    one.peer.operands(each);
                     each(Operand::Number(&one.times));
                 }
             }
@@ -114,17 +114,20 @@ impl Step {
         }
         if let Some(this) = self.kind.communication() {
             this.from.into_iter().chain(this.to).for_each(|region| each(Operand::Region(region)));
-            this.peer.into_iter().for_each(|peer| self::peer(peer, each));
+            this.peer.into_iter().for_each(|peer| peer.operands(each));
             each(Operand::Entries(this.place.after.len()));
         }
     }
 }
 
-fn peer<'a>(peer: &'a Peer, each: &mut dyn FnMut(Operand<'a>)) {
-    for (peer, _) in peer.all() {
-        each(Operand::Peer(peer));
-        if let Peer::Cases(cases) = peer {
-            each(Operand::Truth(&cases.condition));
+impl Peer {
+    /// Its operands, those of its cases included.
+    pub(crate) fn operands<'a>(&'a self, each: &mut dyn FnMut(Operand<'a>)) {
+        for (peer, _) in self.all() {
+            each(Operand::Peer(peer));
+            if let Self::Cases(cases) = peer {
+                each(Operand::Truth(&cases.condition));
+            }
         }
     }
 }

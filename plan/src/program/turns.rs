@@ -1,7 +1,7 @@
 //! The values of a loop's counter.
 
 use super::{Env, NoValue};
-use crate::ir::{Loop, powers};
+use crate::ir::{Each, Expr, Loop, powers};
 
 /// The values that a loop's counter takes, in their order.
 #[derive(Clone, Copy)]
@@ -16,12 +16,25 @@ pub(crate) struct Turns {
 
 impl Turns {
     pub(crate) fn of(this: &Loop, env: &Env<'_>) -> Result<Self, NoValue> {
-        let base = this.powers.as_ref().map(|base| env.eval(base)).transpose()?;
+        let turns = Self::new((&this.from, &this.to), this.powers.as_ref(), env)?;
+        Ok(Self { reverse: this.reverse, ..turns })
+    }
+
+    /// Those of a loop around a claim.
+    pub(crate) fn of_each(this: &Each, env: &Env<'_>) -> Result<Self, NoValue> {
+        Self::new((&this.from, &this.to), this.powers.as_ref(), env)
+    }
+
+    fn new(
+        (from, to): (&Expr, &Expr),
+        base: Option<&Expr>,
+        env: &Env<'_>,
+    ) -> Result<Self, NoValue> {
+        let base = base.map(|base| env.eval(base)).transpose()?;
         if let Some(base) = base.filter(|base| *base < 2) {
             return Err(NoValue::Powers(base));
         }
-        let (from, to) = (env.eval(&this.from)?, env.eval(&this.to)?);
-        Ok(Self { from, to, base, reverse: this.reverse })
+        Ok(Self { from: env.eval(from)?, to: env.eval(to)?, base, reverse: false })
     }
 
     pub(crate) fn is_empty(self) -> bool {

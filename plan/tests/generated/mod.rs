@@ -450,6 +450,22 @@ impl Random {
             recv: this.region(&plan, &[], false),
             at: this.at(),
         });
+        plan.claims = self.list(2, |this| Claim {
+            around: Vec::new(),
+            to: this.region(&plan, &[], false),
+            by: this.reduction(),
+            of: this.list(2, |this| {
+                let counter = LoopId(this.below(plan.counters.len()) as u32);
+                let (from, to) = (this.number(&plan, fixed, 1), this.number(&plan, fixed, 1));
+                let each = Each { counter, from, to, powers: None };
+                Source {
+                    around: vec![Around::Each(each)],
+                    region: this.region(&plan, &[counter], false),
+                    rank: Peer::Rank(Expr::Loop(counter)),
+                }
+            }),
+            at: this.at(),
+        });
         plan
     }
 }

@@ -208,6 +208,7 @@ pub(crate) fn plan() -> Plan {
         target: Version(2, 31, 0),
         order: Order::Implicit,
         covers: vec![Coverage { region: part(Y, 0, m()), at: at(50) }],
+        claims: Vec::new(),
         computes: vec![Postcondition {
             kind: CollectiveKind::AllReduce(Reduction::Max),
             send: Region::all(BufferId(X)),

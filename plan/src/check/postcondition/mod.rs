@@ -1,5 +1,6 @@
 //! A14: what the plan says it computes, followed by pieces of memory, whatever their lengths.
 
+mod claims;
 mod pieces;
 mod run;
 mod tell;
@@ -11,6 +12,7 @@ use super::report::Report;
 use crate::ir::Postcondition;
 use crate::program::{Budget, NONE, Span};
 use crate::verdict::Check;
+use claims::{Stop, Wanted};
 use pieces::{Pieces, together};
 use run::{Run, collective};
 use values::Values;
@@ -21,10 +23,17 @@ pub(crate) fn check(
     budget: &mut Budget,
     report: &mut Report<'_>,
 ) {
-    if instance.plan.computes.is_empty() {
+    let plan = instance.plan;
+    if plan.computes.is_empty() && plan.claims.is_empty() {
         return;
     }
-    let mut values = Values::new(instance.program.ranks().max(64));
+    let wanted = match claims::wanted(instance, budget, report) {
+        Ok(wanted) => wanted,
+        Err(Stop::Reported) => return,
+        Err(Stop::TooMuch) => return report.not_followed(),
+    };
+    let most = wanted.iter().map(Wanted::terms).max().unwrap_or(0);
+    let mut values = Values::new(most.max(instance.program.ranks()).max(64));
     let Some(mut run) = Run::new(instance, links, &mut values, budget) else {
         return report.not_followed();
     };
@@ -34,9 +43,29 @@ pub(crate) fn check(
         recvs.map(|(rank, (_, recv))| run.read(rank, *recv)).collect()
     });
     let left: Vec<Vec<Pieces>> = left.collect();
+    let held: Vec<Pieces> = wanted.iter().map(|one| run.read(one.rank, one.to)).collect();
     for (claim, found) in instance.plan.computes.iter().zip(left) {
         if compare(instance, links, claim, &found, (&mut values, budget), report).is_none() {
             return report.not_followed();
+        }
+    }
+    let mut wrong = None;
+    for (one, found) in wanted.iter().zip(&held) {
+        // One message for each line.
+        if wrong == Some(one.at) {
+            continue;
+        }
+        let expected = one.pieces(&mut values);
+        if values.too_many() || !budget.take((expected.count() + found.count()) as u64) {
+            return report.not_followed();
+        }
+        if let Some(at) = first_wrong(found, &expected, &values) {
+            let (found, expected) = (found.place(at), expected.place(at));
+            let (found, expected) =
+                (found.map(|it| values.at(it)), expected.map(|it| values.at(it)));
+            let is = tell::Wrong { rank: one.rank, recv: one.to, at, found, expected };
+            tell::tell(&is, None, one.at, (links, &values), report);
+            wrong = Some(one.at);
         }
     }
 }
@@ -112,7 +141,7 @@ fn compare(
                 found: found.place(at).map(|place| values.at(place)),
                 expected: expected.place(at).map(|place| values.at(place)),
             };
-            tell::tell(&wrong, kind, claim.at, (links, values), report);
+            tell::tell(&wrong, Some(kind), claim.at, (links, values), report);
             return Some(());
         }
     }

@@ -19,7 +19,7 @@ pub(super) struct Wrong {
 
 pub(super) fn tell(
     wrong: &Wrong,
-    kind: Kind,
+    kind: Option<Kind>,
     at: Location,
     (links, values): (&Links, &Values),
     report: &mut Report<'_>,
@@ -29,11 +29,11 @@ pub(super) fn tell(
         None => "nothing".to_owned(),
         Some(value) => value.describe(report),
     };
-    let title = format!(
-        "on rank {rank}, {} does not hold what {} would leave there",
-        report.name(recv),
-        kind.name()
-    );
+    let what = match kind {
+        Some(kind) => format!("what {} would leave there", kind.name()),
+        None => "what the plan says it computes".to_owned(),
+    };
+    let title = format!("on rank {rank}, {} does not hold {what}", report.name(recv));
     let line = |text: String| Line { rank: Some(rank as usize), other: None, at, text };
     let mut story = vec![
         line(format!("has in element {} of it: {}", wrong.at, text(found))),
@@ -61,7 +61,7 @@ fn help(
     found: Option<&Value>,
     culprit: Option<&Line>,
     writer: Option<&(Line, bool)>,
-    kind: Kind,
+    kind: Option<Kind>,
     report: &Report<'_>,
 ) -> String {
     match (found, culprit, writer) {
@@ -90,8 +90,8 @@ fn help(
         }
         _ => format!(
             "nothing writes it: let a message or a collective do it, or correct what the plan says it \
-             computes, {}",
-            kind.name()
+             computes{}",
+            kind.map_or_else(String::new, |kind| format!(", {}", kind.name()))
         ),
     }
 }

@@ -3,6 +3,7 @@
 //! Nothing here knows sizes. Whether a region lies inside its buffer, a peer exists or messages
 //! match is decided by the checker, for well-formed plans.
 
+mod claims;
 mod declarations;
 mod numbers;
 mod size;

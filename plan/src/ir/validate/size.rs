@@ -31,6 +31,9 @@ pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
         measured.region(&computed.recv, computed.at)?;
         computed.kind.root().into_iter().try_for_each(|root| measured.number(root, computed.at))?;
     }
+    for claim in &plan.claims {
+        measured.all(claim.at, |each| claim.operands(each))?;
+    }
     let mut count = 0;
     let mut left = vec![(1, plan.steps.iter())];
     while let Some((depth, steps)) = left.last_mut() {
@@ -47,13 +50,7 @@ pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
         if depth > MOST_NESTING {
             return too_much(step.at, DEEP_STEP);
         }
-        let mut outcome = Ok(());
-        step.operands(&mut |part| {
-            if outcome.is_ok() {
-                outcome = measured.part(&part, step.at);
-            }
-        });
-        outcome?;
+        measured.all(step.at, |each| step.operands(each))?;
         left.push((depth + 1, step.body().iter()));
     }
     Ok(())
@@ -71,7 +68,7 @@ fn lists(plan: &Plan) -> Result<(), Box<Problem>> {
         ("streams", plan.streams.len()),
         ("counters", plan.counters.len()),
         ("covered regions", plan.covers.len()),
-        ("things that it computes", plan.computes.len()),
+        ("things that it computes", plan.computes.len().saturating_add(plan.claims.len())),
     ];
     match lists.iter().find(|(_, len)| *len > MOST_DECLARED) {
         None => Ok(()),
@@ -91,6 +88,20 @@ struct Measured {
 }
 
 impl Measured {
+    fn all<'a>(
+        &mut self,
+        at: Location,
+        of: impl FnOnce(&mut dyn FnMut(Operand<'a>)),
+    ) -> Result<(), Box<Problem>> {
+        let mut outcome = Ok(());
+        of(&mut |part| {
+            if outcome.is_ok() {
+                outcome = self.part(&part, at);
+            }
+        });
+        outcome
+    }
+
     fn count(&mut self, parts: usize, at: Location) -> Result<(), Box<Problem>> {
         self.parts = self.parts.saturating_add(parts);
         if self.parts <= MOST_PARTS {

@@ -1,6 +1,8 @@
 //! What a plan computes (A14), whether it reads what nobody wrote (A15), and whether all schedules
 //! leave the same.
 
+mod claims;
+
 use typed_nccl_plan::ir::Postcondition;
 use typed_nccl_plan::verdict::Check;
 
@@ -30,6 +32,9 @@ pub(crate) fn check(
     }
     for post in &instance.plan.computes {
         postcondition(&linked, &memory, post, outcome)?;
+    }
+    for claim in &instance.plan.claims {
+        claims::check(&linked, &memory, claim, outcome)?;
     }
     Ok(())
 }

@@ -300,7 +300,7 @@ fn concerns(plan: &Plan, check: Check) -> bool {
         Check::Signals => any(&signal),
         Check::Bounds => true,
         Check::Coverage => !plan.covers.is_empty(),
-        Check::Postcondition => !plan.computes.is_empty(),
+        Check::Postcondition => !(plan.computes.is_empty() && plan.claims.is_empty()),
         Check::Initialised => {
             plan.buffers.iter().any(|one| matches!(one.role, Role::Out | Role::Local))
         }

@@ -55,6 +55,9 @@ pub fn dump(plan: &Plan) -> String {
         let (send, recv) = (names.region(&post.send), names.region(&post.recv));
         line(format!("  computes {} {send} => {recv}", names.kind(&post.kind)));
     }
+    for claim in &plan.claims {
+        line(format!("  claims {claim:?}"));
+    }
     names.steps(&plan.steps, 1, &mut text);
     text
 }

@@ -581,20 +581,31 @@ pub(crate) fn alone(
     outcome: &mut Outcome,
 ) -> Result<Span, Malformed> {
     let mut inner = Outcome::default();
-    let mut walk = Walk {
-        instance,
-        rank,
-        counters: vec![None; instance.plan.counters.len()],
-        path: Vec::new(),
-        group: None,
-        sequence: None,
-        issued: Vec::new(),
-        outcome: &mut inner,
-    };
-    let span = walk.region(region)?;
+    let counters = vec![None; instance.plan.counters.len()];
+    let span = at(instance, (rank, &counters), region, &mut inner)?;
     if let Some(text) = inner.notes.remove(&Check::Bounds) {
         outcome.note(Check::Bounds, || text.clone());
         outcome.note(check, || text);
     }
     Ok(span)
+}
+
+/// A region of a rank with these counters.
+pub(crate) fn at(
+    instance: &Instance<'_>,
+    (rank, counters): (usize, &[Option<i64>]),
+    region: &Region,
+    outcome: &mut Outcome,
+) -> Result<Span, Malformed> {
+    let mut walk = Walk {
+        instance,
+        rank,
+        counters: counters.to_vec(),
+        path: Vec::new(),
+        group: None,
+        sequence: None,
+        issued: Vec::new(),
+        outcome,
+    };
+    walk.region(region)
 }

@@ -32,6 +32,7 @@ pub fn plan(ranks: Values) -> Plan {
         order: Order::Declared,
         covers: Vec::new(),
         computes: Vec::new(),
+        claims: Vec::new(),
         checks: Vec::new(),
     }
 }

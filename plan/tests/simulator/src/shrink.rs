@@ -80,12 +80,14 @@ fn change(plan: &mut Plan, sizes: &mut Sizes, which: usize) -> Change {
     if done(&turn) {
         return turn.made;
     }
-    for list in [plan.covers.len(), plan.computes.len(), plan.promises.len()].iter().enumerate() {
+    let lists = [plan.covers.len(), plan.computes.len(), plan.claims.len(), plan.promises.len()];
+    for list in lists.iter().enumerate() {
         for at in 0..*list.1 {
             if turn.is() {
                 match list.0 {
                     0 => drop(plan.covers.remove(at)),
                     1 => drop(plan.computes.remove(at)),
+                    2 => drop(plan.claims.remove(at)),
                     _ => drop(plan.promises.remove(at)),
                 }
                 return turn.made;
@@ -308,6 +310,10 @@ fn tidy(plan: &mut Plan) {
     let mut regions: Vec<&mut typed_nccl_plan::ir::Region> =
         plan.covers.iter_mut().map(|one| &mut one.region).collect();
     regions.extend(plan.computes.iter_mut().flat_map(|one| [&mut one.send, &mut one.recv]));
+    for claim in &mut plan.claims {
+        regions.push(&mut claim.to);
+        regions.extend(claim.of.iter_mut().map(|source| &mut source.region));
+    }
     buffers.extend(regions.iter().map(|region| region.buffer.0));
     for step in &mut plan.steps {
         make::region_of(step, &mut |region| buffers.extend([region.buffer.0]));

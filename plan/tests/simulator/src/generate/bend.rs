@@ -118,6 +118,14 @@ fn bend_as(plan: &mut Plan, case: usize, random: &mut Random) {
             if let Some(post) = plan.computes.first_mut() {
                 post.kind = CollectiveKind::AllReduce(Reduction::Max);
             }
+            if let Some(claim) = plan.claims.first_mut() {
+                claim.by = *random.pick(&[Reduction::Sum, Reduction::Max]);
+                claim.of[0].rank = match random.below(3) {
+                    0 => Peer::Shift(Vec::new()),
+                    1 => make::hop(0, 1, random.chance(1, 2)),
+                    _ => make::rank(Expr::Rank ^ 1),
+                };
+            }
         }
     }
 }

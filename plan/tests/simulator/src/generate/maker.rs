@@ -1,8 +1,9 @@
 //! What the parts of a random plan share: its memory, its streams, and what can be read so far.
 
 use typed_nccl_plan::ir::{
-    AxisId, Buffer, Coverage, ElementType, Expr, Launch, Location, LoopId, Order, Param, ParamId,
-    Peer, Plan, Postcondition, Promise, Reduction, Region, Role, Step, Values, Version,
+    AxisId, Buffer, Claim, Coverage, ElementType, Expr, Launch, Location, LoopId, Order, Param,
+    ParamId, Peer, Plan, Postcondition, Promise, Reduction, Region, Role, Source, Step, Values,
+    Version,
 };
 
 use crate::make;
@@ -242,6 +243,13 @@ impl<'a> Maker<'a> {
     /// Says that a region is covered.
     pub(crate) fn covers(&mut self, region: Region) {
         self.plan.covers.push(Coverage { region, at: Location::default() });
+    }
+
+    /// Claims that a region holds what a rank's did.
+    pub(crate) fn claims(&mut self, to: Region, region: Region, rank: Peer) {
+        let of = vec![Source { around: Vec::new(), region, rank }];
+        let (by, at) = (Reduction::Sum, Location::default());
+        self.plan.claims.push(Claim { around: Vec::new(), to, by, of, at });
     }
 
     pub(crate) fn computes(&mut self, post: Postcondition) {

@@ -1,8 +1,8 @@
 //! Parts of random plans made of messages.
 
 use typed_nccl_plan::ir::{
-    Array, AxisId, CollectiveKind, Condition, Expr, Location, LoopId, Postcondition, Region, Role,
-    Step, StepKind,
+    Around, Array, AxisId, Claim, CollectiveKind, Condition, Each, Expr, Location, LoopId,
+    Postcondition, Region, Role, Source, Step, StepKind,
 };
 
 use super::Maker;
@@ -33,10 +33,17 @@ pub(super) fn part(maker: &mut Maker<'_>) {
 
 fn ring(maker: &mut Maker<'_>) {
     let among = maker.communicator();
-    let (to, _) = maker.pair(among, true);
+    let wrap = maker.random.chance(2, 3);
+    let (to, back) = maker.pair(among, wrap);
     let from = maker.source();
-    let into = maker.target(&[from]);
+    let into = if wrap { maker.target(&[from]) } else { maker.partly() };
+    if from == into {
+        return;
+    }
     maker.push(via(transfer(all(from), to, all(into)), among));
+    if maker.random.chance(1, 3) {
+        maker.claims(all(into), all(from), back);
+    }
     if maker.random.chance(1, 3) {
         maker.covers(all(into));
     }
@@ -163,6 +170,9 @@ fn tree(maker: &mut Maker<'_>) {
         turns.reverse = maker.random.chance(1, 5);
     }
     maker.push(step);
+    if maker.random.chance(1, 3) {
+        maker.claims(all(buffer), all(buffer), rank(0));
+    }
     if maker.random.chance(1, 2) {
         let (kind, at) = (CollectiveKind::Broadcast(Expr::Int(0)), Location::default());
         maker.computes(Postcondition { kind, send: all(buffer), recv: all(buffer), at });
@@ -239,6 +249,23 @@ fn all_reduce(maker: &mut Maker<'_>) {
     let chunk = at(maker, again, 1);
     let step = transfer(chunk.clone(), hop(axis, 1, true), chunk);
     maker.push(repeat(again, 0, Expr::Size - 1, vec![step]));
+    if maker.random.chance(1, 2) {
+        let (i, k) = (maker.counter(), maker.counter());
+        let least = if maker.random.chance(1, 8) { 1 } else { 0 };
+        let each = |counter, from: i64| {
+            let (counter, from, to) = (LoopId(counter), Expr::Int(from), Expr::Size);
+            Around::Each(Each { counter, from, to, powers: None })
+        };
+        let region = maker.chunk(buffer, maker.turn(i));
+        let source = Source {
+            around: vec![each(k, least)],
+            region: region.clone(),
+            rank: rank(maker.turn(k)),
+        };
+        let around = vec![each(i, 0)];
+        let at = Location::default();
+        maker.plan.claims.push(Claim { around, to: region, by, of: vec![source], at });
+    }
     let (send, recv, at) = (all(buffer), all(buffer), Location::default());
     maker.computes(Postcondition { kind: CollectiveKind::AllReduce(by), send, recv, at });
 }

@@ -1,0 +1,122 @@
+//! What a plan says that memory holds: `b = a of rank - 1`, `x = sum(for r in 0..n { x of r })`.
+
+use proc_macro2::{Delimiter, TokenTree};
+
+use super::block::{Said, counts};
+use super::cursor::Cursor;
+use super::{assign, collective, expr};
+use crate::ast::{Assigned, Expr, Statement, StatementKind, StreamClause, Term};
+use crate::fault::{Fault, Parsed};
+
+const FORMS: &str = "as in `computes all_gather(a -> b);`, `computes b = a of rank - 1;` or \
+                     `computes x = sum(for r in 0..n { x of r });`";
+
+/// What a claim combines regions with.
+const REDUCTIONS: [&str; 5] = ["sum", "prod", "min", "max", "avg"];
+
+/// The part after `computes`.
+pub(super) fn computes(cursor: &mut Cursor) -> Parsed<Said> {
+    let mut ahead = cursor.clone();
+    let name = ahead.name(&format!("a collective or memory, {FORMS}"))?;
+    if assign::is_assign(&ahead) {
+        let first = cursor.span();
+        let (kind, place) = assign::assign(cursor)?;
+        let area = cursor.since(first);
+        let claim = Statement { docs: Default::default(), kind, place, area };
+        return Ok((StatementKind::Claims(vec![claim]), StreamClause::default()));
+    }
+    if !ahead.is_group(0, Delimiter::Parenthesis) {
+        return Err(ahead.expected("`=` or `(`").help(format!("write what it computes {FORMS}")));
+    }
+    *cursor = ahead;
+    let computed = collective::collective(cursor, None, name)?;
+    Ok((StatementKind::Computes(computed), StreamClause::default()))
+}
+
+/// The right side of a claim, which no assignment has: `sum(..)`, or `min(..)` with terms in it.
+pub(super) fn is_claimed(cursor: &Cursor) -> bool {
+    let (Some(TokenTree::Ident(name)), Some(TokenTree::Group(group))) =
+        (cursor.peek(0), cursor.peek(1))
+    else {
+        return false;
+    };
+    let is_term = |token: TokenTree| match token {
+        TokenTree::Ident(word) => ["of", "for", "if"].iter().any(|term| word == term),
+        _ => false,
+    };
+    let name = name.to_string();
+    group.delimiter() == Delimiter::Parenthesis
+        && REDUCTIONS.contains(&&*name)
+        && (["sum", "prod"].contains(&&*name) || group.stream().into_iter().any(is_term))
+}
+
+/// `sum(x, for r in 0..n { x of r })`
+pub(super) fn reduced(cursor: &mut Cursor) -> Parsed<Assigned> {
+    let first = cursor.span();
+    let by = cursor.name("a reduction")?;
+    let mut inside = cursor.group(Delimiter::Parenthesis, "`(`")?;
+    let terms = terms(&mut inside)?;
+    Ok(Assigned::Claimed { by: Some(by), terms, area: cursor.since(first) })
+}
+
+/// A region that was parsed, and the rank after `of`.
+pub(super) fn of(cursor: &mut Cursor, region: Expr) -> Parsed<Assigned> {
+    let first = region.area;
+    let terms = vec![term(cursor, region)?];
+    Ok(Assigned::Claimed { by: None, terms, area: first.to(cursor.last().into()) })
+}
+
+fn term(cursor: &mut Cursor, region: Expr) -> Parsed<Term> {
+    let of = cursor.take_word("of").then(|| expr::expr(cursor)).transpose()?;
+    Ok(Term::Memory { region, of })
+}
+
+/// All up to the end, separated by commas, which may be left out behind a block.
+fn terms(inside: &mut Cursor) -> Parsed<Vec<Term>> {
+    let mut terms = Vec::new();
+    while !inside.is_empty() {
+        let is_block = inside.is_word(0, "for") || inside.is_word(0, "if");
+        terms.push(if inside.take_word("for") {
+            each(inside)?
+        } else if inside.take_word("if") {
+            guarded(inside)?
+        } else {
+            let region = expr::memory(inside)?;
+            term(inside, region)?
+        });
+        if !inside.take_punct(",") && !is_block && !inside.is_empty() {
+            return Err(inside.expected("`of`, `,` or the end, as in `sum(x, x of rank - 1)`"));
+        }
+    }
+    Ok(terms)
+}
+
+fn body(inside: &mut Cursor) -> Parsed<Vec<Term>> {
+    let form = "`{` and memory, as in `for r in 0..n { x of r }`";
+    terms(&mut inside.group(Delimiter::Brace, form)?)
+}
+
+/// `for r in 0..n { x of r }`
+fn each(inside: &mut Cursor) -> Parsed<Term> {
+    let form = "as in `for r in 0..n { x of r }`";
+    let counter = inside.name(&format!("a counter, {form}"))?;
+    inside.word("in", form)?;
+    let (powers, range) = counts(inside)?;
+    let expr::Range { from: Some(from), to: Some(to), .. } = range else {
+        return Err(Fault::new(inside.last(), "a loop counts from a number to another")
+            .help(format!("write both ends, {form}")));
+    };
+    Ok(Term::For { counter, from, to, powers, body: body(inside)? })
+}
+
+/// `if r != rank { x of r }`
+fn guarded(inside: &mut Cursor) -> Parsed<Term> {
+    let condition = expr::expr(inside)?;
+    let then = body(inside)?;
+    let otherwise = match inside.take_word("else") {
+        false => Vec::new(),
+        true if inside.take_word("if") => vec![guarded(inside)?],
+        true => body(inside)?,
+    };
+    Ok(Term::If { condition, then, otherwise })
+}

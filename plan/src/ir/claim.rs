@@ -1,0 +1,92 @@
+//! What a plan says that memory holds at the end of a run.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Condition, Expr, Location, LoopId, Operand, Peer, Reduction, Region};
+
+/// A claim about the result: at the end of a run, each element of `to` is the reduction of the
+/// elements of `of` in its place, with their content at the start.
+///
+/// Its numbers are those of the rank that holds `to`, also in regions of other ranks. A source of a
+/// rank past the end of an open axis is left out; without any source, `to` keeps its content.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// The loops and conditions around it, the outermost first.
+    #[serde(default)]
+    pub around: Vec<Around>,
+    /// The region.
+    pub to: Region,
+    /// The reduction that combines the sources.
+    pub by: Reduction,
+    /// The sources, each as long as `to`. A single one is copied.
+    pub of: Vec<Source>,
+    /// Where it is written.
+    #[serde(default)]
+    pub at: Location,
+}
+
+/// A region of a rank, or one for each turn of loops.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    /// The loops and conditions around it, the outermost first.
+    #[serde(default)]
+    pub around: Vec<Around>,
+    /// The region.
+    pub region: Region,
+    /// The rank whose region it is.
+    pub rank: Peer,
+}
+
+/// A loop or a condition around a claim or a source.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Around {
+    /// For each value of a counter.
+    Each(Each),
+    /// Only where this holds.
+    When(Condition),
+}
+
+/// The values of a counter, as those of a [`Loop`](super::Loop).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Each {
+    /// The counter.
+    pub counter: LoopId,
+    /// Its first value.
+    pub from: Expr,
+    /// The end, excluded.
+    pub to: Expr,
+    /// The base, if it takes only its powers.
+    #[serde(default)]
+    pub powers: Option<Expr>,
+}
+
+impl Claim {
+    /// Its operands.
+    pub(crate) fn operands<'a>(&'a self, each: &mut dyn FnMut(Operand<'a>)) {
+        around(&self.around, each);
+        each(Operand::Region(&self.to));
+        each(Operand::Entries(self.of.len()));
+        for source in &self.of {
+            around(&source.around, each);
+            each(Operand::Region(&source.region));
+            source.rank.operands(each);
+        }
+    }
+}
+
+fn around<'a>(list: &'a [Around], each: &mut dyn FnMut(Operand<'a>)) {
+    each(Operand::Entries(list.len()));
+    for one in list {
+        match one {
+            Around::Each(this) => {
+                let numbers = [&this.from, &this.to].into_iter().chain(&this.powers);
+                numbers.for_each(|number| each(Operand::Number(number)));
+            }
+            Around::When(condition) => each(Operand::Truth(condition)),
+        }
+    }
+}
