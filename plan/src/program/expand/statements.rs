@@ -97,6 +97,8 @@ impl Walk<'_> {
 
     fn repeat(&mut self, step: &Numbered<'_>, this: &Loop, active: &Active) {
         self.number = step.number;
+        // A loop that nobody reaches may count through what has no value.
+        let Some(any) = (0..self.layout.size).find(|rank| active.is(*rank)) else { return };
         let varies = this.from.mentions_rank() || this.to.mentions_rank();
         let ranks = if varies { self.layout.size } else { 1 };
         if !self.spend(step.weight.saturating_mul(ranks as u64)) {
@@ -104,11 +106,11 @@ impl Walk<'_> {
         }
         let mut turns = Vec::with_capacity(ranks);
         for rank in 0..ranks {
-            let own = Turns::of(this, &self.env(rank));
-            turns.push(self.found(rank, own));
+            let rank = if varies { rank } else { any };
+            let own = active.is(rank).then(|| Turns::of(this, &self.env(rank)));
+            turns.push(own.and_then(|own| self.found(rank, own)));
         }
-        let among = turns.iter().enumerate().filter(|(rank, _)| !varies || active.is(*rank));
-        let filled = among.filter_map(|(_, turns)| *turns).filter(|turns| !turns.is_empty());
+        let filled = turns.iter().filter_map(|turns| *turns).filter(|turns| !turns.is_empty());
         let Some(all) = filled.reduce(Turns::and) else { return };
         let each = 1 + turns.len() as u64;
         let is_long = all.most().saturating_mul(each) > MOST_WORK;
