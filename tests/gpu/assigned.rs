@@ -22,6 +22,7 @@ pub(crate) fn every_type() -> Result<()> {
 
 plan! {
     /// Around a ring, as one graph.
+    #[allow(deprecated, reason = "its streams take turns")]
     #[capture]
     captured(n: Ranks, len: usize) where len % n == 0 {
         inout x: [i32; len];
