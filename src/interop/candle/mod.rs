@@ -23,8 +23,8 @@
 //! an operation in place) waits for the end of the loan, and **in the closure itself, for ever**.
 //! While such a write waits on another thread, candle lets nobody read either, so a read in the
 //! closure would wait for ever too: use the view. A loan that would write what another loan uses,
-//! or read what another writes, is [`Error::NotAdoptable`]; so ranks that are threads each need a
-//! tensor of their own to write.
+//! or read what another writes, is [`Error::NotAdoptable`](crate::Error::NotAdoptable); so ranks
+//! that are threads each need a tensor of their own to write.
 //!
 //! The elements have to be one contiguous block in C order: a tensor, or a range of one (`narrow`
 //! along the first dimension). Other orders are refused, since ranks do not know each other's. For
