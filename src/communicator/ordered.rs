@@ -156,8 +156,8 @@ impl<W: World> Ordered<W> {
     /// that code below it, such as a layer of a model, needs no key at hand. Local.
     ///
     /// `key` names the work on every rank, and `work` must make the same calls in the same order
-    /// there; its threads may start in any order. Work that is under way at one time needs different
-    /// keys. In `work` another one can be begun, whose calls have numbers of their own.
+    /// there; its threads may start in any order. Work that is under way at one time needs
+    /// different keys. In `work` another one can be begun, whose calls have numbers of their own.
     ///
     /// ```
     /// use std::thread::scope;

@@ -70,8 +70,8 @@ impl<K: Eq + Hash> Generated<K> {
 /// Enqueues a kernel over `count` elements.
 ///
 /// # Safety
-/// `params` are the kernel's parameters, at most [`PARAMS`], and it may read and write `count` elements at those that
-/// are addresses; other uses are ordered before and after.
+/// `params` are the kernel's parameters, at most [`PARAMS`], and it may read and write `count`
+/// elements at those that are addresses; other uses are ordered before and after.
 pub(super) unsafe fn launch(
     stream: &CudaStream,
     Kernel(kernel): Kernel,
@@ -91,8 +91,8 @@ pub(super) unsafe fn launch(
     }
     let blocks = count.div_ceil(WIDTH as usize).min(BLOCKS) as u32;
     let (arguments, extra) = (arguments.as_mut_ptr(), ptr::null_mut());
-    // SAFETY: these are the kernel's parameters, which outlive the call; the caller promised what it
-    // reads and writes.
+    // SAFETY: these are the kernel's parameters, which outlive the call; the caller promised what
+    // it reads and writes.
     let launched = unsafe {
         sys::cuLaunchKernel(kernel, blocks, 1, 1, WIDTH, 1, 1, 0, stream.raw(), arguments, extra)
     };

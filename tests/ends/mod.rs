@@ -12,6 +12,7 @@ mod memory;
 mod peers;
 mod puts;
 mod reasons;
+mod signals;
 mod streams;
 mod voided;
 mod waits;

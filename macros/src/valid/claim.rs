@@ -10,7 +10,7 @@ use super::scope::Meaning;
 use super::statement::MOST_STATEMENTS;
 use super::{Looked, Reported, Resolver};
 use crate::area::Area;
-use crate::ast::{self, Assigned, Block, Statement, StatementKind, Term, text};
+use crate::ast::{self, Assigned, Block, Statement, StatementKind, Term};
 use crate::fault::Fault;
 
 impl Resolver<'_> {
@@ -26,9 +26,7 @@ impl Resolver<'_> {
         let inside = |one: Around| [around, &[one]].concat();
         match &statement.kind {
             StatementKind::Let { name, value } => {
-                let meaning = self.named(value).unwrap_or(Meaning::Broken);
-                self.declare_here(name, meaning);
-                self.scope.write(text(name), value.area);
+                self.let_be(name, value);
                 Ok(())
             }
             StatementKind::For { counter, from, to, powers, body, .. } => {

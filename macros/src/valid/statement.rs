@@ -30,6 +30,13 @@ impl Resolver<'_> {
         steps
     }
 
+    /// Gives a name to what a value is.
+    pub(super) fn let_be(&mut self, name: &Ident, value: &ast::Expr) {
+        let meaning = self.named(value).unwrap_or(Meaning::Broken);
+        self.declare_here(name, meaning);
+        self.scope.write(text(name), value.area);
+    }
+
     fn statement(
         &mut self,
         statement: &Statement,
@@ -40,9 +47,7 @@ impl Resolver<'_> {
         let area = statement.area;
         match &statement.kind {
             StatementKind::Let { name, value } => {
-                let meaning = self.named(value).unwrap_or(Meaning::Broken);
-                self.declare_here(name, meaning);
-                self.scope.write(text(name), value.area);
+                self.let_be(name, value);
                 Ok(())
             }
             kind if is_declaration(kind) => {

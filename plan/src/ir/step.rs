@@ -290,8 +290,8 @@ pub struct Awaited {
     pub times: Expr,
 }
 
-/// Statements repeated for each value of a counter, from `from` to before `to`: every number, or the
-/// powers of one.
+/// Statements repeated for each value of a counter, from `from` to before `to`: every number, or
+/// the powers of one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loop {

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ir::{Condition, Expr, Operator};
+use crate::ir::{Condition, Expr, Operator, Peer};
 
 /// Why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,15 @@ impl<'a> Env<'a> {
             // Well-formed plans contain no others.
             _ => Err(NoValue::Overflow),
         }
+    }
+
+    /// A peer by cases, resolved.
+    pub(crate) fn case<'p>(&self, mut peer: &'p Peer) -> Result<&'p Peer, NoValue> {
+        while let Peer::Cases(cases) = peer {
+            let holds = self.holds(&cases.condition)?;
+            peer = if holds { &cases.then } else { &cases.otherwise };
+        }
+        Ok(peer)
     }
 
     pub(crate) fn holds(&self, condition: &Condition) -> Result<bool, NoValue> {

@@ -1,6 +1,7 @@
 //! The placement of an instance's ranks on its axes and in its communicators.
 
-use crate::ir::{AxisId, Plan};
+use super::eval::{Env, NoValue};
+use crate::ir::{AxisId, Hop, Plan};
 
 /// The ranks of an instance.
 #[derive(Clone, Debug)]
@@ -66,6 +67,22 @@ impl Layout {
             from.checked_add(by).filter(|to| (0..extent).contains(to))?
         };
         Some((rank as i64 + (to - from) * stride) as usize)
+    }
+
+    /// The rank at the end of these hops; `None` if the chain ends before it.
+    pub(crate) fn hop(
+        &self,
+        mut at: usize,
+        hops: &[Hop],
+        env: &Env<'_>,
+    ) -> Result<Option<usize>, NoValue> {
+        for Hop { axis, by, wrap } in hops {
+            match self.shift(at, *axis, env.eval(by)?, *wrap) {
+                Some(there) => at = there,
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(at))
     }
 
     /// The first rank of the communicator of `rank`, which identifies the instance.

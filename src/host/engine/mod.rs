@@ -75,6 +75,8 @@ pub(super) struct Engine {
     /// Whether there are any.
     any_closed: AtomicBool,
     busy_threads: BusyThreads,
+    /// Whether ranks of other processes may say something.
+    listens: AtomicBool,
 }
 
 /// Which jobs that became ready a thread runs itself. Workers run the others.

@@ -86,9 +86,9 @@ pub fn reduce_scatter<W: World>(
     Ok(result)
 }
 
-/// Exchanges parts: part `i` along the first dimension goes to rank `i`, and the result has the part
-/// of rank `i` at `i`. All ranks must call, with tensors of one shape. Otherwise as [`all_reduce`].
-/// NCCL: `ncclAlltoAll`, 2.28.
+/// Exchanges parts: part `i` along the first dimension goes to rank `i`, and the result has the
+/// part of rank `i` at `i`. All ranks must call, with tensors of one shape. Otherwise as
+/// [`all_reduce`]. NCCL: `ncclAlltoAll`, 2.28.
 ///
 /// # Errors
 /// As [`between`] and [`Communicator::all_to_all`]; a first dimension that is no multiple of the

@@ -12,9 +12,9 @@
 //! | [`in_place_each(&device, &[&x, &y], \|xs\| ..)`](in_place_each) | all of them | all of them |
 //! | [`between(&device, &x, &y, \|x, y\| ..)`](between) | `x` | `y` |
 //!
-//! [`all_reduce`], [`all_gather`], [`reduce_scatter`] and [`all_to_all`] take a tensor of any layout
-//! and return a new one. Layers of a model hold a [`Parallel`], whose operations record gradients.
-//! [`storage`] and [`storage_mut`] are lent in custom operations.
+//! [`all_reduce`], [`all_gather`], [`reduce_scatter`] and [`all_to_all`] take a tensor of any
+//! layout and return a new one. Layers of a model hold a [`Parallel`], whose operations record
+//! gradients. [`storage`] and [`storage_mut`] are lent in custom operations.
 //!
 //! The closure uses the views, and none of candle's methods on these tensors or on others over the
 //! same memory. A tensor that is lent for writing loses its elements until the call returns, and
@@ -30,7 +30,8 @@
 //! along the first dimension). Other orders are refused, since ranks do not know each other's. For
 //! a transposed tensor, lend its `t()?`, which is the same memory in C order.
 //!
-//! Gradients are recorded by a [`Parallel`] alone. A [`Var`](candle_core::Var) is lent as its tensor.
+//! Gradients are recorded by a [`Parallel`] alone. A [`Var`](candle_core::Var) is lent as its
+//! tensor.
 //!
 //! On a GPU our first use comes after all work on the tensor's stream, and that stream waits for
 //! our last one; the host does not wait. candle's `Device::new_cuda` uses CUDA's per-thread stream,

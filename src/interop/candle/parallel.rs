@@ -15,8 +15,8 @@ use crate::{Communicator, Ordered, Rank, Result, World};
 /// `Clone + Send + Sync`.
 ///
 /// Its methods enter and leave the region of a model where ranks compute different parts; outside,
-/// tensors and gradients are the same on all ranks. They are Megatron's, gradients are recorded, and
-/// they return candle's `Result`, for use in `Module::forward`:
+/// tensors and gradients are the same on all ranks. They are Megatron's, gradients are recorded,
+/// and they return candle's `Result`, for use in `Module::forward`:
 ///
 /// | | forward | gradient |
 /// |---|---|---|
@@ -87,13 +87,13 @@ use crate::{Communicator, Ordered, Rank, Result, World};
 /// gradients in an order that depends on the graph alone, so ranks whose forward passes made the
 /// same operations on tensors that track gradients alike are in step. They are not if one rank
 /// freezes a layer (`detach`, no `Var`) that another trains, or takes another branch. Calls
-/// that differ then fail with [`Error::Mismatch`], which names both layers' lines; a rank that makes
-/// fewer calls leaves the others waiting until it makes another, ends, or their deadline passes;
-/// calls that agree by chance add what does not belong together. A gradient's call is reported at
-/// the line of the forward one.
+/// that differ then fail with [`Error::Mismatch`], which names both layers' lines; a rank that
+/// makes fewer calls leaves the others waiting until it makes another, ends, or their deadline
+/// passes; calls that agree by chance add what does not belong together. A gradient's call is
+/// reported at the line of the forward one.
 ///
-/// One thread of a rank calls at a time. Threads whose order may differ between ranks, as those that
-/// serve requests, need [`Parallel::ordered`].
+/// One thread of a rank calls at a time. Threads whose order may differ between ranks, as those
+/// that serve requests, need [`Parallel::ordered`].
 ///
 /// # `'static`
 /// candle keeps what records gradients in the tensor, so the device has to be `'static`: write
@@ -241,8 +241,8 @@ impl<W: World> Parallel<W> {
 
     /// Leaves the region with this rank's part of the sum of the ranks' tensors, of as many parts
     /// along `dim` as there are ranks: sequence parallelism behind a row-parallel layer. The
-    /// gradient is gathered from the ranks. All ranks must call, with tensors of one shape and type.
-    /// NCCL: `ncclReduceScatter`, 2.3.
+    /// gradient is gathered from the ranks. All ranks must call, with tensors of one shape and
+    /// type. NCCL: `ncclReduceScatter`, 2.3.
     ///
     /// # Errors
     /// As [`reduce_from_region`](Self::reduce_from_region); a dimension that is no multiple of the

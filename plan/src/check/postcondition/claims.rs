@@ -157,25 +157,17 @@ impl Written<'_, '_, '_> {
     }
 
     /// The number of a rank; `None` past the end of an open axis.
-    fn peer(&self, rank: usize, mut peer: &Peer) -> Result<Option<i64>, NoValue> {
+    fn peer(&self, rank: usize, peer: &Peer) -> Result<Option<i64>, NoValue> {
         let env = self.env(rank);
-        while let Peer::Cases(cases) = peer {
-            peer = if env.holds(&cases.condition)? { &cases.then } else { &cases.otherwise };
-        }
-        let hops = match peer {
-            Peer::Rank(number) => return env.eval(number).map(Some),
-            Peer::Shift(hops) => hops.as_slice(),
-            Peer::Cases(_) => &[],
-        };
-        let mut at = rank;
-        for hop in hops {
-            let layout = &self.instance.program.layout;
-            match layout.shift(at, hop.axis, env.eval(&hop.by)?, hop.wrap) {
-                Some(there) => at = there,
-                None => return Ok(None),
+        match env.case(peer)? {
+            Peer::Rank(number) => env.eval(number).map(Some),
+            Peer::Shift(hops) => {
+                let there = self.instance.program.layout.hop(rank, hops, &env)?;
+                Ok(there.map(|there| there as i64))
             }
+            // Cases were resolved above.
+            Peer::Cases(_) => Ok(None),
         }
-        Ok(Some(at as i64))
     }
 
     fn spend(&mut self) -> Result<(), Stop> {

@@ -2,7 +2,7 @@
 
 use super::problems::OutOfBounds;
 use super::{Active, Walk};
-use crate::ir::{CommunicatorId, Hop, Peer, Transfer};
+use crate::ir::{CommunicatorId, Peer, Transfer};
 use crate::program::{Buckets, NoValue};
 
 impl Walk<'_> {
@@ -28,22 +28,15 @@ impl Walk<'_> {
         among: CommunicatorId,
     ) -> Result<Option<u32>, OutOfBounds> {
         let (env, among) = (self.env(rank), among.index());
-        match self.case(rank, peer)? {
+        match env.case(peer)? {
             // Cases were resolved above.
             Peer::Cases(_) => Ok(None),
             Peer::Shift(hops) => {
-                let mut at = rank;
-                for Hop { axis, by, wrap } in hops {
-                    match self.layout.shift(at, *axis, env.eval(by)?, *wrap) {
-                        Some(there) => at = there,
-                        None => {
-                            self.count(|(there, off)| (there, off + 1));
-                            return Ok(None);
-                        }
-                    }
-                }
-                self.count(|(there, off)| (there + 1, off));
-                Ok(Some(at as u32))
+                let there = self.layout.hop(rank, hops, &env)?;
+                let (is_there, is_off) = (there.is_some() as u64, there.is_none() as u64);
+                let counted = &self.off_the_end[self.number as usize];
+                counted.set((counted.get().0 + is_there, counted.get().1 + is_off));
+                Ok(there.map(|there| there as u32))
             }
             Peer::Rank(expr) => {
                 let (at, size) = (env.eval(expr)?, self.layout.size);
@@ -63,24 +56,10 @@ impl Walk<'_> {
         }
     }
 
-    fn count(&self, one: fn((u64, u64)) -> (u64, u64)) {
-        let counted = &self.off_the_end[self.number as usize];
-        counted.set(one(counted.get()));
-    }
-
-    /// A peer by cases, resolved on this rank.
-    fn case<'p>(&self, rank: usize, mut peer: &'p Peer) -> Result<&'p Peer, NoValue> {
-        while let Peer::Cases(cases) = peer {
-            let holds = self.env(rank).holds(&cases.condition)?;
-            peer = if holds { &cases.then } else { &cases.otherwise };
-        }
-        Ok(peer)
-    }
-
     /// The index of a peer's distance on this rank: the same on all ranks, unless there are cases.
     pub(super) fn shift_of(&mut self, rank: usize, peer: &Peer, all: u32) -> Result<u32, NoValue> {
         match peer {
-            Peer::Cases(_) => self.case(rank, peer).map(|peer| self.shift(rank, peer)),
+            Peer::Cases(_) => self.env(rank).case(peer).map(|peer| self.shift(rank, peer)),
             _ => Ok(all),
         }
     }

@@ -256,8 +256,8 @@ impl State {
             || movers(which, size).any(is_lost);
         let done = movers(which, size).map(steps_of).min().unwrap_or(LEFT);
         if is_left && !is_broken {
-            // What was read may not be what was sent. The reason is on its way, unless the rank died
-            // after it had said that it leaves.
+            // What was read may not be what was sent. The reason is on its way, unless the rank
+            // died after it had said that it leaves.
             if let Some(lost) = movers(which, size).find(|rank| is_lost(*rank)) {
                 self.depart_again(place.of(lost), out);
             }
