@@ -3,6 +3,7 @@
 mod computed;
 pub(crate) mod declared;
 mod errors;
+mod listed;
 mod one_sided;
 mod parted;
 mod wrong;

@@ -39,6 +39,11 @@ pub(crate) enum StatementKind {
         name: Ident,
         value: Expr,
     },
+    /// `const edges = [(0, 1), (1, 3)];`
+    Const {
+        name: Ident,
+        rows: Vec<Row>,
+    },
     Covers(Expr),
     Computes(Collective),
     /// `computes b = a of rank - 1;`, or several in a block.
@@ -96,10 +101,10 @@ pub(crate) enum StatementKind {
         reverse: bool,
         body: Block,
     },
-    /// `for d in [1, 2, 4] { .. }`
+    /// `for d in [1, 2, 4] { .. }`, `for (a, b) in edges { .. }`
     Each {
-        name: Ident,
-        values: Vec<Expr>,
+        names: Vec<Ident>,
+        list: Listed,
         body: Block,
     },
     If {
@@ -112,6 +117,20 @@ pub(crate) enum StatementKind {
         lost: Lost,
         bodies: Vec<Block>,
     },
+}
+
+/// A list that a loop goes through.
+#[derive(Debug)]
+pub(crate) enum Listed {
+    Rows(Vec<Row>),
+    Named(Ident),
+}
+
+/// `2`, `(0, 1)`
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) numbers: Vec<Expr>,
+    pub(crate) area: Area,
 }
 
 /// Declarations that may be in code that could not be parsed.
@@ -207,6 +226,11 @@ pub(crate) enum Term {
         from: Expr,
         to: Expr,
         powers: Option<Expr>,
+        body: Vec<Self>,
+    },
+    Each {
+        names: Vec<Ident>,
+        list: Listed,
         body: Vec<Self>,
     },
     If {

@@ -5,7 +5,7 @@ use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
 use super::broken::{broken, skip};
 use super::cursor::Cursor;
 use super::unfinished::{on_this_line, unfinished};
-use super::{assign, attr, claim, collective, declare, expr, message, run, words};
+use super::{assign, attr, claim, collective, declare, expr, listed, message, run, words};
 use crate::ast::{Block, Expr, ExprKind, Statement, StatementKind, StreamClause};
 use crate::fault::{Fault, Parsed};
 
@@ -125,6 +125,7 @@ fn simple(
             Ok(names)
         }
         "comm" => declare::communicator(cursor),
+        "const" => listed::constant(cursor),
         "let" => declare::named(cursor),
         "covers" => expr::expr(cursor).map(|region| plain_said(StatementKind::Covers(region))),
         "computes" => claim::computes(cursor),
@@ -169,7 +170,7 @@ fn unknown(what: &Ident, name: &str, through: Option<&Ident>) -> Fault {
         None => Fault::new(what.span(), format!("no statement begins with `{name}`")).help(match meant {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "statements are `send`, `recv`, `put`, `signal`, `wait`, the collectives, `run`, `group`, \
-                     `sequence`, `on`, `for`, `if` and `let`"
+                     `sequence`, `on`, `for`, `if`, `let` and `const`"
                 .to_owned(),
         }),
         Some(through) => {
@@ -266,11 +267,13 @@ fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
 fn counted(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
     let form = "as in `for i in 0..k { .. }`, `for i in (0..k).rev() { .. }`, `for d in powers of 2 below n { .. }` \
                 or `for i in [1, 2, 4] { .. }`";
-    let counter = cursor.name(&format!("a counter, {form}"))?;
+    let names = listed::names(cursor, form)?;
     cursor.word("in", form)?;
-    if cursor.is_group(0, Delimiter::Bracket) {
-        return each(cursor, counter, faults);
+    if let Some(list) = listed::listed(cursor)? {
+        let (last, body) = body(cursor, "the list", faults)?;
+        return Ok(plain(StatementKind::Each { names, list, body }, last));
     }
+    let counter = listed::counter(names)?;
     let reversed = match cursor.peek(0) {
         Some(TokenTree::Group(group)) if is_reversed(cursor) => Some(Group::clone(group)),
         _ => None,
@@ -305,20 +308,6 @@ pub(super) fn counts(cursor: &mut Cursor) -> Parsed<(Option<Expr>, expr::Range)>
     let to = expr::expr(cursor)?;
     let from = Some(Expr { kind: ExprKind::Int(1), area: first.into(), height: 1 });
     Ok((Some(base), expr::Range { from, to: Some(to), is_range: true }))
-}
-
-/// `[1, 2, 4] { .. }`
-fn each(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
-    let mut inside = cursor.group(Delimiter::Bracket, "`[`")?;
-    let mut values = Vec::new();
-    while !inside.is_empty() {
-        values.push(expr::expr(&mut inside)?);
-        if !inside.is_empty() && !inside.take_punct(",") {
-            return Err(inside.expected("`,` or `]`"));
-        }
-    }
-    let (last, body) = body(cursor, "the list", faults)?;
-    Ok(plain(StatementKind::Each { name, values, body }, last))
 }
 
 /// Whether `(..).rev()` comes next.

@@ -4,7 +4,7 @@ use proc_macro2::{Delimiter, TokenTree};
 
 use super::block::{Said, counts};
 use super::cursor::Cursor;
-use super::{assign, collective, expr};
+use super::{assign, collective, expr, listed};
 use crate::ast::{Assigned, Expr, Statement, StatementKind, StreamClause, Term};
 use crate::fault::{Fault, Parsed};
 
@@ -99,8 +99,12 @@ fn body(inside: &mut Cursor) -> Parsed<Vec<Term>> {
 /// `for r in 0..n { x of r }`
 fn each(inside: &mut Cursor) -> Parsed<Term> {
     let form = "as in `for r in 0..n { x of r }`";
-    let counter = inside.name(&format!("a counter, {form}"))?;
+    let names = listed::names(inside, form)?;
     inside.word("in", form)?;
+    if let Some(list) = listed::listed(inside)? {
+        return Ok(Term::Each { names, list, body: body(inside)? });
+    }
+    let counter = listed::counter(names)?;
     let (powers, range) = counts(inside)?;
     let expr::Range { from: Some(from), to: Some(to), .. } = range else {
         return Err(Fault::new(inside.last(), "a loop counts from a number to another")

@@ -6,7 +6,7 @@ use typed_nccl_plan::ir::Role;
 use super::block::Said;
 use super::broken::to_end;
 use super::cursor::Cursor;
-use super::expr;
+use super::{expr, listed};
 use crate::ast::{Expr, ExprKind, Memory, MemoryName, StatementKind, StreamClause, text};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
@@ -275,6 +275,10 @@ pub(super) fn communicator(cursor: &mut Cursor) -> Parsed<Said> {
 pub(super) fn named(cursor: &mut Cursor) -> Parsed<Said> {
     let name = cursor.name("a name, as in `let left = (rank - 1) % n;`")?;
     cursor.punct("=", "and what the name stands for")?;
+    if listed::is_rows(cursor) {
+        let fault = Fault::new(cursor.span(), "rows of numbers are a constant, and no `let`");
+        return Err(fault.help(format!("write `const {} = [..];`", text(&name))));
+    }
     let value = expr::expr(cursor)?;
     Ok((StatementKind::Let { name, value }, StreamClause::default()))
 }

@@ -10,6 +10,7 @@ pub(crate) mod cursor;
 mod declare;
 mod expr;
 pub(crate) mod header;
+mod listed;
 mod message;
 mod nesting;
 mod run;

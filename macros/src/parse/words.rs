@@ -3,8 +3,9 @@
 use typed_nccl_plan::ir::CollectiveName;
 
 /// Declarations.
-pub(crate) const DECLARATIONS: [&str; 10] =
-    ["in", "out", "inout", "local", "stream", "signal", "comm", "let", "covers", "computes"];
+pub(crate) const DECLARATIONS: [&str; 11] = [
+    "in", "out", "inout", "local", "stream", "signal", "comm", "const", "let", "covers", "computes",
+];
 
 /// Actions.
 pub(crate) const STATEMENTS: [&str; 10] =

@@ -65,6 +65,39 @@ fn a_block_for_each_of_a_list() {
     assert_eq!(listed, written);
 }
 
+/// A named list equals the same list in its place, and an element of it a choice.
+#[test]
+fn constants_equal_what_is_written_out() {
+    let ir = |body: &str| {
+        let head = "tree(n: Ranks in [4], len: usize) { inout x: [f32; len];";
+        let (valid, faults) = source::read(format!("{head} {body} }}").parse().expect("tokens"));
+        assert!(faults.is_empty(), "{body}");
+        stripped(&valid.expect("a plan").plan)
+    };
+    let hop =
+        |from: &str, to: &str| format!("if rank == {from} {{ send x to rank({to}) into x; }}");
+    let written = ir(&format!("{} {}", hop("0", "1"), hop("1", "3")));
+    let named = "const edges = [(0, 1), (1, 3)];";
+    assert_eq!(ir(&format!("{named} for (a, b) in edges {{ {} }}", hop("a", "b"))), written);
+    let listed = format!("for (a, b) in [(0, 1), (1, 3)] {{ {} }}", hop("a", "b"));
+    assert_eq!(ir(&listed), written);
+
+    assert_eq!(
+        ir("const next = [1, 3, 0, 2]; send x to rank(next[2]) into x;"),
+        ir("send x to rank(0) into x;")
+    );
+    assert_eq!(
+        ir("const places = [0, 2]; computes x = sum(for r in places { x of rank(r) }); \
+            all_reduce(x, sum);"),
+        ir("computes x = sum(x of rank(0), x of rank(2)); all_reduce(x, sum);")
+    );
+    assert_eq!(
+        ir("const places = [0, 2]; computes { for r in places { x[r..r + 1] = x[0..1]; } } \
+            all_reduce(x, sum);"),
+        ir("computes { x[0..1] = x[0..1]; x[2..2 + 1] = x[0..1]; } all_reduce(x, sum);")
+    );
+}
+
 #[test]
 fn good_plans() {
     for (name, builder) in plans::good() {

@@ -6,7 +6,6 @@ use typed_nccl_plan::ir::{
 
 use super::assign::reduction;
 use super::number::not;
-use super::scope::Meaning;
 use super::statement::MOST_STATEMENTS;
 use super::{Looked, Reported, Resolver};
 use crate::area::Area;
@@ -37,11 +36,11 @@ impl Resolver<'_> {
                 self.scope.leave(depth);
                 around.and(done)
             }
-            StatementKind::Each { name, values, body } => {
-                for value in values {
-                    let value = self.number(value)?;
+            StatementKind::Const { name, rows } => self.constant(name, rows),
+            StatementKind::Each { names, list, body } => {
+                for row in &*self.each_row(names, list)? {
                     let depth = self.scope.depth();
-                    self.declare_here(name, Meaning::Number(value));
+                    self.take_row(names, row);
                     let done = self.claims(body, around);
                     self.scope.leave(depth);
                     done?;
@@ -169,6 +168,15 @@ impl Resolver<'_> {
                     let done = self.terms(body, &[around, &[Around::Each(each)]].concat(), of);
                     self.scope.leave(depth);
                     done?;
+                }
+                Term::Each { names, list, body } => {
+                    for row in &*self.each_row(names, list)? {
+                        let depth = self.scope.depth();
+                        self.take_row(names, row);
+                        let done = self.terms(body, around, of);
+                        self.scope.leave(depth);
+                        done?;
+                    }
                 }
                 Term::If { condition, then, otherwise } => {
                     let condition = self.condition(condition)?;

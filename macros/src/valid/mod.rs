@@ -8,6 +8,7 @@ mod collective;
 mod compute;
 mod equation;
 mod header;
+mod listed;
 mod memory;
 mod number;
 mod peer;

@@ -20,7 +20,7 @@ impl Resolver<'_> {
                 Meaning::Param(param) => Ok(Expr::Param(param)),
                 Meaning::Counter(counter) => Ok(Expr::Loop(counter)),
                 Meaning::Number(number) => Ok(number),
-                Meaning::List(_) => {
+                Meaning::List(_) | Meaning::Constants(_) => {
                     let title = format!("expected a number, and `{name}` is a list of numbers");
                     let fault = Fault::new(name.span(), title);
                     self.tell(fault.help(format!("name one of its elements: `{name}[0]`")))
@@ -34,6 +34,10 @@ impl Resolver<'_> {
                 };
                 match self.look(name, Want::Number)? {
                     Meaning::List(list) => Ok(Expr::element(list, self.number(index)?)),
+                    Meaning::Constants(rows) => {
+                        let index = self.number(index)?;
+                        self.pick(name, &rows, index, expr.area)
+                    }
                     meaning => {
                         let title = format!("`{name}` is {}, no list", meaning.what());
                         let help = format!("declare it as one: `{name}: [usize; k]`");

@@ -61,7 +61,10 @@ impl Resolver<'_> {
         };
         if self.valid.plan.axes.len() < 2 {
             let fault = Fault::new(expr.area, "a plan of one axis has no steps along several");
-            return self.tell(fault.help("write the step alone: `(rank + 1) % n`"));
+            return self.tell(fault.help(match expr.mentions("rank") {
+                true => "write the step alone: `(rank + 1) % n`",
+                false => "a list of numbers is a constant: `const order = [0, 2, 1];`",
+            }));
         }
         let mut hops = Vec::new();
         for one in list {
@@ -78,7 +81,7 @@ impl Resolver<'_> {
     }
 
     fn recognise(&self, number: &Expr) -> Result<Peer, Strange> {
-        if !number.mentions_rank() {
+        if !number.mentions_rank() || matches!(number, Expr::Absent(_)) {
             return Ok(Peer::Rank(number.clone()));
         }
         if let Expr::Choice(choice) = number {

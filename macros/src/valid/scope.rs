@@ -7,6 +7,7 @@ use typed_nccl_plan::ir::{
     self, AxisId, BufferId, CommunicatorId, LoopId, ParamId, SignalId, StreamId,
 };
 
+use super::listed::Rows;
 use super::{Looked, Reported, Resolver};
 use crate::area::Area;
 use crate::ast::text;
@@ -19,6 +20,8 @@ pub(super) enum Meaning {
     Axis(AxisId),
     Param(ParamId),
     List(ParamId),
+    /// A list of constants.
+    Constants(Rows),
     Buffer(BufferId),
     Stream(StreamId),
     Signal(SignalId),
@@ -124,7 +127,11 @@ impl Meaning {
     fn fits(&self, want: Want) -> bool {
         match self {
             Self::Axis(_) => matches!(want, Want::Axis | Want::Number | Want::Peer | Want::Any),
-            Self::Param(_) | Self::List(_) | Self::Counter(_) | Self::Number(_) => {
+            Self::Param(_)
+            | Self::List(_)
+            | Self::Constants(_)
+            | Self::Counter(_)
+            | Self::Number(_) => {
                 matches!(want, Want::Number | Want::Peer | Want::Any)
             }
             Self::Buffer(_) | Self::Region(_) => matches!(want, Want::Memory | Want::Any),
@@ -141,7 +148,7 @@ impl Meaning {
         match self {
             Self::Axis(_) => "an axis",
             Self::Param(_) => "a parameter",
-            Self::List(_) => "a list of numbers",
+            Self::List(_) | Self::Constants(_) => "a list of numbers",
             Self::Buffer(_) => "memory",
             Self::Stream(_) => "a stream",
             Self::Signal(_) => "a signal",

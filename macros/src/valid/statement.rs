@@ -6,6 +6,7 @@ use typed_nccl_plan::ir::{
     Signal, SignalId, Step, StepKind, Transfer, Wait, When,
 };
 
+use super::listed::Rows;
 use super::number::not;
 use super::place::Around;
 use super::scope::{Meaning, last};
@@ -50,6 +51,7 @@ impl Resolver<'_> {
                 self.let_be(name, value);
                 Ok(())
             }
+            StatementKind::Const { name, rows } => self.constant(name, rows),
             kind if is_declaration(kind) => {
                 if !top {
                     if matches!(kind, StatementKind::Memory(memory) if memory.names.is_empty()) {
@@ -92,8 +94,9 @@ impl Resolver<'_> {
                 }
                 if known { Ok(()) } else { Err(Reported) }
             }
-            StatementKind::Each { name, values, body } => {
-                self.each(name, values, body, around, area, steps)
+            StatementKind::Each { names, list, body } => {
+                let rows = self.each_row(names, list);
+                self.each(names, rows, (body, area), around, steps)
             }
             _ => {
                 let at = self.at(area);
@@ -105,21 +108,27 @@ impl Resolver<'_> {
         }
     }
 
-    /// Repeats a block for each value.
+    /// Repeats a block for each row of a list.
     fn each(
         &mut self,
-        name: &Ident,
-        values: &[ast::Expr],
-        body: &Block,
+        names: &[Ident],
+        rows: Looked<Rows>,
+        (body, area): (&Block, Area),
         around: &Around,
-        area: Area,
         steps: &mut Vec<Step>,
     ) -> Looked<()> {
         let told = self.faults.len();
-        for value in values {
-            let value = self.number(value);
+        let Ok(rows) = rows else {
+            // Errors in the block are reported too.
             let depth = self.scope.depth();
-            self.declare_here(name, value.map_or(Meaning::Broken, Meaning::Number));
+            names.iter().for_each(|name| self.declare_here(name, Meaning::Broken));
+            steps.extend(self.block(body, around, false));
+            self.scope.leave(depth);
+            return Err(Reported);
+        };
+        for row in &*rows {
+            let depth = self.scope.depth();
+            self.take_row(names, row);
             steps.extend(self.block(body, around, false));
             self.scope.leave(depth);
             // Errors in the block are reported once.

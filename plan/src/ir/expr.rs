@@ -51,6 +51,8 @@ pub enum Expr {
     Xor(Subexpr, Subexpr),
     /// One of two.
     Choice(#[serde(deserialize_with = "shape::number")] Box<Choice>),
+    /// No number: the element of a list of constants at this index, which it does not have.
+    Absent(Subexpr),
     /// An expression that was nested more than [`MOST_NESTING`](super::MOST_NESTING) deep.
     TooDeep,
     /// An expression that had more than [`MOST_OF_ONE`](super::MOST_OF_ONE) parts.
@@ -149,6 +151,30 @@ impl Expr {
         }
     }
 
+    /// The number of a list at an index, which may depend on the rank: one of several by cases.
+    pub fn pick(list: &[Self], index: &Self) -> Self {
+        let below = |end: usize| index.clone().lt(Self::Int(end as i64));
+        let within = Condition::All(vec![index.clone().ge(Self::Int(0)), below(list.len())]);
+        let absent = Subexpr::of([index.clone()]).map(|[index]| Self::Absent(index));
+        // Halving keeps it shallow.
+        fn halved(list: &[Expr], from: usize, below: &dyn Fn(usize) -> Condition) -> Expr {
+            let (lower, upper) = list.split_at(list.len() / 2);
+            match (lower, upper) {
+                ([], [one]) => one.clone(),
+                _ => {
+                    let middle = from + lower.len();
+                    let lower = halved(lower, from, below);
+                    Expr::choice(below(middle), lower, halved(upper, middle, below))
+                }
+            }
+        }
+        let absent = absent.unwrap_or_else(Self::from);
+        if list.is_empty() {
+            return absent;
+        }
+        Self::choice(within, halved(list, 0, &below), absent)
+    }
+
     /// One of two, depending on a condition.
     pub fn choice(condition: Condition, then: Self, otherwise: Self) -> Self {
         let parts = Subexpr::of([then, otherwise]);
@@ -176,6 +202,10 @@ impl Expr {
             }
             (Self::Loop(id), _) if *id == counter => by.clone(),
             (Self::Element(list, index), _) => Self::element(*list, index.replace(counter, by)),
+            (Self::Absent(index), _) => {
+                let index = Subexpr::of([index.replace(counter, by)]);
+                index.map_or_else(Self::from, |[index]| Self::Absent(index))
+            }
             (Self::Choice(choice), _) => {
                 let Choice { condition, then, otherwise } = &**choice;
                 let (then, otherwise) = (then.replace(counter, by), otherwise.replace(counter, by));
@@ -220,7 +250,7 @@ impl Expr {
     fn parts(&self) -> impl Iterator<Item = &Subexpr> {
         let (first, second) = match (self, self.binary()) {
             (_, Some((_, a, b))) => (Some(a), Some(b)),
-            (Self::Element(_, index), _) => (Some(index), None),
+            (Self::Element(_, index) | Self::Absent(index), _) => (Some(index), None),
             (Self::Choice(choice), _) => (Some(&choice.then), Some(&choice.otherwise)),
             _ => (None, None),
         };

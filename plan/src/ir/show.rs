@@ -160,6 +160,11 @@ impl Writer<'_> {
                 self.to.write_char(']')
             }
             Expr::Choice(choice) => self.choice(choice, least),
+            Expr::Absent(index) => {
+                self.to.write_str("[..][")?;
+                self.deeper(|writer| writer.number(index, Binds::Least))?;
+                self.to.write_char(']')
+            }
             _ => self.to.write_str(".."),
         }
     }

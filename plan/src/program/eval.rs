@@ -66,6 +66,7 @@ impl<'a> Env<'a> {
                     .and_then(|at| self.params[id.index()].get(at).copied())
                     .ok_or(NoValue::Element(index))
             }
+            Expr::Absent(index) => Err(NoValue::Element(self.eval(index)?)),
             Expr::Choice(choice) => {
                 let chosen = self.holds(&choice.condition)?;
                 self.eval(if chosen { &choice.then } else { &choice.otherwise })

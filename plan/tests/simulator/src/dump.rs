@@ -293,6 +293,7 @@ impl Names<'_> {
                     self.condition(&choice.condition)
                 )
             }
+            Expr::Absent(at) => format!("[][{}]", self.expr(at)),
             Expr::TooDeep | Expr::TooLarge => "?".to_owned(),
         }
     }

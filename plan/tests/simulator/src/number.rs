@@ -78,6 +78,7 @@ impl Scope<'_> {
                 let holds = self.holds(&choice.condition)?;
                 self.number(if holds { &choice.then } else { &choice.otherwise })
             }
+            Expr::Absent(_) => Err(bad("past the end of a list")),
             Expr::TooDeep | Expr::TooLarge => Err(bad("no number of a plan")),
         }
     }
