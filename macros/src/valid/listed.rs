@@ -86,7 +86,8 @@ impl Resolver<'_> {
         match rows.first() {
             Some(first) if first.len() != names.len() => {
                 let (row, loops) = (several(first.len()), names.len());
-                let called = called.map_or("this list".to_owned(), |name| format!("`{name}`"));
+                let called =
+                    called.map_or_else(|| "this list".to_owned(), |name| format!("`{name}`"));
                 let title = format!("each row of {called} has {row}, and the loop names {loops}");
                 let letters = ["a", "b", "c", "d", "e", "f"];
                 let as_many: Vec<_> = letters.into_iter().take(first.len()).collect();
