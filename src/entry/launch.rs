@@ -6,12 +6,12 @@ use std::io::{self, Write as _};
 use super::others::Others;
 use super::spmd::Outcome;
 use super::{Place, own_device, start};
-use crate::error::{Error, LaunchFault, Site, SizeVariable};
+use crate::error::{Error, InitFailed, LaunchFault, Site, SizeVariable};
 use crate::launcher::{self, Variables};
 use crate::seat::MOST;
 use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 
-/// Runs `fn body<W: World>(comm: Communicator<W>) -> Result<()>` on every rank.
+/// Runs `fn body<W: World>(comm: Communicator<W>) -> Result<T>` on every rank, and returns a rank's value.
 ///
 /// | started as | ranks |
 /// |---|---|
@@ -74,6 +74,29 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// # }
 /// ```
 ///
+/// The value is that of this process's rank; where ranks are threads, of rank 0. `T` is usually `()`:
+///
+/// ```
+/// use typed_nccl::{Communicator, Device, Result, Sum, launch};
+///
+/// fn main() -> Result<()> {
+///     let total = launch!(total)?;
+///     println!("{total} ranks");
+///     # assert_eq!(total, 4);
+///     Ok(())
+/// }
+///
+/// fn total<D: Device>(comm: Communicator<D>) -> Result<u64> {
+///     let mut ones = comm.device().from_slice(&[1_u64])?;
+///     comm.all_reduce_in_place(&mut ones, Sum)?;
+///     let total = ones.to_vec()?[0];
+///     comm.finish()?;
+///     Ok(total)
+/// }
+/// ```
+///
+/// With `,survive` a value is of the first rank of this process that succeeded.
+///
 /// # Errors
 /// The first cause among the bodies' errors, not one that another rank's failure caused;
 /// [`Error::SizeVariable`](crate::Error::SizeVariable) and
@@ -99,11 +122,11 @@ pub(super) type OnGpu = Host<AnyDevice>;
 
 /// The expansion of `launch!`.
 #[track_caller]
-pub fn launch<E: From<Error> + Display + Send + 'static>(
+pub fn launch<R: Send, E: From<Error> + Display + Send + 'static>(
     config: CommConfig,
-    host: impl Fn(Communicator<Host<AnyDevice>>) -> Result<(), E> + Sync,
-    gpu: impl Fn(Communicator<OnGpu>) -> Result<(), E> + Sync,
-) -> Result<(), E> {
+    host: impl Fn(Communicator<Host<AnyDevice>>) -> Result<R, E> + Sync,
+    gpu: impl Fn(Communicator<OnGpu>) -> Result<R, E> + Sync,
+) -> Result<R, E> {
     let site = Site::caller();
     let on_host = |place: Place<Host<AnyDevice>>| host(place.init_at(config.clone(), site)?);
     #[cfg(feature = "cuda")]
@@ -135,7 +158,7 @@ pub fn launch<E: From<Error> + Display + Send + 'static>(
 
 /// Reports which rank failed if the others continue, since nothing else would. A panic reports
 /// itself.
-fn told<E: Display>(rank: Rank, others: Others, outcome: Result<(), E>) -> Result<(), E> {
+fn told<R, E: Display>(rank: Rank, others: Others, outcome: Result<R, E>) -> Result<R, E> {
     if let (Err(error), Others::GoOn) = (&outcome, others) {
         // The reader may be gone.
         let _ = writeln!(io::stderr(), "typed-nccl: rank {rank} failed: {error}; the others go on");
@@ -143,13 +166,14 @@ fn told<E: Display>(rank: Rank, others: Others, outcome: Result<(), E>) -> Resul
     outcome
 }
 
-/// The result of this process's ranks.
-fn ended<E>(outcome: Outcome<(), E>, others: Others) -> Result<(), E> {
-    match others {
+/// The first value of this process's ranks, of which there is at least one.
+fn ended<R, E: From<Error>>(outcome: Outcome<R, E>, others: Others) -> Result<R, E> {
+    let values = match others {
         Others::End => outcome.all(),
         Others::GoOn => outcome.any(),
-    }
-    .map(drop)
+    }?;
+    let none = || InitFailed { size: 0, ranks: Vec::new(), why: "there are no ranks".to_owned() };
+    values.into_iter().next().ok_or_else(|| Error::from(none()).into())
 }
 
 /// The requested ranks.

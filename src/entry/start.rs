@@ -13,11 +13,11 @@ use crate::launcher::{Found, Variables};
 use crate::{Device, Result, Seat};
 
 /// Runs the body as this process's rank, on its own device.
-pub(super) fn this_rank<D: Device, E: From<Error> + Display + 'static>(
+pub(super) fn this_rank<D: Device, R, E: From<Error> + Display + 'static>(
     found: &Found,
     device: impl FnOnce() -> Result<D>,
-    body: impl FnOnce(Place<D>) -> Result<(), E>,
-) -> Result<(), E> {
+    body: impl FnOnce(Place<D>) -> Result<R, E>,
+) -> Result<R, E> {
     let run = || {
         let device = device()?;
         body(Place::new(Seat::of(found, &Variables::here())?, device))

@@ -24,6 +24,21 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "host_processes_return_a_value_each",
+        program: || {
+            let rank = launch!(meets_and_says_which)?;
+            println!("this was rank {rank}");
+            Ok(())
+        },
+        test: |run| {
+            let ended = own(run.bare(), "host:2,processes");
+            assert!(ended.status.success(), "{ended:?}");
+            let returned: Vec<_> =
+                lines(&ended.stdout).into_iter().filter(|line| line.contains("this was")).collect();
+            assert_eq!(returned, ["[0] this was rank 0", "[1] this was rank 1"], "{ended:?}");
+        },
+    },
+    Test {
         name: "host_processes_by_variables",
         program: || launch!(meets),
         test: |run| {
@@ -218,6 +233,12 @@ pub(crate) const TESTS: &[Test] = &[
 /// The output of three ranks.
 const MET: [&str; 3] =
     ["rank 0 of 3 on host:0: 3", "rank 1 of 3 on host:1: 3", "rank 2 of 3 on host:2: 3"];
+
+fn meets_and_says_which<D: Device>(comm: Communicator<D>) -> Result<usize> {
+    let rank = comm.rank().index();
+    comm.finish()?;
+    Ok(rank)
+}
 
 fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {
     let mut x = comm.device().from_slice(&[1_u32; 1000])?;
