@@ -32,11 +32,11 @@ impl Walk<'_> {
             if self.stopped {
                 return;
             }
-            let issued = match kind {
-                _ if let Some(this) = &work => self.local(rank, this),
-                StepKind::Collective(this) => self.collective(rank, this),
-                StepKind::Wait(this) => self.wait(rank, this, &shifts),
-                kind => self.towards_peer(rank, kind, shifts.first().copied()),
+            let issued = match (&work, kind) {
+                (Some(this), _) => self.local(rank, this),
+                (None, StepKind::Collective(this)) => self.collective(rank, this),
+                (None, StepKind::Wait(this)) => self.wait(rank, this, &shifts),
+                (None, kind) => self.towards_peer(rank, kind, shifts.first().copied()),
             };
             self.found(rank, issued);
         }
