@@ -25,44 +25,44 @@
 //! Import by name. There is no prelude, since glob imports make rustc print full paths.
 
 mod cart;
-mod clique;
-mod collectives;
-mod communicator;
+pub mod clique;
+pub mod collectives;
+pub mod communicator;
 mod compute;
 mod config;
 mod control;
 #[cfg(feature = "cuda")]
 mod cuda;
-mod device;
-mod device_api;
+pub mod device;
+pub mod device_api;
 mod device_comm;
-mod dynamic;
-mod element;
+pub mod dynamic;
+pub mod element;
 mod entry;
 mod exit;
-mod graph;
-mod group;
+pub mod graph;
+pub mod group;
 mod health;
 mod host;
 mod launcher;
 mod lock;
-mod memory;
+pub mod memory;
 #[cfg(feature = "cuda")]
 mod nccl;
-mod p2p;
+pub mod p2p;
 mod quiet;
 mod rank;
 mod rate_limited;
 mod reactor;
-mod reduce;
-mod rma;
+pub mod reduce;
+pub mod rma;
 mod seat;
 mod stamp;
-mod stream;
+pub mod stream;
 mod trace;
 mod unwind;
 mod wait;
-mod window;
+pub mod window;
 mod world;
 
 pub mod backend;

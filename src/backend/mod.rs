@@ -54,7 +54,9 @@ pub use wire::{Listener, Wire};
 
 pub use crate::device_comm::Shared as DeviceShared;
 pub use crate::health::{Limit, Limits};
-pub use crate::memory::{Allocation, Lease, Owner};
+pub use crate::memory::allocation::Allocation;
+pub use crate::memory::lease::Lease;
+pub use crate::memory::owner::Owner;
 
 /// All capabilities of a device's backend.
 pub trait Backend:

@@ -126,15 +126,19 @@ impl<W: World, S: State> fmt::Debug for Communicator<W, S> {
     }
 }
 
-/// Says why a communicator `C` is not `Sync`.
-#[diagnostic::on_unimplemented(
-    message = "`{C}` cannot be shared between threads",
-    label = "a communicator serves one thread at a time",
-    note = "all ranks must make the same calls in the same order: move it to the one thread that uses it",
-    note = "for calls from several threads, `Ordered::new(comm)?` keeps one order on all ranks; a `Mutex` would not",
-    note = "to end it from another thread, take an `abort_handle()`, which is `Sync`"
-)]
-pub trait SharedBetweenThreads<C> {}
+/// No other crate can name this.
+mod unshared {
+    /// Says why a communicator `C` is not `Sync`.
+    #[diagnostic::on_unimplemented(
+        message = "`{C}` cannot be shared between threads",
+        label = "a communicator serves one thread at a time",
+        note = "all ranks must make the same calls in the same order: move it to the one thread that uses it",
+        note = "for calls from several threads, `Ordered::new(comm)?` keeps one order on all ranks; a `Mutex` would not",
+        note = "to end it from another thread, take an `abort_handle()`, which is `Sync`"
+    )]
+    pub trait SharedBetweenThreads<C> {}
+}
+use unshared::SharedBetweenThreads;
 
 // SAFETY: the impl never applies: nothing implements `SharedBetweenThreads`, and no other crate can
 // name it. An explicit impl replaces the automatic one, so that the compiler reports our message.

@@ -212,13 +212,17 @@ impl<W: World> fmt::Debug for Graph<W> {
     }
 }
 
-/// Says why a graph `G` is not `Sync`.
-#[diagnostic::on_unimplemented(
-    message = "`{G}` cannot be shared between threads",
-    label = "a graph is launched by one thread at a time",
-    note = "all ranks launch their graphs in one order: move it, with its communicator, to the thread that launches it"
-)]
-pub trait SharedBetweenThreads<G> {}
+/// No other crate can name this.
+mod unshared {
+    /// Says why a graph `G` is not `Sync`.
+    #[diagnostic::on_unimplemented(
+        message = "`{G}` cannot be shared between threads",
+        label = "a graph is launched by one thread at a time",
+        note = "all ranks launch their graphs in one order: move it, with its communicator, to the thread that launches it"
+    )]
+    pub trait SharedBetweenThreads<G> {}
+}
+use unshared::SharedBetweenThreads;
 
 // SAFETY: the impl never applies: nothing implements `SharedBetweenThreads`, and no other crate can
 // name it. An explicit impl replaces the automatic one, so that the compiler reports our message.

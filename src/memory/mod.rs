@@ -10,19 +10,19 @@
 //! Not in the types: lengths. They are checked on use, with an error that names both sides.
 
 mod adopted;
-mod allocation;
+pub(crate) mod allocation;
 mod booking;
 mod buffer;
 mod claims;
 mod indexed;
 mod kind;
-mod lease;
+pub(crate) mod lease;
 mod lent;
 #[cfg(all(test, feature = "models"))]
 mod model;
 mod operand;
 mod order;
-mod owner;
+pub(crate) mod owner;
 mod pinned;
 mod record;
 mod slice;
@@ -48,6 +48,6 @@ pub(crate) use order::{Lessee, Order};
 pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
 
-pub use allocation::Allocation;
-pub use lease::Lease;
-pub use owner::Owner;
+pub(crate) use allocation::Allocation;
+pub(crate) use lease::Lease;
+pub(crate) use owner::Owner;

@@ -169,14 +169,18 @@ impl<T> Stream<Cuda<T>> {
     }
 }
 
-/// Says why a stream `S` is not `Sync`.
-#[diagnostic::on_unimplemented(
-    message = "`{S}` cannot be shared between threads",
-    label = "a stream serves one thread at a time",
-    note = "move it to the thread that uses it, or open another with `device.stream()`",
-    note = "to order work between threads, send a `Mark`, which is `Sync`: `stream.mark()`"
-)]
-pub trait SharedBetweenThreads<S> {}
+/// No other crate can name this.
+mod unshared {
+    /// Says why a stream `S` is not `Sync`.
+    #[diagnostic::on_unimplemented(
+        message = "`{S}` cannot be shared between threads",
+        label = "a stream serves one thread at a time",
+        note = "move it to the thread that uses it, or open another with `device.stream()`",
+        note = "to order work between threads, send a `Mark`, which is `Sync`: `stream.mark()`"
+    )]
+    pub trait SharedBetweenThreads<S> {}
+}
+use unshared::SharedBetweenThreads;
 
 // SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
 // The impl only replaces the automatic one, so that the refusal carries a sentence.

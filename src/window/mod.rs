@@ -56,14 +56,18 @@ pub(crate) struct Named {
     pub(crate) lens: Lens,
 }
 
-/// Says why a window `V` is not `Sync`.
-#[diagnostic::on_unimplemented(
-    message = "`{V}` cannot be shared between threads",
-    label = "a window serves one thread at a time",
-    note = "its uses are put in stream order as one thread enqueues them: move it, with its communicator, to the thread that uses it",
-    note = "what several threads may read is its values: `to_vec()`"
-)]
-pub trait SharedBetweenThreads<V> {}
+/// No other crate can name this.
+mod unshared {
+    /// Says why a window `V` is not `Sync`.
+    #[diagnostic::on_unimplemented(
+        message = "`{V}` cannot be shared between threads",
+        label = "a window serves one thread at a time",
+        note = "its uses are put in stream order as one thread enqueues them: move it, with its communicator, to the thread that uses it",
+        note = "what several threads may read is its values: `to_vec()`"
+    )]
+    pub trait SharedBetweenThreads<V> {}
+}
+use unshared::SharedBetweenThreads;
 
 // SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
 // The impl only replaces the automatic one, so that the refusal carries a sentence.
