@@ -1,0 +1,20 @@
+//! The guide's chapters as documentation, so that `cargo test` compiles and runs their examples.
+
+#[cfg(doctest)]
+macro_rules! chapters {
+    ($($chapter:ident)+) => { $(
+        #[doc = include_str!(concat!("src/", stringify!($chapter), ".md"))]
+        mod $chapter {}
+    )+ };
+}
+
+#[cfg(doctest)]
+chapters! {
+    first
+    memory
+    streams
+    collectives
+    windows
+    groups
+    communicators
+}
