@@ -17,4 +17,12 @@ chapters! {
     windows
     groups
     communicators
+    processes
+    failure
+    graphs
+    frameworks
+    kernels
 }
+
+#[cfg(all(doctest, feature = "candle"))]
+chapters! { candle }
