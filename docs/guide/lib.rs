@@ -10,18 +10,10 @@ macro_rules! chapters {
 
 #[cfg(doctest)]
 chapters! {
-    first
-    memory
-    streams
-    collectives
-    windows
-    groups
-    communicators
-    processes
-    failure
-    graphs
-    frameworks
-    kernels
+    first memory streams collectives windows groups communicators
+    plans checks running
+    processes jobs network environment failure
+    frameworks python kernels graphs performance limits coming mistakes
 }
 
 #[cfg(all(doctest, feature = "candle"))]

@@ -14,7 +14,7 @@
 //!   kills, stops and cuts off some: the others are told the truth, and none waits for ever.
 //! * `parity`: compares every public name of nccl4py with its counterpart here; writes
 //!   `docs/parity.md`.
-//! * `pictures`: draws the library's plans, for `docs/plans` and for their documentation.
+//! * `pictures`: draws the library's plans, for `docs/guide/src/pictures` and for their documentation.
 //! * `plans [seed] [count] [plans]`: random plans, the checker compared with a simulator: `count`
 //!   instances, and `plans` plans at all their sizes.
 //! * `ptx [check]`: generates the kernels' PTX from their source, or checks that it is up to date.

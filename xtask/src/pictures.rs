@@ -1,4 +1,4 @@
-//! Pictures of the library's plans, each at one small size: drawn for `docs/plans` and, as text,
+//! Pictures of the library's plans, each at one small size: drawn for `docs/guide/src/pictures` and, as text,
 //! for the documentation of the plan itself. They show the lines of the plan's statements, so they
 //! change when these move.
 
@@ -54,7 +54,7 @@ fn files(subject: &Subject) -> Check<[(PathBuf, String); 2]> {
     let indented = |line: &str| if line.is_empty() { "\n".into() } else { format!(" {line}\n") };
     let text = schedule.to_text(plan).lines().map(indented).collect();
     Ok([
-        (root().join(format!("docs/plans/{name}.svg")), schedule.to_svg(plan)),
+        (root().join(format!("docs/guide/src/pictures/{name}.svg")), schedule.to_svg(plan)),
         (root().join(format!("src/plans/timelines/{name}.txt")), text),
     ])
 }
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn every_plan_of_the_library_is_drawn_and_no_other() {
         let drawn: BTreeSet<PathBuf> = all().into_iter().map(|(path, _)| path).collect();
-        for folder in ["docs/plans", "src/plans/timelines"] {
+        for folder in ["docs/guide/src/pictures", "src/plans/timelines"] {
             for entry in fs::read_dir(root().join(folder)).expect("the folder is there") {
                 let path = entry.expect("an entry").path();
                 assert!(drawn.contains(&path), "{} is of no plan", path.display());
