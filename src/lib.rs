@@ -137,23 +137,11 @@ pub use window::{
 };
 pub use world::{Label, World};
 
-/// Compiles and runs the examples in the Markdown documentation.
+/// Compiles and runs the examples of the README; the package `guide` does so for the guide's.
 #[cfg(doctest)]
 mod shown {
     #[doc = include_str!("../README.md")]
     mod readme {}
-
-    #[doc = include_str!("../docs/plans.md")]
-    mod plans {}
-
-    #[doc = include_str!("../docs/graphs.md")]
-    mod graphs {}
-
-    #[doc = include_str!("../docs/interop.md")]
-    mod interop {}
-
-    #[doc = include_str!("../docs/survive.md")]
-    mod survive {}
 }
 
 #[doc(hidden)]

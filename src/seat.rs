@@ -71,7 +71,7 @@ impl Seat {
     /// on several with the feature `mpi`, whose launcher starts them.
     ///
     /// Each participant proves that it knows `TYPED_NCCL_SECRET`; without that variable anybody who
-    /// reaches the port can take part. See `docs/cluster.md`.
+    /// reaches the port can take part. See "How ranks meet" in the guide.
     ///
     /// ```no_run
     /// use typed_nccl::{Host, Result, Seat};

@@ -41,9 +41,9 @@ pub(crate) const EARLY_SIGNALS: &str = "rmaEagerInit";
 ///
 /// Those that tune NCCL (`ctas` to `launch_order`) are checked on every device and have no effect
 /// on the host. A variable of NCCL's environment overrides an option that tunes (`NCCL_DEBUG=INFO`
-/// makes NCCL log it), and is refused where it would break what another option promises:
-/// `docs/environment.md` has the table. Setting an option that the loaded NCCL has no field for
-/// returns [`Error::Unsupported`](crate::Error::Unsupported).
+/// makes NCCL log it), and is refused where it would break what another option promises: the guide
+/// has the table, in its chapter on the environment. Setting an option that the loaded NCCL has no
+/// field for returns [`Error::Unsupported`](crate::Error::Unsupported).
 ///
 /// Three of NCCL's own fields are missing: `blocking`, because connecting waits within a deadline;
 /// `commName`, which is the label; and `shrinkShare`, because a shrunk communicator outlives the

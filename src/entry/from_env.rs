@@ -17,7 +17,7 @@ impl Seat {
     /// The device is the caller's choice: a GPU, or [`Host`](crate::Host) for ranks on one machine.
     ///
     /// `TYPED_NCCL_ADDRESS=host:port` is the address where rank 0 listens, if the launcher sets
-    /// none; the error asks for it. docs/cluster.md has a complete command line for each launcher.
+    /// none; the error asks for it. The guide has complete files for each launcher.
     ///
     /// # Errors
     /// [`Error::BadLaunch`](crate::Error::BadLaunch): no launcher, an incomplete set of variables,

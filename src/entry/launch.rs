@@ -43,8 +43,8 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 ///
 /// A process uses the GPU at its local rank, or the only one that it sees. Where there is no GPU at
 /// all, rank 0 says on standard error that the ranks are on the host; ranks of one job that differ
-/// in that are [`Error::InitFailed`](crate::Error::InitFailed). docs/cluster.md has a complete
-/// command line for each launcher.
+/// in that are [`Error::InitFailed`](crate::Error::InitFailed). The guide has complete files for
+/// each launcher.
 ///
 /// ```
 /// use typed_nccl::{Communicator, Result, World, launch};

@@ -2,8 +2,8 @@
 //!
 //! NCCL prefers a variable to what a program configures, and reads its files as if they were
 //! variables. Variables that only affect speed are the user's choice. Variables that would break a
-//! promise are refused by name before NCCL is called; `docs/environment.md` lists each variable.
-//! Settings of NCCL's environment plugins are not visible here.
+//! promise are refused by name before NCCL is called; docs/guide/src/environment.md lists each
+//! variable. Settings of NCCL's environment plugins are not visible here.
 
 use std::env;
 use std::fmt;
@@ -335,9 +335,9 @@ mod tests {
 
     #[test]
     fn the_documents_name_each() {
-        let table = include_str!("../../docs/environment.md");
+        let table = include_str!("../../docs/guide/src/environment.md");
         for name in NAMES {
-            assert!(table.contains(&format!("`{name}")), "{name} is not in docs/environment.md");
+            assert!(table.contains(&format!("`{name}")), "{name} is not in the guide");
         }
         assert!(NAMES[..ALIKE].is_sorted() && NAMES[ALIKE..].is_sorted());
     }

@@ -203,7 +203,7 @@ fn the_release_has_the_variables() {
     let (mut library, file) = (Vec::new(), File::open(released(version)).expect("it was fetched"));
     file.take(8 << 20).read_to_end(&mut library).expect("it can be read");
     let texts: HashSet<_> = library.split(|byte| *byte == 0).collect();
-    let table = include_str!("../../docs/environment.md");
+    let table = include_str!("../../docs/guide/src/environment.md");
     let names = table.split(|c: char| c != '_' && !c.is_ascii_alphanumeric());
     for name in names.filter(|name| name.starts_with("NCCL_")) {
         assert!(texts.contains(name.as_bytes()), "NCCL {version} has no {name}");

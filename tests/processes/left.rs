@@ -112,7 +112,7 @@ impl Left {
     fn is_nothing(&self) -> bool {
         let Self { cuda, nccl, .. } = self;
         // NCCL does not free a rank that connects to one that died before it came: see
-        // docs/survive.md.
+        // docs/guide/src/failure.md.
         let waits = |thread: &&String| thread.starts_with("NCCL init of");
         let waiting = self.threads.iter().filter(waits).count();
         let threads = self.threads.len() - waiting;

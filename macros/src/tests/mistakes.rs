@@ -113,7 +113,8 @@ files! { assigned claims conditions unread equations mends slips sizes hazards h
 fn the_documentation_quotes_them() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let said = fs::read_to_string(root.join("src/tests/mistakes/checks.txt")).expect("kept");
-    let page = fs::read_to_string(root.join("../docs/guide/src/checks.md")).expect("the documentation");
+    let page =
+        fs::read_to_string(root.join("../docs/guide/src/checks.md")).expect("the documentation");
     let rows: Vec<Vec<&str>> = page
         .lines()
         .filter(|line| line.starts_with("| A"))
