@@ -140,6 +140,24 @@ fn quoted_errors_are_real() {
     assert!(quotes >= 9, "only {quotes} quotes");
 }
 
+/// What only Python's interpreter could run is taken from the extension that is tested with it.
+#[test]
+fn code_that_is_not_run_is_of_an_example() {
+    let example = read(&root().join("examples/torch-extension/src/lib.rs"));
+    let mut blocks = 0;
+    for page in files(&guide().join("src"), "md") {
+        for block in read(&page).split("```rust,ignore\n").skip(1) {
+            let (code, _) = block.split_once("```").expect("a block ends");
+            let mut lines = example.lines();
+            for line in code.lines() {
+                assert!(lines.any(|found| found == line), "{}: {line}", page.display());
+            }
+            blocks += 1;
+        }
+    }
+    assert_eq!(blocks, 1);
+}
+
 /// Long pages are not read.
 #[test]
 fn the_pages_are_short() {
