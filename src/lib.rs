@@ -22,6 +22,9 @@
 //! * [`Error`]: failures that the compiler cannot rule out, each with a name, a place and a remedy.
 //! * [`Communicator::recover`]: after a rank dies, the others continue with the same communicator.
 //!
+//! The [guide](https://github.com/typed-nccl/typed-nccl/blob/main/docs/guide/src/SUMMARY.md) begins
+//! with a first program and ends with fifteen mistakes.
+//!
 //! Import by name. There is no prelude, since glob imports make rustc print full paths.
 
 mod cart;
