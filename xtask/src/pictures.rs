@@ -1,6 +1,6 @@
-//! Pictures of the library's plans, each at one small size: drawn for `docs/guide/src/pictures` and, as text,
-//! for the documentation of the plan itself. They show the lines of the plan's statements, so they
-//! change when these move.
+//! Pictures of the library's plans, each at one small size: drawn for `docs/guide/src/pictures`
+//! and, as text, for the documentation of the plan itself. They show the lines of the plan's
+//! statements, so they change when these move.
 
 use std::path::PathBuf;
 use std::{fs, io};
