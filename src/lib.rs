@@ -57,6 +57,7 @@ mod quiet;
 mod rank;
 mod rate_limited;
 mod reactor;
+mod record;
 pub mod reduce;
 pub mod rma;
 mod seat;
@@ -126,6 +127,7 @@ pub use memory::{
 pub use nccl::{library, params};
 pub use p2p::{Blocks, Splits};
 pub use rank::{AsRank, Rank};
+pub use record::FlightRecord;
 pub use reduce::{
     Avg, FixedScalar, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, ScalarInMemory,
     SettableScalar, Sum,

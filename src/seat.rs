@@ -209,6 +209,11 @@ impl Seat {
         Communicator::unnamed(self, device, CommConfig::default()).start()
     }
 
+    /// The generation of the communicator.
+    pub(crate) fn generation(&self) -> Generation {
+        self.generation
+    }
+
     pub(crate) fn is_newcomer(&self) -> bool {
         self.is_newcomer
     }

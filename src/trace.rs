@@ -2,10 +2,10 @@
 //! wait, and an event for each change of a communicator's state. Without the feature, [`Span`] is
 //! empty and every function here is a no-op.
 
-use crate::Rank;
 use crate::backend::{Backend, Op};
 use crate::error::Site;
 use crate::health::{Change, Health};
+use crate::{Rank, record};
 
 /// A span that closes when it is dropped.
 #[must_use = "a span is open until it is dropped"]
@@ -125,6 +125,16 @@ mod on {
 }
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use off::{change, enqueue, enqueue_all, wait};
+use off as to;
 #[cfg(feature = "tracing")]
-pub(crate) use on::{change, enqueue, enqueue_all, wait};
+use on as to;
+pub(crate) use to::{change, enqueue, enqueue_all};
+
+/// A host wait of a communicator's call, for `tracing` and for the timeline.
+pub(crate) fn wait(
+    health: Option<&Health>,
+    operation: &'static str,
+    site: Site,
+) -> (Span, record::Wait) {
+    (to::wait(health, operation, site), record::wait(|| health, operation, site))
+}

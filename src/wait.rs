@@ -12,7 +12,7 @@ use crate::backend::{Backend, Blame, Culprit, HostWait, Streams, WaitsOn, Watche
 use crate::error::{Deadline, Error, Site, Timeout, WaitInCapture, WaitInLaunch, reported};
 use crate::health::{Health, Limit, Limits};
 use crate::stream::{Awaited, StreamShared, User, capturing, launching};
-use crate::trace;
+use crate::{record, trace};
 
 /// The deadline of waits on streams that no communicator used.
 pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(600);
@@ -65,6 +65,8 @@ fn go_on<B: Backend>(
     }
     let (operation, site) = (begun.operation, begun.site);
     let _span = trace::wait(within.map(|within| within.health), operation, site);
+    let first = || points[0].stream.users().into_iter().next().map(|user| user.health);
+    let _wait = within.is_none().then(|| record::wait(first, operation, site));
     let (mut at, mut noted) = (0, Noted::No);
     while let Some(rest) = begun.look(points, within)? {
         if begun.at != at {

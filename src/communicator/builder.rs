@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use super::adopted_comm::AdoptedComm;
 use super::lifecycle::Gone;
-use super::{CommConfig, Communicator, Uninit};
+use super::{CommConfig, Communicator, Health, Uninit};
 use crate::error::{self, Site};
 use crate::{Device, Host, Label, Rank, Seat, World};
 
@@ -196,11 +196,18 @@ pub struct Setup<W: World> {
     pub(super) config: CommConfig,
     /// The communicator that another library made, if there is one.
     pub(super) raw: Option<AdoptedComm<W>>,
+    /// The rank under which records show it, if that is not its own.
+    pub(super) row: Option<u32>,
 }
 
 impl<W: World> Setup<W> {
     pub(super) fn new(seat: Seat, device: W::Device, config: CommConfig) -> Self {
-        Self { seat, device, config, raw: None }
+        Self { seat, device, config, raw: None, row: None }
+    }
+
+    /// Sets the communicator that it descends from, of which its rank is the same.
+    pub(super) fn after(self, health: &Health) -> Self {
+        Self { row: Some(health.row()), ..self }
     }
 
     pub(super) fn place(&self) -> (Rank, usize) {

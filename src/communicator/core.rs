@@ -3,7 +3,7 @@
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use super::leaving::{PANICKED, leave};
@@ -18,6 +18,7 @@ use crate::graph::{GraphRegistry, Recording};
 use crate::group::Lists;
 use crate::health::{Change, Changes};
 use crate::rank::Generation;
+use crate::record::{Journal, Recorded, Who};
 use crate::stream::{StreamCore, launching};
 use crate::wait::Within;
 use crate::{AsRank, Rank, Result, trace, wait};
@@ -62,6 +63,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) kernel_offer: OnceCell<Option<KernelOffer>>,
     /// Progress of a recovery that has failed so far.
     pub(super) going: Option<Box<Survivors>>,
+    /// Where its operations are recorded, if they are.
+    pub(crate) journal: Option<Arc<Journal<B>>>,
 }
 
 impl<B: Backend> Core<B> {
@@ -99,6 +102,17 @@ impl<B: Backend> Core<B> {
             graphs: GraphRegistry::default(),
             kernel_offer: OnceCell::new(),
             going: None,
+            journal: None,
+        }
+    }
+
+    /// Records its operations, if that is asked for.
+    pub(super) fn is_recorded(&mut self, who: Who) {
+        self.journal = Journal::new(who, self.ordinal, &self.config);
+        if let Some(journal) = &self.journal {
+            let journal: Weak<dyn Recorded> =
+                Arc::downgrade(&(journal.clone() as Arc<dyn Recorded>));
+            self.health.recorded_in(journal);
         }
     }
 
@@ -124,7 +138,10 @@ impl<B: Backend> Core<B> {
 
     /// Records that the backend was given operations on `stream`. The stream must not be capturing.
     pub(super) fn carried_by(&self, stream: &StreamCore<B>) {
-        self.carrier.set(stream.id());
+        // What is recorded takes the slow path, which records it.
+        if self.journal.is_none() {
+            self.carrier.set(stream.id());
+        }
     }
 
     /// This rank, as programs see it.
@@ -321,6 +338,9 @@ impl<B: Backend> Core<B> {
         match self.comm() {
             Ok(comm) => {
                 self.unconsumed.add(refusals);
+                if let Some(journal) = &self.journal {
+                    journal.refused(refusals);
+                }
                 B::refuse(comm, refusals, &reason.in_words());
                 reason.numbered(self.generation)
             }
@@ -391,12 +411,14 @@ impl<B: Backend> Core<B> {
         comm: Option<B::Comm>,
         control: Control,
         health: Arc<Health>,
+        journal: Option<Arc<Journal<B>>>,
     ) {
         (self.rank, self.generation) = (health.rank(), control.generation());
         self.size = control.size();
         (self.comm, self.control, self.health) = (comm, Some(control), health);
         (self.unconsumed, self.kernel_offer) = (Unconsumed::default(), OnceCell::new());
         self.carrier.set(0);
+        self.journal = journal;
     }
 
     /// Ends it now and tells the other ranks why. For callers whose program knows that it ends.

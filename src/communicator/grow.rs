@@ -175,6 +175,7 @@ impl<W: World> Live<W> {
         let seat = core.control()?.grown(invitation).map(Seat::from);
         let fresh = seat.and_then(|seat| {
             let setup = Setup::new(seat, self.device.clone(), core.config.clone());
+            let setup = setup.after(&core.health);
             meet::<W>(setup, core, site)
         });
         let made = fresh.and_then(|mut fresh| {
@@ -197,7 +198,8 @@ impl<W: World> Live<W> {
         let (Some((comm, control)), Some(was)) = (fresh.core.end(), core.end()) else {
             return Err(old.ended());
         };
-        core.go_on_as(Some(comm), control, fresh.core.health.clone());
+        let (health, journal) = (fresh.core.health.clone(), fresh.core.journal.take());
+        core.go_on_as(Some(comm), control, health, journal);
         core.has_signals = core.config.has_signals();
         core.note(&self.stream.core);
         self.finish.set(Finish::Not);

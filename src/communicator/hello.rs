@@ -42,6 +42,8 @@ pub(super) struct Hello {
     ids: Option<(u32, u64)>,
     /// The properties of the communicator that the rank brings, if it brings one.
     raw: Option<Says>,
+    /// The rank under which records show it.
+    row: u32,
 }
 
 impl Hello {
@@ -50,7 +52,7 @@ impl Hello {
         ordinal: u32,
         config: &CommConfig,
         is_remote: bool,
-        (ids, raw): (Option<(u32, u64)>, Option<Says>),
+        (ids, raw, row): (Option<(u32, u64)>, Option<Says>, u32),
     ) -> Vec<u8> {
         let hello = Self {
             kind: W::Device::KIND.to_owned(),
@@ -68,6 +70,7 @@ impl Hello {
             fault: config.fault(),
             ids,
             raw,
+            row,
         };
         // Strings and numbers always encode.
         postcard::to_stdvec(&hello).unwrap_or_default()
@@ -81,6 +84,12 @@ fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
     let (host, number) = control::host();
     let place = Back::<W>::place(ordinal)?;
     Some((format!("the {} device at {place} of {host}", W::Device::KIND), *number))
+}
+
+/// The ranks under which records show the ranks, of greetings that agree.
+pub(super) fn rows(parts: &Parts) -> Vec<u32> {
+    let row = |part: &_| postcard::from_bytes::<Hello>(part).map_or(u32::MAX, |hello| hello.row);
+    parts.iter().map(|part| row(&**part)).collect()
 }
 
 /// Describes a difference between two ranks that must not exist, if there is one.

@@ -154,10 +154,14 @@ impl<B: Backend> Core<B> {
         self.catch_up(ops);
         let ops = &*ops;
         let booking = self.book(stream, ops)?;
+        let recorded = self.journal.as_ref().map(|journal| (journal, journal.begins(stream, ops)));
         // SAFETY: a draft has checked lengths, ranks and offsets; for a bound plan, the plan's
         // checks have, and its memory was compared. The booking makes the stream wait for the
         // earlier uses of the memory.
         let issued = unsafe { B::issue(comm, stream.raw(), ops) };
+        if let Some((journal, number)) = recorded {
+            journal.enqueued(stream, number, &issued);
+        }
         drop(booking);
         self.issued(stream, ops);
         issued
@@ -184,8 +188,15 @@ impl<B: Backend> Core<B> {
             parts.iter().for_each(|part| part.core.health.fail(error.clone()));
         });
         let (ready, bookings): (Vec<_>, Vec<_>) = booked?.into_iter().unzip();
+        let begins = |Together { core, stream, ops }: &_| {
+            core.journal.as_ref().map(|journal| (journal, *stream, journal.begins(stream, ops)))
+        };
+        let recorded: Vec<_> = parts.iter().filter_map(begins).collect();
         // SAFETY: as in `issue`, for each communicator.
         let issued = unsafe { B::issue_together(&ready) };
+        for (journal, stream, number) in recorded {
+            journal.enqueued(stream, number, &issued);
+        }
         drop(bookings);
         for Together { core, stream, ops, .. } in parts {
             core.issued(stream, ops);

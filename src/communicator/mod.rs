@@ -22,6 +22,7 @@ mod agree;
 mod becoming;
 mod builder;
 mod core;
+mod flight;
 mod grow;
 mod hello;
 mod issue;

@@ -206,7 +206,7 @@ impl<W: World> Live<W> {
                 // Return to the last meeting, so that a retry finds the others there.
                 if let Some(meeting) = meetings.pop() {
                     let health = self.core.health.clone();
-                    self.core.go_on_as(comm, meeting, health);
+                    self.core.go_on_as(comm, meeting, health, None);
                     self.core.going = Some(going);
                 }
                 Err(error)
@@ -262,7 +262,7 @@ impl<W: World> Live<W> {
     ) -> Result<(), (Error, Option<Control>)> {
         let (config, limit) = (self.core.config.clone(), self.core.limit());
         let seat = Seat::from(meeting.successor(decision));
-        let setup = Setup::new(seat, self.device.clone(), config);
+        let setup = Setup::new(seat, self.device.clone(), config).after(&self.core.health);
         let mut starting = Starting::<W>::post(setup, site);
         starting.go_on_from(decision.next, &self.core.limits);
         // An abort handle acts on the new communicator from now on.
@@ -287,7 +287,8 @@ impl<W: World> Live<W> {
             Ok(()) => {
                 if let Some((comm, control)) = fresh.core.end() {
                     let health = fresh.core.health.clone();
-                    self.core.go_on_as(Some(comm), control, health);
+                    let journal = fresh.core.journal.take();
+                    self.core.go_on_as(Some(comm), control, health, journal);
                     self.core.note(&self.stream.core);
                     self.finish.set(Finish::Not);
                 }

@@ -274,6 +274,7 @@ impl<W: World, S: State> Communicator<W, S> {
         };
         let seat = Seat::from(control.child(ticket, color, own, &members));
         let setup = Setup::<L::On<W::Device>>::new(seat, live.device.clone(), config);
+        let setup = setup.after(&core.health);
         let child = Starting::post(setup, site).connect_child(&core.health, dividing, limit)?;
         Ok(Some(Communicator::of(child)))
     }

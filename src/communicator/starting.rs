@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::adopted_comm::AdoptedComm;
 use super::builder::Setup;
-use super::hello::{Hello, agree};
+use super::hello::{Hello, agree, rows};
 use super::leaving::leave;
 use super::lifecycle::Gone;
 use super::ready::Live;
@@ -15,7 +15,8 @@ use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Wat
 use crate::control::{Control, Exchange, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, Site, reported};
 use crate::health::{Change, Changes, Lateness};
-use crate::{Device, Rank, Result, Stream, World, seat, trace, wait};
+use crate::record::{self, Who};
+use crate::{Device, Rank, Result, Seat, Stream, World, seat, trace, wait};
 
 /// The shortest and the longest pause between polls of the backend. In between, the pause is a share
 /// of the time waited: a machine with more ranks than processors needs them for the ranks that work.
@@ -45,6 +46,8 @@ pub struct Starting<W: World> {
     part: JoinRole,
     /// Set from when all ranks have joined until it is ready.
     joining: Option<(<Back<W> as Lifecycle>::Joining, Stream<W::Device>)>,
+    /// The ranks under which records show its ranks, from then on, if they are recorded.
+    rows: Vec<u32>,
 }
 
 /// The role of a rank among those that connect.
@@ -59,10 +62,24 @@ enum JoinRole {
     Newcomer,
 }
 
+/// How far apart the rows of newcomers of different generations are.
+const ROWS: u32 = 10_000;
+
+/// The row of a rank that descends from no communicator. After a recovery, a newcomer's number may
+/// be one that a member began with.
+fn new_row(seat: &Seat) -> u32 {
+    let (rank, generation) = (seat.rank().index() as u32, seat.generation());
+    match seat.is_newcomer() {
+        true => rank + ROWS * u32::from(generation.to_byte()),
+        false => rank,
+    }
+}
+
 impl<W: World> Starting<W> {
     pub(super) fn post(setup: Setup<W>, site: Site) -> Self {
         let (rank, size) = setup.place();
-        let Setup { seat, device, config, raw } = setup;
+        let Setup { seat, device, config, raw, row } = setup;
+        let row = row.unwrap_or_else(|| new_row(&seat));
         let (raw, dividing) = match raw {
             Some(AdoptedComm { says, taken }) => (Some(says), taken),
             None => (None, None),
@@ -71,13 +88,14 @@ impl<W: World> Starting<W> {
         let part = if seat.is_newcomer() { JoinRole::Newcomer } else { JoinRole::First };
         let control = seat.take();
         let is_remote = control.is_remote();
-        let hello = Hello::of::<W>(device.ordinal(), &config, is_remote, (ids, raw));
+        let hello = Hello::of::<W>(device.ordinal(), &config, is_remote, (ids, raw, row));
         let ticket = control.post("init", site, hello);
-        let health = Arc::new(Health::new(W::NAME, rank).numbered(control.generation()));
+        let health = Health::new(W::NAME, rank).numbered(control.generation()).in_row(row);
+        let health = Arc::new(health);
         let control = Some(control);
         let (joining, ids) = (None, ids.map(|(count, _)| count));
         let limits = Limits::new(config.deadline);
-        let changes = Changes::new(W::NAME, config.watch.clone());
+        let changes = Changes::new(W::NAME, row, config.watch.clone());
         Self {
             device,
             config,
@@ -93,6 +111,7 @@ impl<W: World> Starting<W> {
             dividing,
             part,
             joining,
+            rows: Vec::new(),
         }
     }
 
@@ -191,6 +210,9 @@ impl<W: World> Starting<W> {
     fn meet(&mut self, parts: &Parts, limit: Limit) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         Result::clone(&control.once(self.ticket, || agree(parts)))?;
+        if record::is_on() || self.config.flight_record > 0 {
+            self.rows = rows(parts);
+        }
         control.all_here(&self.health, "init")?;
         // From here on the child is independent of its parent, because other ranks may have theirs
         // already.
@@ -300,7 +322,15 @@ impl<W: World> Starting<W> {
         let (Some(control), Some((_, stream))) = (self.control.take(), self.joining.take()) else {
             return Err(self.ended());
         };
-        let core = Core::new(
+        let who = Who {
+            row: self.health.row(),
+            name: W::NAME,
+            number: self.health.id(),
+            id: control.id(),
+            rows: std::mem::take(&mut self.rows),
+            rank: self.health.rank().index() as u32,
+        };
+        let mut core = Core::new(
             comm,
             control,
             self.health.clone(),
@@ -309,6 +339,7 @@ impl<W: World> Starting<W> {
             self.config.clone(),
             (self.limits.clone(), self.changes.clone()),
         );
+        core.is_recorded(who);
         let (rank, size) = self.place();
         self.health.is_ready(&self.changes, || Change::Ready { rank, size });
         Ok(Live::new(core, self.device.clone(), stream))

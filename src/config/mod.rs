@@ -128,6 +128,12 @@ pub struct CommConfig {
     /// communicator's health.
     #[builder(default)]
     pub stragglers: Stragglers,
+    /// How many of its last groups of operations are kept for
+    /// [`flight_record`](crate::Communicator::flight_record); each rank may choose its own. 0 keeps
+    /// none, or 2,000 if `TYPED_NCCL_FLIGHT_RECORD` or `TYPED_NCCL_TRACE` is set. 0 unless set. A
+    /// call that is recorded costs a few microseconds more.
+    #[builder(default = 0)]
+    pub flight_record: u32,
     /// A callback for changes of the communicator's state. It gets each [`Change`] once and in
     /// order, from when the communicator is ready until it has ended, across `recover` and
     /// `shrink`. It runs on whichever thread detects the change, one thread at a time, so it must

@@ -105,6 +105,13 @@ macro_rules! errors {
         }
 
         impl Error {
+            /// The name of its kind.
+            pub(crate) fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($name),)*
+                }
+            }
+
             fn severity(&self) -> Severity {
                 use Severity::{Failure, Fatal, Refusal, Report};
 

@@ -168,12 +168,21 @@ impl<B: Backend> Held<B> {
         // The device failed or a deadline passed, so the other ranks would wait for this one.
         let booking = Booking::of_graph(stream, &self.leases).inspect_err(fail)?;
         cores.iter().for_each(|core| core.note(stream));
+        let begins = |core: &&Core<B>| {
+            let journal = core.journal.clone()?;
+            let number = journal.begins_work(stream, "graph", Site::nowhere());
+            Some((journal, number))
+        };
+        let recorded: Vec<_> = cores.iter().filter_map(begins).collect();
         // SAFETY: `launch_graph` needs live communicators, live memory and ordered uses. The
         // communicators it was captured on are alive, because their end takes the graph out of
         // `life`, whose lock is held. The leases keep its memory, which is released only after the
         // streams that used it have passed that use. The booking makes the stream wait for earlier
         // uses.
         let launched = unsafe { B::launch_graph(comms, stream.raw(), graph) };
+        for (journal, number) in recorded {
+            journal.enqueued(stream, number, &launched);
+        }
         drop(booking);
         if self.has_waits {
             cores.iter().for_each(|core| core.resources.windows_written(stream));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{Late, Recovery};
 use crate::error::{Error, Revocation};
 use crate::lock::Mutex;
-use crate::{Rank, trace, unwind};
+use crate::{Rank, record, trace, unwind};
 
 /// A change of a communicator's state, as reported to
 /// [`CommConfig::watch`](crate::CommConfig::watch).
@@ -97,6 +97,8 @@ pub(crate) struct Changes(Option<Arc<Notifier>>);
 
 struct Notifier {
     name: &'static str,
+    /// The rank under which records show it.
+    row: u32,
     watch: Option<Watch>,
     queue: Mutex<Queue>,
 }
@@ -111,9 +113,9 @@ struct Queue {
 }
 
 impl Changes {
-    pub(crate) fn new(name: &'static str, watch: Option<Watch>) -> Self {
-        let is_told = watch.is_some() || trace::IS_ON;
-        Self(is_told.then(|| Arc::new(Notifier { name, watch, queue: Mutex::default() })))
+    pub(crate) fn new(name: &'static str, row: u32, watch: Option<Watch>) -> Self {
+        let is_told = watch.is_some() || trace::IS_ON || record::is_on();
+        Self(is_told.then(|| Arc::new(Notifier { name, row, watch, queue: Mutex::default() })))
     }
 
     /// A queue that drops every change, for a communicator whose changes another one reports.
@@ -147,6 +149,7 @@ impl Changes {
             // Drop the change inside the catch: an error may hold a user's value, whose `Drop` may
             // panic.
             let watch = move || {
+                record::change(told.row, told.name, &change);
                 if let Some(rank) = rank {
                     trace::change(told.name, rank, &change);
                 }

@@ -23,6 +23,7 @@ use crate::backend;
 use crate::error::{Abort, Departed, Error, Revocation, Site, WorstReport, goes_on, reported};
 use crate::lock::Mutex;
 use crate::rank::Generation;
+use crate::record::{self, Recorded};
 use crate::{Rank, Result};
 
 use carriers::Carriers;
@@ -49,6 +50,12 @@ pub struct Health {
     name: &'static str,
     rank: Rank,
     generation: Generation,
+    /// The rank under which records show it: that of the communicator it descends from.
+    row: u32,
+    /// Where its operations are recorded, if they are.
+    journal: OnceLock<Weak<dyn Recorded>>,
+    /// Its flight record was dumped.
+    dumped: AtomicBool,
     /// Set with `fault` or `request`. The fast path reads only this.
     tripped: AtomicBool,
     request: OnceLock<Abort>,
@@ -91,6 +98,9 @@ impl Health {
             name,
             rank,
             generation: Generation::default(),
+            row: rank.index() as u32,
+            journal: OnceLock::new(),
+            dumped: AtomicBool::new(false),
             tripped: AtomicBool::new(false),
             request: OnceLock::new(),
             revocation: OnceLock::new(),
@@ -126,6 +136,33 @@ impl Health {
     /// Sets the generation, for a communicator that renumbers its ranks.
     pub(crate) fn numbered(self, generation: Generation) -> Self {
         Self { generation, ..self }
+    }
+
+    /// Sets the rank under which records show it.
+    pub(crate) fn in_row(self, row: u32) -> Self {
+        Self { row, ..self }
+    }
+
+    pub(crate) fn row(&self) -> u32 {
+        self.row
+    }
+
+    /// Its operations are recorded there.
+    pub(crate) fn recorded_in(&self, journal: Weak<dyn Recorded>) {
+        // A communicator has one journal.
+        let _ = self.journal.set(journal);
+    }
+
+    /// Whether its flight record is due, which it is once.
+    pub(crate) fn dumps(&self) -> bool {
+        self.journal.get().is_some() && !self.dumped.swap(true, Ordering::Relaxed)
+    }
+
+    /// Records an error. May be called under a lock.
+    fn record(&self, error: &Error) {
+        let Some(journal) = self.journal.get().and_then(Weak::upgrade) else { return };
+        journal.fails();
+        record::error(self.row, self.name, error);
     }
 
     /// This rank's number, which has no generation.
@@ -271,6 +308,9 @@ impl Health {
     pub fn poison(&self, error: Error) -> bool {
         let first = self.fault.set(error.numbered(self.generation)).is_ok();
         self.tripped.store(true, Ordering::Release);
+        if first && let Some(error) = self.fault.get() {
+            self.record(error);
+        }
         if first && let Some(changes) = &*self.changes.lock() {
             self.note_fault(changes);
         }
@@ -313,6 +353,7 @@ impl Health {
         }
         let changes = self.changes.lock().clone();
         changes.iter().for_each(Changes::tell);
+        record::failed(self, fault);
     }
 
     /// Makes a fault of one a fault of the other.
@@ -388,6 +429,7 @@ impl Health {
         let error = error.numbered(self.generation);
         let mut pending = self.pending.lock();
         if pending.len() < PENDING && !pending.iter().any(|known| known.is_again(&error)) {
+            self.record(&error);
             pending.push_back(error);
         }
     }
@@ -398,6 +440,8 @@ impl Health {
         if pending.is_empty() && self.draining.load(Ordering::Acquire) {
             self.over.store(true, Ordering::Release);
         }
+        drop(pending);
+        record::failed(self, &error);
         Some(self.told(error))
     }
 

@@ -56,9 +56,15 @@ impl<B: Backend> Core<B> {
         let booking = booking.inspect_err(|error| self.health.fail(error.clone()))?;
         self.note(stream);
         let Launch { call, work, pieces, .. } = launch;
+        let journal = self.journal.as_ref();
+        let recorded =
+            journal.map(|it| (it, it.begins_work(stream, call.operation.name(), call.site)));
         // SAFETY: they exist, as a `Kernels` of this communicator proves. The spans of the pieces
         // were checked and are borrowed for their use; the stream waits for earlier uses.
         let launched = unsafe { B::enqueue(comm, stream.raw(), call, *work, pieces) };
+        if let Some((journal, number)) = recorded {
+            journal.enqueued(stream, number, &launched);
+        }
         drop(booking);
         launched
     }

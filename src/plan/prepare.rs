@@ -59,6 +59,7 @@ pub(super) enum Prepared {
 /// A compute step.
 pub(super) struct Computes {
     pub(super) name: String,
+    pub(super) site: Site,
     pub(super) arguments: Vec<i64>,
     pub(super) reads: Vec<Region>,
     pub(super) writes: Vec<Region>,
@@ -133,7 +134,7 @@ impl Preparing<'_> {
             let site = self.site_of(call.from.first().copied().unwrap_or_default());
             match &call.work {
                 Work::Compute { name, arguments, reads, writes, regions } => {
-                    let compute = self.compute(name, arguments, reads, writes, regions);
+                    let compute = self.compute((name, site), arguments, reads, writes, regions);
                     let work = Prepared::Compute(compute);
                     steps.push(Step { stream, waits, records, work });
                 }
@@ -185,7 +186,7 @@ impl Preparing<'_> {
 
     fn compute(
         &self,
-        name: &str,
+        (name, site): (&str, Site),
         arguments: &[i64],
         reads: &[lower::Elements],
         writes: &[lower::Elements],
@@ -202,7 +203,8 @@ impl Preparing<'_> {
             // The checks ensured that read regions equal written ones, or do not overlap them.
             read.is_updated = writes.iter().any(|write| write.spots == read.spots);
         }
-        Computes { name: name.to_owned(), arguments: arguments.to_vec(), reads, writes }
+        let (name, arguments) = (name.to_owned(), arguments.to_vec());
+        Computes { name, site, arguments, reads, writes }
     }
 
     fn group(

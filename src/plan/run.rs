@@ -16,7 +16,7 @@ use crate::backend::{Op, Refusal, Span, Target, WindowId};
 use crate::communicator::On;
 use crate::error::Error;
 use crate::unwind::{self, Panic};
-use crate::{Result, Stream, World};
+use crate::{Result, Stream, World, record};
 
 impl<W: World> Run<'_, W> {
     /// Enqueues this rank's part of the plan; the host does not wait. All ranks of the plan run it,
@@ -60,6 +60,7 @@ impl<W: World> Run<'_, W> {
             self.swap();
             return Err(error);
         }
+        let _named = record::is_on().then(|| record::in_plan(&self.fixed.plan.name));
         for at in 0..self.fixed.steps.len() {
             let Err(stop) = self.step(at, steps, None) else { continue };
             let (error, panic) = match stop {
@@ -134,7 +135,14 @@ impl<W: World> Run<'_, W> {
                 let plan = &self.fixed.plan.name;
                 let mut call = Call { plan, this, places: self.table.places(), stream, taken };
                 stream.core.set_asked(true);
+                let journal = self.on.core.journal.as_ref();
+                let recorded =
+                    journal.map(|it| (it, it.begins_work(&stream.core, &this.name, this.site)));
                 let outcome = unwind::catch(|| steps.step(&mut call));
+                if let Some((journal, number)) = recorded {
+                    let done = outcome.as_ref().map_or(Ok(()), |done| done.clone());
+                    journal.enqueued(&stream.core, number, &done);
+                }
                 stream.core.set_asked(false);
                 outcome.map_err(|panic| {
                     let why = format!("it panicked: {}", panic.message());

@@ -7,7 +7,7 @@ use typed_nccl_plan::lower::{Schedule, WarmUp};
 
 use super::bound::{Child, Children};
 use crate::communicator::{CanEnqueue, State};
-use crate::{Communicator, Result, Sum, World};
+use crate::{Communicator, Result, Sum, World, record};
 
 pub(super) fn warm_up<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,
@@ -15,6 +15,7 @@ pub(super) fn warm_up<W: World, S: State + CanEnqueue>(
     schedule: &Schedule,
     rank_in: impl Fn(usize, usize) -> usize,
 ) -> Result<()> {
+    let _named = record::is_on().then(|| record::in_plan("warm-up"));
     for one in &schedule.warm_ups {
         match one {
             WarmUp::Collectives(among) => match &mut children[among.index()] {

@@ -32,6 +32,7 @@ const CORE: &[&str] = &[
     "quiet",
     "rank",
     "rate_limited",
+    "record",
     "stamp",
     "stream/core",
     "stream/held",

@@ -1,0 +1,118 @@
+//! The journals of this process, and the thread that looks at them.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::Duration;
+
+use super::flight::FlightRecord;
+use super::{FLIGHT, SETTINGS};
+use crate::error::Error;
+use crate::health::Health;
+use crate::lock::Mutex;
+
+/// How often the thread looks. What a killed process did last may be missing for so long.
+const REST: Duration = Duration::from_millis(20);
+
+/// A journal without its backend.
+pub(crate) trait Recorded: Send + Sync {
+    /// The rank that it is of.
+    fn row(&self) -> u32;
+
+    /// Notes what has begun and ended meanwhile.
+    fn look(&self);
+
+    /// Notes that what is running fails. May be called under a lock.
+    fn fails(&self);
+
+    /// Adds what it holds to a record.
+    fn add_to(&self, record: &mut FlightRecord);
+}
+
+#[derive(Default)]
+struct Journals {
+    all: Vec<Weak<dyn Recorded>>,
+    is_watched: bool,
+}
+
+static JOURNALS: Mutex<Option<Journals>> = Mutex::new(None);
+
+/// Adds a journal, and starts the thread with the first.
+pub(super) fn keep(journal: &Arc<dyn Recorded>) {
+    let mut journals = JOURNALS.lock();
+    let journals = journals.get_or_insert_default();
+    journals.all.retain(|known| known.strong_count() > 0);
+    journals.all.push(Arc::downgrade(journal));
+    if !journals.is_watched {
+        let thread = thread::Builder::new().name("typed-nccl record".to_owned());
+        match thread.spawn(watch) {
+            Ok(_) => journals.is_watched = true,
+            Err(error) => log::warn!("no thread for records: {error}"),
+        }
+    }
+}
+
+fn all() -> Vec<Arc<dyn Recorded>> {
+    let journals = JOURNALS.lock();
+    journals.iter().flat_map(|journals| &journals.all).filter_map(Weak::upgrade).collect()
+}
+
+/// Looks at all journals, and dumps flight records on a signal.
+fn watch() {
+    let asked = asked();
+    loop {
+        thread::sleep(REST);
+        all().iter().for_each(|journal| journal.look());
+        if asked.as_ref().is_some_and(|asked| asked.swap(false, Relaxed)) {
+            let mut rows: Vec<u32> = all().iter().map(|journal| journal.row()).collect();
+            rows.sort_unstable();
+            rows.dedup();
+            rows.into_iter().for_each(dump);
+        }
+    }
+}
+
+/// Set by SIGUSR2, if flight records are asked for. Without them the signal is the program's.
+fn asked() -> Option<Arc<AtomicBool>> {
+    SETTINGS.flight.as_ref()?;
+    let asked = Arc::new(AtomicBool::new(false));
+    #[cfg(unix)]
+    if let Err(error) = signal_hook::flag::register(libc::SIGUSR2, asked.clone()) {
+        log::warn!("SIGUSR2 does not dump flight records: {error}");
+    }
+    Some(asked)
+}
+
+/// Dumps the flight record of a rank whose communicator failed, the first time. Must be called
+/// without a lock held.
+pub(crate) fn failed(health: &Health, error: &Error) {
+    if SETTINGS.flight.is_some() && health.dumps() {
+        log::info!("rank {} of {}: {error}", health.rank(), health.name());
+        dump(health.row());
+    }
+}
+
+/// Writes the last operations of all communicators of a rank.
+fn dump(row: u32) {
+    let Some(pattern) = &SETTINGS.flight else { return };
+    let path = pattern.of(row);
+    let mut record = FlightRecord::default();
+    for journal in all().iter().filter(|journal| journal.row() == row) {
+        journal.look();
+        journal.add_to(&mut record);
+    }
+    match write(&record, &path) {
+        Ok(()) => log::warn!("rank {row}: flight record in {}", path.display()),
+        Err(error) => log::error!("{FLIGHT}: {} cannot be written: {error}", path.display()),
+    }
+}
+
+fn write(record: &FlightRecord, path: &Path) -> io::Result<()> {
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder)?;
+    }
+    record.write(path)
+}

@@ -1,0 +1,141 @@
+//! What the ranks of the tests do.
+
+use std::process::exit;
+use std::thread;
+use std::time::Duration;
+
+use typed_nccl::{
+    CommConfig, Communicator, Device, Error, Result, SliceMut, Stream, Sum, launch, plan, tag,
+};
+
+plan! { pub scaled_sum(n: Ranks, len: usize) {
+    inout x: [f32; len];
+    run double(write x);
+    all_reduce(x, sum);
+} }
+
+struct Twice;
+
+tag!(Parity);
+
+impl<D: Device> scaled_sum::Steps<D> for Twice {
+    fn double(&mut self, mut x: SliceMut<'_, f32, D>, stream: &Stream<D>) -> Result<()> {
+        let _ = (&mut x, stream);
+        Ok(())
+    }
+}
+
+pub(crate) fn main(name: &str) {
+    let ended = match name {
+        "right" => launch!(right),
+        "mismatch" => launch!(mismatch),
+        "dies" => launch!(dies),
+        "late" => launch!(late),
+        "kept" => launch!(kept, CommConfig::builder().flight_record(4).build()),
+        "not_kept" => launch!(not_kept),
+        "transfers" => launch!(transfers),
+        _ => panic!("no program {name}"),
+    };
+    if let Err(error) = ended {
+        eprintln!("{error}");
+        exit(1);
+    }
+}
+
+/// A collective, a plan with a step of its own, and a child with a collective.
+fn right<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().from_slice(&[1.0_f32; 8])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    let mut bound = scaled_sum::bind(&mut comm, scaled_sum::Params { len: 8 })?;
+    bound.run(&comm, scaled_sum::Buffers { x: &mut x }, &mut Twice)?;
+    comm.sync(comm.stream())?;
+    let size = comm.size();
+    assert_eq!(x.to_vec()?, vec![(size * size) as f32; 8]);
+    drop(bound);
+    let child = comm.split::<Parity>((comm.rank().index() % 2) as u32, 0)?;
+    child.all_reduce_in_place(&mut x, Sum)?;
+    child.sync(child.stream())?;
+    child.finish()?;
+    comm.finish()
+}
+
+/// Everyone sends to the next rank, in a group.
+fn transfers<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let x = comm.device().from_slice(&[1_i32; 4])?;
+    let mut y = comm.device().zeros::<i32>(4)?;
+    let (next, last) = (comm.ring(1), comm.ring(-1));
+    for _ in 0..2 {
+        comm.group(|group| {
+            group.send(&x, next)?;
+            group.recv(&mut y, last)
+        })?;
+    }
+    comm.sync(comm.stream())?;
+    let file = std::env::var("TYPED_NCCL_FLIGHT_RECORD").expect("a file");
+    let file = file.replace("{rank}", &comm.rank().to_string());
+    comm.flight_record()?.write(file).expect("it is written");
+    comm.finish()
+}
+
+/// The second call of rank 1 has another length.
+fn mismatch<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().zeros::<f32>(8)?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    comm.sync(comm.stream())?;
+    let mut y = comm.device().zeros::<f32>(if comm.rank().index() == 1 { 16 } else { 8 })?;
+    comm.all_reduce_in_place(&mut y, Sum)?;
+    let error = comm.sync(comm.stream()).expect_err("they differ");
+    assert!(matches!(error, Error::Mismatch(_)), "{error}");
+    Err(error)
+}
+
+/// Rank 1 kills its process before the second call.
+fn dies<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().zeros::<f32>(8)?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    comm.sync(comm.stream())?;
+    if comm.rank().index() == 1 {
+        // SAFETY: the call takes two numbers.
+        let _ = unsafe { libc::raise(libc::SIGKILL) };
+    }
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    let error = comm.sync(comm.stream()).expect_err("a rank is dead");
+    assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+    Err(error)
+}
+
+/// Rank 1 is late until the file is there that the other asks for by a signal.
+fn late<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().zeros::<f32>(8)?;
+    if comm.rank().index() == 1 {
+        let file = std::env::var("UNTIL").expect("a file");
+        println!("late");
+        while !std::path::Path::new(&file).exists() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    comm.sync(comm.stream())?;
+    comm.finish()
+}
+
+/// More operations than are kept; the record's JSON is printed by rank 0.
+fn kept<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().zeros::<f32>(8)?;
+    for _ in 0..10 {
+        comm.all_reduce_in_place(&mut x, Sum)?;
+    }
+    comm.sync(comm.stream())?;
+    if comm.rank().index() == 0 {
+        println!("{}", comm.flight_record()?.to_json());
+    }
+    comm.finish()
+}
+
+fn not_kept<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let error = comm.flight_record().expect_err("nothing is kept");
+    assert!(matches!(error, Error::Unsupported(_)), "{error}");
+    assert!(error.to_string().contains("TYPED_NCCL_FLIGHT_RECORD"), "{error}");
+    comm.finish()
+}
