@@ -39,6 +39,7 @@ mod cuda;
 pub mod device;
 pub mod device_api;
 mod device_comm;
+mod doctor;
 pub mod dynamic;
 pub mod element;
 mod entry;
@@ -151,6 +152,10 @@ mod shown {
 
 #[doc(hidden)]
 pub mod __private {
+    pub mod doctor {
+        pub use crate::doctor::{Launch, launch, refused_variables};
+    }
+
     pub use typed_nccl_macros::plan;
 
     #[cfg(any(test, feature = "models"))]

@@ -12,7 +12,7 @@ macro_rules! chapters {
 chapters! {
     first memory streams collectives windows groups communicators
     plans checks running
-    processes jobs network environment failure
+    processes jobs network environment failure watch
     frameworks python kernels graphs performance limits coming mistakes
 }
 

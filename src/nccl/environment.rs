@@ -57,6 +57,20 @@ pub(crate) fn shares_gpus() -> bool {
     Environment::read().is_on("NCCL_MULTI_RANK_GPU_ENABLE")
 }
 
+/// The refusals of the environment, for a communicator with the default configuration and what is
+/// made with it.
+pub(crate) fn refused_variables() -> Vec<String> {
+    let environment = Environment::read();
+    let all = [
+        environment.allows(&CommConfig::default(), false),
+        environment.allows_windows(),
+        environment.allows_one_sided("a put or a signal"),
+        environment.allows_graphs(),
+        environment.allows_suspending(),
+    ];
+    all.into_iter().filter_map(|allowed| Some(allowed.err()?.to_string())).collect()
+}
+
 /// The variables that are set.
 pub(super) struct Environment(Vec<Variable>);
 

@@ -46,7 +46,7 @@ mod watch;
 mod window;
 
 pub(crate) use api::{alloc, free};
-pub(crate) use environment::shares_gpus;
+pub(crate) use environment::{refused_variables, shares_gpus};
 pub(crate) use graphs::Captured;
 pub(crate) use raw::{adopt, give_away};
 pub(crate) use traffic::Traffic;

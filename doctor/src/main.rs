@@ -1,0 +1,40 @@
+//! `typed-nccl doctor` checks this machine; `typed-nccl merge` merges timelines.
+
+use std::env;
+use std::process::ExitCode;
+
+use typed_nccl_doctor::{Machine, check, json, merge, text};
+
+const USAGE: &str =
+    "usage: typed-nccl doctor [--json]        checks this machine, in the environment of a job
+       typed-nccl merge TRACE.json..     prints timelines of several ranks or machines as one";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["doctor"] => doctor(text),
+        ["doctor", "--json"] => doctor(json),
+        ["merge", files @ ..] if !files.is_empty() => match merge(files) {
+            Ok(merged) => {
+                println!("{merged}");
+                ExitCode::SUCCESS
+            }
+            Err(why) => {
+                eprintln!("typed-nccl merge: {why}");
+                ExitCode::FAILURE
+            }
+        },
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn doctor(print: fn(&[typed_nccl_doctor::Finding]) -> String) -> ExitCode {
+    let findings = check(&Machine::here());
+    print!("{}", print(&findings));
+    let is_well = findings.iter().all(|finding| !finding.is_problem());
+    if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
