@@ -47,8 +47,10 @@ pub(super) fn keep(journal: &Arc<dyn Recorded>) {
     journals.all.retain(|known| known.strong_count() > 0);
     journals.all.push(Arc::downgrade(journal));
     if !journals.is_watched {
+        // Here, so that a program with a communicator survives the signal.
+        let asked = asked();
         let thread = thread::Builder::new().name("typed-nccl record".to_owned());
-        match thread.spawn(watch) {
+        match thread.spawn(move || watch(asked.as_deref())) {
             Ok(_) => journals.is_watched = true,
             Err(error) => log::warn!("no thread for records: {error}"),
         }
@@ -61,12 +63,11 @@ fn all() -> Vec<Arc<dyn Recorded>> {
 }
 
 /// Looks at all journals, and dumps flight records on a signal.
-fn watch() {
-    let asked = asked();
+fn watch(asked: Option<&AtomicBool>) {
     loop {
         thread::sleep(REST);
         all().iter().for_each(|journal| journal.look());
-        if asked.as_ref().is_some_and(|asked| asked.swap(false, Relaxed)) {
+        if asked.is_some_and(|asked| asked.swap(false, Relaxed)) {
             let mut rows: Vec<u32> = all().iter().map(|journal| journal.row()).collect();
             rows.sort_unstable();
             rows.dedup();

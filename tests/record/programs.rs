@@ -31,6 +31,8 @@ pub(crate) fn main(name: &str) {
         "mismatch" => launch!(mismatch),
         "dies" => launch!(dies),
         "late" => launch!(late),
+        "deadlock" => launch!(deadlock),
+        "hazard" => launch!(hazard),
         "kept" => launch!(kept, CommConfig::builder().flight_record(4).build()),
         "not_kept" => launch!(not_kept),
         "transfers" => launch!(transfers),
@@ -101,6 +103,46 @@ fn dies<D: Device>(comm: Communicator<D>) -> Result<()> {
     comm.all_reduce_in_place(&mut x, Sum)?;
     let error = comm.sync(comm.stream()).expect_err("a rank is dead");
     assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+    Err(error)
+}
+
+/// Both ranks send first.
+fn deadlock<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let x = comm.device().zeros::<f32>(4)?;
+    let mut y = comm.device().zeros::<f32>(4)?;
+    let peer = comm.ring(1);
+    comm.send(&x, peer)?;
+    comm.recv(&mut y, peer)?;
+    let error = comm.sync(comm.stream()).expect_err("they wait for each other");
+    assert!(matches!(error, Error::Deadlock(_)), "{error}");
+    Err(error)
+}
+
+/// Rank 1 reads what rank 0 puts, after a barrier, which orders nothing on streams. The put is over
+/// by then, and that is looked at for the record: the program has not waited for it.
+fn hazard<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let window = comm.window::<u32>(8)?;
+    let source = comm.window::<u32>(8)?;
+    let mut seen = comm.device().zeros::<u32>(8)?;
+    if comm.rank().index() == 0 {
+        comm.put_signal(source.slice(0..8), 1, window.at(0))?;
+    }
+    comm.barrier()?;
+    thread::sleep(Duration::from_millis(100));
+    let error = match comm.rank().index() {
+        1 => {
+            comm.stream().launch((&window, &mut seen), |_, _| {})?;
+            let error = comm.sync(comm.stream());
+            comm.barrier()?;
+            error
+        }
+        _ => {
+            comm.barrier()?;
+            comm.sync(comm.stream())
+        }
+    };
+    let error = error.expect_err("nothing orders them");
+    assert!(matches!(error, Error::Hazard(_)), "{error}");
     Err(error)
 }
 

@@ -12,6 +12,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("processes_write_one_timeline", || right("host:3,processes")),
     ("a_name_with_a_rank_is_a_file_for_each", a_file_for_each),
     ("a_mismatch_is_an_event_of_both_ranks", mismatch),
+    ("deadlocks_and_hazards_are_found_and_told_as_ever", found),
     ("a_killed_rank_leaves_a_readable_file", killed),
     ("no_variable_no_file", nothing),
     #[cfg(all(feature = "cuda", target_os = "linux"))]
@@ -139,6 +140,27 @@ fn mismatch() {
             assert_eq!(event["ph"], "i");
             let text = event["args"]["text"].as_str().expect("a text");
             assert!(text.contains("16 f32") && text.contains("8 f32"), "{text}");
+        }
+    }
+}
+
+fn found() {
+    for (name, kind) in [("deadlock", "Deadlock"), ("hazard", "Hazard")] {
+        if kind == "Hazard" && !cfg!(debug_assertions) {
+            continue;
+        }
+        let folder = Folder::new();
+        let (file, prefix) = (folder.path("trace.json"), folder.path("fr_"));
+        let set = [("TYPED_NCCL_TRACE", file.as_str()), ("TYPED_NCCL_FLIGHT_RECORD", &prefix)];
+        run(program(name, "host:2", &set), false);
+        let events = events(&file);
+        for rank in 0..2_u64 {
+            let is_it = |event: &Value| event["name"] == kind && event["pid"] == rank;
+            assert!(events.iter().any(is_it), "rank {rank}, {kind}: {events:#?}");
+            assert!(
+                fs::exists(format!("{prefix}{rank}")).expect("a folder"),
+                "rank {rank}: {kind}"
+            );
         }
     }
 }
