@@ -12,10 +12,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// `TYPED_NCCL_FLIGHT_RECORD` asks for it. NCCL has no such function.
     ///
     /// ```
-    /// # use typed_nccl::{CommConfig, Host, Sum, spmd};
+    /// # use typed_nccl::{CommConfig, Communicator, Host, Sum, spmd};
     /// # spmd::<Host>(2, |place| {
+    /// # let (seat, device) = place.into_parts();
     /// let config = CommConfig::builder().flight_record(100).build();
-    /// let comm = place.builder().config(config).init()?;
+    /// let comm = Communicator::builder().seat(seat).device(device).config(config).build().connect()?;
     /// let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
     /// comm.all_reduce_in_place(&mut x, Sum)?;
     /// comm.sync(comm.stream())?;
