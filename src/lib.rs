@@ -113,7 +113,10 @@ pub use dynamic::{
     DynBuffer, DynReduceOp, DynSlice, DynSliceMut, KnownType, Lifecycle, WindowFlags,
 };
 pub use element::foreign::*;
-pub use element::{AnyElem, DType, DynElem, Element, Float, Numeric};
+pub use element::{
+    AnyElem, Bool, DType, DynElem, Element, Float, Integer, Logical, NarrowFloat, Numeric, Plain,
+    PlainType, Primitive,
+};
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, NcclVersion, Result};
 pub use graph::{Capture, Graph, NeverInACapture};
@@ -130,9 +133,11 @@ pub use p2p::{Blocks, Splits};
 pub use rank::{AsRank, Rank};
 pub use record::FlightRecord;
 pub use reduce::{
-    Avg, FixedScalar, Max, Min, PreMulSum, Prod, ReduceOp, ReductionName, ScalarInMemory,
-    SettableScalar, Sum,
+    And, Avg, BitAnd, BitOr, BitXor, Exact, FixedScalar, InF32, Max, Min, Or, PreMulSum, Prod,
+    ReduceOp, ReductionName, ScalarInMemory, SettableScalar, Sum,
 };
+/// The crate whose derives make a struct [`Plain`].
+pub use zerocopy;
 pub use rma::{SignalSlot, Signals};
 pub use seat::Seat;
 pub use stream::{Mark, Operand, OperandOn, Operands, OperandsOn, Stream, TimedMark};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use stand_ins::{Bf16, F8E4M3, F8E5M2, F16};
+use stand_ins::{Bf16, Bool, F8E4M3, F8E5M2, F16};
 
 /// In a row: the variant; its name in Rust; the type that represents it while a plan is built;
 /// bytes; its kind. Plans are encoded by the order of rows.
@@ -72,6 +72,9 @@ elements! {
     (F64, "f64", f64, 8, Float)
     (F8E4M3, "F8E4M3", F8E4M3, 1, SmallFloat)
     (F8E5M2, "F8E5M2", F8E5M2, 1, SmallFloat)
+    (I16, "i16", i16, 2, ShortInteger)
+    (U16, "u16", u16, 2, ShortInteger)
+    (Bool, "Bool", Bool, 1, Truth)
 }
 
 /// What distinguishes element types in plans and kernels.
@@ -85,14 +88,41 @@ pub enum ElementKind {
     CrateFloat,
     /// One that this library's kernels do not compute with either.
     SmallFloat,
+    /// An integer of Rust that NCCL and this library's kernels do not compute with.
+    ShortInteger,
+    /// A truth value, which no plan computes with.
+    Truth,
     /// A type parameter.
     Parameter,
 }
 
+impl ElementType {
+    /// Whether its elements can be averaged.
+    pub const fn averages(&self) -> bool {
+        !matches!(
+            self.kind(),
+            ElementKind::Integer | ElementKind::ShortInteger | ElementKind::Truth
+        )
+    }
+
+    /// Whether it can be reduced. Of a type parameter only binding can tell.
+    pub const fn reduces(&self) -> bool {
+        !matches!(self.kind(), ElementKind::Truth)
+    }
+
+    /// Whether this library's kernels compute with it.
+    pub const fn is_computed_by_kernels(&self) -> bool {
+        !matches!(
+            self.kind(),
+            ElementKind::SmallFloat | ElementKind::ShortInteger | ElementKind::Truth
+        )
+    }
+}
+
 /// A type that represents an element type.
 ///
-/// Rust types that NCCL supports represent themselves; [`F16`], [`Bf16`], [`F8E4M3`] and [`F8E5M2`]
-/// represent types that Rust lacks. A generic plan uses [`Generic`], or a type of its own for each
+/// Rust types that NCCL supports represent themselves; [`F16`], [`Bf16`], [`F8E4M3`], [`F8E5M2`]
+/// and [`Bool`] represent types that Rust lacks. A generic plan uses [`Generic`], or a type of its own for each
 /// of its type parameters:
 ///
 /// ```
@@ -111,7 +141,7 @@ pub enum ElementKind {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type that a plan moves",
     label = "not an element of a plan",
-    note = "these are: i8, u8, i32, u32, i64, u64, f32, f64, `F16`, `Bf16`, `F8E4M3`, `F8E5M2` and `Generic`"
+    note = "these are: i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, `F16`, `Bf16`, `F8E4M3`, `F8E5M2`, `Bool` and `Generic`"
 )]
 pub trait PlanElement: 'static {
     /// The element type in the plan.
@@ -149,6 +179,10 @@ pub mod stand_ins {
     /// Eight bits, with an exponent of five.
     #[derive(Clone, Copy, Debug)]
     pub struct F8E5M2;
+
+    /// A truth value of one byte, which may be any.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Bool;
 }
 
 impl PlanElement for Generic {

@@ -177,8 +177,8 @@ impl<B: Backend> Draft<'_, B> {
             return Err(differ(call, self.other));
         }
         if let Some(op) = &reduction {
-            if op.name() == ReductionName::Mean && !self.dtype.is_float() {
-                return Err(no_mean(call));
+            if !op.name().reduces(self.dtype) {
+                return Err(not_reducible(call, op.name()));
             }
             call.reduction = Some(op.name());
         }
@@ -256,9 +256,9 @@ fn differ(call: Call, found: DType) -> Error {
 }
 
 #[cold]
-fn no_mean(call: Call) -> Error {
+fn not_reducible(call: Call, reduction: ReductionName) -> Error {
     let (operation, site, dtype) = (call.operation.name(), call.site, call.dtype);
-    Error::NotReducible(Box::new(NotReducible { operation, dtype, site }))
+    Error::NotReducible(Box::new(NotReducible { operation, reduction, dtype, site }))
 }
 
 #[cold]

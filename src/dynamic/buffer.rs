@@ -6,9 +6,9 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::element::with_element;
 use crate::error::{Error, Failed, OtherDType, Site};
-use crate::memory::{Allocation, Elements, Extent, take_back};
+use crate::backend::AllocKind;
+use crate::memory::{self, Allocation, Elements, Extent, take_back};
 use crate::{
     Adopted, Buffer, DType, Device, DeviceMem, DynElem, DynSlice, DynSliceMut, Element, NcclMem,
     Readable, Result, Writable,
@@ -42,7 +42,7 @@ impl<D: Device> DynBuffer<D> {
     /// The memory cannot be had.
     #[track_caller]
     pub fn zeros(device: &D, dtype: DType, len: usize) -> Result<Self> {
-        Ok(with_element!(dtype, T => device.zeros::<T>(len)?.into_dyn()))
+        Self::allocate(device, dtype, len, AllocKind::Plain, Site::caller())
     }
 }
 
@@ -53,11 +53,16 @@ impl<D: Device> DynBuffer<D, NcclMem> {
     /// The memory cannot be had.
     #[track_caller]
     pub fn nccl_zeros(device: &D, dtype: DType, len: usize) -> Result<Self> {
-        Ok(with_element!(dtype, T => device.nccl_zeros::<T>(len)?.into_dyn()))
+        Self::allocate(device, dtype, len, AllocKind::Nccl, Site::caller())
     }
 }
 
 impl<D: Device, M> DynBuffer<D, M> {
+    fn allocate(device: &D, dtype: DType, len: usize, kind: AllocKind, site: Site) -> Result<Self> {
+        let allocation = memory::allocate(device.ordinal(), dtype, len, kind, site)?;
+        Ok(Self::from_allocation(allocation, len, dtype))
+    }
+
     /// A buffer over an allocation of `len` elements of that type.
     pub(crate) fn from_allocation(
         allocation: Arc<Allocation<D::Backend>>,

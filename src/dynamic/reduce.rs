@@ -5,8 +5,7 @@ use crate::communicator::Resources;
 use crate::reduce::sealed::Sealed;
 use crate::{Device, DynElem, Numeric, ReduceOp, ReductionName, Result, World};
 
-/// One of `Sum`, `Prod`, `Min`, `Max` and `Avg`, as a value. An average of integers is refused at
-/// the call ([`Error::NotReducible`](crate::Error::NotReducible)).
+/// A reduction, as a value. One that does not reduce the data type is refused at the call ([`Error::NotReducible`](crate::Error::NotReducible)).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DynReduceOp {
     /// [`Sum`](crate::Sum)
@@ -19,6 +18,24 @@ pub enum DynReduceOp {
     Greatest,
     /// [`Avg`](crate::Avg)
     Mean,
+    /// [`Sum::exact`](crate::Sum::exact)
+    ExactAdd,
+    /// [`Avg::exact`](crate::Avg::exact)
+    ExactMean,
+    /// [`Sum::in_f32`](crate::Sum::in_f32)
+    WideAdd,
+    /// [`Avg::in_f32`](crate::Avg::in_f32)
+    WideMean,
+    /// [`BitAnd`](crate::BitAnd)
+    BitwiseAnd,
+    /// [`BitOr`](crate::BitOr)
+    BitwiseOr,
+    /// [`BitXor`](crate::BitXor)
+    BitwiseXor,
+    /// [`And`](crate::And)
+    LogicalAnd,
+    /// [`Or`](crate::Or)
+    LogicalOr,
 }
 
 impl DynReduceOp {
@@ -29,6 +46,15 @@ impl DynReduceOp {
             Self::Least => ReductionName::Least,
             Self::Greatest => ReductionName::Greatest,
             Self::Mean => ReductionName::Mean,
+            Self::ExactAdd => ReductionName::ExactAdd,
+            Self::ExactMean => ReductionName::ExactMean,
+            Self::WideAdd => ReductionName::WideAdd,
+            Self::WideMean => ReductionName::WideMean,
+            Self::BitwiseAnd => ReductionName::BitwiseAnd,
+            Self::BitwiseOr => ReductionName::BitwiseOr,
+            Self::BitwiseXor => ReductionName::BitwiseXor,
+            Self::LogicalAnd => ReductionName::LogicalAnd,
+            Self::LogicalOr => ReductionName::LogicalOr,
         }
     }
 }

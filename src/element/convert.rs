@@ -1,7 +1,7 @@
 //! Conversions between element types with the semantics of Rust's `as`; see
 //! [`Stream::convert`](crate::Stream::convert).
 
-use super::{DType, Element, data_types, with_element};
+use super::{DType, Primitive, data_types, with_primitive};
 
 /// A value of any type, without loss.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ impl Wide {
 }
 
 /// Conversion of an element to and from [`Wide`].
-pub(crate) trait Convert: Element {
+pub(crate) trait Convert: Primitive {
     fn wide(self) -> Wide;
     fn narrow(wide: Wide) -> Self;
 }
@@ -35,10 +35,16 @@ pub(crate) type Converter = unsafe fn(*const u8, *mut u8, usize);
 /// The converter between these types.
 pub(crate) fn converter(from: DType, to: DType) -> Converter {
     fn into<A: Convert>(to: DType) -> Converter {
-        with_element!(to, B => run::<A, B>)
+        with_primitive!(to, B => run::<A, B>, _ => nothing)
     }
-    with_element!(from, A => into::<A>(to))
+    with_primitive!(from, A => into::<A>(to), _ => nothing)
 }
+
+/// Plain types are not converted: `Stream::convert` does not take them.
+///
+/// # Safety
+/// As [`Converter`].
+unsafe fn nothing(_: *const u8, _: *mut u8, _: usize) {}
 
 /// # Safety
 /// As [`Converter`].
@@ -105,6 +111,20 @@ fn odd(value: i128) -> f64 {
 }
 
 macro_rules! convert {
+    (Truth) => {
+        #[inline]
+        fn wide(self) -> Wide {
+            Wide::Int(self.get().into())
+        }
+
+        #[inline]
+        fn narrow(wide: Wide) -> Self {
+            Self::from(match wide {
+                Wide::Int(value) => value != 0,
+                Wide::Float(value) => value != 0.0,
+            })
+        }
+    };
     (Small $mantissa:literal, $bias:literal, $top:literal, $nan:literal) => {
         #[inline]
         fn wide(self) -> Wide {

@@ -6,37 +6,45 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use typed_nccl_plan::ir::ElementType;
 
-use super::{Element, Numeric, sealed};
+use super::plain::PlainType;
+use super::{Element, Integer, Numeric, Primitive, sealed};
 
-/// A data type, as a value. The numbers are `ncclDataType_t`'s.
+/// A data type, as a value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
-#[repr(u8)]
 pub enum DType {
     /// `i8`
-    I8 = 0,
+    I8,
     /// `u8`
-    U8 = 1,
+    U8,
     /// `i32`
-    I32 = 2,
+    I32,
     /// `u32`
-    U32 = 3,
+    U32,
     /// `i64`
-    I64 = 4,
+    I64,
     /// `u64`
-    U64 = 5,
+    U64,
     /// `half::f16`
-    F16 = 6,
+    F16,
     /// `f32`
-    F32 = 7,
+    F32,
     /// `f64`
-    F64 = 8,
+    F64,
     /// `half::bf16`
-    Bf16 = 9,
+    Bf16,
     /// `float8::F8E4M3`
-    F8E4M3 = 10,
+    F8E4M3,
     /// `float8::F8E5M2`
-    F8E5M2 = 11,
+    F8E5M2,
+    /// `i16`, which NCCL lacks
+    I16,
+    /// `u16`, which NCCL lacks
+    U16,
+    /// [`Bool`], which NCCL lacks
+    Bool,
+    /// A [`Plain`](crate::Plain) type
+    Plain(&'static PlainType),
 }
 
 /// What others call a data type.
@@ -51,7 +59,7 @@ pub(crate) struct Names {
     )]
     pub(crate) python: &'static str,
     /// The code that DLPack has for the format: 0 for signed integers, 1 for unsigned ones, 2 for
-    /// floating-point formats of IEEE 754, and above that for others.
+    /// floating-point formats of IEEE 754, 6 for truth values, and others for other floats.
     pub(crate) dlpack: u8,
     /// The type's name in CUDA C++.
     pub(crate) cuda: &'static str,
@@ -61,8 +69,8 @@ pub(crate) struct Names {
 }
 
 /// Gives the table of data types to `$then`. In a row: the variant and the Rust type; whether that
-/// is an integer or a float of Rust, or a small float, with the fields of `convert::Small`; then
-/// the fields of [`Names`].
+/// is an integer or a float of Rust, a small float, with the fields of `convert::Small`, or a truth
+/// value; then the fields of [`Names`]. NCCL's own come first, by NCCL's numbers.
 macro_rules! data_types {
     ([$($then:tt)+] $with:tt) => {
         $($then)+! { $with
@@ -83,7 +91,21 @@ macro_rules! data_types {
                 "__nv_fp8_e4m3", Some("cuda_fp8.h"))
             (F8E5M2, float8::F8E5M2, (Small 2, 15, 0x7b, 0x7e), "f8e5m2", "float8_e5m2", 12,
                 "__nv_fp8_e5m2", Some("cuda_fp8.h"))
+            (I16, i16, (Int), "i16", "int16", 0, "short", None)
+            (U16, u16, (Int), "u16", "uint16", 1, "unsigned short", None)
+            (Bool, $crate::Bool, (Truth), "bool", "bool", 6, "unsigned char", None)
         }
+    };
+}
+
+macro_rules! kinds {
+    ((Truth) $type:ty) => {};
+    ((Int) $type:ty) => {
+        impl Numeric for $type {}
+        impl Integer for $type {}
+    };
+    ($float:tt $type:ty) => {
+        impl Numeric for $type {}
     };
 }
 
@@ -92,10 +114,28 @@ macro_rules! define {
         $dtype:ident, $type:ty, $how:tt, $name:literal,
         $python:literal, $dlpack:literal, $cuda:literal, $header:expr
     ))+) => {
-        impl DType {
-            /// Every data type, in NCCL's order.
-            pub const ALL: [Self; 12] = [$(Self::$dtype),+];
+        /// The numbers of the data types, by their rows.
+        #[repr(u8)]
+        enum Row {
+            $($dtype),+
+        }
 
+        impl DType {
+            /// Every data type that is not a [`Plain`](crate::Plain) type: NCCL's twelve, in NCCL's
+            /// order, then those that NCCL lacks.
+            pub const ALL: [Self; 15] = [$(Self::$dtype),+];
+
+            /// Its place in [`ALL`](Self::ALL): NCCL's number, if NCCL has it. Past the end for
+            /// plain types.
+            #[inline]
+            const fn row(self) -> usize {
+                match self {
+                    $(Self::$dtype => Row::$dtype as usize,)+
+                    Self::Plain(_) => Self::ALL.len(),
+                }
+            }
+
+            /// What others call it; nothing for plain types.
             pub(crate) const fn names(self) -> Names {
                 match self {
                     $(Self::$dtype => Names {
@@ -104,7 +144,15 @@ macro_rules! define {
                         dlpack: $dlpack,
                         cuda: $cuda,
                         header: $header,
-                    }),+
+                    },)+
+                    // DLPack's opaque handle, which is exported nowhere.
+                    Self::Plain(_) => Names {
+                        name: "plain data",
+                        python: "void",
+                        dlpack: 3,
+                        cuda: "void",
+                        header: None,
+                    },
                 }
             }
 
@@ -112,21 +160,24 @@ macro_rules! define {
             #[inline]
             pub const fn size(self) -> usize {
                 match self {
-                    $(Self::$dtype => size_of::<$type>()),+
+                    $(Self::$dtype => size_of::<$type>(),)+
+                    Self::Plain(plain) => plain.size(),
                 }
             }
 
             /// The alignment of one element, in bytes.
             pub(crate) const fn align(self) -> usize {
                 match self {
-                    $(Self::$dtype => align_of::<$type>()),+
+                    $(Self::$dtype => align_of::<$type>(),)+
+                    Self::Plain(plain) => plain.align(),
                 }
             }
 
-            /// The same type in plans.
+            /// The same type in plans. A plan has plain types by its type parameters only.
             pub(crate) const fn in_plans(self) -> ElementType {
                 match self {
-                    $(Self::$dtype => ElementType::$dtype),+
+                    $(Self::$dtype => ElementType::$dtype,)+
+                    Self::Plain(_) => ElementType::Generic(String::new()),
                 }
             }
         }
@@ -135,13 +186,15 @@ macro_rules! define {
             impl sealed::Sealed for $type {}
 
             // SAFETY: a primitive number, or a `repr(transparent)` wrapper of u8 or u16 that
-            // accepts every bit pattern (`from_bits`); `DType::size` is the type's.
+            // accepts every bit pattern (`from_bits`, `FromBytes`); `DType::size` is the type's.
             #[diagnostic::do_not_recommend]
             unsafe impl Element for $type {
                 const DTYPE: DType = DType::$dtype;
             }
 
-            impl Numeric for $type {}
+            impl Primitive for $type {}
+
+            kinds!($how $type);
         )+
     };
 }
@@ -150,7 +203,7 @@ data_types!([define] []);
 
 macro_rules! arms {
     (
-        [$value:expr, $name:ident, $then:expr]
+        [$value:expr, $name:ident, $then:expr, $plain:pat => $other:expr]
         $(($dtype:ident, $type:ty, $($names:tt)*))+
     ) => {
         match $value {
@@ -158,24 +211,42 @@ macro_rules! arms {
                 type $name = $type;
                 $then
             })+
+            $crate::DType::Plain($plain) => $other,
         }
     };
 }
 
-/// Evaluates `$then` with `$name` as the Rust type of a data type.
-macro_rules! with_element {
-    ($dtype:expr, $name:ident => $then:expr) => {
-        $crate::element::data_types!([$crate::element::arms] [$dtype, $name, $then])
+/// Evaluates `$then` with `$name` as the Rust type of a data type, `$other` for a plain type.
+macro_rules! with_primitive {
+    ($dtype:expr, $name:ident => $then:expr, $plain:pat => $other:expr) => {
+        $crate::element::data_types!(
+            [$crate::element::arms] [$dtype, $name, $then, $plain => $other]
+        )
     };
 }
 
-pub(crate) use {arms, data_types, with_element};
+pub(crate) use {arms, data_types, with_primitive};
 
 impl DType {
     /// Whether it is a floating-point type: what `Avg` reduces.
     #[inline]
     pub const fn is_float(self) -> bool {
-        self.names().dlpack >= 2
+        matches!(self.names().dlpack, 2 | 4 | 7..)
+    }
+
+    /// Whether it is an integer: what [`BitAnd`](crate::BitAnd) reduces.
+    #[inline]
+    pub const fn is_integer(self) -> bool {
+        self.names().dlpack < 2
+    }
+
+    /// A number that is the same in all processes.
+    #[inline]
+    pub(crate) fn digest(self) -> u64 {
+        match self {
+            Self::Plain(plain) => plain.digest(),
+            other => other.row() as u64,
+        }
     }
 
     /// NumPy's letter for the kind; `None` for a type that NumPy lacks.
@@ -185,8 +256,36 @@ impl DType {
             0 => Some('i'),
             1 => Some('u'),
             2 => Some('f'),
+            6 => Some('b'),
             _ => None,
         }
+    }
+}
+
+/// For records of calls.
+#[cfg(feature = "cuda")]
+impl DType {
+    /// NCCL's number; `None` for types that NCCL lacks and moves as bytes.
+    #[inline]
+    pub(crate) const fn nccls(self) -> Option<u8> {
+        let row = self.row();
+        if row < 12 { Some(row as u8) } else { None }
+    }
+
+    /// A number in this process, which [`numbered`](Self::numbered) reads.
+    #[inline]
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Plain(plain) => Self::ALL.len() as u8 + plain.number(),
+            other => other.row() as u8,
+        }
+    }
+
+    /// The data type of a number of this process.
+    pub(crate) fn numbered(number: u8) -> Option<Self> {
+        let plain = |past| PlainType::numbered(past).map(Self::Plain);
+        let own = Self::ALL.get(usize::from(number)).copied();
+        own.or_else(|| number.checked_sub(Self::ALL.len() as u8).and_then(plain))
     }
 }
 
@@ -200,6 +299,9 @@ impl DType {
 
 impl fmt::Display for DType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.names().name)
+        match self {
+            Self::Plain(plain) => plain.fmt(f),
+            other => f.write_str(other.names().name),
+        }
     }
 }

@@ -1,11 +1,16 @@
-//! Elements: NCCL's twelve data types as Rust types.
+//! Elements: NCCL's twelve data types as Rust types, 16-bit integers, truth values, and plain data
+//! of the program's own.
 
 mod convert;
 mod dtype;
+mod plain;
+mod truth;
 
 pub(crate) use convert::{Convert, Wide, converter};
 pub use dtype::DType;
-pub(crate) use dtype::{arms, data_types, with_element};
+pub(crate) use dtype::{arms, data_types, with_primitive};
+pub use plain::{Plain, PlainType};
+pub use truth::Bool;
 
 /// Those that Rust lacks.
 pub(crate) mod foreign {
@@ -13,40 +18,77 @@ pub(crate) mod foreign {
     pub use half::{bf16, f16};
 }
 
-/// One of NCCL's data types, as a Rust type.
+/// A type of elements: what buffers hold, and what every operation that only moves data takes.
+///
+/// NCCL's twelve data types; `i16`, `u16` and [`Bool`]; and types that implement [`Plain`]. NCCL
+/// moves those that it lacks as bytes.
 ///
 /// # Safety
-/// `DTYPE` describes `Self`: the same size, and every bit pattern is a value. Sealed: the list is
-/// NCCL's.
+/// `DTYPE` describes `Self`: the same size and alignment, and every bit pattern is a value. Sealed:
+/// types of a program implement [`Plain`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a data type that NCCL moves",
-    label = "not one of NCCL's twelve data types",
-    note = "they are i8, u8, i32, u32, i64, u64, f32, f64, `half::f16`, `half::bf16`, `float8::F8E4M3` and `float8::F8E5M2`"
+    message = "`{Self}` is not a type of elements",
+    label = "neither one of NCCL's data types nor plain data",
+    note = "these are: i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, `half::f16`, `half::bf16`, `float8::F8E4M3`, `float8::F8E5M2`, and `typed_nccl::Bool` for truth values",
+    note = "for a struct of your own: `#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)] #[repr(C)]` with the derives of `zerocopy`, and `impl typed_nccl::Plain for ... {{}}`"
 )]
-pub unsafe trait Element:
-    Copy + Default + PartialEq + std::fmt::Debug + Send + Sync + 'static + sealed::Sealed
-{
+pub unsafe trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     /// The type's run-time name.
     const DTYPE: DType;
 }
 
-/// An element that `Sum`, `Prod`, `Min` and `Max` reduce: all twelve.
+/// An element with a data type of its own: all but [`Plain`] types.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a number or truth value",
+    label = "plain data can be moved, copied and viewed",
+    note = "filling memory and kernels take NCCL's data types, i16, u16 and `typed_nccl::Bool`"
+)]
+pub trait Primitive: Element + Default + PartialEq + std::fmt::Debug {}
+
+/// An element that `Sum`, `Prod`, `Min` and `Max` reduce: all integers and floats.
 ///
-/// On GPUs reductions of the 8-bit floats need compute capability 9.0.
+/// NCCL lacks `i16` and `u16`, so on GPUs reductions of those are refused; 8-bit floats need
+/// compute capability 9.0.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a data type that NCCL reduces",
     label = "no reduction for this data type",
     note = "`Element` is enough to move data; `Numeric` allows `Sum`, `Prod`, `Min` and `Max`, `Float` also `Avg`"
 )]
-pub trait Numeric: Element {}
+pub trait Numeric: Primitive {}
 
-/// A floating-point element: what `Avg` reduces.
+/// An integer element: what [`BitAnd`](crate::BitAnd), [`BitOr`](crate::BitOr) and
+/// [`BitXor`](crate::BitXor) reduce.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an integer",
+    label = "bits are combined in integers only",
+    note = "truth values (`typed_nccl::Bool`) are reduced by `And` and `Or`"
+)]
+pub trait Integer: Numeric {}
+
+/// A floating-point element: what `Avg` and exact sums reduce.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point type",
     label = "`Avg`, and a kernel for `Float`, need one",
     note = "NCCL would average integers by adding and dividing, which truncates: use `Sum`, and divide where you read the result"
 )]
 pub trait Float: Numeric {}
+
+/// A floating-point element of 16 or 8 bits, whose sums can be asked for in `f32`
+/// ([`Sum::in_f32`](crate::Sum::in_f32)).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a floating-point type of 16 or 8 bits",
+    label = "`in_f32` widens `f16`, `bf16`, `F8E4M3` and `F8E5M2`",
+    note = "`Sum` and `Avg` sum wider floats in their own type"
+)]
+pub trait NarrowFloat: Float {}
+
+/// An element that [`And`](crate::And) and [`Or`](crate::Or) reduce: [`Bool`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a truth value",
+    label = "`And` and `Or` reduce `typed_nccl::Bool`",
+    note = "integers are reduced by `BitAnd`, `BitOr` and `BitXor`"
+)]
+pub trait Logical: Primitive {}
 
 /// The contents of memory: an [`Element`], or [`DynElem`], whose data type is known at run time.
 pub trait AnyElem: sealed::Sealed + 'static {}
@@ -63,10 +105,16 @@ impl sealed::Sealed for DynElem {}
 
 impl AnyElem for DynElem {}
 
+/// The element whose bytes are all zero.
+pub(crate) fn zero<T: Element>() -> T {
+    // SAFETY: every bit pattern is a value.
+    unsafe { std::mem::zeroed() }
+}
+
 /// The bytes of one element, the rest zero.
-pub(crate) fn bytes<T: Element>(scalar: T) -> [u8; 8] {
+pub(crate) fn bytes<T: Primitive>(scalar: T) -> [u8; 8] {
     let mut bytes = [0_u8; 8];
-    // SAFETY: every element type is plain data of 1 to 8 bytes without padding (asserted against
+    // SAFETY: every primitive type is plain data of 1 to 8 bytes without padding (asserted against
     // `DType::size` where they are listed), so its bytes are initialised and fit.
     unsafe {
         std::ptr::copy_nonoverlapping(
@@ -79,13 +127,15 @@ pub(crate) fn bytes<T: Element>(scalar: T) -> [u8; 8] {
 }
 
 /// The element that [`bytes`] wrote.
-pub(crate) fn from_bytes<T: Element>(bytes: [u8; 8]) -> T {
-    // SAFETY: an element has 8 bytes at most, as above, and every bit pattern is a value.
+pub(crate) fn from_bytes<T: Primitive>(bytes: [u8; 8]) -> T {
+    // SAFETY: a primitive has 8 bytes at most, as above, and every bit pattern is a value.
     unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
 }
 
 mod sealed {
     pub trait Sealed {}
+
+    impl<T: super::Plain> Sealed for T {}
 }
 
 impl Float for half::f16 {}
@@ -94,3 +144,10 @@ impl Float for f64 {}
 impl Float for half::bf16 {}
 impl Float for float8::F8E4M3 {}
 impl Float for float8::F8E5M2 {}
+
+impl NarrowFloat for half::f16 {}
+impl NarrowFloat for half::bf16 {}
+impl NarrowFloat for float8::F8E4M3 {}
+impl NarrowFloat for float8::F8E5M2 {}
+
+impl Logical for Bool {}

@@ -8,7 +8,7 @@ use typed_nccl_plan::NotClaimed;
 use typed_nccl_plan::verdict::Rejected;
 
 use super::Site;
-use crate::DType;
+use crate::{DType, ReductionName};
 
 /// A plan that cannot be bound as requested.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -84,6 +84,14 @@ pub enum BindFault {
         "it averages {dtype}, which NCCL would truncate: use a sum, and divide where the result is read"
     )]
     Averages {
+        /// Their type.
+        dtype: DType,
+    },
+    /// It reduces elements that its reduction does not take.
+    #[error("it reduces {dtype} by `{reduction}`: {}", reduction.remedy())]
+    NotReducible {
+        /// The reduction.
+        reduction: ReductionName,
         /// Their type.
         dtype: DType,
     },

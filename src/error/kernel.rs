@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use super::Site;
+use crate::DType;
 
 /// A kernel that cannot run on this device. Nothing was enqueued.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -37,6 +38,14 @@ pub enum KernelFault {
         architecture: String,
         /// The compiler's output. Line numbers are those of the file that declares the kernel.
         log: String,
+    },
+    /// Its body would compute with a type of the program's own.
+    #[error(
+        "it takes {dtype}, which CUDA C++ does not know: take the bytes as `u8`, or declare the kernel in a file of CUDA that declares the struct"
+    )]
+    PlainData {
+        /// The type.
+        dtype: DType,
     },
     /// It is written for a newer GPU.
     #[error(

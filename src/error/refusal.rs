@@ -5,7 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::Site;
-use crate::DType;
+use crate::{DType, ReductionName};
 
 /// The end of the message of every refused collective.
 pub(super) const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
@@ -355,11 +355,14 @@ pub struct OtherDType {
 /// An average of integers, detected at run time.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
-    "{operation}: `Avg` cannot reduce {dtype} (at {site}): an average needs a floating-point type; use `Sum`, and divide where you read the result; {UNHARMED}"
+    "{operation}: `{reduction}` cannot reduce {dtype} (at {site}): {}; {UNHARMED}",
+    reduction.remedy()
 )]
 pub struct NotReducible {
     /// The method.
     pub operation: &'static str,
+    /// The reduction.
+    pub reduction: ReductionName,
     /// The data type.
     pub dtype: DType,
     /// The call site.

@@ -9,7 +9,9 @@ use crate::device_comm::Entered;
 use crate::error::Site;
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
-use crate::{Element, OperandsOn, Readable, Result, World, Writable, element, stream};
+use crate::{
+    Element, Numeric, OperandsOn, Primitive, Readable, Result, World, Writable, element, stream,
+};
 
 type Back<W> = super::Back<W>;
 type Memory<W> = Arc<Allocation<Back<W>>>;
@@ -84,8 +86,8 @@ impl<W: World> Capture<'_, W> {
     #[track_caller]
     pub fn convert<T, U, A, B>(&self, from: &A, to: &mut B) -> Result<()>
     where
-        T: Element,
-        U: Element,
+        T: Numeric,
+        U: Numeric,
         A: Readable<W::Device, Elem = T>,
         B: Writable<W::Device, Elem = U>,
     {
@@ -117,7 +119,7 @@ impl<W: World> Capture<'_, W> {
     /// # Errors
     /// As [`Stream::fill`](crate::Stream::fill). Any of them fails the capture.
     #[track_caller]
-    pub fn fill<T: Element, B: Writable<W::Device, Elem = T>>(
+    pub fn fill<T: Primitive, B: Writable<W::Device, Elem = T>>(
         &self,
         to: &mut B,
         value: T,

@@ -17,7 +17,7 @@ use crate::backend::{DeviceShared, WindowId};
 use crate::compute::{HeldWindow, Reach, Views};
 use crate::error::{BadRange, Error, NoSuchRank, Site};
 use crate::memory::Allocation;
-use crate::{AsRank, Element, Rank};
+use crate::{AsRank, Element, Rank, element};
 
 /// How long a closure sleeps while another one holds the memory.
 const REST: Duration = Duration::from_micros(200);
@@ -298,7 +298,7 @@ impl<T: Element> HostPart<'_, T> {
     pub fn to_vec(&self, range: Range<usize>) -> Vec<T> {
         // A range that does not fit is refused before memory is allocated for it.
         let _ = self.touch(range.clone(), false, Site::caller());
-        let mut values = vec![T::default(); range.len()];
+        let mut values = vec![element::zero::<T>(); range.len()];
         self.read(range.start, &mut values);
         values
     }
@@ -306,7 +306,7 @@ impl<T: Element> HostPart<'_, T> {
     /// Element `index`.
     #[track_caller]
     pub fn get(&self, index: usize) -> T {
-        let mut value = [T::default()];
+        let mut value = [element::zero::<T>()];
         self.read(index, &mut value);
         value[0]
     }

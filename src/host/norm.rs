@@ -8,7 +8,7 @@ use super::engine::{ENGINE, StreamToken};
 use super::moves::combine;
 use crate::Result;
 use crate::backend::{Allocation, Combined, Kernels, Launches, Rows, Seen};
-use crate::element::{Convert, Wide, with_element};
+use crate::element::{Convert, Wide, with_primitive};
 
 /// Norms rows of `weight`'s length.
 fn norm<T: Convert>(rows: &mut [T], weight: &[T], epsilon: f32) {
@@ -85,10 +85,11 @@ unsafe impl Kernels for HostBackend {
             let rows = (unsafe { rows.at(start) }, count);
             // SAFETY: as above.
             let weight = (unsafe { weight.at(offset) }.cast_const(), width);
-            with_element!(dtype, T => {
+            with_primitive!(dtype, T => {
                 // SAFETY: as above, aligned and ordered uses away; the guard keeps peers away.
                 unsafe { norm_at::<T>(rows, weight, epsilon) };
-            });
+            // `rms_norm` takes floats.
+            }, _ => ());
         };
         ENGINE.enqueue_launch(stream, site, Box::new(work));
         Ok(())

@@ -95,7 +95,7 @@ impl<W: World> Kernels<W> {
         let one = first.and_then(|call| Some((Call { count: total, ..call }, call.reduction?)));
         let Some((call, name)) = one.filter(|(call, name)| {
             let way = choice::all_reduce(call.bytes(), call.dtype, on.core.size, None);
-            let is_built_in = *name != ReductionName::ScaledAdd;
+            let is_built_in = *name != ReductionName::ScaledAdd && name.is_nccls();
             self.are_kernels && way == Some(Way::OneShot) && is_built_in
         }) else {
             return all.into_iter().try_for_each(|op| self.reduce(on, Ok(op)));
@@ -129,7 +129,7 @@ impl<W: World> Kernels<W> {
             return on.run(Refusal::Collective, op);
         };
         let way = choice::all_reduce(call.bytes(), call.dtype, on.core.size, self.way);
-        let Some(way) = way.filter(|_| self.are_kernels) else {
+        let Some(way) = way.filter(|_| self.are_kernels && name.is_nccls()) else {
             return on.run(Refusal::Collective, op);
         };
         let piece = Piece {

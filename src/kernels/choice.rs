@@ -4,7 +4,6 @@
 //! The thresholds are those that plans use: [`Topology::h200_node`].
 
 use typed_nccl_plan::cost::{AllReduceBy, Topology};
-use typed_nccl_plan::ir::ElementKind;
 
 use crate::DType;
 use crate::backend::KernelWay;
@@ -14,7 +13,7 @@ const MOST: usize = 1 << 30;
 
 /// Whether kernels compute with this element type.
 pub(super) fn computes(dtype: DType) -> bool {
-    dtype.in_plans().kind() != ElementKind::SmallFloat
+    !matches!(dtype, DType::Plain(_)) && dtype.in_plans().is_computed_by_kernels()
 }
 
 /// The algorithm of an `all_reduce` of this many bytes; `None` where NCCL's is better, or the only

@@ -168,7 +168,9 @@ impl<'e, W: World> Exchange<'e, W> {
         }
         let bytes = legs.iter().map(|leg| leg.send.len() * leg.dtype.size()).sum();
         let one_type = legs.windows(2).all(|two| two[0].dtype.size() == two[1].dtype.size());
-        let few = legs.len() <= MOST_PIECES && one_type;
+        // Plain types may have other sizes and alignments than the kernels' elements.
+        let is_plain = |leg: &Leg<'_, _>| matches!(leg.dtype, DType::Plain(_));
+        let few = legs.len() <= MOST_PIECES && one_type && !legs.iter().any(is_plain);
         match legs.first() {
             None => Ok(()),
             Some(first) if kernels.are_kernels && few && choice::messages(bytes) => {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::slice::Extent;
 use super::{Allocation, DeviceMem, Slice, SliceMut};
-use crate::backend::{AllocKind, Memory};
+use crate::backend::{AllocKind, Backend, Memory};
 use crate::error::{BadLength, Error, Overflow, Site};
-use crate::{Device, Element, Result, wait};
+use crate::{DType, Device, Element, Result, wait};
 
 /// `len` elements of type `T` on device `D`, in memory of kind `M`.
 ///
@@ -25,21 +25,7 @@ pub struct Buffer<T, D: Device, M = DeviceMem> {
 impl<T: Element, D: Device, M> Buffer<T, D, M> {
     #[track_caller]
     pub(crate) fn alloc(ordinal: u32, len: usize, kind: AllocKind) -> Result<Self> {
-        let site = Site::caller();
-        let bytes = len
-            .checked_mul(size_of::<T>())
-            .filter(|&bytes| isize::try_from(bytes).is_ok())
-            .ok_or_else(|| {
-                Error::from(Overflow {
-                    operation: "alloc",
-                    count: len,
-                    times: 1,
-                    dtype: T::DTYPE,
-                    site,
-                    collective: false,
-                })
-            })?;
-        let allocation = Allocation::new(ordinal, bytes, kind)?;
+        let allocation = allocate(ordinal, T::DTYPE, len, kind, Site::caller())?;
         Ok(Self { allocation, len, types: PhantomData })
     }
 
@@ -128,6 +114,22 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     pub(crate) fn allocation(&self) -> &Arc<Allocation<D::Backend>> {
         &self.allocation
     }
+}
+
+/// Allocates `len` zeroed elements.
+pub(crate) fn allocate<B: Backend>(
+    ordinal: u32,
+    dtype: DType,
+    len: usize,
+    kind: AllocKind,
+    site: Site,
+) -> Result<Arc<Allocation<B>>> {
+    let bytes = len.checked_mul(dtype.size()).filter(|&bytes| isize::try_from(bytes).is_ok());
+    let too_long = || {
+        let (operation, count, collective) = ("alloc", len, false);
+        Error::from(Overflow { operation, count, times: 1, dtype, site, collective })
+    };
+    Allocation::new(ordinal, bytes.ok_or_else(too_long)?, kind)
 }
 
 /// Says why a buffer `B` is not `Sync`.

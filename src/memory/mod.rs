@@ -30,6 +30,7 @@ mod turn;
 
 pub use adopted::{Adopted, ForeignMemory};
 pub use buffer::Buffer;
+pub(crate) use buffer::allocate;
 pub use indexed::HasPlaces;
 pub use kind::{DeviceMem, MemoryKind, NcclMem, WindowMemory};
 pub use lent::Lend;

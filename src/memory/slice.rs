@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Allocation, buffer};
 use crate::backend::{Backend, Span};
 use crate::error::{BadRange, Error, Site};
-use crate::{Device, Element, Result};
+use crate::{Device, Element, Result, element};
 
 /// A range of elements in an allocation, or the range that did not fit.
 #[doc(hidden)]
@@ -127,7 +127,7 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let site = Site::caller();
         let (start, len) = self.checked()?;
-        let mut out = vec![T::default(); len];
+        let mut out = vec![element::zero::<T>(); len];
         buffer::read::<T, D>(self.allocation, start * size_of::<T>(), &mut out, "to_vec", site)?;
         Ok(out)
     }

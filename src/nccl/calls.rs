@@ -138,7 +138,7 @@ impl Comm {
     ) -> Result<(), Failure> {
         let Collective { name, call, reduction, send, recv, config } = collective;
         let (from, to) = self.addresses(collective);
-        let (count, dtype) = (call.count, values::dtype(call.dtype));
+        let (count, dtype) = (values::count(call.dtype, call.count), values::dtype(call.dtype));
         // The mean of one rank is its own value, and NCCL does not divide 8-bit floats there.
         let op = match reduction {
             Some(_) if self.size == 1 && call.reduction == Some(ReductionName::Mean) => {
@@ -259,10 +259,10 @@ impl Comm {
         from: *mut c_void,
         peer: c_int,
     ) -> Result<(), Failure> {
-        let dtype = values::dtype(call.dtype);
+        let (count, dtype) = (values::count(call.dtype, call.count), values::dtype(call.dtype));
         // SAFETY: `count` elements from here on are in an allocation on the communicator's device.
         let result = unsafe {
-            (self.nccl.send)(from, call.count, dtype, peer, self.handle, stream.handle())
+            (self.nccl.send)(from, count, dtype, peer, self.handle, stream.handle())
         };
         self.done("ncclSend", call, result)
     }
@@ -274,11 +274,11 @@ impl Comm {
         to: *mut c_void,
         peer: c_int,
     ) -> Result<(), Failure> {
-        let dtype = values::dtype(call.dtype);
+        let (count, dtype) = (values::count(call.dtype, call.count), values::dtype(call.dtype));
         // SAFETY: as in `send`; nothing else uses the elements until the stream has passed the
         // operation.
         let result =
-            unsafe { (self.nccl.recv)(to, call.count, dtype, peer, self.handle, stream.handle()) };
+            unsafe { (self.nccl.recv)(to, count, dtype, peer, self.handle, stream.handle()) };
         self.done("ncclRecv", call, result)
     }
 }

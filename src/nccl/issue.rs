@@ -43,6 +43,7 @@ unsafe impl Operations for CudaBackend {
         if name != CollectiveName::AllReduce
             || config.is_some()
             || !values::always_known(call.dtype)
+            || call.reduction.is_some_and(|reduction| !reduction.is_nccls())
         {
             return alone(comm, stream, collective);
         }
@@ -306,6 +307,9 @@ pub(super) fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
         Op::Collective(collective) => {
             let call = &collective.call;
             values::knows(comm.nccl, call.dtype)?;
+            if let Some(reduction) = call.reduction {
+                values::reduces(reduction, call.dtype)?;
+            }
             if let Some(config) = collective.config {
                 config::offers_call(comm, config)?;
             }

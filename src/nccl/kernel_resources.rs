@@ -416,6 +416,7 @@ fn reduced(reduction: ReductionName, ranks: u32) -> (u32, u32) {
         ReductionName::Least => (2, 1),
         ReductionName::Greatest => (3, 1),
         ReductionName::Mean => (0, ranks),
-        ReductionName::Add | ReductionName::ScaledAdd => (0, 1),
+        // Those that NCCL lacks take no kernel.
+        _ => (0, 1),
     }
 }

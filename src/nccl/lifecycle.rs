@@ -19,7 +19,7 @@ use crate::backend::{Allocation, Departer, Departure, Join, Lifecycle, Pace, Par
 use crate::communicator::{CommConfig, MemoryStats, Properties};
 use crate::cuda::{CudaBackend, Gpu};
 use crate::error::{Error, Surplus};
-use crate::{DType, Rank, Result};
+use crate::{DType, Rank, ReductionName, Result};
 
 // SAFETY: NCCL's kernels are over when their streams report it, and memory is reused only then.
 // Memory in windows stays until every rank of the process has ended.
@@ -224,6 +224,7 @@ fn create(
 ) -> Result<ncclRedOp_t> {
     comm.gpu.bind()?;
     values::knows(comm.nccl, dtype)?;
+    values::reduces(ReductionName::ScaledAdd, dtype)?;
     let missing = |missing| unsupported("an operator", missing);
     let create = comm.nccl.api.ncclRedOpCreatePreMulSum().map_err(missing)?;
     let mut number = ncclRedOp_t::ncclSum;

@@ -78,7 +78,7 @@ impl Comm {
         let result = unsafe {
             function(
                 from,
-                put.call.count,
+                values::count(put.call.dtype, put.call.count),
                 dtype,
                 peer,
                 window,

@@ -10,16 +10,42 @@ use crate::cuda::CudaBackend;
 use crate::error::{Error, Unsupported};
 use crate::{DType, ReductionName, Result};
 
-/// The data type's number; ours are NCCL's.
+/// The data type's number. NCCL moves types that it lacks as bytes.
 #[inline]
 pub(super) fn dtype(dtype: DType) -> ncclDataType_t {
-    ncclDataType_t(dtype as i32)
+    dtype.nccls().map_or(ncclDataType_t::ncclUint8, |number| ncclDataType_t(number.into()))
 }
 
-/// Whether every supported NCCL release knows the data type.
+/// As many of NCCL's elements as `count` elements are.
+#[inline]
+pub(super) fn count(dtype: DType, count: usize) -> usize {
+    // An operand of so many bytes exists, or it was refused.
+    if dtype.nccls().is_some() { count } else { count * dtype.size() }
+}
+
+/// Whether every supported NCCL release knows the data type, and reduces it.
 #[inline]
 pub(super) fn always_known(dtype: DType) -> bool {
-    (dtype as u8) < DType::F8E4M3 as u8
+    matches!(dtype.nccls(), Some(number) if number < 10)
+}
+
+/// Fails if NCCL cannot reduce by that, or elements of that type.
+pub(super) fn reduces(name: ReductionName, dtype: DType) -> Result<()> {
+    let needs = "a communicator of `Host`";
+    let refused = |what, found: &str| {
+        Err(Error::from(Unsupported {
+            what,
+            needs: needs.to_owned(),
+            found: found.to_owned(),
+        }))
+    };
+    if !name.is_nccls() {
+        return refused(format!("{name} of {dtype}"), "NCCL, which has no such reduction");
+    }
+    if dtype.nccls().is_none() {
+        return refused(format!("{name} of {dtype}"), "NCCL, which reduces no such data type");
+    }
+    Ok(())
 }
 
 /// Fails if the loaded NCCL does not know the data type.
@@ -63,8 +89,8 @@ pub(super) fn reduction(reduction: Option<Reduction<'_, CudaBackend>>) -> ncclRe
             ReductionName::Greatest => ncclRedOp_t::ncclMax,
             ReductionName::Least => ncclRedOp_t::ncclMin,
             ReductionName::Mean => ncclRedOp_t::ncclAvg,
-            // `ScaledAdd` names an operator that a communicator made.
-            ReductionName::Add | ReductionName::ScaledAdd => ncclRedOp_t::ncclSum,
+            // Others were refused. `ScaledAdd` names an operator that a communicator made.
+            _ => ncclRedOp_t::ncclSum,
         },
         None => ncclRedOp_t::ncclSum,
     }
@@ -92,6 +118,8 @@ mod tests {
             N::ncclFloat8e4m3,
             N::ncclFloat8e5m2,
         ];
-        assert!(DType::ALL.map(super::dtype) == theirs);
+        assert!(DType::ALL[..12].iter().copied().map(super::dtype).eq(theirs));
+        let moved = DType::ALL[12..].iter().map(|dtype| (super::dtype(*dtype), super::count(*dtype, 3)));
+        assert!(moved.eq([(N::ncclUint8, 6), (N::ncclUint8, 6), (N::ncclUint8, 3)]));
     }
 }

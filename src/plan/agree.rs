@@ -119,7 +119,7 @@ pub(super) fn hash(
     write(postcard::to_stdvec(&schedule.plan));
     write(postcard::to_stdvec(lengths));
     for dtype in dtypes {
-        write(postcard::to_stdvec(&(*dtype as u32)));
+        write(postcard::to_stdvec(&dtype.digest()));
     }
     for rank in &schedule.ranks {
         write(postcard::to_stdvec(&rank.calls.len()));

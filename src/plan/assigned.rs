@@ -34,6 +34,9 @@ impl Preparing<'_> {
         if by == ReductionName::Mean && of.len() > 1 && !dtype.is_float() {
             return Err(BindFault::Averages { dtype });
         }
+        if of.len() > 1 && !by.reduces(dtype) {
+            return Err(BindFault::NotReducible { reduction: by, dtype });
+        }
         Ok(Assigned { to, by, of, dtype, site })
     }
 }

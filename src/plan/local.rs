@@ -6,7 +6,8 @@ use super::argument::{Back, PlanOperand};
 use super::prepare::Object;
 use crate::backend::{AllocKind, WindowId};
 use crate::communicator::{CanEnqueue, State};
-use crate::element::with_element;
+use crate::element::with_primitive;
+use crate::error::{Error, Unsupported};
 use crate::memory::Allocation;
 use crate::{Communicator, DType, Device, Result, World};
 
@@ -71,9 +72,13 @@ fn window<W: World, S: State + CanEnqueue>(
     dtype: DType,
     len: usize,
 ) -> Result<Registered<W>> {
-    with_element!(dtype, T => {
+    with_primitive!(dtype, T => {
         let window = comm.window::<T>(len)?;
         let (allocation, id) = window.registered();
         Ok((allocation.clone(), id))
-    })
+    }, plain => Err(Error::from(Unsupported {
+        what: format!("a plan's own window of {plain}"),
+        needs: "a window that the program passes as an argument".to_owned(),
+        found: "a local one".to_owned(),
+    })))
 }

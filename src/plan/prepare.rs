@@ -295,6 +295,9 @@ impl Preparing<'_> {
         if call.reduction == Some(ReductionName::Mean) && !dtype.is_float() {
             return Err(BindFault::Averages { dtype });
         }
+        if let Some(reduction) = call.reduction.filter(|by| !by.reduces(dtype)) {
+            return Err(BindFault::NotReducible { reduction, dtype });
+        }
         // The checks ensured that it is a rank of the communicator.
         call.root = kind.root().map(|&root| Rank::at(root as usize));
         let reduction = call.reduction.map(Reduction::BuiltIn);

@@ -7,7 +7,7 @@ pub use pre_mul_sum::{FixedScalar, PreMulSum, ScalarInMemory, SettableScalar};
 pub use crate::backend::ReductionName;
 use crate::backend::{Reduction, form};
 use crate::communicator::Resources;
-use crate::{Device, DynElem, Float, Numeric, Result, World};
+use crate::{Device, DynElem, Float, Integer, Logical, NarrowFloat, Numeric, Result, World};
 
 /// Adds. Integers wrap.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,11 +29,94 @@ pub struct Max;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Avg;
 
+/// Combines the bits of integers by "and". On the host; NCCL lacks it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BitAnd;
+
+/// Combines the bits of integers by "or". On the host; NCCL lacks it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BitOr;
+
+/// Combines the bits of integers by "exclusive or". On the host; NCCL lacks it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BitXor;
+
+/// Whether all ranks' truth values ([`Bool`](crate::Bool)) are true. On the host; NCCL lacks it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct And;
+
+/// Whether any rank's truth value ([`Bool`](crate::Bool)) is true. On the host; NCCL lacks it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Or;
+
+/// A sum or mean that is exact and rounded once: [`Sum::exact`], [`Avg::exact`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Exact<O>(O);
+
+/// A sum or mean of narrow floats in `f32`: [`Sum::in_f32`], [`Avg::in_f32`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct InF32<O>(O);
+
+impl Sum {
+    /// The exact sum, rounded once to the element type, to nearest with ties to even.
+    ///
+    /// The result's bits depend on the set of contributions alone: neither on the number or order
+    /// of ranks nor on the algorithm, the message's size, the path or a capture. Intermediate sums
+    /// do not overflow: 3e38 + 3e38 - 3e38 is 3e38 in `f32`. What the rounded sum itself exceeds
+    /// becomes infinity, in `F8E4M3` and `F8E5M2` the largest finite value, as
+    /// [`Stream::convert`](crate::Stream::convert) rounds. Subnormal numbers are kept. A NaN, or
+    /// infinities of both signs, make a NaN of one bit pattern. A sum of zero is +0, unless all
+    /// contributions are -0.
+    ///
+    /// For `all_reduce`, `reduce`, `reduce_scatter` and their uneven forms, of floating-point
+    /// elements. Ranks that ask differently get [`Error::Mismatch`](crate::Error::Mismatch).
+    /// On the host; on GPUs it is refused ([`Error::Unsupported`](crate::Error::Unsupported))
+    /// before anything is sent, as NCCL's order of additions depends on all of the above. Its cost
+    /// is in `docs/measurements.md`.
+    ///
+    /// ```
+    /// # use typed_nccl::{Host, Result, Seat, Sum};
+    /// # fn main() -> Result<()> {
+    /// let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    /// let x = comm.device().from_slice(&[0.1_f32, 0.2])?;
+    /// let mut y = comm.device().zeros::<f32>(2)?;
+    /// comm.all_reduce(&x, &mut y, Sum.exact())?;
+    /// assert_eq!(y.to_vec()?, [0.1, 0.2]);
+    /// comm.finish()
+    /// # }
+    /// ```
+    pub const fn exact(self) -> Exact<Self> {
+        Exact(self)
+    }
+
+    /// The sum in `f32` of floats of 16 or 8 bits, rounded once to the element type.
+    ///
+    /// [`Sum`] leaves the accumulator to the backend: the host's is `f32` in rank order, so this is
+    /// the same there, and NCCL adds `f16` and `bf16` in their own type, rounding at every step. On
+    /// GPUs it is refused ([`Error::Unsupported`](crate::Error::Unsupported)) before anything is
+    /// sent.
+    pub const fn in_f32(self) -> InF32<Self> {
+        InF32(self)
+    }
+}
+
+impl Avg {
+    /// The exact sum, divided by the number of ranks and rounded once: see [`Sum::exact`].
+    pub const fn exact(self) -> Exact<Self> {
+        Exact(self)
+    }
+
+    /// The mean in `f32` of floats of 16 or 8 bits, rounded once: see [`Sum::in_f32`].
+    pub const fn in_f32(self) -> InF32<Self> {
+        InF32(self)
+    }
+}
+
 /// A reduction of elements `T` on the communicators of world `W`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot reduce `{T}` on a `Communicator<{W}>`",
     label = "made for another data type or another communicator, or no reduction",
-    note = "`Sum`, `Prod`, `Min` and `Max` reduce every data type, `Avg` the floating-point ones",
+    note = "`Sum`, `Prod`, `Min` and `Max` reduce every data type of numbers, `Avg` the floating-point ones",
     note = "a `PreMulSum<T, W>` reduces its own `T` on the communicator that made it: make another with `pre_mul_sum`"
 )]
 pub trait ReduceOp<T, W: World>: sealed::Sealed {
@@ -51,7 +134,7 @@ pub(crate) mod sealed {
 }
 
 macro_rules! built_in {
-    ($($op:ident: $bound:ident is $name:ident),+ $(,)?) => { $(
+    ($($op:ty: $bound:ident is $name:ident),+ $(,)?) => { $(
         impl sealed::Sealed for $op {}
 
         impl<T: $bound, W: World> ReduceOp<T, W> for $op {
@@ -84,4 +167,13 @@ built_in! {
     Min: Numeric is Least,
     Max: Numeric is Greatest,
     Avg: Float is Mean,
+    Exact<Sum>: Float is ExactAdd,
+    Exact<Avg>: Float is ExactMean,
+    InF32<Sum>: NarrowFloat is WideAdd,
+    InF32<Avg>: NarrowFloat is WideMean,
+    BitAnd: Integer is BitwiseAnd,
+    BitOr: Integer is BitwiseOr,
+    BitXor: Integer is BitwiseXor,
+    And: Logical is LogicalAnd,
+    Or: Logical is LogicalOr,
 }

@@ -7,11 +7,12 @@ use super::copy::Both;
 use crate::backend::{Backend, Copies, Span};
 use crate::error::Site;
 use crate::memory::{Allocation, Booking};
-use crate::{DType, Device, Element, Readable, Result, Writable};
+use crate::{DType, Device, Numeric, Readable, Result, Writable};
 
 impl<D: Device> Stream<D> {
     /// Converts the elements of `from` into those of `to`, of the same length, on this device and
-    /// in stream order; the host does not wait. All pairs of element types, on every device alike:
+    /// in stream order; the host does not wait. All pairs of numbers, on every
+    /// device alike:
     ///
     /// | from | to | |
     /// |---|---|---|
@@ -44,8 +45,8 @@ impl<D: Device> Stream<D> {
     #[track_caller]
     pub fn convert<T, U, A, B>(&self, from: &A, to: &mut B) -> Result<()>
     where
-        T: Element,
-        U: Element,
+        T: Numeric,
+        U: Numeric,
         A: Readable<D, Elem = T>,
         B: Writable<D, Elem = U>,
     {
@@ -74,8 +75,8 @@ impl<D: Device> Stream<D> {
         site: Site,
     ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)>
     where
-        T: Element,
-        U: Element,
+        T: Numeric,
+        U: Numeric,
         A: Readable<D, Elem = T>,
         B: Writable<D, Elem = U>,
     {

@@ -4,7 +4,7 @@ use super::Stream;
 use crate::backend::{Copies, Span, Streams};
 use crate::error::{BadLength, CaptureFault, Error, Failed, OtherDevice, Site};
 use crate::memory::{Booking, Copying, Order, Pinned, Uses};
-use crate::{Device, Element, Readable, Result, Writable, element};
+use crate::{Device, Element, Primitive, Readable, Result, Writable, element};
 
 /// The name of a pinned copy's length in errors.
 const PINNED: &str = "the pinned memory's elements";
@@ -109,7 +109,7 @@ impl<D: Device> Stream<D> {
     /// # Errors
     /// A view past its buffer, memory of another device.
     #[track_caller]
-    pub fn fill<T: Element, B: Writable<D, Elem = T>>(&self, to: &mut B, value: T) -> Result<()> {
+    pub fn fill<T: Primitive, B: Writable<D, Elem = T>>(&self, to: &mut B, value: T) -> Result<()> {
         let site = Site::caller();
         let span = self.filled(to, site)?;
         let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;

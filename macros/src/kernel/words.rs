@@ -23,7 +23,7 @@ pub(super) fn list() -> String {
 
 /// Whether it is a numeric type of Rust that NCCL lacks.
 pub(super) fn is_no_element(name: &str) -> bool {
-    ["i16", "u16", "i128", "u128", "isize", "char", "str", "String"].contains(&name)
+    ["i128", "u128", "isize", "char", "str", "String"].contains(&name)
 }
 
 /// The Rust type for a type of C++ or CUDA.
@@ -50,7 +50,7 @@ pub(super) fn types() -> impl Iterator<Item = &'static str> {
 pub(crate) fn element(krate: &TokenStream, name: &Ident) -> Option<TokenStream> {
     let (_, element) = ElementType::NAMED.into_iter().find(|(known, _)| name == known)?;
     Some(match element.kind() {
-        ElementKind::Integer | ElementKind::Float => quote!(#name),
+        ElementKind::Integer | ElementKind::ShortInteger | ElementKind::Float => quote!(#name),
         _ => quote!(#krate::#name),
     })
 }

@@ -1,7 +1,7 @@
 //! Memory and its elements.
 
 use proc_macro2::{Ident, TokenStream};
-use typed_nccl_plan::ir::{Array, Buffer, BufferId, ElementKind, ElementType, Expr, LoopId, Named};
+use typed_nccl_plan::ir::{Array, Buffer, BufferId, ElementType, Expr, LoopId, Named};
 
 use super::scope::{Meaning, last};
 use super::{Looked, Reported, Resolver};
@@ -113,7 +113,7 @@ impl Resolver<'_> {
                 let bound = self.bound(name).unwrap_or("Element");
                 (bound == "Element", bound == "Float")
             }
-            element => (false, element.kind() != ElementKind::Integer),
+            element => (!element.reduces(), element.averages()),
         };
         let generic = matches!(element, ElementType::Generic(_));
         if average && !float {
@@ -137,7 +137,11 @@ impl Resolver<'_> {
         if bound {
             let fault =
                 Fault::new(by, format!("a reduction needs numbers, and `{name}` is any element"));
-            return self.tell(fault.help(format!("declare `{name}: Numeric`")));
+            return self.tell(match generic {
+                true => fault.help(format!("declare `{name}: Numeric`")),
+                false => Fault::new(by, format!("a reduction needs numbers, and these are `{name}`"))
+                    .help("reduce them by `And` or `Or` outside of the plan, or in a step"),
+            });
         }
         Ok(())
     }

@@ -44,9 +44,11 @@ pub(in crate::cuda) fn lines(lines: &[&str]) -> String {
 pub(in crate::cuda) fn read(from: DType) -> (String, In) {
     match from {
         DType::I8 => (lines(&["ld.global.s8 %w, [%x]"]), In::Signed),
+        DType::I16 => (lines(&["ld.global.s16 %w, [%x]"]), In::Signed),
         DType::I32 => (lines(&["ld.global.s32 %w, [%x]"]), In::Signed),
         DType::I64 => (lines(&["ld.global.s64 %w, [%x]"]), In::Signed),
-        DType::U8 => (lines(&["ld.global.u8 %w, [%x]"]), In::Unsigned),
+        DType::U8 | DType::Bool | DType::Plain(_) => (lines(&["ld.global.u8 %w, [%x]"]), In::Unsigned),
+        DType::U16 => (lines(&["ld.global.u16 %w, [%x]"]), In::Unsigned),
         DType::U32 => (lines(&["ld.global.u32 %w, [%x]"]), In::Unsigned),
         DType::U64 => (lines(&["ld.global.u64 %w, [%x]"]), In::Unsigned),
         DType::F16 => (lines(&["ld.global.b16 %h, [%x]", "cvt.f32.f16 %f, %h"]), In::Single),
@@ -81,7 +83,11 @@ pub(in crate::cuda) fn read(from: DType) -> (String, In) {
 pub(in crate::cuda) fn write(value: In, to: DType) -> String {
     match to {
         DType::I8 => integer(value, "u8", Some((i8::MIN.into(), i8::MAX.into()))),
+        // Truth values and plain types are neither converted nor combined.
+        DType::Bool | DType::Plain(_) => lines(&["trap"]),
         DType::U8 => integer(value, "u8", Some((0, u8::MAX.into()))),
+        DType::I16 => integer(value, "u16", Some((i16::MIN.into(), i16::MAX.into()))),
+        DType::U16 => integer(value, "u16", Some((0, u16::MAX.into()))),
         DType::I32 => integer(value, "u32", Some((i32::MIN.into(), i32::MAX.into()))),
         DType::U32 => integer(value, "u32", Some((0, u32::MAX.into()))),
         DType::I64 => integer(value, "u64", Some(ALL)),

@@ -98,7 +98,10 @@ fn code(gpu: &Gpu, kernel: &Kernel) -> Result<Arc<Vec<u8>>, KernelFault> {
     }
     match &kernel.cuda {
         Some(source) if source.kind == SourceKind::Ptx => Ok(Arc::new(ended(source.text.into()))),
-        Some(source) => compiled(found, kernel, &text::whole(kernel, source)),
+        Some(source) => match text::plain(kernel, source) {
+            Some(dtype) => Err(KernelFault::PlainData { dtype }),
+            None => compiled(found, kernel, &text::whole(kernel, source)),
+        },
         // A kernel without a body for GPUs does not compile where it is run, unless the program
         // claims that it has one.
         None => Ok(Arc::new(ended(Vec::new()))),

@@ -18,18 +18,30 @@ pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {
     text
 }
 
+/// An element type of the program's own among the types that C++ would have to know.
+pub(super) fn plain(kernel: &Kernel, source: &Source) -> Option<DType> {
+    let is_plain = |dtype: &DType| matches!(dtype, DType::Plain(_));
+    match source.kind {
+        SourceKind::Body => dtypes(kernel).find(is_plain),
+        SourceKind::Unit => kernel.types.iter().map(|(_, dtype)| *dtype).find(is_plain),
+        SourceKind::Ptx => None,
+    }
+}
+
+/// The types of a kernel's arguments and type parameters.
+fn dtypes(kernel: &Kernel) -> impl Iterator<Item = DType> {
+    let parameters = kernel.parameters.iter().filter_map(|parameter| match parameter.ty {
+        Type::Scalar(_, dtype) => dtype,
+        Type::Read(dtype) | Type::Write(dtype) => Some(dtype),
+        Type::Windowed(dtype) | Type::PartOfWindow(dtype) => Some(dtype),
+        Type::Comm | Type::Barrier => None,
+    });
+    parameters.chain(kernel.types.iter().map(|(_, dtype)| *dtype))
+}
+
 /// Adds the element types that C++ lacks, and the kernel's type parameters.
 fn types(kernel: &Kernel, text: &mut String) -> std::fmt::Result {
-    let dtypes = || {
-        let parameters = kernel.parameters.iter().filter_map(|parameter| match parameter.ty {
-            Type::Scalar(_, dtype) => dtype,
-            Type::Read(dtype) | Type::Write(dtype) => Some(dtype),
-            Type::Windowed(dtype) | Type::PartOfWindow(dtype) => Some(dtype),
-            Type::Comm | Type::Barrier => None,
-        });
-        parameters.chain(kernel.types.iter().map(|(_, dtype)| *dtype))
-    };
-    let used = DType::ALL.into_iter().filter(|dtype| dtypes().any(|used| used == *dtype));
+    let used = DType::ALL.into_iter().filter(|dtype| dtypes(kernel).any(|used| used == *dtype));
     let mut headers: Vec<_> = used.filter_map(|dtype| dtype.names().header).collect();
     // Types of one header are neighbours.
     headers.dedup();

@@ -108,7 +108,7 @@ impl Collective {
 
     fn chunk_len(&self) -> usize {
         let chunk = if self.is_large { COPY } else { CHUNK };
-        let most = chunk / self.dtype.size();
+        let most = (chunk / self.dtype.size()).max(1);
         match &self.split {
             Some(split) if split.shares => split.chunk_len(self.count, most),
             _ => most,

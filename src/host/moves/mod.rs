@@ -5,6 +5,7 @@ mod arith;
 mod batches;
 mod blocks;
 mod collective;
+mod exact;
 mod past;
 mod reduce;
 mod split;

@@ -7,14 +7,14 @@
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-use super::arith::Arith;
+use super::arith::{Arith, Bits};
 use super::collective::{Collective, Flow};
-use super::{Combine, Scale, past};
-use crate::element::{from_bytes, with_element};
-use crate::{DType, ReductionName};
+use super::{Combine, Scale, exact, past};
+use crate::element::{from_bytes, with_primitive};
+use crate::{DType, ReductionName, element};
 
 /// How many elements accumulate together, on the stack.
-const LANE: usize = 512;
+pub(super) const LANE: usize = 512;
 
 impl Collective {
     /// Reduces elements `range` of a block into its targets.
@@ -23,7 +23,11 @@ impl Collective {
     /// As [`Collective::run`].
     pub(super) unsafe fn reduce_block(&self, flow: &Flow, range: Range<usize>) {
         let run: unsafe fn(&Self, &Flow, Range<usize>) =
-            with_element!(self.dtype, T => Self::reduce_as::<T>);
+            with_primitive!(self.dtype, T => match self.is_exact() {
+                true => Self::exact_as::<T>,
+                false => Self::reduce_as::<T>,
+            // Reductions of plain types were refused.
+            }, _ => return);
         // SAFETY: the spans hold elements of `dtype`; the rest is the caller's promise.
         unsafe { run(self, flow, range) }
     }
@@ -45,7 +49,7 @@ impl Collective {
                 let from = unsafe { std::slice::from_raw_parts(from.cast::<T>(), len) };
                 accumulate(acc, from, part.reduction.as_ref(), rank == 0);
             }
-            if let Some(Combine::BuiltIn(ReductionName::Mean)) = self.parts[0].reduction {
+            if self.averages() {
                 for a in &mut *acc {
                     *a = T::divide(*a, self.parts.len());
                 }
@@ -67,6 +71,55 @@ impl Collective {
                 let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), len) };
                 for (to, a) in to.iter_mut().zip(&*acc) {
                     *to = T::lower(*a);
+                }
+            }
+        }
+    }
+}
+
+/// Exact sums.
+impl Collective {
+    fn built_in(&self) -> Option<ReductionName> {
+        match self.parts[0].reduction {
+            Some(Combine::BuiltIn(name)) => Some(name),
+            _ => None,
+        }
+    }
+
+    fn averages(&self) -> bool {
+        self.built_in().is_some_and(ReductionName::averages)
+    }
+
+    fn is_exact(&self) -> bool {
+        matches!(self.built_in(), Some(ReductionName::ExactAdd | ReductionName::ExactMean))
+    }
+
+    /// # Safety
+    /// As [`Collective::reduce_block`], with `T` the element type.
+    unsafe fn exact_as<T: Arith>(&self, flow: &Flow, range: Range<usize>) {
+        let size = size_of::<T>();
+        let sends = self.parts[flow.from.clone()].iter().filter_map(|part| part.send.as_ref());
+        for start in range.clone().step_by(LANE) {
+            let len = LANE.min(range.end - start);
+            let mut results = [element::zero::<T>(); LANE];
+            let results = &mut results[..len];
+            let at = (flow.source * self.count + start) * size;
+            // SAFETY: what a rank sends has block `source`, as `Collective` documents.
+            let from = sends.clone().map(|send| unsafe { send.at(at) }.cast::<T>());
+            // SAFETY: aligned and inside the span. Only this thread writes this chunk of any send
+            // span, below, after the slices' last use.
+            let from = from.map(|from| unsafe { std::slice::from_raw_parts(from, len) });
+            exact::reduce(&from.collect::<Vec<_>>(), self.averages(), results);
+            let at = (flow.target * self.count + start) * size;
+            for recv in self.receivers(flow) {
+                // SAFETY: what a rank receives has block `target`.
+                let to = unsafe { recv.at(at) };
+                let from = results.as_ptr().cast();
+                match self.is_large {
+                    // SAFETY: inside the span; only this thread uses this chunk.
+                    true => unsafe { past::copy(from, to, size * len) },
+                    // SAFETY: as above.
+                    false => unsafe { to.copy_from_nonoverlapping(from, size * len) },
                 }
             }
         }
@@ -103,7 +156,7 @@ pub(in crate::host) unsafe fn combine(
     count: usize,
 ) {
     let run: unsafe fn(ReductionName, &[*const u8], *mut u8, usize) =
-        with_element!(dtype, T => combine_as::<T>);
+        with_primitive!(dtype, T => combine_as::<T>, _ => return);
     // SAFETY: the caller's promise.
     unsafe { run(by, of, to, count) }
 }
@@ -123,7 +176,7 @@ unsafe fn combine_as<T: Arith>(by: ReductionName, of: &[*const u8], to: *mut u8,
             let from = unsafe { std::slice::from_raw_parts(from, len) };
             accumulate(acc, from, Some(&how), nth == 0);
         }
-        if by == ReductionName::Mean {
+        if by.averages() {
             for a in &mut *acc {
                 *a = T::divide(*a, of.len());
             }
@@ -181,7 +234,23 @@ fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<&Combine>, f
         Some(Combine::BuiltIn(ReductionName::Least)) => each(acc, from, T::smaller),
         Some(Combine::BuiltIn(ReductionName::Greatest)) => each(acc, from, T::larger),
         Some(Combine::BuiltIn(
-            ReductionName::Add | ReductionName::Mean | ReductionName::ScaledAdd,
+            ReductionName::BitwiseAnd | ReductionName::LogicalAnd,
+        )) => each(acc, from, |a, b| T::bits(a, b, Bits::And)),
+        Some(Combine::BuiltIn(ReductionName::BitwiseOr | ReductionName::LogicalOr)) => {
+            each(acc, from, |a, b| T::bits(a, b, Bits::Or));
+        }
+        Some(Combine::BuiltIn(ReductionName::BitwiseXor)) => {
+            each(acc, from, |a, b| T::bits(a, b, Bits::Xor));
+        }
+        // The exact ones are summed elsewhere.
+        Some(Combine::BuiltIn(
+            ReductionName::Add
+            | ReductionName::Mean
+            | ReductionName::ScaledAdd
+            | ReductionName::WideAdd
+            | ReductionName::WideMean
+            | ReductionName::ExactAdd
+            | ReductionName::ExactMean,
         ))
         | None => each(acc, from, T::add),
     }

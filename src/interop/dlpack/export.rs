@@ -92,6 +92,14 @@ pub fn export<B: Exportable>(
 ) -> Result<Export<B>, Failed<B>> {
     let site = Site::caller();
     let (_, len, dtype) = buffer.whole();
+    if let DType::Plain(plain) = dtype {
+        let error = Error::from(Unsupported {
+            what: format!("DLPack's name of {plain}"),
+            needs: "a data type that DLPack has".to_owned(),
+            found: "plain data of this program: export its bytes as u8".to_owned(),
+        });
+        return Err(Failed { error, value: buffer });
+    }
     let strides = layout.strides(shape, len);
     match (signed(shape), strides.and_then(|strides| signed(&strides))) {
         (Some(shape), Some(strides)) => Ok(Export { buffer, shape, strides }),

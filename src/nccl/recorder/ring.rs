@@ -94,10 +94,10 @@ impl<const N: usize> Ring<N> {
             let (call, memory) = self.call(number)?;
             let what = match call.operation {
                 // The two sides name each other.
-                Operation::SendTo | Operation::RecvFrom => call.dtype as u64,
-                _ => Packed::new(&call, memory).what,
+                Operation::SendTo | Operation::RecvFrom => 0,
+                _ => Packed::new(&call, memory).of_type(0).what,
             };
-            (what, call.count).hash(&mut hasher);
+            (what, call.dtype.digest(), call.count).hash(&mut hasher);
         }
         Some(hasher.finish())
     }
@@ -194,22 +194,26 @@ impl CallReport {
 #[derive(Serialize, Deserialize, Clone)]
 pub(in crate::nccl) struct Word {
     site: Site,
+    dtype: DType,
     count: usize,
     what: u64,
 }
 
 impl Word {
     pub(in crate::nccl) fn new(call: &Call, memory: u8) -> Self {
-        Self { site: call.site, count: call.count, what: Packed::new(call, memory).what }
+        let Packed { count, what, .. } = Packed::new(call, memory).of_type(0);
+        Self { site: call.site, dtype: call.dtype, count, what }
     }
 
     fn packed(&self) -> Packed {
-        Packed { site: self.site.as_ptr(), count: self.count, what: self.what }
+        let packed = Packed { site: self.site.as_ptr(), count: self.count, what: self.what };
+        // Other processes number plain types otherwise.
+        packed.of_type(self.dtype.number())
     }
 
     /// The call; `None` if this version does not know its kind.
     pub(in crate::nccl) fn call(&self) -> Option<Call> {
-        call(self.site, self.count, self.what).map(|(call, _)| call)
+        call(self.site, self.count, self.packed().what).map(|(call, _)| call)
     }
 }
 
@@ -232,11 +236,16 @@ impl Packed {
         let reduction = call.reduction.map_or(0, |reduction| reduction as u64 + 1);
         let rank = call.root.or(call.peer).map_or(NOBODY, |rank| rank.0);
         let what = u64::from(number_of(call.operation))
-            | (call.dtype as u64) << 8
+            | u64::from(call.dtype.number()) << 8
             | reduction << 16
             | u64::from(memory) << 24
             | u64::from(rank) << 32;
         Self { site: call.site.as_ptr(), count: call.count, what }
+    }
+
+    /// The same call with another number for its data type.
+    fn of_type(self, number: u8) -> Self {
+        Self { what: self.what & !(0xff << 8) | u64::from(number) << 8, ..self }
     }
 }
 
@@ -260,11 +269,11 @@ impl Slot {
 fn call(site: Site, count: usize, what: u64) -> Option<(Call, u8)> {
     let byte = |at: u32| (what >> at) as u8;
     let operation = operation(byte(0))?;
-    let dtype = *DType::ALL.get(usize::from(byte(8)))?;
+    let dtype = DType::numbered(byte(8))?;
     let rank = Some((what >> 32) as u32).filter(|rank| *rank != NOBODY).map(Rank);
     let mut call = Call::new(operation, dtype, count, site);
     let reduction = usize::from(byte(16)).checked_sub(1);
-    call.reduction = reduction.and_then(|name| REDUCTIONS.get(name).copied());
+    call.reduction = reduction.and_then(|name| ReductionName::ALL.get(name).copied());
     match operation {
         Operation::Collective(_) => call.root = rank,
         Operation::SendTo
@@ -303,20 +312,3 @@ pub(super) fn operation(number: u8) -> Option<Operation> {
     let names = CollectiveName::ALL.into_iter().map(Operation::Collective);
     names.chain(others).nth(usize::from(number))
 }
-
-const REDUCTIONS: [ReductionName; 6] = [
-    ReductionName::Add,
-    ReductionName::Multiply,
-    ReductionName::Least,
-    ReductionName::Greatest,
-    ReductionName::Mean,
-    ReductionName::ScaledAdd,
-];
-
-const _: () = {
-    let mut i = 0;
-    while i < REDUCTIONS.len() {
-        assert!(REDUCTIONS[i] as usize == i);
-        i += 1;
-    }
-};

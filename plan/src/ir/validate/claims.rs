@@ -1,7 +1,7 @@
 //! Validates claims about the result.
 
 use super::Found;
-use crate::ir::{Around, Claim, ElementKind, Location, Reduction, Region, Role};
+use crate::ir::{Around, Claim, Location, Reduction, Region, Role};
 
 impl Found<'_> {
     pub(super) fn claim(&mut self, claim: &Claim) {
@@ -52,7 +52,7 @@ impl Found<'_> {
                 to.name, of.element
             );
             self.say(at, title, "name regions of one type");
-        } else if claim.by == Reduction::Avg && element.kind() == ElementKind::Integer {
+        } else if claim.by == Reduction::Avg && !element.averages() {
             let title = format!("`{name}` holds {element}, which has no average");
             self.say(at, title, "claim a sum");
         } else if source.next || matches!(of.role, Role::Out | Role::Local) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{Found, MOST_ASSIGNED};
 use crate::ir::{
-    Assign, Communication, Compute, ElementKind, Equation, Location, Loop, Peer, Place, Reduction,
+    Assign, Communication, Compute, Equation, Location, Loop, Peer, Place, Reduction,
     Region, SignalId, Step, StepKind,
 };
 
@@ -191,7 +191,10 @@ impl Found<'_> {
             }
         }
         let averages = assign.by == Reduction::Avg && assign.of.len() > 1;
-        if averages && to.kind() == ElementKind::Integer {
+        if assign.of.len() > 1 && !to.reduces() {
+            let title = format!("`{name}` holds {to}, which no plan reduces");
+            self.say(at, title, "compute it in a step");
+        } else if averages && !to.averages() {
             let title = format!("`{name}` holds {to}, which has no average: it would be truncated");
             self.say(at, title, "use a sum, and divide where the result is read");
         }

@@ -7,7 +7,7 @@ use super::legs::{Leg, legs};
 use super::{Among, MOST_IN_A_KERNEL};
 use crate::cost::{Groups, KernelTimes};
 use crate::draw::Links;
-use crate::ir::{CollectiveKind, ElementKind, ElementType, Location, Plan};
+use crate::ir::{CollectiveKind, ElementType, Location, Plan};
 use crate::lower::{Operation, RankSchedule, Schedule};
 
 /// Calls that kernels could do.
@@ -174,7 +174,7 @@ fn collectives(plan: &Plan, operations: &[Operation]) -> Option<Vec<Collective>>
         };
         let element = plan.buffers.get(send.buffer as usize)?.element.clone();
         let is_known = match kind {
-            CollectiveKind::AllReduce(_) => element.kind() != ElementKind::SmallFloat,
+            CollectiveKind::AllReduce(_) => element.is_computed_by_kernels(),
             CollectiveKind::AllToAll => true,
             _ => false,
         };

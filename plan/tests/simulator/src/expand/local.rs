@@ -1,6 +1,6 @@
 //! Local work: assignments.
 
-use typed_nccl_plan::ir::{Assign, ElementKind, Reduction, Region};
+use typed_nccl_plan::ir::{Assign, Reduction, Region};
 use typed_nccl_plan::verdict::Check;
 
 use super::Walk;
@@ -17,7 +17,7 @@ impl Walk<'_> {
             self.instance.plan.buffers.get(region.buffer.index()).map(|one| &one.element)
         };
         let to = element(&assign.to);
-        let is_integer = to.is_some_and(|to| to.kind() == ElementKind::Integer);
+        let is_integer = to.is_some_and(|to| !to.averages());
         if assign.of.is_empty()
             || assign.of.len() > 16
             || assign.of.iter().any(|one| element(one) != to)
