@@ -136,8 +136,6 @@ pub use reduce::{
     And, Avg, BitAnd, BitOr, BitXor, Exact, FixedScalar, InF32, Max, Min, Or, PreMulSum, Prod,
     ReduceOp, ReductionName, ScalarInMemory, SettableScalar, Sum,
 };
-/// The crate whose derives make a struct [`Plain`].
-pub use zerocopy;
 pub use rma::{SignalSlot, Signals};
 pub use seat::Seat;
 pub use stream::{Mark, Operand, OperandOn, Operands, OperandsOn, Stream, TimedMark};
@@ -147,6 +145,8 @@ pub use window::{
     WindowKind, WindowPlace, WindowSlice,
 };
 pub use world::{Label, World};
+/// The crate whose derives make a struct [`Plain`].
+pub use zerocopy;
 
 /// Compiles and runs the examples of the README; the package `guide` does so for the guide's.
 #[cfg(doctest)]

@@ -25,7 +25,8 @@ fn every_data_type_and_operator_by_value() -> Result<()> {
     ];
     spmd::<Host>(2, |place| {
         let comm = place.init()?;
-        for dtype in DType::ALL {
+        // All but truth values.
+        for dtype in DType::ALL.into_iter().filter(|dtype| dtype.is_integer() || dtype.is_float()) {
             for op in OPS {
                 let x = DynBuffer::zeros(comm.device(), dtype, 3)?;
                 let mut y = DynBuffer::zeros(comm.device(), dtype, 3)?;

@@ -25,8 +25,10 @@ mod deadlocks;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod dynamic;
+mod elements;
 mod embed;
 mod ends;
+mod exact;
 mod graphs;
 mod groups;
 mod grow;

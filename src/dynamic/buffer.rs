@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::error::{Error, Failed, OtherDType, Site};
 use crate::backend::AllocKind;
+use crate::error::{Error, Failed, OtherDType, Site};
 use crate::memory::{self, Allocation, Elements, Extent, take_back};
 use crate::{
     Adopted, Buffer, DType, Device, DeviceMem, DynElem, DynSlice, DynSliceMut, Element, NcclMem,

@@ -261,9 +261,8 @@ impl Comm {
     ) -> Result<(), Failure> {
         let (count, dtype) = (values::count(call.dtype, call.count), values::dtype(call.dtype));
         // SAFETY: `count` elements from here on are in an allocation on the communicator's device.
-        let result = unsafe {
-            (self.nccl.send)(from, count, dtype, peer, self.handle, stream.handle())
-        };
+        let result =
+            unsafe { (self.nccl.send)(from, count, dtype, peer, self.handle, stream.handle()) };
         self.done("ncclSend", call, result)
     }
 

@@ -33,11 +33,7 @@ pub(super) fn always_known(dtype: DType) -> bool {
 pub(super) fn reduces(name: ReductionName, dtype: DType) -> Result<()> {
     let needs = "a communicator of `Host`";
     let refused = |what, found: &str| {
-        Err(Error::from(Unsupported {
-            what,
-            needs: needs.to_owned(),
-            found: found.to_owned(),
-        }))
+        Err(Error::from(Unsupported { what, needs: needs.to_owned(), found: found.to_owned() }))
     };
     if !name.is_nccls() {
         return refused(format!("{name} of {dtype}"), "NCCL, which has no such reduction");
@@ -119,7 +115,8 @@ mod tests {
             N::ncclFloat8e5m2,
         ];
         assert!(DType::ALL[..12].iter().copied().map(super::dtype).eq(theirs));
-        let moved = DType::ALL[12..].iter().map(|dtype| (super::dtype(*dtype), super::count(*dtype, 3)));
+        let moved =
+            DType::ALL[12..].iter().map(|dtype| (super::dtype(*dtype), super::count(*dtype, 3)));
         assert!(moved.eq([(N::ncclUint8, 6), (N::ncclUint8, 6), (N::ncclUint8, 3)]));
     }
 }

@@ -1,7 +1,7 @@
 //! Local work of plans, for every element type and reduction: a device's results must equal Rust's.
 
 use typed_nccl::{
-    Communicator, Device, Element, F8E4M3, F8E5M2, Float, Numeric, Result, World, bf16, f16, plan,
+    Communicator, Device, F8E4M3, F8E5M2, Float, Numeric, Primitive, Result, World, bf16, f16, plan,
 };
 
 plan! {
@@ -35,7 +35,7 @@ plan! {
 }
 
 /// Arithmetic of an element type in its accumulator.
-trait Known: Element {
+trait Known: Primitive {
     type Wide: Copy;
     const SUM: fn(Self::Wide, Self::Wide) -> Self::Wide;
     const PRODUCT: fn(Self::Wide, Self::Wide) -> Self::Wide;

@@ -15,6 +15,8 @@ macro_rules! by_dtype {
         match $dtype {
             DType::I8 => $f::<i8>($arg),
             DType::U8 => $f::<u8>($arg),
+            DType::I16 => $f::<i16>($arg),
+            DType::U16 => $f::<u16>($arg),
             DType::I32 => $f::<i32>($arg),
             DType::U32 => $f::<u32>($arg),
             DType::I64 => $f::<i64>($arg),
@@ -25,7 +27,7 @@ macro_rules! by_dtype {
             DType::Bf16 => $f::<half::bf16>($arg),
             DType::F8E4M3 => $f::<float8::F8E4M3>($arg),
             DType::F8E5M2 => $f::<float8::F8E5M2>($arg),
-            other => unreachable!("{other} is no data type of NCCL 2.28"),
+            other => unreachable!("{other} is no number"),
         }
     };
 }

@@ -3,13 +3,16 @@
 use std::thread;
 use std::time::Duration;
 
-use typed_nccl::{Buffer, Host, Result, Stream};
+use typed_nccl::{Buffer, DType, Host, Result, Stream};
 
 use super::elements::Value;
 use super::play::Turns;
 
 /// The source of ranks.
 pub(crate) type Kind = Host;
+
+/// The data types that it reduces.
+pub(crate) const DTYPES: &[DType] = DType::ALL.split_at(14).0;
 
 impl<Tag> Turns for Host<Tag> {
     fn turn<T: Value>(

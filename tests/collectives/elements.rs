@@ -1,4 +1,4 @@
-//! The twelve data types: their arithmetic in the model, and values to feed them.
+//! The data types of numbers: their arithmetic in the model, and values to feed them.
 //!
 //! # Order and rounding
 //!
@@ -117,7 +117,9 @@ macro_rules! integers {
     )+ };
 }
 
-integers!(i8 as u8, u8 as u8, i32 as u32, u32 as u32, i64 as u64, u64 as u64);
+integers!(
+    i8 as u8, u8 as u8, i16 as u16, u16 as u16, i32 as u32, u32 as u32, i64 as u64, u64 as u64
+);
 
 macro_rules! floats {
     ($(

@@ -1,17 +1,17 @@
 //! Every collective in every form with every reduction, for every data type and 1 to 8 ranks.
 
 use proptest::test_runner::TestCaseError;
-use typed_nccl::DType;
 
 use super::call::Count;
 use super::case::Case;
 use super::check::check;
+use super::device::DTYPES;
 use super::elements::Flavor;
 use super::every_form::every_form;
 
 fn all(flavor: Flavor, count: Count) -> Result<(), TestCaseError> {
     let steps = every_form(count);
-    for dtype in DType::ALL {
+    for &dtype in DTYPES {
         for ranks in 1..=8 {
             let seed = ranks as u64;
             let case =

@@ -7,6 +7,7 @@ use typed_nccl::DType;
 
 use super::call::{Call, Collective, Count, Form, Op};
 use super::case::{Case, Step};
+use super::device::DTYPES;
 use super::elements::Flavor;
 
 /// The range that cases are drawn from.
@@ -19,7 +20,7 @@ pub(crate) struct Scope {
 
 impl Scope {
     /// All data types, on as many ranks as the suite takes.
-    pub(crate) const ALL: Self = Self { dtypes: &DType::ALL, ranks: 8 };
+    pub(crate) const ALL: Self = Self { dtypes: DTYPES, ranks: 8 };
 }
 
 /// Runs `test` on `cases` random values, or in proportion to `PROPTEST_CASES`, for which 256 is the

@@ -3,10 +3,10 @@
 
 use std::any::Any;
 
-use typed_nccl::{Device, Element, F8E4M3, F8E5M2, Result, bf16, f16};
+use typed_nccl::{Device, Element, F8E4M3, F8E5M2, Numeric, Result, bf16, f16};
 
 /// An element as an exact number, for comparison.
-pub(crate) trait Known: Element {
+pub(crate) trait Known: Numeric {
     /// All interesting values.
     fn all() -> Vec<Self>;
     /// Without a loss.

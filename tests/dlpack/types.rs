@@ -7,7 +7,7 @@ use typed_nccl::error::AdoptFault;
 use typed_nccl::interop::dlpack::{
     self, DLManagedTensor, DLManagedTensorVersioned, DLTensor, Layout,
 };
-use typed_nccl::{DType, DynBuffer, Element, F8E4M3, F8E5M2, bf16, f16};
+use typed_nccl::{DType, DynBuffer, Element, F8E4M3, F8E5M2, Primitive, bf16, f16};
 
 use super::Dev;
 use super::foreign::{Consumer, Foreign, Form, import, named, refused};
@@ -94,7 +94,7 @@ fn what_nccl_has_no_type_for_is_named() {
 
 #[test]
 fn every_data_type_goes_out_and_comes_back() {
-    fn round<T: Element, F: Form>(values: [T; 6], (code, bits): (u8, u8)) {
+    fn round<T: Primitive, F: Form>(values: [T; 6], (code, bits): (u8, u8)) {
         let device = Dev::any(0).expect("a device");
         let x = device.from_slice(&values).expect("memory");
         let export = dlpack::export(x, &[2, 3], Layout::C).expect("six elements");
@@ -116,7 +116,7 @@ fn every_data_type_goes_out_and_comes_back() {
         reversed.reverse();
         assert_eq!(back.to_vec().expect("values"), reversed);
     }
-    fn both<T: Element>(values: [T; 6], name: (u8, u8)) {
+    fn both<T: Primitive>(values: [T; 6], name: (u8, u8)) {
         assert!(TYPES.contains(&(T::DTYPE, name)));
         round::<T, DLManagedTensor>(values, name);
         round::<T, DLManagedTensorVersioned>(values, name);

@@ -1,11 +1,11 @@
 //! Along a tree from rank 0.
 
-use typed_nccl::Element;
+use typed_nccl::Primitive;
 use typed_nccl::plans::tree_broadcast;
 
 use super::ranks::{RUNS, buffers, ranks, timings};
 
-fn spread<T: Element>(n: usize, value: fn(usize) -> T) {
+fn spread<T: Primitive>(n: usize, value: fn(usize) -> T) {
     ranks!(n, |comm| {
         const LEN: usize = 6;
         let own = |rank: usize, run: usize| -> Vec<T> {

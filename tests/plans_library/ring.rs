@@ -1,11 +1,11 @@
 //! Around a ring: each rank gets its predecessor's data.
 
 use typed_nccl::plans::ring_exchange;
-use typed_nccl::{Element, bf16};
+use typed_nccl::{Primitive, bf16};
 
 use super::ranks::{RUNS, buffers, ranks, timings};
 
-fn shifted<T: Element>(n: usize, value: fn(usize) -> T) {
+fn shifted<T: Primitive>(n: usize, value: fn(usize) -> T) {
     ranks!(n, |comm| {
         const LEN: usize = 5;
         let own = |rank: usize, run: usize| -> Vec<T> {

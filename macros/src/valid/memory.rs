@@ -139,8 +139,10 @@ impl Resolver<'_> {
                 Fault::new(by, format!("a reduction needs numbers, and `{name}` is any element"));
             return self.tell(match generic {
                 true => fault.help(format!("declare `{name}: Numeric`")),
-                false => Fault::new(by, format!("a reduction needs numbers, and these are `{name}`"))
-                    .help("reduce them by `And` or `Or` outside of the plan, or in a step"),
+                false => {
+                    Fault::new(by, format!("a reduction needs numbers, and these are `{name}`"))
+                        .help("reduce them by `And` or `Or` outside of the plan, or in a step")
+                }
             });
         }
         Ok(())

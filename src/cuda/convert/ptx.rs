@@ -47,7 +47,9 @@ pub(in crate::cuda) fn read(from: DType) -> (String, In) {
         DType::I16 => (lines(&["ld.global.s16 %w, [%x]"]), In::Signed),
         DType::I32 => (lines(&["ld.global.s32 %w, [%x]"]), In::Signed),
         DType::I64 => (lines(&["ld.global.s64 %w, [%x]"]), In::Signed),
-        DType::U8 | DType::Bool | DType::Plain(_) => (lines(&["ld.global.u8 %w, [%x]"]), In::Unsigned),
+        DType::U8 | DType::Bool | DType::Plain(_) => {
+            (lines(&["ld.global.u8 %w, [%x]"]), In::Unsigned)
+        }
         DType::U16 => (lines(&["ld.global.u16 %w, [%x]"]), In::Unsigned),
         DType::U32 => (lines(&["ld.global.u32 %w, [%x]"]), In::Unsigned),
         DType::U64 => (lines(&["ld.global.u64 %w, [%x]"]), In::Unsigned),

@@ -22,8 +22,7 @@ impl Collective {
     /// # Safety
     /// As [`Collective::run`].
     pub(super) unsafe fn reduce_block(&self, flow: &Flow, range: Range<usize>) {
-        let run: unsafe fn(&Self, &Flow, Range<usize>) =
-            with_primitive!(self.dtype, T => match self.is_exact() {
+        let run: unsafe fn(&Self, &Flow, Range<usize>) = with_primitive!(self.dtype, T => match self.is_exact() {
                 true => Self::exact_as::<T>,
                 false => Self::reduce_as::<T>,
             // Reductions of plain types were refused.
@@ -233,9 +232,9 @@ fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<&Combine>, f
         Some(Combine::BuiltIn(ReductionName::Multiply)) => each(acc, from, T::multiply),
         Some(Combine::BuiltIn(ReductionName::Least)) => each(acc, from, T::smaller),
         Some(Combine::BuiltIn(ReductionName::Greatest)) => each(acc, from, T::larger),
-        Some(Combine::BuiltIn(
-            ReductionName::BitwiseAnd | ReductionName::LogicalAnd,
-        )) => each(acc, from, |a, b| T::bits(a, b, Bits::And)),
+        Some(Combine::BuiltIn(ReductionName::BitwiseAnd | ReductionName::LogicalAnd)) => {
+            each(acc, from, |a, b| T::bits(a, b, Bits::And))
+        }
         Some(Combine::BuiltIn(ReductionName::BitwiseOr | ReductionName::LogicalOr)) => {
             each(acc, from, |a, b| T::bits(a, b, Bits::Or));
         }

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::{Found, MOST_ASSIGNED};
 use crate::ir::{
-    Assign, Communication, Compute, Equation, Location, Loop, Peer, Place, Reduction,
-    Region, SignalId, Step, StepKind,
+    Assign, Communication, Compute, Equation, Location, Loop, Peer, Place, Reduction, Region,
+    SignalId, Step, StepKind,
 };
 
 /// The context of a statement.
