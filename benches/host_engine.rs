@@ -4,6 +4,7 @@
 //!   loop;
 //! * `mpi [rounds]`: beside Open MPI, which `mpicc` and `mpirun` stand for: both sides by turns, so
 //!   many times (5), the best of each;
+//! * `exact`: exact sums beside plain ones;
 //! * `many [ranks..]`: how long so many ranks of one process take from their start to their end.
 
 use std::hint::black_box;
@@ -11,7 +12,7 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use typed_nccl::{Host, Result, Sum, tag};
+use typed_nccl::{DynReduceOp, Float, Host, Result, Sum, bf16, tag};
 
 fn main() -> Result<()> {
     // Cargo adds an argument of its own.
@@ -19,6 +20,7 @@ fn main() -> Result<()> {
     let numbers: Vec<usize> = arguments.iter().filter_map(|x| x.parse().ok()).collect();
     match arguments.first().map(String::as_str) {
         Some("mpi") => beside_mpi(numbers.first().copied().unwrap_or(5)),
+        Some("exact") => exact(),
         Some("many") if numbers.is_empty() => many(&[64, 256, 1000]),
         Some("many") => many(&numbers),
         _ => beside_a_loop(),
@@ -164,6 +166,59 @@ fn engine(ranks: usize, len: usize, rounds: usize) -> Result<(f64, f64)> {
         Ok((waited, pipelined))
     })?;
     Ok(per_rank.into_iter().fold((0.0, 0.0), |a: (f64, f64), b| (a.0.max(b.0), a.1.max(b.1))))
+}
+
+/// The best of five rounds, by turns.
+fn exact() -> Result<()> {
+    println!(
+        "{:>6} {:>6} {:>10} {:>14} {:>10} {:>10}",
+        "ranks", "type", "elements", "Sum", "exact", "mean"
+    );
+    for ranks in [2, 8] {
+        for len in [1 << 10, 1 << 20] {
+            beside_sums(ranks, len, "bf16", |x| bf16::from_f64(x))?;
+            beside_sums(ranks, len, "f32", |x| x as f32)?;
+            beside_sums(ranks, len, "f64", |x| x)?;
+        }
+    }
+    Ok(())
+}
+
+fn beside_sums<T: Float>(ranks: usize, len: usize, name: &str, of: fn(f64) -> T) -> Result<()> {
+    const OPS: [DynReduceOp; 3] = [DynReduceOp::Add, DynReduceOp::ExactAdd, DynReduceOp::ExactMean];
+    let rounds = ((1 << 23) / (len * ranks)).clamp(2, 400);
+    let per_rank = Host::spmd(ranks, |place| -> Result<[f64; 3]> {
+        let comm = place.init()?;
+        // Of either sign, from 2^-10 to 2^10.
+        let mut random = comm.rank().index() as u64 + 1;
+        let mut next = || {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let mantissa = (random >> 11) as f64 / 2_f64.powi(52) - 1.0;
+            of(mantissa * 2_f64.powi((random >> 5 & 15) as i32 - 5))
+        };
+        let values: Vec<T> = (0..len).map(|_| next()).collect();
+        let x = comm.device().from_slice(&values)?;
+        let mut y = comm.device().zeros::<T>(len)?;
+        let mut best = [f64::INFINITY; 3];
+        for _ in 0..5 {
+            for (best, op) in best.iter_mut().zip(OPS) {
+                comm.barrier()?;
+                let start = Instant::now();
+                for _ in 0..rounds {
+                    comm.all_reduce(&x, &mut y, op)?;
+                }
+                comm.sync(comm.stream())?;
+                *best = best.min(micros(start, rounds));
+            }
+        }
+        comm.finish()?;
+        Ok(best)
+    })?;
+    let [sum, exact, mean] =
+        [0, 1, 2].map(|op| per_rank.iter().fold(0.0, |a: f64, b| a.max(b[op])));
+    let (exact, mean) = (exact / sum, mean / sum);
+    println!("{ranks:>6} {name:>6} {len:>10} {sum:>11.1} us {exact:>8.2} x {mean:>8.2} x");
+    Ok(())
 }
 
 /// Microseconds for one thread to add `ranks` arrays and write the sum `ranks` times.

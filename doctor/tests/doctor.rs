@@ -262,7 +262,7 @@ fn what_launchers_say_is_told() {
     drop(listener);
     says(&at(&address), &[&format!("rank 0 can bind port {port}")]);
     let half = program(&["doctor"], &[("PATH", ""), ("RANK", "0"), ("WORLD_SIZE", "2")]);
-    says(&half, &["PROBLEM  launcher", "MASTER_ADDR", "docs/cluster.md"]);
+    says(&half, &["PROBLEM  launcher", "MASTER_ADDR", "docs/guide/src/jobs.md"]);
 }
 
 #[test]

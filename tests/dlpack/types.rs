@@ -7,7 +7,7 @@ use typed_nccl::error::AdoptFault;
 use typed_nccl::interop::dlpack::{
     self, DLManagedTensor, DLManagedTensorVersioned, DLTensor, Layout,
 };
-use typed_nccl::{DType, DynBuffer, Element, F8E4M3, F8E5M2, Primitive, bf16, f16};
+use typed_nccl::{Bool, DType, DynBuffer, Element, F8E4M3, F8E5M2, Primitive, bf16, f16};
 
 use super::Dev;
 use super::foreign::{Consumer, Foreign, Form, import, named, refused};
@@ -26,6 +26,9 @@ const TYPES: [(DType, (u8, u8)); 12] = [
     (DType::Bf16, (4, 16)),
     (DType::F8E4M3, (10, 8)),
     (DType::F8E5M2, (12, 8)),
+    (DType::I16, (0, 16)),
+    (DType::U16, (1, 16)),
+    (DType::Bool, (6, 8)),
 ];
 
 #[test]
@@ -61,15 +64,12 @@ fn bytes<M>(buffer: DynBuffer<Dev, M>) -> Vec<u64> {
             }
         };
     }
-    of!(i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16, F8E4M3, F8E5M2)
+    of!(i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16, F8E4M3, F8E5M2, i16, u16, Bool)
 }
 
 #[test]
 fn what_nccl_has_no_type_for_is_named() {
     for (dtype, name) in [
-        (named(6, 8, 1), "bool"),
-        (named(0, 16, 1), "i16"),
-        (named(1, 16, 1), "u16"),
         (named(5, 64, 1), "complex64"),
         (named(18, 32, 1), "bcomplex32"),
         (named(2, 32, 4), "f32 in 4 lanes"),
@@ -133,4 +133,7 @@ fn every_data_type_goes_out_and_comes_back() {
     both([1, 2, 3, 4, 5, 6].map(bf16::from_bits), (4, 16));
     both([1, 2, 3, 4, 5, 6].map(F8E4M3::from_bits), (10, 8));
     both([1, 2, 3, 4, 5, 6].map(F8E5M2::from_bits), (12, 8));
+    both([-1_i16, 2, 3, 4, 5, i16::MIN], (0, 16));
+    both([1_u16, 2, 3, 4, 5, u16::MAX], (1, 16));
+    both([true, false, true, true, false, false].map(Bool::from), (6, 8));
 }

@@ -1,8 +1,10 @@
 //! Element types as NCCL's numbers.
 
-use nccl_sys::Function::ncclAllReduce;
+use nccl_sys::Function::{ncclAllGather, ncclAllReduce, ncclBroadcast};
+use typed_nccl::zerocopy::{FromBytes, Immutable, IntoBytes};
 use typed_nccl::{
-    AnyDevice, Communicator, Cuda, DType, DynBuffer, F8E4M3, F8E5M2, Max, Result, Sum, bf16, f16,
+    AnyDevice, Bool, Communicator, Cuda, DType, DynBuffer, F8E4M3, F8E5M2, Max, Or, Plain, Result,
+    Sum, bf16, f16,
 };
 
 use crate::common::{alone, assert_silent, clear};
@@ -82,6 +84,62 @@ fn element_types_of_an_old_release() {
         assert!(error.is_refusal() && comm.health().is_ok());
         assert_silent("what is refused");
         assert_eq!(sum_of::<bf16>(&comm)?, 9);
+        comm.finish()
+    });
+}
+
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[zerocopy(crate = "typed_nccl::zerocopy")]
+#[repr(C)]
+struct Particle {
+    at: [f32; 2],
+    id: u32,
+}
+
+impl Plain for Particle {}
+
+/// NCCL lacks them: they travel as bytes, and nothing that NCCL cannot reduce is sent.
+#[test]
+fn elements_that_nccl_lacks() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let particle = Particle { at: [1.0, 2.0], id: 3 };
+        let x = comm.device().from_slice(&[particle; 5])?;
+        let mut y = comm.device().zeros::<Particle>(5)?;
+        comm.all_gather(&x, &mut y)?;
+        let last = |function| {
+            let log = nccl().log();
+            let call = log.last().expect("it was called");
+            assert_eq!(call.function, function);
+            (call.int("datatype"), call.int("count"))
+        };
+        let log = nccl().log();
+        let gather = log.last().expect("it was called");
+        assert_eq!(gather.function, ncclAllGather);
+        assert_eq!((gather.int("datatype"), gather.int("sendcount")), (1, 60));
+        let mut shorts = comm.device().zeros::<i16>(4)?;
+        comm.broadcast_in_place(&mut shorts, 0)?;
+        assert_eq!(last(ncclBroadcast), (1, 8));
+        let mut flags = comm.device().zeros::<Bool>(4)?;
+        comm.broadcast_in_place(&mut flags, 0)?;
+        assert_eq!(last(ncclBroadcast), (1, 4));
+
+        let mut floats = comm.device().zeros::<f32>(4)?;
+        let mut halves = comm.device().zeros::<bf16>(4)?;
+        comm.all_reduce_in_place(&mut floats, Sum)?;
+        clear();
+        let refused = [
+            (comm.all_reduce_in_place(&mut shorts, Sum), "Sum of i16"),
+            (comm.all_reduce_in_place(&mut flags, Or), "Or of bool"),
+            (comm.all_reduce_in_place(&mut floats, Sum.exact()), "Sum.exact() of f32"),
+            (comm.all_reduce_in_place(&mut halves, Sum.in_f32()), "Sum.in_f32() of bf16"),
+            (comm.pre_mul_sum(2_i16).map(drop), "PreMulSum of i16"),
+        ];
+        for (outcome, what) in refused {
+            let error = assert_error!(outcome, Unsupported, what, "`Host`");
+            assert!(error.is_refusal() && comm.health().is_ok(), "{what}");
+        }
+        assert_silent("what NCCL lacks");
         comm.finish()
     });
 }

@@ -1,4 +1,4 @@
-//! NCCL has no data type for `bool`.
+//! Memory may hold other bytes than 0 and 1: truth values in it are `typed_nccl::Bool`.
 
 use typed_nccl::{Host, Result};
 

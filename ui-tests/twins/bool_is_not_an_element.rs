@@ -1,8 +1,8 @@
-//! NCCL has no data type for `bool`.
+//! Memory may hold other bytes than 0 and 1: truth values in it are `typed_nccl::Bool`.
 
 use typed_nccl::{Host, Result};
 
 fn main() -> Result<()> {
     let host = Host::local()?;
-    host.zeros::<u8>(8).map(drop)
+    host.zeros::<typed_nccl::Bool>(8).map(drop)
 }

@@ -25,7 +25,7 @@ pub(crate) fn check(_: &Machine) -> Vec<Finding> {
         Err(why) => found.push(Finding::problem(
             "launcher",
             why.to_string(),
-            "docs/cluster.md has a command line for each launcher",
+            "docs/guide/src/jobs.md has a command line for each launcher",
         )),
     }
     if let Err(why) = TcpListener::bind(("0.0.0.0", 0)) {

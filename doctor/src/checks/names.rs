@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn what_the_documents_name_is_known() {
-        let table = include_str!("../../../docs/environment.md");
+        let table = include_str!("../../../docs/guide/src/environment.md");
         let named = table.split("`NCCL_").skip(1);
         let names = named.map(|rest| {
             rest.split(|it: char| !it.is_ascii_uppercase() && !it.is_ascii_digit() && it != '_')

@@ -35,7 +35,7 @@ pub(crate) fn check(machine: &Machine) -> Vec<Finding> {
         found.push(Finding::problem(
             "variables",
             refused,
-            "docs/environment.md says what each variable breaks",
+            "docs/guide/src/environment.md says what each variable breaks",
         ));
     }
     if found.is_empty() {

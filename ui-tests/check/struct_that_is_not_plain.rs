@@ -1,0 +1,15 @@
+//! A struct becomes an element by `Plain`, which asks for proof that any bytes are one.
+
+use typed_nccl::{Host, Result};
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Particle {
+    at: [f32; 2],
+    id: u32,
+}
+
+fn main() -> Result<()> {
+    let host = Host::local()?;
+    host.from_slice(&[Particle { at: [0.0; 2], id: 1 }]).map(drop)
+}
