@@ -110,8 +110,8 @@ impl Torch {
 ///
 /// # Errors
 /// [`Error::NotAdoptable`], with the torch expression that fixes it: no tensor; sparse; a data type
-/// that NCCL lacks, including complex ones, `bool` and `int16`; a pending negation; a tensor that
-/// requires a gradient, even a leaf; a device that is neither a GPU nor the host (`meta`); no
+/// that this library lacks, such as complex ones; a pending negation; a tensor that requires a
+/// gradient, even a leaf; a device that is neither a GPU nor the host (`meta`); no
 /// elements; elements that are not one contiguous block. [`Error::Other`]: torch cannot be
 /// imported, or raised an exception.
 #[track_caller]
