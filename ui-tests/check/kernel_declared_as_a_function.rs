@@ -3,7 +3,7 @@
 use typed_nccl::kernel;
 
 kernel! {
-    fn one(dev: DevComm, x: *mut f32, y: &Buffer<f32>, z: &mut [u16], a: float);
+    fn one(dev: DevComm, x: *mut f32, y: &Buffer<f32>, z: &mut [u128], a: float);
     host {}
 }
 
