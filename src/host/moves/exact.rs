@@ -102,7 +102,7 @@ impl Accumulator {
             self.special += x;
             return;
         }
-        let (exponent, fraction) = (x.to_bits() >> 52 & 0x7ff, x.to_bits() & (1 << 52) - 1);
+        let (exponent, fraction) = (x.to_bits() >> 52 & 0x7ff, x.to_bits() & ((1 << 52) - 1));
         let mantissa = if exponent == 0 { fraction } else { fraction | 1 << 52 };
         let place = exponent.max(1) as usize - 1 + FRACTION;
         let mut bits = u128::from(mantissa) << (place % 32);
