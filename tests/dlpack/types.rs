@@ -13,7 +13,7 @@ use super::Dev;
 use super::foreign::{Consumer, Foreign, Form, import, named, refused};
 
 /// dlpack.h's name of each data type that NCCL has.
-const TYPES: [(DType, (u8, u8)); 12] = [
+const TYPES: [(DType, (u8, u8)); 15] = [
     (DType::I8, (0, 8)),
     (DType::U8, (1, 8)),
     (DType::I32, (0, 32)),
