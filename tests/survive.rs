@@ -11,7 +11,7 @@ use typed_nccl::{
 
 use crate::ranks::spmd;
 
-tag!(Pair);
+tag!(Pair, Rest);
 
 type Anywhere = Host<AnyDevice>;
 
@@ -359,6 +359,133 @@ fn bad_lists_are_refused_and_the_communicator_comes_back() {
         let own = failed.value.rank().index();
         let failed = failed.value.try_shrink(&[own]).expect_err("it leaves itself out");
         assert!(matches!(failed.error, Error::Excluded(_)), "{}", failed.error);
+        adds_up(&failed.value)?;
+        failed.value.finish()
+    });
+}
+
+/// The parent stays, and its counted exchanges still fit together on all ranks.
+#[test]
+fn a_child_without_some_ranks_leaves_its_parent() {
+    ranks(4, |mut world| {
+        let own = world.rank().index();
+        for round in 0..3_u64 {
+            if own != 2 {
+                let child = world.shrink_child::<Rest>(&[2])?;
+                assert_eq!((child.rank().index(), child.size()), (own - usize::from(own > 2), 3));
+                let mut x = child.device().from_slice(&[own as u64 + round])?;
+                child.all_reduce_in_place(&mut x, Sum)?;
+                assert_eq!(x.to_vec()?, [4 + 3 * round]);
+                if round == 1 {
+                    // In any order, as the child owns its resources.
+                    adds_up(&world)?;
+                    child.barrier()?;
+                }
+                child.finish()?;
+            }
+            if own == 2 || round != 1 {
+                adds_up(&world)?;
+            }
+        }
+        // Groups that overlap, and one rank alone.
+        if own < 3 {
+            let first = world.shrink_child::<Rest>(&[3])?;
+            adds_up(&first)?;
+        }
+        if own > 0 {
+            let last = world.shrink_child::<Rest>(&[0, 0])?;
+            adds_up(&last)?;
+        }
+        let alone = world.shrink_child::<Rest>(&others(4, own))?;
+        assert_eq!(alone.size(), 1);
+        alone.finish()?;
+        let bad = world.shrink_child::<Rest>(&[7]).expect_err("there is no such rank");
+        assert!(matches!(bad, Error::NoSuchRank(_)), "{bad}");
+        let bad = world.shrink_child::<Rest>(&[own]).expect_err("it leaves itself out");
+        assert!(matches!(bad, Error::Excluded(_)), "{bad}");
+        adds_up(&world)?;
+        world.finish()
+    });
+}
+
+fn others(size: usize, own: usize) -> Vec<usize> {
+    (0..size).filter(|rank| *rank != own).collect()
+}
+
+#[test]
+fn a_member_that_does_not_come_is_waited_for_until_the_deadline() {
+    ranks(3, |mut world| {
+        let own = world.rank().index();
+        let short = CommConfig::builder().deadline(Duration::from_millis(200)).build();
+        if own == 0 {
+            let error = world.shrink_child_with::<Rest>(&[2], short).expect_err("1 does not come");
+            assert!(matches!(error, Error::Timeout(_)), "{error}");
+        }
+        // The parent is as it was.
+        adds_up(&world)?;
+        if own == 1 {
+            let error = world.shrink_child::<Rest>(&[2]).expect_err("0 has given up");
+            assert!(error.is_peer_failure(), "{error}");
+        }
+        adds_up(&world)?;
+        // They are in step again.
+        if own < 2 {
+            adds_up(&world.shrink_child::<Rest>(&[2])?)?;
+        }
+        world.finish()
+    });
+}
+
+#[test]
+fn a_child_that_borrows_its_parent_shares_its_fate() {
+    ranks(3, |mut world| {
+        if world.rank().index() < 2 {
+            let child = world.shrink_shared::<Rest>(&[2])?;
+            child.barrier()?;
+            match child.rank().index() {
+                0 => drop(child.abort()),
+                _ => {
+                    let error = child.barrier().expect_err("it was aborted");
+                    assert!(error.is_peer_failure(), "{error}");
+                }
+            }
+        }
+        world.barrier().expect_err("the family has ended");
+        world.abort();
+        Ok(())
+    });
+}
+
+#[test]
+fn members_that_ask_for_different_children_are_told() {
+    ranks(3, |mut world| {
+        let own = world.rank().index();
+        if own < 2 {
+            let config = CommConfig::builder().contexts(1 + own as u32).build();
+            let error = world.shrink_child_with::<Rest>(&[2], config).expect_err("they differ");
+            assert!(matches!(error, Error::InitFailed(_)), "{error}");
+        }
+        adds_up(&world)?;
+        world.finish()
+    });
+}
+
+#[test]
+fn ranks_go_on_with_another_configuration() {
+    ranks(3, |comm| {
+        let more = || CommConfig::builder().contexts(2).deadline(Duration::from_secs(33)).build();
+        if comm.rank().index() == 2 {
+            let error = until_it_fails(&comm);
+            assert!(error.is_peer_failure(), "{error}");
+            comm.abort();
+            return Ok(());
+        }
+        assert!(comm.signal_in(1, 0).is_err());
+        let comm = comm.shrink_with(&[2], more())?;
+        assert!(comm.signal_in(1, 0).is_ok());
+        adds_up(&comm)?;
+        let failed = comm.try_shrink_with(&[5], CommConfig::default()).expect_err("no rank 5");
+        assert!(failed.value.signal_in(1, 0).is_ok());
         adds_up(&failed.value)?;
         failed.value.finish()
     });

@@ -67,6 +67,12 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) journal: Option<Arc<Journal<B>>>,
 }
 
+/// What a communicator is created with.
+pub(super) struct Terms {
+    pub(super) config: CommConfig,
+    pub(super) limits: Arc<Limits>,
+}
+
 impl<B: Backend> Core<B> {
     pub(super) fn new(
         comm: B::Comm,
@@ -402,6 +408,26 @@ impl<B: Backend> Core<B> {
             true => self.resources.lose_device_comms(ENDED),
             false => Vec::new(),
         }
+    }
+
+    /// What the communicator that replaces this one is created with.
+    ///
+    /// # Errors
+    /// The backend lacks an option of a new configuration.
+    pub(super) fn terms(&self, config: Option<CommConfig>) -> Result<Terms> {
+        let Some(config) = config else {
+            return Ok(Terms { config: self.config.clone(), limits: self.limits.clone() });
+        };
+        config.check(self.own(), self.size)?;
+        B::offers(&config)?;
+        let limits = Limits::new(config.deadline);
+        Ok(Terms { config: CommConfig { watch: self.config.watch.clone(), ..config }, limits })
+    }
+
+    /// Goes on with the terms of the communicator that has replaced this one.
+    pub(super) fn accept(&mut self, terms: &Terms) {
+        let Terms { config, limits } = terms;
+        (self.slots, self.limits, self.config) = (config.slots(), limits.clone(), config.clone());
     }
 
     /// Switches to another communicator's backend, ranks and health. The caller recreates the

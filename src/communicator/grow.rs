@@ -12,10 +12,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Change;
 use super::builder::Setup;
+use super::core::Terms;
 use super::lifecycle::Finish;
 use super::ready::Live;
 use super::starting::Starting;
-use super::{CanGrow, Communicator, Core, Health, State};
+use super::{CanGrow, CommConfig, Communicator, Core, Health, State};
 use crate::backend::{Backend, Departure, Lifecycle};
 use crate::control::{Invitation, Topic, UniqueId, bad_invitation};
 use crate::error::{Deadline, Departed, Error, Failed, InitFailed, Site, Timeout};
@@ -160,7 +161,44 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanGrow,
     {
-        match S::held(&mut self.body).grow_by(&invitation, Site::caller()) {
+        match S::held(&mut self.body).grow_by(&invitation, None, Site::caller()) {
+            Ok(()) => Ok(self),
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+
+    /// [`grow`](Self::grow) with another configuration from then on. All ranks must pass the same,
+    /// and the newcomers connect with the same, except for what each may choose. Of the old
+    /// configuration only [`CommConfig::watch`] stays, which sees the communicator through.
+    ///
+    /// # Errors
+    /// As [`grow`](Self::grow); [`Error::Unsupported`]: the loaded NCCL lacks an option.
+    #[track_caller]
+    pub fn grow_with(self, invitation: Invitation, config: CommConfig) -> Result<Self>
+    where
+        S: CanGrow,
+    {
+        self.try_grow_with(invitation, config).map_err(|Failed { error, value }| {
+            value.abort_because(&error.to_string());
+            error
+        })
+    }
+
+    /// [`grow_with`](Self::grow_with) that returns the communicator when it fails, with the
+    /// configuration that it had.
+    ///
+    /// # Errors
+    /// As [`grow_with`](Self::grow_with).
+    #[track_caller]
+    pub fn try_grow_with(
+        mut self,
+        invitation: Invitation,
+        config: CommConfig,
+    ) -> Result<Self, Failed<Self>>
+    where
+        S: CanGrow,
+    {
+        match S::held(&mut self.body).grow_by(&invitation, Some(config), Site::caller()) {
             Ok(()) => Ok(self),
             Err(error) => Err(Failed { error, value: self }),
         }
@@ -168,15 +206,24 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 impl<W: World> Live<W> {
-    fn grow_by(&mut self, invitation: &Invitation, site: Site) -> Result<()> {
+    fn grow_by(
+        &mut self,
+        invitation: &Invitation,
+        config: Option<CommConfig>,
+        site: Site,
+    ) -> Result<()> {
+        let terms = self.core.terms(config).or_else(|error| {
+            self.core.control()?.refuse("a grow that was refused", site);
+            Err(error)
+        })?;
         let reports = self.come(invitation, site)?;
         let core = &mut self.core;
         let old = core.health.clone();
         let seat = core.control()?.grown(invitation).map(Seat::from);
         let fresh = seat.and_then(|seat| {
-            let setup = Setup::new(seat, self.device.clone(), core.config.clone());
+            let setup = Setup::new(seat, self.device.clone(), terms.config.clone());
             let setup = setup.after(&core.health);
-            meet::<W>(setup, core, site)
+            meet::<W>(setup, (core, &terms), site)
         });
         let made = fresh.and_then(|mut fresh| {
             let again = fresh.core.comm().and_then(|comm| core.make_own_again(comm));
@@ -200,6 +247,7 @@ impl<W: World> Live<W> {
         };
         let (health, journal) = (fresh.core.health.clone(), fresh.core.journal.take());
         core.go_on_as(Some(comm), control, health, journal);
+        core.accept(&terms);
         core.has_signals = core.config.has_signals();
         core.note(&self.stream.core);
         self.finish.set(Finish::Not);
@@ -251,10 +299,14 @@ fn one_invitation(all: Vec<Comes>, own: &Invitation, site: Site) -> Result<Vec<A
 
 /// Connects with the other members and the newcomers. A fault of the old communicator ends the
 /// attempt.
-fn meet<W: World>(setup: Setup<W>, was: &Core<Back<W>>, site: Site) -> Result<Live<W>> {
+fn meet<W: World>(
+    setup: Setup<W>,
+    (was, terms): (&Core<Back<W>>, &Terms),
+    site: Site,
+) -> Result<Live<W>> {
     let (old, limit) = (&was.health, was.limit());
     let mut starting = Starting::<W>::post(setup, site);
-    starting.grows(&was.limits);
+    starting.grows(&terms.limits);
     let health = starting.health().clone();
     old.holds(&health);
     // An abort handle acts on the communicator that the rank waits for.

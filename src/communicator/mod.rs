@@ -39,6 +39,7 @@ mod reaper;
 mod recover;
 mod resources;
 mod shrink;
+mod shrink_child;
 mod split;
 mod split_request;
 mod starting;

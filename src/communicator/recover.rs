@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 
 use super::Change;
 use super::builder::Setup;
+use super::core::Terms;
 use super::lifecycle::Finish;
 use super::ready::Live;
 use super::resources::{Own, Scalar};
@@ -70,7 +71,9 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanGoOn,
     {
         let site = Site::caller();
-        S::held(&mut self.body).go_on(&[], "recover", site)
+        let live = S::held(&mut self.body);
+        let terms = live.core.terms(None)?;
+        live.go_on(&[], terms, "recover", site)
     }
 }
 
@@ -131,18 +134,20 @@ impl<W: World> Live<W> {
     pub(super) fn go_on(
         &mut self,
         without: &[u32],
+        terms: Terms,
         operation: Topic,
         site: Site,
     ) -> Result<Recovery> {
         wait::allowed(operation, site)?;
         self.revoke(format!("`{operation}` was called (at {site})"));
-        self.meet(without, operation, site)
+        self.meet(without, terms, operation, site)
     }
 
     /// Holds meetings until all members of one have connected.
     pub(super) fn meet(
         &mut self,
         without: &[u32],
+        terms: Terms,
         operation: Topic,
         site: Site,
     ) -> Result<Recovery> {
@@ -177,13 +182,15 @@ impl<W: World> Live<W> {
                 }
             };
             let dividing = match &comm {
-                Some(comm) if decision.divides => Back::<W>::divide(comm, &self.part(&decision)),
+                Some(comm) if decision.divides => {
+                    Back::<W>::divide(comm, &self.part(&decision, &terms))
+                }
                 _ => {
                     end(&mut comm);
                     Ok(None)
                 }
             };
-            let met = self.meet_once(meeting, &decision, dividing, site);
+            let met = self.meet_once(meeting, (&decision, &terms), dividing, site);
             end(&mut comm);
             match met {
                 Ok(()) => break Ok(()),
@@ -237,14 +244,14 @@ impl<W: World> Live<W> {
     }
 
     /// This rank's share of that division.
-    fn part(&self, decision: &Decision) -> Part {
+    fn part(&self, decision: &Decision, terms: &Terms) -> Part {
         let own = decision.members.binary_search(&self.core.rank.0);
         let place = ChildPlace {
             color: 0,
             rank: Rank::at(own.unwrap_or_default()).0,
             size: u32::try_from(decision.members.len()).unwrap_or(u32::MAX),
             name: W::NAME,
-            config: self.core.config.clone(),
+            config: terms.config.clone(),
             deadline: self.core.limit().time,
         };
         let without = decision.lost.iter().map(|(rank, _)| *rank).collect();
@@ -256,15 +263,15 @@ impl<W: World> Live<W> {
     fn meet_once(
         &mut self,
         meeting: &Control,
-        decision: &Decision,
+        (decision, terms): (&Decision, &Terms),
         dividing: Result<Option<<Back<W> as Lifecycle>::Dividing>>,
         site: Site,
     ) -> Result<(), (Error, Option<Control>)> {
-        let (config, limit) = (self.core.config.clone(), self.core.limit());
+        let (config, limit) = (terms.config.clone(), self.core.limit());
         let seat = Seat::from(meeting.successor(decision));
         let setup = Setup::new(seat, self.device.clone(), config).after(&self.core.health);
         let mut starting = Starting::<W>::post(setup, site);
-        starting.go_on_from(decision.next, &self.core.limits);
+        starting.go_on_from(decision.next, &terms.limits);
         // An abort handle acts on the new communicator from now on.
         let health = starting.health().clone();
         health.goes_on_from(&self.core.health);
@@ -289,6 +296,7 @@ impl<W: World> Live<W> {
                     let health = fresh.core.health.clone();
                     let journal = fresh.core.journal.take();
                     self.core.go_on_as(Some(comm), control, health, journal);
+                    self.core.accept(terms);
                     self.core.note(&self.stream.core);
                     self.finish.set(Finish::Not);
                 }
@@ -331,7 +339,7 @@ impl<B: Backend> Core<B> {
         let lens = |id| parts.iter().map(|part| part.get(&id).copied()).collect::<Option<Vec<_>>>();
         let why = format!("ranks died while it was made or closed, so not all have it (at {site})");
         self.resources.lose_windows(|id| lens(id).is_some(), &why);
-        let mut has_signals = self.config.has_signals();
+        let mut has_signals = fresh.config.has_signals();
         for window in self.resources.windows() {
             let (id, flags) = (window.id, window.flags);
             let (allocation, comm) = (&window.allocation, fresh.comm()?);

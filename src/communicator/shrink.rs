@@ -1,6 +1,6 @@
 //! Revoking, and continuing with some of the ranks.
 
-use super::{CanGoOn, CanShrink, Communicator, Revoked, State};
+use super::{CanGoOn, CanShrink, CommConfig, Communicator, Revoked, State};
 use crate::error::{Error, Excluded, Failed, NoSuchRank, Site};
 use crate::{Rank, Result, World, wait};
 
@@ -36,7 +36,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// the same list; the host waits for them within the deadline. The ranks that are left out do
     /// not call it: their calls fail with [`Error::Revocation`] once the others have agreed, and
     /// they should end their communicator then. A rank that drops its communicator before that
-    /// counts as dead to ranks that have not called this yet.
+    /// counts as dead to ranks that have not called this yet. A child beside this communicator, which
+    /// then stays, is [`shrink_child`](Self::shrink_child).
     ///
     /// For a `Ready` communicator, this rank's work completes first. The work of a rank that is
     /// left out may not, so that rank should wait for its results and confirm them with a
@@ -80,6 +81,23 @@ impl<W: World, S: State> Communicator<W, S> {
         })
     }
 
+    /// [`shrink`](Self::shrink) with another configuration from then on. All remaining ranks must
+    /// pass the same, except for what each may choose. Of the old configuration only
+    /// [`CommConfig::watch`] stays, which sees the communicator through.
+    ///
+    /// # Errors
+    /// As [`shrink`](Self::shrink); [`Error::Unsupported`]: the loaded NCCL lacks an option.
+    #[track_caller]
+    pub fn shrink_with(self, without: &[usize], config: CommConfig) -> Result<Communicator<W>>
+    where
+        S: CanShrink,
+    {
+        self.try_shrink_with(without, config).map_err(|Failed { error, value }| {
+            value.abort_because(&error.to_string());
+            error
+        })
+    }
+
     /// [`shrink`](Self::shrink) that returns the communicator when it fails.
     ///
     /// # Errors
@@ -89,14 +107,33 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanShrink,
     {
-        let site = Site::caller();
-        match self.shrink_to(without, site) {
+        match self.shrink_to(without, None, Site::caller()) {
             Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
             Err(error) => Err(Failed { error, value: self }),
         }
     }
 
-    fn shrink_to(&mut self, without: &[usize], site: Site) -> Result<()>
+    /// [`shrink_with`](Self::shrink_with) that returns the communicator when it fails, with the
+    /// configuration that it had.
+    ///
+    /// # Errors
+    /// As [`shrink_with`](Self::shrink_with).
+    #[track_caller]
+    pub fn try_shrink_with(
+        mut self,
+        without: &[usize],
+        config: CommConfig,
+    ) -> Result<Communicator<W>, Failed<Self>>
+    where
+        S: CanShrink,
+    {
+        match self.shrink_to(without, Some(config), Site::caller()) {
+            Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
+            Err(error) => Err(Failed { error, value: self }),
+        }
+    }
+
+    fn shrink_to(&mut self, without: &[usize], config: Option<CommConfig>, site: Site) -> Result<()>
     where
         S: CanShrink,
     {
@@ -112,6 +149,7 @@ impl<W: World, S: State> Communicator<W, S> {
             return Err(Excluded { name: W::NAME, rank: own, why, site: Some(site) }.into());
         }
         let live = S::held(&mut self.body);
+        let terms = live.core.terms(config)?;
         let without: Vec<u32> = without.iter().map(|&rank| Rank::at(rank).0).collect();
         if S::DRAINS {
             live.core.health.check()?;
@@ -119,10 +157,10 @@ impl<W: World, S: State> Communicator<W, S> {
             let report = live.idle(site)?;
             let pending = std::iter::from_fn(|| live.core.health.take_pending());
             let reports: Vec<Error> = report.into_iter().chain(pending).collect();
-            live.meet(&without, OPERATION, site)?;
+            live.meet(&without, terms, OPERATION, site)?;
             reports.into_iter().for_each(|report| live.core.health.pend(report));
             return Ok(());
         }
-        live.go_on(&without, OPERATION, site).map(drop)
+        live.go_on(&without, terms, OPERATION, site).map(drop)
     }
 }

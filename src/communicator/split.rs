@@ -218,7 +218,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let parent = &S::live(&self.body).core.health;
         let comm = child.ok_or_else(|| parent.ended())?;
         parent.share_fate(&comm.body.core.health);
-        Ok(Communicator::of(Child { comm, parent: Until(PhantomData) }))
+        Ok(SharedChild::borrowing(comm))
     }
 
     fn divide<L: Label>(
@@ -345,6 +345,13 @@ pub(in crate::communicator) struct Until<'p>(PhantomData<&'p mut ()>);
 /// Empty on purpose: a `Drop` impl keeps the parent borrowed until the child is dropped.
 impl Drop for Until<'_> {
     fn drop(&mut self) {}
+}
+
+impl<W: World> SharedChild<'_, W> {
+    /// The child, for as long as its parent is borrowed.
+    pub(super) fn borrowing(comm: Communicator<W>) -> Self {
+        Self::of(Child { comm, parent: Until(PhantomData) })
+    }
 }
 
 impl<W: World> Child<'_, W> {

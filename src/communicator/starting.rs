@@ -140,17 +140,50 @@ impl<W: World> Starting<W> {
     ) -> Result<Live<W>> {
         let divides = dividing.is_some();
         self.dividing = dividing;
+        self.is_held_by(parent);
+        self.ready(limit, true)
+            .map_err(|Failed { error, value }| value.fails_with(parent, divides, error))
+    }
+
+    /// [`connect_child`](Self::connect_child) for a child whose members made no exchange before:
+    /// they meet and compare their configurations first, and then all of them `divide` the parent.
+    pub(super) fn connect_gathered(
+        mut self,
+        parent: &Arc<Health>,
+        divide: impl FnOnce() -> Result<Option<<Back<W> as Lifecycle>::Dividing>>,
+        limit: Limit,
+    ) -> Result<Live<W>> {
+        self.is_held_by(parent);
+        let mut divides = false;
+        let met = self.gather(limit, true).and_then(|parts| {
+            self.agree(&parts)?;
+            let dividing = divide();
+            divides = !matches!(dividing, Ok(None));
+            self.dividing = dividing?;
+            self.meet(limit)
+        });
+        match met {
+            Ok(()) => self
+                .ready(limit, true)
+                .map_err(|Failed { error, value }| value.fails_with(parent, divides, error)),
+            Err(error) => Err(self.fails_with(parent, divides, reported(error))),
+        }
+    }
+
+    fn is_held_by(&mut self, parent: &Arc<Health>) {
         parent.holds(&self.health);
         self.parent = Some(parent.clone());
-        self.ready(limit, true).map_err(|Failed { error, mut value }| {
-            parent.lets_go(&value.health);
-            if divides {
-                // Before `dividing` is dropped.
-                parent.fail(error.clone());
-            }
-            value.fail(&error);
-            error
-        })
+    }
+
+    /// Gives up a child; a parent that the backend `divides` fails too.
+    fn fails_with(mut self, parent: &Health, divides: bool, error: Error) -> Error {
+        parent.lets_go(&self.health);
+        if divides {
+            // Before `dividing` is dropped.
+            parent.fail(error.clone());
+        }
+        self.fail(&error);
+        error
     }
 
     /// Makes it a member's attempt to grow, which reports no changes of its own.
@@ -184,6 +217,13 @@ impl<W: World> Starting<W> {
         if self.joining.is_some() {
             return Ok(());
         }
+        let parts = self.gather(limit, last)?;
+        self.agree(&parts)?;
+        self.meet(limit)
+    }
+
+    /// Waits for the greetings of all ranks.
+    fn gather(&self, limit: Limit, last: bool) -> Result<Parts> {
         let Some(control) = &self.control else {
             return Err(self.ended());
         };
@@ -202,17 +242,22 @@ impl<W: World> Starting<W> {
         };
         let (needs_all, watch) = (self.part != JoinRole::First, &watch);
         let patience = Patience { health, limit, operation, site, needs_all, watch };
-        let parts = control.collect(self.ticket, &patience)?;
-        self.meet(&parts, limit)
+        control.collect(self.ticket, &patience)
     }
 
-    /// Starts the backend, once all ranks have joined.
-    fn meet(&mut self, parts: &Parts, limit: Limit) -> Result<()> {
+    /// Checks that the ranks fit together.
+    fn agree(&mut self, parts: &Parts) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         Result::clone(&control.once(self.ticket, || agree(parts)))?;
         if record::is_on() || self.config.flight_record > 0 {
             self.rows = rows(parts);
         }
+        Ok(())
+    }
+
+    /// Starts the backend, once all ranks have joined.
+    fn meet(&mut self, limit: Limit) -> Result<()> {
+        let Some(control) = &self.control else { return Err(self.ended()) };
         control.all_here(&self.health, "init")?;
         // From here on the child is independent of its parent, because other ranks may have theirs
         // already.
@@ -272,7 +317,8 @@ impl<W: World> Starting<W> {
             let Some(parts) = control.poll(self.ticket, waited, &patience)? else {
                 return Ok(None);
             };
-            self.meet(&parts, limit)?;
+            self.agree(&parts)?;
+            self.meet(limit)?;
         }
         self.try_join(waited, limit)
     }

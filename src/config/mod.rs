@@ -45,9 +45,8 @@ pub(crate) const EARLY_SIGNALS: &str = "rmaEagerInit";
 /// has the table, in its chapter on the environment. Setting an option that the loaded NCCL has no
 /// field for returns [`Error::Unsupported`](crate::Error::Unsupported).
 ///
-/// Three of NCCL's own fields are missing: `blocking`, because connecting waits within a deadline;
-/// `commName`, which is the label; and `shrinkShare`, because a shrunk communicator outlives the
-/// original.
+/// Two of NCCL's own fields are missing: `blocking`, because connecting waits within a deadline or
+/// not at all ([`start`](crate::Seat::start)), and `commName`, which is the label.
 ///
 /// ```
 /// use std::time::Duration;
@@ -84,6 +83,11 @@ pub struct CommConfig {
     /// NCCL: the parent's `splitShare`, 2.18.
     #[builder(default = false)]
     pub split_share: bool,
+    /// Whether children that borrow this communicator and leave ranks out
+    /// ([`shrink_shared`](crate::Communicator::shrink_shared)) share its resources. All ranks choose
+    /// the same. `false` unless set. NCCL: the parent's `shrinkShare`, 2.27.
+    #[builder(default = false)]
+    pub shrink_share: bool,
     /// The memory that sends and receives accept. All ranks choose the same. [`Transfers::Any`]
     /// unless set.
     #[builder(default)]
@@ -207,6 +211,9 @@ impl CommConfig {
         if self.split_share {
             // The exchange compares it as a field of its own.
             put(Setting::own("CommConfig::split_share", "splitShare", Value::Number(1)));
+        }
+        if self.shrink_share {
+            put(Setting::alike("CommConfig::shrink_share", "shrinkShare", Value::Number(1)));
         }
         all
     }

@@ -6,6 +6,7 @@
 
 mod agenda;
 mod bounded;
+mod gathering;
 mod invitation;
 mod left;
 mod meeting;
@@ -18,12 +19,14 @@ mod tests;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 pub(crate) use crate::rate_limited::RateLimited;
 pub(crate) use agenda::{Agenda, Request, Submission};
 pub(crate) use bounded::{MOST_PARTS, is_bounded};
+use gathering::Gathering;
 pub use invitation::Invitation;
 use invitation::Invited;
 pub(crate) use invitation::bad as bad_invitation;
@@ -53,6 +56,8 @@ pub(crate) struct Control {
     base: u64,
     /// The invitations that the ranks agreed on.
     invited: RefCell<Vec<Invited>>,
+    /// How often this rank has gathered with these members.
+    gathered: RefCell<HashMap<Vec<u32>, u64>>,
     generation: Generation,
 }
 
@@ -114,7 +119,8 @@ pub(crate) struct Patience<'a> {
 impl Control {
     pub(crate) fn new(meeting: Arc<Meeting>, rank: u32) -> Self {
         let generation = Generation::default();
-        Self { meeting, rank, seq: Cell::new(0), base: 0, generation, invited: RefCell::default() }
+        let (invited, gathered) = Default::default();
+        Self { meeting, rank, seq: Cell::new(0), base: 0, generation, invited, gathered }
     }
 
     /// The generation of this communicator's ranks: the same on all of them, since they came here
@@ -216,6 +222,23 @@ impl Control {
     ) -> Attendee {
         let meeting = self.meeting.child(ticket.0, color, rank, members);
         Attendee { meeting, rank, generation: self.generation }
+    }
+
+    /// Access to the meeting of `members`, for which each of them asks equally often, and no other
+    /// rank. Over a network it waits until all members have asked, since a rank that a connection
+    /// does not reach counts as dead; in memory the meeting itself waits.
+    pub(crate) fn gather(&self, members: &[u32], patience: &Patience<'_>) -> Result<Attendee> {
+        let mut gathered = self.gathered.borrow_mut();
+        let count = gathered.entry(members.to_vec()).or_default();
+        let (seq, color) = gathering::key(members, *count);
+        *count += 1;
+        drop(gathered);
+        if let Some(uplink) = self.meeting.uplink() {
+            Gathering::wait(&uplink.line(seq), self.rank, members, patience)?;
+        }
+        let rank = members.binary_search(&self.rank).unwrap_or_default();
+        let meeting = self.meeting.child(seq, color, rank, members);
+        Ok(Attendee { meeting, rank, generation: self.generation })
     }
 
     /// State that the participants of exchange `ticket` share from then on; each rank asks once.

@@ -26,10 +26,11 @@ enum Way<Split, Shrink> {
 }
 
 impl Comm {
-    /// Whether the loaded release has `ncclCommShrink`, 2.27. A child that uses its parent's
-    /// resources cannot be made by it, as it would outlive the parent.
+    /// Whether the loaded release has `ncclCommShrink`, 2.27, and its child may outlive the parent,
+    /// because it does not use the parent's resources.
     pub(super) fn leaves_out(&self) -> bool {
-        self.nccl.api.has(Function::ncclCommShrink) && !self.config.split_share && !self.is_adopted
+        let shares = self.config.split_share || self.config.shrink_share;
+        self.nccl.api.has(Function::ncclCommShrink) && !shares && !self.is_adopted
     }
 
     /// Starts this rank's part; `None` if children join by ids of their own.
@@ -37,7 +38,12 @@ impl Comm {
         let Part { place, borrows, without } = part;
         // Children of such a parent share its resources, whatever is asked for, and NCCL does not
         // allow a child to outlive its parent. How another library made a communicator is unknown.
-        if self.is_adopted || self.config.split_share && !borrows {
+        let shares = match without.is_empty() {
+            true => self.config.split_share,
+            false => self.config.shrink_share,
+        };
+        let is_older = !without.is_empty() && !self.nccl.api.has(Function::ncclCommShrink);
+        if self.is_adopted || is_older || shares && !borrows {
             return Ok(None);
         }
         let (shared, health) = (self.shared.clone(), self.health.clone());

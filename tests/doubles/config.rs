@@ -5,12 +5,12 @@ use std::thread;
 
 use fake_nccl::Call;
 use nccl_sys::Function::{
-    ncclCommInitRankConfig, ncclCommInitRankScalable, ncclCommShrink, ncclCommSplit,
+    ncclCommAbort, ncclCommInitRankConfig, ncclCommInitRankScalable, ncclCommShrink, ncclCommSplit,
 };
-use nccl_sys::{Function, Layout, NCCL_CONFIG_UNDEF_INT, ncclConfig_t};
+use nccl_sys::{Function, Layout, NCCL_CONFIG_UNDEF_INT, NCCL_SHRINK_DEFAULT, ncclConfig_t};
 use typed_nccl::{
     AnyDevice, CaptureOrder, CommConfig, Communicator, CountedTransfers, CtaPolicy, Ctas, Cuda,
-    GraphUse, LaunchOrder, Multicast, Network, Result, Seat, UniqueId, tag,
+    GraphUse, LaunchOrder, Multicast, Network, Result, Seat, Sum, UniqueId, tag,
 };
 
 use crate::common::{calls, clear, count, until};
@@ -60,9 +60,8 @@ const ALL: [(&str, c_int); 17] = [
     ("rmaEagerInit", 1),
 ];
 
-/// Fields that this library sets: blocking calls, the label, and the resources that a shrunk
-/// communicator shares.
-const OURS: [&str; 3] = ["blocking", "commName", "shrinkShare"];
+/// Fields that this library sets: blocking calls, and the label.
+const OURS: [&str; 2] = ["blocking", "commName"];
 
 /// The integers that a call's configuration sets.
 fn set(call: &Call) -> Vec<(&'static str, c_int)> {
@@ -97,6 +96,10 @@ fn only(function: Function) -> Call {
 
 fn connect(seat: Seat, config: CommConfig) -> Result<Comm> {
     let ordinal = seat.rank().index() as u32;
+    connect_on(seat, ordinal, config)
+}
+
+fn connect_on(seat: Seat, ordinal: u32, config: CommConfig) -> Result<Comm> {
     let builder = Communicator::builder().seat(seat).device(Cuda::<AnyDevice>::any(ordinal)?);
     builder.config(config).build().connect()
 }
@@ -107,7 +110,7 @@ fn alone(config: CommConfig) -> Result<Comm> {
 
 #[test]
 fn every_field_of_nccls_has_an_option() {
-    let split_share = ["splitShare", "graphStreamOrdering", "netName"];
+    let split_share = ["splitShare", "shrinkShare", "graphStreamOrdering", "netName"];
     for field in &ncclConfig_t::FIELDS[3..] {
         let known = ALL.iter().any(|(name, _)| *name == field.name)
             || OURS.contains(&field.name)
@@ -235,6 +238,109 @@ fn a_parent_that_shares_says_so() {
         config.split_share = true;
         alone(config)?.finish()?;
         has_all(&only(ncclCommInitRankConfig), &[("splitShare", 1)]);
+        Ok(())
+    });
+}
+
+/// The exclusions of a call of `ncclCommShrink`.
+fn without(call: &Call) -> (i128, i128) {
+    (call.int("excludeRanksCount"), call.int("shrinkFlags"))
+}
+
+#[test]
+fn a_child_without_some_ranks_leaves_its_parent() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let (seat, _) = place.into_parts();
+            let mut world = connect(seat, all())?;
+            world.barrier()?;
+            if world.rank().index() == 0 {
+                let child = world.shrink_child::<Child>(&[1])?;
+                let call = only(ncclCommShrink);
+                // Children have their parents' configuration.
+                has_all(&call, &[]);
+                assert_eq!(without(&call), (1, NCCL_SHRINK_DEFAULT.into()));
+                assert_eq!((child.size(), count(ncclCommAbort)), (1, 0));
+                child.finish()?;
+                clear();
+                let plain = CommConfig::builder().ctas(Ctas::at_most(2)).build();
+                world.shrink_child_with::<Child>(&[1], plain)?.finish()?;
+                assert_eq!(set(&only(ncclCommShrink)), [("minCTAs", 1), ("maxCTAs", 2)]);
+                assert_eq!(count(ncclCommInitRankConfig), 0);
+            }
+            world.barrier()?;
+            let mut x = world.device().from_slice(&[1_u32])?;
+            world.all_reduce_in_place(&mut x, Sum)?;
+            world.finish()
+        })
+        .map(drop)
+    });
+}
+
+/// Only a child that borrows its parent may use the parent's resources.
+#[test]
+fn a_parent_that_shares_with_those_who_stay_says_so() {
+    on(NEWEST, || {
+        let config = || CommConfig::builder().shrink_share(true).build();
+        Cuda::spmd(2, |place| {
+            let (seat, _) = place.into_parts();
+            let mut world = connect(seat, config())?;
+            world.barrier()?;
+            if world.rank().index() == 0 {
+                for call in calls(ncclCommInitRankConfig) {
+                    assert_eq!(set(&call), [("shrinkShare", 1)]);
+                }
+                world.shrink_shared::<Child>(&[1])?.finish()?;
+                assert_eq!(without(&only(ncclCommShrink)), (1, NCCL_SHRINK_DEFAULT.into()));
+                clear();
+                world.shrink_child::<Child>(&[1])?.finish()?;
+                assert_eq!((count(ncclCommShrink), count(ncclCommInitRankConfig)), (0, 1));
+            }
+            world.barrier()?;
+            world.finish()
+        })
+        .map(drop)
+    });
+    on(release("2.26.5"), || {
+        let config = CommConfig::builder().shrink_share(true).build();
+        assert_error!(alone(config), Unsupported, "shrinkShare) needs NCCL 2.27");
+        Ok(())
+    });
+}
+
+#[test]
+fn ranks_go_on_with_another_configuration() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let (seat, _) = place.into_parts();
+            let comm = connect(seat, all())?;
+            let met = comm.barrier();
+            if comm.rank().index() == 1 {
+                let _ = met.and_then(|()| comm.barrier());
+                comm.abort();
+                return Ok(());
+            }
+            met?;
+            let slots = CommConfig::builder().contexts(3).signals(1).build();
+            let comm = comm.shrink_with(&[1], slots.clone())?;
+            assert_eq!(set(&only(ncclCommShrink)), [("numRmaCtx", 3), ("numRmaSig", 1)]);
+            assert!(comm.signal_in(2, 0).is_ok() && comm.signal_in(3, 0).is_err());
+            clear();
+            let invitation = comm.invite(1)?;
+            let comes = invitation.clone();
+            let newcomer = thread::spawn(move || -> Result<()> {
+                let seat = Seat::invited(&comes, 0)?;
+                connect_on(seat, 2, CommConfig::builder().p2p_peers(4).build())?.finish()
+            });
+            let comm = comm.grow_with(invitation, CommConfig::builder().p2p_peers(4).build())?;
+            until("both join", || count(ncclCommInitRankConfig) == 2);
+            for join in calls(ncclCommInitRankConfig) {
+                assert_eq!(set(&join), [("maxP2pPeers", 4)]);
+            }
+            assert!(comm.signal_in(1, 0).is_err());
+            comm.finish()?;
+            newcomer.join().expect("no panic")
+        })?;
         Ok(())
     });
 }

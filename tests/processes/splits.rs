@@ -46,6 +46,24 @@ pub(crate) const TESTS: &[Test] = &[
     },
     Test { name: "those_who_go_on_are_divided_off", program: || launch!(shrinks), test: both },
     Test {
+        name: "a_child_without_some_ranks_leaves_its_parent",
+        program: || launch!(leaves_out),
+        test: both,
+    },
+    Test {
+        name: "a_member_that_dies_before_it_comes_is_named",
+        program: || launch!(dies_before),
+        test: |run| {
+            let ended = Ranks::start(4, |_| run.on_gpus()).ended();
+            for (rank, ended) in ended.iter().enumerate().filter(|(rank, _)| *rank != 1) {
+                let said = &ended.said;
+                assert!(ended.status.success(), "rank {rank}: {said}");
+                assert!(said.contains("lost [1] on World"), "rank {rank}: {said}");
+                assert!(!said.contains("without the destructors"), "rank {rank}: {said}");
+            }
+        },
+    },
+    Test {
         name: "those_who_go_on_come_by_an_id_where_nccl_refuses",
         program: || launch!(shrinks_refused),
         test: |run| {
@@ -337,6 +355,56 @@ fn shrinks<D: Device>(mut world: Communicator<D>) -> Result<()> {
     assert_eq!(count(ncclCommShrink), if divides { called } else { 0 });
     well(&rest);
     rest.finish()
+}
+
+/// Rank 3 has no part in it, and the parent stays. A member comes late, by more than a heartbeat.
+fn leaves_out<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    for round in 0..2 {
+        if rank == 1 && round == 1 {
+            thread::sleep(Duration::from_secs(4));
+        }
+        if rank < 3 {
+            let child = world.shrink_child::<Half>(&[3])?;
+            assert_eq!((child.rank().index(), child.size()), (rank, 3));
+            assert_eq!(sum(&child, rank)?, 3);
+            child.barrier()?;
+            child.finish()?;
+        }
+        assert_eq!(sum(&world, 1)?, 4);
+    }
+    // A split after it, and groups that overlap.
+    let halves = world.split::<Half>(rank as u32 / 2, 0)?;
+    assert_eq!(sum(&halves, 1)?, 2);
+    halves.finish()?;
+    if rank != 1 {
+        let child = world.shrink_child::<Quarter>(&[1])?;
+        assert_eq!(sum(&child, 1)?, 3);
+        child.finish()?;
+    }
+    world.barrier()?;
+    // Each rank made its part of each child by NCCL's own call.
+    let own = [3, 2, 3, 2][rank];
+    assert_eq!(count(ncclCommShrink), if here() == 4 { 10 } else { own });
+    well(&world);
+    world.finish()
+}
+
+/// Rank 1 dies when the others wait for it; rank 3 has no part in it.
+fn dies_before<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    assert_eq!(sum(&world, 1)?, 4);
+    if rank == 1 {
+        thread::sleep(Duration::from_millis(500));
+        std::process::abort();
+    }
+    let error = match rank {
+        3 => world.barrier().expect_err("rank 1 is gone"),
+        _ => world.shrink_child::<Half>(&[3]).map(drop).expect_err("rank 1 is gone"),
+    };
+    lost(&error);
+    drop(world.abort());
+    Ok(())
 }
 
 /// NCCL refuses one rank's part.

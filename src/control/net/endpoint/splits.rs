@@ -6,6 +6,7 @@ use super::super::node::Node;
 use super::{Deferred, Endpoint, Net};
 use crate::Rank;
 use crate::control::SURVIVORS;
+use crate::control::gathering::is_gathered;
 
 /// A child of a node, with its members' ranks in the parent.
 pub(super) struct ChildOf {
@@ -44,7 +45,7 @@ impl Endpoint {
     pub(super) fn handle_parent_departure(&mut self, key: NodeKey, left: &Left) {
         let Some(children) = self.children.get_mut(&key) else { return };
         children.retain(|of| self.nodes.contains_key(&of.node));
-        let misses = |of: &&ChildOf| left.died || left.split < of.seq;
+        let misses = |of: &&ChildOf| left.died || !is_gathered(of.seq) && left.split < of.seq;
         // A poisoned rank can still join the survivors.
         for of in children.iter().filter(misses).filter(|of| left.gone || of.seq != SURVIVORS) {
             if let Some(node) = self.nodes.get_mut(&of.node) {

@@ -30,6 +30,7 @@ use super::job::Job;
 use super::ledger::{Ledger, parent};
 use super::message::{Left, Member, Message, Table};
 use super::proof::Secret;
+use crate::control::gathering::is_gathered;
 use crate::control::{Meeting, SURVIVORS};
 
 use dial::Dial;
@@ -238,13 +239,19 @@ impl Node {
 
     /// This rank joins a split.
     pub(super) fn record_split(&mut self, seq: u64) {
-        self.split = self.split.max(seq);
+        // A gathering is no exchange, so it is not behind or ahead of a split.
+        if !is_gathered(seq) {
+            self.split = self.split.max(seq);
+        }
     }
 
     /// The ranks that left before joining the split of exchange `seq`.
     pub(super) fn departed_before(&self, seq: u64) -> impl Iterator<Item = &Left> {
         // A poisoned rank can still join the survivors.
         let is_out = move |left: &&Left| left.gone || left.stopped && seq != SURVIVORS;
-        self.standing.left().filter(is_out).filter(move |left| left.died || left.split < seq)
+        self.standing
+            .left()
+            .filter(is_out)
+            .filter(move |left| left.died || !is_gathered(seq) && left.split < seq)
     }
 }
