@@ -140,9 +140,9 @@ pub use rma::{SignalSlot, Signals};
 pub use seat::Seat;
 pub use stream::{Mark, Operand, OperandOn, Operands, OperandsOn, Stream, TimedMark};
 pub use window::{
-    CftCounted, Endpoint, EndpointOf, GinOnly, LocalOnly, LsaPointers, PutSource, Registration,
-    RmaSource, RmaTarget, SharedWindow, Symmetric, SymmetricStrict, Team, TeamOf, Window,
-    WindowKind, WindowPlace, WindowSlice,
+    CftCounted, Endpoint, EndpointOf, Flagged, GinOnly, LocalOnly, LsaPointers, PutSource,
+    Registration, RmaSource, RmaTarget, SharedWindow, Symmetric, SymmetricStrict, Team, TeamOf,
+    Window, WindowKind, WindowPlace, WindowSlice,
 };
 pub use world::{Label, World};
 /// The crate whose derives make a struct [`Plain`].

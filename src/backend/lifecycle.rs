@@ -208,6 +208,12 @@ pub unsafe trait Lifecycle: Launches {
     where
         Self: Backend;
 
+    /// The library's number of an operator, if it has numbers.
+    fn operator_number(operator: &Self::Operator) -> Option<i32> {
+        let _ = operator;
+        None
+    }
+
     /// Drops an operator that is no longer in use.
     fn drop_operator(comm: &Self::Comm, operator: Self::Operator) {
         let _ = (comm, operator);

@@ -21,6 +21,7 @@ mod adopted_comm;
 mod agree;
 mod becoming;
 mod builder;
+mod close_all;
 mod core;
 mod flight;
 mod grow;

@@ -115,4 +115,22 @@ impl<W: World, S: State> Communicator<W, S> {
         // `T`; the booking orders this write after earlier uses.
         unsafe { <Back<W> as Copies>::fill(stream.raw(), (&to, 0), bytes, width, 1, site) }
     }
+
+    /// NCCL's number of an operator (`ncclRedOp_t`), for calls that this library does not wrap;
+    /// `None` on the host. It changes when the communicator is replaced (`recover`, `shrink`,
+    /// `grow`).
+    ///
+    /// # Errors
+    /// An operator of another communicator; a poisoned communicator.
+    pub fn operator_number<T: Numeric, F>(
+        &self,
+        operator: &PreMulSum<T, W, F>,
+    ) -> Result<Option<i32>>
+    where
+        S: CanEnqueue,
+    {
+        let core = &S::live(&self.body).core;
+        core.comm()?;
+        core.resources.operator(operator.key()).map(Back::<W>::operator_number)
+    }
 }

@@ -5,8 +5,8 @@ use nccl_sys::ncclComm_t;
 use super::Change;
 use super::adopted_comm::AdoptedComm;
 use super::lifecycle::Finish;
-use super::{CommConfig, Communicator, Live, Uninit};
-use crate::backend::{DeviceComms, Kernels, Lifecycle, Windows};
+use super::{CanEnqueue, CommConfig, Communicator, Live, State, Uninit};
+use crate::backend::Kernels;
 use crate::control::Topic;
 use crate::cuda::CudaBackend;
 use crate::error::{Failed, Site};
@@ -115,6 +115,29 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Communicator<W> {
     }
 }
 
+impl<Tag, W: World<Device = Cuda<Tag>>, S: State> Communicator<W, S> {
+    /// NCCL's communicator, for calls of NCCL that this library does not wrap. This one stays as it
+    /// is and keeps owning it. Local; never waits.
+    ///
+    /// # Errors
+    /// A poisoned communicator.
+    ///
+    /// # Safety
+    /// The handle is used on this thread, and only while this communicator is neither used
+    /// meanwhile nor ended, replaced (`recover`, `shrink`, `grow`) or suspended. It is not
+    /// finalized, destroyed, aborted, revoked or suspended through it, and what is made with it
+    /// (windows, registrations, operators, children) ends before it does. Calls that all ranks have
+    /// to make are made by all of them at the same place among the calls of this library, which
+    /// compares and times out its own calls only. Their memory stays until their work is over, and
+    /// the caller orders their streams.
+    pub unsafe fn as_raw(&self) -> Result<ncclComm_t>
+    where
+        S: CanEnqueue,
+    {
+        S::live(&self.body).core.comm().map(nccl::handle)
+    }
+}
+
 impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
     fn give_away(&mut self, site: Site) -> Result<ncclComm_t> {
         const OPERATION: Topic = "into_raw";
@@ -138,23 +161,8 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Live<W> {
 
     /// Removes all of our resources from NCCL's communicator, windows in one order on all ranks.
     fn clear(&mut self) -> Result<()> {
-        let held = self.core.resources.take_all();
-        let comm = self.core.comm()?;
-        for shared in held.device_comms {
-            shared.end("its communicator was given to another library");
-            <CudaBackend as DeviceComms>::unmake(comm, shared.id);
-        }
-        for window in held.windows {
-            <CudaBackend as Windows>::unregister(comm, window.id, window.handle);
-            window.allocation.order.leave_window();
-        }
-        <CudaBackend as Kernels>::unmake_kernels(comm);
-        for operator in held.operators {
-            <CudaBackend as Lifecycle>::drop_operator(comm, operator);
-        }
-        let mut buffers = held.buffers.into_iter();
-        buffers.try_for_each(|buffer| {
-            CudaBackend::deregister_buffer(comm, &buffer.lease, buffer.handle.get())
-        })
+        self.core.release_all("its communicator was given to another library")?;
+        <CudaBackend as Kernels>::unmake_kernels(self.core.comm()?);
+        Ok(())
     }
 }

@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::mem;
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use crate::backend::{Backend, WindowId};
@@ -17,7 +19,7 @@ use crate::lock::Mutex;
 use crate::memory::{Allocation, Lease};
 use crate::rank::Generation;
 use crate::stamp::{Maker, Stamp};
-use crate::stream::StreamCore;
+use crate::stream::{Awaited, StreamCore};
 use crate::{CftCounted, DType, GinOnly, Result, WindowKind};
 
 /// The name of a device communicator in messages.
@@ -29,10 +31,19 @@ pub(crate) struct Key {
     lineage: u32,
     slot: u32,
     /// The table keeps a slot while its key lives.
-    _alive: Arc<()>,
+    alive: Arc<Standing>,
 }
 
+/// Whether a resource is still in its communicator's table.
+#[derive(Debug)]
+struct Standing(AtomicBool);
+
 impl Key {
+    /// Whether the communicator still has the resource.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.alive.0.load(Relaxed)
+    }
+
     /// Refuses a window of another communicator than the device communicator's.
     pub(crate) fn is_of(&self, dev: &Self, name: &'static str) -> Result<()> {
         if self.lineage == dev.lineage {
@@ -67,7 +78,6 @@ pub(super) enum Own<'r, B: Backend> {
 }
 
 /// All resources of a communicator.
-#[cfg(feature = "cuda")]
 pub(super) struct Everything<B: Backend> {
     /// In order of registration.
     pub(super) windows: Vec<Registered<B>>,
@@ -77,7 +87,7 @@ pub(super) struct Everything<B: Backend> {
 }
 
 struct Slot<B: Backend> {
-    alive: Weak<()>,
+    alive: Weak<Standing>,
     resource: Resource<B>,
 }
 
@@ -86,7 +96,7 @@ enum Resource<B: Backend> {
     Window(Registered<B>),
     Buffer(Held<B>),
     DevComm(Arc<Shared<B>>),
-    /// A window or device communicator that the communicator lost, and why.
+    /// A resource that the communicator lost, and why.
     Lost(String),
     /// The slot is free.
     Free,
@@ -211,18 +221,31 @@ impl<B: Backend> Resources<B> {
         windows
     }
 
-    /// Empties the table.
-    #[cfg(feature = "cuda")]
-    pub(super) fn take_all(&mut self) -> Everything<B> {
+    /// The points after which nothing uses a window or a device communicator.
+    pub(super) fn uses(&self) -> Result<Vec<Awaited<B>>> {
+        let mut uses = Vec::new();
+        for slot in &self.slots {
+            match &slot.resource {
+                Resource::Window(window) => uses.extend(window.allocation.order.points(true)?),
+                Resource::DevComm(shared) => uses.extend(shared.points()?),
+                _ => {}
+            }
+        }
+        Ok(uses)
+    }
+
+    /// Empties the table. Values that name what was in it are stale, for this reason.
+    pub(super) fn take_all(&mut self, why: &str) -> Everything<B> {
         let (mut windows, mut buffers, mut operators) = (Vec::new(), Vec::new(), Vec::new());
         let mut device_comms = Vec::new();
-        for slot in mem::take(&mut self.slots) {
-            match slot.resource {
+        for slot in &mut self.slots {
+            match slot.lose(why) {
                 Resource::Window(window) => windows.push(window),
                 Resource::Buffer(held) => buffers.push(held),
                 Resource::Operator(made) => operators.push(made.operator),
                 Resource::DevComm(shared) => device_comms.push(shared),
-                Resource::Lost(_) | Resource::Free => {}
+                Resource::Lost(before) => slot.resource = Resource::Lost(before),
+                Resource::Free => slot.resource = Resource::Free,
             }
         }
         windows.sort_unstable_by_key(|window| window.id);
@@ -237,7 +260,7 @@ impl<B: Backend> Resources<B> {
                 && !keep(window.id)
             {
                 window.allocation.order.leave_window();
-                slot.resource = Resource::Lost(why.to_owned());
+                slot.lose(why);
             }
         }
     }
@@ -251,7 +274,7 @@ impl<B: Backend> Resources<B> {
     pub(super) fn lose_device_comms(&mut self, why: &str) -> Vec<Arc<Shared<B>>> {
         let all =
             self.slots.iter_mut().filter(|slot| matches!(slot.resource, Resource::DevComm(_)));
-        let lost = all.map(|slot| mem::replace(&mut slot.resource, Resource::Lost(why.to_owned())));
+        let lost = all.map(|slot| slot.lose(why));
         lost.filter_map(|resource| match resource {
             Resource::DevComm(shared) => Some(shared),
             _ => None,
@@ -335,7 +358,7 @@ impl<B: Backend> Resources<B> {
     }
 
     fn add(&mut self, resource: Resource<B>) -> (Key, Option<Resource<B>>) {
-        let alive = Arc::new(());
+        let alive = Arc::new(Standing(AtomicBool::new(true)));
         let slot = Slot { alive: Arc::downgrade(&alive), resource };
         let free = self.slots.iter().position(Slot::is_free);
         let index = free.unwrap_or(self.slots.len());
@@ -347,7 +370,7 @@ impl<B: Backend> Resources<B> {
             }
         };
         let slot = u32::try_from(index).unwrap_or(u32::MAX);
-        (Key { lineage: self.stamp.lineage, slot, _alive: alive }, old)
+        (Key { lineage: self.stamp.lineage, slot, alive }, old)
     }
 
     /// Records that the last operation of `stream` orders peers' writes to any window.
@@ -400,6 +423,7 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn buffer(&self, key: &Key) -> Result<&Held<B>> {
         match self.get(key, "buffer registration")? {
             Resource::Buffer(held) => Ok(held),
+            Resource::Lost(why) => Err(self.stale("buffer registration", why.clone())),
             _ => Err(self.wrong_key(key, "buffer registration")),
         }
     }
@@ -445,6 +469,7 @@ impl<B: Backend> Resources<B> {
 
     fn free(&mut self, key: &Key) -> Option<Resource<B>> {
         let slot = self.slots.get_mut(key.slot as usize)?;
+        slot.end();
         Some(mem::replace(&mut slot.resource, Resource::Free))
     }
 
@@ -452,6 +477,7 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn operator(&self, key: &Key) -> Result<&B::Operator> {
         match self.get(key, "PreMulSum")? {
             Resource::Operator(made) => Ok(&made.operator),
+            Resource::Lost(why) => Err(self.stale("PreMulSum", why.clone())),
             _ => Err(self.wrong_key(key, "PreMulSum")),
         }
     }
@@ -460,6 +486,7 @@ impl<B: Backend> Resources<B> {
     pub(crate) fn scalar(&self, key: &Key) -> Result<Arc<Allocation<B>>> {
         match self.get(key, "PreMulSum")? {
             Resource::Operator(Made { scalar: Scalar::Device(scalar), .. }) => Ok(scalar.clone()),
+            Resource::Lost(why) => Err(self.stale("PreMulSum", why.clone())),
             _ => Err(self.wrong_key(key, "PreMulSum")),
         }
     }
@@ -498,7 +525,26 @@ impl<B: Backend> Resources<B> {
     }
 }
 
+impl<B: Backend> Drop for Resources<B> {
+    fn drop(&mut self) {
+        self.slots.iter().for_each(Slot::end);
+    }
+}
+
 impl<B: Backend> Slot<B> {
+    /// Tells the value that names it that the communicator has it no more.
+    fn end(&self) {
+        if let Some(alive) = self.alive.upgrade() {
+            alive.0.store(false, Relaxed);
+        }
+    }
+
+    /// Takes the resource, and keeps the reason.
+    fn lose(&mut self, why: &str) -> Resource<B> {
+        self.end();
+        mem::replace(&mut self.resource, Resource::Lost(why.to_owned()))
+    }
+
     /// Whether the slot can be reused: an operator's once its handle is dropped, others' once they
     /// are deregistered.
     fn is_free(&self) -> bool {

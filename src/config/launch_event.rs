@@ -5,12 +5,36 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::{Cuda, Device};
+
 /// An event of the backend's.
 pub(crate) trait RawEvent: Any + Send + Sync {
     fn ordinal(&self) -> u32;
 
     /// The handle for NCCL.
     fn handle(&self) -> *mut c_void;
+}
+
+/// An event of the program's, or of another library.
+struct ForeignEvent {
+    ordinal: u32,
+    event: *mut c_void,
+}
+
+// SAFETY: CUDA's events may be used from any thread.
+unsafe impl Send for ForeignEvent {}
+
+// SAFETY: as for `Send`.
+unsafe impl Sync for ForeignEvent {}
+
+impl RawEvent for ForeignEvent {
+    fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
+    fn handle(&self) -> *mut c_void {
+        self.event
+    }
 }
 
 /// An event that NCCL records once the kernel of a collective is launched. Its thread blocks occupy
@@ -25,6 +49,16 @@ pub struct LaunchEvent(Arc<dyn RawEvent>);
 impl LaunchEvent {
     pub(crate) fn new(event: impl RawEvent) -> Self {
         Self(Arc::new(event))
+    }
+
+    /// An event that the program or another library made, a `cudaEvent_t`, for NCCL to record. The
+    /// program waits for it by CUDA's own calls; `wait_launched` refuses it.
+    ///
+    /// # Safety
+    /// It is an event of `device`'s GPU and lives until every call that it is passed to has
+    /// completed on its stream.
+    pub unsafe fn from_raw<Tag>(device: &Cuda<Tag>, event: *mut c_void) -> Self {
+        Self::new(ForeignEvent { ordinal: Device::ordinal(device), event })
     }
 
     pub(crate) fn ordinal(&self) -> u32 {

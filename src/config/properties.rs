@@ -71,8 +71,15 @@ pub enum GinType {
 }
 
 impl GinType {
+    /// The type with NCCL's number.
+    pub fn from_code(code: i32) -> Self {
+        let known = [Self::None, Self::Proxy, Self::Gdaki, Self::Gpi, Self::EfaGda];
+        let found = known.into_iter().find(|known| known.code() == code);
+        found.unwrap_or(Self::Unknown(code))
+    }
+
     /// NCCL's number.
-    pub(crate) fn code(self) -> i32 {
+    pub fn code(self) -> i32 {
         match self {
             Self::None => 0,
             Self::Proxy => 2,
@@ -98,6 +105,26 @@ pub enum GinConnections {
     CustomStride,
     /// A number that no release up to 2.32.3 has.
     Unknown(i32),
+}
+
+impl GinConnections {
+    /// The connections with NCCL's number.
+    pub fn from_code(code: i32) -> Self {
+        let known = [Self::None, Self::Full, Self::Rail, Self::CustomStride];
+        let found = known.into_iter().find(|known| known.code() == code);
+        found.unwrap_or(Self::Unknown(code))
+    }
+
+    /// NCCL's number.
+    pub fn code(self) -> i32 {
+        match self {
+            Self::None => 0,
+            Self::Full => 1,
+            Self::Rail => 2,
+            Self::CustomStride => 3,
+            Self::Unknown(code) => code,
+        }
+    }
 }
 
 impl Properties {

@@ -88,6 +88,16 @@ impl AliasMapping {
         }
     }
 
+    /// The second address of `address`, which is in the allocation.
+    pub(super) fn part_at(&self, address: sys::CUdeviceptr) -> Result<Self, DriverError> {
+        let (mut start, mut bytes) = (0, 0);
+        // SAFETY: both are valid for the write.
+        unsafe { sys::cuMemGetAddressRange_v2(&raw mut start, &raw mut bytes, address) }
+            .result()?;
+        let offset = address - start;
+        Ok(Self { address: self.address + offset, bytes: self.bytes - offset as usize })
+    }
+
     /// A copy for another user of the allocation, which must not unmap it.
     pub(super) fn again(&self) -> Self {
         Self { ..*self }

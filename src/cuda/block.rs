@@ -114,6 +114,45 @@ impl Block {
     }
 }
 
+/// The second address of memory that another library got from NCCL's allocator; goes with it.
+struct Mapped {
+    alias: Option<AliasMapping>,
+    gpu: &'static Gpu,
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        let is_bound = self.gpu.bind().is_ok();
+        if let Some(alias) = self.alias.take().filter(|_| is_bound) {
+            // SAFETY: the owner of the memory goes with this, once nothing of ours uses it.
+            unsafe { alias.unmap() };
+        }
+    }
+}
+
+/// A block over memory of NCCL's allocator, or other virtual memory, that is owned elsewhere, and
+/// what must go when nothing uses the block any more. `None` for memory of another kind, which NCCL
+/// takes for no window.
+///
+/// # Safety
+/// As for [`Memory::adopt`].
+pub(crate) unsafe fn adopt_nccls(
+    ordinal: u32,
+    start: *mut u8,
+    bytes: usize,
+) -> Result<Option<(Block, Box<dyn Send>)>> {
+    let gpu = Gpu::open(ordinal)?;
+    gpu.bind()?;
+    let address = start.expose_provenance() as sys::CUdeviceptr;
+    let Some(whole) = AliasMapping::of(gpu, address)? else { return Ok(None) };
+    let mapped = Mapped { alias: Some(whole.again()), gpu };
+    let failed = |error| driver::failed("mapping NCCL's memory again", ordinal, error);
+    let alias = Some(whole.part_at(address).map_err(failed)?);
+    gpu.blocks.look(gpu);
+    let raw = Raw { address, bytes, kind: AllocKind::Nccl, alias };
+    Ok(Some((Block { raw, gpu }, Box::new(mapped))))
+}
+
 fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
     let address = match kind {
         // SAFETY: the size is not 0, and the context is current.

@@ -9,6 +9,7 @@ use cudarc::driver::{DriverError, result, sys};
 use super::{CudaStream, Gpu, driver};
 use crate::Result;
 use crate::config::{LaunchEvent, RawEvent};
+use crate::error::Error;
 use crate::lock::{Mutex, MutexGuard};
 
 /// Unused events of one GPU.
@@ -123,7 +124,11 @@ pub(crate) fn launch_event(gpu: &'static Gpu) -> Result<LaunchEvent> {
 
 /// Makes later work on a stream wait for an event recorded at a launch.
 pub(crate) fn hold(event: &LaunchEvent, stream: &Arc<CudaStream>) -> Result<()> {
-    let Some(event) = event.raw::<Event>() else { return Ok(()) };
+    let Some(event) = event.raw::<Event>() else {
+        return Err(Error::other(
+            "`wait_launched` takes events of `Cuda::launch_event`; for one of another library, call `cudaStreamWaitEvent`",
+        ));
+    };
     event.gpu.bind()?;
     stream.wait_for_launch(event)
 }

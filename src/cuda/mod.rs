@@ -26,7 +26,7 @@ mod stream;
 #[cfg(feature = "python")]
 mod whose;
 
-pub(crate) use block::Block;
+pub(crate) use block::{Block, adopt_nccls};
 pub(crate) use event::{Recorded, hold, launch_event};
 pub use launch::{DeviceView, DeviceViewMut, RawStream};
 pub(crate) use stream::CudaStream;

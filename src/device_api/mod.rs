@@ -34,7 +34,7 @@ use std::sync::Arc;
 
 use crate::communicator::Key;
 use crate::error::NcclVersion;
-use crate::{Device, Rank, World};
+use crate::{Device, Rank, Result, World};
 
 #[cfg(doc)]
 use crate::Communicator;
@@ -95,11 +95,24 @@ impl<W: World> DevComm<W> {
         self.shared.bytes.layout
     }
 
+    /// Whether its communicator still has it: not after the communicator's end, nor if the
+    /// communicator went on with other ranks.
+    pub fn is_valid(&self) -> bool {
+        self.key.is_valid()
+    }
+
     /// Its bytes, as a kernel takes it by value: `ncclDevComm` of the headers of
-    /// [`layout`](Self::layout). They are valid until it is destroyed; code that passes them to a
-    /// kernel by hand has to keep it alive.
-    pub fn bytes(&self) -> &[u8] {
-        self.shared.bytes()
+    /// [`layout`](Self::layout). Code that passes them to a kernel by hand has to keep it alive
+    /// until the kernel is over.
+    ///
+    /// # Errors
+    /// [`Error::Stale`](crate::Error::Stale): it is not [valid](Self::is_valid) any more, so no
+    /// kernel may take it.
+    pub fn bytes(&self) -> Result<&[u8]> {
+        match self.is_valid() {
+            true => Ok(self.shared.bytes()),
+            false => Err(self.shared.is_gone()),
+        }
     }
 }
 

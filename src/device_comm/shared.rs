@@ -175,6 +175,12 @@ impl<B: Backend> Shared<B> {
         Ok(())
     }
 
+    /// The error if its communicator does not have it any more.
+    #[cold]
+    pub(crate) fn is_gone(&self) -> Error {
+        self.stale("its communicator has ended, or went on with other ranks".to_owned())
+    }
+
     #[cold]
     fn stale(&self, why: String) -> Error {
         let name = self.health.name();

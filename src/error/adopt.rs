@@ -110,6 +110,8 @@ pub enum AdoptFault {
     Lent,
     /// It is not in NCCL memory that this library allocated.
     NotNccls,
+    /// It is not virtual memory of CUDA's, which NCCL's allocator gives.
+    NotVirtual,
     /// It uses another version of the DLPack layout.
     DlpackVersion {
         /// The major version.
@@ -233,6 +235,9 @@ impl AdoptFault {
             }
             Self::HostStream => f.write_str(
                 "it is in the host's memory, and no stream orders who uses that; wait for the stream and name none (`dlpack::import`)",
+            ),
+            Self::NotVirtual => f.write_str(
+                "NCCL registers no window in it: it is neither of `ncclMemAlloc` nor otherwise mapped by CUDA's virtual memory functions; adopt it with `Buffer::from_raw`",
             ),
             Self::NotNccls => write!(
                 f,

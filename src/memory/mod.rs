@@ -14,6 +14,8 @@ pub(crate) mod allocation;
 mod booking;
 mod buffer;
 mod claims;
+#[cfg(feature = "cuda")]
+mod foreign_nccl;
 mod indexed;
 mod kind;
 pub(crate) mod lease;

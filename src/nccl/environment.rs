@@ -148,6 +148,7 @@ impl Environment {
     fn allows_ours(&self, config: &CommConfig) -> Result<()> {
         let (zero, not_zero) = (|n| n == 0, |n| n != 0);
         let alone = Some(()).filter(|()| !config.split_share);
+        let apart = Some(()).filter(|()| !config.shrink_share);
         let rules = [
             (
                 self.number("NCCL_COMM_BLOCKING", zero),
@@ -165,9 +166,9 @@ impl Environment {
                 "them to have resources of their own (or `CommConfig::split_share`)",
             ),
             (
-                self.number("NCCL_COMM_SHRINK_SHARE_RESOURCES", not_zero),
+                apart.and_then(|()| self.number("NCCL_COMM_SHRINK_SHARE_RESOURCES", not_zero)),
                 "a communicator that can be shrunk",
-                "resources that do not end with the one before",
+                "resources that do not end with the one before (or `CommConfig::shrink_share`)",
             ),
         ];
         rules.into_iter().try_for_each(|(found, what, needs)| refuse(found, what, needs))

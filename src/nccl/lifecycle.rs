@@ -139,6 +139,10 @@ unsafe impl Lifecycle for CudaBackend {
         Ok(Operator { number, scalar: Some(scalar.clone()) })
     }
 
+    fn operator_number(operator: &Operator) -> Option<i32> {
+        Some(operator.number.0)
+    }
+
     fn drop_operator(comm: &Comm, operator: Operator) {
         let Ok(destroy) = comm.nccl.api.ncclRedOpDestroy() else { return };
         // SAFETY: the operator is this communicator's, and no call uses it any more.

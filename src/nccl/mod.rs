@@ -48,5 +48,5 @@ mod window;
 pub(crate) use api::{alloc, free};
 pub(crate) use environment::{refused_variables, shares_gpus};
 pub(crate) use graphs::Captured;
-pub(crate) use raw::{adopt, give_away};
+pub(crate) use raw::{adopt, give_away, handle};
 pub(crate) use traffic::Traffic;

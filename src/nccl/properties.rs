@@ -1,6 +1,6 @@
 //! What a communicator can do, according to NCCL.
 
-use nccl_sys::{Layout, ncclCommProperties_t, ncclGinConnectionType_t, ncclGinType_t};
+use nccl_sys::{Layout, ncclCommProperties_t};
 
 use super::api::unsupported;
 use super::comm::Comm;
@@ -18,19 +18,20 @@ impl Comm {
             ncclCommProperties_t::field(name).is_some_and(|field| field.offset + field.size <= end)
         };
         let ways = found.ginSupport.iter().zip(0..).filter(|(has, _)| **has);
-        let ways = ways.map(|(_, way)| gin(ncclGinType_t(way))).collect();
+        let ways = ways.map(|(_, way)| GinType::from_code(way)).collect();
         Ok(Properties {
             nvml_device: u32::try_from(found.nvmlDev).ok(),
             device_api: found.deviceApiSupport,
             multimem: found.multimemSupport,
-            gin: has("ginType").then(|| gin(found.ginType)),
+            gin: has("ginType").then(|| GinType::from_code(found.ginType.0)),
             lsa_teams: has("nLsaTeams").then(|| usize::try_from(found.nLsaTeams).unwrap_or(0)),
             one_sided: has("hostRmaSupport").then_some(found.hostRmaSupport),
-            railed_gin: has("railedGinType").then(|| gin(found.railedGinType)),
+            railed_gin: has("railedGinType").then(|| GinType::from_code(found.railedGinType.0)),
             hash: has("commHash").then_some(found.commHash),
             gin_min_stride: has("ginMinStride")
                 .then(|| usize::try_from(found.ginMinStride).unwrap_or(0)),
-            gin_connections: has("ginConnectionType").then(|| reach(found.ginConnectionType)),
+            gin_connections: has("ginConnectionType")
+                .then(|| GinConnections::from_code(found.ginConnectionType.0)),
             gin_types: has("ginSupport").then_some(ways),
             device_comm_bytes: has("devCommRuntimeVersionSize")
                 .then_some(found.devCommRuntimeVersionSize),
@@ -58,26 +59,5 @@ impl Comm {
         let result = unsafe { query(self.handle, &raw mut found) };
         self.check("ncclCommQueryProperties", result)?;
         Ok(found)
-    }
-}
-
-fn gin(way: ncclGinType_t) -> GinType {
-    match way {
-        ncclGinType_t::NCCL_GIN_TYPE_NONE => GinType::None,
-        ncclGinType_t::NCCL_GIN_TYPE_PROXY => GinType::Proxy,
-        ncclGinType_t::NCCL_GIN_TYPE_GDAKI => GinType::Gdaki,
-        ncclGinType_t::NCCL_GIN_TYPE_GPI => GinType::Gpi,
-        ncclGinType_t::NCCL_GIN_TYPE_EFA_GDA => GinType::EfaGda,
-        other => GinType::Unknown(other.0),
-    }
-}
-
-fn reach(connections: ncclGinConnectionType_t) -> GinConnections {
-    match connections {
-        ncclGinConnectionType_t::NCCL_GIN_CONNECTION_NONE => GinConnections::None,
-        ncclGinConnectionType_t::NCCL_GIN_CONNECTION_FULL => GinConnections::Full,
-        ncclGinConnectionType_t::NCCL_GIN_CONNECTION_RAIL => GinConnections::Rail,
-        ncclGinConnectionType_t::NCCL_GIN_CONNECTION_CUSTOM_STRIDE => GinConnections::CustomStride,
-        other => GinConnections::Unknown(other.0),
     }
 }

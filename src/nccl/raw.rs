@@ -119,6 +119,11 @@ impl Comm {
     }
 }
 
+/// NCCL's communicator, which stays ours.
+pub(crate) fn handle(comm: &Comm) -> ncclComm_t {
+    comm.handle
+}
+
 /// Releases a communicator with no resources of ours and no work in progress; fails if it has
 /// ended.
 pub(crate) fn give_away(mut comm: Comm) -> Result<ncclComm_t> {

@@ -42,6 +42,11 @@ impl<T: Numeric, W: World, S> PreMulSum<T, W, S> {
         Self { key, types: PhantomData }
     }
 
+    /// Whether its communicator still has it: not after the communicator's end.
+    pub fn is_valid(&self) -> bool {
+        self.key.is_valid()
+    }
+
     pub(crate) fn key(&self) -> &Key {
         &self.key
     }

@@ -19,6 +19,16 @@ impl SignalSlot {
         Self { slot, maker: Some(maker) }
     }
 
+    /// The number of its context.
+    pub fn context(self) -> u32 {
+        self.slot.context
+    }
+
+    /// Its number in the context.
+    pub fn index(self) -> u32 {
+        self.slot.index
+    }
+
     fn is_same(self, other: Self) -> bool {
         let makers = [self.maker, other.maker];
         self.slot == other.slot && (makers.contains(&None) || makers[0] == makers[1])
@@ -65,6 +75,11 @@ impl Signals {
             None => {}
         }
         self
+    }
+
+    /// The entries: a peer, a slot, and the number of signals from that peer in that slot.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Rank, SignalSlot, u32)> + '_ {
+        self.all.iter().copied()
     }
 
     /// Removes all of them, keeping the allocation.

@@ -22,10 +22,22 @@ pub struct GinOnly;
 #[derive(Clone, Copy, Debug)]
 pub struct CftCounted;
 
+/// Registered with these flags of NCCL's (`NCCL_WIN_..`), in any combination: 1 symmetric, 2 strictly
+/// ordered, 4 for device-side network access only, 8 counted writes.
+///
+/// ```
+/// use typed_nccl::{Flagged, Symmetric, WindowKind};
+///
+/// const STRICT: u32 = 2;
+/// assert_eq!(Flagged::<{ Symmetric::BITS | STRICT }>::BITS, 3);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Flagged<const BITS: u32>;
+
 /// A kind of window. Sealed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a kind of window",
-    note = "they are `Symmetric`, `SymmetricStrict`, `LocalOnly`, `GinOnly` and `CftCounted`"
+    note = "they are `Symmetric`, `SymmetricStrict`, `LocalOnly`, `GinOnly`, `CftCounted`, and `Flagged<BITS>` for any flags below 16"
 )]
 pub trait WindowKind: sealed::Sealed + 'static {
     /// NCCL's flags.
@@ -60,7 +72,7 @@ pub trait RmaTarget: WindowKind {}
 pub trait LsaPointers: WindowKind {}
 
 macro_rules! kinds {
-    ($($kind:ident = $bits:literal: $($can:ident)*),+ $(,)?) => { $(
+    ($($kind:ty = $bits:literal: $($can:ident)*),+ $(,)?) => { $(
         impl sealed::Sealed for $kind {}
 
         impl WindowKind for $kind {
@@ -81,6 +93,22 @@ kinds! {
     SymmetricStrict = 3: RmaSource RmaTarget LsaPointers,
     GinOnly = 4: ,
     CftCounted = 8: LsaPointers,
+    Flagged<0> = 0: LsaPointers,
+    Flagged<1> = 1: RmaSource RmaTarget LsaPointers,
+    Flagged<2> = 2: LsaPointers,
+    Flagged<3> = 3: RmaSource RmaTarget LsaPointers,
+    Flagged<4> = 4: ,
+    Flagged<5> = 5: ,
+    Flagged<6> = 6: ,
+    Flagged<7> = 7: ,
+    Flagged<8> = 8: LsaPointers,
+    Flagged<9> = 9: RmaSource RmaTarget LsaPointers,
+    Flagged<10> = 10: LsaPointers,
+    Flagged<11> = 11: RmaSource RmaTarget LsaPointers,
+    Flagged<12> = 12: ,
+    Flagged<13> = 13: ,
+    Flagged<14> = 14: ,
+    Flagged<15> = 15: ,
 }
 
 mod sealed {

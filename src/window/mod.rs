@@ -18,8 +18,8 @@ mod view;
 
 pub use also::SharedWindow;
 pub use kind::{
-    CftCounted, GinOnly, LocalOnly, LsaPointers, RmaSource, RmaTarget, Symmetric, SymmetricStrict,
-    WindowKind,
+    CftCounted, Flagged, GinOnly, LocalOnly, LsaPointers, RmaSource, RmaTarget, Symmetric,
+    SymmetricStrict, WindowKind,
 };
 pub use query::Registration;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::{Arc, Weak};
 
 use super::{LsaPointers, Team, Window, WindowKind};
@@ -15,9 +15,18 @@ use crate::{AsRank, Communicator, Device, Element, Rank, Readable, Result, World
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
-    /// The address of this rank's part: of host memory on the host, of device memory on GPUs. Valid
-    /// until the window is closed. NCCL: `ncclWinGetUserPtr`.
+    /// Whether its communicator still has it registered: not after the communicator's end, nor if
+    /// the communicator went on without it. Its own memory stays in every case.
+    pub fn is_valid(&self) -> bool {
+        self.named.key.is_valid()
+    }
+
+    /// The address of this rank's part: of host memory on the host, of device memory on GPUs; null
+    /// if the window is not [valid](Self::is_valid) any more. NCCL: `ncclWinGetUserPtr`.
     pub fn user_ptr(&self) -> *mut T {
+        if !self.is_valid() {
+            return ptr::null_mut();
+        }
         <Back<W> as Windows>::address(self.allocation.block()).cast()
     }
 }

@@ -170,7 +170,7 @@ fn a_captured_step_takes_no_device_communicator_of_others() {
         bound.run(&comm, asked::Buffers { to: &mut to }, &mut steps)?;
         other.close_dev_comm(theirs)?;
         other.finish()?;
-        let own = u64::from_ne_bytes(dev.bytes()[..8].try_into().expect("eight bytes"));
+        let own = u64::from_ne_bytes(dev.bytes()?[..8].try_into().expect("eight bytes"));
         let mut steps = bound.steps().ask(|_, _: &Stream<Gpu>| panic!("it is captured"));
         bound.run(&comm, asked::Buffers { to: &mut to }, &mut steps)?;
         assert_eq!((to.to_vec()?[0], called("cuGraphLaunch")), (own, 2));

@@ -12,7 +12,7 @@ use nccl_sys::Function::{
 use nccl_sys::{Function, NCCL_CONFIG_UNDEF_INT, ncclCollConfig_t};
 use typed_nccl::{
     Algorithm, Algorithms, AnyDevice, CallConfig, Clique, Communicator, CtaPolicy, Ctas, Cuda,
-    Error, Protocol, Result, Root, Sum,
+    Error, LaunchEvent, Protocol, Result, Root, Sum,
 };
 
 use crate::common::{alone, calls, clear, connect, count, handle, says};
@@ -284,6 +284,32 @@ fn a_launch_event_is_recorded_and_waited_for() {
         let calls = calls(ncclAllReduceConfig);
         let other = calls[0].field::<ncclCollConfig_t, usize>("config", "launchCompletionEvent");
         assert_ne!(other, given);
+        comm.finish()
+    });
+}
+
+/// NCCL gets the program's own event, and the program waits for it by CUDA's calls.
+#[test]
+fn a_launch_event_of_another_library() {
+    on(NEWEST, || {
+        let comm: Comm = alone()?;
+        let (device, mut x) = (comm.device().clone(), comm.device().zeros::<f32>(4)?);
+        let event = device.launch_event()?;
+        let config = CallConfig::builder().launched(&event).build();
+        clear();
+        comm.with(&config).all_reduce_in_place(&mut x, Sum)?;
+        let field =
+            |call: &Call| call.field::<ncclCollConfig_t, usize>("config", "launchCompletionEvent");
+        let address = field(&only(ncclAllReduceConfig));
+        let raw = std::ptr::with_exposed_provenance_mut(address);
+        // SAFETY: it is an event of this GPU, which the communicator keeps.
+        let theirs = unsafe { LaunchEvent::from_raw(&device, raw) };
+        let config = CallConfig::builder().launched(&theirs).build();
+        clear();
+        comm.with(&config).all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(field(&only(ncclAllReduceConfig)), address);
+        let refused = device.stream()?.wait_launched(&theirs);
+        assert_error!(refused, Other, "`Cuda::launch_event`", "cudaStreamWaitEvent");
         comm.finish()
     });
 }

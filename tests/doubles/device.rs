@@ -91,9 +91,10 @@ fn requirements_are_nccls_fields() {
         assert_eq!((dev.rank(), dev.size(), dev.lsa_size()), (comm.rank(), 1, 1));
         // NCCL's number, not the requested one.
         assert_eq!(dev.gin_contexts(), Some(3));
-        assert_eq!((dev.size_in_bytes(), dev.bytes().len()), (248, 248));
+        assert_eq!((dev.size_in_bytes(), dev.bytes()?.len()), (248, 248));
+        let bytes = dev.bytes()?;
         let number =
-            |at: usize| i32::from_ne_bytes(dev.bytes()[at..at + 4].try_into().expect("four bytes"));
+            |at: usize| i32::from_ne_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         // The layout's version, this rank and the number of ranks, as NCCL wrote them.
         assert_eq!([4, 8, 12].map(number), [23203, 0, 1]);
         assert_eq!(dev.layout(), Some(NcclVersion::new(2, 32, 3)));

@@ -45,7 +45,7 @@ fn broken() -> [(Variables, CommConfig, &'static str); 13] {
         (&[("NCCL_LAUNCH_MODE", "group")], plain(), "whose call does not wait for other ranks"),
         (&[("NCCL_CHECK_MODE", "DEBUG_GLOBAL")], plain(), "as DEBUG_LOCAL leaves them"),
         (&[("NCCL_COMM_SPLIT_SHARE_RESOURCES", "1")], plain(), "`CommConfig::split_share`"),
-        (&[("NCCL_COMM_SHRINK_SHARE_RESOURCES", "1")], plain(), "that can be shrunk"),
+        (&[("NCCL_COMM_SHRINK_SHARE_RESOURCES", "1")], plain(), "`CommConfig::shrink_share`"),
         (&[("NCCL_NUM_RMA_CTX", "1")], of().contexts(2).build(), "`CommConfig::contexts` needs"),
         (&[("NCCL_RMA_EAGER_INIT", "0")], of().early_signals(true).build(), "to set up signals"),
         (
@@ -151,6 +151,7 @@ fn what_only_tunes_is_left_to_nccl() {
         ("NCCL_COMM_BLOCKING", "1"),
         ("NCCL_CHECK_MODE", "DEBUG_LOCAL"),
         ("NCCL_COMM_SPLIT_SHARE_RESOURCES", "0"),
+        ("NCCL_COMM_SHRINK_SHARE_RESOURCES", "0"),
         ("NCCL_GRAPH_STREAM_ORDERING", "0"),
         ("NCCL_LAUNCH_ORDER_IMPLICIT", "1"),
         ("NCCL_LOCAL_REGISTER", "0"),

@@ -330,7 +330,7 @@ fn device_communicators_and_windows_are_arguments() {
         let (mut window, mut far) = (comm.window::<f64>(100)?, other.window::<f64>(100)?);
         let mut to = comm.device().zeros::<u64>(3)?;
         comm.stream().run(given(&dev, &mut window, &mut to))?;
-        let first = u64::from_ne_bytes(dev.bytes()[..8].try_into().expect("eight bytes"));
+        let first = u64::from_ne_bytes(dev.bytes()?[..8].try_into().expect("eight bytes"));
         let handle = comm.window_handle(&window)?.expect("NCCL has one");
         assert_eq!(to.to_vec()?, [first, handle.as_ptr().addr() as u64, 100]);
 
@@ -450,7 +450,7 @@ fn graphs_end_with_the_device_communicators_that_their_kernels_take() {
         assert!(matches!(error, Error::Stale(_)), "{error}");
         // A plan captures anew, with its present arguments.
         run(&comm, &mut to, &next)?;
-        let first = u64::from_ne_bytes(next.bytes()[..8].try_into().expect("eight bytes"));
+        let first = u64::from_ne_bytes(next.bytes()?[..8].try_into().expect("eight bytes"));
         assert_eq!(to.to_vec()?[0], first);
         comm.close(window)?;
         comm.close_dev_comm(next)?;

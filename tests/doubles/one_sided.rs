@@ -90,6 +90,8 @@ fn waits_are_one_call() {
             let wire = Wire::of(&comm)?;
             let mut all = Signals::new();
             all.expect(left).expect(right).expect(left).expect_in(left, slot, 5);
+            let read: Vec<_> = all.iter().map(|(p, s, n)| (p, s.context(), s.index(), n)).collect();
+            assert_eq!(read, [(left, 0, 0, 2), (right, 0, 0, 1), (left, 1, 2, 5)]);
             comm.wait_signals(&all)?;
             comm.wait_signal(right)?;
             comm.wait_signals(&Signals::new())?;

@@ -64,6 +64,23 @@ fn scalars_are_one_element() {
 }
 
 #[test]
+fn an_operator_has_nccls_number() {
+    on(NEWEST, || {
+        let mut comm: Comm = alone()?;
+        let (one, other) = (comm.pre_mul_sum(2.0_f32)?, comm.pre_mul_sum(3.0_f32)?);
+        let mut x = comm.device().zeros::<f32>(3)?;
+        clear();
+        comm.all_reduce_in_place(&mut x, &other)?;
+        let number = comm.operator_number(&other)?.map(i128::from);
+        assert_eq!(number, Some(calls(ncclAllReduce)[0].int("op")));
+        assert_ne!(comm.operator_number(&one)?, comm.operator_number(&other)?);
+        comm.finish()?;
+        assert!(!one.is_valid());
+        Ok(())
+    });
+}
+
+#[test]
 fn scalars_on_the_device_are_addresses() {
     on(NEWEST, || {
         let mut comm = alone()?;

@@ -69,6 +69,7 @@ fn ways_over_the_network_are_those_of_nccl() {
         ] {
             assert_eq!(found(way, 3, 0)?.0, Some(wanted));
             assert_eq!(found(3, way, 0)?.1, Some(wanted));
+            assert_eq!((wanted.code(), GinType::from_code(way)), (way, wanted));
         }
         for (reach, wanted) in [
             (0, GinConnections::None),
@@ -78,6 +79,7 @@ fn ways_over_the_network_are_those_of_nccl() {
             (9, GinConnections::Unknown(9)),
         ] {
             assert_eq!(found(2, 2, reach)?.2, Some(wanted));
+            assert_eq!((wanted.code(), GinConnections::from_code(reach)), (reach, wanted));
         }
         comm.finish()
     });

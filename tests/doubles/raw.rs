@@ -98,6 +98,28 @@ fn nothing_of_ours_stays_in_it() {
     });
 }
 
+/// NCCL's handle while the communicator stays ours.
+#[test]
+fn the_handle_is_lent_for_calls_of_nccl() {
+    on(NEWEST, || {
+        let raw = theirs(0, 1, id());
+        let comm = adopt(raw)?;
+        // SAFETY: it is only looked at, and asked for its number of ranks.
+        let lent = unsafe { comm.as_raw() }?;
+        assert!(ptr::eq(lent, raw));
+        let (api, mut ranks) = (nccl().api().map_err(Error::other)?, 0);
+        let count = api.ncclCommCount().expect("every release has it");
+        // SAFETY: the communicator is alive; the number is valid for the write.
+        let result = unsafe { count(lent, &raw mut ranks) };
+        assert_eq!((result, ranks), (ncclResult_t::ncclSuccess, 1));
+        let mut x = comm.device().from_slice(&[1.0_f32])?;
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert!(ptr::eq(comm.into_raw()?, raw));
+        ends(raw, false);
+        Ok(())
+    });
+}
+
 /// A communicator whose thread NCCL held up was freed by a revocation and cannot be used any more.
 #[test]
 fn what_was_revoked_is_not_given_away() {

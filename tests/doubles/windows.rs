@@ -3,18 +3,19 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use fake_cuda::Code;
 use fake_nccl::Call;
 use nccl_sys::Function::{
     self, ncclCommAbort, ncclCommDeregister, ncclCommRegister, ncclCommWindowDeregister,
     ncclCommWindowRegister, ncclGetCftDeviceLeInfo, ncclGetMultimemDeviceLeInfo,
-    ncclGetMultimemDevicePointer, ncclGetPeerDeviceLeInfo, ncclPutSignal,
+    ncclGetMultimemDevicePointer, ncclGetPeerDeviceLeInfo, ncclPutSignal, ncclRedOpDestroy,
 };
 use nccl_sys::ncclResult_t;
 use typed_nccl::{
-    AnyDevice, CftCounted, CommConfig, Communicator, Cuda, Error, GinOnly, LocalOnly, Place,
-    Result, Sum, Symmetric, SymmetricStrict, TeamOf, Window, tag,
+    AnyDevice, Buffer, CftCounted, CommConfig, Communicator, Cuda, Error, Flagged, GinOnly,
+    LocalOnly, Place, Result, Sum, Symmetric, SymmetricStrict, TeamOf, Window, tag,
 };
 
 use crate::common::{Wire, address, alone, calls, clear, connect, count, says, until};
@@ -53,6 +54,105 @@ fn registration_names_the_memory_and_its_kind() {
             assert_eq!(memory[0], window.user_ptr().addr());
             assert_eq!((memory[1] as u64, memory[1]), (start, local.user_ptr().addr()));
             assert_eq!(memory[2], strict.user_ptr().addr());
+            comm.finish()
+        })
+        .map(drop)
+    });
+}
+
+/// An owner that says when it is dropped.
+struct Theirs(&'static AtomicBool);
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Part of memory that another library got from NCCL's allocator.
+#[test]
+fn another_librarys_nccl_memory_backs_a_window() {
+    static IS_DROPPED: AtomicBool = AtomicBool::new(false);
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let device = comm.device().clone();
+        cuda().set_virtual(2 << 20);
+        let (api, mut start) = (nccl().api().map_err(Error::other)?, std::ptr::null_mut());
+        let alloc = api.ncclMemAlloc().expect("the newest has it");
+        // SAFETY: the address is valid for the write.
+        assert_eq!(unsafe { alloc(&raw mut start, 2 << 20) }, ncclResult_t::ncclSuccess);
+        let part = start.cast::<f32>().wrapping_add(1024);
+        // SAFETY: it is part of the memory above, which nothing else uses and nothing frees.
+        let buffer = unsafe { Buffer::from_raw_nccl(&device, part, 100, Theirs(&IS_DROPPED)) }?;
+        clear();
+        let window = comm.register_window(buffer)?;
+        let call = calls(ncclCommWindowRegister).remove(0);
+        assert_eq!((call.pointer("buff"), call.int("size")), (part.addr(), 400));
+        assert_eq!(window.user_ptr(), part);
+        let mut buffer = comm.close(window)?;
+        comm.all_reduce_in_place(&mut buffer, Sum)?;
+        comm.sync(comm.stream())?;
+        assert!(!IS_DROPPED.load(Relaxed));
+        drop(buffer);
+        comm.finish()?;
+        until("the owner is dropped", || {
+            let _ = device.trim();
+            IS_DROPPED.load(Relaxed)
+        });
+        // Memory of `cudaMalloc` and no memory are refused, and the owner comes back.
+        let plain = device.zeros::<f32>(8)?;
+        let at = address(&device.stream()?, &plain)? as usize;
+        let at = std::ptr::with_exposed_provenance_mut::<f32>(at);
+        // SAFETY: nothing else uses the buffer.
+        let refused = unsafe { Buffer::from_raw_nccl(&device, at, 8, 7) };
+        let failed = refused.expect_err("plain memory");
+        assert_eq!(failed.value, 7);
+        assert_error!(Err::<(), _>(failed.error), NotAdoptable, "`ncclMemAlloc`", "from_raw");
+        // SAFETY: there is nothing.
+        let refused = unsafe { Buffer::from_raw_nccl(&device, at, 0, ()) };
+        assert_error!(refused.map_err(Error::from), NotAdoptable, "no elements");
+        Ok(())
+    });
+}
+
+#[test]
+fn flags_arrive_in_any_combination() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        clear();
+        let _strict = {
+            let buffer = comm.device().nccl_zeros::<u8>(8)?;
+            comm.register_window_as(buffer, Flagged::<2>)?
+        };
+        let buffer = comm.device().nccl_zeros::<u8>(8)?;
+        let _network = comm.register_window_as(buffer, Flagged::<5>)?;
+        assert_eq!(said(&calls(ncclCommWindowRegister), "winFlags"), [2, 5]);
+        comm.finish()
+    });
+}
+
+#[test]
+fn all_resources_are_closed_and_the_communicator_stays() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let mut comm = place.init()?;
+            let (window, _other) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+            let buffer = comm.device().nccl_zeros::<f32>(8)?;
+            let _registered = comm.register_buffer(&buffer)?;
+            let scale = comm.pre_mul_sum(2.0_f32)?;
+            let wire = Wire::of(&comm)?;
+            comm.close_all()?;
+            let functions: Vec<_> = wire.calls().iter().map(|call| call.function).collect();
+            let ended = [
+                ncclCommWindowDeregister,
+                ncclCommWindowDeregister,
+                ncclRedOpDestroy,
+                ncclCommDeregister,
+            ];
+            assert_eq!(functions, ended);
+            assert!(!window.is_valid() && !scale.is_valid());
+            let mut x = comm.device().zeros::<f32>(4)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
             comm.finish()
         })
         .map(drop)

@@ -144,10 +144,11 @@ pub(crate) fn shrink(
     if aborts {
         parent.revoke();
     }
-    let number = parent.count(Counted::Child);
+    let number = parent.count(Counted::Without(excluded.to_vec()));
+    let list: Vec<String> = excluded.iter().map(usize::to_string).collect();
     let left: Vec<usize> = (0..parent.room.size).filter(|rank| !excluded.contains(rank)).collect();
     let own = left.iter().position(|rank| *rank == parent.room.rank).unwrap_or(0);
-    let id = child(parent, &format!("{number}.left"));
+    let id = child(parent, &format!("{number}.without-{}", list.join("-")));
     let is_over = || !aborts && parent.is_over();
     meet(&[id], (own, left.len()), parent.terms(), Arc::default(), is_over)
 }

@@ -52,12 +52,14 @@ struct State {
 }
 
 /// The kinds that ranks count.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Counted {
     Collective,
     SendTo(usize),
     RecvFrom(usize),
     Child,
+    /// A child without these ranks, whose calls the others do not count.
+    Without(Vec<usize>),
     Window,
     Barrier,
 }
