@@ -19,7 +19,6 @@ mod tests;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -57,7 +56,7 @@ pub(crate) struct Control {
     /// The invitations that the ranks agreed on.
     invited: RefCell<Vec<Invited>>,
     /// How often this rank has gathered with these members.
-    gathered: RefCell<HashMap<Vec<u32>, u64>>,
+    gathered: RefCell<Vec<(Vec<u32>, u64)>>,
     generation: Generation,
 }
 
@@ -229,10 +228,15 @@ impl Control {
     /// does not reach counts as dead; in memory the meeting itself waits.
     pub(crate) fn gather(&self, members: &[u32], patience: &Patience<'_>) -> Result<Attendee> {
         let mut gathered = self.gathered.borrow_mut();
-        let count = gathered.entry(members.to_vec()).or_default();
-        let (seq, color) = gathering::key(members, *count);
-        *count += 1;
+        let count = match gathered.iter_mut().find(|(known, _)| known == members) {
+            Some((_, count)) => std::mem::replace(count, *count + 1),
+            None => {
+                gathered.push((members.to_vec(), 1));
+                0
+            }
+        };
         drop(gathered);
+        let (seq, color) = gathering::key(members, count);
         if let Some(uplink) = self.meeting.uplink() {
             Gathering::wait(&uplink.line(seq), self.rank, members, patience)?;
         }
