@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use null::{Handle, Null, NullApi, SUCCESS, op_number};
-use typed_nccl::{Buffer, Communicator, DType, Device, Error, ReductionName, Seat, Sum};
+use typed_nccl::{Buffer, Communicator, Device, Error, ReductionName, Seat, Sum};
 
 /// Elements in each buffer; the null device does not look at them.
 const COUNT: usize = 1024;
@@ -40,7 +40,8 @@ fn direct_all_reduce(
     comm: Handle,
     stream: Handle,
 ) -> Result<(), i32> {
-    let (dtype, op) = (DType::F32 as i32, op_number(ReductionName::Add));
+    // ncclFloat32
+    let (dtype, op) = (7, op_number(ReductionName::Add));
     // SAFETY: the null library's function asks for nothing.
     let status =
         unsafe { (api.all_reduce)(send.cast(), recv.cast(), count, dtype, op, comm, stream) };

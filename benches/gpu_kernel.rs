@@ -220,7 +220,7 @@ fn main() -> Result<()> {
     tell("a launch of two slices and a scalar", plain);
     match device_comm(&mut comm) {
         Ok(dev) if dev.size_in_bytes() == BYTES => {
-            let both = compare::<with_dev>(&comm, (dev.bytes(), &x, &mut y), |y| {
+            let both = compare::<with_dev>(&comm, (dev.bytes()?, &x, &mut y), |y| {
                 typed_launch_with_dev(&comm, &dev, &x, y)
             })?;
             tell("the same with a device communicator", both);

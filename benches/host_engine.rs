@@ -176,7 +176,7 @@ fn exact() -> Result<()> {
     );
     for ranks in [2, 8] {
         for len in [1 << 10, 1 << 20] {
-            beside_sums(ranks, len, "bf16", |x| bf16::from_f64(x))?;
+            beside_sums(ranks, len, "bf16", bf16::from_f64)?;
             beside_sums(ranks, len, "f32", |x| x as f32)?;
             beside_sums(ranks, len, "f64", |x| x)?;
         }

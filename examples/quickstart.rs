@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use typed_nccl::{
-    Avg, Communicator, Device, Element, Error, Result, Signals, Sum, bf16, launch, plan,
+    Avg, Communicator, Device, Error, Primitive, Result, Signals, Sum, bf16, launch, plan,
 };
 
 /// The time that it took, or why it is skipped.
@@ -135,6 +135,6 @@ fn timed<D: Device>(
     Ok((what, Ok(start.elapsed())))
 }
 
-fn check<T: Element>(found: &[T], expected: impl Fn(usize) -> T) {
+fn check<T: Primitive>(found: &[T], expected: impl Fn(usize) -> T) {
     (0..).zip(found).for_each(|(i, &x)| assert_eq!(x, expected(i), "element {i}"));
 }

@@ -207,16 +207,20 @@ fn what_cannot_be_reduced_is_refused_by_value() -> Result<()> {
 fn misaligned_memory_of_a_struct_is_refused() -> Result<()> {
     let host = Host::local()?;
     let mut words = vec![0_u64; 8];
-    let start =
-        words.as_mut_ptr().wrapping_byte_add(if words.as_ptr().addr() % 16 == 0 { 8 } else { 0 });
+    let start = words.as_mut_ptr().wrapping_byte_add(if words.as_ptr().addr().is_multiple_of(16) {
+        8
+    } else {
+        0
+    });
     // SAFETY: it is refused for its alignment, so nothing uses it.
     let refused = unsafe { Buffer::<Wide, _, _>::from_raw(&host, start.cast(), 2) };
     says(&refused.expect_err("misaligned"), &["Wide (16 bytes)", "no multiple of 16"]);
     Ok(())
 }
 
-fn bits<T: Integer + From<u8>>(len: usize) -> Result<()>
+fn bits<T>(len: usize) -> Result<()>
 where
+    T: Integer + From<u8>,
     T: std::ops::BitAnd<Output = T> + std::ops::BitOr<Output = T> + std::ops::BitXor<Output = T>,
 {
     spmd::<Host>(4, |place| {

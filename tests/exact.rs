@@ -110,8 +110,8 @@ fn contribution<T: Real>(nth: usize, at: usize) -> T {
         2 => (T::ONE ^ (random & ((1 << T::EXPONENT) - 1)), random >> 60 & 1),
         _ => (random % 16, random >> 60 & 1),
     };
-    let x = T::of(bits & (negative - 1) | sign * negative);
-    if x.wide().abs() < T::MOST { x } else { T::of(T::ONE | sign * negative) }
+    let x = T::of((bits & (negative - 1)) | (sign * negative));
+    if x.wide().abs() < T::MOST { x } else { T::of(T::ONE | (sign * negative)) }
 }
 
 /// The most ranks.

@@ -4,13 +4,18 @@ use std::thread;
 use std::time::Duration;
 
 use cudarc::driver::{DriverError, result, sys};
-use typed_nccl::{Buffer, Cuda, DeviceViewMut, NcclVersion, RawStream, Result, Stream, library};
+use typed_nccl::{
+    Buffer, Cuda, DType, DeviceViewMut, NcclVersion, RawStream, Result, Stream, library,
+};
 
 use super::elements::Value;
 use super::play::Turns;
 
 /// The source of ranks.
 pub(crate) type Kind = Cuda;
+
+/// The data types that it reduces: NCCL's.
+pub(crate) const DTYPES: &[DType] = DType::ALL.split_at(12).0;
 
 impl<Tag> Turns for Cuda<Tag> {
     /// The host naps before it enqueues anything.
