@@ -41,7 +41,7 @@ pub enum DType {
     I16,
     /// `u16`, which NCCL lacks
     U16,
-    /// [`Bool`], which NCCL lacks
+    /// [`Bool`](crate::Bool), which NCCL lacks
     Bool,
     /// A [`Plain`](crate::Plain) type
     Plain(&'static PlainType),

@@ -113,7 +113,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// A view past its buffer; memory of another device; a poisoned communicator.
     /// [`Error::NotAdoptable`]: the memory is lent, and NCCL would still name it after the loan.
-    /// [`Error::Unsupported`](crate::Error::Unsupported): under `Transfers::Registered`, NCCL
+    /// [`Error::Unsupported`]: under `Transfers::Registered`, NCCL
     /// registers nothing.
     #[track_caller]
     pub fn register_buffer<A: Readable<W::Device>>(&mut self, memory: &A) -> Result<Registration<W>>
