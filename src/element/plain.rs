@@ -3,7 +3,6 @@
 use std::any::type_name;
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::sync::{Mutex, PoisonError};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,6 +10,7 @@ use siphasher::sip::SipHasher13;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{DType, Element};
+use crate::lock::Mutex;
 
 /// Plain data of a program's own, as an [`Element`] that every operation but a reduction takes.
 ///
@@ -155,7 +155,7 @@ impl PlainType {
     /// A type of another process. Memory for each is taken once and kept.
     fn told(size: u32, align: u8, name: String) -> &'static Self {
         let told = Self { size, align, name: Name::Told(name) };
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = KNOWN.lock();
         match known.iter().find(|known| ***known == told) {
             Some(known) => known,
             None if known.len() >= MOST => &OTHERS,
@@ -172,7 +172,7 @@ impl PlainType {
 impl PlainType {
     /// The type's number in this process, from 0 to [`MOST`].
     pub(super) fn number(&'static self) -> u8 {
-        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = KNOWN.lock();
         let number = known.iter().position(|known| *known == self).unwrap_or_else(|| {
             if known.len() < MOST {
                 known.push(self);
@@ -186,7 +186,7 @@ impl PlainType {
 
     /// The type of that number.
     pub(super) fn numbered(number: u8) -> Option<&'static Self> {
-        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = KNOWN.lock();
         match usize::from(number) {
             MOST => Some(&OTHERS),
             number => known.get(number).copied(),

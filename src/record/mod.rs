@@ -1,5 +1,6 @@
 //! What ranks did, for operators: a timeline of operations and waits (`TYPED_NCCL_TRACE`), and the
-//! last operations of each communicator (`TYPED_NCCL_FLIGHT_RECORD`). `docs/guide/src/watch.md` shows both.
+//! last operations of each communicator (`TYPED_NCCL_FLIGHT_RECORD`). `docs/guide/src/watch.md`
+//! shows both.
 //!
 //! A communicator that is recorded has a [`Journal`], which `communicator/issue.rs` writes for both
 //! backends. It never counts a stream as known, so its calls take the path that a first call takes;
