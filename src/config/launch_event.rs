@@ -5,8 +5,6 @@ use std::ffi::c_void;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Cuda, Device};
-
 /// An event of the backend's.
 pub(crate) trait RawEvent: Any + Send + Sync {
     fn ordinal(&self) -> u32;
@@ -51,14 +49,9 @@ impl LaunchEvent {
         Self(Arc::new(event))
     }
 
-    /// An event that the program or another library made, a `cudaEvent_t`, for NCCL to record. The
-    /// program waits for it by CUDA's own calls; `wait_launched` refuses it.
-    ///
-    /// # Safety
-    /// It is an event of `device`'s GPU and lives until every call that it is passed to has
-    /// completed on its stream.
-    pub unsafe fn from_raw<Tag>(device: &Cuda<Tag>, event: *mut c_void) -> Self {
-        Self::new(ForeignEvent { ordinal: Device::ordinal(device), event })
+    /// An event that the program or another library made on this GPU.
+    pub(crate) fn foreign(ordinal: u32, event: *mut c_void) -> Self {
+        Self::new(ForeignEvent { ordinal, event })
     }
 
     pub(crate) fn ordinal(&self) -> u32 {

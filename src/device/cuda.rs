@@ -1,5 +1,6 @@
 //! GPUs through CUDA and NCCL.
 
+use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -256,6 +257,18 @@ impl<Tag> Clone for Cuda<Tag> {
 impl<Tag> fmt::Debug for Cuda<Tag> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cuda:{}", self.ordinal)
+    }
+}
+
+impl LaunchEvent {
+    /// An event that the program or another library made, a `cudaEvent_t`, for NCCL to record. The
+    /// program waits for it by CUDA's own calls; `wait_launched` refuses it.
+    ///
+    /// # Safety
+    /// It is an event of `device`'s GPU and lives until every call that it is passed to has
+    /// completed on its stream.
+    pub unsafe fn from_raw<Tag>(device: &Cuda<Tag>, event: *mut c_void) -> Self {
+        Self::foreign(Device::ordinal(device), event)
     }
 }
 
