@@ -228,6 +228,14 @@ macro_rules! with_primitive {
 pub(crate) use {arms, data_types, with_primitive};
 
 impl DType {
+    /// NCCL's number of it, its `ncclDataType_t`; `None` for types that NCCL lacks and moves as
+    /// bytes.
+    #[inline]
+    pub const fn nccl_number(self) -> Option<u8> {
+        let row = self.row();
+        if row < 12 { Some(row as u8) } else { None }
+    }
+
     /// Whether it is a floating-point type: what `Avg` reduces.
     #[inline]
     pub const fn is_float(self) -> bool {
@@ -265,13 +273,6 @@ impl DType {
 /// For records of calls.
 #[cfg(feature = "cuda")]
 impl DType {
-    /// NCCL's number; `None` for types that NCCL lacks and moves as bytes.
-    #[inline]
-    pub(crate) const fn nccls(self) -> Option<u8> {
-        let row = self.row();
-        if row < 12 { Some(row as u8) } else { None }
-    }
-
     /// A number in this process, which [`numbered`](Self::numbered) reads.
     #[inline]
     pub(crate) fn number(self) -> u8 {

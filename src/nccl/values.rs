@@ -13,20 +13,20 @@ use crate::{DType, ReductionName, Result};
 /// The data type's number. NCCL moves types that it lacks as bytes.
 #[inline]
 pub(super) fn dtype(dtype: DType) -> ncclDataType_t {
-    dtype.nccls().map_or(ncclDataType_t::ncclUint8, |number| ncclDataType_t(number.into()))
+    dtype.nccl_number().map_or(ncclDataType_t::ncclUint8, |number| ncclDataType_t(number.into()))
 }
 
 /// As many of NCCL's elements as `count` elements are.
 #[inline]
 pub(super) fn count(dtype: DType, count: usize) -> usize {
     // An operand of so many bytes exists, or it was refused.
-    if dtype.nccls().is_some() { count } else { count * dtype.size() }
+    if dtype.nccl_number().is_some() { count } else { count * dtype.size() }
 }
 
 /// Whether every supported NCCL release knows the data type, and reduces it.
 #[inline]
 pub(super) fn always_known(dtype: DType) -> bool {
-    matches!(dtype.nccls(), Some(number) if number < 10)
+    matches!(dtype.nccl_number(), Some(number) if number < 10)
 }
 
 /// Fails if NCCL cannot reduce by that, or elements of that type.
@@ -38,7 +38,7 @@ pub(super) fn reduces(name: ReductionName, dtype: DType) -> Result<()> {
     if !name.is_nccls() {
         return refused(format!("{name} of {dtype}"), "NCCL, which has no such reduction");
     }
-    if dtype.nccls().is_none() {
+    if dtype.nccl_number().is_none() {
         return refused(format!("{name} of {dtype}"), "NCCL, which reduces no such data type");
     }
     Ok(())

@@ -67,6 +67,7 @@ fn data_types_by_value() {
             let call = log.last().expect("it was called");
             assert_eq!((call.function, call.int("count")), (ncclAllReduce, 5));
             assert_eq!((call.int("datatype"), dtype.size()), (number, bytes), "{dtype}");
+            assert_eq!(dtype.nccl_number().map(i64::from), Some(number as i64), "{dtype}");
         }
         comm.finish()
     });

@@ -71,13 +71,13 @@ fn dtype_named(name: &str) -> PyResult<DType> {
 /// The results of nccl4py's resolvers: the address, the number of elements, their type, and the
 /// GPU, if any.
 #[pyfunction]
-fn resolve(x: &Bound<'_, PyAny>, library: &str) -> PyResult<(usize, usize, u8, Option<u32>)> {
+fn resolve(x: &Bound<'_, PyAny>, library: &str) -> PyResult<(usize, usize, Option<u8>, Option<u32>)> {
     let x = named(x, library)?;
     let ordinal = match x.place() {
         TensorPlace::OnGpu { ordinal, .. } => Some(ordinal),
         _ => None,
     };
-    Ok((x.address(), x.len(), x.dtype() as u8, ordinal))
+    Ok((x.address(), x.len(), x.dtype().nccl_number(), ordinal))
 }
 
 /// Nanoseconds of one `resolve` within Rust.
