@@ -301,3 +301,18 @@ fn sums_of_halves_in_f32_by_name() -> Result<()> {
         comm.finish()
     })
 }
+
+/// A mean that is just below the least normal number, and not rounded up to it.
+#[test]
+fn an_exact_mean_below_the_least_normal_number() -> Result<()> {
+    let above = f64::from_bits(0x003f_ffff_ffff_ffff);
+    let least = f64::from_bits(1);
+    let values = [above, -least, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+    spmd::<Host>(8, |place| {
+        let comm = place.init()?;
+        let mut x = comm.device().from_slice(&[values[comm.rank().index()]])?;
+        comm.all_reduce_in_place(&mut x, Avg.exact())?;
+        assert_eq!(x.to_vec()?[0].to_bits(), 0x000f_ffff_ffff_ffff);
+        comm.finish()
+    })
+}

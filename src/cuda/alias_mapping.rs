@@ -88,6 +88,10 @@ impl AliasMapping {
         }
     }
 
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// The second address of `address`, which is in the allocation.
     pub(super) fn part_at(&self, address: sys::CUdeviceptr) -> Result<Self, DriverError> {
         let (mut start, mut bytes) = (0, 0);

@@ -147,7 +147,12 @@ pub(crate) unsafe fn adopt_nccls(
     let Some(whole) = AliasMapping::of(gpu, address)? else { return Ok(None) };
     let mapped = Mapped { alias: Some(whole.again()), gpu };
     let failed = |error| driver::failed("mapping NCCL's memory again", ordinal, error);
-    let alias = Some(whole.part_at(address).map_err(failed)?);
+    let alias = whole.part_at(address).map_err(failed)?;
+    // The memory may lie in several pieces, of which this is the first.
+    if alias.bytes() < bytes {
+        return Ok(None);
+    }
+    let alias = Some(alias);
     gpu.blocks.look(gpu);
     let raw = Raw { address, bytes, kind: AllocKind::Nccl, alias };
     Ok(Some((Block { raw, gpu }, Box::new(mapped))))

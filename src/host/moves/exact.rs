@@ -58,7 +58,7 @@ fn round<T: Arith>(sum: f64, rest: f64, by: usize) -> Option<T> {
         // Division by a power of two is exact, unless the quotient is subnormal.
         let is_exact = by.is_power_of_two()
             && total.is_finite()
-            && (total == 0.0 || total.abs() / by as f64 >= f64::MIN_POSITIVE);
+            && (total == 0.0 || total.abs() >= by as f64 * f64::MIN_POSITIVE);
         return (by == 1 || is_exact).then(|| narrow(total / by as f64));
     }
     // With an odd last bit where it is inexact, it is on the right side of every tie.
