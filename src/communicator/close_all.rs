@@ -11,7 +11,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// this communicator, which stays usable. All ranks must call it; the host waits for this
     /// rank's work, then for the other ranks. Values that name them are not valid afterwards:
     /// [`close`](Self::close) of such a window is local and gives its memory back, and other uses
-    /// fail with [`Error::Stale`].
+    /// fail with [`Error::Stale`], also runs of a plan that has a window of its own.
     ///
     /// NCCL: `ncclCommWindowDeregister`, `ncclCommDeregister`, `ncclRedOpDestroy`,
     /// `ncclDevCommDestroy`.

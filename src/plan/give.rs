@@ -55,7 +55,7 @@ impl<W: World> Bound<W> {
         let is_here = on.core.health.id() == fixed.of.0;
         let may_run = moving.runs == 0 || fixed.plan.replayed;
         moving.refused = match is_here && may_run {
-            true => None,
+            true => fixed.locals.iter().find_map(|local| local.check(comm).err()),
             false => Some(refusal(fixed, is_here, (W::NAME, comm.size()), site)),
         };
         (moving.error, moving.next, moving.is_shuffled) = (None, 0, false);

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::argument::{Back, PlanOperand};
 use super::prepare::Object;
-use crate::backend::{AllocKind, WindowId};
+use crate::backend::AllocKind;
 use crate::communicator::{CanEnqueue, State};
 use crate::element::with_primitive;
 use crate::error::{Error, Unsupported};
 use crate::memory::Allocation;
+use crate::window::Named;
 use crate::{Communicator, DType, Device, Result, World};
 
 /// One allocation of a plan's local memory.
@@ -20,7 +21,7 @@ pub(super) struct Local<W: World> {
     allocation: Arc<Allocation<Back<W>>>,
     len: usize,
     dtype: DType,
-    window: Option<WindowId>,
+    window: Option<Named>,
 }
 
 impl<W: World> Local<W> {
@@ -57,13 +58,20 @@ impl<W: World> Local<W> {
         Ok(())
     }
 
+    /// Whether its communicator still has it, if it is a window.
+    pub(super) fn check<S: State + CanEnqueue>(&self, comm: &Communicator<W, S>) -> Result<()> {
+        let Some(window) = &self.window else { return Ok(()) };
+        comm.here().core.resources.window(&window.key).map(drop)
+    }
+
     pub(super) fn place(&self) -> PlanOperand<'_, W> {
-        let &Self { ref allocation, len, dtype, window, .. } = self;
+        let &Self { ref allocation, len, dtype, ref window, .. } = self;
+        let window = window.as_ref().map(|window| window.id);
         PlanOperand { allocation, len, dtype, window, is_uneven: false }
     }
 }
 
-type Registered<W> = (Arc<Allocation<Back<W>>>, WindowId);
+type Registered<W> = (Arc<Allocation<Back<W>>>, Named);
 
 /// A window whose element type is known at run time. It stays in the communicator's table, like
 /// every window whose handle is dropped.
@@ -73,9 +81,7 @@ fn window<W: World, S: State + CanEnqueue>(
     len: usize,
 ) -> Result<Registered<W>> {
     with_primitive!(dtype, T => {
-        let window = comm.window::<T>(len)?;
-        let (allocation, id) = window.registered();
-        Ok((allocation.clone(), id))
+        Ok(comm.window::<T>(len)?.into_registered())
     }, plain => Err(Error::from(Unsupported {
         what: format!("a plan's own window of {plain}"),
         needs: "a window that the program passes as an argument".to_owned(),

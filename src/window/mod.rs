@@ -138,6 +138,13 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     }
 
     /// This rank's part, with the window's number.
+    /// Its memory and its place, which keeps the place in the table.
+    pub(crate) fn into_registered(
+        self,
+    ) -> (Arc<Allocation<<W::Device as Device>::Backend>>, Named) {
+        (self.allocation, self.named)
+    }
+
     pub(crate) fn registered(
         &self,
     ) -> (&Arc<Allocation<<W::Device as Device>::Backend>>, WindowId) {
