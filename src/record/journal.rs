@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde_json::{Value, json};
 
@@ -39,6 +40,8 @@ pub(crate) struct Journal<B: Backend> {
     pub(super) deadline: std::time::Duration,
     kept: usize,
     clock: Option<Clock<B>>,
+    /// When the communicator failed; 0 before. What was running then has failed.
+    failed: AtomicU64,
     pub(super) state: Mutex<State<B>>,
 }
 
@@ -183,6 +186,7 @@ impl<B: Backend> Journal<B> {
             deadline: config.deadline,
             kept,
             clock: Clock::new(ordinal),
+            failed: AtomicU64::new(0),
             state: Mutex::new(state),
         });
         let recorded: Arc<dyn Recorded> = journal.clone();
@@ -280,6 +284,7 @@ impl<B: Backend> Journal<B> {
         let Some(clock) = &self.clock else { return };
         let timeline = timeline();
         let (row, name) = (self.who.row, self.who.name);
+        let failed = Some(self.failed.load(Relaxed)).filter(|&at| at != 0);
         for entry in &mut state.entries {
             let on = Some(entry.stream);
             if let (Some(at), Some(timeline)) = (entry.start.look(clock), timeline) {
@@ -287,10 +292,13 @@ impl<B: Backend> Journal<B> {
             }
             if let Some(at) = entry.end.look(clock) {
                 entry.failed |= entry.point.take().is_some_and(|point| B::undone(&point).is_some());
+                entry.failed |= failed.is_some_and(|failed| failed <= at);
                 if let (Some(timeline), true) = (timeline, entry.start.known().is_some()) {
                     timeline.end(row, on, at);
                 }
             }
+            let is_running = entry.start.known().is_some() && entry.end.known().is_none();
+            entry.failed |= is_running && failed.is_some();
         }
     }
 }
@@ -330,11 +338,7 @@ impl<B: Backend> Recorded for Journal<B> {
     }
 
     fn fails(&self) {
-        let mut state = self.state.lock();
-        self.look_at(&mut state);
-        let is_running =
-            |entry: &&mut Entry<B>| entry.start.known().is_some() && entry.end.known().is_none();
-        state.entries.iter_mut().filter(is_running).for_each(|entry| entry.failed = true);
+        let _ = self.failed.compare_exchange(0, now(), Relaxed, Relaxed);
     }
 
     fn add_to(&self, record: &mut FlightRecord) {

@@ -25,7 +25,7 @@ pub(crate) trait Recorded: Send + Sync {
     /// Notes what has begun and ended meanwhile.
     fn look(&self);
 
-    /// Notes that what is running fails. May be called under a lock.
+    /// Notes that what is running fails, without asking the device: a lock may be held.
     fn fails(&self);
 
     /// Adds what it holds to a record.
