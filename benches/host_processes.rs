@@ -1,6 +1,6 @@
 //! all_reduce of ranks on the host, waited for each time and enqueued one after the other: as
-//! threads with `TYPED_NCCL=host:2`, as processes with `TYPED_NCCL=host:2,processes`. Numbers of bytes
-//! as arguments choose among the sizes.
+//! threads with `TYPED_NCCL=host:2`, as processes with `TYPED_NCCL=host:2,processes`. Numbers of
+//! bytes as arguments choose among the sizes.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! The checks of `typed-nccl doctor`, on plain data: what goes wrong with NCCL on clusters, each with
-//! what mends it.
+//! The checks of `typed-nccl doctor`, on plain data: what goes wrong with NCCL on clusters, each
+//! with what mends it.
 //!
 //! [`Machine::here`] reads a machine; [`check`] judges one, and so can judge a made-up one.
 

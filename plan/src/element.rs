@@ -122,8 +122,8 @@ impl ElementType {
 /// A type that represents an element type.
 ///
 /// Rust types that NCCL supports represent themselves; [`F16`], [`Bf16`], [`F8E4M3`], [`F8E5M2`]
-/// and [`Bool`] represent types that Rust lacks. A generic plan uses [`Generic`], or a type of its own for each
-/// of its type parameters:
+/// and [`Bool`] represent types that Rust lacks. A generic plan uses [`Generic`], or a type of its
+/// own for each of its type parameters:
 ///
 /// ```
 /// use typed_nccl_plan::build::PlanElement;

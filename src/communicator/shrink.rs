@@ -36,8 +36,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// the same list; the host waits for them within the deadline. The ranks that are left out do
     /// not call it: their calls fail with [`Error::Revocation`] once the others have agreed, and
     /// they should end their communicator then. A rank that drops its communicator before that
-    /// counts as dead to ranks that have not called this yet. A child beside this communicator, which
-    /// then stays, is [`shrink_child`](Self::shrink_child).
+    /// counts as dead to ranks that have not called this yet. A child beside this communicator,
+    /// which then stays, is [`shrink_child`](Self::shrink_child).
     ///
     /// For a `Ready` communicator, this rank's work completes first. The work of a rank that is
     /// left out may not, so that rank should wait for its results and confirm them with a

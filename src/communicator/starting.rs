@@ -18,8 +18,9 @@ use crate::health::{Change, Changes, Lateness};
 use crate::record::{self, Who};
 use crate::{Device, Rank, Result, Seat, Stream, World, seat, trace, wait};
 
-/// The shortest and the longest pause between polls of the backend. In between, the pause is a share
-/// of the time waited: a machine with more ranks than processors needs them for the ranks that work.
+/// The shortest and the longest pause between polls of the backend. In between, the pause is a
+/// share of the time waited: a machine with more ranks than processors needs them for the ranks
+/// that work.
 const REST: Duration = Duration::from_millis(1);
 const LONGEST_REST: Duration = Duration::from_millis(20);
 const SHARE: u32 = 16;

@@ -84,8 +84,8 @@ pub struct CommConfig {
     #[builder(default = false)]
     pub split_share: bool,
     /// Whether children that borrow this communicator and leave ranks out
-    /// ([`shrink_shared`](crate::Communicator::shrink_shared)) share its resources. All ranks choose
-    /// the same. `false` unless set. NCCL: the parent's `shrinkShare`, 2.27.
+    /// ([`shrink_shared`](crate::Communicator::shrink_shared)) share its resources. All ranks
+    /// choose the same. `false` unless set. NCCL: the parent's `shrinkShare`, 2.27.
     #[builder(default = false)]
     pub shrink_share: bool,
     /// The memory that sends and receives accept. All ranks choose the same. [`Transfers::Any`]

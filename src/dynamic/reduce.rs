@@ -5,7 +5,8 @@ use crate::communicator::Resources;
 use crate::reduce::sealed::Sealed;
 use crate::{Device, DynElem, Numeric, ReduceOp, ReductionName, Result, World};
 
-/// A reduction, as a value. One that does not reduce the data type is refused at the call ([`Error::NotReducible`](crate::Error::NotReducible)).
+/// A reduction, as a value. One that does not reduce the data type is refused at the call
+/// ([`Error::NotReducible`](crate::Error::NotReducible)).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DynReduceOp {
     /// [`Sum`](crate::Sum)

@@ -282,6 +282,11 @@ impl DType {
         }
     }
 
+    /// Whether its number is its own.
+    pub(crate) fn is_told_apart(self) -> bool {
+        !matches!(self, Self::Plain(plain) if plain.is_one_of_many())
+    }
+
     /// The data type of a number of this process.
     pub(crate) fn numbered(number: u8) -> Option<Self> {
         let plain = |past| PlainType::numbered(past).map(Self::Plain);

@@ -11,7 +11,8 @@ use crate::launcher::{self, Variables};
 use crate::seat::MOST;
 use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 
-/// Runs `fn body<W: World>(comm: Communicator<W>) -> Result<T>` on every rank, and returns a rank's value.
+/// Runs `fn body<W: World>(comm: Communicator<W>) -> Result<T>` on every rank, and returns a rank's
+/// value.
 ///
 /// | started as | ranks |
 /// |---|---|
@@ -74,7 +75,8 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// # }
 /// ```
 ///
-/// The value is that of this process's rank; where ranks are threads, of rank 0. `T` is usually `()`:
+/// The value is that of this process's rank; where ranks are threads, of rank 0. `T` is usually
+/// `()`:
 ///
 /// ```
 /// use typed_nccl::{Communicator, Device, Result, Sum, launch};

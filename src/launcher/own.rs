@@ -1,5 +1,5 @@
-//! Our own launcher, `TYPED_NCCL=cuda:8` or `host:8,processes`, and its variables set by hand for a launcher unknown
-//! here. docs/guide/src/processes.md has them.
+//! Our own launcher, `TYPED_NCCL=cuda:8` or `host:8,processes`, and its variables set by hand for a
+//! launcher unknown here. docs/guide/src/processes.md has them.
 
 use super::{Launcher, RendezvousAddress, Variables, never};
 use crate::Result;

@@ -20,13 +20,14 @@ const VERSION: &str = "2.10";
 /// takes entries with one number for one group.
 const TRANSFERS: u64 = 1 << 32;
 
-/// The last operations of a rank: [`Communicator::flight_record`](crate::Communicator::flight_record).
+/// The last operations of a rank:
+/// [`Communicator::flight_record`](crate::Communicator::flight_record).
 ///
 /// It has the form of PyTorch's flight recorder (version 2.10): `version`, `pg_config` with each
-/// communicator's ranks, `pg_status` with the numbers of its last collectives, and `entries`, oldest
-/// first. PyTorch's `torchfrtrace` reads the pickles of all ranks and says which ranks differ.
-/// Groups of transfers end with an entry `nccl:coalesced`. Signals and puts, which PyTorch does not
-/// have, are in `one_sided`.
+/// communicator's ranks, `pg_status` with the numbers of its last collectives, and `entries`,
+/// oldest first. PyTorch's `torchfrtrace` reads the pickles of all ranks and says which ranks
+/// differ. Groups of transfers end with an entry `nccl:coalesced`. Signals and puts, which PyTorch
+/// does not have, are in `one_sided`.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlightRecord {
     version: &'static str,

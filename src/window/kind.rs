@@ -22,8 +22,8 @@ pub struct GinOnly;
 #[derive(Clone, Copy, Debug)]
 pub struct CftCounted;
 
-/// Registered with these flags of NCCL's (`NCCL_WIN_..`), in any combination: 1 symmetric, 2 strictly
-/// ordered, 4 for device-side network access only, 8 counted writes.
+/// Registered with these flags of NCCL's (`NCCL_WIN_..`), in any combination: 1 symmetric, 2
+/// strictly ordered, 4 for device-side network access only, 8 counted writes.
 ///
 /// ```
 /// use typed_nccl::{Flagged, Symmetric, WindowKind};

@@ -1,5 +1,5 @@
-//! Timelines and flight records: of threads and of processes, on the host and on doubles of GPUs, of
-//! ranks that agree, differ, are late and are killed. Each test runs a program of this file.
+//! Timelines and flight records: of threads and of processes, on the host and on doubles of GPUs,
+//! of ranks that agree, differ, are late and are killed. Each test runs a program of this file.
 
 mod flight;
 mod programs;

@@ -1,5 +1,5 @@
-//! The pages hold together: every chapter is listed and tested, every link leads somewhere, and what
-//! is quoted of the compiler is what the compiler says.
+//! The pages hold together: every chapter is listed and tested, every link leads somewhere, and
+//! what is quoted of the compiler is what the compiler says.
 
 use std::collections::BTreeSet;
 use std::fs;
