@@ -192,7 +192,14 @@ impl NoOrder {
                 f,
                 "rank {rank} says when it is done, `comm.signal({from})`, and rank {from} waits for that before it puts, `comm.wait_signal({rank})`"
             ),
+        }?;
+        if *is_write && !is_put {
+            write!(
+                f,
+                "; a write that is not meant for {start}..{end} names its own part: `x.slice_mut(a..b)`"
+            )?;
         }
+        Ok(())
     }
 }
 

@@ -325,3 +325,18 @@ fn what_the_host_has_seen() {
         _ => p.comm.barrier().and_then(|()| p.window.to_vec().map(drop)),
     });
 }
+
+#[test]
+fn a_write_beside_a_put_is_told_to_name_its_part() {
+    let told = reported(2, |p| match p.rank {
+        0 => p.put(1),
+        _ => p.write(),
+    });
+    let text = told[0].to_string();
+    assert!(text.contains("names its own part: `x.slice_mut(a..b)`"), "{text}");
+    let told = reported(2, |p| match p.rank {
+        0 => p.put(1),
+        _ => p.read(),
+    });
+    assert!(!told[0].to_string().contains("slice_mut"), "{}", told[0]);
+}
