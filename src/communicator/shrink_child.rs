@@ -42,7 +42,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// NCCL: `ncclCommShrink` with `NCCL_SHRINK_DEFAULT`, 2.27; before, and with
     /// [`CommConfig::shrink_share`], where NCCL's children always share, `ncclCommInitRankConfig`
     /// with a new id. If a member is lost or fails meanwhile, this communicator is poisoned,
-    /// because NCCL waits for all members.
+    /// because NCCL waits for all members; so it is if a rank of another process does not come
+    /// before the deadline.
     ///
     /// # Errors
     /// [`Error::NoSuchRank`]; [`Error::Excluded`]: this rank is in its own list.
@@ -122,7 +123,13 @@ impl<W: World, S: State> Communicator<W, S> {
         let (health, operation, needs_all) = (&*core.health, OPERATION, false);
         let watch = &|_: &Exchange| None;
         let patience = Patience { health, limit, operation, site, needs_all, watch };
-        let attendee = core.control()?.gather(&members, &patience)?;
+        let control = core.control()?;
+        let attendee = control.gather(&members, &patience).inspect_err(|error| {
+            // Members of other processes may take this rank for one that comes.
+            if control.is_remote() {
+                core.health.fail(error.clone());
+            }
+        })?;
         let place = ChildPlace {
             color: 0,
             rank: Rank::at(attendee.rank).0,

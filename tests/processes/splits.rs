@@ -90,6 +90,19 @@ pub(crate) const TESTS: &[Test] = &[
         test: both,
     },
     Test {
+        name: "a_member_that_comes_after_the_others_gave_up_is_told",
+        program: || {
+            launch!(gives_up, CommConfig::builder().deadline(Duration::from_secs(1)).build())
+        },
+        test: |run| {
+            for (rank, ended) in Ranks::start(3, |_| run.on_gpus()).ended().iter().enumerate() {
+                let said = &ended.said;
+                assert!(ended.status.success(), "rank {rank}: {said}");
+                assert!(said.contains(&format!("rank {rank} was told")), "rank {rank}: {said}");
+            }
+        },
+    },
+    Test {
         name: "a_child_that_is_made_outlives_a_process_of_its_parent",
         program: || launch!(dies_after),
         test: |run| {
@@ -403,6 +416,32 @@ fn dies_before<D: Device>(mut world: Communicator<D>) -> Result<()> {
         _ => world.shrink_child::<Half>(&[3]).map(drop).expect_err("rank 1 is gone"),
     };
     lost(&error);
+    drop(world.abort());
+    Ok(())
+}
+
+/// Rank 2 comes to the child when rank 1 has given up; rank 0 has no part in it.
+fn gives_up<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    let rank = world.rank().index();
+    assert_eq!(sum(&world, 1)?, 3);
+    if rank == 2 {
+        thread::sleep(Duration::from_millis(2500));
+    }
+    let error = match rank {
+        0 => loop {
+            // Until it hears of it; nobody else calls it.
+            if let Err(error) = world.health().map(drop) {
+                break error;
+            }
+            thread::sleep(Duration::from_millis(20));
+        },
+        _ => world.shrink_child::<Half>(&[0]).map(drop).expect_err("rank 2 is late"),
+    };
+    if rank == 1 {
+        assert!(matches!(error, Error::Timeout(_)), "{error}");
+    }
+    assert!(world.shrink_child::<Half>(&[0]).is_err());
+    println!("rank {rank} was told");
     drop(world.abort());
     Ok(())
 }
