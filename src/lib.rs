@@ -53,6 +53,7 @@ mod lock;
 pub mod memory;
 #[cfg(feature = "cuda")]
 mod nccl;
+mod own_thread;
 pub mod p2p;
 mod quiet;
 mod rank;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::lock::Mutex;
-use crate::unwind;
+use crate::{own_thread, unwind};
 
 /// The interval after a task was woken. It doubles while none is.
 const LEAST_REST: Duration = Duration::from_micros(50);
@@ -68,6 +68,7 @@ impl Entry {
 
 /// Wakes tasks that are due, until none is pending.
 fn wake_all() {
+    own_thread::begin();
     let mut rest = LEAST_REST;
     loop {
         thread::sleep(rest);

@@ -16,6 +16,7 @@ use crate::control::{Control, FINISH, Ticket};
 use crate::error::{self, Site};
 use crate::health::{Change, Changes};
 use crate::lock::Mutex;
+use crate::own_thread;
 use crate::quiet::Busy;
 
 const REST: Duration = Duration::from_millis(5);
@@ -91,6 +92,7 @@ fn start() -> Mutex<Sender<Left>> {
 
 fn run(receiver: &Receiver<Left>) {
     error::ours();
+    own_thread::begin();
     let mut orphans: Vec<Left> = Vec::new();
     loop {
         let next = if orphans.is_empty() {

@@ -7,6 +7,7 @@ use libloading::Library;
 
 use crate::Result;
 use crate::error::{CudaFailed, Error, NoDriver, NoMemory, NoSuchDevice};
+use crate::own_thread;
 
 /// The file names of the driver's library. cudarc panics if it finds none, so we look first.
 const NAMES: &[&str] =
@@ -96,6 +97,27 @@ pub(super) fn elapsed() -> Option<Elapsed> {
         // SAFETY: the function is of that type in every release.
         unsafe { function(b"cuEventElapsedTime\0") }
     })
+}
+
+/// Lets a thread of the library's own ask the driver while another library captures on another
+/// thread: in CUDA's default mode a question from any thread would break that capture.
+#[inline]
+pub(super) fn is_asked() {
+    if own_thread::is_new() {
+        relax();
+    }
+}
+
+#[cold]
+fn relax() {
+    type Exchange = unsafe extern "C" fn(*mut sys::CUstreamCaptureMode) -> sys::CUresult;
+    // SAFETY: the function is of that type in every release that has it, CUDA 10.1 and later.
+    let exchange = unsafe { function::<Exchange>(b"cuThreadExchangeStreamCaptureMode\0") };
+    let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: valid for the write; it changes this thread only, which is ours.
+    if let Some(Err(error)) = exchange.map(|exchange| unsafe { exchange(&raw mut mode) }.result()) {
+        log::warn!("this thread may break others' captures: {error:?}");
+    }
 }
 
 /// `cuCtxRecordEvent`

@@ -90,6 +90,7 @@ impl Event {
 
     /// Whether all work before it is over. Never blocks.
     pub(super) fn reached(&self) -> Result<bool> {
+        driver::is_asked();
         // SAFETY: the event is alive: it returns to the list only when `self` is dropped.
         match unsafe { result::event::query(self.raw.0) } {
             Ok(()) => Ok(true),

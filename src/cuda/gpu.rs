@@ -105,6 +105,7 @@ impl Gpu {
 
     /// Makes this GPU current on the calling thread.
     pub(crate) fn bind(&self) -> Result<()> {
+        driver::is_asked();
         let own = self.context.cu_ctx();
         let failed = |error| driver::failed("binding", self.ordinal, error);
         if result::ctx::get_current().map_err(failed)? == Some(own) {

@@ -247,6 +247,7 @@ impl Gpu {
 }
 
 fn is_idle(raw: Raw) -> Result<bool, DriverError> {
+    driver::is_asked();
     // SAFETY: streams of ours are never destroyed, others are kept.
     match unsafe { sys::cuStreamQuery(raw.0) } {
         sys::CUresult::CUDA_SUCCESS => Ok(true),

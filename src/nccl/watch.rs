@@ -22,6 +22,7 @@ use crate::backend::{Allocation, Streams};
 use crate::cuda::{CudaBackend, CudaStream, Recorded};
 use crate::error;
 use crate::lock::Mutex;
+use crate::own_thread;
 
 /// How often it checks.
 const EVERY: Duration = Duration::from_millis(250);
@@ -87,6 +88,7 @@ pub(super) fn start() {
 
 fn run() {
     error::ours();
+    own_thread::begin();
     let mut pending = PendingCalls::default();
     loop {
         std::thread::sleep(EVERY);

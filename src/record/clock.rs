@@ -15,6 +15,10 @@ const READINGS: usize = 8;
 /// A pair that is closer needs no further reading.
 const CLOSE: Duration = Duration::from_micros(20);
 
+/// How long an anchor is good for. CUDA gives the time since it as an `f32` of milliseconds, which
+/// then tells microseconds apart.
+const GOOD_FOR: Duration = Duration::from_secs(15);
+
 /// Now. It never goes back within a process.
 pub(super) fn now() -> u64 {
     static START: LazyLock<(u64, Instant)> = LazyLock::new(|| {
@@ -74,6 +78,11 @@ impl<B: Backend> Clock<B> {
             Some((Duration::from_nanos(took), Self { anchor, at: before + took / 2 }))
         };
         closest(read)
+    }
+
+    /// Whether another should take its place for what is enqueued from now on.
+    pub(super) fn is_old(&self) -> bool {
+        now().saturating_sub(self.at) > nanos(GOOD_FOR)
     }
 
     /// When the device reached a point; `Ok(None)` if it has not.

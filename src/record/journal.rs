@@ -39,7 +39,9 @@ pub(crate) struct Journal<B: Backend> {
     pub(super) who: Who,
     pub(super) deadline: std::time::Duration,
     kept: usize,
-    clock: Option<Clock<B>>,
+    ordinal: u32,
+    /// The device's clock for what is enqueued from now on; `None` if the device has no times.
+    clock: Mutex<Option<Arc<Clock<B>>>>,
     /// When the communicator failed; 0 before. What was running then has failed.
     failed: AtomicU64,
     pub(super) state: Mutex<State<B>>,
@@ -66,6 +68,7 @@ pub(super) struct Entry<B: Backend> {
     pub(super) calls: Vec<Recording>,
     stream: u64,
     pub(super) created: u64,
+    clock: Option<Arc<Clock<B>>>,
     start: Stage<B>,
     end: Stage<B>,
     /// Tells whether it happened, once it is over.
@@ -185,7 +188,8 @@ impl<B: Backend> Journal<B> {
             who,
             deadline: config.deadline,
             kept,
-            clock: Clock::new(ordinal),
+            ordinal,
+            clock: Mutex::new(Clock::new(ordinal).map(Arc::new)),
             failed: AtomicU64::new(0),
             state: Mutex::new(state),
         });
@@ -223,7 +227,9 @@ impl<B: Backend> Journal<B> {
             None => what,
         };
         let created = now();
-        let start = self.stage(stream).map_or(Stage::Unknown, |(_, time)| Stage::Due(time));
+        let clock = self.clock.lock().clone();
+        let start = self.stage(stream).filter(|_| clock.is_some());
+        let start = start.map_or(Stage::Unknown, |(_, time)| Stage::Due(time));
         let mut state = self.state.lock();
         if state.entries.len() >= self.kept {
             self.look_at(&mut state);
@@ -234,8 +240,20 @@ impl<B: Backend> Journal<B> {
         let calls = state.number(calls);
         let (stream, end) = (stream.id(), Stage::Unknown);
         let (point, failed) = (None, false);
-        let entry =
-            Entry { number, what, site, plan, calls, stream, created, start, end, point, failed };
+        let entry = Entry {
+            number,
+            what,
+            site,
+            plan,
+            calls,
+            stream,
+            created,
+            clock,
+            start,
+            end,
+            point,
+            failed,
+        };
         if let Some(timeline) = timeline() {
             let args = entry.args(self.who.name);
             timeline.begin(self.who.row, None, (&entry.what, created), &args);
@@ -268,7 +286,7 @@ impl<B: Backend> Journal<B> {
 
     /// The stream's time after all that is enqueued. Captured work has none: it runs later.
     fn stage(&self, stream: &StreamCore<B>) -> Option<(B::Point, B::Time)> {
-        if self.clock.is_none() || stream.is_captured() {
+        if self.clock.lock().is_none() || stream.is_captured() {
             return None;
         }
         B::timed(stream.raw()).ok()
@@ -281,16 +299,16 @@ impl<B: Backend> Journal<B> {
     }
 
     fn look_at(&self, state: &mut State<B>) {
-        let Some(clock) = &self.clock else { return };
         let timeline = timeline();
         let (row, name) = (self.who.row, self.who.name);
         let failed = Some(self.failed.load(Relaxed)).filter(|&at| at != 0);
         for entry in &mut state.entries {
+            let Some(clock) = entry.clock.clone() else { continue };
             let on = Some(entry.stream);
-            if let (Some(at), Some(timeline)) = (entry.start.look(clock), timeline) {
+            if let (Some(at), Some(timeline)) = (entry.start.look(&clock), timeline) {
                 timeline.begin(row, on, (&entry.what, at), &entry.args(name));
             }
-            if let Some(at) = entry.end.look(clock) {
+            if let Some(at) = entry.end.look(&clock) {
                 entry.failed |= entry.point.take().is_some_and(|point| B::undone(&point).is_some());
                 entry.failed |= failed.is_some_and(|failed| failed <= at);
                 if let (Some(timeline), true) = (timeline, entry.start.known().is_some()) {
@@ -335,6 +353,14 @@ impl<B: Backend> Recorded for Journal<B> {
 
     fn look(&self) {
         self.look_at(&mut self.state.lock());
+    }
+
+    fn renew(&self) {
+        let is_old = self.clock.lock().as_ref().is_some_and(|clock| clock.is_old());
+        // The device is asked without a lock. If it does not answer, the old clock stays.
+        if let Some(clock) = is_old.then(|| Clock::new(self.ordinal)).flatten() {
+            *self.clock.lock() = Some(Arc::new(clock));
+        }
     }
 
     fn fails(&self) {

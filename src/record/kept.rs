@@ -13,6 +13,7 @@ use super::{FLIGHT, SETTINGS};
 use crate::error::Error;
 use crate::health::Health;
 use crate::lock::Mutex;
+use crate::own_thread;
 
 /// How often the thread looks. What a killed process did last may be missing for so long.
 const REST: Duration = Duration::from_millis(20);
@@ -24,6 +25,9 @@ pub(crate) trait Recorded: Send + Sync {
 
     /// Notes what has begun and ended meanwhile.
     fn look(&self);
+
+    /// Compares the device's clock with the host's again, if that was long ago.
+    fn renew(&self);
 
     /// Notes that what is running fails, without asking the device: a lock may be held.
     fn fails(&self);
@@ -64,9 +68,13 @@ fn all() -> Vec<Arc<dyn Recorded>> {
 
 /// Looks at all journals, and dumps flight records on a signal.
 fn watch(asked: Option<&AtomicBool>) {
+    own_thread::begin();
     loop {
         thread::sleep(REST);
-        all().iter().for_each(|journal| journal.look());
+        for journal in all() {
+            journal.look();
+            journal.renew();
+        }
         if asked.is_some_and(|asked| asked.swap(false, Relaxed)) {
             let mut rows: Vec<u32> = all().iter().map(|journal| journal.row()).collect();
             rows.sort_unstable();

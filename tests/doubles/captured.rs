@@ -4,12 +4,14 @@
 use std::cell::RefCell;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
+use std::time::Duration;
 
 use cudarc::driver::CudaContext;
 use typed_nccl::error::{AdoptFault, CaptureFault};
 use typed_nccl::{AnyDevice, Cuda, Error, Mark, Requirements, Result, Stream, Sum};
 
-use crate::common::alone;
+use crate::common::{alone, handle};
 use crate::kernels::{asked, noted};
 use crate::scenario::{NEWEST, cuda, nccl, on};
 
@@ -218,6 +220,42 @@ fn a_stream_that_is_captured_is_not_adopted() {
         // SAFETY: it was made above.
         unsafe { cudarc::driver::result::graph::destroy(graph.expect("ended")) }.expect("there");
         Stream::adopt(&device, theirs)?;
+        comm.finish()
+    });
+}
+
+/// In CUDA's default mode any thread that asks the driver breaks the capture of another. The thread
+/// that wakes tasks is ours, and asks all the time.
+#[test]
+fn captures_of_other_libraries_last_while_our_threads_look() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let held = handle(comm.stream())?;
+        let theirs =
+            CudaContext::new(0).and_then(|context| context.new_stream()).expect("it opens");
+        cuda().hold(held);
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        let mut work = std::pin::pin!(comm.submitted()?);
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(work.as_mut().poll(&mut context).is_pending());
+        cuda().set_others_capture(true);
+        let global = cudarc::driver::sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+        theirs.begin_capture(global).expect("it is theirs");
+        let before = called("cuEventQuery");
+        let look = |_: &usize| {
+            std::thread::sleep(Duration::from_millis(1));
+            called("cuEventQuery") >= before + 5
+        };
+        // If the capture breaks, the thread has nothing to look for any more.
+        let _ = (0..5000).find(look);
+        // SAFETY: the capture was begun here.
+        let graph = unsafe { cudarc::driver::result::stream::end_capture(theirs.cu_stream()) };
+        // SAFETY: it was made above.
+        unsafe { cudarc::driver::result::graph::destroy(graph.expect("ended")) }.expect("there");
+        cuda().set_others_capture(false);
+        cuda().release(held);
+        comm.stream().sync()?;
         comm.finish()
     });
 }

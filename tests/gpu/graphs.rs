@@ -1,9 +1,14 @@
 //! CUDA graphs of NCCL's work.
 
-use typed_nccl::plan::{self, Values, build::PlanBuilder};
-use typed_nccl::{Communicator, Cuda, Result, Sum, World};
+use std::ffi::c_void;
+use std::task::{Context, Waker};
+use std::time::Duration;
 
-use crate::common::{busy, connect, ranks};
+use cudarc::driver::{CudaContext, result, sys};
+use typed_nccl::plan::{self, Values, build::PlanBuilder};
+use typed_nccl::{Communicator, Cuda, Result, Seat, Sum, World};
+
+use crate::common::{busy, connect, gpu, ranks};
 use crate::declared::steps_of;
 use crate::windows::one_sided;
 
@@ -72,10 +77,8 @@ pub(crate) fn a_kernel_in_a_graph() -> Result<()> {
             g.launch(&mut ones, |mut ones, stream| {
                 let (at, len) = (ones.as_mut_ptr() as u64, ones.len());
                 // SAFETY: the view has this many elements of 4 bytes, and belongs to the stream.
-                let set = unsafe {
-                    cudarc::driver::sys::cuMemsetD32Async(at, 1, len, stream.as_ptr().cast())
-                };
-                assert_eq!(set, cudarc::driver::sys::CUresult::CUDA_SUCCESS);
+                let set = unsafe { sys::cuMemsetD32Async(at, 1, len, stream.as_ptr().cast()) };
+                assert_eq!(set, sys::CUresult::CUDA_SUCCESS);
             })?;
             g.all_reduce_in_place(&mut ones, Sum)?;
             g.convert(&ones, &mut wide)?;
@@ -185,4 +188,37 @@ where
         assert_eq!(one.borrow().to_vec()?, [expected; 128]);
     }
     Ok(())
+}
+
+/// A capture in CUDA's default mode breaks if any thread asks the driver. The thread that wakes
+/// tasks is ours, and asks while the capture lasts.
+pub(crate) fn a_capture_of_another_library() -> Result<()> {
+    unsafe extern "C" fn rest(_: *mut c_void) {
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    let comm = Seat::local(1).remove(0).init(gpu(0)?)?;
+    let theirs = CudaContext::new(0).and_then(|context| context.new_stream()).expect("it opens");
+    comm.stream().launch((), |(), raw| {
+        // SAFETY: the stream is alive, and the function needs no data.
+        let enqueued = unsafe {
+            result::stream::launch_host_function(
+                raw.to_cudarc().cu_stream(),
+                rest,
+                std::ptr::null_mut(),
+            )
+        };
+        enqueued.expect("it is enqueued");
+    })?;
+    let mut work = std::pin::pin!(comm.submitted()?);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(work.as_mut().poll(&mut context).is_pending());
+    let global = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+    theirs.begin_capture(global).expect("it is theirs");
+    std::thread::sleep(Duration::from_millis(100));
+    // SAFETY: the capture was begun here.
+    let graph = unsafe { result::stream::end_capture(theirs.cu_stream()) };
+    // SAFETY: it was made above.
+    unsafe { result::graph::destroy(graph.expect("nobody broke it")) }.expect("it is there");
+    comm.stream().sync()?;
+    comm.finish()
 }

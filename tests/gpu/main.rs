@@ -77,6 +77,7 @@ macro_rules! tests {
 }
 
 const NVRTC: &str = "the double of NVRTC compiles no C++";
+const GLOBAL: &str = "the double captures in relaxed mode";
 const LARGE: &str = "it takes hundreds of gigabytes";
 
 const TESTS: &[Test] = tests! {
@@ -124,6 +125,7 @@ const TESTS: &[Test] = tests! {
     graphs::abort_with_graphs: 1, 60;
     graphs::drop_with_graphs: 1, 60;
     graphs::a_captured_plan: 1, 60;
+    graphs::a_capture_of_another_library: 1, 60, GLOBAL;
     graphs::a_captured_plan_of_two_streams: 1, 60;
     config::communicators_that_are_tuned: 1, 60;
     config::calls_that_are_configured: 1, 60;

@@ -22,6 +22,7 @@ const CORE: &[&str] = &[
     "health",
     "launcher",
     "lock",
+    "own_thread",
     "memory/allocation",
     "memory/booking",
     "memory/claims",

@@ -142,6 +142,21 @@ impl Place<*mut c_void> {
     }
 }
 
+impl Place<c_int> {
+    /// Reads the number there.
+    ///
+    /// # Safety
+    ///
+    /// It is null, or points to a number.
+    pub(crate) unsafe fn number(self) -> Result<c_int, Refusal> {
+        if self.0.is_null() {
+            return Err(Refusal::value("the place of what it reads is NULL"));
+        }
+        // SAFETY: it is not null, so by the caller's promise it points to a number.
+        Ok(unsafe { self.0.read() })
+    }
+}
+
 impl Place<c_char> {
     /// Writes a text and a zero, if there is enough room.
     pub(crate) fn put_text(self, text: &str, room: c_int) -> Answer {

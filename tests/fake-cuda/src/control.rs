@@ -72,6 +72,11 @@ double::controls! {
         Library::lock().virtual_piece = bytes;
     }
 
+    /// Whether captures in global mode are allowed.
+    fn fake_cuda_set_others_capture(captures: bool) = {
+        Library::lock().others_capture = captures;
+    }
+
     /// Whether the devices are lost.
     fn fake_cuda_set_fault(fault: bool) = {
         Library::lock().fault = fault;

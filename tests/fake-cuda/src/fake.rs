@@ -72,6 +72,13 @@ impl Fake {
         unsafe { (self.controls.fake_cuda_set_virtual)(bytes) }
     }
 
+    /// From now on a capture in CUDA's default mode, which breaks if another thread asks anything,
+    /// is allowed: another library's. This library captures in relaxed mode only.
+    pub fn set_others_capture(&self, captures: bool) {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_cuda_set_others_capture)(captures) }
+    }
+
     /// Loses the devices, or restores them. While they are lost every call fails with
     /// [`ILLEGAL_ADDRESS`](Code::ILLEGAL_ADDRESS), except those for the texts of errors.
     pub fn set_fault(&self, fault: bool) {

@@ -17,6 +17,8 @@ pub(crate) struct Capture {
     /// The stream on which it began.
     pub(crate) origin: u64,
     thread: ThreadId,
+    /// Other threads may ask nothing either, unless they are relaxed.
+    global: bool,
     /// The first thing that broke it.
     broken: Option<String>,
     /// The work of each launch.
@@ -40,10 +42,11 @@ struct Node {
 }
 
 impl Capture {
-    fn new(origin: u64) -> Self {
+    fn new(origin: u64, global: bool) -> Self {
         Self {
             origin,
             thread: thread::current().id(),
+            global,
             broken: None,
             nodes: Vec::new(),
             last: HashMap::new(),
@@ -80,13 +83,13 @@ impl Capture {
 
 impl State {
     /// Begins a capture on an existing stream.
-    pub(crate) fn begin_capture(&mut self, stream: u64) -> Answer {
+    pub(crate) fn begin_capture(&mut self, stream: u64, global: bool) -> Answer {
         if self.stream(stream)?.capture != 0 {
             return Err(Refusal::value(format!("stream {stream:#x} captures already")));
         }
         let capture = self.handle();
         self.stream(stream)?.capture = capture;
-        self.captures.insert(capture, Capture::new(stream));
+        self.captures.insert(capture, Capture::new(stream, global));
         Ok(())
     }
 
@@ -187,11 +190,14 @@ impl State {
     /// Refuses a call that a thread may not make while it captures, which breaks the capture.
     pub(crate) fn is_no_capturer(&mut self, what: &str) -> Answer {
         let thread = thread::current().id();
-        let own = |(_, capture): &(&u64, &Capture)| capture.open && capture.thread == thread;
-        let Some(capture) = self.captures.iter().find(own).map(|(capture, _)| *capture) else {
-            return Ok(());
+        let is_relaxed = self.relaxed.contains(&thread);
+        let forbids = |(_, capture): &(&u64, &Capture)| {
+            let concerns = capture.thread == thread || capture.global && !is_relaxed;
+            capture.open && concerns
         };
-        let words = format!("{what} while this thread captures");
+        let Some((&capture, found)) = self.captures.iter().find(forbids) else { return Ok(()) };
+        let who = if found.thread == thread { "this" } else { "another" };
+        let words = format!("{what} while {who} thread captures");
         Err(self.breaks(capture, Code::STREAM_CAPTURE_UNSUPPORTED, words))
     }
 

@@ -75,6 +75,10 @@ pub(crate) struct State {
     pub(crate) modules: BTreeMap<u64, Vec<Arc<Kernel>>>,
     pub(crate) functions: BTreeMap<u64, Arc<Kernel>>,
     pub(crate) captures: BTreeMap<u64, Capture>,
+    /// Whether captures in global mode, which typed-nccl never begins, are another library's.
+    pub(crate) others_capture: bool,
+    /// Threads that may ask while another captures.
+    pub(crate) relaxed: HashSet<ThreadId>,
     /// Graphs and their executables, by their captures.
     pub(crate) graphs: BTreeMap<u64, u64>,
     pub(crate) executables: BTreeMap<u64, u64>,
@@ -128,6 +132,8 @@ impl State {
             modules: BTreeMap::new(),
             functions: BTreeMap::new(),
             captures: BTreeMap::new(),
+            others_capture: false,
+            relaxed: HashSet::new(),
             graphs: BTreeMap::new(),
             executables: BTreeMap::new(),
             pending: HashSet::new(),

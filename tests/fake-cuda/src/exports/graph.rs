@@ -1,23 +1,39 @@
 //! Graphs.
 
 use std::ffi::{c_int, c_void};
+use std::thread;
 
 use crate::code::Code;
 use crate::export::exports;
 use crate::queue::{HostFunction, Prepare, Work};
 use crate::state::{Library, Refusal};
 
+/// `CU_STREAM_CAPTURE_MODE_GLOBAL`
+const GLOBAL: c_int = 0;
 /// `CU_STREAM_CAPTURE_MODE_RELAXED`
 const RELAXED: c_int = 2;
 
 exports! {
     fn cuStreamBeginCapture_v2(hStream: *mut c_void, mode: c_int) = |library| {
         library.current()?;
-        if mode != RELAXED {
+        let global = mode == GLOBAL && library.others_capture;
+        if mode != RELAXED && !global {
             // Otherwise NCCL could not connect ranks in their first operation.
-            return Err(Refusal::value("the double captures in relaxed mode only"));
+            return Err(Refusal::value("typed-nccl captures in relaxed mode only"));
         }
-        library.begin_capture(hStream.address())
+        library.begin_capture(hStream.address(), global)
+    };
+
+    fn cuThreadExchangeStreamCaptureMode(mode: *mut c_int) = |library| {
+        // SAFETY: by the contract of the driver's function a mode is there.
+        let new = unsafe { mode.number() }?;
+        let thread = thread::current().id();
+        let was_relaxed = match new {
+            RELAXED => !library.relaxed.insert(thread),
+            _ => library.relaxed.remove(&thread),
+        };
+        let old = if was_relaxed { RELAXED } else { GLOBAL };
+        mode.put(u64::try_from(old).unwrap_or_default())
     };
 
     fn cuStreamEndCapture(hStream: *mut c_void, phGraph: *mut *mut c_void) = |library| {
