@@ -56,6 +56,9 @@ pub trait Exchange: Send {
     /// Whether it waits for ranks that may still come: it is not over, one way or another.
     fn is_open(&self) -> bool;
 
+    /// Whether all ranks are in this process.
+    fn is_local(&self) -> bool;
+
     /// The ranks that have sent nothing.
     fn missing(&self) -> Vec<usize>;
 

@@ -103,6 +103,10 @@ impl backend::Exchange for Exchange {
         !is_done && !round.differs && state.lost(self.seq, own.topic).is_empty()
     }
 
+    fn is_local(&self) -> bool {
+        self.meeting.uplink.is_none()
+    }
+
     fn missing(&self) -> Vec<usize> {
         let state = self.meeting.state();
         let Some(round) = state.rounds.get(&self.seq) else { return Vec::new() };

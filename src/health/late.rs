@@ -144,6 +144,11 @@ impl Lateness {
         Self { pace, posted, policy, generation, state: Mutex::default() }
     }
 
+    /// How many exchanges this rank has contributed to.
+    pub(crate) fn posted(&self) -> u64 {
+        self.posted.own()
+    }
+
     pub(crate) fn standing(&self) -> Standing {
         Standing { late: self.state.lock().late.clone() }
     }

@@ -196,6 +196,11 @@ impl Health {
         }
     }
 
+    /// How many host-side exchanges this rank has contributed to.
+    pub(crate) fn posted(&self) -> Option<u64> {
+        self.lateness.get().map(Lateness::posted)
+    }
+
     /// Looks for late ranks and applies the policy. Must be called without a lock held.
     pub(crate) fn look_who_is_late(&self) {
         self.follow_policy(Lateness::look);

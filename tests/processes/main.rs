@@ -13,6 +13,7 @@ mod by_mpi;
 mod call;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod causes;
+mod deadlocks;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod grow;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
@@ -73,6 +74,7 @@ fn main() {
         causes::TESTS,
         launchers::TESTS,
         host::TESTS,
+        deadlocks::TESTS,
         refused::TESTS,
         jobs::TESTS,
         moves::TESTS,

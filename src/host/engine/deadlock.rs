@@ -82,7 +82,7 @@ pub(super) enum Why {
 
 impl Why {
     /// The same reason, for a wait for this rank.
-    fn of(self, of: usize) -> Self {
+    pub(super) fn of(self, of: usize) -> Self {
         match self {
             Self::Peer { place, at, .. } => Self::Peer { place, at, peer: of },
             Self::Exchange { place, .. } => Self::Exchange { place, peer: of },
@@ -124,7 +124,7 @@ impl State {
 
 impl Looking<'_> {
     /// The needs of each stream and each waiting thread.
-    fn needs(self) -> HashMap<Node, Vec<Need>> {
+    pub(super) fn needs(self) -> HashMap<Node, Vec<Need>> {
         let State { streams, waits, .. } = self.state;
         let mut needs = HashMap::with_capacity(streams.len() + waits.len());
         for (key, stream) in streams {
@@ -228,8 +228,8 @@ impl Looking<'_> {
         let (rank, (meeting, number)) = (exchange.rank(), exchange.key());
         let gathering = Gathering::Exchange { meeting, number };
         let Some(&comm) = self.state.by_id.get(&exchange.id()) else {
-            // It is connecting. Any thread may have the other ranks' seats.
-            let on = self.all_wait.then_some(Node::Nobody);
+            // It is connecting. Any thread may have the other ranks' seats, of any process.
+            let on = (self.all_wait && exchange.is_local()).then_some(Node::Nobody);
             let part = |peer| Need { on, why: Why::Part { peer } };
             let missing = || exchange.missing().into_iter().map(part).collect();
             return Some(self.gather(gathering, Why::Seat { rank, peer: rank }, missing));

@@ -13,6 +13,9 @@ use crate::backend::Signal;
 use crate::backend::form::Put;
 use crate::error::{Call, Deadlock, Departed, Error, Operation};
 
+/// Ranks by their communicator: its id, and where it is.
+pub(super) type Ranks = BTreeMap<(u64, usize), BTreeSet<usize>>;
+
 /// The steps from one wait to the next.
 type Path = [(Node, Need)];
 
@@ -32,6 +35,10 @@ const BARRIERS: &str =
     "all ranks must launch the same closures, and come to the same barriers in one order";
 const CALLS: &str = "all ranks must make the same calls in the same order";
 
+/// What mends a deadlock, by the number that processes tell each other.
+pub(super) const HELP: [&str; 8] =
+    [CALLS, GROUP, COMMUNICATORS, ORDER, CONNECT, KEYS, INSIDE, BARRIERS];
+
 /// The place where a rank's part of an operation is enqueued.
 struct Enqueued {
     call: Call,
@@ -46,7 +53,7 @@ type Queued = HashMap<MemberId, Vec<usize>>;
 impl State {
     /// Ends the communicators on the path, with its report; returns false if there are none.
     pub(super) fn end_path(&mut self, path: &Path, out: &mut Out) -> bool {
-        let mut ranks: BTreeMap<(u64, usize), BTreeSet<usize>> = BTreeMap::new();
+        let mut ranks = Ranks::new();
         // Connecting ranks have no membership yet.
         let mut seats: Option<BTreeSet<usize>> = None;
         let mut connecting = Vec::new();
@@ -82,16 +89,63 @@ impl State {
                 }
             }
         }
+        self.end_all(ranks, &error, out);
+        true
+    }
+
+    /// Ends the communicators of ranks in a circle that goes through several processes.
+    pub(super) fn end_circle_of(
+        &mut self,
+        ranks: Ranks,
+        story: Vec<String>,
+        all_transfers: bool,
+        out: &mut Out,
+    ) {
+        let help = match () {
+            () if ranks.len() > 1 => COMMUNICATORS,
+            () if all_transfers => GROUP,
+            () => CALLS,
+        };
+        let first = ranks.values().next().into_iter().flatten();
+        let first = first.map(|&rank| Rank::at(rank)).collect();
+        let error = Deadlock { ranks: first, circle: true, story, help };
+        self.end_all(ranks, &Error::Deadlock(Box::new(error)), out);
+    }
+
+    fn end_all(&mut self, ranks: Ranks, error: &Error, out: &mut Out) {
         for ((id, comm), ranks) in ranks {
             let place = MemberId { comm, id, rank: 0 };
             let Some(name) = self.seen_comm(place).map(|comm| comm.name) else { continue };
-            let lost = ranks.iter().map(|&rank| Rank::at(rank)).collect();
-            let other =
-                Departed::all(lost, error.to_string()).error(name, "the next operation".to_owned());
-            let of = |rank| if ranks.contains(&rank) { error.clone() } else { other.clone() };
-            self.end(place, &[], &of, out);
+            self.say_deadlock(place, &ranks, error);
+            self.end_by(place, name, &ranks, error, out);
         }
-        true
+    }
+
+    /// Ends a communicator by a deadlock of these ranks, of which the others hear.
+    pub(super) fn end_by(
+        &mut self,
+        place: MemberId,
+        name: &'static str,
+        ranks: &BTreeSet<usize>,
+        error: &Error,
+        out: &mut Out,
+    ) {
+        let lost = ranks.iter().map(|&rank| Rank::at(rank)).collect();
+        let other =
+            Departed::all(lost, error.to_string()).error(name, "the next operation".to_owned());
+        let of = |rank| if ranks.contains(&rank) { error.clone() } else { other.clone() };
+        self.end(place, &[], &of, out);
+    }
+
+    /// What those on the way to a call of another process are doing.
+    pub(super) fn lines(&self, way: &Path) -> Vec<String> {
+        let queued = self.queued();
+        let mut lines = Vec::new();
+        for (at, step) in way.iter().enumerate() {
+            self.tell(*step, way.get(at + 1).copied(), &queued, &mut lines);
+        }
+        lines.truncate(LINES);
+        lines
     }
 
     fn queued(&self) -> Queued {
@@ -117,7 +171,11 @@ impl State {
         let transfers =
             |call: &Call| matches!(call.operation, Operation::SendTo | Operation::RecvFrom);
         let enqueued = path.iter().all(|(_, need)| match need.why {
-            Why::Peer { place, at, peer } => self.part_of(place, at, peer, queued).is_some(),
+            // Of a rank of another process it is not known.
+            Why::Peer { place, at, peer } => {
+                self.part_of(place, at, peer, queued).is_some()
+                    || self.seen_comm(place).is_some_and(|comm| comm.is_copy(peer))
+            }
             Why::Exchange { .. } => false,
             _ => true,
         });
@@ -245,17 +303,20 @@ impl State {
             Operation::WaitSignal => "raises it",
             Operation::Collective(_) | Operation::PutSignal | Operation::Signal => "does too",
         };
+        let is_copy = self.seen_comm(place).is_some_and(|comm| comm.is_copy(peer));
         let end = match &part {
-            Some(part) => format!("({})", part.call.site),
-            None => "which it has not called".to_owned(),
+            Some(part) => format!(" ({})", part.call.site),
+            // Whether it is behind other work there is not known.
+            None if is_copy => String::new(),
+            None => ", which it has not called".to_owned(),
         };
-        let comma = if part.is_some() { "" } else { "," };
+        let all_wait = next.is_none() && !is_copy;
         lines.push(format!(
-            "{}: rank {} {} and waits until rank {peer} {until}{comma} {end}{}",
+            "{}: rank {} {} and waits until rank {peer} {until}{end}{}",
             call.site,
             place.rank,
             does(&call),
-            if next.is_none() { ", and every thread waits" } else { "" }
+            if all_wait { ", and every thread waits" } else { "" }
         ));
         let Some(part) = part else { return };
         let (after, why) = match next {
@@ -285,7 +346,7 @@ impl State {
         self.waits.get(key)
     }
 
-    fn call_at(&self, place: MemberId, at: usize) -> Option<Call> {
+    pub(super) fn call_at(&self, place: MemberId, at: usize) -> Option<Call> {
         Some(self.seen_member(place)?.active.as_ref()?.ops.get(at)?.call())
     }
 

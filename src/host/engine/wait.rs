@@ -55,6 +55,10 @@ pub(super) struct Looked {
     pub(super) changes: u64,
     seen: u64,
     next: Option<Instant>,
+    /// Since when nothing has changed, and whether other processes were told what this one waits
+    /// for.
+    since: Option<Instant>,
+    is_said: bool,
     /// Since which change, and since when, every thread has been waiting.
     quiet: Option<Quiet>,
 }
@@ -66,6 +70,7 @@ struct Quiet {
     still: Still,
     /// How often each waiting thread had checked.
     looks: Vec<(usize, u64)>,
+    is_said: bool,
 }
 
 /// The least time between two searches, and how long a whole process waits before a deadlock is
@@ -75,6 +80,9 @@ const BETWEEN: Duration = Duration::from_millis(10);
 /// How often each thread must check in between, as another thread may wait for something it holds
 /// briefly.
 const LOOKS: u64 = 3;
+
+/// How long a process waits before it says so to others.
+const SETTLED: Duration = Duration::from_millis(50);
 
 /// The pause between searches, as a multiple of a search's duration.
 const SHARE: u32 = 50;
@@ -145,7 +153,15 @@ impl State {
         if self.looked.seen != changes {
             self.looked.seen = changes;
             self.looked.quiet = None;
+            (self.looked.since, self.looked.is_said) = (Some(now), false);
             if self.end_deadlock(false, out) {
+                return true;
+            }
+        }
+        let is_settled = self.looked.since.is_some_and(|since| now - since >= SETTLED);
+        if is_settled && !self.looked.is_said {
+            self.looked.is_said = true;
+            if self.say_blocked(false, out) {
                 return true;
             }
         }
@@ -156,13 +172,26 @@ impl State {
         match &self.looked.quiet {
             Some(quiet) if quiet.changes == changes && quiet.still == still => {
                 // Threads about to leave a wait have had time to do so.
-                now - quiet.since >= BETWEEN
-                    && quiet.looks.iter().all(|&(key, then)| self.has_looked(key, then + LOOKS))
-                    && self.end_deadlock(true, out)
+                let is_certain = now - quiet.since >= BETWEEN
+                    && quiet.looks.iter().all(|&(key, then)| self.has_looked(key, then + LOOKS));
+                if !is_certain {
+                    return false;
+                }
+                if self.end_deadlock(true, out) {
+                    return true;
+                }
+                let is_due = is_settled
+                    && self
+                        .looked
+                        .quiet
+                        .as_mut()
+                        .is_some_and(|quiet| !std::mem::replace(&mut quiet.is_said, true));
+                is_due && self.say_blocked(true, out)
             }
             _ => {
                 let looks = self.waits.iter().map(|(key, wait)| (key, wait.looks)).collect();
-                self.looked.quiet = Some(Quiet { changes, since: now, still, looks });
+                self.looked.quiet =
+                    Some(Quiet { changes, since: now, still, looks, is_said: false });
                 false
             }
         }

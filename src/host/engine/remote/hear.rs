@@ -145,7 +145,10 @@ impl State {
         let size = comm.size();
         match event {
             Event::Group { ops, refused } => self.hear_group(place, ops, refused, payload)?,
+            Event::Deadlock(found) => self.hear_deadlock(place, found, out),
+            Event::Blocked(next, until) => self.hear_blocked(place, next, until, out),
             Event::Refused(refusals, reason) => {
+                comm.makes_call(place.rank);
                 let reason = Error::other(reason);
                 for (refusal, index) in refusals {
                     self.hear_refusal(place, refusal, index, &reason, out)?;
@@ -204,6 +207,7 @@ impl State {
     ) -> Result<(), Nonsense> {
         let Some(comm) = self.comm(place) else { return Ok(()) };
         let from = comm.source(place.rank).ok_or(Nonsense)?;
+        comm.makes_call(place.rank);
         let mut booked = Vec::with_capacity(ops.len());
         for (index, op) in ops {
             let op = comm.check(op)?;

@@ -19,6 +19,7 @@ use crate::error::{Error, Excluded, InitFailed};
 use crate::host::far::{self, Spot};
 use crate::host::shared::{self, Address};
 use crate::lock::Mutex;
+use crate::quiet::Quiet;
 use crate::{Rank, Result};
 
 /// How long a process on this machine may take to answer.
@@ -167,6 +168,7 @@ impl Engine {
         let mut started = STARTED.lock();
         if !*started {
             let listen = move || {
+                let _quiet = Quiet::enter();
                 let mut rest = shared::Rest::new();
                 loop {
                     rest.rest();

@@ -8,6 +8,7 @@
 //!
 //! `docs/decisions/079-ranks-of-the-host-in-processes.md` says why.
 
+mod blocked;
 mod far;
 mod hear;
 mod join;
@@ -19,6 +20,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use blocked::Said;
 use far::Putting;
 use hear::Later;
 pub(in crate::host) use join::Ear;
@@ -58,6 +60,9 @@ pub(super) struct Remote {
     later: Vec<Later>,
     /// Puts to other machines, by number.
     puts: HashMap<u64, Putting>,
+    /// How many groups and refusals of each rank were said or heard.
+    calls: Vec<u64>,
+    blocked: Said,
 }
 
 /// Where a rank is.
@@ -101,6 +106,8 @@ impl Remote {
             heard: vec![Cell::new(0); size],
             later: Vec::new(),
             puts: HashMap::new(),
+            calls: vec![0; size],
+            blocked: Said::new(),
         }
     }
 
@@ -191,6 +198,13 @@ impl CommState {
         }
     }
 
+    /// Counts a call of a rank that its peers hear of.
+    fn makes_call(&mut self, rank: usize) {
+        if let Some(remote) = &mut self.remote {
+            remote.calls[rank] += 1;
+        }
+    }
+
     /// Whether some ranks are on other machines.
     pub(super) fn is_spread(&self) -> bool {
         self.remote.as_ref().is_some_and(|remote| remote.is_spread)
@@ -215,6 +229,7 @@ impl State {
         reason: &Error,
     ) {
         if let Some(comm) = self.comm(place).filter(|comm| comm.remote.is_some()) {
+            comm.makes_call(place.rank);
             comm.say(place.rank, &Event::Refused(refusals, reason.to_string()), &[]);
         }
     }
@@ -317,6 +332,7 @@ impl State {
         let named = |op: &HostOp| (op.index, op.named(size, &mut payload));
         let ops = active.ops.iter().map(named).collect();
         let refused = active.refused.as_ref().map(ToString::to_string);
+        comm.makes_call(place.rank);
         comm.say(place.rank, &Event::Group { ops, refused }, &payload);
     }
 }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::super::active_group::{Booked, HostOp};
 use super::super::comm::CommState;
 use super::super::meeting::Which;
+use super::blocked::{Found, Next, Until};
 use crate::backend::form::{self, Reduction};
 use crate::backend::{Departure, Refusal, Target, WindowId};
 use crate::error::{Call, Operation};
@@ -68,6 +69,10 @@ pub(super) enum Event {
     Group { ops: Vec<(u64, NamedOp)>, refused: Option<String> },
     /// It refused calls with these numbers.
     Refused(Vec<(Refusal, u64)>, String),
+    /// Its next call comes after all of these.
+    Blocked(Next, Vec<Until>),
+    /// Its process has found a deadlock of the communicator's ranks.
+    Deadlock(Found),
     /// It has completed this many host-side exchanges.
     Exchanged(u64),
     /// It has completed this many steps of a collective or of a transfer.
