@@ -102,7 +102,9 @@ fn simple(
     from: &Cursor,
     faults: &mut Vec<Fault>,
 ) -> Parsed<Said> {
-    if !words::all().any(|known| word == known) && assign::is_assign(cursor) {
+    // Memory may be called `out`; where the word declares memory, a name comes next.
+    let is_name = word == "out" || !words::all().any(|known| word == known);
+    if is_name && assign::is_assign(cursor) {
         *cursor = from.clone();
         return assign::assign(cursor);
     }

@@ -155,7 +155,8 @@ fn unwritten(instance: &Instance<'_>, at: usize, report: &mut Report<'_>) {
         op.target.object != NONE && is_own(&program.objects.all[op.target.object as usize])
     };
     let empty = program.ops.iter().find(writes);
-    let mut help = vec!["write it, or remove it".to_owned()];
+    let mend = "write it, remove it, or make it `inout`, if it may stay as it was";
+    let mut help = vec![mend.to_owned()];
     let story = empty.map(|op| {
         help.splice(0..0, report.even(op.target.object));
         report.line(op, format!("{}, which is empty", report.does(op)))

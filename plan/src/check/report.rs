@@ -215,7 +215,10 @@ impl<'a> Report<'a> {
     pub(crate) fn even(&self, object: u32) -> Option<String> {
         let object = &self.program.objects.all[object as usize];
         let len = &self.plan.buffers[object.buffer.index()].len;
-        let (Expr::Param(_), [axis]) = (len, self.plan.axes.as_slice()) else { return None };
+        let (Expr::Param(id), [axis]) = (len, self.plan.axes.as_slice()) else { return None };
+        if self.sizes.params[id.index()][0] % self.sizes.extents[0] == 0 {
+            return None;
+        }
         let (len, n) = (self.plan.show(len), &axis.name);
         Some(format!(
             "write `where {len} % {n} == 0`: then no part is empty, or shorter than another"

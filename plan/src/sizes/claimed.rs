@@ -80,7 +80,11 @@ impl fmt::Display for NotClaimed {
                 write!(f, "`{name}` takes {needed} values, and {found} are given")
             }
             Self::Value { name, is_axis, found, values } => {
-                let ranks = if *is_axis { " ranks" } else { "" };
+                let ranks = match (is_axis, found) {
+                    (true, 1) => " rank",
+                    (true, _) => " ranks",
+                    (false, _) => "",
+                };
                 write!(f, "`{name}` is {found}{ranks}, and the plan is for {}", Claimed(values))
             }
             Self::Promise { promise, sizes } => {
