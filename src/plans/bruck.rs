@@ -1,4 +1,4 @@
-//! An all-to-all with few messages.
+//! All-to-alls with few messages.
 
 use crate::plan;
 
@@ -124,6 +124,91 @@ plan! {
             }
         }
         rail.all_to_all(sorted -> b);
+        computes all_to_all(a -> b);
+    }
+}
+
+plan! {
+    /// Sends part `i` of `a` to rank `i`, which gets it as the part of `b` with the sender's
+    /// number, in three steps: for each other node, one rank gathers what its node has for it,
+    /// sends it to one rank there, and that rank spreads it. Two nodes exchange one message in each
+    /// direction, and each of their ranks serves other nodes.
+    ///
+    /// All ranks run it; rank `r` is number `r % local` of node `r / local`. `a` and `b` have
+    /// `part` elements for each rank.
+    ///
+    /// ```
+    /// use typed_nccl::plans::three_step_all_to_all;
+    /// use typed_nccl::{Communicator, Device, Host, Result, spmd};
+    ///
+    /// fn transpose<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    ///     let params = three_step_all_to_all::Params { nodes: 2, local: 2, part: 1 };
+    ///     let mut exchange = three_step_all_to_all::bind::<u32, _>(&mut comm, params)?;
+    ///     let rank = comm.rank().index() as u32;
+    ///     let own = [10 * rank, 10 * rank + 1, 10 * rank + 2, 10 * rank + 3];
+    ///     let a = comm.device().from_slice(&own)?;
+    ///     let mut b = comm.device().zeros(4)?;
+    ///     exchange.run(&comm, three_step_all_to_all::Buffers { a: &a, b: &mut b })?;
+    ///     assert_eq!(b.to_vec()?, [rank, 10 + rank, 20 + rank, 30 + rank]);
+    ///     comm.finish()
+    /// }
+    ///
+    /// fn main() -> Result<()> {
+    ///     spmd::<Host>(4, |place| transpose(place.init()?))
+    /// }
+    /// ```
+    ///
+    /// On two nodes of two ranks:
+    ///
+    /// ```text
+    #[doc = include_str!("timelines/three_step_all_to_all.txt")]
+    /// ```
+    pub three_step_all_to_all<T: Element>(nodes: Ranks, local: Ranks, part: usize) {
+        in a: [T; size * part];
+        out b: [T; size * part];
+        // Of a node's `nodes - 1` others, each rank serves at most so many.
+        let served = max((nodes - 2) / local + 1, 1);
+        local gathered, arrived: [T; served * local * local * part];
+        stream net;
+        let here = rank.nodes;
+        // The first rank of this node.
+        let first = here * local;
+        group {
+            for i in 0..local {
+                send a.chunk(size, first + i) to rank(first + i) into b.chunk(size, rank);
+            }
+            for k in 0..nodes - 1 {
+                let node = if k < here { k } else { k + 1 };
+                let slot = k / local * local + rank.local;
+                send a.chunk(nodes, node) to rank(first + k % local)
+                    into gathered.chunk(served * local, slot);
+            }
+        }
+        group {
+            for k in 0..nodes - 1 {
+                if k % local == rank.local {
+                    let node = if k < here { k } else { k + 1 };
+                    // This node among the others of that one.
+                    let back = if k < here { here - 1 } else { here };
+                    send gathered.chunk(served, k / local) to rank(node * local + back % local)
+                        into arrived.chunk(served, back / local);
+                }
+            }
+        }
+        group {
+            for k in 0..nodes - 1 {
+                if k % local == rank.local {
+                    let node = if k < here { k } else { k + 1 };
+                    for from in 0..local {
+                        for to in 0..local {
+                            let from_to = (k / local * local + from) * local + to;
+                            send arrived.chunk(served * local * local, from_to) to rank(first + to)
+                                into b.chunk(size, node * local + from);
+                        }
+                    }
+                }
+            }
+        }
         computes all_to_all(a -> b);
     }
 }

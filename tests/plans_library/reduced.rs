@@ -2,8 +2,8 @@
 //! floats of which every rank gets the same bits.
 
 use typed_nccl::plans::{
-    doubling_all_reduce, halving_all_reduce, one_shot_all_reduce, ring_all_reduce,
-    torus_all_reduce, tree_all_reduce, two_shot_all_reduce,
+    double_tree_all_reduce, doubling_all_reduce, halving_all_reduce, one_shot_all_reduce,
+    ring_all_reduce, torus_all_reduce, tree_all_reduce, two_shot_all_reduce,
 };
 use typed_nccl::{Numeric, bf16};
 
@@ -62,6 +62,15 @@ fn along_a_tree() {
 }
 
 #[test]
+fn along_two_trees() {
+    for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 16] {
+        let params = |pieces| double_tree_all_reduce::Params { len: 6, pieces };
+        all_sums!(double_tree_all_reduce, n, params(1), 6);
+        sums!(double_tree_all_reduce, n, i32, |x| x as i32, params(3), 6);
+    }
+}
+
+#[test]
 fn in_one_shot_and_in_two() {
     for n in [1, 2, 3, 4, 7, 8, 16] {
         all_sums!(one_shot_all_reduce, n, one_shot_all_reduce::Params { len: 5 }, 5);
@@ -93,11 +102,12 @@ fn every_rank_gets_the_same_bits() {
         value(1.0 / (3 + x) as f32)
     }
     macro_rules! alike {
-        ($($plan:ident $ranks:expr;)+) => {$(
+        ($($plan:ident $(, $more:ident: $value:expr)? => $ranks:expr;)+) => {$(
             for n in $ranks {
                 ranks!(n, |comm| {
                     let rank = comm.rank().index();
-                    let mut reduce = $plan::bind(&mut comm, $plan::Params { len: LEN })?;
+                    let params = $plan::Params { len: LEN $(, $more: $value)? };
+                    let mut reduce = $plan::bind(&mut comm, params)?;
                     let values = (0..LEN).map(|at| rounded(17 * rank + at, |x| x));
                     let mut x = comm.device().from_slice(&values.collect::<Vec<f32>>())?;
                     reduce.run(&comm, $plan::Buffers { x: &mut x })?;
@@ -112,12 +122,13 @@ fn every_rank_gets_the_same_bits() {
         )+};
     }
     alike! {
-        ring_all_reduce [2, 3, 4, 8];
-        tree_all_reduce [2, 3, 7, 8];
-        one_shot_all_reduce [2, 3, 7, 8];
-        two_shot_all_reduce [2, 3, 4, 8];
-        doubling_all_reduce [2, 4, 8];
-        halving_all_reduce [2, 4, 8];
+        ring_all_reduce => [2, 3, 4, 8];
+        tree_all_reduce => [2, 3, 7, 8];
+        double_tree_all_reduce, pieces: 3 => [2, 3, 7, 8];
+        one_shot_all_reduce => [2, 3, 7, 8];
+        two_shot_all_reduce => [2, 3, 4, 8];
+        doubling_all_reduce => [2, 4, 8];
+        halving_all_reduce => [2, 4, 8];
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Subject {
     params: &'static [&'static [i64]],
 }
 
-pub(crate) fn subjects() -> [Subject; 19] {
+pub(crate) fn subjects() -> [Subject; 22] {
     let of = |plan, extents, params| Subject { plan, extents, params };
     [
         of(plans::barrier::plan(), &[4], &[]),
@@ -32,6 +32,7 @@ pub(crate) fn subjects() -> [Subject; 19] {
         of(plans::tree_broadcast::plan(), &[4], &[&[1]]),
         of(plans::ring_all_reduce::plan(), &[3], &[&[3]]),
         of(plans::tree_all_reduce::plan(), &[3], &[&[1]]),
+        of(plans::double_tree_all_reduce::plan(), &[4], &[&[2], &[1]]),
         of(plans::doubling_all_reduce::plan(), &[4], &[&[1]]),
         of(plans::halving_all_reduce::plan(), &[4], &[&[4]]),
         of(plans::one_shot_all_reduce::plan(), &[3], &[&[1]]),
@@ -39,6 +40,8 @@ pub(crate) fn subjects() -> [Subject; 19] {
         of(plans::torus_all_reduce::plan(), &[2, 2], &[&[4]]),
         of(plans::bruck_all_to_all::plan(), &[3], &[&[3]]),
         of(plans::two_step_all_to_all::plan(), &[2, 2], &[&[1]]),
+        of(plans::three_step_all_to_all::plan(), &[2, 2], &[&[1]]),
+        of(plans::all_to_next::plan(), &[2, 2], &[&[2]]),
     ]
 }
 
