@@ -44,6 +44,7 @@ mod pinned;
 mod plan_macro;
 mod plans;
 mod plans_library;
+mod published;
 mod python;
 mod split;
 mod stale;

@@ -1,5 +1,5 @@
 //! Runs plans that are right with one slip each through the checker and the simulator: those of the
-//! library, and those of the tests of `typed-nccl-plan`.
+//! library, published schedules, and those of the tests of `typed-nccl-plan`.
 
 use plan_simulator::run_variants;
 use typed_nccl::plan::Plan;
@@ -9,6 +9,9 @@ use crate::{Check, Failure, pictures};
 #[path = "../../plan/tests/plans/mod.rs"]
 mod plans;
 
+#[path = "../../tests/published/plans/mod.rs"]
+mod published;
+
 /// Prints what becomes of so many variants.
 pub(crate) fn run(seed: &str, count: &str) -> Check {
     let number = |text: &str| {
@@ -17,7 +20,8 @@ pub(crate) fn run(seed: &str, count: &str) -> Check {
     };
     let (seed, count) = (number(seed)?, number(count)?);
     let library = pictures::subjects().into_iter().map(|one| one.plan.clone());
-    let mut all: Vec<(String, Plan)> = library.map(|plan| (plan.name.clone(), plan)).collect();
+    let all = library.chain(published::all().into_iter().cloned());
+    let mut all: Vec<(String, Plan)> = all.map(|plan| (plan.name.clone(), plan)).collect();
     for (name, plan) in plans::good() {
         let plan = plan.unchecked().map_err(|refused| Failure::NotMade(refused.to_string()))?;
         all.push((name.to_owned(), plan));
