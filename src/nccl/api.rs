@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-use nccl_sys::{Api, MissingSymbol, Version, ncclResult_t};
+use nccl_sys::{Api, Library, MissingSymbol, Version, ncclResult_t};
 use typed_nccl_plan::ir::Version as Release;
 
 use super::environment::Environment;
@@ -75,7 +75,7 @@ impl Nccl {
         if self.api.version().at_least(version) {
             return Ok(());
         }
-        Err(too_old(what, version, self.api.version()))
+        Err(too_old(what, version, self.api.version(), self.api.library()))
     }
 
     /// Converts a result.
@@ -137,16 +137,23 @@ fn text(words: *const std::ffi::c_char) -> Option<String> {
 #[cold]
 pub(super) fn unsupported(what: &str, missing: MissingSymbol) -> Error {
     let what = format!("{what} ({})", missing.function);
-    too_old(&what, missing.needs, missing.loaded)
+    let MissingSymbol { needs, loaded, library, .. } = missing;
+    if !missing.is_never_there() {
+        return too_old(&what, needs, loaded, library);
+    }
+    let needs = format!("NCCL {needs}");
+    let found = format!("{library} {loaded} is loaded, which does not export it");
+    Error::from(Unsupported { what, needs, found })
 }
 
 #[cold]
-fn too_old(what: &str, needs: Version, loaded: Version) -> Error {
+fn too_old(what: &str, needs: Version, loaded: Version, library: Library) -> Error {
+    let library = if library == Library::Nccl { String::new() } else { format!("{library} ") };
     Error::from(Unsupported {
         what: what.to_owned(),
         needs: format!("NCCL {needs}"),
         found: format!(
-            "{loaded} is loaded: load a newer one, which {} can name",
+            "{library}{loaded} is loaded: load a newer one, which {} can name",
             nccl_sys::ENVIRONMENT
         ),
     })

@@ -4,7 +4,6 @@
 //! Each function loads NCCL, as the first communicator does, and needs no GPU. The variable
 //! `TYPED_NCCL_LIB` selects the library. Without it, the search covers a copy already loaded in the
 //! process, then the system's search path, then Python's wheels.
-//! system's search path, then Python's wheels.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -18,12 +17,21 @@ use super::family;
 use crate::Result;
 use crate::error::{BadKey, Error, NcclResult, NcclVersion, Unsupported};
 
-/// The loaded release. NCCL: `ncclGetVersion`.
+/// The loaded release; of RCCL, the release of NCCL that it follows. NCCL: `ncclGetVersion`.
 ///
 /// # Errors
 /// [`Error::NoNccl`] lists every place that was tried.
 pub fn version() -> Result<NcclVersion> {
     Ok(Nccl::load()?.api.version().into())
+}
+
+/// Whether the library that `TYPED_NCCL_LIB` named is AMD's RCCL. What RCCL lacks is
+/// [`Error::Unsupported`], by the function's name. Buffers and streams stay CUDA's.
+///
+/// # Errors
+/// See [`version`].
+pub fn is_rccl() -> Result<bool> {
+    Ok(Nccl::load()?.api.library() == nccl_sys::Library::Rccl)
 }
 
 /// The file that it was loaded from; `None` if the system does not report it.

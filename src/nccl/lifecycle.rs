@@ -32,7 +32,8 @@ unsafe impl Lifecycle for CudaBackend {
     fn release() -> String {
         // Without NCCL, joining reports the reason.
         let Ok(nccl) = Nccl::load() else { return String::new() };
-        format!("NCCL {}{}", nccl.api.version(), nccl.environment.alike())
+        let (library, version) = (nccl.api.library(), nccl.api.version());
+        format!("{library} {version}{}", nccl.environment.alike())
     }
 
     fn place(ordinal: u32) -> Option<String> {

@@ -5,6 +5,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::library::Library;
 use crate::loader::{ENVIRONMENT, Origin};
 use crate::result::ncclResult_t;
 use crate::table::Function;
@@ -15,19 +16,30 @@ use crate::version::Version;
 pub struct MissingSymbol {
     /// What was asked for.
     pub function: Function,
-    /// The first release that has it.
+    /// The first release of NCCL that has it.
     pub needs: Version,
     /// The release that is loaded.
     pub loaded: Version,
+    /// The library that is loaded.
+    pub library: Library,
+}
+
+impl MissingSymbol {
+    /// Whether a newer release need not have it either: the loaded one is as new as the function,
+    /// or is RCCL.
+    pub fn is_never_there(&self) -> bool {
+        self.library == Library::Rccl || self.loaded.at_least(self.needs)
+    }
 }
 
 impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, needs, loaded } = self;
-        if loaded.at_least(*needs) {
+        let Self { function, needs, loaded, library } = self;
+        if self.is_never_there() {
             return write!(
                 f,
-                "the loaded NCCL {loaded} does not export {function}, which is declared since {needs}"
+                "the loaded {library} {loaded} does not export {function}, which NCCL declares since \
+                 {needs}"
             );
         }
         write!(f, "{function} needs NCCL {needs}, and {loaded} is loaded: load a newer library")

@@ -22,7 +22,7 @@
 //!   last field for the size and [`BOUND`] for the version. Later releases put fields where older
 //!   ones have padding, so `size_of` would vouch for bytes that nobody has set.
 //! * A function that the loaded library lacks is a [`MissingSymbol`] when it is asked for, never a
-//!   crash.
+//!   crash. AMD's RCCL loads as well ([`Library`]), and lacks some in every release.
 //!
 //! Deliberately not here: any rule of when a function may be called. Every function is `unsafe` and
 //! has exactly NCCL's contract.
@@ -46,6 +46,7 @@ mod error;
 mod group;
 mod handles;
 mod layout;
+mod library;
 mod loader;
 mod memory;
 mod p2p;
@@ -70,6 +71,7 @@ pub use error::{Attempt, Failure, LoadError, MissingSymbol};
 pub use group::*;
 pub use handles::*;
 pub use layout::{Field, Layout};
+pub use library::Library;
 pub use loader::{ENVIRONMENT, Origin};
 pub use memory::*;
 pub use p2p::*;

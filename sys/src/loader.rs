@@ -2,6 +2,8 @@
 //!
 //! A process should have one NCCL: two copies share no communicator and fight for the same devices.
 //! So a copy that is loaded already comes before any search. A library is never unloaded.
+//!
+//! RCCL is taken only where a path leads to it: a program that searches for NCCL has CUDA's memory.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;
@@ -13,6 +15,7 @@ use crate::pip;
 use crate::table::Api;
 
 /// The environment variable that names the library to load: a file, or a folder that holds one.
+/// AMD's RCCL too.
 pub const ENVIRONMENT: &str = "TYPED_NCCL_LIB";
 
 /// Where a library was found, or sought.
@@ -157,7 +160,8 @@ fn in_folder(path: &Path) -> Result<PathBuf, Failure> {
         return Err(Failure::Empty);
     }
     if path.is_dir() {
-        let files = platform::NAMES.iter().map(|name| path.join(name));
+        let names = platform::NAMES.iter().chain(platform::RCCL_NAMES);
+        let files = names.map(|name| path.join(name));
         return files.into_iter().find(|file| file.exists()).ok_or(Failure::NotThere);
     }
     // A bare name is the system's to find.
@@ -194,6 +198,9 @@ mod platform {
     } else {
         &["libnccl.so.2", "libnccl.so"]
     };
+
+    /// What RCCL is called.
+    pub(super) const RCCL_NAMES: &[&str] = &["librccl.so.1", "librccl.so"];
 
     pub(super) struct Library(Handle);
 
@@ -261,6 +268,9 @@ mod platform {
 
     /// What the library is called.
     pub(super) const NAMES: &[&str] = &["nccl.dll"];
+
+    /// What RCCL is called.
+    pub(super) const RCCL_NAMES: &[&str] = &["rccl.dll"];
 
     pub(super) struct Library(Handle);
 

@@ -10,6 +10,7 @@ use crate::device::*;
 use crate::encryption::*;
 use crate::error::{Failure, MissingSymbol};
 use crate::group::*;
+use crate::library::{Library, RCCLS_OWN};
 use crate::loader::Origin;
 use crate::memory::*;
 use crate::p2p::*;
@@ -97,6 +98,7 @@ macro_rules! table {
         #[non_exhaustive]
         pub struct Api {
             version: Version,
+            library: Library,
             origin: Origin,
             $(
                 #[doc = concat!("What ", $since, " introduced.")]
@@ -131,11 +133,13 @@ macro_rules! table {
             /// As of [`Self::from_symbols`].
             unsafe fn fill(
                 version: Version,
+                library: Library,
                 origin: Origin,
                 find: &mut dyn FnMut(&CStr) -> *mut c_void,
             ) -> Self {
                 Self {
                     version,
+                    library,
                     origin,
                     $($group: {
                         // SAFETY: this function's contract is that one's.
@@ -327,11 +331,18 @@ impl Api {
             return Err(Failure::NoVersion(result));
         }
         let version = Version::from_code(code).ok_or(Failure::StrangeVersion(code))?;
+        let is_rccl = RCCLS_OWN.iter().any(|name| !find(name).is_null());
+        let library = if is_rccl { Library::Rccl } else { Library::Nccl };
         // SAFETY: this function's contract is that one's.
-        Ok(unsafe { Self::fill(version, origin, &mut find) })
+        Ok(unsafe { Self::fill(version, library, origin, &mut find) })
     }
 
-    /// The library's version, as it says itself.
+    /// Whether it is NCCL or RCCL, told by a function that RCCL alone has.
+    pub const fn library(&self) -> Library {
+        self.library
+    }
+
+    /// The library's version, as it says itself; RCCL's is that of the NCCL that it follows.
     pub const fn version(&self) -> Version {
         self.version
     }
@@ -343,7 +354,8 @@ impl Api {
 
     /// What is wrong when `function` is asked for and is not there.
     pub const fn missing(&self, function: Function) -> MissingSymbol {
-        MissingSymbol { function, needs: function.since(), loaded: self.version }
+        let (loaded, library) = (self.version, self.library);
+        MissingSymbol { function, needs: function.since(), loaded, library }
     }
 }
 
@@ -352,6 +364,7 @@ impl fmt::Debug for Api {
         let functions = Function::ALL.iter().filter(|function| self.has(**function)).count();
         f.debug_struct("Api")
             .field("version", &self.version)
+            .field("library", &self.library)
             .field("origin", &self.origin)
             .field("functions", &functions)
             .finish()
@@ -406,6 +419,7 @@ mod tests {
                 function: Function::ncclCommGrow,
                 needs: Version::new(2, 29, 2),
                 loaded: Version::new(2, 27, 7),
+                library: Library::Nccl,
             }
         );
         assert_eq!(
@@ -414,7 +428,7 @@ mod tests {
         );
         assert_eq!(
             api.ncclSend().unwrap_err().to_string(),
-            "the loaded NCCL 2.27.7 does not export ncclSend, which is declared since 2.18.0"
+            "the loaded NCCL 2.27.7 does not export ncclSend, which NCCL declares since 2.18.0"
         );
     }
 

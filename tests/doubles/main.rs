@@ -60,6 +60,8 @@ mod queries;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod raw;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod rccl;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod reach;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod reasons;

@@ -37,6 +37,8 @@ pub(crate) enum Nccl {
     Double(Version),
     /// A released library, where `cargo run -p xtask -- fetch-nccl` has put it.
     Released(Version),
+    /// The double of an RCCL that follows a release.
+    Rccl(Version),
     /// The environment names a missing file.
     Missing,
     /// The real machine's: mostly nothing.
@@ -110,7 +112,7 @@ pub(crate) fn on_saying<F: FnOnce() -> Result<()>>(machine: Machine, words: &[&s
         if let Driver::Double = machine.driver {
             assert_eq!(cuda().misuse(), [""; 0], "the driver's contract is kept");
         }
-        if let Nccl::Double(_) = machine.nccl {
+        if let Nccl::Double(_) | Nccl::Rccl(_) = machine.nccl {
             assert_eq!(nccl().misuse(), [""; 0], "NCCL's contract is kept");
         }
         println!("{OVER}");
@@ -159,7 +161,10 @@ fn apart(name: &str, machine: &Machine, label: &str, words: &[&str]) -> Result<(
     }
     match machine.nccl {
         Nccl::Double(version) => {
-            command.env(ENVIRONMENT, library(version));
+            command.env(ENVIRONMENT, library("nccl", version));
+        }
+        Nccl::Rccl(version) => {
+            command.env(ENVIRONMENT, library("rccl", version));
         }
         Nccl::Released(version) => {
             command.env(ENVIRONMENT, released(version));
@@ -206,16 +211,20 @@ fn driver() -> &'static (PathBuf, PathBuf) {
     &DRIVER
 }
 
-/// A release's double, made once by each process.
-fn library(version: Version) -> PathBuf {
-    static MADE: Mutex<Vec<(Version, PathBuf)>> = Mutex::new(Vec::new());
+/// The double of a release of NCCL or RCCL, made once by each process.
+fn library(name: &'static str, version: Version) -> PathBuf {
+    static MADE: Mutex<Vec<(&str, Version, PathBuf)>> = Mutex::new(Vec::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, path)) = made.iter().find(|(known, _)| *known == version) {
+    if let Some((.., path)) = made.iter().find(|(is, of, _)| (*is, *of) == (name, version)) {
         return path.clone();
     }
-    let folder = folder().join(format!("nccl-{version}"));
-    let path = fake_nccl::File::release(version, folder).path().to_owned();
-    made.push((version, path.clone()));
+    let folder = folder().join(format!("{name}-{version}"));
+    let file = match name {
+        "rccl" => fake_nccl::File::rccl(version, folder),
+        _ => fake_nccl::File::release(version, folder),
+    };
+    let path = file.path().to_owned();
+    made.push((name, version, path.clone()));
     path
 }
 

@@ -5,14 +5,14 @@ use std::thread;
 use std::time::Duration;
 
 use fake_nccl::File;
-use nccl_sys::{ENVIRONMENT, Version};
+use nccl_sys::{BOUND, ENVIRONMENT, Version};
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Values};
 use typed_nccl::{
     CommConfig, Communicator, Cuda, Device, Error, Result, Seat, Sum, UniqueId, World, launch, tag,
 };
 
-use crate::machine::{Run, Test};
+use crate::machine::{Run, Test, rccl};
 use crate::ranks::Ranks;
 use crate::raw::{meet, number};
 
@@ -29,6 +29,20 @@ pub(crate) const TESTS: &[Test] = &[
             launch!(ends)
         },
         test: |run| differ(run, "ranks 0 and 1 run NCCL 2.32.3 and NCCL 2.31.2; run one release"),
+    },
+    Test {
+        name: "rccl_beside_nccl",
+        program: || launch!(ends),
+        test: |run| {
+            let odd = |rank: usize| {
+                let mut command = run.on_gpus();
+                if rank == 1 {
+                    command.env(ENVIRONMENT, rccl(BOUND).path());
+                }
+                command
+            };
+            alike(Ranks::start(2, odd), "ranks 0 and 1 run NCCL 2.32.3 and RCCL 2.32.3; run one");
+        },
     },
     Test {
         name: "another_environment_of_nccl",

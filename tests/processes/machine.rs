@@ -98,6 +98,11 @@ pub(crate) fn release(version: Version) -> fake_nccl::File {
     fake_nccl::File::release(version, stage::libraries().join(format!("nccl-{version}")))
 }
 
+/// NCCL's double as an RCCL that follows a release.
+pub(crate) fn rccl(version: Version) -> fake_nccl::File {
+    fake_nccl::File::rccl(version, stage::libraries().join(format!("rccl-{version}")))
+}
+
 /// Moves data in an empty folder from here on, as other tests leave files behind.
 pub(crate) fn on_a_new_stage() {
     drop(STAGE.lock().unwrap_or_else(PoisonError::into_inner).take());

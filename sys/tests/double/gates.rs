@@ -50,10 +50,10 @@ fn what_is_missing_is_told() {
         for &function in Function::ALL.iter().filter(|function| !api.has(**function)) {
             let needs = function.since();
             let missing = api.missing(function);
-            assert_eq!(missing, MissingSymbol { function, needs, loaded });
+            assert_eq!(missing, MissingSymbol { function, needs, loaded, library: Library::Nccl });
             let expected = if function == NEVER && loaded.at_least(needs) {
                 format!(
-                    "the loaded NCCL {loaded} does not export {function}, which is declared \
+                    "the loaded NCCL {loaded} does not export {function}, which NCCL declares \
                      since {needs}"
                 )
             } else {

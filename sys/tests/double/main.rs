@@ -10,5 +10,6 @@ mod common;
 mod finding;
 mod gates;
 mod log;
+mod rccl;
 mod results;
 mod wire;

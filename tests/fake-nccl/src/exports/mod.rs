@@ -11,6 +11,8 @@ mod memory;
 mod p2p;
 mod params;
 mod properties;
+#[cfg(target_os = "linux")]
+mod rccl;
 mod reduction;
 mod result;
 mod rma;
