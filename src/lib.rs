@@ -111,7 +111,8 @@ pub use device_api::{
     Peers, ReachesAll, Requirements, SameRail,
 };
 pub use dynamic::{
-    DynBuffer, DynReduceOp, DynSlice, DynSliceMut, KnownType, Lifecycle, WindowFlags,
+    DynBuffer, DynReduceOp, DynSlice, DynSliceMut, KnownType, Lifecycle, Raw, RawOp, RawPart,
+    WindowFlags,
 };
 pub use element::foreign::*;
 pub use element::{

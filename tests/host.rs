@@ -12,6 +12,7 @@ mod adopt;
 mod assigned;
 mod bad_input;
 mod becoming;
+mod by_address;
 #[cfg(feature = "candle")]
 mod candle;
 #[cfg(feature = "candle-cuda")]

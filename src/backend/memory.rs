@@ -66,6 +66,13 @@ pub unsafe trait Memory: Sized + 'static {
         site: Site,
     ) -> Result<()>;
 
+    /// The device of the memory at an address of another library's, where the backend can tell, else
+    /// `expected`. `None`: it knows that none of its devices has it.
+    fn whose(start: *mut u8, expected: u32) -> Option<u32> {
+        let _ = start;
+        Some(expected)
+    }
+
     /// A block over `bytes` bytes of foreign memory, aligned only for their elements.
     ///
     /// # Errors

@@ -189,6 +189,10 @@ unsafe impl Memory for CudaBackend {
         Block::zeroed(Gpu::open(ordinal)?, bytes, kind)
     }
 
+    fn whose(start: *mut u8, expected: u32) -> Option<u32> {
+        super::whose::ordinal_or(start.expose_provenance(), expected)
+    }
+
     unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Block> {
         let address = start.expose_provenance() as sys::CUdeviceptr;
         let raw = Raw { address, bytes, kind: AllocKind::Plain, alias: None };

@@ -23,7 +23,6 @@ pub(crate) mod kernels;
 mod launch;
 mod pool;
 mod stream;
-#[cfg(feature = "python")]
 mod whose;
 
 pub(crate) use block::{Block, adopt_nccls};

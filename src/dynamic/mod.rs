@@ -8,17 +8,20 @@
 //! | `Host<At<0>>`, .. | `Host<AnyDevice>` | |
 //! | `Communicator<W, Ready>`, .. | [`Lifecycle<W>`] | [`Lifecycle::ready`] and [`Lifecycle::try_into_ready`] |
 //! | `Window<T, W, LocalOnly>` | [`WindowFlags`] | [`WindowFlags::is`] |
+//! | memory and its length | [`RawPart`], in the calls of [`Raw`], which are `unsafe` | |
 //!
 //! Methods have the same names; what the compiler would have refused is a named error.
 
 mod buffer;
 mod lifecycle;
+mod raw;
 mod reduce;
 mod slice;
 mod window;
 
 pub use buffer::{DynBuffer, KnownType};
 pub use lifecycle::Lifecycle;
+pub use raw::{Raw, RawOp, RawPart};
 pub use reduce::DynReduceOp;
 pub use slice::{DynSlice, DynSliceMut};
 pub use window::WindowFlags;

@@ -40,7 +40,7 @@ pub enum DynReduceOp {
 }
 
 impl DynReduceOp {
-    fn name(self) -> ReductionName {
+    pub(super) fn name(self) -> ReductionName {
         match self {
             Self::Add => ReductionName::Add,
             Self::Multiply => ReductionName::Multiply,

@@ -126,6 +126,8 @@ pub enum AdoptFault {
     },
     /// It is in host memory, and a stream was passed.
     HostStream,
+    /// Both sides of a collective have elements in common, and it cannot run in place.
+    Overlaps,
 }
 
 impl AdoptFault {
@@ -235,6 +237,9 @@ impl AdoptFault {
             }
             Self::HostStream => f.write_str(
                 "it is in the host's memory, and no stream orders who uses that; wait for the stream and name none (`dlpack::import`)",
+            ),
+            Self::Overlaps => f.write_str(
+                "its send and receive sides have elements in common; pass the same elements for both, or where one side is all ranks' parts, this rank's own part of it, or memory apart",
             ),
             Self::NotVirtual => f.write_str(
                 "NCCL registers no window in it: it is neither of `ncclMemAlloc` nor otherwise mapped by CUDA's virtual memory functions; adopt it with `Buffer::from_raw`",

@@ -303,7 +303,7 @@ impl<B: Streams> Order<B> {
     }
 
     /// The memory is lent: nothing may name it beyond its loan.
-    pub(super) fn set_lent(&self) {
+    pub(crate) fn set_lent(&self) {
         let mut spread = self.spread();
         spread.lent = true;
         self.settle(&mut spread);

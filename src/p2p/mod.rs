@@ -20,7 +20,12 @@ use crate::{
 };
 
 impl<'c, B: Backend> Draft<'c, B> {
-    fn transfer<'a>(self, half: Half, view: View<'a, B>, peer: impl AsRank) -> Result<Op<'a, B>> {
+    pub(crate) fn transfer<'a>(
+        self,
+        half: Half,
+        view: View<'a, B>,
+        peer: impl AsRank,
+    ) -> Result<Op<'a, B>> {
         let span: Span<'a, B> = self.view(view)?;
         let peer = self.rank(half.operation(), peer)?;
         let mut call = self.call(half.operation(), span.len());
@@ -31,7 +36,11 @@ impl<'c, B: Backend> Draft<'c, B> {
 
 /// The refusal that the peer is told of if a transfer fails; `None` without such a rank.
 #[inline]
-fn refusals<B: Backend>(half: Half, peer: impl AsRank, core: &Core<B>) -> Option<Refusal> {
+pub(crate) fn refusals<B: Backend>(
+    half: Half,
+    peer: impl AsRank,
+    core: &Core<B>,
+) -> Option<Refusal> {
     let peer = core.number(peer).map(Rank::at)?;
     Some(half.refusal(peer))
 }

@@ -21,6 +21,8 @@ mod axpy;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod booking;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod by_address;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod captured;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod config;

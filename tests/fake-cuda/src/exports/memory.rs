@@ -1,6 +1,6 @@
 //! Device and host memory, and operations on it in stream order.
 
-use std::ffi::{c_uchar, c_uint, c_ushort, c_void};
+use std::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
 
 use crate::code::Code;
 use crate::export::exports;
@@ -45,6 +45,17 @@ exports! {
         library.live(dptr)?;
         library.enqueue(hStream.address(), Work::Free(dptr));
         Ok(())
+    };
+
+    fn cuPointerGetAttribute(data: *mut c_int, attribute: c_uint, ptr: u64) = |library| {
+        const DEVICE_ORDINAL: u64 = 9;
+        if u64::from(attribute) != DEVICE_ORDINAL {
+            return Err(Refusal::value(format!("the double has no attribute {attribute}")));
+        }
+        // Querying is not misuse.
+        let device = library.piece(ptr).filter(|(_, piece)| !piece.freed);
+        let device = device.map(|(_, piece)| piece.device);
+        data.put(device.ok_or(Refusal::Plain(Code::INVALID_VALUE))? as u64)
     };
 
     fn cuMemHostAlloc(pp: *mut *mut c_void, bytesize: usize, Flags: c_uint) = |library| {
