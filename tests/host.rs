@@ -47,6 +47,7 @@ mod plans;
 mod plans_library;
 mod published;
 mod python;
+mod ranges;
 mod split;
 mod stale;
 mod stamps;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::RangeBounds;
 
 use super::OfLane;
 use crate::backend::Reduction;
@@ -45,7 +45,7 @@ where
 
     /// A view of `range` of this rank's part; see [`Window::slice`].
     #[track_caller]
-    pub fn slice(&self, range: Range<usize>) -> WindowSlice<'e, T, OfLane<'id, W>, K> {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> WindowSlice<'e, T, OfLane<'id, W>, K> {
         self.window.slice(range).named()
     }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::backend::AllocKind;
@@ -117,13 +117,13 @@ impl<D: Device, M> DynBuffer<D, M> {
 
     /// A shared view of `range`. A range past the end is refused by the operation that uses it.
     #[track_caller]
-    pub fn slice(&self, range: Range<usize>) -> DynSlice<'_, D> {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> DynSlice<'_, D> {
         DynSlice::new(&self.allocation, Extent::whole(self.len).narrow(range), self.dtype)
     }
 
     /// An exclusive view of `range`. A range past the end is refused by the operation that uses it.
     #[track_caller]
-    pub fn slice_mut(&mut self, range: Range<usize>) -> DynSliceMut<'_, D> {
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> DynSliceMut<'_, D> {
         DynSliceMut::new(&self.allocation, Extent::whole(self.len).narrow(range), self.dtype)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::buffer::checked;
@@ -56,7 +56,7 @@ impl<'a, D: Device> DynSlice<'a, D> {
 
     /// A view of part of this view. A range past the end is refused by the operation that uses it.
     #[track_caller]
-    pub fn slice(&self, range: Range<usize>) -> Self {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         Self { extent: self.extent.narrow(range), ..*self }
     }
 
@@ -109,7 +109,7 @@ impl<'a, D: Device> DynSliceMut<'a, D> {
     /// An exclusive view of part of this view. A range past the end is refused by the operation
     /// that uses it.
     #[track_caller]
-    pub fn slice_mut(&mut self, range: Range<usize>) -> DynSliceMut<'_, D> {
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> DynSliceMut<'_, D> {
         DynSliceMut::new(self.allocation, self.extent.narrow(range), self.dtype)
     }
 

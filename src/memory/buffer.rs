@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::slice::Extent;
@@ -42,13 +42,13 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
 
     /// A shared view of `range`. A range past the end is refused by the operation that uses it.
     #[track_caller]
-    pub fn slice(&self, range: Range<usize>) -> Slice<'_, T, D> {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Slice<'_, T, D> {
         self.all().slice(range)
     }
 
     /// An exclusive view of `range`. A range past the end is refused by the operation that uses it.
     #[track_caller]
-    pub fn slice_mut(&mut self, range: Range<usize>) -> SliceMut<'_, T, D> {
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> SliceMut<'_, T, D> {
         self.all_mut().into_slice(range)
     }
 

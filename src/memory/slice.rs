@@ -5,7 +5,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use super::{Allocation, buffer};
@@ -29,15 +29,26 @@ impl Extent {
     }
 
     #[track_caller]
-    pub(crate) fn narrow(self, range: Range<usize>) -> Self {
+    pub(crate) fn narrow(self, range: impl RangeBounds<usize>) -> Self {
         if self.bad.is_some() {
             return self;
         }
-        if range.start <= range.end && range.end <= self.len {
-            return Self { start: self.start + range.start, len: range.len(), bad: None };
+        // A bound past `usize::MAX` stays there, which is past every buffer's end.
+        let start = match range.start_bound() {
+            Bound::Included(start) => *start,
+            Bound::Excluded(before) => before.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(last) => last.saturating_add(1),
+            Bound::Excluded(end) => *end,
+            // A start past the end is named alone.
+            Bound::Unbounded => self.len.max(start),
+        };
+        if start <= end && end <= self.len {
+            return Self { start: self.start + start, len: end - start, bad: None };
         }
-        let bad =
-            BadRange { start: range.start, end: range.end, len: self.len, site: Site::caller() };
+        let bad = BadRange { start, end, len: self.len, site: Site::caller() };
         Self { len: 0, bad: Some(bad), ..self }
     }
 
@@ -115,7 +126,7 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
 
     /// A view of part of this view.
     #[track_caller]
-    pub fn slice(&self, range: Range<usize>) -> Self {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         Self::new(self.allocation, self.extent.narrow(range))
     }
 
@@ -194,13 +205,13 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
 
     /// An exclusive view of part of this view.
     #[track_caller]
-    pub fn slice_mut(&mut self, range: Range<usize>) -> SliceMut<'_, T, D> {
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> SliceMut<'_, T, D> {
         self.reborrow().into_slice(range)
     }
 
     /// Narrows this view.
     #[track_caller]
-    pub fn into_slice(self, range: Range<usize>) -> Self {
+    pub fn into_slice(self, range: impl RangeBounds<usize>) -> Self {
         Self::new(self.allocation, self.extent.narrow(range))
     }
 

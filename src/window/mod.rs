@@ -28,7 +28,7 @@ pub use view::{PutSource, WindowPlace, WindowSlice};
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::backend::WindowId;
@@ -123,7 +123,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     /// A view of `range` of this rank's part: a source for puts, and an operand like any other. A
     /// range past the end is refused by the operation that uses it.
     #[track_caller]
-    pub fn slice(&self, range: Range<usize>) -> WindowSlice<'_, T, W, K> {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> WindowSlice<'_, T, W, K> {
         WindowSlice::new(&self.named, self.local().slice(range))
     }
 
@@ -166,7 +166,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
 
     /// An exclusive view of `range` of this rank's part.
     #[track_caller]
-    pub fn slice_mut(&mut self, range: Range<usize>) -> SliceMut<'_, T, W::Device> {
+    pub fn slice_mut(&mut self, range: impl RangeBounds<usize>) -> SliceMut<'_, T, W::Device> {
         self.local_mut().into_slice(range)
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::Range;
+use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::{Named, RmaSource, Window, WindowKind};
@@ -52,7 +52,7 @@ impl<'w, T: Element, W: World, K: WindowKind> WindowSlice<'w, T, W, K> {
 
     /// A view of part of this view.
     #[track_caller]
-    pub fn slice(&self, range: Range<usize>) -> Self {
+    pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
         Self::new(self.named, self.slice.slice(range))
     }
 
