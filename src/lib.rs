@@ -51,6 +51,7 @@ mod host;
 mod launcher;
 mod lock;
 pub mod memory;
+mod metered;
 #[cfg(feature = "cuda")]
 mod nccl;
 mod own_thread;

@@ -5,7 +5,7 @@
 use crate::backend::{Backend, Op};
 use crate::error::Site;
 use crate::health::{Change, Health};
-use crate::{Rank, record};
+use crate::{Rank, metered, record};
 
 /// A span that closes when it is dropped.
 #[must_use = "a span is open until it is dropped"]
@@ -25,8 +25,8 @@ impl Drop for Span {
 /// A communicator's health, and how many ranks it has.
 pub(crate) type Who<'a> = (&'a Health, usize);
 
-/// Whether the feature is enabled.
-pub(crate) const IS_ON: bool = cfg!(feature = "tracing");
+/// Whether changes are told to `tracing` or as metrics.
+pub(crate) const IS_ON: bool = cfg!(any(feature = "tracing", feature = "metrics"));
 
 #[cfg(not(feature = "tracing"))]
 mod off {
@@ -128,13 +128,36 @@ mod on {
 use off as to;
 #[cfg(feature = "tracing")]
 use on as to;
-pub(crate) use to::{change, enqueue, enqueue_all};
 
-/// A host wait of a communicator's call, for `tracing` and for the timeline.
+/// A span for enqueued operations, which are counted too.
+#[inline(always)]
+pub(crate) fn enqueue<B: Backend>(who: Who<'_>, ops: &[Op<'_, B>]) -> Span {
+    metered::enqueued(who.0, ops);
+    to::enqueue(who, ops)
+}
+
+/// A span for enqueued operations of several ranks, which are counted too.
+#[inline(always)]
+pub(crate) fn enqueue_all<'a, B: Backend>(
+    parts: impl Iterator<Item = (Who<'a>, &'a [Op<'a, B>])> + Clone,
+) -> Span {
+    parts.clone().for_each(|((health, _), ops)| metered::enqueued(health, ops));
+    to::enqueue_all(parts)
+}
+
+/// An event for a change of a communicator's state, which is counted too.
+#[inline(always)]
+pub(crate) fn change(communicator: &'static str, rank: Rank, change: &Change) {
+    metered::change(communicator, rank, change);
+    to::change(communicator, rank, change);
+}
+
+/// A host wait of a communicator's call, for `tracing`, for the timeline and as a metric.
 pub(crate) fn wait(
     health: Option<&Health>,
     operation: &'static str,
     site: Site,
-) -> (Span, record::Wait) {
-    (to::wait(health, operation, site), record::wait(|| health, operation, site))
+) -> (Span, record::Wait, metered::Wait) {
+    let timeline = record::wait(|| health, operation, site);
+    (to::wait(health, operation, site), timeline, metered::wait(health, operation))
 }

@@ -36,6 +36,8 @@ mod grow;
 mod hazards;
 mod late;
 mod lifecycle;
+#[cfg(feature = "metrics")]
+mod metrics;
 #[cfg(feature = "ndarray")]
 mod ndarray;
 mod order;

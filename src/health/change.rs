@@ -51,6 +51,24 @@ pub enum Change {
     },
 }
 
+impl Change {
+    /// Its name in records and metrics.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Late(_) => "late",
+            Self::Ready { .. } => "ready",
+            Self::Revocation(_) => "revoked",
+            Self::Recovered(_) => "recovered",
+            Self::Grown { .. } => "grown",
+            Self::Suspension => "suspended",
+            Self::Resumed => "resumed",
+            Self::Finished => "finished",
+            Self::Abort { .. } => "aborted",
+            Self::Failed(_) => "failed",
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -85,19 +85,7 @@ impl Drop for Wait {
 /// Records a change of a communicator's state. A fault is recorded when it happens.
 pub(crate) fn change(row: u32, communicator: &'static str, change: &Change) {
     if let (Some(timeline), false) = (timeline(), matches!(change, Change::Failed(_))) {
-        let name = match change {
-            Change::Late(_) => "late",
-            Change::Ready { .. } => "ready",
-            Change::Revocation(_) => "revoked",
-            Change::Recovered(_) => "recovered",
-            Change::Grown { .. } => "grown",
-            Change::Suspension => "suspended",
-            Change::Resumed => "resumed",
-            Change::Finished => "finished",
-            Change::Abort { .. } => "aborted",
-            Change::Failed(_) => "failed",
-        };
-        timeline.instant(row, communicator, name, &change.to_string());
+        timeline.instant(row, communicator, change.name(), &change.to_string());
     }
 }
 

@@ -23,6 +23,7 @@ const CORE: &[&str] = &[
     "launcher",
     "lock",
     "own_thread",
+    "metered",
     "memory/allocation",
     "memory/booking",
     "memory/claims",
