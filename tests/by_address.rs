@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::null_mut;
+use std::sync::{Arc, Barrier};
 use std::thread;
 
 use typed_nccl::{
@@ -273,10 +274,13 @@ fn counts_that_differ_between_ranks_are_a_mismatch() -> Result<()> {
 #[test]
 fn a_dead_rank_is_told() {
     watched(|| {
+        let both_are_there = Arc::new(Barrier::new(2));
         let ranks = Seat::local(2).into_iter().map(|seat| {
+            let both_are_there = both_are_there.clone();
             thread::spawn(move || {
                 let rank = seat.rank().index();
                 let comm = seat.init(Dev::any(rank as u32)?)?;
+                both_are_there.wait();
                 if rank == 1 {
                     let died = catch_unwind(AssertUnwindSafe(move || {
                         let _comm = comm;
