@@ -123,7 +123,7 @@ pub use element::{
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, NcclVersion, Result};
 pub use graph::{Capture, Graph, NeverInACapture};
-pub use group::{Group, Grouped, WithConfig, group};
+pub use group::{Group, Grouped, WithConfig, group, try_group};
 pub use host::mirror::{HostBarrier, HostDevComm, HostPart, HostWindow};
 pub use memory::{
     Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, HasPlaces, Holds, Lend,

@@ -50,10 +50,10 @@ impl<W: World> Capture<'_, W> {
     /// The closure's own error; the first refusal of an operation in it. Either one fails the
     /// capture.
     #[track_caller]
-    pub fn group<'e, R, E: From<Error>>(
+    pub fn group<'e, R>(
         &'e mut self,
-        record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
-    ) -> Result<R, E> {
+        record: impl FnOnce(&mut Group<'e, W>) -> Result<R>,
+    ) -> Result<R> {
         group::run(self.on, record, Site::caller())
     }
 
@@ -96,6 +96,7 @@ impl<W: World> fmt::Debug for Capture<'_, W> {
     }
 }
 
+/// # Graphs
 impl<W: World, S: State> Communicator<W, S> {
     /// Captures the operations that `record` records as a graph, which costs one launch however
     /// many operations it has. All ranks must call it and record matching operations; the host

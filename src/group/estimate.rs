@@ -10,6 +10,7 @@ use crate::{Communicator, Device, Result, World, unwind};
 
 const OPERATION: &str = "estimate";
 
+/// ## How long one would take
 impl<W: World, S: State> Communicator<W, S> {
     /// Estimates how long a group of collectives would take, according to NCCL's tuning. Nothing of
     /// the group is issued, and no memory is touched. All ranks call it with the same collectives;

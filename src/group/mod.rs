@@ -13,7 +13,7 @@
 mod estimate;
 mod several;
 
-pub use several::{Grouped, group};
+pub use several::{Grouped, group, try_group};
 
 pub(crate) use estimate::estimate_all;
 pub(crate) use several::{CommOps, Refuse, issue_all};
@@ -210,6 +210,9 @@ impl<W: World> Drop for WithConfig<'_, '_, W> {
     }
 }
 
+/// # Groups
+///
+/// Several operations that are issued as one; of several communicators: [`group`](crate::group()).
 impl<W: World, S: State> Communicator<W, S> {
     /// Issues several operations as one: they proceed together, and cost one launch. NCCL:
     /// `ncclGroupStart` and `ncclGroupEnd`, 2.3.
@@ -231,15 +234,16 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// A closure that returns an error or panics poisons the communicator, since what it would have
     /// recorded is unknown; do fallible work before. An operation with bad arguments is not such an
-    /// error: it is recorded, and refused after the closure returns.
+    /// error: it is recorded, and refused after the closure returns. A closure that returns another
+    /// error type is passed to [`try_group`].
     ///
     /// # Errors
     /// The closure's own; the first refusal of an operation in it, in which case nothing is issued.
     #[track_caller]
-    pub fn group<'e, R, E: From<Error>>(
+    pub fn group<'e, R>(
         &'e mut self,
-        record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
-    ) -> Result<R, E>
+        record: impl FnOnce(&mut Group<'e, W>) -> Result<R>,
+    ) -> Result<R>
     where
         S: CanEnqueue,
     {
@@ -251,11 +255,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn group_on<'e, R, E: From<Error>>(
+    pub fn group_on<'e, R>(
         &'e mut self,
         stream: &'e Stream<W::Device>,
-        record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
-    ) -> Result<R, E>
+        record: impl FnOnce(&mut Group<'e, W>) -> Result<R>,
+    ) -> Result<R>
     where
         S: CanEnqueue,
     {
@@ -263,11 +267,11 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-pub(crate) fn run<'e, W: World, R, E: From<Error>>(
+pub(crate) fn run<'e, W: World, R>(
     on: On<'e, W>,
-    record: impl FnOnce(&mut Group<'e, W>) -> Result<R, E>,
+    record: impl FnOnce(&mut Group<'e, W>) -> Result<R>,
     site: Site,
-) -> Result<R, E> {
+) -> Result<R> {
     let (core, records, mut group) = (on.core, on.stream.records(), Group::new(on));
     let value = match records {
         // Nothing is called yet: the capture fails, and the communicator is unharmed.

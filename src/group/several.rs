@@ -32,7 +32,7 @@ use crate::{Communicator, Device, Health, Result, Stream, World};
 /// ```
 ///
 /// A closure that returns an error or panics poisons all of the communicators, since what it would
-/// have recorded is unknown.
+/// have recorded is unknown. A closure that returns another error type is passed to [`try_group`].
 ///
 /// # Errors
 /// The closure's own; the first refusal of an operation in it, or the error that poisoned one of
@@ -40,7 +40,46 @@ use crate::{Communicator, Device, Health, Result, Stream, World};
 /// of them are told. [`Error::Unsupported`]: communicators that another library made cannot be
 /// grouped with others.
 #[track_caller]
-pub fn group<'e, C: Grouped<'e, Groups = G>, G, R, E: From<Error>>(
+pub fn group<'e, C: Grouped<'e, Groups = G>, G, R>(
+    comms: C,
+    record: impl FnOnce(&mut G) -> Result<R>,
+) -> Result<R> {
+    try_group(comms, record)
+}
+
+/// [`group`], with a closure that returns an error type of the program's own. For one communicator
+/// it is called as `try_group(&mut comm, |g| ..)`.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Communicator, Error, World, try_group};
+/// #[derive(Debug)]
+/// enum Stop {
+///     Comm(Error),
+///     NoPeer,
+/// }
+///
+/// impl From<Error> for Stop {
+///     fn from(error: Error) -> Self {
+///         Self::Comm(error)
+///     }
+/// }
+///
+/// fn pass<W: World>(
+///     comm: &mut Communicator<W>,
+///     to: Option<usize>,
+///     x: &Buffer<f32, W::Device>,
+/// ) -> Result<(), Stop> {
+///     try_group(comm, |g| {
+///         g.send(x, to.ok_or(Stop::NoPeer)?)?;
+///         Ok(())
+///     })
+/// }
+/// ```
+///
+/// # Errors
+/// As [`group`].
+#[track_caller]
+pub fn try_group<'e, C: Grouped<'e, Groups = G>, G, R, E: From<Error>>(
     comms: C,
     record: impl FnOnce(&mut G) -> Result<R, E>,
 ) -> Result<R, E> {

@@ -3,8 +3,11 @@
 mod rooted;
 mod several;
 
+use std::thread;
+
 use typed_nccl::{
     Buffer, CommConfig, Communicator, Error, Group, Host, Rank, Result, Root, Signals, Sum, World,
+    try_group,
 };
 
 use crate::ranks::spmd;
@@ -120,7 +123,7 @@ fn a_group_that_fails_issues_nothing_and_the_others_are_told() -> Result<()> {
         let (peer, rank) = (comm.ring(1), comm.rank().index());
         let mine = comm.device().from_slice(&[rank as f32; 8])?;
         let (mut theirs, mut sum) = (comm.device().zeros(8)?, comm.device().zeros::<f32>(4)?);
-        let outcome: Result<()> = comm.group(|g| {
+        let outcome = comm.group(|g| {
             g.send(&mine, peer)?;
             g.recv(&mut theirs, peer)?;
             match rank {
@@ -156,7 +159,7 @@ fn a_closure_that_returns_an_error_ends_the_communicator() -> Result<()> {
         let rank = comm.rank().index();
         let mut first = comm.device().zeros::<f32>(4)?;
         let mut second = comm.device().zeros::<f32>(4)?;
-        let outcome: Result<()> = comm.group(|g| {
+        let outcome = comm.group(|g| {
             g.all_reduce_in_place(&mut first, Sum)?;
             if rank == 0 {
                 return Err(own_error());
@@ -174,6 +177,59 @@ fn a_closure_that_returns_an_error_ends_the_communicator() -> Result<()> {
         }
         Ok(())
     })
+}
+
+/// The program's own error, from a closure of `try_group`.
+#[derive(Debug)]
+enum Stop {
+    Ours(Error),
+    NoPeer,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Ours(error)
+    }
+}
+
+/// An error of the program's own comes back as it was, and ends the communicator as one of ours
+/// does: the other rank is told, whether it waits already or calls later.
+#[test]
+fn a_closure_may_return_an_error_of_the_programs_own() -> Result<()> {
+    for late in [false, true] {
+        typed_nccl::spmd::<Host>(2, |place| {
+            let mut comm = place.init()?;
+            let (rank, peer) = (comm.rank().index(), comm.ring(1));
+            let stream = comm.device().stream()?;
+            let (x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+            let passed = try_group((&mut comm, &stream), |g| -> Result<(), Stop> {
+                g.send(&x, peer)?;
+                g.recv(&mut y, peer)?;
+                Ok(())
+            });
+            assert!(passed.is_ok(), "{passed:?}");
+            comm.barrier()?;
+            if rank == 0 {
+                let stopped = try_group(&mut comm, |g| {
+                    g.send(&x, peer)?;
+                    Err::<(), _>(Stop::NoPeer)
+                });
+                assert!(matches!(stopped, Err(Stop::NoPeer)), "{stopped:?}");
+                assert!(matches!(comm.health(), Err(Error::Abort(_))));
+                let after = try_group(&mut comm, |g| Ok::<_, Stop>(g.send(&x, peer)?));
+                assert!(matches!(after, Err(Stop::Ours(Error::Abort(_)))), "{after:?}");
+                return Ok(());
+            }
+            while late && comm.health().is_ok() {
+                thread::yield_now();
+            }
+            let received = comm.recv(&mut y, peer);
+            let error = received.and_then(|()| comm.sync(comm.stream())).expect_err("told");
+            says(&error, &["the closure of a group returned an error"]);
+            Ok(())
+        })?;
+    }
+    Ok(())
 }
 
 fn own_error() -> Error {
