@@ -5,6 +5,21 @@ use crate::{Communicator, Rank, Result, State, World};
 
 /// A grid of a communicator's ranks, periodic or open. The last axis varies fastest. Its ranks are
 /// those of the communicator as it was: one that goes on without some of them is laid out again.
+///
+/// ```
+/// # use typed_nccl::{Cart, Host, Result, spmd};
+/// # fn main() -> Result<()> {
+/// spmd::<Host>(6, |place| {
+///     let comm = place.init()?;
+///     let grid = Cart::over(&comm, [2, 3], true)?;
+///     let [row, column] = grid.place();
+///     assert_eq!(3 * row + column, comm.rank().index());
+///     let below = grid.shift(0, 1).expect("it is periodic");
+///     assert_eq!(below.index(), (comm.rank().index() + 3) % 6);
+///     comm.finish()
+/// })
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cart<const N: usize> {
     dims: [usize; N],

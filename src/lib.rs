@@ -118,7 +118,7 @@ pub use dynamic::{
 pub use element::foreign::*;
 pub use element::{
     AnyElem, Bool, DType, DynElem, Element, Float, Integer, Logical, NarrowFloat, Numeric, Plain,
-    PlainType, Primitive,
+    PlainType, Primitive, zerocopy,
 };
 pub use entry::{Place, spmd};
 pub use error::{Error, Failed, NcclVersion, Result};
@@ -126,7 +126,7 @@ pub use graph::{Capture, Graph, NeverInACapture};
 pub use group::{Group, Grouped, WithConfig, group, try_group};
 pub use host::mirror::{HostBarrier, HostDevComm, HostPart, HostWindow};
 pub use memory::{
-    Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, HasPlaces, Holds, Lend,
+    Adopted, Buffer, Copying, DeviceMem, Elements, ForeignMemory, HasPlaces, Holds, Lend, LentAs,
     MemoryKind, NcclMem, Pinned, Readable, RecordRead, RecordWrite, SameDtype, Slice, SliceMut,
     WindowMemory, Writable,
 };
@@ -148,8 +148,6 @@ pub use window::{
     Window, WindowKind, WindowPlace, WindowSlice,
 };
 pub use world::{Label, World};
-/// The crate whose derives make a struct [`Plain`].
-pub use zerocopy;
 
 /// Compiles and runs the examples of the README; the package `guide` does so for the guide's.
 #[cfg(doctest)]

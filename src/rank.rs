@@ -20,6 +20,17 @@ use serde::{Deserialize, Serialize};
 /// Methods take `impl AsRank`, so a plain number works too; it is checked on entry. Nothing records
 /// which ranks a plain number was counted in: a `usize` that a program keeps is its own to keep up
 /// to date.
+///
+/// ```
+/// # use typed_nccl::{Host, Result, Seat};
+/// # fn main() -> Result<()> {
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let right = comm.ring(1);
+/// assert_eq!(right.index(), (comm.rank().index() + 1) % comm.size());
+/// assert!(comm.peer(comm.size()).is_err());
+/// # comm.finish()
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Rank(pub(crate) u32);
 

@@ -20,6 +20,16 @@ use crate::{CommConfig, Communicator, Device, Initializing, Invitation, Rank, Re
 /// A seat is given once and used once: it is not `Clone`, and making a communicator consumes it. A
 /// rank therefore cannot be taken twice, and an id cannot serve two communicators. Dropping a seat
 /// unused is reported to the ranks that wait for it.
+///
+/// ```
+/// use typed_nccl::{Host, Result, Seat};
+///
+/// # fn main() -> Result<()> {
+/// let seat = Seat::local(1).remove(0); // of a communicator of one rank
+/// let comm = seat.init(Host::local()?)?;
+/// comm.finish()
+/// # }
+/// ```
 #[must_use = "the other ranks wait for every seat to be taken"]
 #[derive(Debug)]
 pub struct Seat {

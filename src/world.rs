@@ -11,6 +11,18 @@
 use crate::Device;
 
 /// A communicator's name together with the device it runs on.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Host, Result, Seat, World};
+/// # fn main() -> Result<()> {
+/// fn report<W: World>(comm: &Communicator<W>) -> String {
+///     format!("{}: rank {} of {}", W::NAME, comm.rank(), comm.size())
+/// }
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// assert_eq!(report(&comm), "World: rank 0 of 1");
+/// # comm.finish()
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a device nor the name of a communicator",
     label = "not a device, and not minted by `tag!`",

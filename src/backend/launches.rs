@@ -24,10 +24,10 @@ pub struct Seen<'v, B: Memory> {
 /// enqueued later, at most once.
 pub unsafe trait Launches: Streams {
     /// A closure's view of an operand that it reads.
-    type View<'v, T: crate::Element>;
+    type ViewOnceTheDeviceIsKnown<'v, T: crate::Element>;
 
     /// A closure's view of an operand that it writes.
-    type ViewMut<'v, T: crate::Element>;
+    type ViewMutOnceTheDeviceIsKnown<'v, T: crate::Element>;
 
     /// A closure's raw stream, if the device has one.
     type Raw<'v>;
@@ -83,7 +83,7 @@ pub unsafe trait Launches: Streams {
         block: &Self::Block,
         offset: usize,
         len: usize,
-    ) -> Self::View<'v, T>;
+    ) -> Self::ViewOnceTheDeviceIsKnown<'v, T>;
 
     /// An exclusive view of part of a block.
     ///
@@ -94,5 +94,5 @@ pub unsafe trait Launches: Streams {
         block: &Self::Block,
         offset: usize,
         len: usize,
-    ) -> Self::ViewMut<'v, T>;
+    ) -> Self::ViewMutOnceTheDeviceIsKnown<'v, T>;
 }

@@ -37,6 +37,17 @@ use crate::{
 };
 
 /// All ranks of a communicator, driven by one thread.
+///
+/// ```
+/// # use typed_nccl::{Clique, Host, Result, Sum};
+/// # fn main() -> Result<()> {
+/// let clique = Clique::init(Host::open_each(&[0, 1])?)?;
+/// let mut x = clique.per_rank(|rank, device| device.from_slice(&[rank.index() as f32]))?;
+/// clique.all_reduce_in_place(&mut x, Sum)?;
+/// assert_eq!(clique.to_host(&x)?, [[1.0], [1.0]]);
+/// # clique.finish()
+/// # }
+/// ```
 pub struct Clique<W: World> {
     members: Vec<Communicator<W>>,
     id: u64,

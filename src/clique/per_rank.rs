@@ -5,6 +5,16 @@ use std::ops::Index;
 
 /// One value per rank of a clique, each on its rank's device. It cannot be indexed by number, so
 /// position i always meets rank i.
+///
+/// ```
+/// # use typed_nccl::{Clique, Host, Result};
+/// # fn main() -> Result<()> {
+/// let clique = Clique::init(Host::open_each(&[0, 1])?)?;
+/// let names = clique.per_rank(|rank, _| Ok(format!("rank {rank}")))?;
+/// assert_eq!(names.into_vec(), ["rank 0", "rank 1"]);
+/// # clique.finish()
+/// # }
+/// ```
 pub struct PerRank<X> {
     items: Vec<X>,
     clique: u64,

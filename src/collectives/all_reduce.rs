@@ -8,6 +8,10 @@ use crate::group::Group;
 use crate::memory::Holds;
 use crate::{Communicator, Readable, RecordRead, RecordWrite, ReduceOp, Result, World, Writable};
 
+/// # Collectives
+///
+/// All ranks call them, in the same order, with matching lengths and types. The host does not wait,
+/// except in those on values of the host.
 impl<W: World, S: State> Communicator<W, S> {
     /// Reduces the ranks' `send` elementwise into `recv` on every rank. Every rank calls it; `send`
     /// and `recv` have one length, the same on all ranks. The host does not wait. NCCL:

@@ -7,6 +7,7 @@ use crate::error::{CollectiveName, Site};
 use crate::group::Group;
 use crate::{AsRank, Communicator, RecordWrite, Result, World, Writable};
 
+/// ## From one rank to all
 impl<W: World, S: State> Communicator<W, S> {
     /// [`broadcast`](Self::broadcast) in one buffer: read on the root, written elsewhere.
     ///

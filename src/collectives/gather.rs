@@ -4,6 +4,7 @@ use super::Root;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::{AsRank, Buffer, Communicator, Element, Readable, Result, World};
 
+/// ## To one rank, by rank
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies every rank's `send` into a new buffer on the root, in rank order; `None` elsewhere.
     /// Every rank calls it with one length. The host does not wait. NCCL: `ncclGather`, 2.28.

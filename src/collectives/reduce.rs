@@ -4,6 +4,7 @@ use super::Root;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::{AsRank, Buffer, Communicator, Element, Readable, ReduceOp, Result, World};
 
+/// ## To one rank, reduced
 impl<W: World, S: State> Communicator<W, S> {
     /// Reduces the ranks' `send` elementwise into a new buffer on the root; `None` elsewhere. Every
     /// rank calls it with one length. The host does not wait. NCCL: `ncclReduce`, 2.3.

@@ -118,6 +118,7 @@ impl<D: Device> DeviceGiven for OnDevice<D> {
     }
 }
 
+/// # Beginning
 impl Communicator<Host, Uninit> {
     /// Starts building a communicator: give it a seat and a device, in any order.
     ///

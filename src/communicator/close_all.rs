@@ -6,6 +6,7 @@ use crate::control::Topic;
 use crate::error::{Error, Site};
 use crate::{Result, World, wait};
 
+/// ## The end of what it made
 impl<W: World, S: State> Communicator<W, S> {
     /// Ends all windows, registered buffers, operators and device communicators that were made with
     /// this communicator, which stays usable. All ranks must call it; the host waits for this

@@ -5,6 +5,7 @@ use crate::error::Unsupported;
 use crate::record::Recorded as _;
 use crate::{FlightRecord, Result, World};
 
+/// ## What it did last
 impl<W: World, S: State> Communicator<W, S> {
     /// This rank's last operations on the communicator, with when they were enqueued, begun and
     /// completed. Local; never waits; also of a communicator that has failed. They are kept if

@@ -54,6 +54,7 @@ enum GrowOutcome {
     Failed(String),
 }
 
+/// ## With more ranks
 impl<W: World, S: State> Communicator<W, S> {
     /// Invites newcomers, who join in [`grow`](Self::grow). All ranks must call it with the same
     /// number and get the same invitation; the host waits for them. Any rank may send the

@@ -19,6 +19,10 @@ use crate::{Device, Rank, Result, World, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
+/// # Life
+///
+/// From [`builder`](Self::builder) to its end. Transitions take the communicator; those that begin
+/// with `try_` return it if they fail.
 impl<W: World, S: State> Communicator<W, S> {
     /// Connects to the other ranks. All ranks must call it (or `start`); the host waits for them
     /// within the configured deadline. NCCL: `ncclCommInitRankConfig`.
@@ -148,6 +152,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
+/// ## After an abort
 impl<W: World> Communicator<W, Aborted> {
     /// Which rank ended it, where and why.
     pub fn cause(&self) -> Option<&error::Abort> {

@@ -105,6 +105,7 @@ pub struct Communicator<W: World, S: State = Ready> {
     pub(crate) body: S::Body<W>,
 }
 
+/// # Asking
 impl<W: World, S: State> Communicator<W, S> {
     pub(crate) fn of(body: S::Body<W>) -> Self {
         Self { body }

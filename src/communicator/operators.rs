@@ -9,6 +9,7 @@ use crate::{Buffer, Device, Numeric, Result, World, element, wait};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
+/// ## Operators of your own
 impl<W: World, S: State> Communicator<W, S> {
     /// Creates a reduction that multiplies this rank's elements by `scalar` and adds
     /// (`ncclRedOpCreatePreMulSum`). Local; each rank may choose its own scalar.

@@ -6,6 +6,7 @@ use crate::{Device, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
+/// ## What it can do
 impl<W: World, S: State> Communicator<W, S> {
     /// Returns what it supports. Local; never waits. On the host every property is known, and there
     /// is no network. NCCL: `ncclCommQueryProperties`, 2.29.2.

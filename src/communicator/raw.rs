@@ -12,6 +12,9 @@ use crate::cuda::CudaBackend;
 use crate::error::{Failed, Site};
 use crate::{Cuda, Result, Seat, World, nccl};
 
+/// ## Of another library
+///
+/// Communicators that other code made with NCCL, or will use.
 impl<Tag> Communicator<Cuda<Tag>> {
     /// Adopts a communicator that another library created. All ranks must call it, each with the
     /// seat of the rank that its communicator has; the host waits for them for at most 10 minutes.

@@ -47,6 +47,7 @@ pub struct On<'c, W: World, C = AsConfigured> {
     pub(crate) config: C,
 }
 
+/// # Configuration of a call
 impl<W: World, S: State> Communicator<W, S> {
     /// Configures the collectives called through the returned value. All ranks must call them with
     /// the same configuration.
@@ -82,6 +83,7 @@ impl<W: World, C: Copy> Clone for On<'_, W, C> {
 
 impl<W: World, C: Copy> Copy for On<'_, W, C> {}
 
+/// # Streams, waits and asking
 impl<W: World, S: State> Communicator<W, S> {
     /// The communicator on its own stream.
     #[inline]

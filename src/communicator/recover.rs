@@ -29,6 +29,7 @@ const AGAIN: u32 = 3;
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
+/// ## After ranks have died
 impl<W: World, S: State> Communicator<W, S> {
     /// Continues without the ranks that died, in place: agrees with the other ranks on the
     /// survivors, ends operations in flight, and replaces this communicator with one of the

@@ -4,6 +4,7 @@ use super::{CanGoOn, CanShrink, CommConfig, Communicator, Revoked, State};
 use crate::error::{Error, Excluded, Failed, NoSuchRank, Site};
 use crate::{Rank, Result, World, wait};
 
+/// ## Without some of its ranks
 impl<W: World, S: State> Communicator<W, S> {
     /// Stops it on all ranks so that some of them can continue. Operations in flight end without a
     /// result, and calls of the other ranks fail with [`Error::Revocation`]. Local; never waits.

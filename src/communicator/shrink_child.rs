@@ -12,6 +12,7 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 
 const OPERATION: &str = "shrink_child";
 
+/// ## Of the ranks that remain
 impl<W: World, S: State> Communicator<W, S> {
     /// Makes a communicator named `L` of all ranks but these, in their order; this one stays as it
     /// is. All other ranks must call it with the same list, and the ranks in the list do not call

@@ -26,6 +26,9 @@ struct Ask {
     borrows: bool,
 }
 
+/// # Children
+///
+/// Communicators of some of the ranks, made by all of them. The parent stays as it is.
 impl<W: World, S: State> Communicator<W, S> {
     /// Divides the ranks: those of one `color` form a communicator named `L`, ordered by `key`,
     /// then by their rank here. All ranks must call it; the host waits for this rank's work on the

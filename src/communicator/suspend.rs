@@ -10,6 +10,9 @@ use crate::{Device, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
+/// ## Suspended
+///
+/// Its memory is given back, and the communicator comes back later.
 impl<W: World, S: State> Communicator<W, S> {
     /// Releases the device memory that NCCL holds for this communicator and need not keep, until
     /// [`resume`](Self::resume). All ranks must call it; the host waits for this rank's work, on

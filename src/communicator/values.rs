@@ -8,6 +8,9 @@ use crate::control::{MOST_PARTS, Parts, Topic, is_bounded};
 use crate::error::{Error, Site, ValueMismatch};
 use crate::{AsRank, Rank, Result, World, unwind};
 
+/// ## Of values of the host
+///
+/// The host waits in them.
 impl<W: World, S: State> Communicator<W, S> {
     /// Waits on the host until all ranks have called it. Does not wait for streams.
     ///

@@ -20,6 +20,7 @@ pub struct Within<'c, W: World, S: State + CanEnqueue> {
     before: Option<Limit>,
 }
 
+/// ## Time limits
 impl<W: World, S: State> Communicator<W, S> {
     /// Sets a different deadline, shorter or longer, for calls through the returned value:
     /// everything that waits on the host, such as [`sync`](Self::sync), `wait`, `barrier`, `agree`,

@@ -173,6 +173,7 @@ impl<D: Device> fmt::Debug for Work<D> {
     }
 }
 
+/// ## Work in flight
 impl<W: World, S: State> Communicator<W, S> {
     /// A handle of everything that was enqueued on the communicator's stream until now.
     ///

@@ -95,8 +95,8 @@ impl fmt::Debug for RawStream<'_> {
 // SAFETY: the closure runs during the call: its work is enqueued after all earlier work on the
 // stream and before all later work.
 unsafe impl Launches for CudaBackend {
-    type View<'v, T: Element> = DeviceView<'v, T>;
-    type ViewMut<'v, T: Element> = DeviceViewMut<'v, T>;
+    type ViewOnceTheDeviceIsKnown<'v, T: Element> = DeviceView<'v, T>;
+    type ViewMutOnceTheDeviceIsKnown<'v, T: Element> = DeviceViewMut<'v, T>;
     type Raw<'v> = RawStream<'v>;
     /// The device touches the memory, not the host, so there is nothing to guard.
     type Guard<'v> = ();

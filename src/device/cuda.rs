@@ -12,7 +12,8 @@ use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
 use crate::launcher::{self, Variables};
 use crate::nccl::shares_gpus;
 use crate::{
-    Adopted, Buffer, Element, Failed, ForeignMemory, Lend, NcclMem, Pinned, Result, Stream, World,
+    Adopted, Buffer, Element, Failed, ForeignMemory, Lend, LentAs, NcclMem, Pinned, Result, Stream,
+    World,
 };
 
 /// A GPU. Communication uses NCCL, which is loaded when the first communicator or window is made;
@@ -200,7 +201,7 @@ impl<Tag> Cuda<Tag> {
     /// # Errors
     /// Those of `work` and of what it enqueued.
     #[track_caller]
-    pub fn lend<L: Lend<Self>, R>(
+    pub fn lend<L: Lend<Self> + LentAs<Self>, R>(
         &self,
         memory: L,
         work: impl for<'b, 'v> FnOnce(&'b mut L::View<'v>) -> Result<R>,

@@ -6,11 +6,23 @@ use std::marker::PhantomData;
 use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
 use crate::host::HostBackend;
 use crate::{
-    Adopted, Buffer, Element, Failed, ForeignMemory, Lend, NcclMem, Pinned, Result, Stream, World,
+    Adopted, Buffer, Element, Failed, ForeignMemory, Lend, LentAs, NcclMem, Pinned, Result, Stream,
+    World,
 };
 
 /// A host device. Its ordinals are virtual and unlimited: each rank of a communicator needs its
 /// own, as it would need its own GPU.
+///
+/// ```
+/// # use typed_nccl::{Host, Result};
+/// # fn main() -> Result<()> {
+/// let device = Host::local()?;
+/// assert_eq!(device.zeros::<f32>(4)?.to_vec()?, [0.0; 4]);
+/// let several = Host::open_each(&[0, 1, 7])?; // ordinals known at run time
+/// assert_eq!(several.len(), 3);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Host<Tag = Local> {
     ordinal: u32,
     tag: PhantomData<fn() -> Tag>,
@@ -131,7 +143,7 @@ impl<Tag> Host<Tag> {
     /// # Errors
     /// Those of `work` and of what it enqueued.
     #[track_caller]
-    pub fn lend<L: Lend<Self>, R>(
+    pub fn lend<L: Lend<Self> + LentAs<Self>, R>(
         &self,
         memory: L,
         work: impl for<'b, 'v> FnOnce(&'b mut L::View<'v>) -> Result<R>,

@@ -20,11 +20,14 @@ pub use tag::{AnyDevice, At, DeviceTag, Local, Scoped};
 pub(crate) use cuda::own_gpu;
 pub(crate) use tag::claim;
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 use crate::backend::{AllocKind, Backend};
-use crate::error::{Failed, Site};
-use crate::memory::{Adopted, Buffer, DeviceMem, ForeignMemory, Lend, NcclMem, Pinned, lend};
+use crate::entry::{self, Place};
+use crate::error::{Error, Failed, Site};
+use crate::memory::{
+    Adopted, Buffer, DeviceMem, ForeignMemory, Lend, LentAs, NcclMem, Pinned, lend,
+};
 use crate::{Element, Result, Stream, World};
 
 /// One device, and the default world of the communicators on it: `Host` or `Cuda`.
@@ -140,7 +143,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// The errors of `work`, else of what it enqueued; else as [`adopt`](Self::adopt), except that
     /// memory of no elements can be lent.
     #[track_caller]
-    fn lend<L: Lend<Self>, R>(
+    fn lend<L: Lend<Self> + LentAs<Self>, R>(
         &self,
         memory: L,
         work: impl for<'b, 'v> FnOnce(&'b mut L::View<'v>) -> Result<R>,
@@ -157,10 +160,44 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     }
 }
 
-/// A kind of device that [`spmd`](crate::spmd) can hand out, one per rank.
+/// A kind of device that [`spmd`](crate::spmd) can hand out, one per rank: `Host` or `Cuda`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be handed out to ranks",
+    label = "expected `Host` or `Cuda`, or a parameter with the bound `DeviceFamily`",
+    note = "a function generic over the devices of its ranks is `fn start<D: DeviceFamily>(..)`"
+)]
 pub trait DeviceFamily: Device {
     /// A device whose type belongs to one call of one closure.
     type Scoped<'id>: Device<Backend = Self::Backend>;
+
+    /// Runs `body` as `n` ranks, one thread and one device each, and returns their values, by rank,
+    /// as [`Host::spmd`] does.
+    ///
+    /// ```
+    /// use typed_nccl::{DeviceFamily, Host, Result};
+    ///
+    /// fn sizes<D: DeviceFamily>(n: usize) -> Result<Vec<usize>> {
+    ///     D::spmd(n, |place| {
+    ///         let comm = place.init()?;
+    ///         let size = comm.size();
+    ///         comm.finish().map(|()| size)
+    ///     })
+    /// }
+    ///
+    /// # fn main() -> Result<()> {
+    /// assert_eq!(sizes::<Host>(3)?, [3; 3]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The first cause, as of [`spmd`](crate::spmd).
+    fn spmd<R: Send, E: From<Error> + Display + Send + 'static>(
+        n: usize,
+        body: impl for<'id> Fn(Place<Self::Scoped<'id>>) -> Result<R, E> + Sync,
+    ) -> Result<Vec<R>, E> {
+        entry::each::<Self, _, _>("DeviceFamily::spmd", n, body)
+    }
 
     /// The device of that ordinal, under that type.
     #[doc(hidden)]

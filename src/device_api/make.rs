@@ -36,6 +36,9 @@ impl<W: World> fmt::Debug for DeviceApi<W> {
     }
 }
 
+/// # Device communicators
+///
+/// For kernels that communicate.
 impl<W: World, S: State> Communicator<W, S> {
     /// Checks that kernels can communicate directly; on the host, closures can. Local; never waits.
     ///

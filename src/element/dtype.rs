@@ -10,6 +10,15 @@ use super::plain::PlainType;
 use super::{Element, Integer, Numeric, Primitive, sealed};
 
 /// A data type, as a value.
+///
+/// ```
+/// # use typed_nccl::{DType, Element, Result};
+/// # fn main() -> Result<()> {
+/// assert_eq!(f32::DTYPE, DType::F32);
+/// assert_eq!((DType::F32.size(), DType::F32.to_string()), (4, "f32".to_owned()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum DType {

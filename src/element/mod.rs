@@ -5,6 +5,7 @@ mod convert;
 mod dtype;
 mod plain;
 mod truth;
+pub mod zerocopy;
 
 pub(crate) use convert::{Convert, Wide, converter};
 pub use dtype::DType;
@@ -26,6 +27,28 @@ pub(crate) mod foreign {
 /// # Safety
 /// `DTYPE` describes `Self`: the same size and alignment, and every bit pattern is a value. Sealed:
 /// types of a program implement [`Plain`].
+///
+/// ```
+/// # use typed_nccl::{Buffer, Communicator, Element, Host, Result, Seat, World};
+/// # fn main() -> Result<()> {
+/// fn shift<T: Element, W: World>(
+///     comm: &mut Communicator<W>,
+///     x: &Buffer<T, W::Device>,
+///     y: &mut Buffer<T, W::Device>,
+/// ) -> Result<()> {
+///     let (right, left) = (comm.ring(1), comm.ring(-1));
+///     comm.group(|g| {
+///         g.send(x, right)?;
+///         g.recv(y, left)
+///     })
+/// }
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// # let (x, mut y) = (comm.device().from_slice(&[7_u8])?, comm.device().zeros(1)?);
+/// # shift(&mut comm, &x, &mut y)?;
+/// # assert_eq!(y.to_vec()?, [7]);
+/// # comm.finish()
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a type of elements",
     label = "neither one of NCCL's data types nor plain data",
@@ -49,6 +72,21 @@ pub trait Primitive: Element + Default + PartialEq + std::fmt::Debug {}
 ///
 /// NCCL lacks `i16` and `u16`, so on GPUs reductions of those are refused; 8-bit floats need
 /// compute capability 9.0.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Communicator, Host, Numeric, Result, Seat, Sum, World};
+/// # fn main() -> Result<()> {
+/// fn sum<T: Numeric, W: World>(
+///     comm: &Communicator<W>,
+///     x: &mut Buffer<T, W::Device>,
+/// ) -> Result<()> {
+///     comm.all_reduce_in_place(x, Sum)
+/// }
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// # sum(&comm, &mut comm.device().zeros::<u32>(4)?)?;
+/// # comm.finish()
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a data type that NCCL reduces",
     label = "no reduction for this data type",

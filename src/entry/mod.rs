@@ -17,6 +17,7 @@ mod tells;
 
 pub use launch::launch;
 pub use place::Place;
+pub(crate) use spmd::each;
 #[cfg(any(test, feature = "models"))]
 pub use spmd::one_rank;
 pub use spmd::spmd;

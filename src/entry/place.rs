@@ -4,6 +4,20 @@ use crate::error::Site;
 use crate::{CommConfig, Communicator, Device, Rank, Result, Seat};
 
 /// One rank's place: its seat and its device.
+///
+/// ```
+/// use typed_nccl::{Host, Result, spmd};
+///
+/// # fn main() -> Result<()> {
+/// spmd::<Host>(2, |place| {
+///     let x = place.device().zeros::<f32>(8)?;
+///     let comm = place.init()?;
+///     comm.barrier()?;
+/// #   drop(x);
+///     comm.finish()
+/// })
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Place<D: Device> {
     seat: Seat,

@@ -19,7 +19,8 @@ use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
 /// the first cause of a failure, not an error that another rank's failure caused, whichever rank
 /// ends first. A panic in a rank is resumed here, unless it only repeats an error that another rank
 /// caused, as `unwrap` does. The other ranks get the error or panic as the reason. [`Host::spmd`]
-/// also returns a value from each rank.
+/// also returns a value from each rank; in a function generic over the device it is `D::spmd`, with
+/// `D: DeviceFamily`.
 ///
 /// ```
 /// use typed_nccl::{Host, Result, Sum, spmd};
@@ -42,9 +43,17 @@ pub fn spmd<F: DeviceFamily>(
     n: usize,
     body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<()> + Sync,
 ) -> Result<()> {
-    alone("spmd")?;
-    let outcome = run(n, F::ordinals, |seat, ordinal| body(Place::new(seat, F::scoped(ordinal))))?;
-    outcome.all().map(drop)
+    each::<F, _, _>("spmd", n, body).map(drop)
+}
+
+/// Runs the ranks for the method called `asked`.
+pub(crate) fn each<F: DeviceFamily, R: Send, E: From<Error> + Display + Send + 'static>(
+    asked: &str,
+    n: usize,
+    body: impl for<'id> Fn(Place<F::Scoped<'id>>) -> Result<R, E> + Sync,
+) -> Result<Vec<R>, E> {
+    alone(asked)?;
+    run(n, F::ordinals, |seat, ordinal| body(Place::new(seat, F::scoped(ordinal))))?.all()
 }
 
 /// Runs one rank of a test's [`spmd`] in a process of its own.
@@ -80,8 +89,7 @@ impl Host {
         n: usize,
         body: impl for<'id> Fn(Place<<Self as DeviceFamily>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
-        alone("Host::spmd")?;
-        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))?.all()
+        each::<Self, _, _>("Host::spmd", n, body)
     }
 }
 
@@ -97,8 +105,7 @@ impl crate::Cuda {
         n: usize,
         body: impl for<'id> Fn(Place<<Self as DeviceFamily>::Scoped<'id>>) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
-        alone("Cuda::spmd")?;
-        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::scoped(ordinal))))?.all()
+        each::<Self, _, _>("Cuda::spmd", n, body)
     }
 }
 

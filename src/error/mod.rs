@@ -319,6 +319,19 @@ impl std::fmt::Debug for Error {
 
 /// A failed transition, with the value as it was before. `?` converts it to [`Error`] and drops the
 /// value.
+///
+/// ```
+/// # use typed_nccl::{Host, Result, Seat, Symmetric};
+/// # fn main() -> Result<()> {
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let x = comm.device().nccl_zeros::<f32>(4)?;
+/// match comm.try_register_window_as(x, Symmetric) {
+///     Ok(window) => drop(comm.close(window)?),
+///     Err(failed) => println!("{}: {} elements are back", failed.error, failed.value.len()),
+/// }
+/// # comm.finish()
+/// # }
+/// ```
 #[must_use = "the value is in it"]
 pub struct Failed<C> {
     /// The reason.

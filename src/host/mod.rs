@@ -293,8 +293,8 @@ unsafe impl Copies for HostBackend {
 
 // SAFETY: a launched closure is a task of its stream, so it runs once, in the stream's order.
 unsafe impl Launches for HostBackend {
-    type View<'v, T: Element> = &'v [T];
-    type ViewMut<'v, T: Element> = &'v mut [T];
+    type ViewOnceTheDeviceIsKnown<'v, T: Element> = &'v [T];
+    type ViewMutOnceTheDeviceIsKnown<'v, T: Element> = &'v mut [T];
     type Raw<'v> = ();
     type Guard<'v> = Vec<ranges::Guard<'v>>;
 

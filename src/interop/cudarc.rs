@@ -14,7 +14,7 @@ use cudarc::driver::{
 
 use crate::cuda::{CudaStream, Gpu};
 use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
-use crate::memory::{Ending, ForeignSpan, Lent};
+use crate::memory::{Ending, ForeignSpan, Lent, LentAs};
 use crate::{Cuda, Device, Element, ForeignMemory, Lend, Mark, Result, Slice, SliceMut, Stream};
 
 /// `CU_STREAM_PER_THREAD`
@@ -243,8 +243,12 @@ unsafe fn lent<T: Element, Tag, M>(
 macro_rules! of_cudarc {
     ($($memory:ty: $view:ident $slice:ident, $touch:expr;)+) => { $(
         #[diagnostic::do_not_recommend]
+        impl<'a, T: Element, D: Device> LentAs<D> for $memory {
+            type View<'v> = $view<'v, T, D>;
+        }
+
+        #[diagnostic::do_not_recommend]
         impl<'a, T: Element, Tag> Lend<Cuda<Tag>> for $memory {
-            type View<'v> = $view<'v, T, Cuda<Tag>>;
             type Loan = Lent<Cuda<Tag>, Borrowed<Tag, Self>>;
 
             unsafe fn lend(self, device: &Cuda<Tag>, site: Site) -> Result<Self::Loan> {
@@ -253,7 +257,7 @@ macro_rules! of_cudarc {
                 unsafe { lent::<T, Tag, Self>(device, self, of, $touch, site) }
             }
 
-            fn view(loan: &Self::Loan) -> Self::View<'_> {
+            fn view(loan: &Self::Loan) -> <Self as LentAs<Cuda<Tag>>>::View<'_> {
                 loan.$slice()
             }
         }

@@ -4,8 +4,8 @@
 use ndarray::{ArrayBase, ArrayViewMut, Data, DataMut, Dimension, OwnedRepr};
 
 use crate::error::{AdoptFault, NotAdoptable, Site};
-use crate::memory::{ForeignSpan, HostWaits, Lent};
-use crate::{Element, ForeignMemory, Host, Lend, Mark, Result, Slice, SliceMut};
+use crate::memory::{ForeignSpan, HostWaits, Lent, LentAs};
+use crate::{Device, Element, ForeignMemory, Host, Lend, Mark, Result, Slice, SliceMut};
 
 /// The error for elements that are not contiguous in C order.
 fn refused<S: Data, I: Dimension>(
@@ -59,11 +59,18 @@ unsafe fn lent<T: Element, Tag>(
 }
 
 #[diagnostic::do_not_recommend]
+impl<S: Data, I: Dimension, D: Device> LentAs<D> for &ArrayBase<S, I>
+where
+    S::Elem: Element,
+{
+    type View<'v> = Slice<'v, S::Elem, D>;
+}
+
+#[diagnostic::do_not_recommend]
 impl<S: Data, I: Dimension, Tag> Lend<Host<Tag>> for &ArrayBase<S, I>
 where
     S::Elem: Element,
 {
-    type View<'v> = Slice<'v, S::Elem, Host<Tag>>;
     type Loan = Lent<Host<Tag>, HostWaits>;
 
     unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
@@ -73,9 +80,17 @@ where
         unsafe { lent(device, elements, site) }
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {
         loan.slice()
     }
+}
+
+#[diagnostic::do_not_recommend]
+impl<S: DataMut, I: Dimension, D: Device> LentAs<D> for &mut ArrayBase<S, I>
+where
+    S::Elem: Element,
+{
+    type View<'v> = SliceMut<'v, S::Elem, D>;
 }
 
 #[diagnostic::do_not_recommend]
@@ -83,7 +98,6 @@ impl<S: DataMut, I: Dimension, Tag> Lend<Host<Tag>> for &mut ArrayBase<S, I>
 where
     S::Elem: Element,
 {
-    type View<'v> = SliceMut<'v, S::Elem, Host<Tag>>;
     type Loan = Lent<Host<Tag>, HostWaits>;
 
     unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
@@ -95,14 +109,18 @@ where
         unsafe { lent(device, elements, site) }
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {
         loan.slice_mut()
     }
 }
 
 #[diagnostic::do_not_recommend]
+impl<T: Element, I: Dimension, D: Device> LentAs<D> for ArrayViewMut<'_, T, I> {
+    type View<'v> = SliceMut<'v, T, D>;
+}
+
+#[diagnostic::do_not_recommend]
 impl<T: Element, I: Dimension, Tag> Lend<Host<Tag>> for ArrayViewMut<'_, T, I> {
-    type View<'v> = SliceMut<'v, T, Host<Tag>>;
     type Loan = Lent<Host<Tag>, HostWaits>;
 
     unsafe fn lend(mut self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
@@ -110,7 +128,7 @@ impl<T: Element, I: Dimension, Tag> Lend<Host<Tag>> for ArrayViewMut<'_, T, I> {
         unsafe { Lend::lend(&mut self, device, site) }
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {
         loan.slice_mut()
     }
 }

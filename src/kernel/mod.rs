@@ -75,6 +75,7 @@ pub trait RunsKernels {
     fn never(&self) -> !;
 }
 
+/// # Kernels of your own
 impl<W: World, S: State> Communicator<W, S> {
     /// Not available here: run kernels on a stream, such as [`stream`](Self::stream).
     ///

@@ -74,6 +74,9 @@ pub struct Kernels<W: World> {
     world: PhantomData<fn() -> W>,
 }
 
+/// # Kernels
+///
+/// This library's own, which communicate by themselves.
 impl<W: World, S: State> Communicator<W, S> {
     /// Prepares the communicator for this library's own kernels, if it is not prepared yet. All
     /// ranks call it; the host waits for them. The first time in a process, the driver compiles the

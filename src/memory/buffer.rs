@@ -16,6 +16,17 @@ use crate::{DType, Device, Element, Result, wait};
 /// It is usable with every communicator on its device. Operations on it run in the order in which
 /// they were enqueued, on any streams; dropping it neither waits nor frees memory that an enqueued
 /// operation still needs. `Send`, not `Sync`.
+///
+/// ```
+/// # use typed_nccl::{Host, Result};
+/// # fn main() -> Result<()> {
+/// let device = Host::local()?;
+/// let mut x = device.from_slice(&[1.0_f32, 2.0])?;
+/// x.slice_mut(1..2).copy_from(&[5.0])?;
+/// assert_eq!(x.to_vec()?, [1.0, 5.0]);
+/// # Ok(())
+/// # }
+/// ```
 pub struct Buffer<T, D: Device, M = DeviceMem> {
     allocation: Arc<Allocation<D::Backend>>,
     len: usize,

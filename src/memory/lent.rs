@@ -18,12 +18,10 @@ use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream,
 #[diagnostic::on_unimplemented(
     message = "`{D}` cannot be lent `{Self}`",
     label = "no borrowed memory of that device",
-    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both `&tensor` and `&mut tensor` of another library, and pairs of these"
+    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both `&tensor` and `&mut tensor` of another library, and pairs of these",
+    note = "a function generic over the device needs the bound, `where for<'a> &'a mut [f32]: Lend<D>`, or copies: `device.from_slice(..)`"
 )]
 pub trait Lend<D: Device>: sealed::Sealed {
-    /// The closure's argument: a view that operations take.
-    type View<'v>;
-
     /// The loan.
     #[doc(hidden)]
     type Loan: Loan<D>;
@@ -38,7 +36,21 @@ pub trait Lend<D: Device>: sealed::Sealed {
 
     /// The closure's argument.
     #[doc(hidden)]
-    fn view(loan: &Self::Loan) -> Self::View<'_>;
+    fn view(loan: &Self::Loan) -> Self::View<'_>
+    where
+        Self: LentAs<D>;
+}
+
+/// The views of memory that is lent. They are known for every device, also for one that [`Lend`]
+/// refuses, which is then one error and not another about the closure. It is no supertrait, so that
+/// a bound on [`Lend`] hides none of them. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not memory that can be lent",
+    label = "expected a borrow: `&x` to read, `&mut x` to write"
+)]
+pub trait LentAs<D: Device>: sealed::Sealed {
+    /// The closure's argument: a view that operations take.
+    type View<'v>;
 }
 
 /// A loan: its drop returns when the memory is its owner's again.
@@ -49,7 +61,7 @@ pub trait Loan<D: Device> {
 }
 
 /// Lends memory to `work`.
-pub(crate) fn lend<D: Device, L: Lend<D>, R>(
+pub(crate) fn lend<D: Device, L: Lend<D> + LentAs<D>, R>(
     device: &D,
     memory: L,
     work: impl for<'b, 'v> FnOnce(&'b mut L::View<'v>) -> Result<R>,
@@ -192,8 +204,12 @@ impl<D: Device> Ending<D> for HostWaits {
 macro_rules! on_the_host {
     ($($memory:ty: $view:ident $slice:ident, $start:expr;)+) => { $(
         #[diagnostic::do_not_recommend]
+        impl<'a, T: Element, D: Device> LentAs<D> for $memory {
+            type View<'v> = $view<'v, T, D>;
+        }
+
+        #[diagnostic::do_not_recommend]
         impl<'a, T: Element, Tag> Lend<Host<Tag>> for $memory {
-            type View<'v> = $view<'v, T, Host<Tag>>;
             type Loan = Lent<Host<Tag>, HostWaits>;
 
             unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
@@ -204,7 +220,7 @@ macro_rules! on_the_host {
                 unsafe { Lent::new(device, place, HostWaits, site) }
             }
 
-            fn view(loan: &Self::Loan) -> Self::View<'_> {
+            fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {
                 loan.$slice()
             }
         }
@@ -219,8 +235,16 @@ on_the_host! {
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device, A: Lend<D>, B: Lend<D>> Lend<D> for (A, B) {
+impl<D: Device, A: LentAs<D>, B: LentAs<D>> LentAs<D> for (A, B) {
     type View<'v> = (A::View<'v>, B::View<'v>);
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, A, B> Lend<D> for (A, B)
+where
+    A: Lend<D> + LentAs<D>,
+    B: Lend<D> + LentAs<D>,
+{
     type Loan = (A::Loan, B::Loan);
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
@@ -231,7 +255,7 @@ impl<D: Device, A: Lend<D>, B: Lend<D>> Lend<D> for (A, B) {
         Ok((first, second))
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         (A::view(&loan.0), B::view(&loan.1))
     }
 }
@@ -244,8 +268,12 @@ impl<D: Device, A: Loan<D>, B: Loan<D>> Loan<D> for (A, B) {
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device, L: Lend<D>> Lend<D> for Vec<L> {
+impl<D: Device, L: LentAs<D>> LentAs<D> for Vec<L> {
     type View<'v> = Vec<L::View<'v>>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, L: Lend<D> + LentAs<D>> Lend<D> for Vec<L> {
     type Loan = Vec<L::Loan>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
@@ -253,7 +281,7 @@ impl<D: Device, L: Lend<D>> Lend<D> for Vec<L> {
         self.into_iter().map(|one| unsafe { one.lend(device, site) }).collect()
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         loan.iter().map(L::view).collect()
     }
 }

@@ -35,7 +35,7 @@ pub use buffer::Buffer;
 pub(crate) use buffer::allocate;
 pub use indexed::HasPlaces;
 pub use kind::{DeviceMem, MemoryKind, NcclMem, WindowMemory};
-pub use lent::Lend;
+pub use lent::{Lend, LentAs};
 pub use operand::{Elements, Holds, Readable, SameDtype, Writable};
 pub use pinned::{Copying, Pinned};
 pub use record::{RecordRead, RecordWrite};

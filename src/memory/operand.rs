@@ -22,6 +22,23 @@ pub trait Elements: sealed::Sealed {
 }
 
 /// Memory that a communicator on `D` may read: buffers, windows and views of them.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Host, Readable, Result, Seat, Sum, World, Writable};
+/// # fn main() -> Result<()> {
+/// fn sum<W: World>(
+///     comm: &Communicator<W>,
+///     x: &impl Readable<W::Device, Elem = f32>,
+///     y: &mut impl Writable<W::Device, Elem = f32>,
+/// ) -> Result<()> {
+///     comm.all_reduce(x, y, Sum)
+/// }
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// # let (x, mut y) = (comm.device().zeros(4)?, comm.device().zeros(2)?);
+/// sum(&comm, &x.slice(0..2), &mut y)?;
+/// # comm.finish()
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator on `{D}` cannot read `{Self}`",
     label = "this lives on another device, or is no device memory",

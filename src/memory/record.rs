@@ -9,6 +9,24 @@ use crate::error::BadRange;
 use crate::{DType, Device, Element, Elements, Readable, Slice, SliceMut, Writable};
 
 /// Memory that a group on `D` may read: `&buffer`, `&window`, and shared views by value. Sealed.
+///
+/// ```
+/// # use typed_nccl::{Group, Host, RecordRead, RecordWrite, Result, Seat, World};
+/// # fn main() -> Result<()> {
+/// fn pass<'e, W: World>(
+///     g: &mut Group<'e, W>,
+///     x: impl RecordRead<'e, W::Device>,
+///     y: impl RecordWrite<'e, W::Device>,
+/// ) -> Result<()> {
+///     g.send(x, g.ring(1))?;
+///     g.recv(y, g.ring(-1))
+/// }
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// # let (x, mut y) = (comm.device().zeros::<i8>(4)?, comm.device().zeros::<i8>(2)?);
+/// comm.group(|g| pass(g, x.slice(0..2), &mut y))?;
+/// # comm.finish()
+/// # }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a group on `{D}` cannot read `{Self}`",
     label = "this lives on another device, is taken by value or by `&mut`, or is no device memory",

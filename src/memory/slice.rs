@@ -78,6 +78,18 @@ impl Extent {
 }
 
 /// A shared view of part of a [`Buffer`](crate::Buffer). Stays on its thread.
+///
+/// ```
+/// # use typed_nccl::{Host, Result, Seat, Sum};
+/// # fn main() -> Result<()> {
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let x = comm.device().from_slice(&[1.0_f32, 2.0, 3.0])?;
+/// let mut sum = comm.device().zeros::<f32>(2)?;
+/// comm.all_reduce(&x.slice(1..3), &mut sum, Sum)?;
+/// assert_eq!(sum.to_vec()?, [2.0, 3.0]);
+/// # comm.finish()
+/// # }
+/// ```
 pub struct Slice<'a, T, D: Device> {
     allocation: &'a Arc<Allocation<D::Backend>>,
     extent: Extent,
@@ -85,6 +97,23 @@ pub struct Slice<'a, T, D: Device> {
 }
 
 /// An exclusive view of part of a [`Buffer`](crate::Buffer). Stays on its thread.
+///
+/// ```
+/// # use typed_nccl::{Host, Result, Seat};
+/// # fn main() -> Result<()> {
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let x = comm.device().from_slice(&[7_i32; 2])?;
+/// let mut y = comm.device().zeros::<i32>(4)?;
+/// let (first, second) = y.slice_mut(0..4).split_at_mut(2);
+/// comm.group(|g| {
+///     g.send(&x, 0)?;
+///     g.recv(second, 0)
+/// })?;
+/// # drop(first);
+/// assert_eq!(y.to_vec()?, [0, 0, 7, 7]);
+/// # comm.finish()
+/// # }
+/// ```
 pub struct SliceMut<'a, T, D: Device> {
     allocation: &'a Arc<Allocation<D::Backend>>,
     extent: Extent,

@@ -136,6 +136,10 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
     }
 }
 
+/// # Point-to-point
+///
+/// Two ranks call them. A send waits on its stream for its receive, so put both directions into one
+/// [group](Self::group).
 impl<W: World, S: State> Communicator<W, S> {
     /// Sends `buf` to rank `to`, which receives as many elements of the same type. The host does
     /// not wait; the stream waits for the receive. NCCL: `ncclSend`, 2.7.

@@ -177,6 +177,9 @@ fn fits(
     Err(SplitsTooLong { operation, rank, receives, counts, site }.into())
 }
 
+/// ## Blocks of different lengths
+///
+/// For `all_to_all_v` and its like.
 impl<W: World, S: State> Communicator<W, S> {
     /// Declares how many elements this rank sends to each rank, by rank, for
     /// [`all_to_all_v`](Self::all_to_all_v). All ranks call it; the host waits for them.

@@ -10,6 +10,18 @@ use crate::communicator::Resources;
 use crate::{Device, DynElem, Float, Integer, Logical, NarrowFloat, Numeric, Result, World};
 
 /// Adds. Integers wrap.
+///
+/// ```
+/// # use typed_nccl::{Avg, Host, Max, Result, Seat, Sum};
+/// # fn main() -> Result<()> {
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut x = comm.device().from_slice(&[1.0_f32, 2.0])?;
+/// comm.all_reduce_in_place(&mut x, Sum)?; // or `Prod`, `Min`, `Max`, `Avg`
+/// # comm.all_reduce_in_place(&mut x, Max)?;
+/// # comm.all_reduce_in_place(&mut x, Avg)?;
+/// # comm.finish()
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sum;
 

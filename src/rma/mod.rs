@@ -271,6 +271,9 @@ impl<'e, W: World> Group<'e, W> {
     }
 }
 
+/// # One-sided
+///
+/// Puts into the windows of peers, and signals that say that they have arrived.
 impl<W: World, S: State> Communicator<W, S> {
     /// Copies `source` to `target` in `peer`'s window, then raises a signal there. One-sided: the
     /// peer only waits for the signal. The host does not wait; the source may be overwritten in

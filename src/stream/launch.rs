@@ -168,7 +168,8 @@ impl<'s, D: Device> StreamAccess<'s, D> {
 
 impl<A: Elements<Elem: Element>> Operand for &A {
     type Backend = <A::Device as Device>::Backend;
-    type View<'v> = <<A::Device as Device>::Backend as Launches>::View<'v, A::Elem>;
+    type View<'v> =
+        <<A::Device as Device>::Backend as Launches>::ViewOnceTheDeviceIsKnown<'v, A::Elem>;
     type Held = Held<<A::Device as Device>::Backend>;
 
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, Self::Backend>>) {
@@ -230,7 +231,8 @@ impl<D: Device, A: Readable<D, Elem: Element>> OperandsOn<D> for &A {
 
 impl<A: Elements<Elem: Element>> Operand for &mut A {
     type Backend = <A::Device as Device>::Backend;
-    type View<'v> = <<A::Device as Device>::Backend as Launches>::ViewMut<'v, A::Elem>;
+    type View<'v> =
+        <<A::Device as Device>::Backend as Launches>::ViewMutOnceTheDeviceIsKnown<'v, A::Elem>;
     type Held = Held<<A::Device as Device>::Backend>;
 
     fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, Self::Backend>>) {

@@ -10,6 +10,20 @@ use crate::{Device, Result};
 /// The point after everything enqueued on a stream when the mark was made. `Send`, `Sync` and
 /// `Clone`; another stream waits for it with `stream.wait_for(&mark)`, the host with
 /// `comm.wait(&mark)`.
+///
+/// ```
+/// # use typed_nccl::{Host, Result, Seat};
+/// # fn main() -> Result<()> {
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let stream = comm.device().stream()?;
+/// let mut x = comm.device().zeros::<f32>(4)?;
+/// stream.launch(&mut x, |x, _| x.fill(1.0))?;
+/// let filled = comm.mark(&stream)?;
+/// comm.stream().wait_for(&filled)?; // work there now begins later
+/// comm.wait(&filled)?; // the host waits
+/// # comm.finish()
+/// # }
+/// ```
 pub struct Mark<D: Device> {
     stream: Arc<StreamShared<D::Backend>>,
     point: <D::Backend as Streams>::Point,

@@ -38,6 +38,18 @@ use crate::{Device, Result, wait};
 ///
 /// Every communicator has its own stream (`comm.stream()`); `comm.on(&stream)` uses another.
 /// Dropping a stream does not wait: enqueued work still runs. `Send`, not `Sync`.
+///
+/// ```
+/// # use typed_nccl::{Host, Result, Seat, Sum};
+/// # fn main() -> Result<()> {
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let stream = comm.device().stream()?;
+/// let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
+/// comm.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+/// comm.sync(&stream)?;
+/// # comm.finish()
+/// # }
+/// ```
 pub struct Stream<D: Device> {
     pub(crate) core: StreamCore<D::Backend>,
     device: D,
@@ -123,6 +135,10 @@ impl<D: Device> Stream<D> {
     /// (views work too). On the host the closure gets `&[T]` and `&mut [T]` and runs later, on
     /// another thread; it may not wait for a stream or a communicator. A panic in it surfaces at
     /// the next host wait as [`Error::Panicked`](crate::Error::Panicked).
+    ///
+    /// In a function generic over the device the views have no methods, since what they are depends
+    /// on the device: declare the computation with [`kernel!`](crate::kernel!) instead, and
+    /// [`run`](Self::run) it.
     ///
     /// ```
     /// # use typed_nccl::{Host, Result};

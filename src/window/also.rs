@@ -101,6 +101,7 @@ impl<T: Element, W: World, K: WindowKind> SharedWindow<T, W, K> {
     }
 }
 
+/// ## Windows of two communicators
 impl<W: World, S: State> Communicator<W, S> {
     /// Deregisters memory of another communicator's window, which stays open. All ranks call it, as
     /// for [`close`](Self::close).

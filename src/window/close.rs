@@ -6,6 +6,7 @@ use crate::communicator::{CanEnqueue, Live, State};
 use crate::error::{Error, Failed, Site, WindowsDiffer};
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, World, wait};
 
+/// ## The end of a window
 impl<W: World, S: State> Communicator<W, S> {
     /// Deregisters a window and returns its memory as a buffer. All ranks close the same windows in
     /// the same order; the host waits for this rank's work and for the others, so that no put is

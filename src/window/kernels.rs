@@ -11,6 +11,7 @@ use crate::{AsRank, Communicator, Device, Element, Rank, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
+/// ## Windows in kernels
 impl<W: World, S: State> Communicator<W, S> {
     /// NCCL's handle of a window, `ncclWindow_t`, for kernels written against NCCL's device code:
     /// the only use of a [`GinOnly`](crate::GinOnly) or [`CftCounted`](crate::CftCounted) window.

@@ -31,6 +31,7 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     }
 }
 
+/// ## Peers' memory
 impl<W: World, S: State> Communicator<W, S> {
     /// The address here of `peer`'s part of a window, if its memory is mapped here; valid until the
     /// window is closed. Nothing orders accesses through it: that takes signals or barriers. NCCL:

@@ -10,6 +10,9 @@ use crate::error::{Error, Failed, OtherDevice, Site, WindowsDiffer};
 use crate::memory::Allocation;
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
 
+/// # Memory
+///
+/// Windows: memory that peers may put into. All ranks register them together.
 impl<W: World, S: State> Communicator<W, S> {
     /// Allocates `len` zeroed elements and registers them as a symmetric window. All ranks call it
     /// with one length and type, in the same order among their registrations; the host waits for

@@ -6,7 +6,7 @@ use super::super::Tensor as Described;
 use super::storage::{Held, OperandStorage};
 use crate::error::{NotAdoptable, Site};
 use crate::memory::{By, Claim};
-use crate::memory::{Ending, Lent};
+use crate::memory::{Ending, Lent, LentAs};
 use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 
 /// The storage of a lent tensor, and the stream that orders its uses.
@@ -82,22 +82,30 @@ fn lent<'a, D: Device>(
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for &'a Tensor {
+impl<'a, D: Device> LentAs<D> for &'a Tensor {
     type View<'v> = DynSlice<'v, D>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, D: Device> Lend<D> for &'a Tensor {
     type Loan = Lent<D, Borrowed<'a, D>>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
         lent(device, Locked::shared(self, site)?, site)
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         loan.dyn_slice()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for &'a Var {
+impl<'a, D: Device> LentAs<D> for &'a Var {
     type View<'v> = DynSlice<'v, D>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, D: Device> Lend<D> for &'a Var {
     type Loan = Lent<D, Borrowed<'a, D>>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
@@ -105,7 +113,7 @@ impl<'a, D: Device> Lend<D> for &'a Var {
         unsafe { self.as_tensor().lend(device, site) }
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         loan.dyn_slice()
     }
 }
@@ -166,43 +174,55 @@ pub fn storage_mut<'a>(storage: &'a mut impl OperandStorage, layout: &'a Layout)
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for StorageRef<'a> {
+impl<'a, D: Device> LentAs<D> for StorageRef<'a> {
     type View<'v> = DynSlice<'v, D>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, D: Device> Lend<D> for StorageRef<'a> {
     type Loan = Lent<D, Borrowed<'a, D>>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
         lent(device, self.0, site)
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         loan.dyn_slice()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for StorageMut<'a> {
+impl<'a, D: Device> LentAs<D> for StorageMut<'a> {
     type View<'v> = DynSliceMut<'v, D>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, D: Device> Lend<D> for StorageMut<'a> {
     type Loan = Lent<D, Borrowed<'a, D>>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
         lent(device, self.0, site)
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         loan.dyn_slice_mut()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for Locked<'a> {
+impl<'a, D: Device> LentAs<D> for Locked<'a> {
     type View<'v> = DynSliceMut<'v, D>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, D: Device> Lend<D> for Locked<'a> {
     type Loan = Lent<D, Borrowed<'a, D>>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
         lent(device, self, site)
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         loan.dyn_slice_mut()
     }
 }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use super::{Tensor, Used};
 use crate::error::Site;
 use crate::memory::Claim;
-use crate::memory::{Ending, Lent};
+use crate::memory::{Ending, Lent, LentAs};
 use crate::{Device, DynSlice, DynSliceMut, Lend, Result, Stream};
 
 /// Orders the uses of a lent tensor.
@@ -42,8 +42,12 @@ impl<O> Tensor<O> {
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device, O> Lend<D> for &Tensor<O> {
+impl<D: Device, O> LentAs<D> for &Tensor<O> {
     type View<'v> = DynSlice<'v, D>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, O> Lend<D> for &Tensor<O> {
     type Loan = Lent<D, Theirs<D>>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
@@ -51,14 +55,18 @@ impl<D: Device, O> Lend<D> for &Tensor<O> {
         unsafe { self.lent(device, false, site) }
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         loan.dyn_slice()
     }
 }
 
 #[diagnostic::do_not_recommend]
-impl<D: Device, O> Lend<D> for &mut Tensor<O> {
+impl<D: Device, O> LentAs<D> for &mut Tensor<O> {
     type View<'v> = DynSliceMut<'v, D>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, O> Lend<D> for &mut Tensor<O> {
     type Loan = Lent<D, Theirs<D>>;
 
     unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
@@ -66,7 +74,7 @@ impl<D: Device, O> Lend<D> for &mut Tensor<O> {
         unsafe { self.lent(device, true, site) }
     }
 
-    fn view(loan: &Self::Loan) -> Self::View<'_> {
+    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         loan.dyn_slice_mut()
     }
 }
@@ -82,18 +90,22 @@ pub trait LentByValue {
 // Only for diagnostics: with it, passing a tensor by value is one error instead of two.
 #[doc(hidden)]
 #[diagnostic::do_not_recommend]
+impl<D: Device, O> LentAs<D> for Tensor<O> {
+    type View<'v> = DynSliceMut<'v, D>;
+}
+
+#[diagnostic::do_not_recommend]
 impl<D: Device, O> Lend<D> for Tensor<O>
 where
     Self: LentByValue,
 {
-    type View<'v> = DynSliceMut<'v, D>;
     type Loan = Lent<D, Theirs<D>>;
 
     unsafe fn lend(self, _: &D, _: Site) -> Result<Self::Loan> {
         match Self::NEVER {}
     }
 
-    fn view(_: &Self::Loan) -> Self::View<'_> {
+    fn view(_: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
         match Self::NEVER {}
     }
 }
