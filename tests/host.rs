@@ -40,6 +40,7 @@ mod lifecycle;
 mod metrics;
 #[cfg(feature = "ndarray")]
 mod ndarray;
+mod operands;
 mod order;
 mod ordered;
 mod panics;

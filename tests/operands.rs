@@ -1,0 +1,169 @@
+//! How operands are passed: `&x` and views, in calls, groups, captures and lanes. Calls borrow
+//! them; what records keeps them, and so takes views by value.
+
+use typed_nccl::{Clique, Communicator, Host, Place, Result, Scoped, Sum, group};
+
+use crate::ranks::spmd;
+
+const LEN: usize = 4;
+
+/// This rank's communicator, what it sends and what it receives into.
+macro_rules! start {
+    ($place:ident => $comm:ident, $x:ident, $y:ident) => {
+        let mut $comm = $place.init()?;
+        let $x = $comm.device().from_slice(&[$comm.rank().index() as f32; 2 * LEN])?;
+        let mut $y = $comm.device().zeros::<f32>(2 * LEN)?;
+    };
+}
+
+/// `y` holds the left neighbour's values in its first half, and nothing yet in its second.
+fn is_half(left: usize, y: &[f32]) {
+    assert_eq!(y, [[left as f32; LEN], [0.0; LEN]].concat());
+}
+
+fn each(body: impl Fn(Place<Host<Scoped<'_>>>) -> Result<()> + Sync) -> Result<()> {
+    spmd::<Host>(2, body)
+}
+
+#[test]
+fn calls_borrow_buffers_and_views() -> Result<()> {
+    each(|place| {
+        let comm = place.init()?;
+        let x = comm.device().from_slice(&[comm.rank().index() as f32; 2 * LEN])?;
+        let mut y = comm.device().zeros::<f32>(2 * LEN)?;
+        let (right, left, rank) = (comm.ring(1), comm.ring(-1), comm.rank().index());
+        let stream = comm.device().stream()?;
+        let (view, mut held) = (x.slice(0..LEN), comm.device().zeros::<f32>(LEN)?);
+        for turn in 0..2 {
+            if rank == turn {
+                comm.send(&x, right)?;
+                comm.send(&x.slice(0..LEN), right)?;
+                comm.send(&&view, right)?;
+                comm.on(&stream).send(&view, right)?;
+            } else {
+                comm.recv(&mut y, left)?;
+                comm.recv(&mut y.slice_mut(0..LEN), left)?;
+                comm.recv(&mut &mut held, left)?;
+                comm.on(&stream).recv(&mut held.slice_mut(0..LEN), left)?;
+            }
+        }
+        assert_eq!(y.to_vec()?, [left.index() as f32; 2 * LEN]);
+        assert_eq!(held.to_vec()?, [left.index() as f32; LEN]);
+        comm.all_reduce(&x, &mut y, Sum)?;
+        comm.all_reduce(&view, &mut y.slice_mut(0..LEN), Sum)?;
+        comm.all_gather(&x.slice(0..LEN), &mut y)?;
+        assert_eq!(y.to_vec()?, [[0.0; LEN], [1.0; LEN]].concat());
+        comm.finish()
+    })
+}
+
+#[test]
+fn groups_borrow_buffers_and_keep_views() -> Result<()> {
+    each(|place| {
+        start!(place => comm, x, y);
+        let (right, left) = (comm.ring(1), comm.ring(-1));
+        comm.group(|g| {
+            g.send(&x, right)?;
+            g.recv(&mut y, left)
+        })?;
+        assert_eq!(y.to_vec()?, [left.index() as f32; 2 * LEN]);
+        y.copy_from(&[0.0; 2 * LEN])?;
+        let (view, stream) = (x.slice(0..LEN), comm.device().stream()?);
+        comm.group_on(&stream, |g| {
+            g.send(x.slice(0..LEN), right)?;
+            g.recv(y.slice_mut(0..LEN), left)
+        })?;
+        is_half(left.index(), &y.to_vec()?);
+        let mut third = comm.device().zeros::<f32>(LEN)?;
+        group(&mut comm, |g| {
+            g.send(view, right)?;
+            g.send(&view, right)?;
+            g.send(x.slice(LEN..2 * LEN), right)?;
+            let (first, second) = y.slice_mut(0..2 * LEN).split_at_mut(LEN);
+            g.recv(first, left)?;
+            g.recv(second, left)?;
+            g.recv(&mut third, left)
+        })?;
+        assert_eq!(y.to_vec()?, [left.index() as f32; 2 * LEN]);
+        assert_eq!(third.to_vec()?, [left.index() as f32; LEN]);
+        comm.finish()
+    })
+}
+
+#[test]
+fn captures_take_what_calls_take() -> Result<()> {
+    each(|place| {
+        start!(place => comm, x, y);
+        let (right, left) = (comm.ring(1), comm.ring(-1));
+        let view = x.slice(0..LEN);
+        let mut graph = comm.capture(|g| {
+            g.all_reduce(&x, &mut y, Sum)?;
+            g.all_reduce(&x.slice(LEN..2 * LEN), &mut y.slice_mut(LEN..2 * LEN), Sum)?;
+            g.group(|g| {
+                g.send(view, right)?;
+                g.recv(y.slice_mut(0..LEN), left)
+            })
+        })?;
+        graph.launch(&comm)?;
+        assert_eq!(y.to_vec()?, [[left.index() as f32; LEN], [1.0; LEN]].concat());
+        comm.finish()
+    })
+}
+
+#[test]
+fn lanes_keep_the_views_that_they_are_handed() -> Result<()> {
+    let mut clique = Clique::init(Host::open_each(&[0, 1])?)?;
+    let x = clique.per_rank(|rank, device| device.from_slice(&[rank.index() as f32; 2 * LEN]))?;
+    let mut y = clique.alloc::<f32>(2 * LEN)?;
+    clique.group((&x, &mut y), |lane, (x, y)| {
+        let (right, left) = (lane.ring(1), lane.ring(-1));
+        lane.send(x, right)?;
+        lane.recv(y, left)
+    })?;
+    assert_eq!(clique.to_host(&y)?, [[1.0; 2 * LEN], [0.0; 2 * LEN]]);
+    clique.group((&x, &mut y), |lane, (x, y)| {
+        let (right, left) = (lane.ring(1), lane.ring(-1));
+        let (first, second) = y.split_at_mut(LEN);
+        lane.send(x.slice(0..LEN), right)?;
+        lane.recv(first, left)?;
+        lane.all_reduce(x.slice(LEN..2 * LEN), second, Sum)
+    })?;
+    let half = |left: f32| [[left; LEN], [1.0; LEN]].concat();
+    assert_eq!(clique.to_host(&y)?, [half(1.0), half(0.0)]);
+    clique.all_reduce(&x, &mut y, Sum)?;
+    assert_eq!(clique.to_host(&y)?, [[1.0; 2 * LEN]; 2]);
+    clique.finish()
+}
+
+/// A helper is generic over its operand as the operations are: by reference where it calls, by
+/// value where it records.
+#[test]
+fn helpers_take_what_operations_take() -> Result<()> {
+    use typed_nccl::{Group, Readable, RecordRead, RecordWrite, World, Writable};
+
+    fn calls<W: World>(
+        comm: &Communicator<W>,
+        x: &impl Readable<W::Device, Elem = f32>,
+        y: &mut impl Writable<W::Device, Elem = f32>,
+    ) -> Result<()> {
+        comm.all_reduce(x, y, Sum)
+    }
+
+    fn records<'e, W: World>(
+        g: &mut Group<'e, W>,
+        x: impl RecordRead<'e, W::Device, Elem = f32>,
+        y: impl RecordWrite<'e, W::Device, Elem = f32>,
+    ) -> Result<()> {
+        g.all_reduce(x, y, Sum)
+    }
+
+    each(|place| {
+        start!(place => comm, x, y);
+        calls(&comm, &x, &mut y)?;
+        calls(&comm, &x.slice(0..LEN), &mut y.slice_mut(LEN..2 * LEN))?;
+        comm.group(|g| records(g, &x, &mut y))?;
+        comm.group(|g| records(g, x.slice(0..LEN), y.slice_mut(0..LEN)))?;
+        assert_eq!(y.to_vec()?, [1.0; 2 * LEN]);
+        comm.finish()
+    })
+}
