@@ -10,7 +10,7 @@ mod merge;
 
 pub use finding::{Finding, Level, json, text};
 pub use machine::{Gpu, Interface, Library, Machine};
-pub use merge::merge;
+pub use merge::{merge, page};
 
 /// Everything that was checked, in the order in which a job needs it.
 pub fn check(machine: &Machine) -> Vec<Finding> {

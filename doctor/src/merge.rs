@@ -1,4 +1,4 @@
-//! Several timelines as one.
+//! Several timelines as one: a file for viewers, or a page that needs none.
 
 use std::fs;
 
@@ -10,6 +10,29 @@ use serde_json::Value;
 /// # Errors
 /// A file that cannot be read, or is no timeline.
 pub fn merge(files: &[&str]) -> Result<String, String> {
+    Ok(json(&merged(files)?))
+}
+
+/// A page for a browser that shows the timeline of [`merge`]. It is one file and loads nothing.
+///
+/// # Errors
+/// As [`merge`].
+pub fn page(files: &[&str]) -> Result<String, String> {
+    // The events are the text of a script element, which only `<` can end. JSON has that character
+    // in strings alone, where it can be written as an escape.
+    let events = json(&merged(files)?).replace('<', "\\u003c");
+    let (before, after) = TEMPLATE.split_once("@EVENTS@").unwrap_or((TEMPLATE, ""));
+    Ok([before, &events, after].concat())
+}
+
+const TEMPLATE: &str = include_str!("page.html");
+
+fn json(events: &[Value]) -> String {
+    let lines: Vec<_> = events.iter().map(Value::to_string).collect();
+    format!("[\n{}\n]", lines.join(",\n"))
+}
+
+fn merged(files: &[&str]) -> Result<Vec<Value>, String> {
     let mut all = Vec::new();
     for file in files {
         let text = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
@@ -17,8 +40,7 @@ pub fn merge(files: &[&str]) -> Result<String, String> {
     }
     // Names of rows have no time and come first. The order within a row stays.
     all.sort_by(|one, other| time(one).total_cmp(&time(other)));
-    let lines: Vec<_> = all.iter().map(Value::to_string).collect();
-    Ok(format!("[\n{}\n]", lines.join(",\n")))
+    Ok(all)
 }
 
 fn time(event: &Value) -> f64 {
