@@ -261,8 +261,8 @@ unsafe impl Copies for NullBackend {
 
 // SAFETY: closures do not run.
 unsafe impl Launches for NullBackend {
-    type View<'v, T: Element> = PhantomData<&'v T>;
-    type ViewMut<'v, T: Element> = PhantomData<&'v mut T>;
+    type ViewOnceTheDeviceIsKnown<'v, T: Element> = PhantomData<&'v T>;
+    type ViewMutOnceTheDeviceIsKnown<'v, T: Element> = PhantomData<&'v mut T>;
     type Raw<'v> = ();
     type Guard<'v> = ();
 

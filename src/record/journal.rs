@@ -403,13 +403,18 @@ thread_local! {
 /// Names a plan whose steps are enqueued while this lives.
 pub(crate) struct InPlan(());
 
-/// Names the plan whose steps this thread enqueues from now on.
+/// Names the plan whose steps this thread enqueues from now on. Never inlined, as runs that are not
+/// recorded are short.
+#[cold]
+#[inline(never)]
 pub(crate) fn in_plan(name: &str) -> InPlan {
     PLAN.set(Some(name.into()));
     InPlan(())
 }
 
 impl Drop for InPlan {
+    #[cold]
+    #[inline(never)]
     fn drop(&mut self) {
         PLAN.set(None);
     }

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::health::Health;
 use crate::lock::Mutex;
 use crate::own_thread;
+use crate::quiet::Quiet;
 
 /// How often the thread looks. What a killed process did last may be missing for so long.
 const REST: Duration = Duration::from_millis(20);
@@ -69,6 +70,7 @@ fn all() -> Vec<Arc<dyn Recorded>> {
 /// Looks at all journals, and dumps flight records on a signal.
 fn watch(asked: Option<&AtomicBool>) {
     own_thread::begin();
+    let _quiet = Quiet::enter();
     loop {
         thread::sleep(REST);
         for journal in all() {

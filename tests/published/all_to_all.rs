@@ -44,7 +44,7 @@ fn to_next() {
     meshes(|(nodes, local), len| {
         let values = f32s().axis("nodes", nodes).axis("local", local).number("len", len);
         from_to(all_to_next::plan(), nodes * local, (len, len), &values, |rank, run| {
-            rank.checked_sub(1).map_or(vec![-1.0; len], |before| owns(before, run, len))
+            rank.checked_sub(1).map_or_else(|| vec![-1.0; len], |before| owns(before, run, len))
         });
     });
 }

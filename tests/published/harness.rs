@@ -18,7 +18,7 @@ const MIB: usize = 1 << 18;
 /// Gives each number of ranks, with the elements that a rank has. `n` divides them, and 8 does.
 pub(super) fn sizes(ranks: &[usize], mut run: impl FnMut(usize, usize)) {
     let full = env::var("PUBLISHED").is_ok_and(|value| value == "full");
-    let most = ranks.iter().copied().filter(|&n| n <= 8).max().or(ranks.first().copied());
+    let most = ranks.iter().copied().filter(|&n| n <= 8).max().or_else(|| ranks.first().copied());
     for &n in ranks {
         run(n, FEW);
         if full || Some(n) == most {

@@ -82,7 +82,7 @@ fn lent<'a, D: Device>(
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, D: Device> LentAs<D> for &'a Tensor {
+impl<D: Device> LentAs<D> for &Tensor {
     type View<'v> = DynSlice<'v, D>;
 }
 
@@ -100,7 +100,7 @@ impl<'a, D: Device> Lend<D> for &'a Tensor {
 }
 
 #[diagnostic::do_not_recommend]
-impl<'a, D: Device> LentAs<D> for &'a Var {
+impl<D: Device> LentAs<D> for &Var {
     type View<'v> = DynSlice<'v, D>;
 }
 
