@@ -112,8 +112,8 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     /// ```
     ///
     /// # Errors
-    /// With the owner: [`Error::NotAdoptable`](crate::Error::NotAdoptable),
-    /// [`Error::OtherDevice`](crate::Error::OtherDevice).
+    /// With the owner: [`Error::NotAdoptable`],
+    /// [`Error::OtherDevice`].
     #[track_caller]
     fn adopt<O: ForeignMemory<Self>>(
         &self,

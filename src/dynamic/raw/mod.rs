@@ -100,6 +100,15 @@ pub enum RawOp {
 /// [`Error::NoBuffer`] as of the typed calls. A poisoned communicator. In a capture
 /// [`Error::NotCapturable`], as a graph would outlive the promise.
 ///
+/// [`Error::NotAdoptable`]: crate::Error::NotAdoptable
+/// [`Error::OtherDevice`]: crate::Error::OtherDevice
+/// [`Error::OtherDType`]: crate::Error::OtherDType
+/// [`Error::BadLength`]: crate::Error::BadLength
+/// [`Error::NotReducible`]: crate::Error::NotReducible
+/// [`Error::NoSuchRank`]: crate::Error::NoSuchRank
+/// [`Error::NoBuffer`]: crate::Error::NoBuffer
+/// [`Error::NotCapturable`]: crate::Error::NotCapturable
+///
 /// # Safety
 /// Of every method: the elements are on the communicator's device, those that are read are
 /// initialised, and they stay until the operation is over on the stream. Until then nobody writes
