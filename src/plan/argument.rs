@@ -17,7 +17,6 @@ pub(super) struct PlanOperand<'a, W: World> {
     pub(super) allocation: &'a Arc<Allocation<Back<W>>>,
     /// In elements.
     pub(super) len: usize,
-    pub(super) dtype: DType,
     /// Its id, if it is a window.
     pub(super) window: Option<WindowId>,
     /// Whether the ranks' parts of it differ in length.
@@ -53,6 +52,10 @@ pub trait PlanMemory<W: World> {
     #[doc(hidden)]
     const SWAPPED: bool = false;
 
+    /// Of its elements.
+    #[doc(hidden)]
+    const DTYPE: DType;
+
     /// Its allocations; of two copies, the current one first.
     #[doc(hidden)]
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>);
@@ -73,29 +76,32 @@ impl<T: Element, W: World<Device = D>, D: Device, M> OneAllocation<W> for Buffer
 impl<T: Element, W: World> OneAllocation<W> for Window<T, W> {}
 
 impl<T: Element, W: World<Device = D>, D: Device, M> PlanMemory<W> for Buffer<T, D, M> {
+    const DTYPE: DType = T::DTYPE;
+
     #[inline]
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         let (allocation, len) = (self.allocation(), self.len());
-        let (dtype, window, is_uneven) = (T::DTYPE, None, false);
-        places.table.push(PlanOperand { allocation, len, dtype, window, is_uneven });
+        places.table.push(PlanOperand { allocation, len, window: None, is_uneven: false });
     }
 }
 
 impl<T: Element, W: World> PlanMemory<W> for Window<T, W> {
+    const DTYPE: DType = T::DTYPE;
+
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         if let Err(error) = places.core.resources.window(&self.named.key) {
             places.error.get_or_insert(error);
         }
         let (allocation, window) = self.registered();
-        let (len, dtype, window) = (self.len(), T::DTYPE, Some(window));
-        let is_uneven = !self.is_even();
-        places.table.push(PlanOperand { allocation, len, dtype, window, is_uneven });
+        let (len, window, is_uneven) = (self.len(), Some(window), !self.is_even());
+        places.table.push(PlanOperand { allocation, len, window, is_uneven });
     }
 }
 
 // Not implemented for lists: the plan's table has the halves of each pair side by side.
 impl<M: OneAllocation<W>, W: World> PlanMemory<W> for Swapped<M> {
     const SWAPPED: bool = true;
+    const DTYPE: DType = M::DTYPE;
 
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         self.current().places(places);
@@ -106,6 +112,7 @@ impl<M: OneAllocation<W>, W: World> PlanMemory<W> for Swapped<M> {
 
 impl<M: PlanMemory<W>, W: World> PlanMemory<W> for [M] {
     const SWAPPED: bool = M::SWAPPED;
+    const DTYPE: DType = M::DTYPE;
 
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         for one in self {
@@ -116,6 +123,7 @@ impl<M: PlanMemory<W>, W: World> PlanMemory<W> for [M] {
 
 impl<M: PlanMemory<W>, W: World> PlanMemory<W> for Vec<M> {
     const SWAPPED: bool = M::SWAPPED;
+    const DTYPE: DType = M::DTYPE;
 
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         self.as_slice().places(places);
@@ -124,6 +132,7 @@ impl<M: PlanMemory<W>, W: World> PlanMemory<W> for Vec<M> {
 
 impl<M: PlanMemory<W>, W: World, const N: usize> PlanMemory<W> for [M; N] {
     const SWAPPED: bool = M::SWAPPED;
+    const DTYPE: DType = M::DTYPE;
 
     fn places<'a>(&'a self, places: &mut Places<'_, 'a, W>) {
         self.as_slice().places(places);

@@ -57,7 +57,7 @@ impl Assigned {
         places: &[PlanOperand<'_, W>],
     ) -> Result<()> {
         let &Self { ref to, by, ref of, dtype, site } = self;
-        let place = |spot: &Spot| (places[spot.object].allocation, spot.start * dtype.size());
+        let place = |spot: &Spot| (places[spot.object].allocation, spot.offset());
         let target = place(to);
         let sources: Vec<_> = of.iter().map(place).collect();
         let count = to.len;

@@ -313,7 +313,7 @@ struct Draft<W: World> {
     schedule: Schedule,
     steps: Vec<Step>,
     objects: Vec<Object>,
-    first: Vec<usize>,
+    given: Vec<Given>,
     locals: Vec<Local<W>>,
     streams: Vec<Option<Stream<W::Device>>>,
     hash: u128,
@@ -349,6 +349,7 @@ impl<W: World> Draft<W> {
         };
         let steps = preparing.steps(&schedule)?;
         let hash = hash(&schedule, &dtypes, &lengths, pace);
+        let given = given(&plan, &dtypes, &objects, &first);
         for step in &steps {
             if let Prepared::Assign(this) = &step.work {
                 this.load(comm.stream()).map_err(Unbound::Error)?;
@@ -369,7 +370,7 @@ impl<W: World> Draft<W> {
             schedule,
             steps,
             objects,
-            first,
+            given,
             locals,
             streams,
             hash,
@@ -390,7 +391,7 @@ impl<W: World> Draft<W> {
             schedule,
             steps,
             objects,
-            first,
+            given,
             mut locals,
             streams,
             ..
@@ -404,7 +405,6 @@ impl<W: World> Draft<W> {
         warm_up(comm, &mut children, &schedule, |among, rank| {
             rank_in(&plan.communicators[among], &sizes.extents, rank)
         })?;
-        let given = given(&plan, &objects, &first);
         let written = steps.iter().map(|step| match &step.work {
             Prepared::Compute(compute) => compute.writes.len(),
             Prepared::Assign(_) | Prepared::Group { .. } | Prepared::Kernel(_) => 0,
@@ -459,13 +459,13 @@ impl<W: World> Draft<W> {
 }
 
 /// The caller's buffers, each by its first object.
-fn given(plan: &Plan, objects: &[Object], first: &[usize]) -> Vec<Given> {
+fn given(plan: &Plan, dtypes: &[DType], objects: &[Object], first: &[usize]) -> Vec<Given> {
     let buffers = plan.buffers.iter().enumerate();
     let given = buffers.filter(|(_, buffer)| buffer.role != Role::Local);
     given
         .map(|(at, buffer)| {
             let own = objects[first[at]..].iter().take_while(|object| object.buffer == at);
-            Given::new(buffer, first[at], own.count())
+            Given::new((buffer, dtypes[at]), first[at], own)
         })
         .collect()
 }

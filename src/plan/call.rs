@@ -147,8 +147,7 @@ impl<'r, W: World> Call<'r, W> {
 
     fn list<T: Element>(&self, region: &'r Region) -> Result<Slices<'r, T, W>> {
         let list = Slices { places: self.places, spots: &region.spots, types: Default::default() };
-        let other = region.spots.iter().map(|spot| self.places[spot.object].dtype);
-        if let Some(found) = other.into_iter().find(|found| *found != T::DTYPE) {
+        if let Some(found) = region.dtype.filter(|found| *found != T::DTYPE) {
             return Err(self.bad(format!("it asks for {}, and the memory is {found}", T::DTYPE)));
         }
         Ok(list)

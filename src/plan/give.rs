@@ -11,7 +11,7 @@ use super::prepare::Object;
 use super::table::Filled;
 use crate::communicator::{CanEnqueue, On, State};
 use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, RanAlready, Site};
-use crate::{Communicator, Stream, World};
+use crate::{Communicator, DType, Stream, World};
 
 /// Memory that the caller passes.
 pub(super) struct Given {
@@ -19,16 +19,24 @@ pub(super) struct Given {
     /// Its first object and the one after its last.
     first: usize,
     end: usize,
+    /// Of each of its objects, the length, and whether it is a window.
+    wanted: Box<[(usize, bool)]>,
+    dtype: DType,
     has_copies: bool,
     is_only_read: bool,
 }
 
 impl Given {
-    /// The requirements of a plan's buffer whose objects begin with this one.
-    pub(super) fn new(buffer: &Buffer, first: usize, count: usize) -> Self {
-        let (name, end) = (buffer.name.as_str().into(), first + count);
+    /// The requirements of a plan's buffer whose objects begin at `first`.
+    pub(super) fn new<'o>(
+        (buffer, dtype): (&Buffer, DType),
+        first: usize,
+        objects: impl Iterator<Item = &'o Object>,
+    ) -> Self {
+        let wanted: Box<[_]> = objects.map(|object| (object.len, object.is_window)).collect();
+        let (name, end) = (buffer.name.as_str().into(), first + wanted.len());
         let (has_copies, is_only_read) = (buffer.copies == 2, buffer.role == Role::In);
-        Self { name, first, end, has_copies, is_only_read }
+        Self { name, first, end, wanted, dtype, has_copies, is_only_read }
     }
 }
 
@@ -108,14 +116,15 @@ impl<'a, W: World> Run<'a, W> {
         let begin = self.table.places().len();
         let (core, table, error) = (self.on.core, &mut self.table, &mut moving.error);
         memory.places(&mut Places { core, table, error });
-        let objects = &fixed.objects[given.first..given.end];
         let places = &self.table.places()[begin..];
-        let fits = given.has_copies == M::SWAPPED
+        let fits = given.dtype == M::DTYPE
+            && given.has_copies == M::SWAPPED
             && (is_written || given.is_only_read)
-            && places.len() == objects.len()
-            && places.iter().zip(objects).all(|(place, object)| place.fits(object));
+            && places.len() == given.wanted.len()
+            && places.iter().zip(&given.wanted).all(|(place, wanted)| place.fits(wanted));
         if !fits {
-            let why = misfit((given, objects), places, is_written, M::SWAPPED);
+            let objects = &fixed.objects[given.first..given.end];
+            let why = misfit((given, objects), places, is_written, (M::SWAPPED, M::DTYPE));
             self.fault(name, why);
         }
     }
@@ -191,11 +200,8 @@ impl<'a, W: World> Run<'a, W> {
 
 impl<W: World> PlanOperand<'_, W> {
     #[inline]
-    fn fits(&self, object: &Object) -> bool {
-        self.dtype == object.dtype
-            && self.len == object.len
-            && self.window.is_some() == object.is_window
-            && !self.is_uneven
+    fn fits(&self, &(len, is_window): &(usize, bool)) -> bool {
+        self.len == len && self.window.is_some() == is_window && !self.is_uneven
     }
 }
 
@@ -205,7 +211,7 @@ fn misfit<W: World>(
     (given, objects): (&Given, &[Object]),
     places: &[PlanOperand<'_, W>],
     is_written: bool,
-    is_swapped: bool,
+    (is_swapped, dtype): (bool, DType),
 ) -> ArgumentFault {
     if given.has_copies != is_swapped {
         return ArgumentFault::Copies { needed: given.has_copies };
@@ -213,16 +219,17 @@ fn misfit<W: World>(
     if !is_written && !given.is_only_read {
         return ArgumentFault::ReadOnly;
     }
-    let mut both = places.iter().zip(objects);
-    let unfit = both.find(|(place, object)| !place.fits(object));
-    let Some((place, object)) = unfit.filter(|_| places.len() == objects.len()) else {
-        let copies = if given.has_copies { 2 } else { 1 };
-        let (found, needed) = (places.len() / copies, objects.len() / copies);
+    let copies = if given.has_copies { 2 } else { 1 };
+    let (found, needed) = (places.len() / copies, objects.len() / copies);
+    if found == needed && dtype != given.dtype {
+        return ArgumentFault::DataType { found: dtype, needed: given.dtype };
+    }
+    let mut both = places.iter().zip(&given.wanted);
+    let unfit = both.position(|(place, wanted)| !place.fits(wanted));
+    let Some(at) = unfit.filter(|_| found == needed) else {
         return ArgumentFault::Count { found, needed };
     };
-    if place.dtype != object.dtype {
-        return ArgumentFault::DataType { found: place.dtype, needed: object.dtype };
-    }
+    let (place, object) = (&places[at], &objects[at]);
     if place.window.is_some() != object.is_window {
         return ArgumentFault::Registration { needed: object.is_window };
     }

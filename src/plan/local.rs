@@ -20,7 +20,6 @@ pub(super) struct Local<W: World> {
     pub(super) is_second: bool,
     allocation: Arc<Allocation<Back<W>>>,
     len: usize,
-    dtype: DType,
     window: Option<Named>,
 }
 
@@ -35,7 +34,7 @@ impl<W: World> Local<W> {
         own.map(|(object, &Object { len, dtype, is_second, .. })| {
             let bytes = len.saturating_mul(dtype.size());
             let allocation = Allocation::new(ordinal, bytes, AllocKind::Plain)?;
-            Ok(Self { object, is_second, allocation, len, dtype, window: None })
+            Ok(Self { object, is_second, allocation, len, window: None })
         })
         .collect()
     }
@@ -53,7 +52,7 @@ impl<W: World> Local<W> {
             };
             let (allocation, window) = window(comm, dtype, len)?;
             let window = Some(window);
-            locals.push(Self { object, is_second, allocation, len, dtype, window });
+            locals.push(Self { object, is_second, allocation, len, window });
         }
         Ok(())
     }
@@ -65,9 +64,9 @@ impl<W: World> Local<W> {
     }
 
     pub(super) fn place(&self) -> PlanOperand<'_, W> {
-        let &Self { ref allocation, len, dtype, ref window, .. } = self;
+        let &Self { ref allocation, len, ref window, .. } = self;
         let window = window.as_ref().map(|window| window.id);
-        PlanOperand { allocation, len, dtype, window, is_uneven: false }
+        PlanOperand { allocation, len, window, is_uneven: false }
     }
 }
 

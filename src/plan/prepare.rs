@@ -23,6 +23,16 @@ pub(super) struct Spot {
     /// In elements.
     pub(super) start: usize,
     pub(super) len: usize,
+    /// Of an element, in bytes.
+    pub(super) size: usize,
+}
+
+impl Spot {
+    /// Its start, in bytes.
+    #[inline]
+    pub(super) fn offset(&self) -> usize {
+        self.start * self.size
+    }
 }
 
 /// An allocation of a plan: a buffer, one of an array, one of two copies.
@@ -68,6 +78,8 @@ pub(super) struct Computes {
 /// A region of a compute step: one spot, or one for each buffer of an array.
 pub(super) struct Region {
     pub(super) spots: Vec<Spot>,
+    /// Of all of them; `None` without a spot.
+    pub(super) dtype: Option<DType>,
     /// Whether the step both reads and writes it.
     pub(super) is_updated: bool,
 }
@@ -181,7 +193,8 @@ impl Preparing<'_> {
         let object = first + part.index as usize * copies + usize::from(part.next);
         // Parts are inside their objects, whose length fits.
         let (start, len) = (part.start as usize, (part.end - part.start) as usize);
-        Spot { object, start, len }
+        let size = self.objects[object].dtype.size();
+        Spot { object, start, len, size }
     }
 
     fn compute(
@@ -194,9 +207,12 @@ impl Preparing<'_> {
     ) -> Computes {
         let split = |parts: &[lower::Elements], regions: &[u32]| -> Vec<Region> {
             let mut parts = parts.iter().map(|part| self.spot(part));
-            let mut next = |len: u32| parts.by_ref().take(len as usize).collect();
-            let regions = regions.iter();
-            regions.map(|&len| Region { spots: next(len), is_updated: false }).collect()
+            let region = |&len: &u32| {
+                let spots: Vec<Spot> = parts.by_ref().take(len as usize).collect();
+                let dtype = spots.first().map(|spot| self.objects[spot.object].dtype);
+                Region { spots, dtype, is_updated: false }
+            };
+            regions.iter().map(region).collect()
         };
         let (mut reads, writes) = (split(reads, &regions.0), split(writes, &regions.1));
         for read in &mut reads {

@@ -240,7 +240,7 @@ pub(super) fn fill<'a, W: World>(
     let target = |into: &Spot| Target {
         // Whatever is given for a window is one.
         window: places[into.object].window.unwrap_or_default(),
-        offset: into.start * places[into.object].dtype.size(),
+        offset: into.offset(),
     };
     template.map(|spot, _| span(spot, places), |none| match *none {}, target, |none| match *none {})
 }
@@ -252,5 +252,5 @@ fn span<'a, W: World>(
     let place = places[spot.object];
     // SAFETY: a step's spots are inside their objects' lengths, as the plan's preparation checked,
     // and the memory was compared with its object.
-    unsafe { Span::new(place.allocation, spot.start * place.dtype.size(), spot.len) }
+    unsafe { Span::new(place.allocation, spot.offset(), spot.len) }
 }
