@@ -2,26 +2,24 @@
 //!
 //! A process says of its ranks which calls of others must come before their own next one. That
 //! stays true whatever happens meanwhile, since it speaks of an order and not of a moment. So what
-//! several processes have said can be put together, and a circle of it never ends.
+//! several processes have said can be put together (`circle.rs`).
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::super::comm::MemberId;
 use super::super::deadlock::{Need, Node, Why};
 use super::super::state::{Out, State};
-use super::super::story::{HELP, Ranks};
 use super::super::stream::{Current, Task};
 use super::super::wait::On;
 use super::super::who::Looking;
 use super::packet::Event;
-use crate::Rank;
-use crate::error::{Call, Deadlock, Error, Operation};
+use crate::error::{Call, Operation};
 
 /// How many calls of others a rank names at most, and how many lines each has.
 const NAMED: usize = 8;
-const LINES: usize = 24;
+pub(super) const LINES: usize = 24;
 
 /// How many ranks are named on the way to a call.
 const RANKS: usize = 256;
@@ -38,28 +36,15 @@ pub(super) enum Next {
 /// What must happen before a rank's next call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct Until {
-    comm: u64,
-    rank: u32,
-    next: Next,
+    pub(super) comm: u64,
+    pub(super) rank: u32,
+    pub(super) next: Next,
     /// What those on the way there are doing, with their lines in the program.
-    lines: Vec<String>,
+    pub(super) lines: Vec<String>,
     /// Those on the way, by communicator; the rank itself is the last one.
-    ranks: Vec<(u64, u32)>,
+    pub(super) ranks: Vec<(u64, u32)>,
     /// They wait in sends and receives only.
-    all_transfers: bool,
-}
-
-/// A deadlock that a process has found.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Found {
-    /// The ranks of the communicator that it is of.
-    ends: Vec<u32>,
-    /// The ranks that its report names.
-    ranks: Vec<u32>,
-    circle: bool,
-    story: Vec<String>,
-    /// By its number.
-    help: usize,
+    pub(super) all_transfers: bool,
 }
 
 /// What ranks have said of their next calls: each comes after all of these. By rank, and whether it
@@ -67,14 +52,14 @@ pub(super) struct Found {
 pub(super) type Said = HashMap<(usize, bool), (Next, Vec<Until>)>;
 
 impl Next {
-    fn is_exchange(self) -> bool {
+    pub(super) fn is_exchange(self) -> bool {
         matches!(self, Self::Exchange(_))
     }
 
     /// Whether a rank whose next call this is has still to make that one. An exchange takes its
     /// turn in each rank, so the next one comes before all later ones; what a peer knows of the
     /// number of calls may be out of date.
-    fn is_before(self, wanted: Self) -> bool {
+    pub(super) fn is_before(self, wanted: Self) -> bool {
         match (self, wanted) {
             (Self::Call(next), Self::Call(wanted)) => next == wanted,
             (Self::Exchange(next), Self::Exchange(wanted)) => next <= wanted,
@@ -82,9 +67,6 @@ impl Next {
         }
     }
 }
-
-/// A rank's call in a communicator of this process, and what comes before it.
-type Step<'s> = (MemberId, &'s Until);
 
 impl State {
     /// Says of the ranks of this process which calls must come before theirs. With `all_wait`,
@@ -126,45 +108,6 @@ impl State {
             remote.blocked.insert((place.rank, next.is_exchange()), (next, until));
             self.end_circle(out);
         }
-    }
-
-    /// Tells the other processes of a deadlock that this one has found, before they hear what its
-    /// ranks do because of it.
-    pub(in crate::host::engine) fn say_deadlock(
-        &mut self,
-        place: MemberId,
-        ranks: &BTreeSet<usize>,
-        error: &Error,
-    ) {
-        let Error::Deadlock(deadlock) = error else { return };
-        let Some(comm) = self.comm(place).filter(|comm| !comm.broken) else { return };
-        let Some(by) = comm.remote.as_ref().and_then(|remote| remote.first()) else { return };
-        let number = |rank: &Rank| rank.index() as u32;
-        let found = Found {
-            ends: ranks.iter().map(|&rank| rank as u32).collect(),
-            ranks: deadlock.ranks.iter().map(number).collect(),
-            circle: deadlock.circle,
-            story: deadlock.story.clone(),
-            help: HELP.iter().position(|help| *help == deadlock.help).unwrap_or(0),
-        };
-        comm.say(by, &Event::Deadlock(found), &[]);
-    }
-
-    /// Takes in a deadlock that another process has found.
-    pub(super) fn hear_deadlock(&mut self, place: MemberId, found: Found, out: &mut Out) {
-        let Some(comm) = self.comm(place).filter(|comm| !comm.broken) else { return };
-        let (name, size) = (comm.name, comm.size());
-        let ends = found.ends.iter().map(|&rank| rank as usize).filter(|&rank| rank < size);
-        let ends: BTreeSet<usize> = ends.collect();
-        let mut story = found.story;
-        story.truncate(LINES);
-        let error = Error::Deadlock(Box::new(Deadlock {
-            ranks: found.ranks.iter().map(|&rank| Rank(rank)).collect(),
-            circle: found.circle,
-            story,
-            help: HELP.get(found.help).copied().unwrap_or(HELP[0]),
-        }));
-        self.end_by(place, name, &ends, &error, out);
     }
 
     fn has_closures(&self) -> bool {
@@ -271,71 +214,6 @@ impl State {
             On::Exchange(exchange) => Some(exchange.key().1),
             On::Point(_) | On::Idle(_) | On::Submission(_) => None,
         }
-    }
-
-    /// Ends the communicators of ranks that wait for one another in a circle.
-    fn end_circle(&mut self, out: &mut Out) -> bool {
-        let Some(mut steps) = self.circle() else { return false };
-        let lowest = (0..steps.len()).min_by_key(|&at| steps[at].0.rank).unwrap_or(0);
-        steps.rotate_left(lowest);
-        let mut ranks = Ranks::new();
-        let mut lines = Vec::new();
-        let mut all_transfers = true;
-        // Each step leads to the rank of the next one.
-        for (place, until) in &steps {
-            ranks.entry((place.id, place.comm)).or_default().insert(place.rank);
-            for &(id, rank) in &until.ranks {
-                let Some(&comm) = self.by_id.get(&id) else { continue };
-                if (rank as usize) < self.comms[comm].size() {
-                    ranks.entry((id, comm)).or_default().insert(rank as usize);
-                }
-            }
-            lines.extend(until.lines.iter().cloned());
-            all_transfers &= until.all_transfers;
-        }
-        lines.truncate(LINES);
-        self.end_circle_of(ranks, lines, all_transfers, out);
-        true
-    }
-
-    /// A circle of calls, each of which comes after the next one.
-    fn circle(&self) -> Option<Vec<Step<'_>>> {
-        let mut all: Vec<(MemberId, Next, &Vec<Until>)> = Vec::new();
-        for (comm, state) in &self.comms {
-            let Some(remote) = state.remote.as_ref().filter(|_| !state.broken) else { continue };
-            let of = |rank| MemberId { comm, id: state.id, rank };
-            all.extend(remote.blocked.iter().map(|(key, (next, until))| (of(key.0), *next, until)));
-        }
-        // The same on every rank.
-        all.sort_by_key(|(place, next, _)| (place.id, place.rank, next.is_exchange()));
-        let leads = |until: &Until| {
-            all.iter().position(|(place, next, _)| {
-                (place.id, place.rank) == (until.comm, until.rank as usize)
-                    && next.is_before(until.next)
-            })
-        };
-        // By a search that goes as deep as it can: a way back to a call on the way is a circle.
-        let mut done = vec![false; all.len()];
-        for start in 0..all.len() {
-            let mut way: Vec<(usize, usize)> = vec![(start, 0)];
-            while let Some(&mut (at, ref mut turn)) = way.last_mut() {
-                let Some(until) = all[at].2.get(*turn).filter(|_| !done[at]) else {
-                    done[at] = true;
-                    way.pop();
-                    continue;
-                };
-                *turn += 1;
-                let Some(next) = leads(until) else { continue };
-                if let Some(first) = way.iter().position(|(on, _)| *on == next) {
-                    let step = |&(at, turn): &(usize, usize)| (all[at].0, &all[at].2[turn - 1]);
-                    return Some(way[first..].iter().map(step).collect());
-                }
-                if !done[next] {
-                    way.push((next, 0));
-                }
-            }
-        }
-        None
     }
 }
 

@@ -9,6 +9,7 @@
 //! `docs/decisions/079-ranks-of-the-host-in-processes.md` says why.
 
 mod blocked;
+mod circle;
 mod far;
 mod hear;
 mod join;
