@@ -1,8 +1,8 @@
 //! Invitations: newcomers meet the ranks of an existing communicator.
 //!
 //! The meeting is in memory if the members are threads of one process and the backend's newcomers
-//! then are too; the process finds it by the invitation. Otherwise it is over the network, in the process of rank 0,
-//! even if all members are threads: newcomers may not be.
+//! then are too; the process finds it by the invitation. Otherwise it is over the network, in the
+//! process of rank 0, even if all members are threads: newcomers may not be.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;

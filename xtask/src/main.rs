@@ -126,6 +126,7 @@ fn main() -> ExitCode {
 }
 
 /// Why a check did not succeed.
+#[derive(Debug)]
 enum Failure {
     /// It ran, and does not hold.
     Broken(String),

@@ -134,7 +134,8 @@ fn every_rank_learns_nccls_ids() {
     }
 }
 
-/// With 512 ranks on a machine, what each keeps of each other is a quarter of a million times as much.
+/// With 512 ranks on a machine, what each keeps of each other is a quarter of a million times as
+/// much.
 #[test]
 fn a_rank_keeps_nothing_of_ranks_that_called_nothing() {
     let ranks = ranks(3);

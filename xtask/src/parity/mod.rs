@@ -103,3 +103,16 @@ fn wheel() -> Check<PathBuf> {
     output(&mut pip, PIP)?;
     there().ok_or_else(|| Failure::NotMade(format!("pip put no wheel into {}", folder.display())))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Row, Table, Tree};
+
+    #[test]
+    fn every_row_has_its_item_and_a_test_that_names_it() {
+        let table = Table::read().expect("it is read");
+        let tree = Tree::read(table.rows().iter().flat_map(Row::files)).expect("it is read");
+        let faults: Vec<_> = table.rows().iter().flat_map(|row| row.faults(&tree)).collect();
+        assert!(faults.is_empty(), "{}", faults.join("\n"));
+    }
+}

@@ -11,8 +11,8 @@ use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT, Verdict};
 use super::super::rendezvous::Rendezvous;
 use super::{Endpoint, ROOM};
 
-/// The most messages that one event handles. One read holds hundreds of small ones, and on a crowded
-/// machine a silent peer is taken for dead before they are all handled.
+/// The most messages that one event handles. One read holds hundreds of small ones, and on a
+/// crowded machine a silent peer is taken for dead before they are all handled.
 const AT_ONCE: usize = 16;
 
 /// Why a connection with a forged record ends.
