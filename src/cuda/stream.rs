@@ -1,6 +1,8 @@
 //! Streams.
 
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,8 +23,8 @@ use crate::nccl::{Captured, Traffic};
 pub(super) struct StreamPool {
     /// All of them.
     all: Mutex<Vec<Raw>>,
-    /// Streams out of use. Work enqueued on them may still run.
-    free: Mutex<Vec<Raw>>,
+    /// Streams out of use, each with its priority. Work enqueued on them may still run.
+    free: Mutex<Vec<(i32, Raw)>>,
     /// Streams that capture from time to time: never asked whether they are busy.
     capture: Mutex<Vec<Raw>>,
     /// All streams that capture.
@@ -41,9 +43,12 @@ impl StreamPool {
 struct Raw(sys::CUstream);
 
 impl Raw {
-    /// A new stream; the GPU's context is current.
-    fn new(gpu: &Gpu) -> Result<Self> {
-        let made = result::stream::create(result::stream::StreamKind::NonBlocking);
+    /// A new stream; the GPU's context is current. 0 is the default priority.
+    fn new(gpu: &Gpu, priority: i32) -> Result<Self> {
+        let made = match priority {
+            0 => result::stream::create(result::stream::StreamKind::NonBlocking),
+            _ => with_priority(priority),
+        };
         made.map(Self).map_err(|error| driver::failed("opening a stream", gpu.ordinal(), error))
     }
 }
@@ -67,7 +72,9 @@ pub struct CudaStream {
 }
 
 enum Origin {
-    Ours,
+    Ours {
+        priority: i32,
+    },
     /// Ours, for captures.
     Captures,
     /// Made by others; holds the guard if cudarc made it.
@@ -78,22 +85,23 @@ enum Origin {
 }
 
 impl CudaStream {
-    fn open(gpu: &'static Gpu) -> Result<Arc<Self>> {
+    /// A stream of this priority.
+    pub(crate) fn open(gpu: &'static Gpu, priority: i32) -> Result<Arc<Self>> {
         gpu.bind()?;
         let mut free = gpu.streams.free.lock();
         // A stream whose work is over is as good as a new one.
-        let idle = free.iter().position(|raw| is_idle(*raw).unwrap_or(false));
-        let idle = idle.map(|index| free.swap_remove(index));
+        let is_like = |&(other, raw): &(i32, Raw)| other == priority && is_idle(raw) == Ok(true);
+        let idle = free.iter().position(is_like).map(|index| free.swap_remove(index).1);
         drop(free);
         let raw = match idle {
             Some(raw) => raw,
             None => {
-                let raw = Raw::new(gpu)?;
+                let raw = Raw::new(gpu, priority)?;
                 gpu.streams.all.lock().push(raw);
                 raw
             }
         };
-        Ok(Self::of(gpu, raw, Origin::Ours, None))
+        Ok(Self::of(gpu, raw, Origin::Ours { priority }, None))
     }
 
     /// A stream for captures.
@@ -106,7 +114,7 @@ impl CudaStream {
         let raw = match free {
             Some(raw) => raw,
             None => {
-                let raw = Raw::new(gpu)?;
+                let raw = Raw::new(gpu, 0)?;
                 gpu.streams.captures.lock().push(raw);
                 raw
             }
@@ -246,6 +254,34 @@ impl Gpu {
     }
 }
 
+fn with_priority(priority: i32) -> Result<sys::CUstream, DriverError> {
+    let mut stream = MaybeUninit::uninit();
+    let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
+    // SAFETY: a context is current; CUDA writes the stream if it succeeds.
+    unsafe {
+        sys::cuStreamCreateWithPriority(stream.as_mut_ptr(), flags, priority).result()?;
+        Ok(stream.assume_init())
+    }
+}
+
+/// The most and the least urgent priority that streams of the current context can have.
+fn priorities() -> Result<RangeInclusive<i32>, DriverError> {
+    let (mut least, mut greatest) = (0, 0);
+    // SAFETY: a context is current, and both are written.
+    unsafe { sys::cuCtxGetStreamPriorityRange(&raw mut least, &raw mut greatest) }.result()?;
+    Ok(greatest..=least)
+}
+
+impl Gpu {
+    /// The priorities of streams, the most urgent one first.
+    pub(crate) fn priorities(&self) -> Result<RangeInclusive<i32>> {
+        self.bind()?;
+        priorities().map_err(|error| {
+            driver::failed("asking for the priorities of streams", self.ordinal(), error)
+        })
+    }
+}
+
 fn is_idle(raw: Raw) -> Result<bool, DriverError> {
     driver::is_asked();
     // SAFETY: streams of ours are never destroyed, others are kept.
@@ -258,12 +294,11 @@ fn is_idle(raw: Raw) -> Result<bool, DriverError> {
 
 impl Drop for CudaStream {
     fn drop(&mut self) {
-        let pool = match self.origin {
-            Origin::Ours => &self.gpu.streams.free,
-            Origin::Captures => &self.gpu.streams.capture,
-            _ => return,
-        };
-        pool.lock().push(self.raw);
+        match self.origin {
+            Origin::Ours { priority } => self.gpu.streams.free.lock().push((priority, self.raw)),
+            Origin::Captures => self.gpu.streams.capture.lock().push(self.raw),
+            _ => {}
+        }
     }
 }
 
@@ -277,7 +312,7 @@ unsafe impl Streams for CudaBackend {
     type Point = Recorded;
 
     fn open(ordinal: u32) -> Result<Arc<CudaStream>> {
-        CudaStream::open(Gpu::open(ordinal)?)
+        CudaStream::open(Gpu::open(ordinal)?, 0)
     }
 
     unsafe fn theirs(ordinal: u32, handle: usize) -> Result<Arc<CudaStream>> {

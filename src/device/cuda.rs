@@ -3,11 +3,12 @@
 use std::ffi::c_void;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 use std::sync::OnceLock;
 
 use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
 use crate::config::LaunchEvent;
-use crate::cuda::{CudaBackend, Gpu, count, launch_event};
+use crate::cuda::{CudaBackend, CudaStream, Gpu, count, launch_event};
 use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
 use crate::launcher::{self, Variables};
 use crate::nccl::shares_gpus;
@@ -215,6 +216,39 @@ impl<Tag> Cuda<Tag> {
     /// CUDA cannot open one.
     pub fn stream(&self) -> Result<Stream<Self>> {
         Device::stream(self)
+    }
+
+    /// A [`stream`](Self::stream) whose kernels the GPU starts before those of less urgent streams,
+    /// where both are ready: the lower the number, the more urgent; 0 is that of every other
+    /// stream. CUDA takes the nearest of its [`stream_priorities`](Self::stream_priorities)
+    /// (`cuStreamCreateWithPriority`). Communication on an urgent stream is not held up by
+    /// computation that fills the GPU. Local; the host does not wait.
+    ///
+    /// ```no_run
+    /// # use typed_nccl::{Cuda, Result, Seat, Sum};
+    /// # fn main() -> Result<()> {
+    /// # let comm = Seat::local(1).remove(0).init(Cuda::local()?)?;
+    /// let urgent = comm.device().stream_with_priority(-1)?;
+    /// let mut x = comm.device().zeros::<f32>(1 << 20)?;
+    /// comm.on(&urgent).all_reduce_in_place(&mut x, Sum)?;
+    /// # comm.finish()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// CUDA cannot open one.
+    pub fn stream_with_priority(&self, priority: i32) -> Result<Stream<Self>> {
+        let raw = CudaStream::open(Gpu::open(self.ordinal)?, priority)?;
+        Ok(Stream::opened(self, raw))
+    }
+
+    /// The priorities that streams can have, the most urgent one first: `-5..=0` on an H100
+    /// (`cuCtxGetStreamPriorityRange`).
+    ///
+    /// # Errors
+    /// An error of CUDA's.
+    pub fn stream_priorities(&self) -> Result<RangeInclusive<i32>> {
+        Gpu::open(self.ordinal)?.priorities()
     }
 }
 

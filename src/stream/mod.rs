@@ -60,6 +60,12 @@ impl<D: Device> Stream<D> {
         Ok(Self { core: StreamCore::open(device.ordinal())?, device: device.clone() })
     }
 
+    /// A stream of the device's that was just opened.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn opened(device: &D, raw: <D::Backend as Streams>::Stream) -> Self {
+        Self { core: StreamCore::of(device.ordinal(), raw, 0), device: device.clone() }
+    }
+
     /// A stream that somebody else made. A stream being captured is refused: nothing enqueued on it
     /// would run.
     pub(crate) fn adopted(

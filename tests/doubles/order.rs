@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use fake_cuda::Code;
 use typed_nccl::{AnyDevice, Buffer, Cuda, Result, Stream, Sum};
 
 use crate::common::{alone, clear, handle, until};
@@ -279,5 +280,34 @@ fn a_kernel_waits_for_other_streams() {
         assert_eq!(waits(), [(side, own), (own, side)]);
         assert_eq!(y.to_vec()?, [1.0; 64]);
         comm.finish()
+    });
+}
+
+#[test]
+fn a_stream_has_its_priority() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        assert_eq!(device.stream_priorities()?, -5..=0);
+        clear();
+        let urgent = device.stream_with_priority(-2)?;
+        let log = cuda().log();
+        let made = log.iter().find(|call| call.function == "cuStreamCreateWithPriority");
+        let made = made.expect("it was called");
+        assert_eq!((made.argument("flags"), made.argument("priority") as i32), (1, -2));
+        // It is used again once it is idle, and for its own priority only.
+        let first = handle(&urgent)?;
+        drop(urgent);
+        let others = [device.stream()?, device.stream_with_priority(-1)?];
+        for other in &others {
+            assert_ne!(handle(other)?, first);
+        }
+        let again = device.stream_with_priority(-2)?;
+        assert_eq!(handle(&again)?, first);
+        let mut x = device.zeros::<f32>(8)?;
+        write(&again, &mut x, 3.0)?;
+        assert_eq!(x.to_vec()?, [3.0; 8]);
+        cuda().fail("cuStreamCreateWithPriority", Code::OUT_OF_MEMORY);
+        assert_error!(device.stream_with_priority(-3), CudaFailed, "opening a stream");
+        Ok(())
     });
 }

@@ -183,6 +183,7 @@ const TESTS: &[Test] = tests! {
     memory::out_of_memory_while_a_rank_waits: 2, 60;
     order::what_a_closure_left_before_its_panic: 1, 60;
     order::a_launch_that_is_still_waiting_is_not_waited_for: 2, 60;
+    order::a_stream_with_a_priority: 1, 60;
     ours::every_type: 1, 60;
     ours::every_size: 1, 60;
     ours::streams_and_graphs: 1, 60;

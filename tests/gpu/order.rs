@@ -3,9 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::channel;
 
-use typed_nccl::{Cuda, DeviceViewMut, RawStream, Result};
+use typed_nccl::{Cuda, DeviceViewMut, RawStream, Result, Sum};
 
-use crate::common::{apart, busy};
+use crate::common::{apart, busy, connect, ranks};
 use crate::kernel::combine;
 
 /// Adds 1 to all of `x`, this often.
@@ -73,4 +73,24 @@ pub(crate) fn a_launch_that_is_still_waiting_is_not_waited_for() -> Result<()> {
         assert!(a.as_slice().iter().all(|&one| one == 50), "turn {turn}");
     }
     Ok(())
+}
+
+/// An urgent stream orders memory like any other.
+pub(crate) fn a_stream_with_a_priority() -> Result<()> {
+    Cuda::spmd(ranks()?, |place| {
+        let comm = connect(place, 40)?;
+        let priorities = comm.device().stream_priorities()?;
+        assert!(priorities.contains(&0), "{priorities:?}");
+        // CUDA takes the nearest one that there is.
+        for priority in [*priorities.start(), *priorities.end(), i32::MIN, i32::MAX] {
+            let urgent = comm.device().stream_with_priority(priority)?;
+            let mut x = comm.device().from_slice(&[1_i32; 1000])?;
+            comm.on(&urgent).all_reduce_in_place(&mut x, Sum)?;
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            let n = comm.size() as i32;
+            assert_eq!(x.to_vec()?, [n * n; 1000]);
+        }
+        comm.finish()
+    })
+    .map(drop)
 }

@@ -5,20 +5,44 @@ use std::ffi::{c_int, c_uint, c_void};
 use crate::code::Code;
 use crate::export::exports;
 use crate::queue::{HostFunction, Stream, Work};
-use crate::state::Refusal;
+use crate::state::{Library, Refusal};
 use crate::worker;
+
+/// A new stream of the current context; its priority changes nothing.
+fn created(library: &mut Library) -> Result<u64, Refusal> {
+    let device = library.current()?;
+    let stream = library.handle();
+    let new = Stream::new(device);
+    if library.takes_time && worker::start(stream, new.wake.clone()).is_err() {
+        return Err(Refusal::Plain(Code::OUT_OF_MEMORY));
+    }
+    library.streams.insert(stream, new);
+    library.gives(stream);
+    Ok(stream)
+}
 
 exports! {
     fn cuStreamCreate(phStream: *mut *mut c_void, Flags: c_uint) = |library| {
-        let device = library.current()?;
-        let stream = library.handle();
-        let new = Stream::new(device);
-        if library.takes_time && worker::start(stream, new.wake.clone()).is_err() {
-            return Err(Refusal::Plain(Code::OUT_OF_MEMORY));
-        }
-        library.streams.insert(stream, new);
-        library.gives(stream);
+        let stream = created(library)?;
         phStream.put(stream)
+    };
+
+    fn cuStreamCreateWithPriority(
+        phStream: *mut *mut c_void,
+        flags: c_uint,
+        priority: c_int,
+    ) = |library| {
+        let stream = created(library)?;
+        phStream.put(stream)
+    };
+
+    fn cuCtxGetStreamPriorityRange(
+        leastPriority: *mut c_int,
+        greatestPriority: *mut c_int,
+    ) = |library| {
+        library.current()?;
+        leastPriority.put(0)?;
+        greatestPriority.put(-5_i64 as u64)
     };
 
     fn cuStreamDestroy_v2(hStream: *mut c_void) = |library| {
