@@ -25,6 +25,10 @@
 //! The [guide](https://github.com/typed-nccl/typed-nccl/blob/main/docs/guide/src/SUMMARY.md) begins
 //! with a first program and ends with fifteen mistakes.
 //!
+//! Features: `cuda` (GPUs; on by default), `mpi` (ranks on the CPUs of several machines,
+//! `Seat::mpi`), `tracing` and `metrics`, and for other libraries' memory `dlpack`, `ndarray`,
+//! `candle`, `candle-cuda`, `python`, `torch`, `cupy` and `numpy`.
+//!
 //! Import by name. There is no prelude, since glob imports make rustc print full paths.
 
 mod cart;

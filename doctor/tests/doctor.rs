@@ -103,6 +103,14 @@ fn libraries_that_do_not_go_together_are_found() {
 fn limits_that_are_too_low_are_found() {
     one(|it| it.shared_memory = Some(64 << 20), "64 MiB", "--shm-size");
     one(|it| it.shared_memory = None, "there is none", "mount -t tmpfs");
+    // Ranks on the CPU do without.
+    for bytes in [None, Some(64 << 20)] {
+        let found = problems(|it| {
+            it.gpus.clear();
+            it.shared_memory = bytes;
+        });
+        assert!(found.iter().all(|finding| finding.check != "/dev/shm"), "{found:#?}");
+    }
     let low = |it: &mut Machine| {
         it.locked = Some(8 << 20);
         it.interfaces.push(interface("ib0", false));

@@ -10,7 +10,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// This rank's last operations on the communicator, with when they were enqueued, begun and
     /// completed. Local; never waits; also of a communicator that has failed. They are kept if
     /// [`CommConfig::flight_record`](crate::CommConfig::flight_record) or the environment's
-    /// `TYPED_NCCL_FLIGHT_RECORD` asks for it. NCCL has no such function.
+    /// `TYPED_NCCL_FLIGHT_RECORD` or `TYPED_NCCL_TRACE` asks for it. NCCL has no such function.
     ///
     /// ```
     /// # use typed_nccl::{CommConfig, Communicator, Host, Sum, spmd};

@@ -92,7 +92,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// Ends it normally. All ranks must call it; the host waits for this rank's work and for the
-    /// other ranks, within the deadline. NCCL: `ncclCommFinalize` and `ncclCommDestroy`.
+    /// other ranks, within the deadline. NCCL: `ncclCommDestroy`, after the ranks have agreed that all work is over.
     ///
     /// # Errors
     /// Errors of earlier operations that have not been returned yet; [`Error::Unawaited`]: signals

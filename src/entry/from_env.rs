@@ -14,7 +14,8 @@ impl Seat {
     /// Each further call gives a seat of the next communicator of the same ranks, so all ranks must
     /// call it equally often.
     ///
-    /// The device is the caller's choice: a GPU, or [`Host`](crate::Host) for ranks on one machine.
+    /// The device is the caller's choice: a GPU, or [`Host`](crate::Host) for ranks on one machine,
+    /// or on several with the feature `mpi`.
     ///
     /// `TYPED_NCCL_ADDRESS=host:port` is the address where rank 0 listens, if the launcher sets
     /// none; the error asks for it. The guide has complete files for each launcher.

@@ -15,8 +15,9 @@ impl Seat {
     /// `MPI_Comm_dup`.
     ///
     /// Afterwards MPI is used if ranks on the CPU are on several machines: it carries their data,
-    /// by a thread of its own, so start it with `mpi::initialize_with_threading(Threading::Multiple)`,
-    /// and end it after the last communicator.
+    /// by a thread of its own. Start it with
+    /// `mpi::initialize_with_threading(Threading::Multiple)`, and end it after the last
+    /// communicator.
     ///
     /// ```no_run
     /// use typed_nccl::{Cuda, Result, Seat};

@@ -59,8 +59,9 @@ pub(super) enum Child<W: World> {
 
 /// A plan that all ranks of a communicator have agreed on, ready to run.
 ///
-/// It owns its streams, the communicators of subsets of the ranks, and the plan's local memory. It
-/// borrows nothing, and works only with the communicator that it was bound to.
+/// It owns the communicators of subsets of the ranks, the plan's local memory, and the plan's
+/// streams but for the first, which is the communicator's own. It borrows nothing, and works only
+/// with the communicator that it was bound to.
 pub struct Bound<W: World> {
     pub(super) fixed: Fixed<W>,
     pub(super) moving: Moving<W>,

@@ -137,14 +137,14 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
         Slice::new(&self.allocation, Extent::whole(self.len()))
     }
 
-    /// This rank's part, with the window's number.
-    /// Its memory and its place, which keeps the place in the table.
+    /// Takes the window apart: its memory, and its entry, which stays in the table while it lives.
     pub(crate) fn into_registered(
         self,
     ) -> (Arc<Allocation<<W::Device as Device>::Backend>>, Named) {
         (self.allocation, self.named)
     }
 
+    /// This rank's part, with the window's number.
     pub(crate) fn registered(
         &self,
     ) -> (&Arc<Allocation<<W::Device as Device>::Backend>>, WindowId) {

@@ -2,24 +2,30 @@
 
 use crate::{Finding, Machine};
 
-/// What NCCL and the host backend need of shared memory, for a machine's ranks.
+/// What NCCL needs of shared memory, for a machine's ranks. Ranks on the CPU have memory of their
+/// own kind, which this does not limit.
 const SHARED: u64 = 1 << 30;
 /// What registering memory with a network card needs.
 const LOCKED: u64 = 1 << 30;
 
 pub(crate) fn check(machine: &Machine) -> Vec<Finding> {
+    let found = machine.shared_memory.map(|bytes| format!("{} in all", size(bytes)));
+    let found = found.unwrap_or_else(|| "there is none".to_owned());
     let shared = match machine.shared_memory {
-        Some(bytes) if bytes < SHARED => Finding::problem(
+        Some(bytes) if bytes >= SHARED => Finding::ok("/dev/shm", found),
+        _ if machine.gpus.is_empty() => {
+            Finding::note("/dev/shm", format!("{found}; enough for ranks on the CPU"))
+        }
+        Some(_) => Finding::problem(
             "/dev/shm",
-            format!("{} in all", size(bytes)),
-            "ranks of one machine exchange data there: docker run --shm-size=8g, or \
+            found,
+            "NCCL's ranks of one machine exchange data there: docker run --shm-size=8g, or \
              mount -o remount,size=8g /dev/shm; in Kubernetes an emptyDir with medium: Memory",
         ),
-        Some(bytes) => Finding::ok("/dev/shm", format!("{} in all", size(bytes))),
         None => Finding::problem(
             "/dev/shm",
-            "there is none",
-            "ranks of one machine exchange data there: mount -t tmpfs tmpfs /dev/shm",
+            found,
+            "NCCL's ranks of one machine exchange data there: mount -t tmpfs tmpfs /dev/shm",
         ),
     };
     let locked = match machine.locked {
