@@ -279,6 +279,24 @@ fn statements() {
     assert_eq!(fine.validate(), []);
 }
 
+/// The buffers of an array may differ in length, so a range is in one of them.
+#[test]
+fn a_range_of_a_whole_array() {
+    let reads = |range| {
+        let (arguments, writes, computes) = (vec![], vec![], vec![]);
+        let reads = vec![Region { range, ..Region::all(BufferId(G)) }];
+        let name = "apply".to_owned();
+        let place = place(0, &[]);
+        add(StepKind::Compute(Compute { name, arguments, reads, writes, computes, place }))
+    };
+    let mut fine = plan();
+    reads(None)(&mut fine);
+    assert_eq!(fine.validate(), []);
+    let range = Some((Expr::Int(0), Expr::Int(1)));
+    let title = "what is read is a range of `g`, an array, and does not say of which of its buffers";
+    told(99, title, reads(range));
+}
+
 #[test]
 fn assignments() {
     let all = |buffer: u32| Region::all(BufferId(buffer));

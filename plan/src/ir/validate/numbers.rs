@@ -112,6 +112,14 @@ impl Found<'_> {
                     );
                     self.say(at, title, format!("name one of them, as in `{name}[0]`"));
                 }
+                // The buffers may differ in length, so no range is in all of them.
+                (Some(_), None) if region.range.is_some() => {
+                    let title = format!(
+                        "{what} is a range of `{name}`, an array, and does not say of which of its buffers"
+                    );
+                    let help = format!("name one of them, as in `{name}[0]`, or leave out the range");
+                    self.say(at, title, help);
+                }
                 (None, Some(_)) => {
                     let title = format!("{what} has an index, and `{name}` is a single buffer");
                     let help = format!("leave out the index, or declare `{name}` as an array");
