@@ -4,10 +4,10 @@
 mod plans;
 
 use plans::{all_gather, all_reduce, broadcast};
-use typed_nccl_plan::build::{Buffer, Generic, Number, On, PlanBuilder, ring};
+use typed_nccl_plan::build::{Buffer, Generic, Number, On, PlanBuilder, at, ring};
 use typed_nccl_plan::check::check_at;
 use typed_nccl_plan::ir::{CollectiveKind, Plan, Reduction};
-use typed_nccl_plan::lower::Instance;
+use typed_nccl_plan::lower::{Instance, lower};
 use typed_nccl_plan::verdict::{Check, Sizes};
 
 /// Parts of 2 and 16 MiB, and parts for whose elements there is no time.
@@ -212,4 +212,112 @@ fn more_buffers_than_are_followed() {
     let plan = unchecked(plan);
     assert_eq!(warning(&plan, 64, 10), None);
     assert!(warning(&plan, 64, 40_000).is_some_and(|told| told.contains("was not checked")));
+}
+
+/// Two halves that different streams fill, one of which is written again; with claims of the first
+/// or the second contents, at these places.
+fn halves(claims: &[(usize, bool)]) -> PlanBuilder {
+    let mut plan = PlanBuilder::new("halves");
+    plan.ranks(2..);
+    let len = plan.param("len", 1..);
+    let (a, c) = (plan.input::<f32>("a", 2 * len), plan.input::<f32>("c", 2 * len));
+    let (b, out) = (plan.local::<f32>("b", 2 * len), plan.output::<f32>("out", 2 * len));
+    let (net, compute) = (plan.stream("net"), plan.stream("compute"));
+    let (first, second) = (b.slice(..len), b.slice(len..));
+    let here = |plan: &mut PlanBuilder<_>, place: usize| {
+        for (_, is_first) in claims.iter().filter(|(at, _)| *at == place) {
+            let from = if *is_first { a } else { c };
+            plan.holds_here(first, Reduction::Sum, |of| of.own(from.slice(..len)));
+            plan.holds_here(second, Reduction::Sum, |of| of.rank(a.slice(len..), ring(-1)));
+        }
+    };
+    here(&mut plan, 0);
+    plan.on(compute).copy(a.slice(..len), first);
+    plan.on(net).transfer(a.slice(len..), ring(1), second);
+    here(&mut plan, 1);
+    // Nothing makes it wait for the message.
+    plan.on(compute).copy(c.slice(..len), first);
+    here(&mut plan, 2);
+    plan.on(net).copy(b, out);
+    plan
+}
+
+/// A claim between statements is about what those before it leave, in whatever order streams run.
+#[test]
+fn between_statements() {
+    is_followed(halves(&[(1, true), (2, false)]));
+    let story = is_refused_alike(halves(&[(1, false)]), 2);
+    assert!(story.contains("`b` [0, 1L) does not hold what is claimed here"), "{story}");
+    assert!(story.contains("should have there: element 0 of `c` of rank 0\n"), "{story}");
+    let story = is_refused_alike(halves(&[(2, true)]), 2);
+    assert!(story.contains("has in element 0 of it: element 0 of `c` of rank 0\n"), "{story}");
+    let story = is_refused_alike(halves(&[(0, true)]), 2);
+    assert!(story.contains("help: nothing has written it so far"), "{story}");
+}
+
+/// It is for the checker alone.
+#[test]
+fn a_claim_between_statements_runs_nothing() {
+    let calls = |claims: &[(usize, bool)]| {
+        let plan = unchecked(halves(claims));
+        let schedule = lower(&plan, &sizes(&plan, 4, 8)).unwrap_or_else(|wrong| panic!("{wrong}"));
+        (format!("{:?}", schedule.ranks), schedule.explain(&plan))
+    };
+    assert_eq!(calls(&[(1, true), (2, false)]), calls(&[]));
+}
+
+/// What a put brings is there after the wait.
+#[test]
+fn between_statements_with_a_put() {
+    let plan = |late: bool| {
+        let mut plan = PlanBuilder::new("put");
+        plan.once();
+        plan.ranks(2..);
+        let len = plan.param("len", 1..);
+        let from = plan.window().in_out::<f32>("from", len);
+        let to = plan.window().in_out::<f32>("to", len);
+        let arrived = plan.signal("arrived");
+        let net = plan.stream("net");
+        let here = |plan: &mut PlanBuilder<_>| {
+            plan.holds_here(to, Reduction::Sum, |of| of.rank(from, ring(-1)));
+        };
+        plan.on(net).put(from, ring(1), to).signal(arrived);
+        if !late {
+            here(&mut plan);
+        }
+        plan.on(net).wait([arrived.from(ring(-1))]);
+        if late {
+            here(&mut plan);
+        }
+        plan
+    };
+    is_followed(plan(true));
+    is_refused_alike(plan(false), 3);
+}
+
+/// What steps made is as good a term as what the caller brought: sums of sums, layer by layer.
+#[test]
+fn sums_of_what_steps_made() {
+    let plan = |first: i64| {
+        let first: Number = first.into();
+        let mut plan = PlanBuilder::new("layers");
+        let n = plan.ranks(2..);
+        let (r, layers, len) = (plan.rank(), plan.param("layers", 1..4), plan.param("len", 1..));
+        let x = plan.array(layers + 1).in_out::<f32>("x", |_| len);
+        let (whole, partial) =
+            (plan.local::<f32>("whole", n * len), plan.local("partial", n * len));
+        let net = plan.stream("net");
+        plan.for_each("i", ..layers, |plan, i| {
+            plan.on(net).all_gather(x.at(i), whole);
+            plan.on(net).run("forward").argument(i).reads(whole).writes(partial);
+            plan.on(net).reduce_scatter(partial, x.at(i + 1), Reduction::Sum);
+            plan.holds_here(x.at(i + 1), Reduction::Sum, |of| {
+                of.for_each("k", first..n, |of, k| of.rank(partial.chunk(n, r), at(k)));
+            });
+        });
+        plan
+    };
+    plan(0).check().expect("each layer is the sum of what all ranks made");
+    let refused = plan(1).check().expect_err("the first rank's part is missing").to_string();
+    assert!(refused.contains("sum of 2 terms: what `forward` of rank 0 made, what"), "{refused}");
 }

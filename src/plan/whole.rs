@@ -69,6 +69,7 @@ fn redirect(
             }
             StepKind::Compute(_)
             | StepKind::Assign(_)
+            | StepKind::Here(_)
             | StepKind::Collective(_)
             | StepKind::Transfer(_)
             | StepKind::Send(_)

@@ -48,6 +48,8 @@ pub(crate) enum StatementKind {
     Computes(Collective),
     /// `computes b = a of rank - 1;`, or several in a block.
     Claims(Block),
+    /// `here b = a of rank - 1;`, or several in a block: what memory holds at this place.
+    Here(Block),
     Send {
         through: Option<Ident>,
         from: Expr,

@@ -48,6 +48,10 @@ fn statement(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Statement> 
             let body = body(cursor, "`computes`", faults);
             Some(body.map(|(last, body)| plain(StatementKind::Claims(body), last)))
         }
+        "here" if cursor.is_group(0, Delimiter::Brace) => {
+            let body = body(cursor, "`here`", faults);
+            Some(body.map(|(last, body)| plain(StatementKind::Here(body), last)))
+        }
         "for" => Some(counted(cursor, faults)),
         "if" => Some(guarded(cursor, faults)),
         _ => None,
@@ -131,6 +135,7 @@ fn simple(
         "let" => declare::named(cursor),
         "covers" => expr::expr(cursor).map(|region| plain_said(StatementKind::Covers(region))),
         "computes" => claim::computes(cursor),
+        "here" => claim::here(cursor),
         "run" => run::run(cursor, faults),
         name if words::all().any(|known| known == name) => communication(cursor, None, word),
         _ if declare::is_memory(from) => {
@@ -172,7 +177,7 @@ fn unknown(what: &Ident, name: &str, through: Option<&Ident>) -> Fault {
         None => Fault::new(what.span(), format!("no statement begins with `{name}`")).help(match meant {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "statements are `send`, `recv`, `put`, `signal`, `wait`, the collectives, `run`, `group`, \
-                     `sequence`, `on`, `for`, `if`, `let` and `const`"
+                     `sequence`, `on`, `for`, `if`, `here`, `let` and `const`"
                 .to_owned(),
         }),
         Some(through) => {

@@ -19,11 +19,8 @@ pub(super) fn computes(cursor: &mut Cursor) -> Parsed<Said> {
     let mut ahead = cursor.clone();
     let name = ahead.name(&format!("a collective or memory, {FORMS}"))?;
     if assign::is_assign(&ahead) {
-        let first = cursor.span();
-        let (kind, place) = assign::assign(cursor)?;
-        let area = cursor.since(first);
-        let claim = Statement { docs: Default::default(), kind, place, area };
-        return Ok((StatementKind::Claims(vec![claim]), StreamClause::default()));
+        let claims = vec![equation(cursor)?];
+        return Ok((StatementKind::Claims(claims), StreamClause::default()));
     }
     if !ahead.is_group(0, Delimiter::Parenthesis) {
         return Err(ahead.expected("`=` or `(`").help(format!("write what it computes {FORMS}")));
@@ -31,6 +28,23 @@ pub(super) fn computes(cursor: &mut Cursor) -> Parsed<Said> {
     *cursor = ahead;
     let computed = collective::collective(cursor, None, name)?;
     Ok((StatementKind::Computes(computed), StreamClause::default()))
+}
+
+/// The part after `here`.
+pub(super) fn here(cursor: &mut Cursor) -> Parsed<Said> {
+    let form = "as in `here b = a of 0;` or `here x = sum(for r in 0..n { part of r });`";
+    let mut ahead = cursor.clone();
+    ahead.name(&format!("memory, {form}"))?;
+    if !assign::is_assign(&ahead) {
+        return Err(ahead.expected("`=`").help(format!("write what memory holds here, {form}")));
+    }
+    Ok((StatementKind::Here(vec![equation(cursor)?]), StreamClause::default()))
+}
+
+fn equation(cursor: &mut Cursor) -> Parsed<Statement> {
+    let first = cursor.span();
+    let (kind, place) = assign::assign(cursor)?;
+    Ok(Statement { docs: Default::default(), kind, place, area: cursor.since(first) })
 }
 
 /// The right side of a claim, which no assignment has: `sum(..)`, or `min(..)` with terms in it.

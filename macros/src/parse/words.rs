@@ -8,8 +8,8 @@ pub(crate) const DECLARATIONS: [&str; 11] = [
 ];
 
 /// Actions.
-pub(crate) const STATEMENTS: [&str; 10] =
-    ["send", "recv", "put", "wait", "run", "group", "sequence", "on", "for", "if"];
+pub(crate) const STATEMENTS: [&str; 11] =
+    ["send", "recv", "put", "wait", "run", "group", "sequence", "on", "for", "if", "here"];
 
 pub(crate) const COLLECTIVES: [&str; CollectiveName::ALL.len()] = {
     let mut names = [""; CollectiveName::ALL.len()];

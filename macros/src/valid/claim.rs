@@ -68,7 +68,7 @@ impl Resolver<'_> {
                 Err(Reported)
             }
             _ => {
-                let title = "this does something, and `computes` only says what memory holds";
+                let title = "this does something, and a claim only says what memory holds";
                 let fault = Fault::new(statement.area, title);
                 self.tell(fault.help(
                     "claims are `b = a of rank - 1;` and `x = sum(for r in 0..n { x of r });`, also in `for` and `if`",

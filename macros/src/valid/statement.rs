@@ -94,6 +94,15 @@ impl Resolver<'_> {
                 }
                 if known { Ok(()) } else { Err(Reported) }
             }
+            StatementKind::Here(block) => {
+                let before = self.valid.plan.claims.len();
+                let done = self.claims(block, &[]);
+                let claims = self.valid.plan.claims.split_off(before);
+                self.valid.statements.extend(claims.iter().map(|_| area));
+                let here = |claim: ir::Claim| Step { at: claim.at, kind: StepKind::Here(claim) };
+                steps.extend(claims.into_iter().map(here));
+                done
+            }
             StatementKind::Each { names, list, body } => {
                 let rows = self.each_row(names, list);
                 self.each(names, rows, (body, area), around, steps)

@@ -6,7 +6,7 @@ use super::number::Number;
 use super::peer::Peer;
 use super::span::Count;
 use super::{Open, PlanBuilder};
-use crate::ir::{self, Around, Claim, Each, Expr, Reduction, Region, Source};
+use crate::ir::{self, Around, Claim, Each, Expr, Reduction, Region, Source, StepKind};
 
 /// What a claim says that memory is made of: regions of ranks, as the caller filled them.
 #[derive(Debug)]
@@ -32,12 +32,34 @@ impl PlanBuilder<Open> {
         by: impl Into<Reduction>,
         of: impl FnOnce(&mut Sources<'_>),
     ) {
-        let (at, to) = (self.here(), self.region(to));
+        let claim = self.claim(to, by.into(), of);
         let around = self.state.around.clone();
+        self.plan.claims.push(Claim { around, ..claim });
+    }
+
+    /// Claims the same of this place among the statements: of what the rank's statements so far
+    /// leave, whatever their streams. It is for the checker alone, and runs nothing.
+    ///
+    /// Sources with [`in_out`](Self::in_out) and input memory are meant as a run begins, others as
+    /// their rank has them at this statement. Without any source, nothing is claimed.
+    #[track_caller]
+    pub fn holds_here<A: Part>(
+        &mut self,
+        to: A,
+        by: impl Into<Reduction>,
+        of: impl FnOnce(&mut Sources<'_>),
+    ) {
+        let claim = self.claim(to, by.into(), of);
+        self.push(StepKind::Here(claim));
+    }
+
+    #[track_caller]
+    fn claim<A: Part>(&mut self, to: A, by: Reduction, of: impl FnOnce(&mut Sources<'_>)) -> Claim {
+        let (at, to) = (self.here(), self.region(to));
         let mut sources = Sources { plan: self, around: Vec::new(), all: Vec::new() };
         of(&mut sources);
         let of = sources.all;
-        self.plan.claims.push(Claim { around, to, by: by.into(), of, at });
+        Claim { around: Vec::new(), to, by, of, at }
     }
 }
 

@@ -1,11 +1,14 @@
-//! What a plan says that memory holds at the end of a run.
+//! What a plan says that memory holds, at the end of a run or at a statement.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Condition, Expr, Location, LoopId, Operand, Peer, Reduction, Region};
 
-/// A claim about the result: at the end of a run, each element of `to` is the reduction of the
-/// elements of `of` in its place, with their content at the start.
+/// A claim about memory: at the end of a run, or where a [`StepKind::Here`](super::StepKind::Here)
+/// stands, each element of `to` is the reduction of the elements of `of` in its place.
+///
+/// Sources are meant with their content at the start of the run. At a `Here`, those that a run does
+/// not begin with, `out` and `local` memory, are meant as their rank has them at that statement.
 ///
 /// Its numbers are those of the rank that holds `to`, also in regions of other ranks. A source of a
 /// rank past the end of an open axis is left out; without any source, `to` keeps its content.

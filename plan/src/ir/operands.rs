@@ -110,6 +110,7 @@ impl Step {
                 this.powers.iter().for_each(|base| each(Operand::Number(base)));
             }
             StepKind::When(this) => each(Operand::Truth(&this.condition)),
+            StepKind::Here(claim) => claim.operands(each),
             _ => {}
         }
         if let Some(this) = self.kind.communication() {

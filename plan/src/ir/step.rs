@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::shape;
 use super::words::words;
 use super::{
-    AxisId, CollectiveKind, CommunicatorId, Condition, Expr, Location, LoopId, MOST_NESTING,
+    AxisId, Claim, CollectiveKind, CommunicatorId, Condition, Expr, Location, LoopId, MOST_NESTING,
     MOST_OF_ONE, Region, SignalId, StreamId,
 };
 
@@ -55,6 +55,9 @@ pub enum StepKind {
     Sequence(#[serde(deserialize_with = "shape::body")] Vec<Step>),
     /// Local work of this library: an element-wise copy or reduction.
     Assign(Assign),
+    /// A claim about memory where it stands, for the checker alone: it runs nothing. It holds of
+    /// what the rank's statements before it leave, whatever their streams.
+    Here(Claim),
 }
 
 /// The stream of a step, and the streams that it runs after.

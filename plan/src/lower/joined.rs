@@ -57,6 +57,7 @@ impl Joined {
             exact: program.exact,
             shared: Vec::new(),
             off_the_end: Vec::new(),
+            heres: Vec::new(),
         }
         .with_units();
         Self { program, units, ops }

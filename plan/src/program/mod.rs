@@ -48,6 +48,17 @@ pub(crate) struct Program {
     pub(crate) shared: Vec<bool>,
     /// Of each statement, how often its peer along an open axis was a rank, and how often not.
     pub(crate) off_the_end: Vec<(u64, u64)>,
+    /// The claims between statements, in order.
+    pub(crate) heres: Vec<Here>,
+}
+
+/// A claim between statements, in one turn of the loops around it.
+#[derive(Clone, Debug)]
+pub(crate) struct Here {
+    pub(crate) statement: u32,
+    pub(crate) counters: Vec<Option<i64>>,
+    /// Of each rank: whether it claims it, and the first unit after it.
+    pub(crate) ranks: Vec<(bool, u32)>,
 }
 
 /// A distance to a peer as written: one step back is -1, not one less than the extent.

@@ -48,7 +48,9 @@ fn between(step: &Step) -> Option<Step> {
         StepKind::Group(body) => return body.iter().find_map(between),
         StepKind::When(this) => return this.body.iter().find_map(between),
         StepKind::Loop(this) => return this.body.iter().find_map(between),
-        StepKind::Compute(_) | StepKind::Assign(_) | StepKind::Sequence(_) => return None,
+        StepKind::Compute(_) | StepKind::Assign(_) | StepKind::Here(_) | StepKind::Sequence(_) => {
+            return None;
+        }
     };
     let place = Place { on, after: Vec::new() };
     let (arguments, reads, writes, computes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

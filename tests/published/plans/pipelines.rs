@@ -26,6 +26,8 @@ plan! {
         }
         recv act[w] from rank - 1 on net;
         for j in 0..mb - w {
+            // The first stage's, through all stages before this one.
+            here act[w + j] = act[w + j] of 0;
             run fwd(w + j, read act[w + j], write out[w + j]) computes out = act on compute;
             group {
                 send out[w + j] to rank + 1 on net;

@@ -12,6 +12,11 @@ plan! {
         stream compute, net;
         for i in 0..layers {
             all_gather(w[i] -> full[i % 2]) on net;
+            here {
+                for k in 0..n {
+                    full[i % 2].chunk(n, k) = w[i] of k;
+                }
+            }
             run forward(i, read full[i % 2], update act) computes act += full on compute;
         }
         for i in (0..layers).rev() {
@@ -34,7 +39,8 @@ plan! {
 
 plan! {
     /// Tensor and sequence parallel, forward and backward: a layer gathers the sequence, and
-    /// scatters the sums of what its ranks make of it.
+    /// scatters the sums of what its ranks make of it. Each layer says so of itself, since a claim
+    /// about the whole run would be sums of sums.
     pub sequence_parallel<T: Numeric>(n: Ranks, layers: usize, len: usize) {
         inout x[i in 0..layers + 1]: [T; len];
         inout dx[i in 0..layers + 1]: [T; len];
@@ -43,11 +49,13 @@ plan! {
             all_gather(x[i] -> whole);
             run forward(i, read whole, write partial);
             reduce_scatter(partial -> x[i + 1], sum);
+            here x[i + 1] = sum(for k in 0..n { partial.chunk(n, rank) of k });
         }
         for i in (0..layers).rev() {
             all_gather(dx[i + 1] -> whole);
             run backward(i, read whole, write partial);
             reduce_scatter(partial -> dx[i], sum);
+            here dx[i] = sum(for k in 0..n { partial.chunk(n, rank) of k });
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What a plan says in its own words that memory holds: each claim, written out for each rank.
 
+use std::collections::HashMap;
+
 use super::pieces::Pieces;
-use super::run::reduce;
-use super::values::Values;
+use super::run::{Run, reduce};
+use super::values::{MOST_TERMS, Values};
+use super::watch::Watch;
 use crate::check::instance::Instance;
 use crate::check::report::Report;
-use crate::ir::{Around, Claim, Location, Peer, Reduction, Source};
+use crate::ir::{Around, Claim, Location, Peer, Reduction, Role, Source, Step, StepKind};
 use crate::program::{Budget, Env, NONE, NoSpan, NoValue, Span, Turns};
 use crate::verdict::{Check, Line};
 
@@ -15,7 +18,23 @@ pub(super) struct Wanted {
     pub(super) rank: u32,
     pub(super) to: Span,
     by: Reduction,
-    of: Vec<(u32, Span)>,
+    of: Vec<Of>,
+    here: Option<Held>,
+}
+
+/// A region of a rank as the run begins; or, with its number among those that are watched, as it
+/// is where the claim stands.
+struct Of {
+    rank: u32,
+    span: Span,
+    watched: Option<usize>,
+}
+
+/// The region of a claim between statements: its number among those that are watched, and the
+/// rank's next unit.
+struct Held {
+    watched: usize,
+    unit: u32,
 }
 
 /// Why claims are not written out.
@@ -26,36 +45,77 @@ pub(super) enum Stop {
     TooMuch,
 }
 
-/// All claims of a plan.
+/// All claims of a plan, and the regions that those between statements are about.
 pub(super) fn wanted(
     instance: &Instance<'_>,
     budget: &mut Budget,
     report: &mut Report<'_>,
-) -> Result<Vec<Wanted>, Stop> {
-    let mut written = Written { instance, budget, report, counters: Vec::new(), all: Vec::new() };
+) -> Result<(Vec<Wanted>, Watch), Stop> {
+    let mut written = Written {
+        instance,
+        budget,
+        report,
+        counters: Vec::new(),
+        all: Vec::new(),
+        watch: Watch::default(),
+        here: None,
+    };
     for claim in &instance.plan.claims {
         for rank in 0..instance.program.ranks() {
             written.counters = vec![None; instance.plan.counters.len()];
             written.claim(claim, rank, &claim.around)?;
         }
     }
-    Ok(written.all)
+    let heres = &instance.program.heres;
+    let all = if heres.is_empty() { &[] } else { &*instance.plan.steps };
+    let claims: HashMap<u32, &Claim> = (0..).zip(Step::all(all)).filter_map(here).collect();
+    for here in heres {
+        let Some(claim) = claims.get(&here.statement) else { continue };
+        written.here = Some(&here.ranks);
+        for (rank, _) in here.ranks.iter().enumerate().filter(|(_, (claims, _))| *claims) {
+            written.counters.clone_from(&here.counters);
+            written.claim(claim, rank, &claim.around)?;
+        }
+    }
+    Ok((written.all, written.watch))
+}
+
+fn here((number, step): (u32, &Step)) -> Option<(u32, &Claim)> {
+    let StepKind::Here(claim) = &step.kind else { return None };
+    Some((number, claim))
 }
 
 impl Wanted {
-    /// How many terms its elements have.
+    /// How many terms its elements have at most.
     pub(super) fn terms(&self) -> usize {
-        self.of.len()
+        match self.of.iter().any(|one| one.watched.is_some()) {
+            true => MOST_TERMS,
+            false => self.of.len(),
+        }
+    }
+
+    /// The unit before which it should hold it; without one, at the end of the run.
+    pub(super) fn before(&self) -> Option<u32> {
+        self.here.as_ref().map(|here| here.unit)
+    }
+
+    /// What it holds.
+    pub(super) fn found(&self, run: &mut Run<'_>, watched: &[Pieces]) -> Pieces {
+        match &self.here {
+            Some(here) => watched[here.watched].clone(),
+            None => run.read(self.rank, self.to),
+        }
     }
 
     /// What it should hold.
-    pub(super) fn pieces(&self, values: &mut Values) -> Pieces {
-        let own = (self.rank, self.to);
+    pub(super) fn pieces(&self, watched: &[Pieces], values: &mut Values) -> Pieces {
+        let own = Of { rank: self.rank, span: self.to, watched: None };
         let of = if self.of.is_empty() { std::slice::from_ref(&own) } else { &self.of };
-        let initial = |&(rank, span): &(u32, Span)| {
-            Pieces::one(span.len(), values.term((rank, span.object, span.start)))
+        let part = |&Of { rank, span, watched: at }: &Of| match at {
+            None => Pieces::one(span.len(), values.term((rank, span.object, span.start))),
+            Some(at) => watched[at].clone(),
         };
-        let parts: Vec<Pieces> = of.iter().map(initial).collect();
+        let parts: Vec<Pieces> = of.iter().map(part).collect();
         let parts: Vec<&Pieces> = parts.iter().collect();
         reduce(self.by, &parts, 0..self.to.len(), NONE, values)
     }
@@ -67,6 +127,9 @@ struct Written<'a, 'b, 'r> {
     report: &'b mut Report<'r>,
     counters: Vec<Option<i64>>,
     all: Vec<Wanted>,
+    watch: Watch,
+    /// For a claim between statements, where the ranks are.
+    here: Option<&'b [(bool, u32)]>,
 }
 
 impl Written<'_, '_, '_> {
@@ -86,7 +149,8 @@ impl Written<'_, '_, '_> {
         for source in &claim.of {
             self.source(claim, rank, source, &source.around, &mut of)?;
         }
-        if let Some((other, span)) = of.iter().find(|(_, span)| span.len() != to.len()) {
+        if let Some(Of { rank: other, span, .. }) = of.iter().find(|one| one.span.len() != to.len())
+        {
             let (own, theirs) = (self.report.name(to), self.report.name(*span));
             let text = format!(
                 "says that {own}, of {} elements, is made of {theirs} of rank {other}, of {}",
@@ -96,7 +160,16 @@ impl Written<'_, '_, '_> {
             let title = "what the plan says it computes is of two lengths";
             return self.refuse(claim, rank, (Check::Postcondition, title), text);
         }
-        self.all.push(Wanted { at: claim.at, rank: rank as u32, to, by: claim.by, of });
+        let here = match self.here {
+            // Without a term it says nothing.
+            Some(_) if of.is_empty() => return Ok(()),
+            Some(ranks) => {
+                let (rank, unit) = (rank as u32, ranks[rank].1);
+                Some(Held { watched: self.watch.add(rank, unit, to), unit })
+            }
+            None => None,
+        };
+        self.all.push(Wanted { at: claim.at, rank: rank as u32, to, by: claim.by, of, here });
         Ok(())
     }
 
@@ -106,7 +179,7 @@ impl Written<'_, '_, '_> {
         rank: usize,
         source: &Source,
         around: &[Around],
-        of: &mut Vec<(u32, Span)>,
+        of: &mut Vec<Of>,
     ) -> Result<(), Stop> {
         if let Some((first, inner)) = around.split_first() {
             return self
@@ -123,8 +196,14 @@ impl Written<'_, '_, '_> {
             let title = "what the plan says it computes is made of a rank that does not exist";
             return self.refuse(claim, rank, (Check::Bounds, title), text);
         };
-        let span = self.instance.program.objects.span(&source.region, &self.env(rank), None);
-        of.push((peer, span.map_err(|why| self.no_region(claim, rank, why))?));
+        let objects = &self.instance.program.objects;
+        let span = objects.span(&source.region, &self.env(rank), None);
+        let span = span.map_err(|why| self.no_region(claim, rank, why))?;
+        let begins = !source.region.next
+            && matches!(objects.all[span.object as usize].role, Role::In | Role::InOut);
+        let here = self.here.filter(|_| !begins);
+        let watched = here.map(|ranks| self.watch.add(peer, ranks[peer as usize].1, span));
+        of.push(Of { rank: peer, span, watched });
         Ok(())
     }
 
@@ -205,7 +284,13 @@ impl Written<'_, '_, '_> {
         let turn: Vec<String> = counters.map(|(name, value)| format!("{name} = {value}")).collect();
         let turn = if turn.is_empty() { text } else { format!("{text}, for {}", turn.join(", ")) };
         let line = Line { rank: Some(rank), other: None, at: claim.at, text: turn };
-        self.report.tell(check, claim.at, title, vec![line], &["change the `computes` line"]);
+        let here = self.here.is_some();
+        let title = match here {
+            true => title.replace("what the plan says it computes", "what is claimed here"),
+            false => title.to_owned(),
+        };
+        let help = if here { "change the `here` line" } else { "change the `computes` line" };
+        self.report.tell(check, claim.at, title, vec![line], &[help]);
         Err(Stop::Reported)
     }
 }

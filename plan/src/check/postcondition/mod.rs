@@ -5,6 +5,7 @@ mod pieces;
 mod run;
 mod tell;
 mod values;
+mod watch;
 
 use super::instance::Instance;
 use super::links::Links;
@@ -24,17 +25,17 @@ pub(crate) fn check(
     report: &mut Report<'_>,
 ) {
     let plan = instance.plan;
-    if plan.computes.is_empty() && plan.claims.is_empty() {
+    if plan.computes.is_empty() && plan.claims.is_empty() && instance.program.heres.is_empty() {
         return;
     }
-    let wanted = match claims::wanted(instance, budget, report) {
+    let (wanted, watch) = match claims::wanted(instance, budget, report) {
         Ok(wanted) => wanted,
         Err(Stop::Reported) => return,
         Err(Stop::TooMuch) => return report.not_followed(),
     };
     let most = wanted.iter().map(Wanted::terms).max().unwrap_or(0);
     let mut values = Values::new(most.max(instance.program.ranks()).max(64));
-    let Some(mut run) = Run::new(instance, links, &mut values, budget) else {
+    let Some(mut run) = Run::new(instance, links, watch, (&mut values, budget)) else {
         return report.not_followed();
     };
     let left = instance.plan.computes.iter().map(|claim| {
@@ -43,7 +44,8 @@ pub(crate) fn check(
         recvs.map(|(rank, (_, recv))| run.read(rank, *recv)).collect()
     });
     let left: Vec<Vec<Pieces>> = left.collect();
-    let held: Vec<Pieces> = wanted.iter().map(|one| run.read(one.rank, one.to)).collect();
+    let watched = run.watched();
+    let held: Vec<Pieces> = wanted.iter().map(|one| one.found(&mut run, &watched)).collect();
     for (claim, found) in instance.plan.computes.iter().zip(left) {
         if compare(instance, links, claim, &found, (&mut values, budget), report).is_none() {
             return report.not_followed();
@@ -55,7 +57,7 @@ pub(crate) fn check(
         if wrong == Some(one.at) {
             continue;
         }
-        let expected = one.pieces(&mut values);
+        let expected = one.pieces(&watched, &mut values);
         if values.too_many() || !budget.take((expected.count() + found.count()) as u64) {
             return report.not_followed();
         }
@@ -63,7 +65,8 @@ pub(crate) fn check(
             let (found, expected) = (found.place(at), expected.place(at));
             let (found, expected) =
                 (found.map(|it| values.at(it)), expected.map(|it| values.at(it)));
-            let is = tell::Wrong { rank: one.rank, recv: one.to, at, found, expected };
+            let (rank, recv, before) = (one.rank, one.to, one.before());
+            let is = tell::Wrong { rank, before, recv, at, found, expected };
             tell::tell(&is, None, one.at, (links, &values), report);
             wrong = Some(one.at);
         }
@@ -136,6 +139,7 @@ fn compare(
         if let Some(at) = first_wrong(found, &expected, values) {
             let wrong = tell::Wrong {
                 rank: rank as u32,
+                before: None,
                 recv: *recv,
                 at,
                 found: found.place(at).map(|place| values.at(place)),

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::pieces::{Contents, Pieces, together};
-use super::values::{Value, Values};
+use super::values::{Values, made_by};
+use super::watch::Watch;
 use crate::check::deadlock;
 use crate::check::equations::{Equations, part_of};
 use crate::check::instance::Instance;
 use crate::check::links::Links;
 use crate::check::local::Local;
 use crate::ir::{LocalWork, Reduction};
-use crate::program::{Budget, Kind, Op, OpKind, Program, Span, Unit};
+use crate::program::{Budget, Kind, NONE, Op, OpKind, Program, Span, Unit};
 
 /// The memory of all ranks, by rank and object.
 type Memory = HashMap<(u32, u32), Contents>;
@@ -31,6 +32,9 @@ pub(super) struct Run<'a> {
     meeting: HashMap<u32, usize>,
     /// The puts that have arrived when a unit ends.
     arriving: HashMap<u32, Vec<u32>>,
+    watch: Watch,
+    /// How many watched regions were looked at.
+    looked: usize,
     /// How many pieces there were at first, and were read and written since.
     pieces: usize,
 }
@@ -43,8 +47,8 @@ impl<'a> Run<'a> {
     pub(super) fn new(
         instance: &Instance<'a>,
         links: &'a Links,
-        values: &'a mut Values,
-        budget: &mut Budget,
+        watch: Watch,
+        (values, budget): (&'a mut Values, &mut Budget),
     ) -> Option<Self> {
         let program = instance.program;
         let initial_pieces = program.ranks().saturating_mul(program.objects.all.len());
@@ -73,18 +77,20 @@ impl<'a> Run<'a> {
             from: messages.map(|message| (message.receive, message.send)).collect(),
             meeting,
             arriving,
+            watch,
+            looked: 0,
         };
         let graph = deadlock::blocks(program, links, &Local::new(program, 1), false);
         let units = program.units.len() as u32;
         for node in graph.sorted().into_iter().filter(|node| *node < 2 * units) {
             let unit = &program.units[node as usize / 2];
-            let before = run.pieces;
+            let before = run.pieces + run.looked;
             if node % 2 == 0 {
                 run.start(unit)
             } else {
                 run.end(node / 2, unit)
             }
-            let work = (run.pieces - before) as u64;
+            let work = (run.pieces + run.looked - before) as u64;
             if run.values.too_many() || run.pieces > MOST_PIECES || !budget.take(work) {
                 return None;
             }
@@ -101,10 +107,20 @@ impl<'a> Run<'a> {
         pieces
     }
 
-    fn write(&mut self, rank: u32, span: Span, data: &Pieces) {
+    /// What the watched regions held, in the order in which they were asked for.
+    pub(super) fn watched(&mut self) -> Vec<Pieces> {
+        let watch = std::mem::take(&mut self.watch);
+        watch.finish(|rank, object| self.memory.get(&(rank, object)), self.values)
+    }
+
+    /// A unit writes to a rank's memory; without one, something does of which the rank knows
+    /// nothing.
+    fn write(&mut self, rank: u32, unit: Option<u32>, span: Span, data: &Pieces) {
         if span.len() == data.len()
             && let Some(contents) = self.memory.get_mut(&(rank, span.object))
         {
+            let by = (rank, unit.unwrap_or(NONE));
+            self.looked += self.watch.before_write(by, span, contents, self.values);
             self.pieces += data.count();
             contents.write(span.start, data, self.values);
         }
@@ -133,12 +149,13 @@ impl<'a> Run<'a> {
                 },
                 _ => continue,
             };
-            self.write(unit.rank, op.target, &data);
+            self.write(unit.rank, Some(number), op.target, &data);
         }
         for put in self.arriving.remove(&number).into_iter().flatten() {
             let op = &program.ops[put as usize];
             let data = self.taken[put as usize].clone();
-            self.write(op.peer, op.target, &data);
+            let awaited = (op.peer == unit.rank && op.unit != number).then_some(number);
+            self.write(op.peer, awaited, op.target, &data);
         }
     }
 
@@ -156,8 +173,8 @@ impl<'a> Run<'a> {
             step.computes.iter().find(|equation| is_own(equation.to))
         });
         let Some(equation) = equation else {
-            let unknown = Value::Unknown { cause: Some(number), mark: (at, 0) };
-            return Pieces::one(op.target.len(), self.values.id(unknown));
+            let made = self.values.term(made_by(number, at));
+            return Pieces::one(op.target.len(), made);
         };
         let before = part_of(ops, part).take_while(|(nth, _)| unit.first_op + *nth as u32 != at);
         let begin: u64 = before.map(|(_, op)| op.target.len()).sum();

@@ -10,6 +10,8 @@ use crate::verdict::{Check, Line};
 /// An element that is not what it should be.
 pub(super) struct Wrong {
     pub(super) rank: u32,
+    /// The unit before which it should be so, if that is not the end of the run.
+    pub(super) before: Option<u32>,
     /// What the rank would receive, and which element of it is wrong.
     pub(super) recv: Span,
     pub(super) at: u64,
@@ -31,6 +33,7 @@ pub(super) fn tell(
     };
     let what = match kind {
         Some(kind) => format!("what {} would leave there", kind.name()),
+        None if wrong.before.is_some() => "what is claimed here".to_owned(),
         None => "what the plan says it computes".to_owned(),
     };
     let title = format!("on rank {rank}, {} does not hold {what}", report.name(recv));
@@ -44,7 +47,7 @@ pub(super) fn tell(
         let astray = values.first_astray(expected)?;
         made(&astray, &astray.describe(report), values, report)
     });
-    let help = help(found.as_ref(), culprit.as_ref(), writer.as_ref(), kind, report);
+    let help = help(wrong, culprit.as_ref(), writer.as_ref(), kind, report);
     let elsewhere =
         expected.as_ref().and_then(|value| made(value, "what should be there", values, report));
     story.extend(culprit.or(elsewhere));
@@ -58,35 +61,39 @@ pub(super) fn tell(
 
 /// What would be right.
 fn help(
-    found: Option<&Value>,
+    wrong: &Wrong,
     culprit: Option<&Line>,
     writer: Option<&(Line, bool)>,
     kind: Option<Kind>,
     report: &Report<'_>,
 ) -> String {
-    match (found, culprit, writer) {
-        (Some(Value::Unknown { cause: Some(unit), .. }), ..) => {
-            let name = report.unit_does(*unit).replace("runs ", "");
-            format!(
-                "say what {name} computes, as in `run add(read a, update b) computes b += a;`, or remove the \
-                 `computes` line of the plan"
-            )
-        }
-        (Some(Value::Unknown { .. }), ..) => {
-            "one kind of reduction is followed, mixed ones are not: remove the `computes` line"
-                .to_owned()
-        }
+    let claim = if wrong.before.is_some() { "`here`" } else { "`computes`" };
+    let unsaid = |value: &Option<Value>| value.as_ref().and_then(Value::unsaid);
+    if let (Some(unit), None) = (unsaid(&wrong.found), unsaid(&wrong.expected)) {
+        let name = report.unit_does(unit).replace("runs ", "");
+        return format!(
+            "say what {name} computes, as in `run add(read a, update b) computes b += a;`, or remove the \
+             {claim} line of the plan"
+        );
+    }
+    match (&wrong.found, culprit, writer) {
+        (Some(Value::Mixed(..)), ..) => format!(
+            "one kind of reduction is followed, mixed ones are not: remove the {claim} line"
+        ),
         (_, Some(Line { at, .. }), _) => {
             format!(
-                "correct what line {} reduces, or what was sent there, or the `computes` line",
+                "correct what line {} reduces, or what was sent there, or the {claim} line",
                 at.line
             )
         }
         (.., Some((Line { at, .. }, true))) => {
-            format!("correct the range after `into` in line {}, or the `computes` line", at.line)
+            format!("correct the range after `into` in line {}, or the {claim} line", at.line)
         }
         (.., Some((Line { at, .. }, _))) => {
-            format!("correct line {}, or the `computes` line", at.line)
+            format!("correct line {}, or the {claim} line", at.line)
+        }
+        _ if wrong.before.is_some() => {
+            "nothing has written it so far: move the `here` line, or correct it".to_owned()
         }
         _ => format!(
             "nothing writes it: let a message or a collective do it, or correct what the plan says it \
@@ -114,7 +121,10 @@ fn writer(wrong: &Wrong, links: &Links, report: &Report<'_>) -> Option<(Line, bo
     let element = recv.start + at;
     let covers =
         |span: Span| span.object == recv.object && (span.start..span.end).contains(&element);
-    let is_own = |op: &Op| op.kind != OpKind::Put && program.rank(op) == rank && covers(op.target);
+    let end = wrong.before.unwrap_or(u32::MAX);
+    let is_own = |op: &Op| {
+        op.unit < end && op.kind != OpKind::Put && program.rank(op) == rank && covers(op.target)
+    };
     if let Some((at, op)) = (0..).zip(&program.ops).filter(|(_, op)| is_own(op)).last() {
         let message = links.messages.iter().find(|message| message.receive == at);
         return Some(match message {
@@ -129,7 +139,7 @@ fn writer(wrong: &Wrong, links: &Links, report: &Report<'_>) -> Option<(Line, bo
     let mut puts = links.signals.arrivals.iter().rev();
     let put = puts.find(|put| {
         let op = &program.ops[put.put as usize];
-        op.peer == rank && covers(op.target)
+        op.peer == rank && covers(op.target) && put.wait.is_none_or(|(wait, _)| wait < end)
     })?;
     let op = &program.ops[put.put as usize];
     Some((report.says(op), true))

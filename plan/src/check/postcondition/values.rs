@@ -6,22 +6,26 @@ use std::collections::{BTreeSet, HashMap};
 use crate::check::report::Report;
 use crate::ir::Reduction;
 
-/// One term: the rank, the object and the element that it was when the run began.
+/// One term: the rank, the object and the element that it was when the run began. With [`MADE`] in
+/// place of the rank: the unit, the operation and the element, of a step that does not say what it
+/// computes.
 pub(super) type Term = (u32, u32, u64);
+
+/// Marks what a step made. There are far fewer ranks and units.
+const MADE: u32 = 1 << 31;
+
+/// What a step made that does not say what it computes.
+pub(super) fn made_by(unit: u32, op: u32) -> Term {
+    (MADE | unit, op, 0)
+}
 
 /// What an element is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Value {
     /// Terms in their order, reduced so; one term alone is itself.
     Of(Option<Reduction>, Vec<Term>),
-    /// What nothing is known of.
-    Unknown {
-        /// The unit of the step that does not say what it computes; none where reductions are
-        /// mixed.
-        cause: Option<u32>,
-        /// Which one of them it is.
-        mark: (u32, u64),
-    },
+    /// Several reductions in one another, made by an operation, and which of its elements it is.
+    Mixed(u32, u64),
 }
 
 impl Value {
@@ -32,22 +36,30 @@ impl Value {
                 let terms = terms.iter().map(|&(rank, object, at)| (rank, object, at + by));
                 Self::Of(*how, terms.collect())
             }
-            &Self::Unknown { cause, mark: (op, at) } => {
-                Self::Unknown { cause, mark: (op, at + by) }
-            }
+            &Self::Mixed(op, at) => Self::Mixed(op, at + by),
         }
     }
 
+    /// A step that does not say what it computes, and is part of this.
+    pub(super) fn unsaid(&self) -> Option<u32> {
+        let Self::Of(_, terms) = self else { return None };
+        terms.iter().find(|term| term.0 & MADE != 0).map(|term| term.0 & !MADE)
+    }
+
     pub(super) fn describe(&self, report: &Report<'_>) -> String {
-        let term = |(rank, object, element): &Term| {
-            format!("element {element} of {} of rank {rank}", report.object_name(*object))
+        let term = |&(rank, object, element): &Term| {
+            if rank & MADE == 0 {
+                return format!(
+                    "element {element} of {} of rank {rank}",
+                    report.object_name(object)
+                );
+            }
+            let unit = rank & !MADE;
+            let rank = report.program.units[unit as usize].rank;
+            format!("what {} of rank {rank} made", report.unit_does(unit).replace("runs ", ""))
         };
         match self {
-            Self::Unknown { cause: Some(unit), .. } => {
-                let rank = report.program.units[*unit as usize].rank;
-                format!("what {} of rank {rank} made", report.unit_does(*unit).replace("runs ", ""))
-            }
-            Self::Unknown { .. } => "several reductions in one another".to_owned(),
+            Self::Mixed(..) => "several reductions in one another".to_owned(),
             Self::Of(_, terms) if terms.len() == 1 => term(&terms[0]),
             Self::Of(by, terms) => {
                 let shown: Vec<String> = terms.iter().take(4).map(term).collect();
@@ -81,7 +93,7 @@ struct Made {
 }
 
 /// Terms in all values at most: what bounds the memory.
-const MOST_TERMS: usize = 4_000_000;
+pub(super) const MOST_TERMS: usize = 4_000_000;
 
 impl Values {
     pub(super) fn new(most: usize) -> Self {
@@ -127,7 +139,7 @@ impl Values {
     fn count(&self, id: u32) -> usize {
         match self.of(id) {
             Value::Of(_, terms) => terms.len(),
-            Value::Unknown { .. } => 0,
+            Value::Mixed(..) => 0,
         }
     }
 
@@ -139,7 +151,7 @@ impl Values {
                 let by = terms[0].2.checked_sub(first[0].2).filter(|by| *by < made.len);
                 by.is_some_and(|by| self.of(made.value).further(by) == *value)
             }
-            Value::Unknown { .. } => false,
+            Value::Mixed(..) => false,
         };
         self.made.iter().find(is_in).map(|made| made.op)
     }
@@ -163,7 +175,7 @@ impl Values {
                     let mut left = whole.iter();
                     !terms.iter().all(|term| left.any(|one| one == term))
                 }
-                Value::Unknown { .. } => false,
+                Value::Mixed(..) => false,
             })
         })
     }
@@ -180,22 +192,22 @@ impl Values {
             return *one;
         }
         let joined = self.joined(by, parts);
-        self.terms += joined.as_ref().map_or(parts.len(), Vec::len);
-        let unknown = |cause| Value::Unknown { cause, mark: (op, element) };
+        let all: usize = parts.iter().map(|part| self.count(*part)).sum();
+        self.terms +=
+            if all > MOST_TERMS { all } else { joined.as_ref().map_or(parts.len(), Vec::len) };
         match joined {
-            Ok(mut terms) if !self.too_many() => {
+            Some(mut terms) if !self.too_many() => {
                 terms.sort_unstable();
                 let value = self.id(Value::Of(Some(by), terms));
                 self.made.push(Made { value, len, op });
                 value
             }
-            Ok(_) => self.id(unknown(None)),
-            Err(cause) => self.id(unknown(cause)),
+            _ => self.id(Value::Mixed(op, element)),
         }
     }
 
-    /// The terms of all parts, or why they are not known.
-    fn joined(&self, by: Reduction, parts: &[u32]) -> Result<Vec<Term>, Option<u32>> {
+    /// The terms of all parts, unless reductions are mixed.
+    fn joined(&self, by: Reduction, parts: &[u32]) -> Option<Vec<Term>> {
         let mut terms = Vec::new();
         for &part in parts {
             match self.of(part) {
@@ -205,12 +217,11 @@ impl Values {
                 {
                     terms.extend(more);
                 }
-                Value::Of(..) => return Err(None),
-                Value::Unknown { cause, .. } => return Err(*cause),
+                _ => return None,
             }
         }
         // An average of averages is one if each is of as many.
         let is_uneven = |part: &u32| self.count(*part) != self.count(parts[0]);
-        if by == Reduction::Avg && parts.iter().any(is_uneven) { Err(None) } else { Ok(terms) }
+        (by != Reduction::Avg || !parts.iter().any(is_uneven)).then_some(terms)
     }
 }

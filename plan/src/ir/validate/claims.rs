@@ -1,10 +1,11 @@
-//! Validates claims about the result.
+//! Validates claims about memory.
 
 use super::Found;
 use crate::ir::{Around, Claim, Location, Reduction, Region, Role};
 
 impl Found<'_> {
-    pub(super) fn claim(&mut self, claim: &Claim) {
+    /// A claim about the result, or about memory where it stands.
+    pub(super) fn claim(&mut self, claim: &Claim, here: bool) {
         let at = claim.at;
         let outside = self.scope.len();
         self.around(&claim.around, at);
@@ -14,7 +15,7 @@ impl Found<'_> {
             self.around(&source.around, at);
             self.region(&source.region, "what it is made of", false, at);
             self.peer(&source.rank, 0, at);
-            self.source(claim, &source.region, at);
+            self.source(claim, &source.region, here);
             self.scope.truncate(inside);
         }
         self.scope.truncate(outside);
@@ -41,8 +42,9 @@ impl Found<'_> {
         }
     }
 
-    /// A source is of the type of what it makes, and filled by the caller.
-    fn source(&mut self, claim: &Claim, source: &Region, at: Location) {
+    /// A source is of the type of what it makes; for a claim about the result, the caller fills it.
+    fn source(&mut self, claim: &Claim, source: &Region, here: bool) {
+        let at = claim.at;
         let buffer = |region: &Region| self.plan.buffers.get(region.buffer.index());
         let (Some(to), Some(of)) = (buffer(&claim.to), buffer(source)) else { return };
         let (element, name) = (&to.element, &of.name);
@@ -55,7 +57,7 @@ impl Found<'_> {
         } else if claim.by == Reduction::Avg && !element.averages() {
             let title = format!("`{name}` holds {element}, which has no average");
             self.say(at, title, "claim a sum");
-        } else if source.next || matches!(of.role, Role::Out | Role::Local) {
+        } else if !here && (source.next || matches!(of.role, Role::Out | Role::Local)) {
             let title = format!("a run does not begin with anything in `{name}`");
             let help = "what a plan computes is made of what the caller fills, `in` and `inout`";
             self.say(at, title, help);

@@ -33,7 +33,7 @@ impl Found<'_> {
             self.region(&computed.send, "what would be sent", false, computed.at);
             self.region(&computed.recv, "what is computed", false, computed.at);
         }
-        plan.claims.iter().for_each(|claim| self.claim(claim));
+        plan.claims.iter().for_each(|claim| self.claim(claim, false));
         self.checks();
     }
 

@@ -117,7 +117,8 @@ impl Found<'_> {
                     let title = format!(
                         "{what} is a range of `{name}`, an array, and does not say of which of its buffers"
                     );
-                    let help = format!("name one of them, as in `{name}[0]`, or leave out the range");
+                    let help =
+                        format!("name one of them, as in `{name}[0]`, or leave out the range");
                     self.say(at, title, help);
                 }
                 (None, Some(_)) => {

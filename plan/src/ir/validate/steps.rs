@@ -38,6 +38,7 @@ impl Found<'_> {
                 step.kind,
                 StepKind::Compute(_)
                     | StepKind::Assign(_)
+                    | StepKind::Here(_)
                     | StepKind::Group(_)
                     | StepKind::Sequence(_)
             )
@@ -101,6 +102,7 @@ impl Found<'_> {
                 self.assign(this, at);
                 self.place(&this.place, at);
             }
+            StepKind::Here(claim) => self.claim(claim, true),
             StepKind::Group(body) => self.body(body, Inside { group: true, ..inside }),
             StepKind::Sequence(body) => self.body(body, Inside { sequence: true, ..inside }),
             StepKind::Loop(this) => self.repeated(this, inside, at),
@@ -248,5 +250,6 @@ fn describe(kind: &StepKind) -> &'static str {
         StepKind::Loop(_) => "a loop",
         StepKind::When(_) => "a guard",
         StepKind::Sequence(_) => "a sequence",
+        StepKind::Here(_) => "a claim",
     }
 }

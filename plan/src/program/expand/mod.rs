@@ -18,7 +18,9 @@ use std::collections::HashMap;
 use crate::ir::{Location, Plan};
 use crate::program::objects::NoMemory;
 use crate::program::statements::Statements;
-use crate::program::{Budget, DOES_NOT_FIT, Env, Layout, Objects, Op, Program, Shift, Unit, fits};
+use crate::program::{
+    Budget, DOES_NOT_FIT, Env, Here, Layout, Objects, Op, Program, Shift, Unit, fits,
+};
 use crate::verdict::{Check, Problem, ProblemKind, Sizes};
 use distance::Far;
 use units::by_rank;
@@ -61,10 +63,21 @@ pub(crate) fn expand(
         bounded: vec![false; statements.places.len()],
         counted: HashMap::new(),
         off_the_end: vec![Cell::default(); statements.places.len()],
+        issued: vec![0; ranks],
+        heres: Vec::new(),
     };
     walk.steps(&statements.steps, &Active::All);
     let Walk {
-        units, ops, mut problems, stopped, stopped_at, shifts, counted, off_the_end, ..
+        units,
+        ops,
+        mut problems,
+        stopped,
+        stopped_at,
+        shifts,
+        counted,
+        off_the_end,
+        mut heres,
+        ..
     } = walk;
     if stopped {
         let at = stopped_at.map_or_else(|| declared(plan), |at| statements.places[at as usize]);
@@ -74,6 +87,9 @@ pub(crate) fn expand(
         return Err(problems);
     }
     let (units, ops, begins) = by_rank(ranks, units, ops);
+    for here in &mut heres {
+        here.ranks.iter_mut().zip(&begins).for_each(|((_, after), begin)| *after += begin);
+    }
     Ok(Program {
         layout,
         objects,
@@ -88,6 +104,7 @@ pub(crate) fn expand(
         exact: false,
         shared: Vec::new(),
         off_the_end: off_the_end.into_iter().map(Cell::into_inner).collect(),
+        heres,
     }
     .with_units())
 }
@@ -202,6 +219,10 @@ struct Walk<'a> {
     counted: HashMap<u32, Vec<Option<i64>>>,
     /// Of each statement, how often its peer along an open axis was a rank, and how often not.
     off_the_end: Vec<Cell<(u64, u64)>>,
+    /// How many units each rank has.
+    issued: Vec<u32>,
+    /// The claims between statements.
+    heres: Vec<Here>,
 }
 
 impl Walk<'_> {

@@ -3,7 +3,7 @@
 use super::{Active, Halves, Walk};
 use crate::ir::{Condition, Loop, StepKind};
 use crate::program::statements::Numbered;
-use crate::program::{MOST_WORK, Turns};
+use crate::program::{Here, MOST_WORK, Turns};
 
 /// How many turns of a loop beyond the limits are expanded.
 const FIRST_TURNS: u32 = 1000;
@@ -33,6 +33,7 @@ impl Walk<'_> {
                 self.issue(number);
             }
             StepKind::Sequence(_) => self.sequence(&step.body, active),
+            StepKind::Here(_) => self.here(step, active),
             _ => {
                 self.leaf(step, active, Halves::Both);
                 if self.grouped.is_none() {
@@ -42,6 +43,16 @@ impl Walk<'_> {
         }
         if self.stopped {
             self.stopped_at.get_or_insert(number);
+        }
+    }
+
+    /// Notes where the ranks are, and issues nothing.
+    fn here(&mut self, step: &Numbered<'_>, active: &Active) {
+        if self.spend(step.weight.saturating_mul(self.layout.size as u64)) {
+            let ranks = self.issued.iter().enumerate();
+            let ranks = ranks.map(|(rank, issued)| (active.is(rank), *issued)).collect();
+            let counters = self.counters.clone();
+            self.heres.push(Here { statement: step.number, counters, ranks });
         }
     }
 

@@ -19,6 +19,7 @@ impl Walk<'_> {
             let of_unit = &pending[begin..end];
             self.ops.extend(of_unit.iter().map(|(_, op, _)| op.clone()));
             let first = &of_unit[0].1;
+            self.issued[rank as usize] += 1;
             self.units.push(Unit {
                 rank,
                 statement,

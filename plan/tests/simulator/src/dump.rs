@@ -84,6 +84,7 @@ impl Names<'_> {
                 let (to, of) = (self.region(&one.to), of.join(", "));
                 (format!("{to} = {}({of}) {}", one.by, self.place(&one.place)), None)
             }
+            StepKind::Here(_) => ("here ..".to_owned(), None),
             StepKind::Group(body) => ("group".to_owned(), Some(body)),
             StepKind::Sequence(body) => ("sequence".to_owned(), Some(body)),
             StepKind::When(one) => {

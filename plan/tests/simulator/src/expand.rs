@@ -145,6 +145,8 @@ impl Walk<'_> {
                 }
             }
             StepKind::Loop(turns) => self.turns(turns),
+            // Claims between statements are not judged.
+            StepKind::Here(_) => Ok(()),
             StepKind::Compute(compute) => self.compute(compute),
             StepKind::Assign(assign) => self.assign(assign),
             StepKind::Collective(collective) => self.collective(collective),

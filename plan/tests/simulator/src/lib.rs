@@ -3,7 +3,7 @@
 //!
 //! [`simulate`] expands one size of a plan, runs it step by step and says which rules it breaks. It
 //! judges one size: whether a message is read at any of the sizes that are checked (A15) is no
-//! question for it.
+//! question for it, and claims between statements are none.
 
 mod data;
 mod differ;

@@ -351,7 +351,7 @@ pub fn expressions(step: &mut Step, visit: &mut dyn FnMut(&mut Expr)) {
             one.powers.iter_mut().for_each(|base| inner(base, visit));
         }
         StepKind::When(one) => condition(&mut one.condition, visit),
-        StepKind::Assign(_) | StepKind::Group(_) | StepKind::Sequence(_) => {}
+        StepKind::Assign(_) | StepKind::Here(_) | StepKind::Group(_) | StepKind::Sequence(_) => {}
     }
     if let Some(steps) = body(step) {
         steps.iter_mut().for_each(|step| expressions(step, visit));
