@@ -44,7 +44,9 @@ pub(crate) fn check(
         recvs.map(|(rank, (_, recv))| run.read(rank, *recv)).collect()
     });
     let left: Vec<Vec<Pieces>> = left.collect();
-    let watched = run.watched();
+    let Some(watched) = run.watched() else {
+        return report.not_followed();
+    };
     let held: Vec<Pieces> = wanted.iter().map(|one| one.found(&mut run, &watched)).collect();
     for (claim, found) in instance.plan.computes.iter().zip(left) {
         if compare(instance, links, claim, &found, (&mut values, budget), report).is_none() {

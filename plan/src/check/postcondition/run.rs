@@ -33,8 +33,6 @@ pub(super) struct Run<'a> {
     /// The puts that have arrived when a unit ends.
     arriving: HashMap<u32, Vec<u32>>,
     watch: Watch,
-    /// How many watched regions were looked at.
-    looked: usize,
     /// How many pieces there were at first, and were read and written since.
     pieces: usize,
 }
@@ -78,19 +76,18 @@ impl<'a> Run<'a> {
             meeting,
             arriving,
             watch,
-            looked: 0,
         };
         let graph = deadlock::blocks(program, links, &Local::new(program, 1), false);
         let units = program.units.len() as u32;
         for node in graph.sorted().into_iter().filter(|node| *node < 2 * units) {
             let unit = &program.units[node as usize / 2];
-            let before = run.pieces + run.looked;
+            let before = run.pieces;
             if node % 2 == 0 {
                 run.start(unit)
             } else {
                 run.end(node / 2, unit)
             }
-            let work = (run.pieces + run.looked - before) as u64;
+            let work = (run.pieces - before) as u64;
             if run.values.too_many() || run.pieces > MOST_PIECES || !budget.take(work) {
                 return None;
             }
@@ -107,10 +104,12 @@ impl<'a> Run<'a> {
         pieces
     }
 
-    /// What the watched regions held, in the order in which they were asked for.
-    pub(super) fn watched(&mut self) -> Vec<Pieces> {
+    /// What the watched regions held, in the order in which they were asked for. `None` if that is
+    /// too much.
+    pub(super) fn watched(&mut self) -> Option<Vec<Pieces>> {
         let watch = std::mem::take(&mut self.watch);
-        watch.finish(|rank, object| self.memory.get(&(rank, object)), self.values)
+        let most = MOST_PIECES.saturating_sub(self.pieces);
+        watch.finish(most, |rank, object| self.memory.get(&(rank, object)), self.values)
     }
 
     /// A unit writes to a rank's memory; without one, something does of which the rank knows
@@ -120,7 +119,7 @@ impl<'a> Run<'a> {
             && let Some(contents) = self.memory.get_mut(&(rank, span.object))
         {
             let by = (rank, unit.unwrap_or(NONE));
-            self.looked += self.watch.before_write(by, span, contents, self.values);
+            self.pieces += self.watch.before_write(by, span, contents, self.values);
             self.pieces += data.count();
             contents.write(span.start, data, self.values);
         }

@@ -40,7 +40,8 @@ impl Watch {
     }
 
     /// Keeps what a unit is about to write over, where it is asked for: the units before that wrote
-    /// it have ended, since memory orders them. Returns the work.
+    /// it have ended, since memory orders them. Returns how many regions were looked at, and pieces
+    /// kept.
     pub(super) fn before_write(
         &mut self,
         (rank, unit): (u32, u32),
@@ -50,31 +51,37 @@ impl Watch {
     ) -> usize {
         let Some(open) = self.open.get_mut(&(rank, span.object)) else { return 0 };
         let earlier = open.partition_point(|at| self.all[*at].unit <= unit);
+        let mut pieces = 0;
         for at in &open[..earlier] {
-            self.all[*at].keep(span.start..span.end, contents, values);
+            pieces += self.all[*at].keep(span.start..span.end, contents, values);
         }
         open.retain(|at| self.all[*at].left > 0);
-        earlier
+        earlier + pieces
     }
 
-    /// The contents of every region, in the order in which they were first asked for.
+    /// The contents of every region, in the order in which they were first asked for; `None` if
+    /// that takes more than so many further pieces.
     pub(super) fn finish<'m>(
         mut self,
+        mut most: usize,
         memory: impl Fn(u32, u32) -> Option<&'m Contents>,
         values: &mut Values,
-    ) -> Vec<Pieces> {
+    ) -> Option<Vec<Pieces>> {
         for one in &mut self.all {
             if let Some(contents) = memory(one.rank, one.span.object) {
-                one.keep(one.span.start..one.span.end, contents, values);
+                let pieces = one.keep(one.span.start..one.span.end, contents, values);
+                most = most.checked_sub(pieces)?;
             }
         }
-        self.all.iter().map(|one| Pieces::concat(one.kept.values())).collect()
+        Some(self.all.iter().map(|one| Pieces::concat(one.kept.values())).collect())
     }
 }
 
 impl Watched {
-    /// Keeps those elements of a range that are asked for and not kept yet.
-    fn keep(&mut self, range: Range<u64>, contents: &Contents, values: &mut Values) {
+    /// Keeps those elements of a range that are asked for and not kept yet. Returns the number of
+    /// their pieces.
+    fn keep(&mut self, range: Range<u64>, contents: &Contents, values: &mut Values) -> usize {
+        let mut pieces = 0;
         let end = range.end.min(self.span.end);
         let mut at = range.start.max(self.span.start);
         while at < end && self.left > 0 {
@@ -86,9 +93,12 @@ impl Watched {
                 continue;
             }
             let next = self.kept.range(at..end).next().map_or(end, |(start, _)| *start);
-            self.kept.insert(at, contents.read(at..next, values));
+            let read = contents.read(at..next, values);
+            pieces += read.count();
+            self.kept.insert(at, read);
             self.left -= next - at;
             at = next;
         }
+        pieces
     }
 }
