@@ -103,12 +103,12 @@ fn grouped<W: World>(comm: &Communicator<W>) -> Result<()> {
     let (mut mine, mut theirs, mut flags) = (vec![rank as u16; 5], vec![9_u16; 5], vec![1_u32; 2]);
     let flag = part(&mut flags, DType::U32);
     let ops = [
-        RawOp::Send { part: part(&mut mine, DType::U16), to: (rank + 1) % n },
+        RawOp::SendTo { part: part(&mut mine, DType::U16), to: (rank + 1) % n },
         RawOp::AllReduce { send: flag, recv: flag, op: DynReduceOp::Add },
-        RawOp::Recv { part: part(&mut theirs, DType::U16), from: (rank + n - 1) % n },
+        RawOp::RecvFrom { part: part(&mut theirs, DType::U16), from: (rank + n - 1) % n },
         // Without elements any address will do.
-        RawOp::Send { part: RawPart::new(null_mut(), 0, DType::U8), to: (rank + 1) % n },
-        RawOp::Recv { part: RawPart::new(null_mut(), 0, DType::U8), from: (rank + n - 1) % n },
+        RawOp::SendTo { part: RawPart::new(null_mut(), 0, DType::U8), to: (rank + 1) % n },
+        RawOp::RecvFrom { part: RawPart::new(null_mut(), 0, DType::U8), from: (rank + n - 1) % n },
     ];
     // SAFETY: the vectors stay, and are looked at after the wait only.
     unsafe { comm.on(&stream).raw().group(&ops) }?;
@@ -249,7 +249,7 @@ fn operators_and_ranks_are_checked() {
             let (x, bad) = (floats(&mut x), RawPart::new(null_mut(), 1, DType::F32));
             let good = RawOp::AllReduce { send: x, recv: x, op: DynReduceOp::Add };
             // SAFETY: it is refused.
-            unsafe { raw.group(&[good, RawOp::Recv { part: bad, from: 9 }]) }
+            unsafe { raw.group(&[good, RawOp::RecvFrom { part: bad, from: 9 }]) }
         },
         &["recv", "null"],
     );

@@ -56,7 +56,7 @@ fn calls_name_the_address_and_the_stream() {
         assert_eq!(call.pointer("stream"), handle.addr());
 
         clear();
-        let ops = [RawOp::Send { part: x, to: 0 }, RawOp::Recv { part: y, from: 0 }];
+        let ops = [RawOp::SendTo { part: x, to: 0 }, RawOp::RecvFrom { part: y, from: 0 }];
         // SAFETY: as above.
         unsafe { raw.group(&ops) }?;
         let issued: Vec<Function> = nccl().called();

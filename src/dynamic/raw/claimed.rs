@@ -78,8 +78,8 @@ impl RawOp {
     /// What peers are told if it is refused.
     pub(super) fn refusal<B: Backend>(&self, core: &Core<B>) -> Option<Refusal> {
         match *self {
-            Self::Send { to, .. } => p2p::refusals(Half::SendTo, to, core),
-            Self::Recv { from, .. } => p2p::refusals(Half::RecvFrom, from, core),
+            Self::SendTo { to, .. } => p2p::refusals(Half::SendTo, to, core),
+            Self::RecvFrom { from, .. } => p2p::refusals(Half::RecvFrom, from, core),
             _ => Some(Refusal::Collective),
         }
     }
@@ -124,8 +124,8 @@ impl<B: Backend> Claimed<B> {
             RawOp::ReduceScatter { send, recv, op } => {
                 collective(Name::ReduceScatter, Some(send), Some(recv), Some(op), None)
             }
-            RawOp::Send { part, to } => transfer(Half::SendTo, part, to),
-            RawOp::Recv { part, from } => transfer(Half::RecvFrom, part, from),
+            RawOp::SendTo { part, to } => transfer(Half::SendTo, part, to),
+            RawOp::RecvFrom { part, from } => transfer(Half::RecvFrom, part, from),
         }
     }
 

@@ -63,10 +63,11 @@ pub enum RawOp {
     AllGather { send: RawPart, recv: RawPart },
     /// [`Raw::reduce_scatter`]
     ReduceScatter { send: RawPart, recv: RawPart, op: DynReduceOp },
+    // `Send` would be the second of that name, and rustc would print `std::marker::Send`.
     /// [`Raw::send`]
-    Send { part: RawPart, to: usize },
+    SendTo { part: RawPart, to: usize },
     /// [`Raw::recv`]
-    Recv { part: RawPart, from: usize },
+    RecvFrom { part: RawPart, from: usize },
 }
 
 /// A communicator that takes memory by address: [`Communicator::raw`], [`On::raw`].
@@ -216,7 +217,7 @@ impl<W: World> Raw<'_, W> {
     #[track_caller]
     pub unsafe fn send(&self, part: RawPart, to: usize) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.group(&[RawOp::Send { part, to }]) }
+        unsafe { self.group(&[RawOp::SendTo { part, to }]) }
     }
 
     /// Receives from rank `from`, as [`recv`](Communicator::recv). NCCL: `ncclRecv`.
@@ -229,7 +230,7 @@ impl<W: World> Raw<'_, W> {
     #[track_caller]
     pub unsafe fn recv(&self, part: RawPart, from: usize) -> Result<()> {
         // SAFETY: the caller's promise.
-        unsafe { self.group(&[RawOp::Recv { part, from }]) }
+        unsafe { self.group(&[RawOp::RecvFrom { part, from }]) }
     }
 
     /// Issues these as one, as [`group`](Communicator::group). One bad argument refuses all. NCCL:
