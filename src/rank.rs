@@ -28,6 +28,9 @@ use serde::{Deserialize, Serialize};
 /// let right = comm.ring(1);
 /// assert_eq!(right.index(), (comm.rank().index() + 1) % comm.size());
 /// assert!(comm.peer(comm.size()).is_err());
+/// if comm.rank() == 0 {
+///     println!("{} ranks", comm.size());
+/// }
 /// # comm.finish()
 /// # }
 /// ```
@@ -167,6 +170,13 @@ pub trait AsRank: Copy + sealed::Sealed {
     /// The rank itself, or a plain number.
     #[doc(hidden)]
     fn kept(self, _: sealed::Inside) -> Rank;
+}
+
+/// By number, as in `comm.rank() == 0`: whichever rank has it.
+impl PartialEq<usize> for Rank {
+    fn eq(&self, number: &usize) -> bool {
+        self.index() == *number
+    }
 }
 
 impl AsRank for Rank {

@@ -122,7 +122,7 @@ impl<T: Element, D: Device, M> Elements for Buffer<T, D, M> {
     type Device = D;
 }
 
-#[diagnostic::do_not_recommend]
+// Recommended, so that generic code without `T: Element` hears of that and not of devices.
 impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
     #[inline]
     fn dtype(&self) -> DType {
@@ -135,7 +135,6 @@ impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
     }
 }
 
-#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {}
 
 #[diagnostic::do_not_recommend]

@@ -1,0 +1,14 @@
+//! Elements of any type would include types that have no bytes to send: `T: Element` says so.
+
+use typed_nccl::{Buffer, Communicator, Host, Result, Seat, World};
+
+fn share<T, W: World>(comm: &Communicator<W>, x: &mut Buffer<T, W::Device>) -> Result<()> {
+    comm.broadcast_in_place(x, 0)
+}
+
+fn main() -> Result<()> {
+    let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+    let mut x = comm.device().from_slice(&[1.0_f32; 8])?;
+    share(&comm, &mut x)?;
+    comm.finish()
+}
