@@ -40,7 +40,7 @@ const REST: Duration = Duration::from_millis(5);
 ///
 /// ```
 /// use std::thread::scope;
-/// use typed_nccl::{Communicator, Ordered, Result, Sum, World, launch};
+/// use typed_nccl::{Communicator, Device, Ordered, Result, Sum, World, launch};
 ///
 /// fn body<W: World>(comm: Communicator<W>) -> Result<()> {
 ///     let device = comm.device().clone();
@@ -50,7 +50,7 @@ const REST: Duration = Duration::from_millis(5);
 ///         for bucket in 0..4_u8 {
 ///             let (ordered, device) = (&ordered, &device);
 ///             threads.spawn(move || -> Result<()> {
-///                 let mut x = typed_nccl::Device::from_slice(device, &[f32::from(bucket); 256])?;
+///                 let mut x = device.from_slice(&[f32::from(bucket); 256])?;
 ///                 let key = format!("grads/{bucket}");
 ///                 ordered.submit(key, |comm| comm.all_reduce_in_place(&mut x, Sum))?;
 ///                 assert_eq!(x.to_vec()?[0], f32::from(bucket) * ordered.size() as f32);

@@ -96,7 +96,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// Enqueues its operations on `stream`. Operations of one communicator run one after the other,
-    /// whatever their streams.
+    /// whatever their streams. A group is enqueued by [`group_on`](Self::group_on).
     #[inline]
     pub fn on<'c>(&'c self, stream: &'c Stream<W::Device>) -> On<'c, W>
     where

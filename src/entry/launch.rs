@@ -28,8 +28,8 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// The body is generic over its device, since it is compiled for the host and for GPUs; for host
 /// devices alone, use [`Host::spmd`]. `launch!(body, config)` configures the communicator with a
 /// [`CommConfig`](crate::CommConfig), such as a deadline. The body's error is ours or one that ours
-/// converts into, such as anyhow's. In tests use [`spmd`](crate::spmd), which takes the number of
-/// ranks as an argument.
+/// converts into, such as anyhow's or `Box<dyn Error + Send + Sync>`. In tests use
+/// [`spmd`](crate::spmd), which takes the number of ranks as an argument.
 ///
 /// With `TYPED_NCCL=cuda` or `host:8,processes` this process starts the ranks: the same program
 /// with the same arguments, once for each. It prefixes each line that they print with the rank,
@@ -73,6 +73,23 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// #     assert_eq!(comm.deadline(), Duration::from_secs(30));
 /// #     comm.finish()
 /// # }
+/// ```
+///
+/// A body with more arguments is called by a closure, which all ranks share:
+///
+/// ```
+/// use typed_nccl::{Communicator, Result, World, launch};
+///
+/// fn main() -> Result<()> {
+///     let steps: u32 = "100".parse().expect("a number");
+///     launch!(|comm| train(comm, steps))
+/// }
+///
+/// fn train<W: World>(comm: Communicator<W>, steps: u32) -> Result<()> {
+///     // ..
+///     # assert_eq!(steps, 100);
+///     comm.finish()
+/// }
 /// ```
 ///
 /// The value is that of this process's rank; where ranks are threads, of rank 0. `T` is usually

@@ -102,8 +102,8 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
         self.all().copy_to(out)
     }
 
-    /// Overwrites the elements with `values`, of the same length. The host waits for enqueued uses
-    /// of them.
+    /// Overwrites the elements with `values` of the host, of the same length. The host waits for
+    /// enqueued uses of them. [`Stream::copy`](crate::Stream::copy) copies between buffers.
     ///
     /// # Errors
     /// As [`to_vec`](Self::to_vec); [`Error::BadLength`] when the lengths differ.

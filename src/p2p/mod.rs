@@ -99,7 +99,8 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
 }
 
 impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
-    /// Records a [`send`](Communicator::send).
+    /// Records a [`send`](Communicator::send) of `&buffer`, or of a view by value:
+    /// `g.send(x.slice(0..4), right)`.
     ///
     /// # Errors
     /// None here: the group validates when it is complete.
@@ -111,7 +112,8 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
         self.transfer(Half::SendTo, buf.recorded(), to, Site::caller())
     }
 
-    /// Records a [`recv`](Communicator::recv).
+    /// Records a [`recv`](Communicator::recv) into `&mut buffer`, or into a view by value:
+    /// `g.recv(y.slice_mut(4..8), left)`.
     ///
     /// # Errors
     /// None here: the group validates when it is complete.

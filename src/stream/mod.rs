@@ -138,7 +138,7 @@ impl<D: Device> Stream<D> {
     /// Enqueues your own computation in stream order; the host does not wait.
     ///
     /// `operands` is one operand or a tuple of them: `&buffer` to read, `&mut buffer` to write
-    /// (views work too). On the host the closure gets `&[T]` and `&mut [T]` and runs later, on
+    /// (views work too). For a list of buffers, launch once for each. On the host the closure gets `&[T]` and `&mut [T]` and runs later, on
     /// another thread; it may not wait for a stream or a communicator. A panic in it surfaces at
     /// the next host wait as [`Error::Panicked`](crate::Error::Panicked).
     ///

@@ -1,4 +1,4 @@
-//! Elements of any type would include types that have no bytes to send: `T: Element` says so.
+//! A function over data types says that they are data types: `T: Element`.
 
 use typed_nccl::{Buffer, Communicator, Host, Result, Seat, World};
 
