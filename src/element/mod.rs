@@ -53,7 +53,7 @@ pub(crate) mod foreign {
     message = "`{Self}` is not a type of elements",
     label = "neither one of NCCL's data types nor plain data",
     note = "these are: i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, `half::f16`, `half::bf16`, `float8::F8E4M3`, `float8::F8E5M2`, and `typed_nccl::Bool` for truth values",
-    note = "for a struct of your own: `#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)] #[repr(C)]` with the derives of `zerocopy`, and `impl typed_nccl::Plain for ... {{}}`"
+    note = "for a struct of your own: `#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)] #[zerocopy(crate = \"typed_nccl::zerocopy\")] #[repr(C)]` with the derives of `typed_nccl::zerocopy`, and `impl typed_nccl::Plain for ... {{}}`"
 )]
 pub unsafe trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     /// The type's run-time name.

@@ -40,7 +40,7 @@ pub trait Operand: sealed::Sealed {
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
     label = "this lives on another device than the stream, or is no device memory",
-    note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six"
+    note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six; for a list of buffers, launch once for each"
 )]
 pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
     /// Checks the operand, and takes hold of the memory.
@@ -96,7 +96,7 @@ pub trait Operands {
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
     label = "this lives on another device than the stream, or is no device memory",
-    note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six",
+    note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six; for a list of buffers, launch once for each",
     note = "`launch` runs a closure; a kernel is run by `stream.run(..)`"
 )]
 pub trait OperandsOn<D: Device>: Operands {
