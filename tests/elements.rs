@@ -162,6 +162,29 @@ fn plans_move_them() -> Result<()> {
 }
 
 #[test]
+fn parts_of_large_buffers_of_structs_move() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let (rank, len) = (comm.rank().index(), 3000);
+        let values = |rank: usize| (0..len).map(move |nth| particle(rank, nth)).collect::<Vec<_>>();
+        let x = comm.device().from_slice(&values(rank))?;
+        let mut y = comm.device().zeros::<Particle>(len)?;
+        for first in 0..5 {
+            comm.group(|g| {
+                g.send(x.slice(first..), 1 - rank)?;
+                g.recv(y.slice_mut(first..), 1 - rank)?;
+                Ok(())
+            })?;
+            assert!(y.slice(first..).to_vec()? == values(1 - rank)[first..]);
+        }
+        let mut all = comm.device().zeros::<Particle>(2 * (len - 1))?;
+        comm.all_gather(&x.slice(1..), &mut all)?;
+        assert!(all.to_vec()? == [&values(0)[1..], &values(1)[1..]].concat());
+        comm.finish()
+    })
+}
+
+#[test]
 fn types_of_the_same_size_are_a_mismatch() -> Result<()> {
     spmd::<Host>(2, |place| {
         let comm = place.init()?;

@@ -97,7 +97,7 @@ fn processes(n: usize, call: usize) {
 /// The suite with ranks in processes.
 #[test]
 fn what_threads_do_processes_do() {
-    let tests = ["ends", "groups", "split", "windows"];
+    let tests = ["elements::", "ends", "groups", "split", "windows"];
     let limit = Duration::from_secs(400);
     crate::again::run("ranks", limit, |this| {
         // It names what failed.

@@ -418,6 +418,25 @@ fn memory_is_in_one_window_of_a_communicator() -> Result<()> {
     })
 }
 
+#[test]
+fn memory_in_a_window_of_another_communicator_is_not_exported() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut other = comm.split::<Tensor>(0, 0)?;
+        let window = comm.window::<f32>(4)?;
+        let shared = window.also_in(&mut other)?;
+        let memory = comm.close(window)?.into_dyn();
+        // Its new owner would not know of signals that say that a put has arrived.
+        let failed =
+            typed_nccl::interop::Tensor::export(memory, &[4], None).expect_err("it is in one");
+        says(&failed.error, &["export", "in use by a window of another communicator"]);
+        other.close_shared(shared)?;
+        assert!(typed_nccl::interop::Tensor::export(failed.value, &[4], None).is_ok());
+        other.finish()?;
+        comm.finish()
+    })
+}
+
 /// A struct that owns a communicator and its windows.
 struct Halo<D: Device> {
     comm: Communicator<D>,

@@ -99,9 +99,9 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// a graph.
     ///
     /// # Safety
-    /// It is a stream of the primary context of `device`. It is destroyed, if ever, only after
-    /// everything that refers to it is gone: this value, buffers that were used on it, marks, and
-    /// the results of [`RawStream`](crate::RawStream).
+    /// It is a stream of the primary context of `device`, and stays until the process ends: memory
+    /// and communicators that were used on it are waited for by it, also after they were dropped.
+    /// A stream that ends earlier is taken with its owner, by [`adopt`](Self::adopt).
     #[track_caller]
     pub unsafe fn from_raw(device: &Cuda<Tag>, handle: *mut c_void) -> Result<Self> {
         let (operation, site) = ("Stream::from_raw", Site::caller());

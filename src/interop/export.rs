@@ -150,9 +150,14 @@ pub(super) unsafe fn hand_over<B: Backend>(
     stream: Option<usize>,
     site: Site,
 ) -> Result<()> {
-    // A graph's launches would not be ordered with the other library's uses.
-    if allocation.order.is_in_a_graph() {
-        let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
+    // Neither a graph's launches nor peers' puts would be ordered with the other library's uses.
+    let by = match &allocation.order {
+        order if order.is_in_a_graph() => Some("a graph that captured it"),
+        order if order.is_in_a_window() => Some("a window of another communicator"),
+        _ => None,
+    };
+    if let Some(by) = by {
+        let fault = AdoptFault::InUse { by: by.to_owned() };
         return Err(NotAdoptable::new("export", fault, site).into());
     }
     let points = allocation.order.points(true)?;

@@ -341,6 +341,11 @@ impl<B: Streams> Order<B> {
         self.spread.lock().graphs > 0
     }
 
+    /// Whether it is in a window, whose peers' puts are waited for by this header alone.
+    pub(crate) fn is_in_a_window(&self) -> bool {
+        self.spread.lock().windows > 0
+    }
+
     /// All uses are over: says once why data did not arrive.
     pub(crate) fn tell_undone(&self) -> Result<()> {
         let Some(error) = wait::undone(&self.points(false)?) else { return Ok(()) };

@@ -20,7 +20,7 @@ use super::kernel_support::KernelSupport;
 use super::kernels::Use;
 use super::local::Local;
 use super::pace::Pace;
-use super::parted::Parted;
+use super::parted::{self, Parted};
 use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::same::{Names, Same};
 use super::table::Table;
@@ -120,6 +120,7 @@ pub(super) struct Moving<W: World> {
     pub(super) error: Option<Error>,
     pub(super) taken: Vec<bool>,
     pub(super) timing: Timing,
+    pub(super) parted: parted::Last,
 }
 
 /// Binds a plan to a communicator. All ranks call it with the same plan and the same values; the
@@ -439,6 +440,7 @@ impl<W: World> Draft<W> {
                 error: None,
                 taken: Vec::new(),
                 timing: Timing::default(),
+                parted: parted::Last::default(),
             },
             fixed: Fixed {
                 plan,

@@ -55,7 +55,9 @@ impl<W: World> Run<'_, W> {
             self.swap();
             return outcome;
         }
-        if let Err(error) = self.fixed.parted.begin(self.table.places(), self.own) {
+        let last = &mut self.moving.parted;
+        if let Err(error) = self.fixed.parted.begin(self.table.places(), last, self.own) {
+            last.forget();
             let error = self.refuse(0, error);
             self.swap();
             return Err(error);
@@ -68,6 +70,7 @@ impl<W: World> Run<'_, W> {
                 Stop::Failed(error) => (self.refuse(at, error), None),
                 Stop::Panicked(error, panic) => (self.refuse(at, error), Some(panic)),
             };
+            self.moving.parted.forget();
             self.swap();
             return match panic {
                 Some(panic) => panic.resume(),
@@ -85,6 +88,7 @@ impl<W: World> Run<'_, W> {
             flip.store(!flip.load(Relaxed), Relaxed);
         }
         self.moving.flipped = !self.moving.flipped;
+        self.fixed.parted.swap(&mut self.moving.parted);
     }
 
     /// Compares the windows with the other ranks'.
@@ -126,7 +130,7 @@ impl<W: World> Run<'_, W> {
             }
         }
         self.moving.timing.hold(stream)?;
-        let _teamed = stream.core.teamed(self.fixed.parted.team);
+        let _teamed = stream.core.teamed(self.moving.parted.team);
         match work {
             Prepared::Compute(this) => {
                 let taken = &mut self.moving.taken;

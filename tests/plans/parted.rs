@@ -90,3 +90,99 @@ fn parts_are_right_whatever_is_late() {
         }
     }
 }
+
+/// Two buffers: `p` on one stream writes the first half of `x` and the second of `y`, `q` on another
+/// the other halves.
+fn quarters() -> PlanBuilder<Checked> {
+    let mut plan = PlanBuilder::new("quarters");
+    plan.ranks(1..);
+    let h = plan.param("h", 1..);
+    let (x, y) = (plan.in_out::<f32>("x", h * 2), plan.in_out::<f32>("y", h * 2));
+    let (one, other) = (plan.stream("one"), plan.stream("other"));
+    let parts = [(one, "p", x.slice(..h), y.slice(h..)), (other, "q", x.slice(h..), y.slice(..h))];
+    for (stream, name, first, second) in parts {
+        plan.on(stream).run(name).reads(first).reads(second).writes(first).writes(second);
+    }
+    plan.check().expect("a plan that is right")
+}
+
+/// How long a stream is given to run what it must not run yet.
+const A_WHILE: Duration = Duration::from_millis(50);
+
+#[test]
+fn memory_that_changes_its_name_between_runs_is_waited_for() {
+    spmd::<Host>(1, |place| {
+        let mut comm = place.init()?;
+        let values = Values::new().number("h", 2);
+        let mut quarters = plan::bind(&mut comm, quarters().plan(), &values)?;
+        let mut a = comm.device().from_slice(&[1.0_f32; 4])?;
+        let mut b = comm.device().from_slice(&[1.0_f32; 4])?;
+        let (goes, may_go) = mpsc::channel();
+        let (tells, hears) = mpsc::channel();
+        let mut held = Some(may_go);
+        let mut add = |call: &mut Call<'_, Host<_>>, much: f32| -> Result<()> {
+            let held = if call.name() == "p" { held.take() } else { None };
+            let (mut first, mut second) = (call.write::<f32>(0)?, call.write::<f32>(1)?);
+            let (tells, name) = (tells.clone(), call.name().to_owned());
+            call.stream().launch((&mut first, &mut second), move |(first, second), ()| {
+                if let Some(held) = held {
+                    held.recv_timeout(Duration::from_secs(60)).expect("it is told to go on");
+                }
+                first.iter_mut().chain(second).for_each(|x| *x = *x * 2.0 + much);
+                let _ = tells.send(name);
+            })
+        };
+        let mut steps = |call: &mut Call<'_, Host<_>>| add(call, 1.0);
+        // `p` has not written its quarters of `a` when `q` of the next run could.
+        quarters.on(&comm).write("x", &mut a).write("y", &mut b).run(&mut steps)?;
+        quarters.on(&comm).write("x", &mut b).write("y", &mut a).run(&mut steps)?;
+        assert_eq!(hears.recv().as_deref(), Ok("q"));
+        assert!(hears.recv_timeout(A_WHILE).is_err(), "the next run waits for the first one");
+        goes.send(()).expect("it waits");
+        assert_eq!((a.to_vec()?, b.to_vec()?), (vec![7.0; 4], vec![7.0; 4]));
+        comm.finish()
+    })
+    .expect("the runs are ordered");
+}
+
+#[test]
+fn work_of_a_step_that_failed_is_waited_for() {
+    let mut plan = PlanBuilder::new("fails");
+    plan.ranks(1..);
+    let h = plan.param("h", 1..);
+    let x = plan.in_out::<f32>("x", h * 2);
+    let (one, other) = (plan.stream("one"), plan.stream("other"));
+    plan.on(one).run("p").reads(x.slice(..h)).writes(x.slice(..h));
+    plan.on(other).run("q").reads(x.slice(h..)).writes(x.slice(h..));
+    plan.on(other).after([one]).run("r").reads(x.slice(..h)).writes(x.slice(..h));
+    let fails = plan.check().expect("a plan that is right");
+    spmd::<Host>(1, |place| {
+        let mut comm = place.init()?;
+        let mut fails = plan::bind(&mut comm, fails.plan(), &Values::new().number("h", 2))?;
+        let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
+        let (goes, may_go) = mpsc::channel();
+        let mut held = Some(may_go);
+        let mut steps = |call: &mut Call<'_, Host<_>>| -> Result<()> {
+            let held = if call.name() == "r" { held.take() } else { None };
+            let fails = held.is_some();
+            let mut half = call.write::<f32>(0)?;
+            call.stream().launch(&mut half, move |half, ()| {
+                if let Some(held) = held {
+                    held.recv_timeout(Duration::from_secs(60)).expect("it is told to go on");
+                }
+                half.iter_mut().for_each(|x| *x = *x * 2.0 + 1.0);
+            })?;
+            // There is no such region.
+            if fails { call.write::<f32>(1).map(drop) } else { Ok(()) }
+        };
+        let error = fails.on(&comm).write("x", &mut x).run(&mut steps).expect_err("r fails");
+        assert!(error.to_string().contains("writes no region 1"), "{error}");
+        fails.on(&comm).write("x", &mut x).run(&mut steps)?;
+        std::thread::sleep(A_WHILE);
+        goes.send(()).expect("it waits");
+        // `p`, `r`, `p`, `r` on the first half, `q` twice on the second.
+        assert_eq!(x.to_vec()?, [31.0, 31.0, 7.0, 7.0]);
+        comm.finish()
+    })
+    .expect("the runs are ordered");
+}

@@ -333,7 +333,7 @@ impl Named {
         match *self {
             Self::Hidden => true,
             Self::Shared { offset, bytes: own } => {
-                own >= bytes as u64 && offset % call.dtype.size() as u64 == 0
+                own >= bytes as u64 && offset % call.dtype.align() as u64 == 0
             }
             Self::Follows(own) => own >= bytes as u64,
         }
