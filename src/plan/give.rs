@@ -56,6 +56,10 @@ pub struct Run<'a, W: World> {
 
 impl<W: World> Bound<W> {
     /// Begins a run. Pass the plan's memory, then [`run`](Run::run) it.
+    ///
+    /// Runs are ordered on all ranks by the names that windows have in the plan. A window that had
+    /// another name in the last run may still be read there by a peer: call
+    /// [`barrier`](Communicator::barrier) after `sync` between these two runs.
     #[track_caller]
     pub fn on<'a, S: State + CanEnqueue>(&'a mut self, comm: &'a Communicator<W, S>) -> Run<'a, W> {
         let Self { fixed, moving, table } = self;

@@ -161,12 +161,17 @@ fn work_of_a_step_that_failed_is_waited_for() {
         let mut fails = plan::bind(&mut comm, fails.plan(), &Values::new().number("h", 2))?;
         let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
         let (goes, may_go) = mpsc::channel();
+        let (tells, hears) = mpsc::channel();
         let mut held = Some(may_go);
         let mut steps = |call: &mut Call<'_, Host<_>>| -> Result<()> {
             let held = if call.name() == "r" { held.take() } else { None };
             let fails = held.is_some();
             let mut half = call.write::<f32>(0)?;
+            let (tells, is_p) = (tells.clone(), call.name() == "p");
             call.stream().launch(&mut half, move |half, ()| {
+                if is_p {
+                    let _ = tells.send(());
+                }
                 if let Some(held) = held {
                     held.recv_timeout(Duration::from_secs(60)).expect("it is told to go on");
                 }
@@ -178,7 +183,8 @@ fn work_of_a_step_that_failed_is_waited_for() {
         let error = fails.on(&comm).write("x", &mut x).run(&mut steps).expect_err("r fails");
         assert!(error.to_string().contains("writes no region 1"), "{error}");
         fails.on(&comm).write("x", &mut x).run(&mut steps)?;
-        std::thread::sleep(A_WHILE);
+        hears.recv().expect("`p` of the first run");
+        assert!(hears.recv_timeout(A_WHILE).is_err(), "`p` waits for `r` of the first run");
         goes.send(()).expect("it waits");
         // `p`, `r`, `p`, `r` on the first half, `q` twice on the second.
         assert_eq!(x.to_vec()?, [31.0, 31.0, 7.0, 7.0]);
