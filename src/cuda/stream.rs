@@ -257,11 +257,11 @@ impl Gpu {
 fn with_priority(priority: i32) -> Result<sys::CUstream, DriverError> {
     let mut stream = MaybeUninit::uninit();
     let flags = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
-    // SAFETY: a context is current; CUDA writes the stream if it succeeds.
-    unsafe {
-        sys::cuStreamCreateWithPriority(stream.as_mut_ptr(), flags, priority).result()?;
-        Ok(stream.assume_init())
-    }
+    // SAFETY: a context is current, and there is room for the stream.
+    let made = unsafe { sys::cuStreamCreateWithPriority(stream.as_mut_ptr(), flags, priority) };
+    made.result()?;
+    // SAFETY: CUDA has succeeded, and so has written it.
+    Ok(unsafe { stream.assume_init() })
 }
 
 /// The most and the least urgent priority that streams of the current context can have.
