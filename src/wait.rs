@@ -115,6 +115,7 @@ impl Begun {
         within: Option<Within<'_>>,
     ) -> Result<Option<Duration>> {
         allowed(self.operation, self.site)?;
+        B::hear();
         while let Some(awaited) = points.get(self.at) {
             let Awaited { stream, point, .. } = awaited;
             let is_known = self.is_for_data && B::NUMBERS_ALL && awaited.was_over();

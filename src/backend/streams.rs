@@ -27,6 +27,10 @@ pub unsafe trait Streams: Memory {
     /// A position in a stream.
     type Point: Clone + Send + Sync + 'static;
 
+    /// Takes in what other processes have said so far, at each look of a host wait: what a rank did
+    /// before a host-side exchange is known to all after it.
+    fn hear() {}
+
     /// Opens a stream.
     ///
     /// # Errors

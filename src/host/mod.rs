@@ -127,6 +127,10 @@ unsafe impl Streams for HostBackend {
         Ok(())
     }
 
+    fn hear() {
+        ENGINE.hear_all();
+    }
+
     fn reached(point: &Point) -> Result<bool> {
         let is_reached = point.reached();
         if is_reached {

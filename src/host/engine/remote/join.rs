@@ -211,6 +211,16 @@ impl Engine {
         has_news
     }
 
+    /// Takes in what other processes have said so far, also what another thread is taking in.
+    pub(in crate::host) fn hear_all(&self) {
+        if self.listens.load(Ordering::Acquire) {
+            let mut out = Out::take();
+            let mut state = self.lock();
+            state.hear(&mut out);
+            self.finish(state, out, Here::Nothing);
+        }
+    }
+
     fn with_remote<T>(&self, place: MemberId, with: impl FnOnce(&mut Remote) -> T) -> Option<T> {
         let mut state = self.lock();
         Some(with(state.comm(place)?.remote.as_mut()?))
