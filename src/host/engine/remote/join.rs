@@ -213,11 +213,8 @@ impl Engine {
 
     /// Takes in what other processes have said so far, also what another thread is taking in.
     pub(in crate::host) fn hear_all(&self) {
-        if self.listens.load(Ordering::Acquire) {
-            let mut out = Out::take();
-            let mut state = self.lock();
-            state.hear(&mut out);
-            self.finish(state, out, Here::Nothing);
+        if self.listens.load(Ordering::Acquire) && !self.hear(Here::Nothing) {
+            drop(self.lock());
         }
     }
 
