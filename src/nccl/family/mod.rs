@@ -248,7 +248,7 @@ impl Family {
         self.members.len()
     }
 
-    /// A rank's calls.
+    /// A rank's calls, to be read: ranks that have sent nothing share an empty recorder.
     pub(super) fn of(&self, rank: usize) -> &Recorder {
         static NOTHING: LazyLock<Recorder> = LazyLock::new(|| Recorder::new(0));
         self.members[rank].recorder.get().map_or(&NOTHING, |recorder| recorder)

@@ -33,7 +33,7 @@ const REFUSALS: usize = 256;
 impl Family {
     /// Records calls that a rank refused.
     pub(in crate::nccl) fn refuse(&self, by: usize, refusals: &[Refusal], reason: &Error) {
-        let recorder = self.of(by);
+        let recorder = self.recorder(by);
         let turns = refusals.iter().filter_map(|refusal| {
             let (what, number) = match *refusal {
                 Refusal::Collective => (What::Collective, recorder.refused()),
