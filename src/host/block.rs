@@ -55,6 +55,14 @@ enum Kept {
         )]
         Option<far::Scratch>,
     ),
+    /// Bytes that came from another machine.
+    Received(
+        #[cfg_attr(
+            all(feature = "mpi", target_os = "linux"),
+            expect(dead_code, reason = "frees the memory")
+        )]
+        far::Scratch,
+    ),
     /// Nothing: the memory is not ours, or has no bytes.
     Nothing,
 }
@@ -66,6 +74,7 @@ impl fmt::Debug for Kept {
             Self::Shared(_) => "Shared",
             Self::Peer(_) => "Peer",
             Self::Far(..) => "Far",
+            Self::Received(_) => "Received",
             Self::Nothing => "Nothing",
         })
     }
@@ -128,11 +137,18 @@ impl Block {
         Some(Self::keeping(NonNull::new(scratch.start())?, Kept::Far(place, Some(scratch))))
     }
 
+    /// What has been received from another machine.
+    pub(super) fn received(scratch: far::Scratch) -> Option<Self> {
+        Some(Self::keeping(NonNull::new(scratch.start())?, Kept::Received(scratch)))
+    }
+
     /// Where it lies, if that is on another machine.
     pub(super) fn far(&self) -> Option<far::Place> {
         match self.memory {
             Kept::Far(place, _) => Some(place),
-            Kept::Heap(_) | Kept::Shared(_) | Kept::Peer(_) | Kept::Nothing => None,
+            Kept::Heap(_) | Kept::Shared(_) | Kept::Peer(_) | Kept::Received(_) | Kept::Nothing => {
+                None
+            }
         }
     }
 
@@ -148,8 +164,8 @@ impl Block {
     }
 
     /// From now on peers may access it, unordered with its owner: every move takes its range first.
-    /// Conflicts are reported to `owner`.
-    pub(super) fn share(&self, owner: &Arc<Health>) {
+    /// Conflicts are reported to `owner`, if it is in this process.
+    pub(super) fn share(&self, owner: Option<&Arc<Health>>) {
         self.ranges.share(owner);
     }
 

@@ -78,8 +78,8 @@ pub struct Guard<'b> {
 }
 
 impl Ranges {
-    pub(super) fn share(&self, owner: &Arc<Health>) {
-        *self.owner.lock() = Arc::downgrade(owner);
+    pub(super) fn share(&self, owner: Option<&Arc<Health>>) {
+        *self.owner.lock() = owner.map_or_else(Weak::new, Arc::downgrade);
         self.shared.store(true, Ordering::Release);
     }
 
@@ -102,6 +102,11 @@ impl Ranges {
             self.report(held, other);
         }
         Guard { ranges: self, held }
+    }
+
+    /// Whether its owner is in this process, and so all uses of it are known here.
+    pub(super) fn has_owner(&self) -> bool {
+        self.owner.lock().strong_count() > 0
     }
 
     pub(super) fn uses(&self) -> MutexGuard<'_, Uses> {

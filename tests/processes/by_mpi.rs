@@ -6,6 +6,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, id};
+use std::sync::mpsc;
+use std::time::Duration;
+use std::{hint, thread};
 
 use mpi::Threading;
 use typed_nccl::{
@@ -51,6 +54,18 @@ pub(crate) const TESTS: &[Test] = &[
             let lost = said.iter().filter(|line| line.starts_with("lost: [Rank(2)]")).count();
             let go_on = said.iter().filter(|line| *line == "2 of 3 go on").count();
             assert_eq!((lost, go_on), (2, 2), "{ended:?}");
+        },
+    },
+    Test {
+        name: "a_put_into_a_window_that_a_closure_uses_between_machines",
+        program: into_a_window_in_use,
+        test: |run| {
+            let Some(ended) = mpirun(run, "u", [1, 1], &["-x", "TYPED_NCCL_CHECK=off"], &program())
+            else {
+                return;
+            };
+            assert!(ended.status.success(), "{ended:?}");
+            assert_eq!(lines(&ended.stdout), ["verified"; 2], "{ended:?}");
         },
     },
     Test {
@@ -210,6 +225,39 @@ fn puts<D: Device>(comm: &mut Communicator<D>, len: usize) -> Result<()> {
         comm.barrier()?;
     }
     Ok(())
+}
+
+/// The put waits for the closure, and the mistake is told.
+fn into_a_window_in_use() -> Result<()> {
+    let mut comm = Seat::from_env()?.init(Host::local()?)?;
+    for len in LENGTHS {
+        let mut window = comm.window::<u8>(len)?;
+        let mut x = comm.window::<u8>(len)?;
+        x.copy_from(&vec![7; len])?;
+        if comm.rank() == 0 {
+            comm.barrier()?;
+            comm.put_signal(x.slice(0..len), 1, window.at(0))?;
+        } else {
+            let (starts, started) = mpsc::channel();
+            let (ends, ended) = mpsc::channel();
+            comm.stream().launch((&mut window,), move |(mine,), ()| {
+                starts.send(()).expect("it is awaited");
+                thread::sleep(Duration::from_millis(300));
+                let changed = hint::black_box(mine).iter().any(|byte| *byte != 0);
+                ends.send(changed).expect("it is awaited");
+            })?;
+            started.recv().expect("the closure starts");
+            comm.barrier()?;
+            let waited = comm.wait_signal(0).and_then(|()| window.to_vec().map(drop));
+            let told = waited.expect_err("nothing orders the two");
+            assert!(matches!(told, Error::Hazard(_)), "{told}");
+            assert_eq!(ended.recv(), Ok(false), "the put came meanwhile");
+            assert_eq!(window.to_vec()?, vec![7; len]);
+        }
+        comm.barrier()?;
+    }
+    println!("verified");
+    comm.finish()
 }
 
 fn differs<D: Device>(comm: Communicator<D>) -> Result<()> {

@@ -4,7 +4,9 @@
 use std::time::Duration;
 use std::{env, panic, thread};
 
-use typed_nccl::{AnyDevice, CommConfig, Communicator, Cuda, Error, Result, Seat, Sum};
+use typed_nccl::{
+    AnyDevice, CommConfig, Communicator, Cuda, Device, Error, Host, Result, Seat, Sum,
+};
 
 use crate::kills::{moves, runs, splits};
 use crate::machine::{Run, Test};
@@ -75,6 +77,11 @@ pub(crate) const TESTS: &[Test] = &[
             tells(run, ["rank ", "[5, 13)", "rank 1 refused its part", "rank "]);
         },
     },
+    Test {
+        name: "two_threads_of_a_process_put_into_one_window_of_another",
+        program: || ranks_on(Host::any, both_put),
+        test: |run| tells(run, ["all is well"; 4]),
+    },
 ];
 
 /// The error of each rank.
@@ -97,16 +104,23 @@ fn outcomes(ended: &[Ended]) -> Vec<String> {
     said
 }
 
-/// Runs the ranks of this process. Each prints its error.
+/// Runs the ranks of this process, each with a GPU. Each prints its error.
 fn ranks(body: fn(Comm) -> Result<()>) -> Result<()> {
+    ranks_on(Cuda::any, body)
+}
+
+fn ranks_on<D: Device>(
+    device: fn(u32) -> Result<D>,
+    body: fn(Communicator<D>) -> Result<()>,
+) -> Result<()> {
     let text = |name: &str| env::var(name).expect("it is started as torchrun does");
     let number = |name: &str| text(name).parse::<usize>().expect("a number");
     let (process, size) = (number("RANK"), THREADS * number("WORLD_SIZE"));
     let address = &format!("{}:{}", text("MASTER_ADDR"), text("MASTER_PORT"));
     let live = |rank: usize| -> Result<()> {
-        let device = Cuda::any(u32::try_from(rank).expect("a few"))?;
         let config = CommConfig::builder().deadline(Duration::from_secs(30)).build();
         let seat = Seat::tcp(address, rank, size)?;
+        let device = device(u32::try_from(rank).expect("a few"))?;
         let comm = Communicator::builder().seat(seat).device(device).config(config).build();
         body(comm.connect()?)
     };
@@ -198,4 +212,45 @@ fn one_refuses_a_put(mut comm: Comm) -> Result<()> {
         _ => {}
     }
     comm.finish()
+}
+
+/// Both write the same bytes at a time, which nothing orders: each piece is one's or the other's.
+fn both_put(mut comm: Communicator<Host<AnyDevice>>) -> Result<()> {
+    const LEN: usize = 8 << 20;
+    const PIECE: usize = 256 << 10;
+    let rank = comm.rank().index();
+    let window = comm.window::<u8>(LEN)?;
+    let mut x = comm.window::<u8>(LEN)?;
+    x.copy_from(&vec![1 + rank as u8; LEN])?;
+    for _ in 0..10 {
+        comm.barrier()?;
+        match rank {
+            0 | 1 => comm.put_signal(x.slice(0..LEN), 2, window.at(0))?,
+            2 => {
+                for from in [0, 1] {
+                    hazards_apart(comm.wait_signal(from).and_then(|()| comm.sync(comm.stream())))?;
+                }
+                let all = loop {
+                    match window.to_vec() {
+                        Ok(all) => break all,
+                        Err(error) => hazards_apart(Err(error))?,
+                    }
+                };
+                let is_mixed = |piece: &&[u8]| piece.iter().any(|byte| *byte != piece[0]);
+                let mixed = all.chunks(PIECE).filter(is_mixed).count();
+                assert_eq!(mixed, 0, "pieces of two puts");
+            }
+            _ => {}
+        }
+    }
+    hazards_apart(comm.barrier())?;
+    comm.finish()
+}
+
+/// The two puts are a mistake, which may be found.
+fn hazards_apart(outcome: Result<()>) -> Result<()> {
+    match outcome {
+        Err(Error::Hazard(_)) => Ok(()),
+        other => other,
+    }
 }

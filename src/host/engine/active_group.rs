@@ -163,7 +163,7 @@ impl State {
 
     /// Starts the one-sided operation `at`; returns true if the group can proceed at once.
     fn one_sided(&mut self, place: MemberId, at: usize, out: &mut Out) -> bool {
-        if let Some(goes_on) = self.put_elsewhere(place, at) {
+        if let Some(goes_on) = self.put_elsewhere(place, at, out) {
             return goes_on;
         }
         self.order_put(place, at);
@@ -183,7 +183,8 @@ impl State {
             Booked::Put(Put { call, peer, span, to, slot }) => {
                 let (peer, slot, site) = (peer.index(), *slot, call.site);
                 let (target, window) = (*to, comm.windows.get(&to.window));
-                let to = window.and_then(|window| window.held(peer, to.offset));
+                let bytes = span.as_ref().map_or(0, Held::bytes);
+                let to = window.and_then(|window| window.held(peer, to.offset, bytes));
                 if let (Some(from), Some(to)) = (span.take(), to) {
                     active.left = 1;
                     active.phase = Phase::OneSided(at + 1);

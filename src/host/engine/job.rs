@@ -58,8 +58,23 @@ pub(in crate::host) struct Parked {
 /// What a completed job completes.
 #[derive(Clone, Copy)]
 pub(super) enum Done {
-    Met { place: MemberId, which: Which, index: u64 },
-    Put { from: MemberId, to: usize, slot: Slot, site: Site },
+    Met {
+        place: MemberId,
+        which: Which,
+        index: u64,
+    },
+    Put {
+        from: MemberId,
+        to: usize,
+        slot: Slot,
+        site: Site,
+    },
+    /// A put of a rank on another machine, into a window of rank `own`.
+    FarPut {
+        own: MemberId,
+        from: usize,
+        number: u64,
+    },
 }
 
 impl Job {
@@ -177,6 +192,7 @@ impl State {
                 self.raise(from, to, slot, Ok(site));
                 self.op_over(from);
             }
+            Done::FarPut { own, from, number } => self.tell_written(own, from, number),
         }
     }
 }

@@ -188,7 +188,7 @@ impl Engine {
         bytes: usize,
     ) -> crate::Result<()> {
         let mut state = self.lock();
-        state.register(comm.place(), id, allocation.clone());
+        state.register(comm.place(), id, allocation.clone(), bytes);
         state.say_window(comm.place(), id, allocation, bytes)
     }
 

@@ -67,7 +67,7 @@ impl State {
             return;
         };
         let (peer, window) = (peer.index(), comm.windows.get(&to.window));
-        let to = window.and_then(|window| window.held(peer, to.offset));
+        let to = window.and_then(|window| window.held(peer, to.offset, from.bytes()));
         let (Some(to), Some(stream)) = (to, clock(streams.get(active.stream))) else { return };
         let source = from.whole(false);
         let ranks = [place.rank, peer];
@@ -76,7 +76,7 @@ impl State {
         let ([from, to_rank], broken) = (ranks.map(Rank::at), order.broken.clone());
         let (call, name) = (*call, comm.name);
         let put = hazards::Put { call, from, to: to_rank, name, health, owner, broken };
-        order.put(stream, (put, slot.context), &source, &to.touch(0, source.bytes, true));
+        order.put(stream, (put, slot.context), &source, &to.whole(true));
     }
 
     /// Records a raised signal. If `refused`, the stream did not raise it, as its put did not

@@ -12,29 +12,41 @@ use crate::memory::Allocation;
 
 /// One window of a communicator: every rank's part.
 pub(super) struct Window {
-    parts: Vec<Option<Arc<Allocation<HostBackend>>>>,
+    parts: Vec<Option<Part>>,
+}
+
+struct Part {
+    memory: Arc<Allocation<HostBackend>>,
+    bytes: usize,
 }
 
 impl Window {
-    /// A peer's part from byte `offset` on.
-    pub(super) fn held(&self, rank: usize, offset: usize) -> Option<Held> {
-        Some(Held::new(self.parts[rank].as_ref()?.clone(), offset))
+    /// `bytes` bytes of a peer's part from byte `offset` on; `None` if it does not have them.
+    pub(super) fn held(&self, rank: usize, offset: usize, bytes: usize) -> Option<Held> {
+        let part = self.parts[rank].as_ref()?;
+        let fits = offset.checked_add(bytes)? <= part.bytes;
+        fits.then(|| Held::new(part.memory.clone(), offset, bytes))
+    }
+
+    /// Whether a peer's part is known.
+    pub(super) fn has(&self, rank: usize) -> bool {
+        self.parts[rank].is_some()
     }
 }
 
 impl Window {
     /// The launch site of a closure that blocks a put of `bytes` bytes.
     pub(super) fn closure_at(&self, rank: usize, offset: usize, bytes: usize) -> Option<Site> {
-        self.parts[rank].as_ref()?.block().ranges()?.closure_at(offset, bytes)
+        self.parts[rank].as_ref()?.memory.block().ranges()?.closure_at(offset, bytes)
     }
 
     /// Every rank's part.
     pub(super) fn all(&self) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
-        self.parts.iter().cloned().collect()
+        self.parts.iter().map(|part| Some(part.as_ref()?.memory.clone())).collect()
     }
 
     pub(super) fn address(&self, rank: usize) -> Option<*mut u8> {
-        let block = self.parts[rank].as_ref()?.block();
+        let block = self.parts[rank].as_ref()?.memory.block();
         block.far().is_none().then(|| block.start())
     }
 }
@@ -44,18 +56,19 @@ impl State {
         &mut self,
         place: MemberId,
         id: WindowId,
-        allocation: Arc<Allocation<HostBackend>>,
+        memory: Arc<Allocation<HostBackend>>,
+        bytes: usize,
     ) {
         if let Some(comm) = self.comm(place) {
-            if let Some(health) = &comm.members[place.rank].health {
-                allocation.block().share(health);
-            }
+            // A copy's owner is in another process. Ranks of this one may still put into the same
+            // bytes at a time.
+            memory.block().share(comm.members[place.rank].health.as_ref());
             let size = comm.size();
             let window = comm
                 .windows
                 .entry(id)
                 .or_insert_with(|| Window { parts: (0..size).map(|_| None).collect() });
-            window.parts[place.rank] = Some(allocation);
+            window.parts[place.rank] = Some(Part { memory, bytes });
         }
     }
 
@@ -66,7 +79,7 @@ impl State {
             && let Some(health) = &comm.members[place.rank].health
             && !block.is_shared()
         {
-            block.share(health);
+            block.share(Some(health));
         }
     }
 
@@ -78,7 +91,7 @@ impl State {
         let mut gone = if empty { comm.windows.remove(&id) } else { None };
         match &mut gone {
             Some(window) => window.parts[place.rank] = part,
-            None => out.drop_held(part.map(|allocation| Held::new(allocation, 0))),
+            None => out.drop_held(part.map(|part| Held::new(part.memory, 0, 0))),
         }
         out.drop_window(gone);
     }

@@ -104,7 +104,8 @@ pub(super) fn copied(touch: &Touch<'_>, site: Site, copy: impl FnOnce()) -> Resu
 
 /// Adds a use of a block that peers put into. Returns the uses that it is not ordered with.
 fn used(touch: &Touch<'_>, by: By, when: &When) -> Vec<Clash> {
-    let Some(ranges) = touch.block.ranges() else { return Vec::new() };
+    let ranges = touch.block.ranges().filter(|ranges| ranges.has_owner());
+    let Some(ranges) = ranges else { return Vec::new() };
     let bytes = (touch.start, touch.start + touch.bytes);
     let next = Use::new(bytes, touch.write, matches!(by, By::Put(_)), by, when);
     let earlier = ranges.uses().add(next.clone(), &when.after, known::now);

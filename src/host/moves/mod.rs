@@ -44,9 +44,13 @@ impl Held {
         Self { allocation: span.allocation().clone(), offset: span.offset(), bytes }
     }
 
-    /// An allocation from byte `offset` on, for a put whose length was checked.
-    pub(super) fn new(allocation: Arc<Allocation<HostBackend>>, offset: usize) -> Self {
-        Self { allocation, offset, bytes: 0 }
+    /// `bytes` bytes of an allocation from byte `offset` on, which it has.
+    pub(super) fn new(
+        allocation: Arc<Allocation<HostBackend>>,
+        offset: usize,
+        bytes: usize,
+    ) -> Self {
+        Self { allocation, offset, bytes }
     }
 
     /// All `bytes` bytes of memory that is not a program's own.
@@ -140,8 +144,8 @@ impl Moves {
         Self::Collective(Collective::new(parts))
     }
 
-    /// The target is as long as the source: counts of transfers were compared, and puts were
-    /// checked.
+    /// The target is as long as the source: counts of transfers and lengths of windows were
+    /// compared.
     pub(super) fn copy(from: Held, to: Held) -> Self {
         Self::Copy { from, to }
     }

@@ -71,14 +71,13 @@ pub(super) fn drain(each: &mut dyn FnMut(u64, &[u8])) -> bool {
     peer::all().iter().fold(false, drain)
 }
 
-/// Forgets the peers whose processes have ended. Drain what they completed first.
-pub(super) fn bury() {
-    let ended = LOG.lock().ended();
-    ended.into_iter().for_each(forget);
+/// The peers whose processes have ended.
+pub(super) fn ended() -> Vec<u64> {
+    LOG.lock().ended()
 }
 
-/// Forgets a peer that has ended. Its records end.
-fn forget(peer: u64) {
+/// Forgets a peer that has ended: its records end. Drain them first, once it has.
+pub(super) fn forget(peer: u64) {
     LOG.lock().forget(peer);
     peer::remove(peer);
 }

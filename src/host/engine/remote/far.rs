@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::comm::MemberId;
-use super::super::job::Done;
+use super::super::job::{Done, Job};
 use super::super::meeting::Which;
 use super::super::state::{Out, State};
 use super::super::{ENGINE, Engine, Here};
 use super::packet::{EAGER, Event, Note};
 use super::{Reach, Remote};
 use crate::backend::{Departure, Target};
-use crate::host::far::{self, Address, Link, Message};
+use crate::host::block::Block;
+use crate::host::far::{self, Address, Link, Message, Scratch};
 use crate::host::moves::{Held, Moves, Read};
 use crate::host::shared;
 
@@ -83,7 +84,7 @@ impl Engine {
         self.change(|state, out| state.fetched(of, batch, rank, how, out));
     }
 
-    fn change(&self, change: impl FnOnce(&mut State, &mut Out)) {
+    pub(super) fn change(&self, change: impl FnOnce(&mut State, &mut Out)) {
         let mut out = Out::take();
         let mut state = self.lock();
         change(&mut state, &mut out);
@@ -128,30 +129,35 @@ impl Engine {
         let Some(comm) = state.comm(own).filter(|comm| !comm.broken) else { return };
         let Some(link) = comm.remote.as_mut().and_then(|remote| remote.link(from)) else { return };
         let window = comm.windows.get(&to.window);
-        let held = window.and_then(|window| window.held(own.rank, to.offset));
+        let target = usize::try_from(bytes)
+            .ok()
+            .and_then(|bytes| window.and_then(|window| window.held(own.rank, to.offset, bytes)));
         drop(state);
-        let place = held.as_ref().zip(usize::try_from(bytes).ok()).and_then(|(held, bytes)| {
-            let arena = shared::opened()?;
-            let at = held.start();
-            arena.reached(arena.offset_of(at)?, bytes).map(|at| (at, bytes))
-        });
-        let (Some(held), Some((at, bytes))) = (held, place) else {
-            return log::error!("rank {from} writes where this process shares nothing");
+        let Some(target) = target else {
+            let why = "it writes where this process shares nothing";
+            return self.change(|state, out| state.unreached(own.of(from), why, out));
         };
-        let written = move || self.change(|state, _| state.tell_written(own, from, number));
+        let done = Done::FarPut { own, from, number };
+        let bytes = target.bytes();
         if bytes <= EAGER {
-            if payload.len() == bytes {
-                // SAFETY: as many bytes of this process's shared memory, which no reference covers.
-                unsafe { at.copy_from_nonoverlapping(payload.as_ptr(), bytes) };
-                written();
+            if let Some(payload) = payload.get(..bytes)
+                && let Ok(block) = Block::copied(payload)
+            {
+                let moves = Moves::copy(Held::all(block, bytes), target);
+                self.change(|_, out| out.jobs.push(Job::new(done, moves)));
             }
             return;
         }
+        // A closure of this rank may be using the window, so the bytes go there in a move, which
+        // takes their range.
+        let Some(block) = Scratch::new(bytes).and_then(Block::received) else {
+            let why = format!("there is no memory for a put of {bytes} bytes");
+            return self.change(|state, out| state.unreached(own.of(from), &why, out));
+        };
+        let source = Held::all(block, bytes);
         let left = Arc::new(AtomicUsize::new(bytes.div_ceil(PIECE)));
-        let keep: Arc<dyn Any + Send + Sync> = Arc::new(held);
-        for (at, bytes) in pieces(at, bytes) {
-            let left = left.clone();
-            let is_last = move || left.fetch_sub(1, Ordering::AcqRel) == 1;
+        for (at, bytes) in pieces(source.start(), bytes) {
+            let (left, source, target) = (left.clone(), source.clone(), target.clone());
             far::carry(Message {
                 link,
                 comm: own.id,
@@ -160,9 +166,12 @@ impl Engine {
                 number,
                 at,
                 bytes,
-                keep: Some(keep.clone()),
+                keep: Some(Arc::new(source.clone())),
                 then: Some(Box::new(move |how| match how {
-                    Ok(()) if is_last() => written(),
+                    Ok(()) if left.fetch_sub(1, Ordering::AcqRel) == 1 => {
+                        let moves = Moves::copy(source, target);
+                        self.change(|_, out| out.jobs.push(Job::new(done, moves)));
+                    }
                     Ok(()) => {}
                     Err(why) => {
                         self.change(|state, out| state.unreached(own.of(from), &why, out));
@@ -231,7 +240,8 @@ impl State {
         remote.note(place.rank, peer, &note, &payload);
     }
 
-    fn tell_written(&mut self, own: MemberId, to: usize, number: u64) {
+    /// Tells a rank on another machine that its put is complete.
+    pub(in crate::host::engine) fn tell_written(&mut self, own: MemberId, to: usize, number: u64) {
         if let Some(remote) = self.comm(own).and_then(|comm| comm.remote.as_ref()) {
             remote.note(own.rank, to, &Note::Written(number), &[]);
         }
@@ -254,7 +264,7 @@ impl State {
     }
 
     /// MPI does not carry a rank's data, which ends the communicator.
-    pub(super) fn unreached(&mut self, place: MemberId, why: &str, out: &mut Out) {
+    pub(in crate::host::engine) fn unreached(&mut self, place: MemberId, why: &str, out: &mut Out) {
         let Some(comm) = self.comm(place).filter(|comm| !comm.broken) else { return };
         let why = format!("its data cannot be reached: {why}");
         if let Some(own) = comm.remote.as_ref().and_then(|remote| remote.first()) {

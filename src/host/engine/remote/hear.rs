@@ -174,7 +174,8 @@ impl State {
                 let Named::Shared { offset, bytes } = named else { return Err(Nonsense) };
                 let from = comm.source(place.rank).ok_or(Nonsense)?;
                 let held = from.held(offset, bytes, false)?;
-                self.register(place, id, held.into_allocation());
+                let bytes = held.bytes();
+                self.register(place, id, held.into_allocation(), bytes);
                 for rank in 0..size {
                     self.todo.push(Step::Member(place.of(rank)));
                 }

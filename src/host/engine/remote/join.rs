@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use siphasher::sip::SipHasher13;
 
-use super::super::comm::{Member, MemberId};
+use super::super::comm::{CommState, Member, MemberId};
 use super::super::state::{Out, State};
 use super::super::{ENGINE, Engine, Here};
 use super::packet::{Event, Note};
@@ -172,7 +172,9 @@ impl Engine {
                 let mut rest = shared::Rest::new();
                 loop {
                     rest.rest();
-                    self.hear(Here::Small);
+                    if !self.hear(Here::Small) {
+                        self.release();
+                    }
                 }
             };
             std::thread::Builder::new().name("typed-nccl events".to_owned()).spawn(listen)?;
@@ -192,11 +194,25 @@ impl Engine {
 
     /// Forgets processes that have ended.
     fn bury(&self) {
-        let mut out = Out::take();
-        let mut state = self.lock();
-        state.hear(&mut out);
-        shared::bury();
-        self.finish(state, out, Here::Nothing);
+        // First, so that all that these have said is taken in.
+        let ended = shared::ended();
+        self.change(|state, out| {
+            state.hear(out);
+            ended.into_iter().for_each(shared::forget);
+        });
+    }
+
+    /// Ends what waits for processes that have ended, in communicators that broke. Nothing else
+    /// would, once this process's ranks have left them and hear no news.
+    fn release(&self) {
+        let waits = self.lock().broken_and_moving().next().is_some();
+        let ended = if waits { shared::ended() } else { Vec::new() };
+        if !ended.is_empty() {
+            self.change(|state, out| {
+                state.hear(out);
+                state.release(&ended, out);
+            });
+        }
     }
 
     /// Takes in what other processes have said. Returns whether there was anything.
@@ -369,6 +385,35 @@ impl Ear {
 }
 
 impl State {
+    /// The communicators that broke while data moved.
+    fn broken_and_moving(&self) -> impl Iterator<Item = MemberId> {
+        let is_moving =
+            |comm: &CommState| comm.remote.as_ref().is_some_and(|it| !it.moving.is_empty());
+        let stand = self.comms.iter().filter(move |(_, comm)| comm.broken && is_moving(comm));
+        stand.map(|(at, comm)| MemberId { comm: at, id: comm.id, rank: 0 })
+    }
+
+    fn release(&mut self, ended: &[u64], out: &mut Out) {
+        let stand: Vec<_> = self.broken_and_moving().collect();
+        for place in stand {
+            let remote = self.comm(place).and_then(|comm| comm.remote.as_mut());
+            for rank in remote.into_iter().flat_map(|remote| &mut remote.ranks) {
+                let has_ended = match rank {
+                    Place::There(there) => match &there.reach {
+                        Reach::Mapped(peer) => ended.contains(&peer.id()),
+                        Reach::Far(_) => false,
+                    },
+                    Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere(_) => false,
+                };
+                if has_ended {
+                    rank.dies();
+                }
+            }
+            self.end_moving(place, out);
+        }
+        self.settle(out);
+    }
+
     /// Whether it is not known yet that a rank of another process is gone.
     fn is_news(&mut self, place: MemberId, died: bool) -> bool {
         let Some(comm) = self.comm(place) else { return false };

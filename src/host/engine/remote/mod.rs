@@ -32,13 +32,13 @@ use steps::Moving;
 use super::active_group::{Booked, HostOp, Phase};
 use super::comm::{CommState, MemberId};
 use super::meeting::Which;
-use super::state::State;
+use super::state::{Out, State};
 use super::stream::StreamToken;
-use super::window::Window;
 use crate::backend::{Departure, Refusal, WindowId, Wire};
 use crate::error::{Error, Unsupported};
 use crate::host::HostBackend;
 use crate::host::far::{Link, Spot};
+use crate::host::moves::Held;
 use crate::host::shared::{self, Address, Peer};
 use crate::memory::Allocation;
 use crate::{Rank, Result};
@@ -294,7 +294,12 @@ impl State {
 
     /// Whether a rank's group can go on after a put that it has reached, if another process has a
     /// part in that: it executes the puts of its own ranks, and tells where its windows are.
-    pub(super) fn put_elsewhere(&mut self, place: MemberId, at: usize) -> Option<bool> {
+    pub(super) fn put_elsewhere(
+        &mut self,
+        place: MemberId,
+        at: usize,
+        out: &mut Out,
+    ) -> Option<bool> {
         let comm = self.comm(place)?;
         comm.remote.as_ref()?;
         let active = comm.members[place.rank].active.as_ref()?;
@@ -304,9 +309,19 @@ impl State {
         }
         let (peer, slot, site, window) = (put.peer.index(), put.slot, put.call.site, put.to.window);
         if !comm.is_copy(place.rank) {
-            let is_known = |window: &Window| window.held(peer, 0).is_some();
-            let waits = comm.is_copy(peer) && !comm.windows.get(&window).is_some_and(is_known);
-            return waits.then_some(false);
+            if !comm.is_copy(peer) {
+                return None;
+            }
+            let bytes = put.span.as_ref().map_or(0, Held::bytes);
+            let offset = put.to.offset;
+            let Some(window) = comm.windows.get(&window).filter(|window| window.has(peer)) else {
+                return Some(false);
+            };
+            if window.held(peer, offset, bytes).is_some() {
+                return None;
+            }
+            self.unreached(place.of(peer), "its window is shorter than it said", out);
+            return Some(false);
         }
         let there = comm.remote.as_mut()?.there(place.rank)?;
         if there.puts == 0 {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::active_group::{ActiveGroup, Booked};
+use super::super::active_group::{ActiveGroup, Booked, HostOp, Phase};
 use super::super::comm::MemberId;
 use super::super::job::{Done, Job};
 use super::super::meeting::{Which, any_call};
@@ -64,6 +64,23 @@ impl ActiveGroup {
                 }
             }
         }
+    }
+}
+
+impl ActiveGroup {
+    /// The calls that a rank's group has not come to.
+    fn to_post(&self, rank: usize) -> impl Iterator<Item = (Which, u64)> {
+        let is_to_come = move |op: &Booked| match (self.phase, op) {
+            (Phase::OneSided(_), _) => true,
+            (Phase::Collectives, Booked::Transfer(_)) => true,
+            (Phase::Collectives | Phase::Transfers, _) => false,
+        };
+        let call = move |queued: &HostOp| match &queued.op {
+            Booked::Collective(_) => Some((Which::Collectives, queued.index)),
+            Booked::Transfer(one) => Some((Which::of(rank, one.peer, one.half).0, queued.index)),
+            Booked::Put(_) | Booked::Signal(_) | Booked::Wait(_) => None,
+        };
+        self.ops.iter().filter(move |queued| is_to_come(&queued.op)).filter_map(call)
     }
 }
 
@@ -301,6 +318,11 @@ impl State {
                 for (index, _) in waiting {
                     comm.say(rank, &Event::Moved(which, index, LEFT), &[]);
                 }
+            }
+            // Its copies may be ahead of it: they hear of signals and data that it has not.
+            let active = comm.members[rank].active.as_ref();
+            for (which, index) in active.into_iter().flat_map(|active| active.to_post(rank)) {
+                comm.say(rank, &Event::Moved(which, index, LEFT), &[]);
             }
         }
     }
