@@ -187,7 +187,7 @@ fn message(dice: &mut Dice, output: &mut Vec<u8>) {
             Message::Tell { from: dice.number(), to, channel, bytes: &long }
         }
         11 => Message::Beat,
-        _ => Message::Bye,
+        _ => Message::Bye { all_finished: dice.roll(2) == 0 },
     };
     message.push(output);
 }

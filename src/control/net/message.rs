@@ -64,7 +64,10 @@ pub(super) enum Message<'a> {
     /// Heartbeat.
     Beat,
     /// The sender leaves in good order, after everything that it had to send.
-    Bye,
+    Bye {
+        /// Every rank has finished, as the sender's neighbours know now.
+        all_finished: bool,
+    },
 }
 
 /// A rank that arrives at the rendezvous.

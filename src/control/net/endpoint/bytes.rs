@@ -313,7 +313,7 @@ impl Endpoint {
                 meet.handle_departure(conns, key, left);
                 self.forward_departures(id);
             }
-            Message::Bye => {
+            Message::Bye { .. } => {
                 meet.handle_bye(conns, key);
                 self.forward_departures(id);
             }
@@ -385,7 +385,7 @@ mod tests {
         }
         input.clear();
         (0..AT_ONCE).for_each(|_| Message::Beat.push(&mut input));
-        Message::Bye.push(&mut input);
+        Message::Bye { all_finished: false }.push(&mut input);
         assert!(endpoint.handle_bytes(leaves, &input, now));
         endpoint.handle_closed(leaves, "its connection was closed", now);
         let told = endpoint.conns().poll_transmit(stays).unwrap_or_default();

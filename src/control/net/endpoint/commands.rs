@@ -71,12 +71,16 @@ impl Endpoint {
             Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.run_command(one)),
             Command::End(done) => {
                 let why = "its process ended without `finish`";
-                for (key, mut node) in std::mem::take(&mut self.nodes) {
-                    node.leave(net, why, Leaves::Gone);
-                    let owned = self.rendezvous.values_mut().filter(|meet| meet.owner == Some(key));
-                    owned
-                        .for_each(|meet| meet.record_departures(&mut net.conns, node.departures()));
-                    node.close(net);
+                for (&key, node) in &mut self.nodes {
+                    if self.closing.insert(key) {
+                        node.leave(net, why, Leaves::Gone);
+                        let owned =
+                            self.rendezvous.values_mut().filter(|meet| meet.owner == Some(key));
+                        owned.for_each(|meet| {
+                            meet.record_departures(&mut net.conns, node.departures());
+                        });
+                        node.close(net);
+                    }
                 }
                 // A failed rendezvous lingers, to tell latecomers.
                 self.rendezvous.values_mut().for_each(Rendezvous::end);
@@ -105,9 +109,10 @@ impl Endpoint {
     }
 
     fn close_node(&mut self, key: NodeKey, kill: bool) {
-        let Some(mut node) = self.nodes.remove(&key) else { return };
+        let Some(node) = self.nodes.get_mut(&key) else { return };
         match kill {
             true => node.kill(&mut self.net),
+            false if !self.closing.insert(key) => return,
             false => node.close(&mut self.net),
         }
         self.children.remove(&key);
@@ -117,7 +122,23 @@ impl Endpoint {
             }
             meet.end();
         }
+        if kill {
+            self.nodes.remove(&key);
+            self.closing.remove(&key);
+        }
         self.close_finished_rendezvous();
+    }
+
+    /// Ends the nodes that were closed, and that nobody needs any more.
+    pub(super) fn end_closed(&mut self) {
+        let (now, nodes) = (self.net.now(), &self.nodes);
+        let is_over = |key: &NodeKey| nodes.get(key).is_none_or(|node| node.is_over(now));
+        let over: Vec<NodeKey> = self.closing.extract_if(.., is_over).collect();
+        for key in over {
+            if let Some(mut node) = self.nodes.remove(&key) {
+                node.end(&mut self.net);
+            }
+        }
     }
 
     pub(super) fn close_finished_rendezvous(&mut self) {
@@ -127,7 +148,7 @@ impl Endpoint {
         for id in over {
             let Some(meet) = self.rendezvous.remove(&id) else { continue };
             for key in meet.guests() {
-                self.net.conns.send(key, &Message::Bye);
+                self.net.conns.send(key, &Message::Bye { all_finished: true });
                 self.net.conns.end(key);
             }
             self.net.ended.add((id, u32::MAX), Tombstone { secret: meet.secret, lost: Vec::new() });

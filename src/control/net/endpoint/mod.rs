@@ -40,6 +40,8 @@ pub(super) struct Endpoint {
     acceptors: BTreeMap<usize, Acceptor>,
     most_unproven: usize,
     nodes: BTreeMap<NodeKey, Node>,
+    /// Those whose ranks are done.
+    closing: BTreeSet<NodeKey>,
     rendezvous: BTreeMap<CommId, Rendezvous>,
     children: BTreeMap<NodeKey, Vec<ChildOf>>,
     dead_processes: BTreeSet<u64>,
@@ -66,6 +68,7 @@ impl Endpoint {
             acceptors: [(OWN_ACCEPTOR, Acceptor { port, meet: None })].into(),
             most_unproven,
             nodes: BTreeMap::new(),
+            closing: BTreeSet::new(),
             rendezvous: BTreeMap::new(),
             children: BTreeMap::new(),
             dead_processes: BTreeSet::new(),
@@ -136,6 +139,7 @@ impl Endpoint {
     /// Everything that the sockets accept is transmitted.
     pub(super) fn handle_flushed(&mut self) {
         if self.shutdown.is_some()
+            && self.nodes.is_empty()
             && self.rendezvous.is_empty()
             && self.net.conns.is_drained()
             && let Some(done) = self.shutdown.take()
@@ -168,5 +172,6 @@ impl Endpoint {
                 Deferred::Call(call) => call.make(),
             }
         }
+        self.end_closed();
     }
 }

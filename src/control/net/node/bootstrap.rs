@@ -104,7 +104,7 @@ impl Node {
             Message::Missing { count, ranks } => self.handle_missing(net, count, ranks, None),
             Message::Left(left) => return self.handle_departure(net, left, None),
             Message::Beat => {}
-            Message::Bye => {
+            Message::Bye { .. } => {
                 self.bootstrap = None;
                 net.conns.end(key);
                 if self.id.is_none() {

@@ -27,7 +27,12 @@ impl Node {
             return;
         }
         let Some(at) = self.links.iter().position(|link| link.key == key) else { return };
-        let Link { peer, is_sure, .. } = self.links.swap_remove(at);
+        let Link { peer, is_sure, has_parted, .. } = self.links.swap_remove(at);
+        if has_parted {
+            // It has read the goodbye, and everything before it.
+            self.is_heard = true;
+            return;
+        }
         self.judge(net, peer, &Sign::Lost { is_sure }, reason);
         if self.up == Some(key) {
             self.attach(net);
@@ -70,6 +75,16 @@ impl Node {
                 return false;
             }
             Verdict::Excluded(why) => self.announce_exclusion(net, &why, None),
+            // It has ended in good order, and said goodbye to others.
+            Verdict::Dead if self.has_finished(rank) && !matches!(sign, Sign::Lost { .. }) => {
+                self.handle_goodbye(net, rank);
+                self.await_orphans(net);
+            }
+            // It may have, too.
+            Verdict::Dead if self.closing.is_some() => {
+                self.standing.record(&Left::dead(rank, reason.to_owned()));
+                self.links.retain(|link| link.peer != rank);
+            }
             Verdict::Dead => {
                 let why = self.why_dead(rank, reason);
                 self.handle_departure(net, Left::dead(rank, why), None);

@@ -200,9 +200,11 @@ impl Node {
                 self.exclude(net, "they had lost the connection to it");
             }
             (Some(Verdict::Ended), Some(peer)) => {
-                self.standing.handle_goodbye(peer, true);
+                // What it said last comes by another rank.
+                self.standing.handle_silent_goodbye(peer);
                 net.conns.remove(key);
                 self.dial = None;
+                self.await_orphans(net);
                 self.attach(net);
                 return None;
             }

@@ -1,10 +1,15 @@
 //! Leaving, and neighbours that leave in good order.
 
+use std::time::{Duration, Instant};
+
 use super::super::conns::Key;
 use super::super::endpoint::{Net, Tombstone};
 use super::super::message::{Leaves, Left, Message, cut};
 use super::Node;
 use crate::control::FINISH;
+
+/// How long a node stays for its goodbye to be read. The rank above may have to be found first.
+const LINGER: Duration = Duration::from_secs(2);
 
 impl Node {
     pub(crate) fn leave(&mut self, net: &mut Net, why: &str, how: Leaves) {
@@ -24,16 +29,18 @@ impl Node {
     }
 
     /// A neighbour left in good order.
-    pub(super) fn handle_bye(&mut self, net: &mut Net, key: Key, peer: u32) {
+    pub(super) fn handle_bye(
+        &mut self,
+        net: &mut Net,
+        (key, peer): (Key, u32),
+        all_finished: bool,
+    ) {
         net.conns.end(key);
         self.links.retain(|link| link.key != key);
         let was_up = self.up.take_if(|up| *up == key).is_some();
-        let is_over = self.ledger.is_finished(FINISH);
-        let has_finished = self.ledger.last_of(peer).is_some_and(|last| last.topic == FINISH);
-        if let Some(left) = self.standing.handle_goodbye(peer, has_finished || is_over) {
-            self.handle_departure(net, left, None);
-        }
-        if is_over {
+        self.is_heard |= all_finished;
+        self.handle_goodbye(net, peer);
+        if self.ledger.is_finished(FINISH) && self.closing.is_none() {
             return;
         }
         self.await_orphans(net);
@@ -42,18 +49,58 @@ impl Node {
         }
     }
 
+    /// A rank has left in good order, which is news unless it or all ranks had finished.
+    pub(super) fn handle_goodbye(&mut self, net: &mut Net, rank: u32) {
+        let done = self.has_finished(rank) || self.ledger.is_finished(FINISH);
+        if let Some(left) = self.standing.handle_goodbye(rank, done) {
+            self.handle_departure(net, left, None);
+        }
+    }
+
+    /// Whether a rank has contributed to its last exchange.
+    pub(super) fn has_finished(&self, rank: u32) -> bool {
+        self.ledger.last_of(rank).is_some_and(|last| last.topic == FINISH)
+    }
+
     /// This rank is done with its communicator.
+    ///
+    /// A neighbour that leaves at the same time passes nothing on. So the node stays in the tree
+    /// until one that stays has read its goodbye: until it [is over](Self::is_over).
     pub(crate) fn close(&mut self, net: &mut Net) {
+        self.closing = Some(net.now() + LINGER);
+        let all_finished = self.ledger.is_finished(FINISH);
         for link in &mut self.links {
-            link.flush(net);
-            net.conns.send(link.key, &Message::Bye);
-            net.conns.end_awaited(link.key);
+            link.part(net, all_finished);
         }
         if let Some(bootstrap) = self.bootstrap.take() {
-            net.conns.send(bootstrap, &Message::Bye);
+            net.conns.send(bootstrap, &Message::Bye { all_finished });
             net.conns.end(bootstrap);
         }
-        self.links.clear();
+        if !self.is_over(net.now()) {
+            self.await_orphans(net);
+            if self.up.is_none() && self.dial.is_none() {
+                self.attach(net);
+            }
+        }
+    }
+
+    /// Whether nobody needs this node any more.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        let Some(until) = self.closing else { return false };
+        let others = || (0..self.size).filter(|rank| *rank != self.rank);
+        self.is_heard
+            || now >= until
+            || self.table.is_none()
+            || self.failed.is_some()
+            || self.standing.excluded().is_some()
+            || others().all(|rank| self.is_away(rank))
+    }
+
+    /// Ends its connections, after [`close`](Self::close).
+    pub(crate) fn end(&mut self, net: &mut Net) {
+        for link in self.links.drain(..) {
+            net.conns.end_awaited(link.key);
+        }
         self.release(net);
     }
 

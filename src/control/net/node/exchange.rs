@@ -30,6 +30,8 @@ pub(super) struct Link {
     pub(super) pending: Vec<Run>,
     /// The neighbour has sent something, so it knows of the connection.
     pub(super) is_sure: bool,
+    /// This rank has said goodbye on it.
+    pub(super) has_parted: bool,
 }
 
 /// The timer for contributions to an incomplete exchange.
@@ -117,6 +119,13 @@ impl Node {
 }
 
 impl Link {
+    /// Says goodbye, after everything else.
+    pub(super) fn part(&mut self, net: &mut Net, all_finished: bool) {
+        self.flush(net);
+        net.conns.send(self.key, &Message::Bye { all_finished });
+        self.has_parted = true;
+    }
+
     pub(super) fn flush(&mut self, net: &mut Net) {
         merge(&mut self.pending);
         let is_one = |a: &Run, b: &Run| {

@@ -128,6 +128,10 @@ pub(super) struct Node {
     split: u64,
     /// Probes of ranks that should have attached to this one.
     probes: BTreeMap<u32, Probe>,
+    /// Its rank is done, and it stays until then at most, to be heard.
+    closing: Option<Instant>,
+    /// What its rank said last has reached a rank that stays, or nobody needs it.
+    is_heard: bool,
 }
 
 impl Node {
@@ -158,6 +162,8 @@ impl Node {
             pending_children: Vec::new(),
             split: 0,
             probes: BTreeMap::new(),
+            closing: None,
+            is_heard: false,
         }
     }
 

@@ -62,6 +62,8 @@ pub(super) struct Standing {
     order: Vec<u32>,
     /// Ranks that left in good order, which only their neighbours know.
     ended: BTreeSet<u32>,
+    /// Those of them that have not said goodbye to this rank.
+    silent: BTreeSet<u32>,
     /// Why the others took this rank for dead. Its observations of them no longer count.
     excluded: Option<String>,
     /// When this process resumed after a stop so long that the others may have taken it for dead.
@@ -79,6 +81,7 @@ impl Standing {
             left: BTreeMap::new(),
             order: Vec::new(),
             ended: BTreeSet::new(),
+            silent: BTreeSet::new(),
             excluded: None,
             resumed: None,
             held: Vec::new(),
@@ -158,8 +161,21 @@ impl Standing {
     /// all ranks had.
     pub(super) fn handle_goodbye(&mut self, rank: u32, done: bool) -> Option<Left> {
         self.ended.insert(rank);
+        self.silent.remove(&rank);
         let is_known = done || self.left.get(&rank).is_some_and(|left| left.gone);
         (!is_known).then(|| Left::ended(rank, "its communicator has ended".to_owned(), u64::MAX))
+    }
+
+    /// A rank has ended, and said goodbye to others: its last words come from these.
+    pub(super) fn handle_silent_goodbye(&mut self, rank: u32) {
+        if self.ended.insert(rank) {
+            self.silent.insert(rank);
+        }
+    }
+
+    /// The ranks that have ended, and have not said goodbye to this one.
+    pub(super) fn silent(&self) -> impl Iterator<Item = u32> {
+        self.silent.iter().copied()
     }
 
     /// Excludes this rank; the reason as reported, or `None` if it was excluded before.

@@ -70,10 +70,13 @@ impl Node {
             net.conns.send(key, &Message::Beat);
         }
         let pending = self.ledger.runs().collect();
-        let mut link = Link { key, peer, pending, is_sure: is_up };
+        let mut link = Link { key, peer, pending, is_sure: is_up, has_parted: false };
         link.flush(net);
         for left in self.standing.left() {
             net.conns.send(key, &Message::Left(left.clone()));
+        }
+        if self.closing.is_some() {
+            link.part(net, self.ledger.is_finished(FINISH));
         }
         self.links.push(link);
         if is_up {
@@ -111,7 +114,7 @@ impl Node {
             }
             Message::Missing { count, ranks } => self.handle_missing(net, count, ranks, Some(key)),
             Message::Beat => {}
-            Message::Bye => self.handle_bye(net, key, peer),
+            Message::Bye { all_finished } => self.handle_bye(net, (key, peer), all_finished),
             Message::Hello(_) | Message::Welcome { .. } | Message::Later(_) | Message::Linked => {
                 return false;
             }
@@ -133,11 +136,16 @@ impl Node {
             let why = "it has not come back after the rank above it had left";
             self.judge(net, rank, &Sign::Missing { has_arrived }, why);
         }
+        let silent: Vec<u32> = self.standing.silent().collect();
+        for rank in silent {
+            self.handle_goodbye(net, rank);
+        }
     }
 
     /// The ranks that should attach to this one because their parent is gone, and have not.
     pub(super) fn orphans(&self) -> BTreeSet<u32> {
-        if self.ledger.is_finished(FINISH) || self.standing.excluded().is_some() {
+        let needs_none = self.ledger.is_finished(FINISH) && self.closing.is_none();
+        if needs_none || self.standing.excluded().is_some() {
             return BTreeSet::new();
         }
         let away = self.standing.away().chain([self.rank]);
