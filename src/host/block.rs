@@ -43,7 +43,7 @@ enum Kept {
     /// Memory that is freed with this layout.
     Heap(Layout),
     /// Memory that other processes map.
-    Shared(#[expect(dead_code, reason = "frees the memory")] shared::Piece),
+    Shared(shared::Piece),
     /// A peer's memory, mapped here.
     Peer(#[expect(dead_code, reason = "keeps the mapping")] Arc<shared::Peer>),
     /// Memory of a rank on another machine. What is read of it comes here first.
@@ -167,6 +167,13 @@ impl Block {
     /// Conflicts are reported to `owner`, if it is in this process.
     pub(super) fn share(&self, owner: Option<&Arc<Health>>) {
         self.ranges.share(owner);
+    }
+
+    /// Peers may write to it at any time from now on, also once it is freed: they had begun to.
+    pub(super) fn expose(&self) {
+        if let Kept::Shared(piece) = &self.memory {
+            piece.expose();
+        }
     }
 
     /// The address of the first byte.

@@ -4,6 +4,7 @@ use super::active_group::Phase;
 use super::comm::{CommState, Gone, MemberId, MemberState};
 use super::meeting::{Which, any_call, holds};
 use super::state::{Out, State, Step};
+use super::window::Window;
 use crate::Rank;
 use crate::backend::{Departure, Half};
 use crate::error::{Departed, Error, Revocation};
@@ -199,6 +200,9 @@ impl State {
         self.say_void(place);
         let Some(comm) = self.comm(place) else { return };
         comm.broken = true;
+        if comm.remote.is_some() {
+            comm.windows.values().for_each(Window::expose);
+        }
         if let Some(order) = &comm.order {
             order.breaks();
         }

@@ -45,6 +45,11 @@ impl Window {
         self.parts.iter().map(|part| Some(part.as_ref()?.memory.clone())).collect()
     }
 
+    /// The communicator broke: peers in other processes may have puts under way.
+    pub(super) fn expose(&self) {
+        self.parts.iter().flatten().for_each(|part| part.memory.block().expose());
+    }
+
     pub(super) fn address(&self, rank: usize) -> Option<*mut u8> {
         let block = self.parts[rank].as_ref()?.memory.block();
         block.far().is_none().then(|| block.start())

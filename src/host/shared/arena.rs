@@ -9,6 +9,7 @@ use std::io;
 use std::iter;
 use std::ops::Range;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use range_alloc::RangeAllocator;
@@ -95,7 +96,7 @@ impl Arena {
             return None;
         }
         let range = self.heap.lock().ranges.allocate_range_aligned(length, align).ok()?;
-        let piece = Piece { arena: self, range, bytes };
+        let piece = Piece { arena: self, range, bytes, is_exposed: AtomicBool::new(false) };
         (bytes < LARGE || piece.populate()).then_some(piece)
     }
 
@@ -165,6 +166,11 @@ impl Arena {
         }
     }
 
+    /// Gives the pages of a range back, and never uses its addresses again.
+    fn give_up(&self, range: &Range<u64>) {
+        self.punch(&(range.start.next_multiple_of(PAGE)..range.end / PAGE * PAGE));
+    }
+
     /// Gives the pages of all free memory back. Nothing is allocated meanwhile.
     fn trim(&self, ranges: &RangeAllocator<u64>) {
         let mut free = HEAP as u64;
@@ -189,9 +195,15 @@ pub(in crate::host) struct Piece {
     range: Range<u64>,
     #[cfg_attr(not(test), expect(dead_code, reason = "tests alone ask"))]
     bytes: usize,
+    is_exposed: AtomicBool,
 }
 
 impl Piece {
+    /// From now on peers may write to it at any time, even once it is freed.
+    pub(in crate::host) fn expose(&self) {
+        self.is_exposed.store(true, Relaxed);
+    }
+
     /// The address of the first byte.
     #[inline]
     pub(in crate::host) fn start(&self) -> *mut u8 {
@@ -223,7 +235,10 @@ impl Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
-        self.arena.free(self.range.clone());
+        match self.is_exposed.load(Relaxed) {
+            true => self.arena.give_up(&self.range),
+            false => self.arena.free(self.range.clone()),
+        }
     }
 }
 
@@ -254,6 +269,23 @@ mod tests {
     /// Pages that the system has for an arena, in bytes.
     fn resident(arena: &Arena) -> u64 {
         rustix::fs::fstat(arena.file()).expect("it is open").st_blocks as u64 * 512
+    }
+
+    #[test]
+    fn what_peers_may_still_write_to_is_not_used_again() {
+        let arena = arena();
+        for length in [100, LARGE] {
+            let before = resident(arena);
+            let [exposed, other] = [(); 2].map(|()| arena.alloc(length, 8).expect("there is room"));
+            fill(&exposed, 7);
+            exposed.expose();
+            let (given_up, free) = (exposed.range.clone(), other.range.clone());
+            drop((exposed, other));
+            assert!(resident(arena) <= before + super::PAGE, "{length} bytes");
+            let [again, next] = [(); 2].map(|()| arena.alloc(length, 8).expect("there is room"));
+            assert_eq!(again.range, free);
+            assert!(next.range.start >= given_up.end && is_all(&next, 0), "{length} bytes");
+        }
     }
 
     #[test]
