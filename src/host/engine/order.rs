@@ -63,20 +63,19 @@ impl State {
         let Some(order) = comm.order.as_deref_mut() else { return };
         let active = comm.members[place.rank].active.as_ref();
         let Some(active) = active.filter(|active| active.refused.is_none()) else { return };
-        let Booked::Put(Put { call, peer, span: Some(from), to, slot }) = &active.ops[at].op else {
-            return;
-        };
+        // Of another process's put the source may not be known.
+        let Booked::Put(Put { call, peer, span, to, slot }) = &active.ops[at].op else { return };
         let (peer, window) = (peer.index(), comm.windows.get(&to.window));
-        let to = window.and_then(|window| window.held(peer, to.offset, from.bytes()));
+        let to = window.and_then(|window| window.held(peer, to.offset, call.bytes()));
         let (Some(to), Some(stream)) = (to, clock(streams.get(active.stream))) else { return };
-        let source = from.whole(false);
+        let source = span.as_ref().map(|from| from.whole(false));
         let ranks = [place.rank, peer];
         let health = |rank: usize| comm.members[rank].health.as_ref();
         let [health, owner] = ranks.map(|rank| health(rank).map_or_else(Weak::new, Arc::downgrade));
         let ([from, to_rank], broken) = (ranks.map(Rank::at), order.broken.clone());
         let (call, name) = (*call, comm.name);
         let put = hazards::Put { call, from, to: to_rank, name, health, owner, broken };
-        order.put(stream, (put, slot.context), &source, &to.whole(true));
+        order.put(stream, (put, slot.context), source.as_ref(), &to.whole(true));
     }
 
     /// Records a raised signal. If `refused`, the stream did not raise it, as its put did not

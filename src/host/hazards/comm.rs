@@ -68,11 +68,13 @@ impl CommOrder {
         &mut self,
         stream: &StreamOrder,
         (put, context): (Put, u32),
-        from: &Touch<'_>,
+        from: Option<&Touch<'_>>,
         to: &Touch<'_>,
     ) {
         let when = stream.at_step();
-        used(from, By::Owner(put.call.site), &when).into_iter().for_each(Clash::tell);
+        if let Some(from) = from {
+            used(from, By::Owner(put.call.site), &when).into_iter().for_each(Clash::tell);
+        }
         let line =
             self.puts.entry((put.from.index(), put.to.index(), context)).or_insert_with(Line::open);
         line.last += 1;
