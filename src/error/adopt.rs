@@ -9,6 +9,14 @@ use super::words::Words;
 use crate::DType;
 
 /// Foreign memory or a foreign stream that cannot be used. Nothing was done with it.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, error::AdoptFault};
+/// let Err(failed) = Host::local()?.adopt(Vec::<f32>::new()) else { panic!("it has no elements") };
+/// assert!(matches!(failed.error, Error::NotAdoptable(not) if not.fault == AdoptFault::Empty));
+/// let vector: Vec<f32> = failed.value;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotAdoptable {
     /// The library it belongs to, if known: `torch`.
@@ -22,6 +30,8 @@ pub struct NotAdoptable {
 }
 
 /// Why foreign memory or a foreign stream cannot be used.
+///
+/// See the example of [`NotAdoptable`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AdoptFault {

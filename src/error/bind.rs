@@ -11,6 +11,24 @@ use super::Site;
 use crate::{DType, ReductionName};
 
 /// A plan that cannot be bound as requested.
+///
+/// ```
+/// # use typed_nccl::{Error, Host};
+/// # use typed_nccl::{Seat, error::{BindFault, WrongBecause}, plans::hierarchical_all_reduce};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let params = hierarchical_all_reduce::Params { nodes: 2, local: 4, len: 1024 };
+/// let bound = hierarchical_all_reduce::bind::<f32, _>(&mut comm, params).map(drop);
+/// let Err(Error::BadPlan(bad)) = bound else { panic!("it is for 8 ranks") };
+/// match bad.why {
+///     BindFault::OtherRanks { found, .. } => assert_eq!(found, 1),
+///     BindFault::Wrong(wrong) if wrong.because == WrongBecause::Written => {
+///         panic!("mend the plan: {}", wrong.rejected)
+///     }
+///     why => panic!("{why}"),
+/// }
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("plan `{plan}` cannot be bound (at {site}): {why}")]
 pub struct BadPlan {
@@ -23,6 +41,8 @@ pub struct BadPlan {
 }
 
 /// Why a plan cannot be bound as requested. The message includes the remedy.
+///
+/// See the example of [`BadPlan`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum BindFault {
@@ -104,6 +124,8 @@ pub enum BindFault {
 }
 
 /// A plan that is wrong at the actual sizes.
+///
+/// See the example of [`BadPlan`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Wrong {
     /// What is wrong.
@@ -113,6 +135,8 @@ pub struct Wrong {
 }
 
 /// The cause of a wrong plan.
+///
+/// See the example of [`BadPlan`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum WrongBecause {

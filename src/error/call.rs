@@ -10,6 +10,8 @@ use super::Site;
 use crate::{DType, Rank, ReductionName};
 
 /// The operation of a call.
+///
+/// See the example of [`Mismatch`](super::Mismatch).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum Operation {
     /// One of the collectives.
@@ -54,6 +56,18 @@ impl fmt::Display for Operation {
 }
 
 /// One rank's call, with its arguments.
+///
+/// Part of [`Mismatch`](super::Mismatch) and of [`Refused`](super::Refused):
+///
+/// ```
+/// use typed_nccl::error::{Call, Mismatch};
+///
+/// /// Each rank's line.
+/// fn lines(differ: &Mismatch) -> Vec<String> {
+///     let line = |call: &Call| format!("{}: {} elements", call.site, call.count);
+///     differ.calls.iter().map(|(rank, call)| format!("rank {rank} at {}", line(call))).collect()
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// The operation.

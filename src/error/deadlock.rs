@@ -7,6 +7,22 @@ use thiserror::Error;
 use crate::Rank;
 
 /// Ranks wait for each other, or for a call that no thread is left to make.
+///
+/// ```
+/// use typed_nccl::{Error, Host, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let comm = place.init()?;
+///     let (x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+///     comm.recv(&mut y, comm.ring(-1))?; // each waits for the other's send,
+///     comm.send(&x, comm.ring(1))?; // which the stream reaches only then
+///     let Err(Error::Deadlock(deadlock)) = y.to_vec() else { panic!("they wait for each other") };
+///     assert!(deadlock.circle && deadlock.ranks.len() == 2 && deadlock.help.contains("group"));
+///     comm.abort();
+///     Ok(())
+/// })
+/// .expect("no rank hangs");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Deadlock {
     /// The waiting ranks and those that they wait for.

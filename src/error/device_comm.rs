@@ -8,6 +8,17 @@ use super::Site;
 use super::report::ByRanks;
 
 /// A resource that a device communicator was not created with.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Requirements, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let api = comm.device_api()?;
+/// let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(4))?;
+/// assert!(matches!(dev.lsa_barrier(4), Err(Error::NotRequired(it)) if it.has == 4));
+/// # comm.close_dev_comm(dev)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotRequired {
     /// What was requested: `LSA barrier 3`.
@@ -33,6 +44,17 @@ impl fmt::Display for NotRequired {
 }
 
 /// The ranks created or closed different device communicators, or not all of them did.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Requirements, spmd};
+/// # spmd::<Host>(2, |place| {
+/// # let mut comm = place.init()?;
+/// let api = comm.device_api()?;
+/// let need = Requirements::new().lsa_barriers(1 + comm.rank().index() as u32);
+/// let Err(Error::DevCommsDiffer(it)) = comm.dev_comm(&api, &need) else { panic!("1 is not 2") };
+/// assert!(it.parts.len() == 2 && !it.closing);
+/// # comm.finish() }).expect("every rank ends well");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct DevCommsDiffer {
     /// The communicator's name.

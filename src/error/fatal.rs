@@ -10,6 +10,24 @@ use super::{Error, Site};
 use crate::Rank;
 
 /// Ranks were lost.
+///
+/// ```
+/// use typed_nccl::{Error, Host, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let mut comm = place.init()?;
+///     comm.barrier()?;
+///     if comm.rank() == 1 {
+///         return Ok(()); // without `finish`: lost to the other rank
+///     }
+///     let Err(Error::PeerFailed(failed)) = comm.barrier() else { panic!("rank 1 left") };
+///     assert!(failed.lost.len() == 1 && failed.lost[0] == 1);
+///     comm.recover()?;
+///     assert_eq!(comm.size(), 1);
+///     comm.finish()
+/// })
+/// .expect("rank 0 continues");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{during} on {name} cannot complete: {} left: {why}", Ranks(.lost))]
 pub struct PeerFailed {
@@ -64,6 +82,28 @@ impl Departed {
 }
 
 /// A deadline passed.
+///
+/// ```
+/// use std::sync::Barrier;
+/// use std::time::Duration;
+/// use typed_nccl::error::Deadline;
+/// use typed_nccl::{Error, Host, spmd};
+///
+/// let seen = Barrier::new(2);
+/// spmd::<Host>(2, |place| {
+///     let mut comm = place.init()?;
+///     if comm.rank() == 0 {
+///         let waited = comm.within(Duration::from_millis(20)).barrier();
+///         let Err(Error::Timeout(timeout)) = waited else { panic!("{waited:?}") };
+///         assert!(matches!(timeout.deadline, Deadline::Within(_)));
+///         assert!(timeout.report.contains("rank 1 is missing"));
+///     }
+///     seen.wait(); // rank 1 has been busy with something else until here
+///     comm.abort();
+///     Ok(())
+/// })
+/// .expect("no rank hangs");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Timeout {
     /// The operation that waited: `to_vec`, `barrier`.
@@ -88,6 +128,8 @@ impl fmt::Display for Timeout {
 }
 
 /// Whose deadline passed.
+///
+/// See the example of [`Timeout`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Deadline {
@@ -113,6 +155,25 @@ impl fmt::Display for Deadline {
 }
 
 /// The communicator was revoked, so that it can continue without some of its ranks.
+///
+/// ```
+/// use typed_nccl::{Error, Host, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let mut comm = place.init()?;
+///     comm.barrier()?;
+///     if comm.rank() == 0 {
+///         return comm.shrink(&[1])?.finish(); // continue without rank 1
+///     }
+///     let Err(Error::Revocation(revoked)) = comm.barrier() else { panic!("rank 0 left it out") };
+///     assert!(revoked.by == 0);
+///     let Err(Error::Excluded(excluded)) = comm.recover() else { panic!("it cannot continue") };
+///     assert!(excluded.rank == 1);
+///     comm.abort();
+///     Ok(())
+/// })
+/// .expect("rank 0 continues");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{name} was revoked by rank {by}: {why}; `comm.recover()` goes on with those who live")]
 pub struct Revocation {
@@ -125,6 +186,8 @@ pub struct Revocation {
 }
 
 /// The other ranks continue without this one.
+///
+/// See the example of [`Revocation`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Excluded {
     /// The communicator's name.
@@ -149,6 +212,19 @@ impl fmt::Display for Excluded {
 }
 
 /// An abort was requested.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let handle = comm.abort_handle(); // for another thread
+/// assert!(handle.abort("the user pressed Ctrl-C"));
+/// let Err(Error::Abort(abort)) = comm.barrier() else { panic!("it was aborted") };
+/// assert_eq!(abort.why, "the user pressed Ctrl-C");
+/// # comm.abort();
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Abort {
     /// The given reason.
@@ -170,6 +246,15 @@ impl fmt::Display for Abort {
 }
 
 /// The communicator could not be created.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat};
+/// let Err(Error::InitFailed(failed)) = Seat::local(5000).remove(0).init(Host::local()?) else {
+///     panic!("a process has 4096 ranks at most");
+/// };
+/// assert_eq!((failed.size, failed.ranks.len()), (5000, 0));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct InitFailed {
     /// The intended number of ranks.

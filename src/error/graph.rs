@@ -10,6 +10,18 @@ use super::report::ByRanks;
 use crate::Rank;
 
 /// A call that cannot be captured. No rank gets a graph.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, Sum, error::CaptureFault};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (device, mut x) = (comm.device().clone(), vec![1.0_f32; 4]);
+/// let refused =
+///     device.lend(&mut x, |x| comm.capture(|g| g.all_reduce_in_place(x, Sum)).map(drop));
+/// let Err(Error::NotCapturable(not)) = refused else { panic!("it would outlive the loan") };
+/// assert_eq!((not.operation, not.fault), ("all_reduce", CaptureFault::Lent));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{operation} cannot be captured (at {site}): {fault}")]
 pub struct NotCapturable {
@@ -22,6 +34,8 @@ pub struct NotCapturable {
 }
 
 /// Why a call cannot be captured.
+///
+/// See the example of [`NotCapturable`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum CaptureFault {
@@ -77,6 +91,20 @@ pub enum CaptureFault {
 }
 
 /// A call that waits on the host, inside a capture's closure.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, Sum};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (mut x, side) = (comm.device().zeros::<f32>(4)?, comm.device().stream()?);
+/// let refused = comm.capture(|g| {
+///     g.all_reduce_in_place(&mut x, Sum)?;
+///     side.sync() // nothing has run yet
+/// });
+/// let Err(Error::WaitInCapture(wait)) = refused else { panic!("{refused:?}") };
+/// assert_eq!(wait.operation, "sync");
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation} waits on the host, and the closure of a capture only records (at {site}): nothing of it has run; wait after `graph.launch(..)`"
@@ -91,6 +119,22 @@ pub struct WaitInCapture {
 /// An operation needs memory of a graph that is in use: either by this thread, which launches the
 /// graph inside a closure that was launched with that memory, or by another thread for longer than
 /// the deadline.
+///
+/// ```
+/// use typed_nccl::{Buffer, Error, Result, World};
+///
+/// /// `None` if another thread still uses the memory with its graph.
+/// fn values<W: World>(x: &Buffer<f32, W::Device>) -> Result<Option<Vec<f32>>> {
+///     match x.to_vec() {
+///         Ok(values) => Ok(Some(values)),
+///         Err(Error::MemoryInUse(busy)) if busy.waited.is_some() => Ok(None),
+///         Err(other) => Err(other),
+///     }
+/// }
+/// # let host = typed_nccl::Host::local().expect("a host");
+/// # let x = host.zeros(2).expect("memory");
+/// # assert_eq!(values::<typed_nccl::Host>(&x), Ok(Some(vec![0.0; 2])));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct MemoryInUse {
     /// How long another thread's use was waited for; `None` for this thread's own use.
@@ -112,6 +156,17 @@ impl fmt::Display for MemoryInUse {
 }
 
 /// The ranks' captures do not match, or a rank could not capture.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Sum, spmd};
+/// # spmd::<Host>(2, |place| {
+/// # let mut comm = place.init()?;
+/// let mut x = comm.device().zeros::<f32>(4)?;
+/// let part = 0..3 + comm.rank().index();
+/// let captured = comm.capture(|g| g.all_reduce_in_place(&mut x.slice_mut(part), Sum));
+/// assert!(matches!(captured, Err(Error::CapturesDiffer(it)) if it.parts.len() == 2));
+/// # comm.finish() }).expect("every rank ends well");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the captures of {name}'s ranks do not fit together (at {site}):{}; capture operations that match on all ranks; no rank has a graph, and the communicator is unharmed", ByRanks(.parts))]
 pub struct CapturesDiffer {

@@ -6,6 +6,24 @@ use super::Site;
 use crate::DType;
 
 /// A kernel that cannot run on this device. Nothing was enqueued.
+///
+/// ```
+/// use typed_nccl::error::KernelFault;
+/// use typed_nccl::{Error, Result};
+///
+/// /// Whether a kernel ran; without a compiler on the machine, the program has another way.
+/// fn has_run(outcome: Result<()>) -> Result<bool> {
+///     match outcome {
+///         Ok(()) => Ok(true),
+///         Err(Error::BadKernel(bad)) => match bad.fault {
+///             KernelFault::NoCompiler { .. } => Ok(false),
+///             _ => Err(Error::BadKernel(bad)),
+///         },
+///         Err(other) => Err(other),
+///     }
+/// }
+/// # assert_eq!(has_run(Ok(())), Ok(true));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the kernel `{kernel}` cannot run (at {site}): {fault}")]
 pub struct BadKernel {
@@ -18,6 +36,8 @@ pub struct BadKernel {
 }
 
 /// Why a kernel cannot run.
+///
+/// See the example of [`BadKernel`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum KernelFault {

@@ -7,6 +7,19 @@ use thiserror::Error;
 use super::Error;
 
 /// The environment and the program ask for a rank, or ranks, that this process cannot have.
+///
+/// ```
+/// # use typed_nccl::{Error, Seat, error::LaunchFault};
+/// // As torchrun would start the program, but for the rank.
+/// let meeting = [("MASTER_ADDR", "localhost"), ("MASTER_PORT", "29500")];
+/// for (variable, value) in [("RANK", "9"), ("WORLD_SIZE", "2")].into_iter().chain(meeting) {
+///     // SAFETY: no other thread is running yet.
+///     unsafe { std::env::set_var(variable, value) };
+/// }
+/// let Err(Error::BadLaunch(bad)) = Seat::from_env() else { panic!("2 ranks have no rank 9") };
+/// let LaunchFault::RankTooHigh { launched } = bad.why else { panic!("{bad}") };
+/// assert_eq!((launched.rank, launched.size), (9, 2));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{why}")]
 pub struct BadLaunch {
@@ -21,6 +34,8 @@ impl From<LaunchFault> for Error {
 }
 
 /// A launcher's description of this process.
+///
+/// Part of several [`LaunchFault`]s. See the example of [`BadLaunch`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launched {
     /// The launcher.
@@ -45,6 +60,8 @@ impl fmt::Display for Launched {
 }
 
 /// Why this process cannot become a rank. The message includes the remedy.
+///
+/// See the example of [`BadLaunch`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum LaunchFault {

@@ -3,6 +3,14 @@
 use std::fmt;
 
 /// The result of a failed NCCL call. NCCL: `ncclResult_t`.
+///
+/// ```
+/// use typed_nccl::error::NcclResult;
+///
+/// let result = NcclResult::from_code(4);
+/// assert_eq!(result, NcclResult::InvalidArgument);
+/// assert_eq!((result.code(), result.name()), (4, Some("ncclInvalidArgument")));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum NcclResult {

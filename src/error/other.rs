@@ -7,6 +7,14 @@ use std::sync::Arc;
 use super::Error;
 
 /// An error of the program.
+///
+/// ```
+/// use typed_nccl::Error;
+///
+/// let error = Error::other(std::io::Error::other("disk full"));
+/// let Error::Other(other) = error else { panic!("it is the program's own") };
+/// assert!(other.text == "disk full" && other.source.is::<std::io::Error>());
+/// ```
 #[derive(Clone, Debug)]
 pub struct Other {
     /// The program's error.

@@ -10,6 +10,17 @@ use super::report::ByRanks;
 use crate::{DType, Rank};
 
 /// The ranks bind different plans, or one of them cannot bind its own.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, plans::ring_exchange, spmd};
+/// # spmd::<Host>(2, |place| {
+/// # let mut comm = place.init()?;
+/// let params = ring_exchange::Params { len: 4 + comm.rank().index() };
+/// let bound = ring_exchange::bind::<f32, _>(&mut comm, params).map(drop);
+/// let Err(Error::PlansDiffer(differ)) = bound else { panic!("4 is not 5") };
+/// assert_eq!(differ.parts.len(), 2);
+/// # comm.finish() }).expect("every rank ends well");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the ranks of {name} bind different plans (at {site}):{}; bind the same plan with the same sizes on all ranks; none is bound", ByRanks(.parts))]
 pub struct PlansDiffer {
@@ -22,6 +33,18 @@ pub struct PlansDiffer {
 }
 
 /// A bound plan is run with a communicator that it was not bound to.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, plans::barrier};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut other = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut all_here = barrier::bind(&mut other)?;
+/// assert!(matches!(all_here.run(&comm), Err(Error::BoundElsewhere(it)) if it.plan == "barrier"));
+/// # drop(all_here);
+/// # other.finish()?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BoundElsewhere {
     /// The plan's name.
@@ -49,6 +72,25 @@ impl fmt::Display for BoundElsewhere {
 }
 
 /// A plan for one run is run again without binding it again: a second run was not checked.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, Sum, plan::{self, Values, build::PlanBuilder}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut plan = PlanBuilder::new("start");
+/// plan.ranks(1..);
+/// plan.once();
+/// let (x, net) = (plan.in_out::<f32>("x", 1), plan.stream("net"));
+/// plan.on(net).all_reduce_in_place(x, Sum);
+/// let checked = plan.check().expect("a plan that is right");
+///
+/// let mut start = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+/// let mut x = comm.device().zeros::<f32>(1)?;
+/// start.on(&comm).write("x", &mut x).run(&mut ())?;
+/// let again = start.on(&comm).write("x", &mut x).run(&mut ());
+/// assert!(matches!(again, Err(Error::RanAlready(it)) if it.plan == "start"));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "plan `{plan}` is for one run, and has had it (at {site}): bind it again for another run, or declare it without `#[once]`; nothing was sent"
@@ -61,6 +103,19 @@ pub struct RanAlready {
 }
 
 /// Memory that does not fit the plan it was passed to.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, error::ArgumentFault, plans::ring_exchange};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut ring = ring_exchange::bind::<f32, _>(&mut comm, ring_exchange::Params { len: 4 })?;
+/// let (a, mut b) = (comm.device().zeros(4)?, comm.device().zeros(3)?);
+/// let refused = ring.run(&comm, ring_exchange::Buffers { a: &a, b: &mut b });
+/// let Err(Error::BadArgument(bad)) = refused else { panic!("3 is not 4") };
+/// assert_eq!(bad.buffer, "b");
+/// assert_eq!(bad.why, ArgumentFault::Length { index: None, found: 3, needed: 4 });
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadArgument {
     /// The plan's name.
@@ -74,6 +129,8 @@ pub struct BadArgument {
 }
 
 /// Why memory does not fit a plan.
+///
+/// See the example of [`BadArgument`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArgumentFault {
@@ -190,6 +247,26 @@ impl fmt::Display for BadArgument {
 }
 
 /// A compute step that requests what its plan does not provide.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, Sum, plan::{self, Call, Values, build::PlanBuilder}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut plan = PlanBuilder::new("fill");
+/// plan.ranks(1..);
+/// let (x, net) = (plan.in_out::<f32>("x", 4), plan.stream("net"));
+/// plan.on(net).run("ones").writes(x);
+/// plan.on(net).all_reduce_in_place(x, Sum);
+/// let checked = plan.check().expect("a plan that is right");
+///
+/// let mut fill = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+/// let mut x = comm.device().zeros::<f32>(4)?;
+/// let refused = fill.on(&comm).write("x", &mut x).run(&mut |call: &mut Call<'_, Host>| {
+///     call.write::<f64>(0).map(drop) // it is of `f32`
+/// });
+/// assert!(matches!(refused, Err(Error::BadStep(bad)) if bad.step == "ones"));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("plan `{plan}`, step `{step}`: {why}; {UNHARMED}")]
 pub struct BadStep {

@@ -16,6 +16,26 @@ fn unharmed(collective: &bool) -> String {
 }
 
 /// A buffer's length does not fit the operation.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Error, Host, Root, Seat, Sum};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(7)?);
+/// let Err(Error::BadLength(bad)) = comm.all_reduce(&x, &mut y, Sum) else { panic!("7 is not 8") };
+/// assert_eq!((bad.operation, bad.buffer, bad.found, bad.needed), ("all_reduce", "receive", 7, 8));
+///
+/// let refused = x.slice(4..9).to_vec();
+/// assert!(matches!(refused, Err(Error::BadRange(bad)) if (bad.end, bad.len) == (9, 8)));
+/// let refused = comm.broadcast_in_place(&mut y, 7);
+/// assert!(matches!(refused, Err(Error::NoSuchRank(none)) if (none.asked, none.size) == (7, 1)));
+/// let nothing: Root<&Buffer<f32, Host>> = Root::There(comm.rank());
+/// let refused = comm.scatter(nothing, &mut y);
+/// assert!(matches!(refused, Err(Error::NoBuffer(none)) if none.root == 0));
+/// let refused = comm.splits(&[usize::MAX]);
+/// assert!(matches!(refused, Err(Error::SplitsTooLong(long)) if long.counts == [usize::MAX]));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{operation}: the {buffer} buffer holds {found} {dtype}, {because} need {needed} (at {site}); take {needed} elements, or a slice of that length{}", unharmed(.collective))]
 pub struct BadLength {
@@ -38,6 +58,8 @@ pub struct BadLength {
 }
 
 /// A view reaches past its buffer.
+///
+/// See the example of [`BadLength`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub struct BadRange {
     /// The first element asked for.
@@ -66,6 +88,8 @@ impl fmt::Display for BadRange {
 }
 
 /// A rank or root that the communicator does not have.
+///
+/// See the example of [`BadLength`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{operation}: there is no rank {asked} in a communicator of {size} (at {site}); ranks count from 0 to {}{}", .size.saturating_sub(1), unharmed(.collective))]
 pub struct NoSuchRank {
@@ -82,6 +106,8 @@ pub struct NoSuchRank {
 }
 
 /// A root that passed `Root::There`, and so no buffer.
+///
+/// See the example of [`BadLength`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: rank {root} is the root itself and gave no buffer (at {site}); pass `Root::Here(&buffer)` there; {UNHARMED}"
@@ -96,6 +122,15 @@ pub struct NoBuffer {
 }
 
 /// A count that does not fit into memory.
+///
+/// ```
+/// # use typed_nccl::{Error, Host};
+/// let refused = Host::local()?.zeros::<u64>(usize::MAX);
+/// assert!(matches!(refused, Err(Error::Overflow(much)) if much.count == usize::MAX));
+/// let refused = Host::local()?.zeros::<u8>(1 << 60);
+/// assert!(matches!(refused, Err(Error::NoMemory(none)) if none.bytes == 1 << 60));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Overflow {
     /// The method.
@@ -132,6 +167,8 @@ impl fmt::Display for Overflow {
 }
 
 /// Declared lengths of which one rank's exceed what a buffer can hold.
+///
+/// See the example of [`BadLength`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct SplitsTooLong {
     /// The method.
@@ -159,6 +196,16 @@ impl fmt::Display for SplitsTooLong {
 }
 
 /// Memory or a stream of another device, which the type does not show (`AnyDevice`).
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, Sum};
+/// let comm = Seat::local(1).remove(0).init(Host::any(0)?)?;
+/// let mut x = Host::any(5)?.zeros::<f32>(4)?;
+/// let Err(Error::OtherDevice(other)) = comm.all_reduce_in_place(&mut x, Sum) else { panic!("5") };
+/// assert_eq!((other.found, other.needed), (5, 0));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: the {what} is on {kind}:{found}, this takes {kind}:{needed} (at {site}); make it with `comm.device()`; {UNHARMED}"
@@ -179,6 +226,19 @@ pub struct OtherDevice {
 }
 
 /// A resource of another communicator.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut other = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (half, mut x) = (other.pre_mul_sum(0.5_f32)?, comm.device().zeros(4)?);
+/// let refused = comm.all_reduce_in_place(&mut x, &half);
+/// assert!(matches!(refused, Err(Error::WrongCommunicator(it)) if it.made_by != it.used_on));
+/// # drop(half);
+/// # other.finish()?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct WrongCommunicator {
     /// What was used: `PreMulSum`.
@@ -205,6 +265,20 @@ impl fmt::Display for WrongCommunicator {
 }
 
 /// A value that belongs to a communicator's ranks before they changed.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Requirements, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (api, need) = (comm.device_api()?, Requirements::new().lsa_barriers(1));
+/// let dev = comm.dev_comm(&api, &need)?;
+/// let mut graph = comm.capture(|g| g.launch(&dev, |dev, ()| dev.lsa_barrier(0).sync()))?;
+/// comm.close_dev_comm(dev)?;
+/// let Err(Error::Stale(stale)) = graph.launch(&comm) else { panic!("it was closed") };
+/// assert!(stale.why.contains("closed"));
+/// # drop(graph);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("a {what} of {name} is stale: {why}; make it again; nothing was sent")]
 pub struct Stale {
@@ -217,6 +291,12 @@ pub struct Stale {
 }
 
 /// An invitation that cannot be used.
+///
+/// ```
+/// # use typed_nccl::{Error, Invitation};
+/// let half = Invitation::from_bytes(&[0; 7]);
+/// assert!(matches!(half, Err(Error::BadInvitation(bad)) if bad.why.contains("7 bytes")));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the invitation (at {site}) cannot be taken: {why}")]
 pub struct BadInvitation {
@@ -227,6 +307,17 @@ pub struct BadInvitation {
 }
 
 /// A rank from before a communicator renumbered its ranks.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let before = comm.rank();
+/// comm.recover()?; // the ranks may have other numbers now
+/// let mut x = comm.device().zeros::<f32>(1)?;
+/// assert!(matches!(comm.recv(&mut x, before), Err(Error::StaleRank(stale)) if stale.asked == 0));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct StaleRank {
     /// The method.
@@ -267,6 +358,8 @@ impl fmt::Display for StaleRank {
 }
 
 /// Memory could not be allocated.
+///
+/// See the example of [`Overflow`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NoMemory {
     /// The size in bytes.
@@ -300,6 +393,18 @@ impl fmt::Display for NoMemory {
 }
 
 /// Lists of ranks, or a grid, that do not divide the communicator.
+///
+/// ```
+/// # use typed_nccl::{Cart, Error, Host, Seat, tag};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// tag!(Pair);
+/// let refused = comm.split_into::<Pair>(&[[0, 0]]).map(drop);
+/// assert!(matches!(refused, Err(Error::BadGroups(bad)) if bad.why.contains("rank 0")));
+/// let refused = Cart::over(&comm, [2, 3], true);
+/// assert!(matches!(refused, Err(Error::BadGrid(bad)) if bad.dims == [2, 3] && bad.ranks == 1));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "split: {why} (at {site}); each rank belongs to one list at most, and all ranks give the same; {UNHARMED}"
@@ -312,6 +417,8 @@ pub struct BadGroups {
 }
 
 /// A grid whose number of places differs from the number of ranks.
+///
+/// See the example of [`BadGroups`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadGrid {
     /// The number of places along each axis.
@@ -337,6 +444,18 @@ impl fmt::Display for BadGrid {
 }
 
 /// Data types that differ, detected at run time.
+///
+/// ```
+/// # use typed_nccl::{Avg, DType, DynBuffer, Error, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut x = DynBuffer::zeros(comm.device(), DType::I32, 4)?;
+/// let refused = comm.all_reduce_in_place(&mut x, Avg);
+/// assert!(matches!(refused, Err(Error::NotReducible(not)) if not.dtype == DType::I32));
+/// let Err(Error::OtherDType(other)) = x.typed::<f32>() else { panic!("it has integers") };
+/// assert_eq!((other.found, other.expected), (DType::I32, DType::F32));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{operation}: found {found}, expected {expected} (at {site}); both sides of an operation hold one data type{}", unharmed(.collective))]
 pub struct OtherDType {
@@ -353,6 +472,8 @@ pub struct OtherDType {
 }
 
 /// An average of integers, detected at run time.
+///
+/// See the example of [`OtherDType`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: `{reduction}` cannot reduce {dtype} (at {site}): {}; {UNHARMED}",
@@ -370,6 +491,8 @@ pub struct NotReducible {
 }
 
 /// A `PerRank` of another clique, or of several cliques.
+///
+/// See the example of [`LanesDiffer`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "per-rank values of another clique were used (at {site}): make them with this one's `alloc` or `per_rank`; nothing was sent"
@@ -380,6 +503,22 @@ pub struct OtherClique {
 }
 
 /// Clique ranks recorded operations that cannot complete by themselves.
+///
+/// ```
+/// # use typed_nccl::{Clique, Error, Host, Sum};
+/// let clique = || Clique::init(Host::open_each(&[0, 1])?);
+/// let (mut mine, other) = (clique()?, clique()?);
+/// let mut x = mine.alloc::<f32>(4)?;
+/// let refused = mine.group(&mut x, |lane, x| match lane.index() {
+///     0 => lane.all_reduce_in_place(x, Sum),
+///     _ => Ok(()), // this rank's is missing
+/// });
+/// assert!(matches!(refused, Err(Error::LanesDiffer(it)) if it.what.contains("all_reduce")));
+/// assert!(matches!(other.to_host(&x), Err(Error::OtherClique(_))));
+/// # mine.finish()?;
+/// # other.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "in one group of a clique, {what} (at {site}); one thread calls for all ranks, so each group needs the same collectives on every rank and both halves of every transfer; nothing was sent"
@@ -392,6 +531,8 @@ pub struct LanesDiffer {
 }
 
 /// A device tag that names a different ordinal.
+///
+/// See the example of [`device_tag!`](crate::device_tag).
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "the tag `{tag}` names {kind}:{holds} and cannot name {kind}:{asked} too; mint a second tag with `device_tag!`, or use `AnyDevice`"
@@ -408,6 +549,19 @@ pub struct TagTaken {
 }
 
 /// A host wait inside a closure that `Stream::launch` runs.
+///
+/// ```
+/// # use typed_nccl::{Error, Host};
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let (host, mut x) = (Host::local()?, Host::local()?.zeros::<f32>(4)?);
+/// let other = host.stream()?;
+/// host.stream()?.launch(&mut x, move |_, ()| {
+///     let _ = tell.send(other.sync());
+/// })?;
+/// let refused = told.recv().expect("the closure ran");
+/// assert!(matches!(refused, Err(Error::WaitInLaunch(wait)) if wait.operation == "sync"));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation} waits, and a closure given to `stream.launch` may not (at {site}): it would hold up its own stream; wait after the launch"
@@ -420,6 +574,18 @@ pub struct WaitInLaunch {
 }
 
 /// `TYPED_NCCL` cannot be parsed.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Device, Error, Result, launch};
+/// fn body<D: Device>(comm: Communicator<D>) -> Result<()> {
+///     comm.finish()
+/// }
+/// // As in `TYPED_NCCL=host:none program`.
+/// // SAFETY: no other thread is running yet.
+/// unsafe { std::env::set_var("TYPED_NCCL", "host:none") };
+/// assert!(matches!(launch!(body), Err(Error::SizeVariable(it)) if it.found == "host:none"));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "TYPED_NCCL is `{found}`; it takes `host:8` for eight host ranks in this process, `host:8,processes` for a process each, `host` for the one rank that a launcher starts, `cuda:8` for a process on each of eight GPUs, `cuda` for one on every GPU, `cuda-threads:8` for eight GPUs in one process, and `,survive` behind one with several ranks so that the others go on when one fails; with numbers from 1 to {}",

@@ -8,6 +8,25 @@ use super::{Call, Error, Operation, Site};
 use crate::Rank;
 
 /// The ranks' calls differ. NCCL would hang or return wrong data.
+///
+/// ```
+/// use typed_nccl::error::{CollectiveName, Operation};
+/// use typed_nccl::{Error, Host, Sum, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let comm = place.init()?;
+///     let mut x = comm.device().zeros::<f32>(4 + comm.rank().index())?;
+///     comm.all_reduce_in_place(&mut x, Sum)?;
+///     let Err(Error::Mismatch(differ)) = x.to_vec() else { panic!("4 is not 5") };
+///     for (rank, call) in differ.calls {
+///         assert_eq!(call.operation, Operation::Collective(CollectiveName::AllReduce));
+///         assert_eq!(call.count, 4 + rank.index());
+///         println!("rank {rank}: {}", call.site); // the line of `all_reduce_in_place`
+///     }
+///     comm.finish()
+/// })
+/// .expect("the communicator stays usable on the host");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Mismatch {
     /// The communicator's name.
@@ -86,6 +105,22 @@ impl fmt::Display for ByRanks<'_> {
 }
 
 /// Another rank refused its part of an operation.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, spmd};
+/// # spmd::<Host>(2, |place| {
+/// # let mut comm = place.init()?;
+/// let peer = 1 - comm.rank().index();
+/// let mut x = comm.device().zeros::<f32>(4)?;
+/// if comm.rank() == 0 {
+///     comm.broadcast_in_place(&mut x, 0)?;
+///     let Err(Error::Refused(refused)) = x.to_vec() else { panic!("rank 1 did not take part") };
+///     assert!(refused.by == 1 && matches!(refused.reason, Error::NoSuchRank(_)));
+/// } else {
+///     assert!(comm.broadcast_in_place(&mut x, 7).is_err()); // no such root
+/// }
+/// # comm.finish() }).expect("every rank ends well");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{call}, on {name}, did not happen: rank {by} refused its part: {reason}")]
 pub struct Refused {
@@ -100,6 +135,32 @@ pub struct Refused {
 }
 
 /// A peer's put and another use of a window's memory have no order. Both ranks get the error.
+///
+/// ```
+/// use typed_nccl::error::{NoOrder, OtherUse};
+/// use typed_nccl::{Error, Host, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let mut comm = place.init()?;
+///     let (edge, ghost) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+///     if comm.rank() == 0 {
+///         comm.put_signal(&edge, 1, ghost.at(0))?;
+///         while comm.barrier().is_ok() {} // until rank 1 has found it
+///         return Ok(comm.abort()).map(drop);
+///     }
+///     // `comm.wait_signal(0)` is missing. The put may come after the first reads.
+///     let read = || ghost.to_vec().and_then(|_| comm.barrier());
+///     let error = std::iter::repeat_with(read).find_map(Result::err);
+///     let Some(Error::Hazard(hazard)) = error else { panic!("no order: {error:?}") };
+///     assert!(hazard.rank == 1 && (hazard.start, hazard.end) == (0, 32)); // in bytes
+///     if let Some(NoOrder { from, other: OtherUse { rank, is_put, .. }, .. }) = hazard.no_order {
+///         assert!(from == 0 && rank == 1 && !is_put);
+///     }
+///     comm.abort();
+///     Ok(())
+/// })
+/// .expect("both ranks are told");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Hazard {
     /// The window's owner.
@@ -114,6 +175,8 @@ pub struct Hazard {
 }
 
 /// A put and another use of the same memory without an order between them.
+///
+/// See the example of [`Hazard`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NoOrder {
     /// The communicator's name.
@@ -129,6 +192,8 @@ pub struct NoOrder {
 }
 
 /// A use that is not ordered with a put.
+///
+/// See the example of [`Hazard`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherUse {
     /// Its rank: the window's owner, or another rank that puts there.
@@ -204,6 +269,15 @@ impl NoOrder {
 }
 
 /// A closure given to `Stream::launch` panicked.
+///
+/// ```
+/// # use typed_nccl::{Error, Host};
+/// let host = Host::local()?;
+/// let mut x = host.zeros::<f32>(4)?;
+/// host.stream()?.launch(&mut x, |_, ()| panic!("no data"))?;
+/// assert!(matches!(x.to_vec(), Err(Error::Panicked(it)) if it.message == "no data"));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("the closure launched at {site} panicked: {message}; what it was to write is unspecified")]
 pub struct Panicked {
@@ -214,6 +288,19 @@ pub struct Panicked {
 }
 
 /// The ranks' host-side calls differ, or a value does not decode as the requested type.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, spmd};
+/// # spmd::<Host>(2, |place| {
+/// # let mut comm = place.init()?;
+/// let outcome = match comm.rank().index() {
+///     0 => comm.gather_values(&5_i32).map(drop),
+///     _ => comm.gather_values(&7_u32).map(drop),
+/// };
+/// let Err(Error::ValueMismatch(differ)) = outcome else { panic!("i32 is not u32") };
+/// assert_eq!(differ.rank.index(), 1 - comm.rank().index());
+/// # comm.finish() }).expect("every rank ends well");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: rank {rank} {found}; all ranks must make the same host-side calls with values of one type"

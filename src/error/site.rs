@@ -14,6 +14,26 @@ use crate::lock::Mutex;
 /// Where a rank's program made a call: a file, a line and a column.
 ///
 /// The rank may be another process. The file is named as its compiler named it.
+///
+/// ```
+/// use typed_nccl::Error;
+/// use typed_nccl::error::Site;
+///
+/// fn line(error: &Error) -> Option<Site> {
+///     match error {
+///         Error::BadLength(bad) => Some(bad.site),
+///         Error::BadRange(bad) => Some(bad.site),
+///         _ => None,
+///     }
+/// }
+/// # use typed_nccl::{Host, Result};
+/// # fn main() -> Result<()> {
+/// let error = Host::local()?.zeros::<f32>(8)?.slice(4..9).to_vec().expect_err("it has 8");
+/// let site = line(&error).expect("it has one").to_string();
+/// assert!(site.contains(".rs:"), "{site}");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy)]
 pub struct Site(NonNull<()>);
 

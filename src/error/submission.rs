@@ -5,6 +5,22 @@ use thiserror::Error;
 use super::Site;
 
 /// A request that an [`Ordered`](crate::Ordered) communicator refuses.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Ordered, Seat, error::SubmissionFault};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let ordered = Ordered::new(comm)?;
+/// ordered.submit("outer", |comm| {
+///     let refused = ordered.submit("inner", |_| Ok(()));
+///     let Err(Error::BadSubmission(bad)) = refused else { panic!("it would wait for itself") };
+///     assert!(bad.key == "inner" && bad.why == SubmissionFault::Inside);
+///     comm.barrier() // as calls are made in a request
+/// })?;
+/// # ordered.finish()?;
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("submit: the request `{key}` to {name} (at {site}) {why}; nothing was sent")]
 pub struct BadSubmission {
@@ -19,6 +35,8 @@ pub struct BadSubmission {
 }
 
 /// Why a request is refused.
+///
+/// See the example of [`BadSubmission`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SubmissionFault {

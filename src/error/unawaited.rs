@@ -8,6 +8,21 @@ use super::Site;
 use crate::Rank;
 
 /// Signals that this rank never awaited, detected when its communicator ends.
+///
+/// ```
+/// use typed_nccl::{Error, Host, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let mut comm = place.init()?;
+///     let (me, peer) = (comm.rank(), comm.ring(1));
+///     let window = comm.window::<f32>(1)?;
+///     comm.signal(peer)?; // nobody waits for it
+///     let Err(Error::Unawaited(left)) = comm.finish() else { panic!("a signal is left") };
+///     assert!(left.rank == me && left.signals[0].from == peer && left.signals[0].count == 1);
+///     Ok(())
+/// })
+/// .expect("both ranks are told");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct Unawaited {
     /// The communicator's name.
@@ -19,6 +34,16 @@ pub struct Unawaited {
 }
 
 /// Signals of one sender left over in one slot.
+///
+/// Part of [`Unawaited`]:
+///
+/// ```
+/// use typed_nccl::error::Surplus;
+///
+/// fn describe(left: &Surplus) -> String {
+///     format!("{} signals of rank {}, the last one at {}", left.count, left.from, left.last)
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Surplus {
     /// The rank that raised them.

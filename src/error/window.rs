@@ -10,6 +10,16 @@ use super::report::ByRanks;
 use crate::{DType, Rank};
 
 /// A put that ends past the peer's memory in the window.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (source, target) = (comm.window::<f32>(2)?, comm.window::<f32>(2)?);
+/// let refused = comm.put_signal(source.slice(0..2), 0, target.at(1));
+/// assert!(matches!(refused, Err(Error::OutsideWindow(it)) if (it.end, it.len) == (3, 2)));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "put_signal: [{start}, {end}) ends past rank {peer}'s window of {len} {dtype} (at {site}); put less, or register a longer window; {UNHARMED}"
@@ -30,6 +40,17 @@ pub struct OutsideWindow {
 }
 
 /// The ranks registered or closed different windows, or not all of them did.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, spmd};
+/// # spmd::<Host>(2, |place| {
+/// # let mut comm = place.init()?;
+/// let Err(Error::WindowsDiffer(differ)) = comm.window::<f32>(4 + comm.rank().index()) else {
+///     panic!("4 is not 5; `window_uneven` takes both");
+/// };
+/// assert_eq!(differ.parts.len(), 2);
+/// # comm.finish() }).expect("every rank ends well");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct WindowsDiffer {
     /// The communicator's name.
@@ -63,6 +84,15 @@ impl fmt::Display for WindowsDiffer {
 }
 
 /// A signal or context that the communicator was not configured with.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let Err(Error::NoSuchSignal(none)) = comm.signal_in(0, 3) else { panic!("it has one signal") };
+/// assert_eq!((none.index, none.signals), (3, 1));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "there is no signal {index} in context {context} (at {site}): the communicator was made with {contexts} contexts of {signals} signals; ask for more with `CommConfig::builder().contexts(..).signals(..)`"
@@ -81,6 +111,18 @@ pub struct NoSuchSignal {
 }
 
 /// More signals than one wait of NCCL can count.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, SignalSlot, Signals};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let window = comm.window::<f32>(1)?;
+/// let mut all = Signals::new();
+/// all.expect_in(0, SignalSlot::default(), u32::MAX);
+/// let refused = comm.wait_signals(&all);
+/// assert!(matches!(refused, Err(Error::TooManySignals(it)) if it.count > it.most));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: {count} signals of rank {peer} in one slot are more than the {most} that one wait can count (at {site}); wait for them in several"
@@ -100,6 +142,17 @@ pub struct TooManySignals {
 
 /// A transfer of a rank with itself whose other half is not in the same group or the same leg of an
 /// exchange.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut x = comm.device().zeros::<f32>(4)?;
+/// let refused = comm.recv(&mut x, comm.rank()); // no send is in the same group
+/// let Err(Error::SelfTransfer(it)) = refused else { panic!("it receives from itself") };
+/// assert!(it.sends.is_empty() && it.recvs == [4]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "rank {rank} sends {sends:?} elements to itself and receives {recvs:?} from itself (at {site}); both halves of such a transfer belong into one group, `comm.group(|g| ..)`, or into one leg of an exchange, with one length; nothing was sent"
@@ -116,6 +169,20 @@ pub struct SelfTransfer {
 }
 
 /// A transfer of unregistered memory on a communicator whose transfers require registered memory.
+///
+/// ```
+/// use typed_nccl::{CommConfig, Error, Host, Transfers, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let config = CommConfig::builder().transfers(Transfers::Registered).build();
+///     let comm = place.init_with(config)?;
+///     let x = comm.device().nccl_zeros::<f32>(4)?;
+///     let refused = comm.send(&x, comm.ring(1)); // `comm.register_buffer(&x)` comes first
+///     assert!(matches!(refused, Err(Error::NotRegistered(it)) if it.is_nccls));
+///     comm.finish()
+/// })
+/// .expect("nothing was sent");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct NotRegistered {
     /// The method.
@@ -149,6 +216,17 @@ impl fmt::Display for NotRegistered {
 }
 
 /// A window whose memory a communicator cannot use as requested.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, error::WindowFault};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut window = comm.window::<f32>(4)?;
+/// let refused = window.also_in(&mut comm).map(drop);
+/// let Err(Error::BadWindow(bad)) = refused else { panic!("it is in one") };
+/// assert_eq!(bad.fault, WindowFault::RegisteredTwice);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub struct BadWindow {
     /// The communicator's name.
@@ -160,6 +238,8 @@ pub struct BadWindow {
 }
 
 /// Why it cannot.
+///
+/// See the example of [`BadWindow`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WindowFault {
