@@ -151,6 +151,18 @@ impl fmt::Debug for Rank {
 }
 
 /// Anything that names a rank: a [`Rank`], or a number. Sealed.
+///
+/// ```
+/// # use typed_nccl::{AsRank, Buffer, Communicator, Host, Result, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// /// `to` is a `Rank`, or a number.
+/// fn send(comm: &Communicator<Host>, x: &Buffer<f32, Host>, to: impl AsRank) -> Result<()> {
+///     comm.send(x, to)
+/// }
+/// assert!(send(&comm, &comm.device().zeros(4)?, 7).is_err());
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not name a rank",
     label = "expected a `Rank` or a `usize`",

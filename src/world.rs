@@ -40,6 +40,19 @@ pub trait World {
 /// A name for communicators, minted by [`tag!`](crate::tag).
 ///
 /// Written bare where a method asks for a name: `builder.label::<TensorParallel>()`.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Host, Label, Result, Seat, tag};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// tag!(pub Pair);
+///
+/// fn child<L: Label>(comm: &mut Communicator<Host>) -> Result<Communicator<L::On<Host>>> {
+///     comm.split::<L>(0, 0)
+/// }
+/// child::<Pair>(&mut comm)?.finish()?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not the name of a communicator",
     label = "not minted by `tag!`",

@@ -159,6 +159,14 @@ pub trait SameElement<A: PlanElement>: PlanElement {}
 impl<T: PlanElement> SameElement<T> for T {}
 
 /// The type parameter `T` of a plan: equal only to itself.
+///
+/// ```
+/// use typed_nccl_plan::build::{Generic, PlanBuilder};
+///
+/// let mut plan = PlanBuilder::new("any type");
+/// plan.ranks(1..);
+/// let x = plan.in_out::<Generic>("x", 4); // its type is given when the plan is bound
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Generic;
 

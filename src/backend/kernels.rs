@@ -43,6 +43,16 @@ pub enum KernelWork {
 }
 
 /// The algorithm of an all_reduce.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, Sum, kernels::Way};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let two_shots = comm.kernels()?.always(Way::TwoShot);
+/// let mut x = comm.device().from_slice(&[1.0_f32; 64])?;
+/// two_shots.all_reduce_in_place(&comm, &mut x, Sum)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum KernelWay {
     /// Every rank sends everything to all others, with a flag beside each word.

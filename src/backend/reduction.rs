@@ -8,6 +8,20 @@ use crate::DType;
 
 /// A reduction as a value, which reports compare and print. Its variants have other names than the
 /// operators, so that the compiler prints those without a path.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Max, ReductionName, Sum, spmd};
+/// # spmd::<Host>(2, |place| {
+/// # let mut comm = place.init()?;
+/// let mut x = comm.device().zeros::<f32>(4)?;
+/// match comm.rank().index() {
+///     0 => comm.all_reduce_in_place(&mut x, Sum)?,
+///     _ => comm.all_reduce_in_place(&mut x, Max)?,
+/// }
+/// let Err(Error::Mismatch(differ)) = x.to_vec() else { panic!("they differ") };
+/// assert_eq!(differ.calls[0].1.reduction, Some(ReductionName::Add));
+/// # comm.finish() }).expect("every rank ends well");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ReductionName {

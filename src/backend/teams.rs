@@ -5,6 +5,15 @@ use crate::rank::MOST;
 
 /// Some of a communicator's ranks, evenly spaced: rank i of the team is rank `first + i * stride`
 /// of the communicator. NCCL: `ncclTeam_t`.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, Team};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let all: Team = comm.world_team();
+/// assert_eq!((all.size, all.to_world(0)), (1, Some(comm.rank())));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Team {
     /// This rank's place in the team.
@@ -40,6 +49,16 @@ impl Team {
 
 /// Which ranks a team for kernels has. NCCL: `ncclTeamRail`, 2.28; `ncclTeamCft` and
 /// `ncclTeamCftMultimem`, 2.31.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, TeamOf};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// if let Some(rail) = comm.team(TeamOf::Rail)? {
+///     println!("{} of {} on this rail", rail.rank, rail.size);
+/// }
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TeamOf {
@@ -57,6 +76,16 @@ pub enum TeamOf {
 }
 
 /// A target of counted transfers: a logical endpoint, and an offset there.
+///
+/// ```
+/// # use typed_nccl::{Endpoint, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let window = comm.window::<f32>(4)?;
+/// let endpoint: Option<Endpoint> = comm.endpoint_at(window.at(2), 0)?;
+/// assert_eq!(endpoint, None); // on GPUs with counted transfers only
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Endpoint {
     /// NCCL's number of the endpoint.
@@ -66,6 +95,22 @@ pub struct Endpoint {
 }
 
 /// Whose endpoint.
+///
+/// Backends are asked by this; programs call `endpoint_at` and its relatives, of which
+/// [`Endpoint`] has an example:
+///
+/// ```
+/// use typed_nccl::{EndpointOf, Rank};
+///
+/// /// Who receives the stores.
+/// fn reaches(target: EndpointOf) -> Option<Rank> {
+///     match target {
+///         EndpointOf::Peer(rank) => Some(rank),
+///         EndpointOf::Member(team, index) => team.to_world(index),
+///         EndpointOf::Multicast => None, // all
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EndpointOf {
     /// A rank's.

@@ -33,6 +33,8 @@ impl<W: World> Clique<W> {
 }
 
 /// A clique whose collectives are configured per call, returned by [`Clique::with`].
+///
+/// See the example of [`Clique::with`].
 #[must_use = "the configuration is that of the collectives that are called through this"]
 #[derive(Clone, Copy, Debug)]
 pub struct ConfiguredClique<'q, W: World> {

@@ -7,6 +7,16 @@ use crate::{AsRank, Device, DeviceFamily, Rank, Result, World};
 
 /// One rank of a clique inside [`each`](super::Clique::each), where nothing is recorded. Its device
 /// type `'id` is unique, so views of another rank do not fit.
+///
+/// ```
+/// # use typed_nccl::{Clique, Host, Lane};
+/// let mut clique = Clique::init(Host::open_each(&[0, 1])?)?;
+/// let mut x = clique.alloc::<f32>(2)?;
+/// clique.each(&mut x, |lane: Lane<'_, _>, mut x| x.copy_from(&[lane.index() as f32; 2]))?;
+/// assert_eq!(clique.to_host(&x)?, [[0.0; 2], [1.0; 2]]);
+/// # clique.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct Lane<'id, W: World>
 where
     W::Device: DeviceFamily,
@@ -18,6 +28,21 @@ where
 
 /// The world of one rank of a clique in one call of one closure; never written by hand. Only the
 /// views and windows that were handed out for that rank belong to it.
+///
+/// ```
+/// # use typed_nccl::{Clique, Group, Host, OfLane, Result, Signals};
+/// /// A function for one rank of a group.
+/// fn notify<'id>(lane: &mut Group<'_, OfLane<'id, Host<typed_nccl::AnyDevice>>>) -> Result<()> {
+///     lane.signal(lane.ring(1))?;
+///     lane.wait_signals(Signals::new().expect(lane.ring(-1)))
+/// }
+/// let mut clique = Clique::init(Host::open_each(&[0, 1])?)?;
+/// let window = clique.window::<f32>(1)?; // signals come with the first one
+/// clique.group(&window, |lane, _| notify(lane))?;
+/// clique.wait()?;
+/// # clique.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct OfLane<'id, W>(PhantomData<(fn(&'id ()) -> &'id (), fn() -> W)>);
 
 impl<'id, W: World> World for OfLane<'id, W>

@@ -10,6 +10,8 @@ use crate::{
 
 /// What [`Clique::each`](super::Clique::each) and [`Clique::group`](super::Clique::group) hand out:
 /// `&PerRank<..>`, `&mut PerRank<..>`, and tuples of up to four.
+///
+/// See the example of [`Clique::group`](super::Clique::group).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be handed out rank by rank",
     label = "expected `&per_rank`, `&mut per_rank`, or a tuple of them",
@@ -36,6 +38,8 @@ pub trait Lanes<'e, D: DeviceFamily> {
 
 /// A rank's value that a lane accepts: a buffer, a window, an operator, a signal, declared lengths,
 /// or a vector.
+///
+/// See the example of [`LaneWindow`](super::LaneWindow).
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` is nothing that one rank of a clique is handed",
     label = "expected a buffer, a window, an operator, a signal, declared lengths or a vector"

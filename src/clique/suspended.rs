@@ -8,6 +8,15 @@ use crate::{AbortHandle, Communicator, MemoryStats, Rank, Result, State, World};
 
 /// A clique that has released device memory, returned by [`Clique::suspend`].
 /// [`resume`](Self::resume) allocates the memory again.
+///
+/// ```
+/// # use typed_nccl::{Clique, Host, SuspendedClique};
+/// let clique = Clique::init(Host::open_each(&[0, 1])?)?;
+/// let asleep: SuspendedClique<_> = clique.suspend()?;
+/// // Meanwhile, another program has the device memory.
+/// asleep.resume()?.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[must_use = "dropping it ends all of its ranks: `resume()` gives the clique back"]
 #[derive(Debug)]
 pub struct SuspendedClique<W: World> {

@@ -15,6 +15,20 @@ use crate::{
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// One rank's window in its lane, from `&PerRank<Window<..>>`.
+///
+/// ```
+/// # use typed_nccl::{Clique, Host, LaneOp, LaneWindow};
+/// let mut clique = Clique::init(Host::open_each(&[0, 1])?)?;
+/// let (window, mut sum) = (clique.window::<f32>(4)?, clique.alloc::<f32>(2)?);
+/// let ops = clique.pre_mul_sum(|rank| rank.index() as f32)?; // 0 * rank 0's + 1 * rank 1's
+/// clique.group((&window, &mut sum, &ops), |lane, (window, sum, op)| {
+///     let (window, op): (LaneWindow<'_, '_, _, _, _>, LaneOp<'_, '_, _, _>) = (window, op);
+///     lane.all_reduce(window.slice(0..2), sum, op)
+/// })?;
+/// assert_eq!(clique.to_host(&sum)?, [[0.0; 2]; 2]);
+/// # clique.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct LaneWindow<'e, 'id, T, W: World, K> {
     window: &'e Window<T, W, K>,
     lane: PhantomData<OfLane<'id, W>>,
@@ -75,6 +89,8 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for LaneWindow<'_, '_, T, W
 }
 
 /// One rank's operator in its lane, from `&PerRank<PreMulSum<..>>`.
+///
+/// See the example of [`LaneWindow`].
 pub struct LaneOp<'e, 'id, T, W: World> {
     op: &'e PreMulSum<T, W>,
     lane: PhantomData<OfLane<'id, W>>,

@@ -14,6 +14,29 @@ use crate::health::Line;
 /// never calls NCCL, because the owner may be inside NCCL at that moment. It does nothing once the
 /// communicator is gone. It follows the communicator through
 /// [`recover`](crate::Communicator::recover).
+///
+/// ```
+/// use typed_nccl::{AbortHandle, Error, Host, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let comm = place.init()?;
+///     comm.barrier()?;
+///     let handle: AbortHandle = comm.abort_handle();
+///     if comm.rank() == 1 {
+///         // As on a signal from the operating system.
+///         std::thread::spawn(move || assert!(handle.abort("time is up")));
+///     }
+///     let waited = loop {
+///         if let Err(error) = comm.barrier() {
+///             break error;
+///         }
+///     };
+///     assert!(matches!(waited, Error::Abort(_) | Error::PeerFailed(_)), "{waited}");
+///     comm.abort();
+///     Ok(())
+/// })
+/// .expect("the job ends");
+/// ```
 #[derive(Clone)]
 pub struct AbortHandle(Weak<Line>);
 

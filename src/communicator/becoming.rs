@@ -21,6 +21,15 @@ const REST: Duration = Duration::from_millis(1);
 /// It is `Send` and runs on every executor; without one, call [`wait`](Self::wait). A thread may
 /// poll several in any order, as polling never blocks. Dropping it ends the connection attempt, and
 /// the other ranks get [`PeerFailed`](crate::Error::PeerFailed).
+///
+/// ```
+/// # use typed_nccl::{Becoming, Host, Seat};
+/// let starting = Seat::local(1).remove(0).start(Host::local()?)?;
+/// let becoming: Becoming<Host> = starting.ready();
+/// let comm = becoming.wait()?; // or `.await`
+/// comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[must_use = "it becomes a communicator when it is awaited, or by `wait()`"]
 pub struct Becoming<W: World> {
     /// `None` once it has completed.

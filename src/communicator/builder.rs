@@ -12,18 +12,26 @@ use crate::error::{self, Site};
 use crate::{Device, Host, Label, Rank, Seat, World};
 
 /// No seat was given yet.
+///
+/// Part of [`Builder`]'s type until `seat` is called.
 #[derive(Debug)]
 pub struct NoSeat;
 
 /// No device was given yet.
+///
+/// Part of [`Builder`]'s type until `device` is called.
 #[derive(Debug)]
 pub struct NoDevice;
 
 /// A device was given.
+///
+/// Part of [`Builder`]'s type after `device`.
 #[derive(Debug)]
 pub struct OnDevice<D>(D);
 
 /// The default communicator of its device: no name of its own.
+///
+/// Part of [`Builder`]'s type until `label` is called.
 #[derive(Debug)]
 pub struct Unnamed;
 
@@ -33,6 +41,21 @@ impl Label for Unnamed {
 }
 
 /// A communicator in the making.
+///
+/// ```
+/// use typed_nccl::{Builder, Communicator, Host, NoDevice, NoSeat, OnDevice, Seat, Unnamed, tag};
+/// # use typed_nccl::Result;
+///
+/// tag!(Workers);
+///
+/// # fn main() -> Result<()> {
+/// let empty: Builder<NoSeat, NoDevice, Unnamed> = Communicator::builder();
+/// let on_device: Builder<NoSeat, OnDevice<Host>> = empty.device(Host::local()?);
+/// let complete = on_device.seat(Seat::local(1).remove(0)).label::<Workers>();
+/// let comm: Communicator<Workers<Host>> = complete.build().connect()?;
+/// comm.finish()
+/// # }
+/// ```
 #[must_use = "`build()` gives the communicator"]
 #[derive(Debug)]
 pub struct Builder<S = NoSeat, D = NoDevice, L = Unnamed> {
@@ -65,6 +88,8 @@ pub trait DeviceWanted {}
 impl DeviceWanted for NoDevice {}
 
 /// A seat was given.
+///
+/// A bound of [`Builder::build`]. See the example of [`Builder`].
 #[diagnostic::on_unimplemented(
     message = "this communicator has no seat yet",
     label = "a seat is missing: which rank of how many this is",
@@ -77,6 +102,8 @@ pub trait SeatGiven {
 }
 
 /// A device was given.
+///
+/// A bound of [`Builder::build`]. See the example of [`Builder`].
 #[diagnostic::on_unimplemented(
     message = "this communicator has no device yet",
     label = "a device is missing: where its buffers and streams live",

@@ -40,6 +40,17 @@ impl<W: World> Live<W> {
 /// A communicator together with the stream that its operations go to: `comm.on(&stream)`.
 ///
 /// `C` records whether its collectives are [configured](Communicator::with).
+///
+/// ```
+/// # use typed_nccl::{Host, On, Seat, Sum};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (side, mut x) = (comm.device().stream()?, comm.device().from_slice(&[1.0_f32; 4])?);
+/// let on: On<'_, Host> = comm.on(&side);
+/// on.all_reduce_in_place(&mut x, Sum)?;
+/// comm.sync(&side)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct On<'c, W: World, C = AsConfigured> {
     pub(crate) core: &'c Core<<W::Device as Device>::Backend>,
     pub(crate) stream: &'c StreamCore<<W::Device as Device>::Backend>,

@@ -308,6 +308,8 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 /// The two communicators of a rank in a grid.
+///
+/// See the example of [`Communicator::mesh`](super::Communicator::mesh).
 pub struct Mesh<R: World, C: World> {
     /// With the ranks of the same column, one for each row.
     pub along_rows: Communicator<R>,

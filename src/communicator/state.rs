@@ -14,39 +14,78 @@ use crate::error::{Deadline, Failed, Site};
 use crate::{Rank, World};
 
 /// Built, not connected: holds its seat, its device and its configuration.
+///
+/// See the example of [`State`].
 #[derive(Debug)]
 pub enum Uninit {}
 
 /// Connecting in the background.
+///
+/// See the example of [`State`].
 #[derive(Debug)]
 pub enum Initializing {}
 
 /// In use.
+///
+/// See the example of [`State`].
 #[derive(Debug)]
 pub enum Ready {}
 
 /// Its device memory is released until it is resumed.
+///
+/// See the example of [`CanResume`].
 #[derive(Debug)]
 pub enum Suspended {}
 
 /// Stopped on all ranks, to be shrunk to the survivors.
+///
+/// See the example of [`CanShrink`].
 #[derive(Debug)]
 pub enum Revoked {}
 
 /// Ended by `finish`.
+///
+/// See the example of [`State`].
 #[derive(Debug)]
 pub enum Finalized {}
 
 /// Ended by `abort`.
+///
+/// See the example of [`State`].
 #[derive(Debug)]
 pub enum Aborted {}
 
 /// In use, and sharing the resources of its parent, which it borrows for `'p`: see
 /// [`SharedChild`](super::SharedChild).
+///
+/// See the example of [`CanEnqueue`].
 #[derive(Debug)]
 pub struct Shared<'p>(PhantomData<&'p mut ()>);
 
 /// A lifecycle state of a [`Communicator`](super::Communicator). Sealed.
+///
+/// ```
+/// use typed_nccl::{Aborted, Communicator, Finalized, Host, Initializing, Ready, State, Uninit};
+/// # use typed_nccl::{Result, Seat};
+///
+/// /// In every state.
+/// fn describe<S: State>(comm: &Communicator<Host, S>) -> String {
+///     format!("{}: rank {} of {}", S::NAME, comm.rank(), comm.size())
+/// }
+///
+/// # fn main() -> Result<()> {
+/// # let seat = || Seat::local(1).remove(0);
+/// # let builder = Communicator::builder().seat(seat()).device(Host::local()?);
+/// let built: Communicator<Host, Uninit> = builder.build();
+/// let starting: Communicator<Host, Initializing> = built.start()?;
+/// let comm: Communicator<Host, Ready> = starting.ready().wait()?;
+/// assert_eq!(describe(&comm), "Ready: rank 0 of 1");
+/// let over: Communicator<Host, Finalized> = comm.try_finish()?;
+/// # let comm = seat().init(Host::local()?)?;
+/// let ended: Communicator<Host, Aborted> = comm.abort(); // from any state
+/// # Ok(())
+/// # }
+/// ```
 pub trait State: sealed::Sealed + Sized {
     /// The state's name.
     const NAME: &'static str;
@@ -65,6 +104,26 @@ pub trait State: sealed::Sealed + Sized {
 }
 
 /// A state in which a communicator takes operations: [`Ready`].
+///
+/// ```
+/// # use typed_nccl::{CanEnqueue, Communicator, Device, Host, Ready};
+/// # use typed_nccl::{Result, Seat, Shared, Sum, World, tag};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// tag!(Node);
+///
+/// /// `Communicator<W, Ready>`, and `Communicator<W, Shared>`, which `split_shared` gives.
+/// fn ranks<W: World, S: CanEnqueue>(comm: &Communicator<W, S>) -> Result<Vec<u32>> {
+///     let mut one = comm.device().from_slice(&[1_u32])?;
+///     comm.all_reduce_in_place(&mut one, Sum)?;
+///     one.to_vec()
+/// }
+/// assert_eq!(ranks(&comm)?, [1]);
+/// let child: Communicator<Node<Host>, Shared<'_>> = comm.split_shared::<Node>(0, 0)?;
+/// assert_eq!(ranks(&child)?, [1]);
+/// child.finish()?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot communicate",
     label = "this needs a `Ready` communicator",
@@ -133,6 +192,16 @@ impl CanEnqueue for Shared<'_> {
 }
 
 /// A state from which a communicator is connected: [`Uninit`].
+///
+/// ```
+/// # use typed_nccl::{CanConnect, Communicator, Host, Result, Seat};
+/// fn connect<S: CanConnect>(comm: Communicator<Host, S>) -> Result<Communicator<Host>> {
+///     comm.connect()
+/// }
+/// let builder = Communicator::builder().seat(Seat::local(1).remove(0)).device(Host::local()?);
+/// connect(builder.build())?.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "only an `Uninit` communicator, as `build()` gives it, can be connected",
     label = "this communicator is `{Self}`",
@@ -154,6 +223,15 @@ impl CanConnect for Uninit {
 }
 
 /// A state in which a communicator waits for the other ranks: [`Initializing`].
+///
+/// ```
+/// # use typed_nccl::{CanBecomeReady, Communicator, Host, Result, Seat};
+/// fn wait<S: CanBecomeReady>(comm: Communicator<Host, S>) -> Result<Communicator<Host>> {
+///     comm.ready().wait()
+/// }
+/// wait(Seat::local(1).remove(0).start(Host::local()?)?)?.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "only an `Initializing` communicator, as `start()` gives it, is waited for",
     label = "this communicator is `{Self}`",
@@ -186,6 +264,17 @@ impl CanBecomeReady for Initializing {
 }
 
 /// A state in which a communicator can continue without ranks that died: [`Ready`].
+///
+/// ```
+/// # use typed_nccl::{CanGoOn, Communicator, Host, Result, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn go_on<S: CanGoOn>(comm: &mut Communicator<Host, S>) -> Result<usize> {
+///     Ok(comm.recover()?.lost.len())
+/// }
+/// assert_eq!(go_on(&mut comm)?, 0);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot go on without some of its ranks",
     label = "this needs a `Ready` communicator",
@@ -200,6 +289,18 @@ pub trait CanGoOn: HoldsLive {}
 impl CanGoOn for Ready {}
 
 /// A state in which a communicator can shrink: [`Ready`], [`Revoked`] and [`Suspended`].
+///
+/// ```
+/// # use typed_nccl::{CanShrink, Communicator, Host, Result, Revoked, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn survivors<S: CanShrink>(comm: Communicator<Host, S>) -> Result<Communicator<Host>> {
+///     comm.shrink(&[])
+/// }
+/// let revoked: Communicator<Host, Revoked> = comm.revoke();
+/// let comm = survivors(revoked)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot be shrunk",
     label = "this needs a `Ready`, a `Revoked` or a `Suspended` communicator",
@@ -219,6 +320,17 @@ impl CanShrink for Revoked {}
 impl CanShrink for Suspended {}
 
 /// A state in which newcomers can join a communicator: [`Ready`].
+///
+/// ```
+/// # use typed_nccl::{CanGrow, Communicator, Host, Invitation, Result, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn two_more<S: CanGrow>(comm: &Communicator<Host, S>) -> Result<Invitation> {
+///     comm.invite(2)
+/// }
+/// assert_eq!(two_more(&comm)?.size(), 3);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot grow",
     label = "this needs a `Ready` communicator",
@@ -234,6 +346,19 @@ pub trait CanGrow: HoldsLive + CanEnqueue {}
 impl CanGrow for Ready {}
 
 /// A state in which a communicator can release its device memory: [`Ready`].
+///
+/// ```
+/// # use typed_nccl::{CanSuspend, Communicator, Host, Result, Seat, Suspended};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn sleep<S: CanSuspend>(
+///     comm: Communicator<Host, S>,
+/// ) -> Result<Communicator<Host, Suspended>> {
+///     comm.suspend()
+/// }
+/// let comm = sleep(comm)?.resume()?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot be suspended",
     label = "this needs a `Ready` communicator",
@@ -249,6 +374,18 @@ pub trait CanSuspend: HoldsLive + CanEnqueue {}
 impl CanSuspend for Ready {}
 
 /// A state in which a communicator can allocate its device memory again: [`Suspended`].
+///
+/// ```
+/// # use typed_nccl::{CanResume, Communicator, Host, Result, Seat, Suspended};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn wake<S: CanResume>(comm: Communicator<Host, S>) -> Result<Communicator<Host>> {
+///     comm.resume()
+/// }
+/// let asleep: Communicator<Host, Suspended> = comm.suspend()?;
+/// let comm = wake(asleep)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "only a `Suspended` communicator, as `suspend()` gives it, is resumed",
     label = "this communicator is `{Self}`",
@@ -263,6 +400,17 @@ pub trait CanResume: HoldsLive {}
 impl CanResume for Suspended {}
 
 /// A state in which a communicator has memory statistics: [`Ready`] and [`Suspended`].
+///
+/// ```
+/// # use typed_nccl::{Communicator, HasMemory, Host, Result, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn held<S: HasMemory>(comm: &Communicator<Host, S>) -> Result<u64> {
+///     Ok(comm.memory_stats()?.held)
+/// }
+/// assert_eq!(held(&comm)?, 0); // none on the host
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` has no memory to tell of",
     label = "this needs a `Ready` or a `Suspended` communicator",
@@ -330,6 +478,17 @@ hold_live! {
 
 /// A state in which a communicator may wait, so that another thread may need to end the wait:
 /// [`Initializing`], [`Ready`] and [`Suspended`].
+///
+/// ```
+/// # use typed_nccl::{AbortHandle, Communicator, HasAbortHandle, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn handle<S: HasAbortHandle>(comm: &Communicator<Host, S>) -> AbortHandle {
+///     comm.abort_handle()
+/// }
+/// let handle = handle(&comm);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` has no abort handle",
     label = "this needs an `Initializing`, a `Ready` or a `Suspended` communicator",

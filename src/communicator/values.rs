@@ -198,6 +198,19 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 /// The values of all ranks, at least one, as returned by [`Communicator::agree`].
+///
+/// ```
+/// use typed_nccl::{Agreed, Host, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let comm = place.init()?;
+///     let steps: Agreed<usize> = comm.agree(10 + comm.rank().index())?;
+///     assert_eq!((*steps.min(), *steps.max(), steps.values()), (10, 11, [10, 11].as_slice()));
+///     assert!(steps.rank_of_max() == 1 && !steps.is_unanimous());
+///     comm.finish()
+/// })
+/// .expect("both ranks end well");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use = "it says what the ranks have"]
 pub struct Agreed<V> {

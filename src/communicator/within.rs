@@ -12,6 +12,8 @@ use crate::error::{Deadline, Site};
 /// A communicator with a different deadline for host waits, from [`Communicator::within`].
 ///
 /// Use it like the communicator. Dropping it restores the communicator's own deadline.
+///
+/// See the example of [`Communicator::within`].
 #[must_use = "the deadline is that of the calls that are made through this"]
 pub struct Within<'c, W: World, S: State + CanEnqueue> {
     comm: &'c mut Communicator<W, S>,

@@ -117,6 +117,22 @@ impl Parameter {
 ///
 /// # Safety
 /// `CUDA` names a C++ type of the same size, for which the bytes of a value are valid.
+///
+/// ```
+/// # use typed_nccl::{Device, Host, Result, Stream, kernel, kernel::Scalar};
+/// kernel! {
+///     /// `x = value`
+///     fn set(value: u32, x: &mut [u32]);
+///     host { x.fill(value); }
+/// }
+/// fn is_scalar<S: Scalar>(_: S) {}
+///
+/// is_scalar(7_u32);
+/// let mut x = Host::local()?.zeros(2)?;
+/// Host::local()?.stream()?.run(set(7, &mut x))?;
+/// assert_eq!(x.to_vec()?, [7, 7]);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot take a `{Self}` by value",
     label = "not a number that CUDA and Rust both have",

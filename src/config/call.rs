@@ -64,6 +64,8 @@ pub struct CallConfig {
 }
 
 /// The NCCL algorithms a collective may use.
+///
+/// See the example of [`CallConfig`].
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 #[must_use = "it is an option of a configuration"]
 pub struct Algorithms {
@@ -73,6 +75,8 @@ pub struct Algorithms {
 }
 
 /// One of NCCL's algorithms.
+///
+/// See the example of [`CallConfig`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -95,6 +99,8 @@ pub enum Algorithm {
 }
 
 /// How an algorithm's messages travel.
+///
+/// See the example of [`CallConfig`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Protocol {
@@ -280,12 +286,27 @@ impl CallConfig {
 }
 
 /// The configuration of a collective: the communicator's own, or a [`CallConfig`]. Sealed.
+///
+/// See the example of [`AsConfigured`].
 pub trait PerCall<'c>: Copy + sealed::Sealed {
     #[doc(hidden)]
     fn config(self) -> Option<&'c CallConfig>;
 }
 
 /// Required by transfers, because NCCL accepts a configuration only for collectives. Sealed.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Host, On, PerCall, Result, Seat, WithoutConfig};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn send<'c, C>(on: On<'c, Host, C>, x: &Buffer<f32, Host>, to: usize) -> Result<()>
+/// where
+///     C: PerCall<'c> + WithoutConfig, // `comm.on(&stream)`, not `comm.with(&config)`
+/// {
+///     on.send(x, to)
+/// }
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a send or a receive cannot have a `CallConfig`",
     label = "NCCL configures collectives by the call, not transfers",
@@ -296,6 +317,20 @@ pub trait WithoutConfig: sealed::Sealed {}
 impl WithoutConfig for AsConfigured {}
 
 /// The communicator's own configuration.
+///
+/// ```
+/// # use typed_nccl::{AsConfigured, CallConfig, Host, On, PerCall, Seat, Sum};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// /// With the communicator's configuration, or with one of its own.
+/// fn halve<'c, C: PerCall<'c>>(on: On<'c, Host, C>) -> On<'c, Host, C> {
+///     on
+/// }
+/// let config = CallConfig::builder().profiler_tag(7).build();
+/// let plain: On<'_, Host, AsConfigured> = halve(comm.on(comm.stream()));
+/// let tagged: On<'_, Host, &CallConfig> = halve(comm.with(&config));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct AsConfigured;
 

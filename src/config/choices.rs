@@ -6,6 +6,12 @@ use super::settings::{Setting, Value};
 /// fewer ways to mix; breaking the promise made here is undefined. Each rank may choose its own.
 ///
 /// NCCL: `graphUsageMode`, 2.29, and `graphStreamOrdering`, 2.30.7.
+///
+/// ```
+/// # use typed_nccl::{CaptureOrder, CommConfig, GraphUse};
+/// let config = CommConfig::builder().graphs(GraphUse::One(CaptureOrder::Free)).build();
+/// assert_eq!(config.graphs, GraphUse::One(CaptureOrder::Free));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum GraphUse {
@@ -22,6 +28,8 @@ pub enum GraphUse {
 }
 
 /// What orders the captured operations of a communicator.
+///
+/// See the example of [`GraphUse`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum CaptureOrder {
@@ -35,6 +43,12 @@ pub enum CaptureOrder {
 }
 
 /// What orders the operations of several communicators on one GPU.
+///
+/// ```
+/// # use typed_nccl::{CommConfig, LaunchOrder};
+/// let config = CommConfig::builder().launch_order(LaunchOrder::Calls).build();
+/// assert_eq!(config.launch_order, LaunchOrder::Calls);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum LaunchOrder {
@@ -50,6 +64,12 @@ pub enum LaunchOrder {
 }
 
 /// Which uses of NVLink multicast (NVLS) are allowed.
+///
+/// ```
+/// # use typed_nccl::{CommConfig, Multicast};
+/// let config = CommConfig::builder().multicast(Multicast::On).build();
+/// assert_eq!(config.multicast, Multicast::On);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Multicast {
@@ -67,6 +87,12 @@ pub enum Multicast {
 }
 
 /// Whether windows can be targets of counted transfers (CFT).
+///
+/// ```
+/// # use typed_nccl::{CommConfig, CountedTransfers};
+/// let config = CommConfig::builder().counted_transfers(CountedTransfers::Auto).build();
+/// assert_eq!(config.counted_transfers, CountedTransfers::default());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum CountedTransfers {

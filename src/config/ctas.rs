@@ -27,6 +27,8 @@ pub struct Ctas {
 }
 
 /// What NCCL optimises thread blocks for.
+///
+/// See the example of [`Ctas`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum CtaPolicy {

@@ -41,6 +41,22 @@ impl RawEvent for ForeignEvent {
 /// [`CallConfig::launched`](crate::CallConfig::launched) passes it to a collective, and
 /// [`Stream::wait_launched`](crate::Stream::wait_launched) waits for the last call that it was
 /// passed to.
+///
+/// ```no_run
+/// # use typed_nccl::{Buffer, CallConfig, Communicator, Cuda, LaunchEvent, Result, Stream, Sum};
+/// /// Compute on `side` begins once the kernel of the collective occupies its part of the GPU.
+/// fn overlap(
+///     comm: &Communicator<Cuda>,
+///     x: &mut Buffer<f32, Cuda>,
+///     side: &Stream<Cuda>,
+/// ) -> Result<()> {
+///     let event: LaunchEvent = comm.device().launch_event()?;
+///     let config = CallConfig::builder().launched(&event).build();
+///     comm.with(&config).all_reduce_in_place(x, Sum)?;
+///     side.wait_launched(&event)
+/// }
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct LaunchEvent(Arc<dyn RawEvent>);
 

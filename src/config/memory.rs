@@ -5,6 +5,15 @@ use std::fmt;
 /// A rank's own device memory in bytes: what NCCL allocates for connections and the like, without
 /// the program's buffers and windows. All zero on the host, where a communicator has no memory of
 /// its own.
+///
+/// ```
+/// # use typed_nccl::{Host, MemoryStats, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let stats: MemoryStats = comm.memory_stats()?;
+/// assert_eq!((stats.held, stats.total), (0, 0)); // none on the host
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub struct MemoryStats {

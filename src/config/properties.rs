@@ -7,6 +7,16 @@ use crate::Rank;
 /// What a communicator supports, as [`Communicator::properties`](crate::Communicator::properties)
 /// returns it. Unless noted otherwise, a field is `None` if a later release than the loaded one
 /// added it. NCCL: `ncclCommProperties_t`.
+///
+/// ```
+/// # use typed_nccl::{Host, Properties, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let found: Properties = comm.properties()?;
+/// assert!(found.device_api && found.one_sided != Some(false));
+/// assert_eq!((found.size, found.nvml_device), (1, None));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Properties {
@@ -53,6 +63,19 @@ pub struct Properties {
 }
 
 /// A transport for kernels to other nodes. NCCL: `ncclGinType_t`.
+///
+/// ```
+/// # use typed_nccl::{GinType, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// match comm.properties()?.gin {
+///     None | Some(GinType::None) => println!("kernels reach no other node"),
+///     Some(GinType::Proxy) => println!("through a host thread"),
+///     Some(direct) => println!("directly: {direct:?}"),
+/// }
+/// assert_eq!(GinType::from_code(GinType::Gdaki.code()), GinType::Gdaki);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum GinType {
@@ -92,6 +115,15 @@ impl GinType {
 }
 
 /// Which ranks kernels can reach over the network. NCCL: `ncclGinConnectionType_t`.
+///
+/// ```
+/// # use typed_nccl::{GinConnections, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let rail_only = comm.properties()?.gin_connections == Some(GinConnections::Rail);
+/// assert!(!rail_only && GinConnections::from_code(99) == GinConnections::Unknown(99));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum GinConnections {

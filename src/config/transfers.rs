@@ -11,6 +11,25 @@ use serde::{Deserialize, Serialize};
 ///
 /// A program that needs both uses two communicators:
 /// [`split_with`](crate::Communicator::split_with) creates a child with the other choice.
+///
+/// ```
+/// use typed_nccl::{CommConfig, Host, Transfers, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let config = CommConfig::builder().transfers(Transfers::Registered).build();
+///     let mut comm = place.init_with(config)?;
+///     let (x, mut y) = (comm.device().nccl_zeros::<f32>(4)?, comm.device().nccl_zeros::<f32>(4)?);
+///     let registered = [comm.register_buffer(&x)?, comm.register_buffer(&y)?];
+///     let peer = comm.ring(1);
+///     comm.group(|g| {
+///         g.send(&x, peer)?;
+///         g.recv(&mut y, peer)
+///     })?;
+///     registered.into_iter().try_for_each(|buffer| comm.deregister_buffer(buffer))?;
+///     comm.finish()
+/// })
+/// .expect("both ranks end well");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Transfers {

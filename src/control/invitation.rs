@@ -21,6 +21,30 @@ use crate::rank::Generation;
 /// Send it to them as bytes or with `serde`. It is valid for one
 /// [`grow`](crate::Communicator::grow). It contains a secret: whoever has it can take part, and
 /// nobody else can. `Debug` does not show the secret.
+///
+/// ```
+/// use typed_nccl::{Communicator, Host, Invitation, Seat};
+/// # use typed_nccl::{AnyDevice, Result};
+///
+/// fn join(bytes: &[u8]) -> Result<Communicator<Host<AnyDevice>>> {
+///     let invitation = Invitation::from_bytes(bytes)?;
+///     let seat = Seat::invited(&invitation, 0)?;
+///     Communicator::builder().seat(seat).device(Host::any(1)?).build().connect()
+/// }
+///
+/// # fn main() -> Result<()> {
+/// let member = Seat::local(1).remove(0).init(Host::any(0)?)?;
+/// let invitation = member.invite(1)?;
+/// assert_eq!((invitation.newcomers(), invitation.size()), (1, 2));
+/// let bytes = invitation.to_bytes();
+/// std::thread::scope(|threads| {
+///     threads.spawn(move || join(&bytes)?.finish());
+///     let both = member.grow(invitation)?;
+///     assert_eq!(both.size(), 2);
+///     both.finish()
+/// })
+/// # }
+/// ```
 #[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Invitation {
     place: UniqueId,

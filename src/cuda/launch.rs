@@ -13,6 +13,25 @@ use crate::error::Site;
 use crate::{Element, Result};
 
 /// Device memory that a launched closure reads: an address for kernels, never for the host.
+///
+/// ```no_run
+/// # use typed_nccl::{Buffer, Cuda, DeviceView, DeviceViewMut, RawStream, Result, Stream};
+/// # use std::ffi::c_void;
+/// # unsafe extern "C" fn scale(x: *const f32, y: *mut f32, n: usize, stream: *mut c_void) {}
+/// /// `scale` is a function of CUDA's, linked into the program.
+/// fn launch(
+///     stream: &Stream<Cuda>,
+///     x: &Buffer<f32, Cuda>,
+///     y: &mut Buffer<f32, Cuda>,
+/// ) -> Result<()> {
+///     type Views<'v> = (DeviceView<'v, f32>, DeviceViewMut<'v, f32>);
+///     stream.launch((x, y), |(x, mut y): Views<'_>, raw: RawStream<'_>| {
+///         // SAFETY: it stays below both lengths, and enqueues on this stream alone.
+///         unsafe { scale(x.as_ptr(), y.as_mut_ptr(), x.len().min(y.len()), raw.as_ptr()) }
+///     })
+/// }
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceView<'v, T> {
     start: *const T,
@@ -38,6 +57,8 @@ impl<T> DeviceView<'_, T> {
 }
 
 /// Device memory that a launched closure writes: an address for kernels, never for the host.
+///
+/// See the example of [`DeviceView`].
 #[derive(Debug)]
 pub struct DeviceViewMut<'v, T> {
     start: *mut T,
@@ -63,6 +84,8 @@ impl<T> DeviceViewMut<'_, T> {
 }
 
 /// The stream that a launched closure enqueues on, for CUDA's own functions.
+///
+/// See the example of [`DeviceView`].
 #[derive(Clone, Copy)]
 pub struct RawStream<'r> {
     handle: *mut c_void,

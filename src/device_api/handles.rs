@@ -11,22 +11,52 @@ use crate::error::{Error, NotRequired, Site};
 use crate::{Result, Team, World};
 
 /// Barriers of the ranks that reach each other's memory.
+///
+/// See the example of [`Barrier`].
 #[derive(Clone, Copy, Debug)]
 pub struct Lsa;
 
 /// Barriers of all ranks, through memory and over the network.
+///
+/// See the example of [`Barrier`].
 #[derive(Clone, Copy, Debug)]
 pub struct Hybrid;
 
 /// Barriers of the ranks of a rail.
+///
+/// See the example of [`Barrier`].
 #[derive(Clone, Copy, Debug)]
 pub struct OfRail;
 
 /// Barriers of all ranks, only over the network.
+///
+/// See the example of [`Barrier`].
 #[derive(Clone, Copy, Debug)]
 pub struct OfWorld;
 
 /// A barrier of a device communicator, among the ranks that `K` selects.
+///
+/// ```
+/// # use typed_nccl::{Barrier, DevComm, Host, Hybrid, Lsa};
+/// # use typed_nccl::{OfRail, OfWorld, Requirements, Result, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let api = comm.device_api()?;
+/// let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(4))?;
+/// let near: Barrier<'_, Host, Lsa> = dev.lsa_barrier(3)?;
+/// assert_eq!(near.index(), 3); // a kernel's argument, beside `&dev`
+/// # drop(near);
+/// # comm.close_dev_comm(dev)?;
+///
+/// /// The others need the network, `Requirements::gin`.
+/// fn far<'d>(
+///     dev: &'d DevComm<Host>,
+/// ) -> Result<(Barrier<'d, Host, Hybrid>, Barrier<'d, Host, OfWorld>)> {
+///     let rail: Barrier<'d, Host, OfRail> = dev.rail_barrier(0)?;
+///     Ok((dev.barrier(rail.index())?, dev.world_barrier(0)?))
+/// }
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[must_use = "it is what a kernel waits at"]
 pub struct Barrier<'d, W: World, K = Lsa> {
     dev: &'d DevComm<W>,
@@ -60,6 +90,8 @@ impl<W: World, K> fmt::Debug for Barrier<'_, W, K> {
 }
 
 /// A multicast mapping: a store to it reaches all ranks of its team. NCCL: `ncclMultimemHandle_t`.
+///
+/// See the example of [`DeviceRange`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Multimem {
     /// The start address. [`Communicator::multimem_ptr_in`](crate::Communicator::multimem_ptr_in)
@@ -68,6 +100,8 @@ pub struct Multimem {
 }
 
 /// Barriers of a team. NCCL: `ncclLsaBarrierHandle_t`.
+///
+/// See the example of [`DeviceRange`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct LsaBarriers {
     /// The handle of their memory (`bufHandle`).
@@ -77,6 +111,8 @@ pub struct LsaBarriers {
 }
 
 /// Barriers of a team over the network. NCCL: `ncclGinBarrierHandle_t`.
+///
+/// See the example of [`DeviceRange`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct GinBarriers {
     /// Their first signal (`signal0`).
@@ -84,6 +120,8 @@ pub struct GinBarriers {
 }
 
 /// Slots for exchanges of small messages. NCCL: `ncclLLA2AHandle_t`.
+///
+/// See the example of [`DeviceRange`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct AllToAll {
     /// The handle of its memory (`bufHandle`).
@@ -93,6 +131,25 @@ pub struct AllToAll {
 }
 
 /// Signals and counters of one request.
+///
+/// ```
+/// # use typed_nccl::{AllToAll, Communicator, Device, DeviceRange, Gin};
+/// # use typed_nccl::{GinBarriers, LsaBarriers, Multimem, Requirements, Result};
+/// fn handles<D: Device>(comm: &mut Communicator<D>) -> Result<()> {
+///     let (api, team) = (comm.device_api()?, comm.lsa_team()?);
+///     let network = Gin::every_rank().range(8, 8).barriers_of(team, 2);
+///     let need = Requirements::new().lsa_barriers_of(team, 2).multimem_of(team).all_to_all(4, 32);
+///     let dev = comm.dev_comm(&api, &need.gin(network))?;
+///     // Each is a number or an address that a kernel takes.
+///     let near: LsaBarriers = dev.lsa_barriers_of(team)?;
+///     let far: GinBarriers = dev.gin_barriers_of(team)?;
+///     let store: Multimem = dev.multimem_of(team)?;
+///     let slots: AllToAll = dev.all_to_all_of(0)?;
+///     let signals: DeviceRange = dev.range(0)?;
+///     println!("{near:?} {far:?} {store:?} {slots:?} {signals:?}");
+///     comm.close_dev_comm(dev)
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct DeviceRange {
     /// The first signal.

@@ -17,6 +17,15 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// Proof that a communicator of world `W` supports device communicators, returned by
 /// [`Communicator::device_api`].
+///
+/// ```
+/// # use typed_nccl::{DeviceApi, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let api: DeviceApi<Host> = comm.device_api()?; // `Error::Unsupported` on some GPUs
+/// assert!(api.properties().device_api);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct DeviceApi<W: World> {
     maker: Maker,
     has: Properties,

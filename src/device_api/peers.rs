@@ -15,6 +15,19 @@ use crate::{Device, Element, Host, LsaPointers, Operand, OperandOn, Result, Wind
 
 /// Every rank's part of a window, as [`DevComm::peers`] passes it to a closure on the host; a
 /// kernel has an `ncclWindow_t` instead. The launch uses this rank's part in stream order.
+///
+/// ```
+/// # use typed_nccl::{Host, Peers, Requirements, Seat, Symmetric};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (api, window) = (comm.device_api()?, comm.window::<f32>(4)?);
+/// let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(1))?;
+/// let peers: Peers<'_, f32, Host, Symmetric> = dev.peers(&window);
+/// comm.stream().launch((&dev, peers), |(dev, window), ()| window.peer(dev.rank()).set(0, 7.0))?;
+/// assert_eq!(window.to_vec()?, [7.0, 0.0, 0.0, 0.0]);
+/// comm.close_dev_comm(dev)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[must_use = "it is an operand of `stream.launch`"]
 pub struct Peers<'d, T, W: World, K> {
     dev: &'d DevComm<W>,

@@ -10,19 +10,27 @@ use crate::communicator::Value;
 use crate::{GinType, Properties, Team};
 
 /// Kernels reach every rank over the network. NCCL: `NCCL_GIN_CONNECTION_FULL`.
+///
+/// See the example of [`Gin`].
 #[derive(Clone, Copy, Debug)]
 pub struct EveryRank;
 
 /// Kernels reach the ranks of their own rail. NCCL: `NCCL_GIN_CONNECTION_RAIL`.
+///
+/// See the example of [`Gin`].
 #[derive(Clone, Copy, Debug)]
 pub struct SameRail;
 
 /// Kernels reach the ranks at multiples of a stride. NCCL: `NCCL_GIN_CONNECTION_CUSTOM_STRIDE`,
 /// 2.31.
+///
+/// See the example of [`Gin`].
 #[derive(Clone, Copy, Debug)]
 pub struct EveryNth;
 
 /// Which ranks kernels reach over the network. Sealed.
+///
+/// See the example of [`Gin`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say which ranks kernels reach over the network",
     note = "they are `EveryRank`, `SameRail` and `EveryNth`: `Gin::every_rank()`, `Gin::same_rail()`, `Gin::every_nth(stride)`"
@@ -34,6 +42,8 @@ impl Connection for SameRail {}
 impl Connection for EveryNth {}
 
 /// Connections that reach every rank.
+///
+/// See the example of [`Gin`].
 #[diagnostic::on_unimplemented(
     message = "a barrier of all ranks over the network needs connections to all of them",
     label = "these connections are those of `{Self}`",
@@ -46,6 +56,19 @@ impl ReachesAll for EveryRank {}
 
 /// Network connections for kernels to the ranks that `C` selects, and the resources that kernels
 /// use with them.
+///
+/// ```
+/// # use typed_nccl::{Connection, EveryNth, EveryRank, Gin, ReachesAll, Requirements, SameRail};
+/// fn with_signals<C: Connection>(network: Gin<C>) -> Requirements {
+///     Requirements::new().gin(network.contexts(2).signals(8))
+/// }
+/// fn with_barriers<C: ReachesAll>(network: Gin<C>) -> Requirements {
+///     with_signals(network.world_barriers(1))
+/// }
+/// let all: Gin<EveryRank> = Gin::every_rank();
+/// let (rail, some): (Gin<SameRail>, Gin<EveryNth>) = (Gin::same_rail(), Gin::every_nth(8));
+/// println!("{:?}, {:?}, {:?}", with_barriers(all), with_signals(rail), with_signals(some));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use = "it is part of `Requirements`: `Requirements::new().gin(gin)`"]
 pub struct Gin<C = EveryRank> {

@@ -37,6 +37,13 @@ pub(crate) enum Listed {
 }
 
 /// Counted transfers by kernels. NCCL: `ncclCftCap_t`, 2.31.
+///
+/// ```
+/// # use typed_nccl::{Counted, Requirements};
+/// fn with(counted: Counted) -> Requirements {
+///     Requirements::new().counted(counted, 4) // with four barriers
+/// }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Counted {

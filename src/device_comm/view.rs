@@ -7,6 +7,20 @@ use crate::Rank;
 use crate::backend::Backend;
 
 /// A device communicator in a closure on a GPU, for passing it to a kernel by hand.
+///
+/// ```no_run
+/// # use typed_nccl::{Cuda, DevComm, DevCommView, RawStream, Result, Stream};
+/// # use std::ffi::c_void;
+/// # unsafe extern "C" fn start(dev: *const u8, stream: *mut c_void) {}
+/// /// `start` launches a kernel that takes an `ncclDevComm` by value.
+/// fn by_hand(stream: &Stream<Cuda>, dev: &DevComm<Cuda>) -> Result<()> {
+///     stream.launch(dev, |dev: DevCommView<'_>, raw: RawStream<'_>| {
+///         // SAFETY: the bytes are those of the communicator, and of this release's layout.
+///         unsafe { start(dev.bytes().as_ptr(), raw.as_ptr()) }
+///     })
+/// }
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct DevCommView<'v> {
     rank: Rank,

@@ -7,6 +7,19 @@ use crate::{Device, DynElem, Numeric, ReduceOp, ReductionName, Result, World};
 
 /// A reduction, as a value. One that does not reduce the data type is refused at the call
 /// ([`Error::NotReducible`](crate::Error::NotReducible)).
+///
+/// ```
+/// # use typed_nccl::{DType, DynBuffer, DynReduceOp, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let op = match "max" {
+///     "sum" => DynReduceOp::Add,
+///     _ => DynReduceOp::Greatest,
+/// };
+/// let mut x = DynBuffer::zeros(comm.device(), DType::F32, 4)?;
+/// comm.all_reduce_in_place(&mut x, op)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DynReduceOp {
     /// [`Sum`](crate::Sum)

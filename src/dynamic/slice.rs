@@ -12,6 +12,16 @@ use crate::{DType, Device, DynElem, Element, Readable, Result, Slice, SliceMut, 
 
 /// A shared view of elements whose data type is a value: part of a [`DynBuffer`](crate::DynBuffer),
 /// or a tensor lent by [`lend`](Device::lend). Stays on its thread.
+///
+/// ```
+/// # use typed_nccl::{DType, DynBuffer, DynSlice, DynSliceMut, Host};
+/// let mut x = DynBuffer::zeros(&Host::local()?, DType::I32, 4)?;
+/// let mut part: DynSliceMut<'_, Host> = x.slice_mut(1..3);
+/// part.typed::<i32>()?.copy_from(&[7, 8])?;
+/// let all: DynSlice<'_, Host> = x.slice(..);
+/// assert_eq!((all.dtype(), all.typed::<i32>()?.to_vec()?), (DType::I32, vec![0, 7, 8, 0]));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct DynSlice<'a, D: Device> {
     allocation: &'a Arc<Allocation<D::Backend>>,
     extent: Extent,
@@ -22,6 +32,8 @@ pub struct DynSlice<'a, D: Device> {
 /// An exclusive view of elements whose data type is a value: part of a
 /// [`DynBuffer`](crate::DynBuffer), or an exclusively borrowed tensor lent by
 /// [`lend`](Device::lend). Stays on its thread.
+///
+/// See the example of [`DynSlice`].
 pub struct DynSliceMut<'a, D: Device> {
     allocation: &'a Arc<Allocation<D::Backend>>,
     extent: Extent,

@@ -5,6 +5,15 @@ use std::fmt;
 use crate::{Element, Window, WindowKind, World};
 
 /// NCCL's window flags.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, Symmetric, WindowFlags};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let window = comm.window::<f32>(4)?;
+/// assert!(window.flags() == WindowFlags::of::<Symmetric>() && window.flags().bits() == 1);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct WindowFlags(u32);
 

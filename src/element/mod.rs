@@ -61,6 +61,15 @@ pub unsafe trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
 }
 
 /// An element with a data type of its own: all but [`Plain`] types.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Host, Primitive, Result};
+/// fn is_clear<T: Primitive>(x: &Buffer<T, Host>) -> Result<bool> {
+///     Ok(x.to_vec()?.iter().all(|value| *value == T::default()))
+/// }
+/// assert!(is_clear(&Host::local()?.zeros::<i16>(4)?)?);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a number or truth value",
     label = "plain data can be moved, copied and viewed",
@@ -96,6 +105,17 @@ pub trait Numeric: Primitive {}
 
 /// An integer element: what [`BitAnd`](crate::BitAnd), [`BitOr`](crate::BitOr) and
 /// [`BitXor`](crate::BitXor) reduce.
+///
+/// ```
+/// # use typed_nccl::{BitOr, Buffer, Communicator, Host, Integer, Result, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn union<T: Integer>(comm: &Communicator<Host>, masks: &mut Buffer<T, Host>) -> Result<()> {
+///     comm.all_reduce_in_place(masks, BitOr)
+/// }
+/// union(&comm, &mut comm.device().zeros::<u8>(4)?)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an integer",
     label = "bits are combined in integers only",
@@ -104,6 +124,17 @@ pub trait Numeric: Primitive {}
 pub trait Integer: Numeric {}
 
 /// A floating-point element: what `Avg` and exact sums reduce.
+///
+/// ```
+/// # use typed_nccl::{Avg, Buffer, Communicator, Float, Host, Result, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn mean<T: Float>(comm: &Communicator<Host>, x: &mut Buffer<T, Host>) -> Result<()> {
+///     comm.all_reduce_in_place(x, Avg)
+/// }
+/// mean(&comm, &mut comm.device().zeros::<f64>(4)?)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point type",
     label = "`Avg`, and a kernel for `Float`, need one",
@@ -113,6 +144,17 @@ pub trait Float: Numeric {}
 
 /// A floating-point element of 16 or 8 bits, whose sums can be asked for in `f32`
 /// ([`Sum::in_f32`](crate::Sum::in_f32)).
+///
+/// ```
+/// # use typed_nccl::{Buffer, Communicator, Host, NarrowFloat, Result, Seat, Sum, bf16};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn sum<T: NarrowFloat>(comm: &Communicator<Host>, x: &mut Buffer<T, Host>) -> Result<()> {
+///     comm.all_reduce_in_place(x, Sum.in_f32())
+/// }
+/// sum(&comm, &mut comm.device().zeros::<bf16>(4)?)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point type of 16 or 8 bits",
     label = "`in_f32` widens `f16`, `bf16`, `F8E4M3` and `F8E5M2`",
@@ -121,6 +163,17 @@ pub trait Float: Numeric {}
 pub trait NarrowFloat: Float {}
 
 /// An element that [`And`](crate::And) and [`Or`](crate::Or) reduce: [`Bool`].
+///
+/// ```
+/// # use typed_nccl::{And, Bool, Buffer, Communicator, Host, Logical, Result, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn all<T: Logical>(comm: &Communicator<Host>, done: &mut Buffer<T, Host>) -> Result<()> {
+///     comm.all_reduce_in_place(done, And)
+/// }
+/// all(&comm, &mut comm.device().from_slice(Bool::of(&[true]))?)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a truth value",
     label = "`And` and `Or` reduce `typed_nccl::Bool`",
@@ -129,6 +182,18 @@ pub trait NarrowFloat: Float {}
 pub trait Logical: Primitive {}
 
 /// The contents of memory: an [`Element`], or [`DynElem`], whose data type is known at run time.
+///
+/// ```
+/// # use typed_nccl::{AnyElem, DType, DynBuffer, DynElem, Host, Readable};
+/// /// Buffers of known types and of those known at run time.
+/// fn bytes<E: AnyElem>(x: &impl Readable<Host, Elem = E>) -> usize {
+///     x.len() * x.dtype().size()
+/// }
+/// let host = Host::local()?;
+/// assert_eq!(bytes(&host.zeros::<f64>(4)?), 32);
+/// assert_eq!(bytes::<DynElem>(&DynBuffer::zeros(&host, DType::F16, 4)?), 8);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub trait AnyElem: sealed::Sealed + 'static {}
 
 impl<T: Element> AnyElem for T {}
@@ -136,6 +201,8 @@ impl<T: Element> AnyElem for T {}
 /// Elements whose data type is known at run time: the contents of a
 /// [`DynBuffer`](crate::DynBuffer). Operations take them by the same names and check at the call
 /// what the compiler would have checked.
+///
+/// See the example of [`AnyElem`].
 #[derive(Clone, Copy, Debug)]
 pub enum DynElem {}
 

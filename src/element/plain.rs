@@ -72,6 +72,25 @@ unsafe impl<T: Plain> Element for T {
 }
 
 /// A [`Plain`] type as a value: equal to those of the same name, size and alignment.
+///
+/// ```
+/// # use typed_nccl::{DType, Element, Host, PlainType, zerocopy};
+/// use zerocopy::{FromBytes, Immutable, IntoBytes};
+///
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+/// #[zerocopy(crate = "typed_nccl::zerocopy")]
+/// #[repr(C)]
+/// struct Token {
+///     id: u32,
+///     weight: f32,
+/// }
+/// impl typed_nccl::Plain for Token {}
+///
+/// let DType::Plain(plain) = Token::DTYPE else { panic!("a type of the program") };
+/// let plain: &PlainType = plain;
+/// assert!(plain.name().ends_with("Token"));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct PlainType {
     size: u32,
     align: u8,

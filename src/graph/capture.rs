@@ -19,6 +19,20 @@ use crate::{Communicator, Result, Stream, World, unwind};
 /// It has the operations of [`On`] (collectives, transfers, puts, signals and waits), which run in
 /// the order recorded, and adds groups, copies and closures. A call borrows its operands only while
 /// it records; the graph keeps their memory alive.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Capture, Host, Result, Seat, Sum, World};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn record<W: World>(g: &mut Capture<'_, W>, x: &mut Buffer<f32, W::Device>) -> Result<()> {
+///     g.all_reduce_in_place(x, Sum)?;
+///     g.fill(&mut x.slice_mut(0..1), 0.0)
+/// }
+/// let mut x = comm.device().from_slice(&[1.0_f32; 2])?;
+/// comm.capture(|g| record(g, &mut x))?.launch(&comm)?;
+/// assert_eq!(x.to_vec()?, [0.0, 1.0]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct Capture<'c, W: World> {
     on: On<'c, W>,
     pub(crate) stream: &'c Stream<W::Device>,

@@ -42,6 +42,19 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 /// It keeps the memory that it uses alive and borrows nothing, so it can be stored in a struct
 /// beside its communicator and its buffers. `Send`, not `Sync`. Dropping it neither waits nor calls
 /// the device; enqueued launches still run.
+///
+/// ```
+/// # use typed_nccl::{Graph, Host, Seat, Sum};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
+/// let mut graph: Graph<Host> = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+/// for _ in 0..3 {
+///     graph.launch(&comm)?; // one call, however many operations
+/// }
+/// assert_eq!(x.to_vec()?, [1.0; 4]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct Graph<W: World> {
     steps: Vec<Step<Back<W>>>,
     held: Held<Back<W>>,

@@ -182,6 +182,8 @@ impl<'e, W: World> Group<'e, W> {
 }
 
 /// Records configured collectives of a group, from [`Group::with`].
+///
+/// See the example of [`Group::with`].
 #[must_use = "the configuration is that of the calls that are recorded through this"]
 pub struct WithConfig<'g, 'e, W: World> {
     group: &'g mut Group<'e, W>,

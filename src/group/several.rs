@@ -99,6 +99,8 @@ pub fn try_group<'e, C: Grouped<'e, Groups = G>, G, R, E: From<Error>>(
 
 /// An argument of [`group`]: `&mut comm`, `(&mut comm, &stream)`, tuples of up to four of these,
 /// and vectors. Sealed.
+///
+/// See the example of [`group`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be grouped",
     label = "expected `&mut` borrows of communicators, all on GPUs or all on the host",

@@ -11,6 +11,8 @@ use crate::{Rank, record, trace, unwind};
 
 /// A change of a communicator's state, as reported to
 /// [`CommConfig::watch`](crate::CommConfig::watch).
+///
+/// See the examples of [`Watch`] and of [`CommConfig::watch`](crate::CommConfig::watch).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Change {
@@ -89,6 +91,18 @@ impl fmt::Display for Change {
 }
 
 /// A callback for changes: see [`CommConfig::watch`](crate::CommConfig::watch).
+///
+/// ```
+/// # use typed_nccl::{Change, CommConfig, Communicator, Host, Seat, Watch};
+/// let (tell, told) = std::sync::mpsc::channel();
+/// let mut config = CommConfig::default();
+/// config.watch = Some(Watch::new(move |change: &Change| drop(tell.send(change.clone()))));
+/// let comm = Communicator::builder().seat(Seat::local(1).remove(0)).device(Host::local()?);
+/// comm.config(config).build().connect()?.finish()?;
+/// assert!(matches!(told.recv(), Ok(Change::Ready { size: 1, .. })));
+/// assert_eq!(told.recv(), Ok(Change::Finished));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Watch(Arc<dyn Fn(&Change) + Send + Sync>);
 

@@ -14,6 +14,14 @@ use crate::lock::Mutex;
 use crate::rank::Generation;
 
 /// What to do about a late rank.
+///
+/// ```
+/// # use typed_nccl::{CommConfig, Stragglers};
+/// use std::time::Duration;
+///
+/// let late = Stragglers::Report(Duration::from_secs(10));
+/// assert_eq!(CommConfig::builder().stragglers(late).build().stragglers, late);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum Stragglers {
@@ -61,6 +69,8 @@ const LEAST: Duration = Duration::from_millis(10);
 const SILENT: Duration = Duration::from_secs(1);
 
 /// A rank that has not made the calls that this rank has made.
+///
+/// See the example of [`Communicator::health`](crate::Communicator::health).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Late {
     /// The late rank.
@@ -81,6 +91,16 @@ impl fmt::Display for Late {
 }
 
 /// The state of a healthy communicator, as [`health`](crate::Communicator::health) returns it.
+///
+/// ```
+/// # use typed_nccl::{Host, Late, Seat, Standing};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let standing: Standing = comm.health()?;
+/// let late: &[Late] = standing.late();
+/// assert!(late.iter().all(|late| late.operations > 0));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
     late: Vec<Late>,

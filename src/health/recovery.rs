@@ -6,6 +6,26 @@ use crate::error::Ranks;
 use crate::{AsRank, Rank};
 
 /// The result of [`recover`](crate::Communicator::recover).
+///
+/// ```
+/// use typed_nccl::{Host, Lost, Recovery, spmd};
+///
+/// spmd::<Host>(3, |place| {
+///     let mut comm = place.init()?;
+///     comm.barrier()?;
+///     if comm.rank() == 1 {
+///         return Ok(()); // without `finish`: lost to the others
+///     }
+///     assert!(comm.barrier().is_err());
+///     let recovery: Recovery = comm.recover()?;
+///     let [Lost { rank, why }] = recovery.lost.as_slice() else { panic!("{recovery}") };
+///     println!("rank {rank} was lost: {why}");
+///     assert_eq!((rank.index(), recovery.size_before, recovery.size()), (1, 3, 2));
+///     assert_eq!(recovery.now(recovery.rank_before), Some(comm.rank()));
+///     comm.finish()
+/// })
+/// .expect("two ranks continue");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Recovery {
     /// The ranks that were lost, in their old order.
@@ -20,6 +40,8 @@ pub struct Recovery {
 }
 
 /// A rank that was lost.
+///
+/// See the example of [`Recovery`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// Its old number.

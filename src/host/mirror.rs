@@ -140,6 +140,8 @@ impl fmt::Debug for HostDevComm<'_> {
 }
 
 /// A barrier of closures: those of all ranks that were given the same device communicator.
+///
+/// See the example of [`HostDevComm`].
 #[derive(Clone, Copy)]
 #[must_use = "`sync()` waits at it"]
 pub struct HostBarrier<'v> {
@@ -181,6 +183,8 @@ impl fmt::Debug for HostBarrier<'_> {
 ///
 /// As on a GPU, only barriers order the ranks' accesses. Concurrent accesses are never torn: each
 /// read and each write locks its elements.
+///
+/// See the example of [`HostDevComm`].
 #[derive(Clone, Copy)]
 pub struct HostWindow<'v, T> {
     shared: &'v DeviceShared<HostBackend>,
@@ -250,6 +254,8 @@ impl<T> fmt::Debug for HostWindow<'_, T> {
 }
 
 /// One rank's part of a window. A range past its end ends the closure with [`Error::BadRange`].
+///
+/// See the example of [`HostDevComm`].
 #[derive(Clone, Copy)]
 pub struct HostPart<'v, T> {
     shared: &'v DeviceShared<HostBackend>,

@@ -18,6 +18,16 @@ use crate::{Device, DynBuffer, Result, wait};
 
 /// Keeps memory of this library that another library refers to: the owner of an exported
 /// [`Tensor`]. The other library's object holds it, and drops it with itself.
+///
+/// ```
+/// # use typed_nccl::{DType, DynBuffer, Host, interop::{Exported, Tensor}};
+/// let buffer = DynBuffer::zeros(&Host::local()?, DType::F32, 6)?;
+/// let tensor = Tensor::export(buffer, &[2, 3], None)?;
+/// let address = tensor.address(); // for the other library,
+/// let owner: Exported = tensor.into_inner(); // which drops this when it is done
+/// assert_ne!(address, 0);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct Exported {
     memory: Arc<dyn Any + Send + Sync>,
     /// Its entry in the list, if it is NCCL's memory.

@@ -18,6 +18,23 @@ pub trait Declared {
 }
 
 /// A kernel that has a body for `D`.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Host, Result, Stream, kernel, kernel::RunsOn};
+/// kernel! {
+///     /// `x = value`
+///     fn set(value: f32, x: &mut [f32]);
+///     host { x.fill(value); }
+/// }
+/// fn runs_on_the_host<K: RunsOn<Host>, A>(_: &kernel::Launch<K, A, Host>) {}
+///
+/// let mut x = Host::local()?.zeros(2)?;
+/// let launch = set(1.0, &mut x);
+/// runs_on_the_host(&launch);
+/// Host::local()?.stream()?.run(launch)?;
+/// assert_eq!(x.to_vec()?, [1.0, 1.0]);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "the kernel `{Self}` has no body for `{D}`",
     label = "this stream is on a device that the kernel is not written for",
@@ -26,6 +43,8 @@ pub trait Declared {
 pub trait RunsOn<D: Device> {}
 
 /// A kernel with its arguments on `D`, which a stream [runs](crate::Stream::run).
+///
+/// See the examples of [`RunsOn`] and of [`kernel!`](crate::kernel!).
 #[must_use = "a kernel runs when a stream runs it: `stream.run(..)`"]
 pub struct Launch<K, A, D> {
     pub(crate) arguments: A,

@@ -106,6 +106,8 @@ impl<W: World> Kernels<W> {
 }
 
 /// Messages that are sent and received together. Begin one with [`Kernels::exchange`].
+///
+/// See the example of [`Kernels::exchange`].
 #[must_use = "nothing is sent before `run`"]
 pub struct Exchange<'e, W: World> {
     kernels: &'e Kernels<W>,

@@ -137,6 +137,25 @@ impl<W: World> fmt::Debug for Kernels<W> {
 
 /// Where to enqueue a kernel: a communicator, for its own stream; `comm.on(&stream)`; a capture.
 /// Sealed.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Communicator, Host, Result, Seat, Sum, kernels::{Issues, Kernels}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn sum(
+///     kernels: &Kernels<Host>,
+///     on: &impl Issues<Host>,
+///     x: &mut Buffer<f32, Host>,
+/// ) -> Result<()> {
+///     kernels.all_reduce_in_place(on, x, Sum)
+/// }
+/// let (kernels, side) = (comm.kernels()?, comm.device().stream()?);
+/// let mut x = comm.device().from_slice(&[1.0_f32; 64])?;
+/// sum(&kernels, &comm, &mut x)?;
+/// sum(&kernels, &comm.on(&side), &mut x)?;
+/// assert_eq!(x.to_vec()?, [1.0; 64]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no place for a kernel of `{W}`",
     label = "expected `&comm`, `&comm.on(&stream)` or a capture, of the communicator that made the kernels",

@@ -10,6 +10,13 @@ use crate::{DType, Device, Element, Mark, Result, wait};
 
 /// The kind of adopted memory: `device.adopt(owner)` returns a `Buffer<T, D, Adopted<O>>`. It is an
 /// operand wherever plain memory is, and cannot back a window.
+///
+/// ```
+/// # use typed_nccl::{Adopted, Buffer, Host};
+/// let x: Buffer<f32, Host, Adopted<Vec<f32>>> = Host::local()?.adopt(vec![1.0, 2.0])?;
+/// assert_eq!(x.into_inner()?, [1.0, 2.0]); // the same vector
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Adopted<O>(PhantomData<fn() -> O>);
 
@@ -23,6 +30,29 @@ pub struct Adopted<O>(PhantomData<fn() -> O>);
 /// * They stay there until the owner is dropped, also while the owner itself is moved.
 /// * While nobody touches the owner, nobody reads or writes them, except work that is over once the
 ///   mark of [`ready`](Self::ready) is reached.
+///
+/// ```
+/// # use typed_nccl::{ForeignMemory, Host};
+/// /// A leaked array.
+/// struct Leaked(&'static mut [f32]);
+///
+/// // SAFETY: the elements live forever, and nobody else has them.
+/// unsafe impl<Tag: 'static> ForeignMemory<Host<Tag>> for Leaked {
+///     type Elem = f32;
+///
+///     fn start(&mut self) -> *mut f32 {
+///         self.0.as_mut_ptr()
+///     }
+///
+///     fn elements(&self) -> usize {
+///         self.0.len()
+///     }
+/// }
+///
+/// let x = Host::local()?.adopt(Leaked(vec![1.0; 4].leak()))?;
+/// assert_eq!(x.to_vec()?, [1.0; 4]);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a buffer on `{D}` cannot be made of `{Self}`",
     label = "no owner of memory of that device",

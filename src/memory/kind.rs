@@ -3,14 +3,38 @@
 use crate::backend::AllocKind;
 
 /// Plain device memory in stream order, from `device.zeros(n)`.
+///
+/// ```
+/// use typed_nccl::{Buffer, DeviceMem, Host, NcclMem, Result};
+///
+/// # fn main() -> Result<()> {
+/// let host = Host::local()?;
+/// let plain: Buffer<f32, Host, DeviceMem> = host.zeros(4)?; // `Buffer<f32, Host>` for short
+/// let for_windows: Buffer<f32, Host, NcclMem> = host.nccl_zeros(4)?;
+/// assert_eq!(plain.len(), for_windows.len());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceMem;
 
 /// Memory from NCCL's allocator, which can back a symmetric window: `device.nccl_zeros(n)`.
+///
+/// See the example of [`DeviceMem`].
 #[derive(Clone, Copy, Debug)]
 pub struct NcclMem;
 
 /// A kind of memory. Sealed.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Host, MemoryKind};
+/// fn bytes<M: MemoryKind>(x: &Buffer<f64, Host, M>) -> usize {
+///     8 * x.len()
+/// }
+/// let host = Host::local()?;
+/// assert_eq!(bytes(&host.zeros(4)?) + bytes(&host.nccl_zeros(4)?), 64);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub trait MemoryKind: sealed::Sealed + 'static {
     /// The allocator.
     const ALLOC: AllocKind;
@@ -25,6 +49,21 @@ impl MemoryKind for NcclMem {
 }
 
 /// Memory that can back a window. Sealed.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Communicator, Host, Result, Seat, Symmetric, Window, WindowMemory};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn register<M: WindowMemory>(
+///     comm: &mut Communicator<Host>,
+///     x: Buffer<f32, Host, M>,
+/// ) -> Result<Window<f32, Host>> {
+///     comm.register_window_as(x, Symmetric)
+/// }
+/// let x = comm.device().nccl_zeros(4)?; // `zeros` would not compile
+/// assert_eq!(register(&mut comm, x)?.len(), 4);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "this memory cannot back a window: it is `{Self}`, and peers reach `NcclMem` only",
     label = "this memory cannot back a window",

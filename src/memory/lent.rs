@@ -15,6 +15,17 @@ use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream,
 /// `&mut CudaSlice<T>`, `CudaView<T>` and `CudaViewMut<T>` of cudarc; both take `&Tensor` and
 /// `&mut Tensor` of another library ([`interop::Tensor`](crate::interop::Tensor)), and pairs and
 /// vectors of these. With the feature `ndarray` the host takes its arrays and views.
+///
+/// ```
+/// # use typed_nccl::{Host, Lend};
+/// fn accepted<L: Lend<Host>>(_: &L) {}
+///
+/// let mut x = vec![1.0_f32, 2.0];
+/// accepted(&&x);
+/// Host::local()?.lend(&mut x, |x| x.copy_from(&[3.0, 4.0]))?;
+/// assert_eq!(x, [3.0, 4.0]);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{D}` cannot be lent `{Self}`",
     label = "no borrowed memory of that device",
@@ -44,6 +55,14 @@ pub trait Lend<D: Device>: sealed::Sealed {
 /// The views of memory that is lent. They are known for every device, also for one that [`Lend`]
 /// refuses, which is then one error and not another about the closure. It is no supertrait, so that
 /// a bound on [`Lend`] hides none of them. Sealed.
+///
+/// ```
+/// # use typed_nccl::{Host, LentAs, SliceMut};
+/// fn same<T>(_: Option<T>, _: Option<T>) {}
+///
+/// // `&mut Vec<f32>` is lent as a `SliceMut`.
+/// same(None::<<&mut Vec<f32> as LentAs<Host>>::View<'_>>, None::<SliceMut<'_, f32, Host>>);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not memory that can be lent",
     label = "expected a borrow: `&x` to read, `&mut x` to write"

@@ -8,6 +8,20 @@ use crate::error::BadRange;
 use crate::{AnyElem, Buffer, DType, Device, Element, SharedWindow, Slice, SliceMut, World};
 
 /// Device memory: buffers, windows and views of them, on any device.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Element, Elements, Host, Readable, Result};
+/// fn zeros_like<T, A>(x: &A) -> Result<Buffer<T, Host>>
+/// where
+///     T: Element,
+///     A: Readable<Host> + Elements<Elem = T>, // `Readable<Host, Elem = T>` for short
+/// {
+///     Host::local()?.zeros(x.len())
+/// }
+/// let x = Host::local()?.from_slice(&[1_u8, 2, 3])?;
+/// assert_eq!(zeros_like(&x.slice(1..))?.to_vec()?, [0_u8; 2]);
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not device memory",
     label = "neither a buffer nor a view of one",
@@ -84,6 +98,8 @@ pub trait Readable<D: Device>: Elements<Device = D> {
 }
 
 /// Memory that a communicator on `D` may write: buffers and exclusive views of them.
+///
+/// See the example of [`Readable`].
 #[diagnostic::on_unimplemented(
     message = "a communicator on `{D}` cannot write into `{Self}`",
     label = "this lives on another device, is a shared view, or is no device memory",
@@ -102,6 +118,8 @@ pub trait Writable<D: Device>: Readable<D> {
 }
 
 /// Both sides of an operation hold one data type.
+///
+/// See the example of [`Holds`].
 #[diagnostic::on_unimplemented(
     message = "the receive buffer holds `{Self}`, the send buffer `{S}`",
     label = "both sides of an operation hold one data type",
@@ -112,6 +130,24 @@ pub trait SameDtype<S> {}
 impl<T: AnyElem> SameDtype<T> for T {}
 
 /// Memory whose elements have the data type of `S`.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Holds, Host, Numeric, Readable};
+/// # use typed_nccl::{Result, SameDtype, Seat, Sum, Writable};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn sum<E: Numeric, A, B>(comm: &Communicator<Host>, x: &A, y: &mut B) -> Result<()>
+/// where
+///     A: Readable<Host, Elem = E>,
+///     B: Writable<Host> + Holds<E>, // `Writable<Host, Elem: SameDtype<E>>` says the same
+/// {
+///     comm.all_reduce(x, y, Sum)
+/// }
+/// let (x, mut y) = (comm.device().from_slice(&[1_i32, 2])?, comm.device().zeros::<i32>(2)?);
+/// sum(&comm, &x, &mut y)?;
+/// assert_eq!(y.to_vec()?, [1, 2]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub trait Holds<S> {}
 
 impl<S, A: Elements<Elem: SameDtype<S>> + ?Sized> Holds<S> for A {}

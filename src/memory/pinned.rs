@@ -14,6 +14,18 @@ use crate::{Device, Element, Result, wait};
 /// ([`Stream::upload`](crate::Stream::upload), [`Stream::download`](crate::Stream::download)). A
 /// copy takes it by value and gives it back when it is done: a borrow could end, by `mem::forget`,
 /// while the device still copies.
+///
+/// ```
+/// # use typed_nccl::{Copying, Host, Pinned};
+/// let (host, stream) = (Host::local()?, Host::local()?.stream()?);
+/// let mut staging: Pinned<f32, Host> = host.pinned(2)?;
+/// staging.as_mut_slice().copy_from_slice(&[1.0, 2.0]);
+/// let mut x = host.zeros(2)?;
+/// let copying: Copying<f32, Host> = stream.upload(staging, &mut x)?;
+/// let staging = copying.wait()?; // for the next copy
+/// assert_eq!((staging.as_slice(), x.to_vec()?), ([1.0, 2.0].as_slice(), vec![1.0, 2.0]));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct Pinned<T, D: Device> {
     memory: Arc<<D::Backend as Copies>::Pinned>,
     len: usize,
@@ -76,6 +88,8 @@ impl<T: Element, D: Device> fmt::Debug for Pinned<T, D> {
 }
 
 /// A copy in stream order that is under way, with its pinned memory.
+///
+/// See the example of [`Pinned`].
 #[must_use = "`wait()` gives the pinned memory back"]
 pub struct Copying<T, D: Device> {
     pinned: Pinned<T, D>,

@@ -41,6 +41,8 @@ pub trait RecordRead<'e, D: Device>: Elements<Device = D> {
 
 /// Memory that a group on `D` may write: `&mut buffer`, `&mut window`, and exclusive views by
 /// value. Sealed.
+///
+/// See the example of [`RecordRead`].
 #[diagnostic::on_unimplemented(
     message = "a group on `{D}` cannot write into `{Self}`",
     label = "this lives on another device, is shared or taken by value, or is no device memory",

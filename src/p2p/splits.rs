@@ -20,6 +20,22 @@ pub struct Splits {
 /// [`all_gather_v`](Communicator::all_gather_v),
 /// [`reduce_scatter_v`](Communicator::reduce_scatter_v), [`gather_v`](Communicator::gather_v) and
 /// [`scatter_v`](Communicator::scatter_v).
+///
+/// ```
+/// use typed_nccl::{Blocks, Host, spmd};
+///
+/// spmd::<Host>(3, |place| {
+///     let comm = place.init()?;
+///     let (rank, mine) = (comm.rank().index(), comm.rank().index() + 1);
+///     let blocks: Blocks = comm.blocks(mine)?; // all ranks know all lengths: 1, 2 and 3
+///     let x = comm.device().from_slice(&vec![rank as f32; mine])?;
+///     let mut all = comm.device().zeros::<f32>(6)?;
+///     comm.all_gather_v(&x, &mut all, &blocks)?;
+///     assert_eq!(all.to_vec()?, [0.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+///     comm.finish()
+/// })
+/// .expect("all ranks end well");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks {
     rank: Rank,

@@ -42,6 +42,20 @@ pub struct Places<'p, 'a, W: World> {
 
 /// Memory for a plan: buffers and symmetric windows, slices and vectors of them for an array, and
 /// [`Swapped`] pairs of them for two copies.
+///
+/// ```
+/// # use typed_nccl::{Host, Result, Seat, plan::{Bound, PlanMemory}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn run<M: PlanMemory<Host>>(
+///     plan: &mut Bound<Host>,
+///     comm: &typed_nccl::Communicator<Host>,
+///     x: &mut M,
+/// ) -> Result<()> {
+///     plan.on(comm).write("x", x).run(&mut ())
+/// }
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no memory that a plan on `{W}` can be given",
     label = "this lives on another device, or is neither a buffer nor a window",

@@ -61,7 +61,7 @@ pub(super) enum Child<W: World> {
 ///
 /// It owns the communicators of subsets of the ranks, the plan's local memory, and the plan's
 /// streams but for the first, which is the communicator's own. It borrows nothing, and works only
-/// with the communicator that it was bound to.
+/// with the communicator that it was bound to. See the example of [`bind`].
 pub struct Bound<W: World> {
     pub(super) fixed: Fixed<W>,
     pub(super) moving: Moving<W>,

@@ -13,6 +13,30 @@ use crate::{Device, Element, Result, Slice, SliceMut, Stream, World};
 /// compute steps.
 ///
 /// For a plan of [`plan!`](crate::plan!) implement the trait `Steps` of its module.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, plan::{self, Call, Steps, Values, build::PlanBuilder}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut plan = PlanBuilder::new("fill");
+/// plan.ranks(1..);
+/// let (x, net) = (plan.in_out::<f32>("x", 4), plan.stream("net"));
+/// plan.on(net).run("ones").writes(x);
+/// let checked = plan.check().expect("a plan that is right");
+///
+/// fn ones() -> impl Steps<Host> {
+///     |call: &mut Call<'_, Host>| {
+///         assert_eq!(call.name(), "ones");
+///         let mut x = call.write::<f32>(0)?;
+///         call.stream().launch(&mut x, |x, ()| x.fill(1.0))
+///     }
+/// }
+/// let mut fill = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+/// let mut x = comm.device().zeros::<f32>(4)?;
+/// fill.on(&comm).write("x", &mut x).run(&mut ones())?;
+/// assert_eq!(x.to_vec()?, [1.0; 4]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not run the compute steps of a plan on `{W}`",
     label = "no steps",
@@ -40,9 +64,29 @@ impl<W: World, F: FnMut(&mut Call<'_, W>) -> Result<()>> Steps<W> for F {
 }
 
 /// A closure that is one of the steps of a plan of [`plan!`](crate::plan!).
+///
+/// ```
+/// # use typed_nccl::{Host, SliceMut, plan::{Closure, NoClosure}, plans::grad_sync, spmd};
+/// # spmd::<Host>(2, |place| {
+/// # let mut comm = place.init()?;
+/// let params = grad_sync::Params { k: 1, sizes: &[4] };
+/// let mut sync = grad_sync::bind::<f32, _>(&mut comm, params)?;
+/// let mut g = [comm.device().zeros(4)?];
+/// let rank = comm.rank().index() as f32;
+/// // `Closures<.., NoClosure, NoClosure>`, then `Closures<.., Closure<_>, NoClosure>`, and so on.
+/// let mut steps = sync
+///     .steps()
+///     .backward(move |_, mut g, stream| stream.launch(&mut g, move |g, ()| g.fill(rank)))
+///     .apply(|_, _| Ok(()));
+/// sync.run(&comm, grad_sync::Buffers { g: &mut g }, &mut steps)?;
+/// assert_eq!(g[0].to_vec()?, [0.5; 4]);
+/// # comm.finish() }).expect("every rank ends well");
+/// ```
 pub struct Closure<F>(#[doc(hidden)] pub F);
 
 /// Placeholder for a closure that was not given yet.
+///
+/// See the example of [`Closure`].
 #[derive(Debug)]
 pub struct NoClosure;
 
@@ -53,6 +97,8 @@ impl<F> fmt::Debug for Closure<F> {
 }
 
 /// One compute step of a run, with the memory that the plan declares for it.
+///
+/// See the example of [`Steps`].
 pub struct Call<'r, W: World> {
     pub(super) plan: &'r str,
     pub(super) this: &'r Computes,
@@ -170,6 +216,26 @@ impl<W: World> fmt::Debug for Call<'_, W> {
 }
 
 /// The buffers of an array, for reading.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, plan::{self, Call, Slices, Values, build::PlanBuilder}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut plan = PlanBuilder::new("look");
+/// plan.ranks(1..);
+/// let (x, net) = (plan.array(2).input::<f32>("x", |_| 4.into()), plan.stream("net"));
+/// plan.on(net).run("look").reads(x);
+/// let checked = plan.check().expect("a plan that is right");
+///
+/// let mut look = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+/// let x = vec![comm.device().zeros::<f32>(4)?, comm.device().zeros(4)?];
+/// look.on(&comm).read("x", &x).run(&mut |call: &mut Call<'_, Host>| {
+///     let both: Slices<'_, f32, Host> = call.reads(0)?;
+///     assert_eq!((both.len(), both.iter().map(|x| x.len()).sum::<usize>()), (2, 8));
+///     Ok(())
+/// })?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct Slices<'r, T, W: World> {
     places: &'r [PlanOperand<'r, W>],
     spots: &'r [Spot],
@@ -221,6 +287,27 @@ impl<T: Element, W: World> fmt::Debug for Slices<'_, T, W> {
 }
 
 /// The buffers of an array, for writing: an iterator, since each is handed out once.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, plan::{self, Call, SlicesMut, Values, build::PlanBuilder}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut plan = PlanBuilder::new("fill");
+/// plan.ranks(1..);
+/// let (x, net) = (plan.array(2).output::<f32>("x", |_| 4.into()), plan.stream("net"));
+/// plan.on(net).run("numbers").writes(x);
+/// let checked = plan.check().expect("a plan that is right");
+///
+/// let mut fill = plan::bind(&mut comm, checked.plan(), &Values::new())?;
+/// let mut x = vec![comm.device().zeros::<f32>(4)?, comm.device().zeros(4)?];
+/// fill.on(&comm).write("x", &mut x).run(&mut |call: &mut Call<'_, Host>| {
+///     let (both, stream): (SlicesMut<'_, f32, Host>, _) = (call.writes(0)?, call.stream());
+///     both.enumerate()
+///         .try_for_each(|(i, mut x)| stream.launch(&mut x, move |x, ()| x.fill(i as f32)))
+/// })?;
+/// assert_eq!(x[1].to_vec()?, [1.0; 4]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct SlicesMut<'r, T, W: World> {
     list: Slices<'r, T, W>,
     next: usize,

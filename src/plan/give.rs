@@ -41,6 +41,8 @@ impl Given {
 }
 
 /// A run in preparation: takes the plan's memory by name.
+///
+/// See the example of [`bind`](super::bind).
 // It is moved for each buffer, so whatever can be elsewhere is in `Moving`.
 #[must_use = "runs nothing before `run`"]
 pub struct Run<'a, W: World> {

@@ -6,6 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Two buffers or windows of one kind, one of which is current: a plan reads the current one while
 /// its neighbours already fill the next. They swap once a run has been issued, on every rank in the
 /// same run.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, plan::Swapped};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (now, next) = (comm.window::<f32>(4)?, comm.window::<f32>(4)?);
+/// let mut u = Swapped::new(now, next);
+/// u.current_mut().copy_from(&[1.0; 4])?;
+/// // Each run of a plan that declares `swapped` swaps them.
+/// assert_eq!((u.current().to_vec()?, u.next().to_vec()?), (vec![1.0; 4], vec![0.0; 4]));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct Swapped<M> {
     pair: [M; 2],
     /// Whether the second one is current.

@@ -10,6 +10,20 @@ const LATE: Duration = Duration::from_millis(1);
 /// When the operations of a run start, as far as streams, events and signals leave it open.
 ///
 /// GPUs have their own timing; this is for tests on the host backend.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, plan::{Bound, Timing}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// /// Many runs, with chances of timing that the host would hardly have by itself.
+/// fn shake(plan: &mut Bound<Host>, mut run: impl FnMut(&mut Bound<Host>)) {
+///     for seed in 0..100 {
+///         plan.set_timing(Timing::Shaken(seed));
+///         run(plan);
+///     }
+/// }
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Timing {
     /// As soon as possible.

@@ -6,6 +6,13 @@ use crate::{DType, Element};
 /// types for type parameters, all by the plan's names.
 ///
 /// The extent of a plan's only axis is the communicator's size, and may be omitted.
+///
+/// ```
+/// # use typed_nccl::plan::Values;
+/// /// For a plan over a mesh, with a length, a list of sizes and elements of type `T`.
+/// let values = Values::new().axis("rows", 2).axis("cols", 4).number("len", 1024);
+/// let values = values.list("sizes", &[16, 64]).element::<f32>("T");
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     pub(super) axes: Vec<(String, i64)>,

@@ -28,6 +28,8 @@ const TRANSFERS: u64 = 1 << 32;
 /// oldest first. PyTorch's `torchfrtrace` reads the pickles of all ranks and says which ranks
 /// differ. Groups of transfers end with an entry `nccl:coalesced`. Signals and puts, which PyTorch
 /// does not have, are in `one_sided`.
+///
+/// See the example of [`Communicator::flight_record`](crate::Communicator::flight_record).
 #[derive(Clone, Debug, Serialize)]
 pub struct FlightRecord {
     version: &'static str,

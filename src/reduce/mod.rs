@@ -26,30 +26,54 @@ use crate::{Device, DynElem, Float, Integer, Logical, NarrowFloat, Numeric, Resu
 pub struct Sum;
 
 /// Multiplies. Integers wrap.
+///
+/// See the example of [`Sum`](struct@Sum).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prod;
 
 /// Takes the minimum. A NaN loses to a number.
+///
+/// See the example of [`Sum`](struct@Sum).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Min;
 
 /// Takes the maximum. A NaN loses to a number.
+///
+/// See the example of [`Sum`](struct@Sum).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Max;
 
 /// Takes the mean; floating-point types only.
+///
+/// See the example of [`Sum`](struct@Sum).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Avg;
 
 /// Combines the bits of integers by "and". On the host; NCCL lacks it.
+///
+/// ```
+/// # use typed_nccl::{BitAnd, BitOr, BitXor, Host, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut masks = comm.device().from_slice(&[0b0110_u8])?;
+/// comm.all_reduce_in_place(&mut masks, BitAnd)?; // the bits that all ranks have set
+/// comm.all_reduce_in_place(&mut masks, BitOr)?; // any rank
+/// comm.all_reduce_in_place(&mut masks, BitXor)?; // an odd number of ranks
+/// assert_eq!(masks.to_vec()?, [0b0110]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BitAnd;
 
 /// Combines the bits of integers by "or". On the host; NCCL lacks it.
+///
+/// See the example of [`BitAnd`](struct@BitAnd).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BitOr;
 
 /// Combines the bits of integers by "exclusive or". On the host; NCCL lacks it.
+///
+/// See the example of [`BitAnd`](struct@BitAnd).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BitXor;
 
@@ -58,14 +82,29 @@ pub struct BitXor;
 pub struct And;
 
 /// Whether any rank's truth value ([`Bool`](crate::Bool)) is true. On the host; NCCL lacks it.
+///
+/// See the examples of [`Bool`](crate::Bool) with [`And`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Or;
 
 /// A sum or mean that is exact and rounded once: [`Sum::exact`], [`Avg::exact`].
+///
+/// See the example of [`Sum::exact`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Exact<O>(O);
 
 /// A sum or mean of narrow floats in `f32`: [`Sum::in_f32`], [`Avg::in_f32`].
+///
+/// ```
+/// # use typed_nccl::{Host, InF32, Seat, Sum, bf16};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut x = comm.device().from_slice(&[bf16::from_f32(1.5); 4])?;
+/// let in_f32: InF32<Sum> = Sum.in_f32();
+/// comm.all_reduce_in_place(&mut x, in_f32)?;
+/// assert_eq!(x.to_vec()?, [bf16::from_f32(1.5); 4]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InF32<O>(O);
 
@@ -125,6 +164,23 @@ impl Avg {
 }
 
 /// A reduction of elements `T` on the communicators of world `W`.
+///
+/// ```
+/// # use typed_nccl::{Buffer, Communicator, Host, Max, ReduceOp, Result, Seat, Sum, World};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn reduce<W: World>(
+///     comm: &Communicator<W>,
+///     x: &mut Buffer<f32, W::Device>,
+///     op: impl ReduceOp<f32, W>,
+/// ) -> Result<()> {
+///     comm.all_reduce_in_place(x, op)
+/// }
+/// let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
+/// reduce(&comm, &mut x, Sum)?;
+/// reduce(&comm, &mut x, Max)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot reduce `{T}` on a `Communicator<{W}>`",
     label = "made for another data type or another communicator, or no reduction",

@@ -7,6 +7,21 @@ use crate::{AsRank, Rank};
 /// One of the signals that a communicator was configured with; the first by default. Made by
 /// [`Communicator::signal_in`](crate::Communicator::signal_in) for that communicator; the default
 /// one is the first signal of whichever communicator it is used with.
+///
+/// ```
+/// use typed_nccl::{CommConfig, Host, Signals, spmd};
+///
+/// spmd::<Host>(2, |place| {
+///     let mut comm = place.init_with(CommConfig::builder().signals(2).build())?;
+///     let (source, target) = (comm.window::<f32>(4)?, comm.window::<f32>(4)?);
+///     let (second, peer) = (comm.signal_in(0, 1)?, comm.ring(1));
+///     assert_eq!((second.context(), second.index()), (0, 1));
+///     comm.put_signal(&source, peer, target.at(0).raising(second))?;
+///     comm.wait_signals(Signals::new().expect_in(peer, second, 1))?;
+///     comm.finish()
+/// })
+/// .expect("both ranks end well");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct SignalSlot {
     pub(super) slot: Slot,

@@ -11,6 +11,8 @@ use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{Device, Element, Elements, Readable, Result, Writable};
 
 /// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written.
+///
+/// See the example of [`OperandsOn`].
 pub trait Operand: sealed::Sealed {
     /// The closure's argument: `&[T]` or `&mut [T]` on the host.
     type View<'v>;
@@ -37,6 +39,8 @@ pub trait Operand: sealed::Sealed {
 }
 
 /// An operand that a stream on `D` accepts: one on its own device.
+///
+/// See the example of [`OperandsOn`].
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
     label = "this lives on another device than the stream, or is no device memory",
@@ -71,6 +75,8 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
 }
 
 /// The operands of [`Stream::launch`]: one, or a tuple of up to six.
+///
+/// See the example of [`OperandsOn`].
 #[diagnostic::on_unimplemented(
     message = "a stream cannot hand `{Self}` to a closure",
     label = "expected `&buffer` for what is read, `&mut buffer` for what is written",
@@ -93,6 +99,23 @@ pub trait Operands {
 }
 
 /// Operands that a stream on `D` accepts.
+///
+/// ```
+/// # use typed_nccl::{Host, Operand, OperandOn, Operands, OperandsOn, Result, Stream};
+/// /// One operand, or a tuple of them, on this stream's device.
+/// fn order<O: OperandsOn<Host>>(stream: &Stream<Host>, operands: O) -> Result<()> {
+///     stream.launch(operands, |_, ()| {})
+/// }
+/// fn is_operand(_: &(impl Operand + OperandOn<Host>)) {}
+/// fn are_operands(_: &impl Operands) {}
+///
+/// let (stream, x) = (Host::local()?.stream()?, Host::local()?.zeros::<f32>(4)?);
+/// is_operand(&&x);
+/// are_operands(&(&x, &x));
+/// order(&stream, &x)?;
+/// order(&stream, (&x, &x))?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
     label = "this lives on another device than the stream, or is no device memory",

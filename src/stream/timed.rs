@@ -11,6 +11,16 @@ use crate::{Device, Result};
 
 /// A [`Mark`] that knows when its stream reached it; [`since`](Self::since) gives the time between
 /// two of them. It can be waited for like a mark.
+///
+/// ```
+/// # use typed_nccl::{Host, TimedMark};
+/// let stream = Host::local()?.stream()?;
+/// let start: TimedMark<Host> = stream.timed_mark()?;
+/// let end = stream.timed_mark()?;
+/// stream.sync()?;
+/// assert!(end.since(&start)?.is_some() && start.since(&end)?.is_some_and(|time| time.is_zero()));
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct TimedMark<D: Device> {
     mark: Mark<D>,
     time: <D::Backend as Timing>::Time,

@@ -19,6 +19,22 @@ use crate::{AsRank, Communicator, Element, Result, World, wait};
 ///
 /// Each communicator keeps the memory until its own window is closed or it ends, so they can close,
 /// end and be dropped in any order.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, SharedWindow, World, tag};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// tag!(Pair);
+/// let mut pair = comm.split::<Pair>(0, 0)?;
+/// let mut window = comm.window::<f32>(4)?;
+/// let shared: SharedWindow<f32, Pair<Host>> = window.also_in(&mut pair)?;
+/// assert_eq!(shared.len_at(0), 4);
+/// pair.put_signal(shared.of(&window)?.slice(0..2), 0, shared.at(2))?;
+/// pair.wait_signal(0)?;
+/// pair.close_shared(shared)?;
+/// # pair.finish()?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct SharedWindow<T, W: World, K = Symmetric>(Window<T, W, K>);
 
 impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {

@@ -2,23 +2,67 @@
 
 /// Registered as symmetric (`NCCL_WIN_COLL_SYMMETRIC`): puts, symmetric kernels, copy-engine
 /// collectives. The default of `comm.window(len)` and `comm.register_window(buffer)`.
+///
+/// ```
+/// # use typed_nccl::{Host, LocalOnly, Seat, Symmetric, Window};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let puts: Window<f32, Host, Symmetric> = comm.window(4)?; // `Window<f32, Host>` for short
+/// let memory = comm.device().nccl_zeros(4)?;
+/// let collectives: Window<f32, Host, LocalOnly> = comm.register_window_as(memory, LocalOnly)?;
+/// comm.put_signal(puts.slice(0..2), 0, puts.at(2))?; // `collectives.at(2)` would not compile
+/// # comm.wait_signal(0)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Symmetric;
 
 /// Symmetric, and strictly ordered (`NCCL_WIN_STRICT_ORDERING`), which device-side signals on its
 /// addresses need.
+///
+/// ```
+/// # use typed_nccl::{Host, Seat, SymmetricStrict, Window};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let memory = comm.device().nccl_zeros(4)?;
+/// let x: Window<f32, Host, SymmetricStrict> = comm.register_window_as(memory, SymmetricStrict)?;
+/// assert!(x.flags().is::<SymmetricStrict>());
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct SymmetricStrict;
 
 /// Registered with NCCL's default flags: faster collectives on this memory, no puts.
+///
+/// See the example of [`Symmetric`].
 #[derive(Clone, Copy, Debug)]
 pub struct LocalOnly;
 
 /// Registered for device-side network access only (`NCCL_WIN_GIN_ONLY`): no pointers to peers.
+///
+/// ```
+/// # use typed_nccl::{GinOnly, Host, Seat, Window};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let memory = comm.device().nccl_zeros(4)?;
+/// let x: Window<f32, Host, GinOnly> = comm.register_window_as(memory, GinOnly)?;
+/// assert!(x.flags().is::<GinOnly>());
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GinOnly;
 
 /// Registered for counted writes (`NCCL_WIN_CFT_COUNTED`).
+///
+/// ```
+/// # use typed_nccl::{CftCounted, Host, Seat, Window};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let memory = comm.device().nccl_zeros(4)?;
+/// let x: Window<f32, Host, CftCounted> = comm.register_window_as(memory, CftCounted)?;
+/// assert!(x.flags().is::<CftCounted>());
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CftCounted;
 
@@ -35,6 +79,8 @@ pub struct CftCounted;
 pub struct Flagged<const BITS: u32>;
 
 /// A kind of window. Sealed.
+///
+/// See the example of [`Flagged`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a kind of window",
     note = "they are `Symmetric`, `SymmetricStrict`, `LocalOnly`, `GinOnly`, `CftCounted`, and `Flagged<BITS>` for any flags below 16"
@@ -47,6 +93,23 @@ pub trait WindowKind: sealed::Sealed + 'static {
 }
 
 /// A window whose memory puts may read.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Host, Result, RmaSource, RmaTarget, Seat, Window};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn put<S: RmaSource, T: RmaTarget>(
+///     comm: &Communicator<Host>,
+///     source: &Window<u32, Host, S>,
+///     target: &Window<u32, Host, T>,
+/// ) -> Result<()> {
+///     comm.put_signal(source, 0, target.at(0))?;
+///     comm.wait_signal(0)
+/// }
+/// let (source, target) = (comm.window(4)?, comm.window(4)?);
+/// put(&comm, &source, &target)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` window cannot be the source of a put",
     label = "registered without `Symmetric`",
@@ -55,6 +118,8 @@ pub trait WindowKind: sealed::Sealed + 'static {
 pub trait RmaSource: WindowKind {}
 
 /// A window that puts may write.
+///
+/// See the example of [`RmaSource`].
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` window cannot be the target of a put",
     label = "registered without `Symmetric`",
@@ -64,6 +129,21 @@ pub trait RmaSource: WindowKind {}
 pub trait RmaTarget: WindowKind {}
 
 /// A window whose peers' memory has addresses here.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Host, LsaPointers, Result, Seat, Window};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// fn is_mapped<K: LsaPointers>(
+///     comm: &Communicator<Host>,
+///     window: &Window<u32, Host, K>,
+/// ) -> Result<bool> {
+///     Ok(comm.peer_ptr(window, comm.ring(1))?.is_some())
+/// }
+/// let window = comm.window(4)?;
+/// assert!(is_mapped(&comm, &window)?);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` window has no pointers to its peers' memory",
     label = "not mapped for loads and stores",

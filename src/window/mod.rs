@@ -42,6 +42,27 @@ use crate::{AsRank, Device, Element, Result, Slice, SliceMut, World};
 /// [`register_window`](crate::Communicator::register_window); [`close`](crate::Communicator::close)
 /// returns the memory. A dropped window stays registered until its communicator ends, because
 /// deregistering is collective. `Send`, not `Sync`.
+///
+/// ```
+/// use typed_nccl::{Host, Result, Window, spmd};
+///
+/// # fn main() -> Result<()> {
+/// spmd::<Host>(2, |place| {
+///     let mut comm = place.init()?;
+///     let mut mine: Window<f32, _> = comm.window(4)?;
+///     let theirs = comm.window(4)?;
+///     mine.copy_from(&[comm.rank().index() as f32; 4])?;
+///     let peer = comm.ring(1);
+///     comm.put_signal(mine.slice(0..2), peer, theirs.at(2))?;
+///     comm.wait_signal(peer)?;
+///     let from = peer.index() as f32;
+///     assert_eq!(theirs.to_vec()?, [0.0, 0.0, from, from]);
+///     let memory = comm.close(theirs)?; // a buffer again
+///     assert_eq!(memory.len(), 4);
+///     comm.finish()
+/// })
+/// # }
+/// ```
 pub struct Window<T, W: World, K = Symmetric> {
     allocation: Arc<Allocation<<W::Device as Device>::Backend>>,
     pub(crate) named: Named,

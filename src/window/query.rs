@@ -168,6 +168,17 @@ impl<W: World, S: State> Communicator<W, S> {
 }
 
 /// A registered buffer of a communicator of world `W`.
+///
+/// ```
+/// # use typed_nccl::{Host, Registration, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let x = comm.device().nccl_zeros::<f32>(4)?;
+/// let registered: Registration<Host> = comm.register_buffer(&x)?;
+/// assert!(registered.is_valid() && registered.size() == 16); // in bytes
+/// comm.deregister_buffer(registered)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[must_use = "a buffer stays registered until `comm.deregister_buffer(registration)` or the communicator's end"]
 pub struct Registration<W: World> {
     bytes: usize,

@@ -16,6 +16,19 @@ use crate::{
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// A shared view of part of a window. Stays on its thread.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Host, PutSource, Result, Seat, WindowPlace, WindowSlice};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let (source, target) = (comm.window::<u32>(4)?, comm.window::<u32>(4)?);
+/// let part: WindowSlice<'_, u32, Host, _> = source.slice(1..3);
+/// let place: WindowPlace<'_, u32, Host, _> = target.at(2);
+/// comm.put_signal(part, 0, place)?;
+/// comm.wait_signal(0)?;
+/// assert_eq!((part.to_vec()?, target.slice(2..).len()), (vec![0, 0], 2));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct WindowSlice<'w, T, W: World, K> {
     named: &'w Named,
     slice: Slice<'w, T, W::Device>,
@@ -81,6 +94,8 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowSlice<'_, T, W, K
 }
 
 /// A place in a window: the target of a put, on the peer that the put names.
+///
+/// See the example of [`WindowSlice`].
 pub struct WindowPlace<'w, T, W: World, K> {
     named: &'w Named,
     pub(crate) offset: usize,
@@ -146,6 +161,25 @@ unsafe impl<T, W: World, K> Send for WindowPlace<'_, T, W, K> where (): UsedOnAn
 unsafe impl<T, W: World, K> Sync for WindowPlace<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
 
 /// A source for puts of world `W`: a slice of one of its symmetric windows, or a whole one.
+///
+/// ```
+/// # use typed_nccl::{Communicator, Host, PutSource, Result, Seat, Window};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// /// A slice of a window, or a whole one.
+/// fn put<'w>(
+///     comm: &Communicator<Host>,
+///     source: impl PutSource<'w, Host, Elem = u32>,
+///     target: &Window<u32, Host>,
+/// ) -> Result<()> {
+///     comm.put_signal(source, 0, target.at(0))?;
+///     comm.wait_signal(0)
+/// }
+/// let (source, target) = (comm.window(4)?, comm.window(4)?);
+/// put(&comm, &source, &target)?;
+/// put(&comm, source.slice(1..3), &target)?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the source of a put on `{W}`",
     label = "not a slice of one of `{W}`'s symmetric windows",

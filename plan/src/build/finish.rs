@@ -9,6 +9,19 @@ use crate::ir::Plan;
 use crate::verdict::Rejected;
 
 /// An incorrect plan with its builder, which is unchanged.
+///
+/// ```
+/// use typed_nccl_plan::build::{PlanBuilder, Refused, ring};
+///
+/// let mut plan = PlanBuilder::new("half");
+/// plan.ranks(2..);
+/// let a = plan.input::<f32>("a", 4);
+/// let net = plan.stream("net");
+/// plan.on(net).send(a, ring(1)); // nobody receives it
+/// let refused: Refused = plan.check().err().expect("it would hang");
+/// println!("{refused}");
+/// assert!(!refused.rejected().problems.is_empty());
+/// ```
 pub struct Refused {
     rejected: Rejected,
     builder: Box<PlanBuilder<Open>>,

@@ -71,6 +71,23 @@ use crate::ir::{self, Plan, StepKind};
 use crate::verdict::Problem;
 
 /// A plan in progress or, once [checked](PlanBuilder::check), a correct one.
+///
+/// ```
+/// use typed_nccl_plan::build::{Checked, Number, Open, Peer, PlanBuilder, ring};
+/// use typed_nccl_plan::check::Accepted;
+///
+/// let mut plan: PlanBuilder<Open> = PlanBuilder::new("shift");
+/// plan.ranks(2..);
+/// let len: Number = plan.param("len", 1..);
+/// let (a, b) = (plan.input::<f32>("a", len * 2), plan.output::<f32>("b", len * 2));
+/// let net = plan.stream("net");
+/// let right: Peer = ring(1);
+/// plan.on(net).transfer(a, right, b);
+/// let checked: PlanBuilder<Checked> = plan.check()?;
+/// let accepted: &Accepted = checked.accepted();
+/// assert!(!accepted.is_empty());
+/// # Ok::<(), typed_nccl_plan::build::Refused>(())
+/// ```
 #[derive(Debug)]
 pub struct PlanBuilder<S = Open> {
     plan: Plan,
@@ -78,6 +95,8 @@ pub struct PlanBuilder<S = Open> {
 }
 
 /// A builder that takes declarations and statements.
+///
+/// See the example of [`PlanBuilder`].
 #[derive(Debug)]
 pub struct Open {
     arena: Arena,
@@ -93,6 +112,8 @@ pub struct Open {
 }
 
 /// A builder whose plan is checked, and no longer changes.
+///
+/// See the example of [`PlanBuilder`].
 #[derive(Debug)]
 pub struct Checked {
     accepted: Accepted,

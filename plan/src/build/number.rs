@@ -11,6 +11,8 @@ use crate::ir::{Comparison, Operator, ParamId, arithmetic};
 ///
 /// It is `Copy`, so that `(r + 1) % n` and `h..2 * h` work as written. Division rounds down and `%`
 /// is never negative.
+///
+/// See the example of [`PlanBuilder`](super::PlanBuilder).
 #[derive(Clone, Copy, Debug)]
 pub struct Number(pub(crate) Value);
 

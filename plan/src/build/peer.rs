@@ -8,6 +8,8 @@ use crate::ir::shape::{DEEP_PEER, LARGE_PEER, Limit, Shape};
 use crate::ir::{self, AxisId, Cases, Hop};
 
 /// Another rank, made by [`ring`], [`chain`], [`at`] or [`either`].
+///
+/// See the example of [`PlanBuilder`](super::PlanBuilder).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Peer {

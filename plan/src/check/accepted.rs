@@ -9,6 +9,8 @@ use crate::ir::Plan;
 use crate::verdict::{Problem, Sizes};
 
 /// A plan was checked exactly at these sizes, and is right there.
+///
+/// See the example of [`PlanBuilder`](crate::build::PlanBuilder).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     axes: Vec<String>,

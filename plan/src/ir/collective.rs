@@ -90,6 +90,12 @@ macro_rules! collectives {
         $send:ident -> $recv:ident, $like:ident;
     )*) => {
         /// Which collective.
+        ///
+        /// ```
+        /// use typed_nccl_plan::ir::CollectiveName;
+        ///
+        /// assert_eq!(CollectiveName::AllReduce.name(), "all_reduce");
+        /// ```
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
         pub enum CollectiveName {
             $($(#[$doc])* #[doc = concat!("\n\n`", $function, "`")] $variant,)*

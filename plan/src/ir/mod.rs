@@ -47,6 +47,18 @@ pub use crate::element::{ElementKind, ElementType};
 use crate::releases::NEWEST;
 
 /// A communication schedule for all ranks.
+///
+/// ```
+/// use typed_nccl_plan::build::PlanBuilder;
+/// use typed_nccl_plan::ir::Plan;
+///
+/// let mut built = PlanBuilder::new("nothing");
+/// built.ranks(1..);
+/// let checked = built.check()?;
+/// let plan: &Plan = checked.plan();
+/// assert_eq!(plan.name, "nothing");
+/// # Ok::<(), typed_nccl_plan::build::Refused>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

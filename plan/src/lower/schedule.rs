@@ -23,6 +23,23 @@ use crate::verdict::Sizes;
 /// whole; the capture forks all its streams from one and joins them again.
 ///
 /// In serialized form, `carried`, `why_waits` and `why_kernels` may be missing, and are empty then.
+///
+/// ```
+/// use typed_nccl_plan::build::{PlanBuilder, ring};
+/// use typed_nccl_plan::lower::{Schedule, lower};
+/// use typed_nccl_plan::verdict::Sizes;
+///
+/// let mut plan = PlanBuilder::new("shift");
+/// plan.ranks(1..);
+/// let (a, b) = (plan.input::<f32>("a", 4), plan.output::<f32>("b", 4));
+/// let net = plan.stream("net");
+/// plan.on(net).transfer(a, ring(1), b);
+/// let checked = plan.check()?;
+/// let sizes = Sizes { extents: vec![3], ..Sizes::default() };
+/// let schedule: Schedule = lower(checked.plan(), &sizes).expect("it is right for three ranks");
+/// assert_eq!(schedule.ranks.len(), 3);
+/// # Ok::<(), typed_nccl_plan::build::Refused>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {
     /// The plan's name.

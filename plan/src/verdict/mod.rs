@@ -109,6 +109,8 @@ pub struct Line {
 }
 
 /// An instance of a plan: its extents and parameters.
+///
+/// See the example of [`Schedule`](crate::lower::Schedule).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Sizes {
     /// The extents, in the order of the plan's axes.

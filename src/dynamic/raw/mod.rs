@@ -19,6 +19,8 @@ use crate::{Communicator, DType, DynReduceOp, Result, World};
 
 /// Where `len` elements start on the communicator's device. A number is turned into a pointer by
 /// [`with_exposed_provenance_mut`](std::ptr::with_exposed_provenance_mut).
+///
+/// See the example of [`Raw::all_reduce`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawPart {
     /// The address of the first element; anything without elements.
@@ -49,6 +51,19 @@ impl RawPart {
 
 /// An operation of [`Raw::group`]. Ranks are numbers. What only the root has is `None` elsewhere,
 /// and not looked at there.
+///
+/// ```
+/// # use typed_nccl::{DType, DynReduceOp, Host, RawOp, RawPart, Seat};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut x = vec![1.0_f32; 8];
+/// let part = RawPart::new(x.as_mut_ptr().cast(), x.len(), DType::F32);
+/// let sum = RawOp::AllReduce { send: part, recv: part, op: DynReduceOp::Add };
+/// // SAFETY: the vector stays as it is until the stream is synchronised.
+/// unsafe { comm.raw().group(&[sum]) }?;
+/// comm.sync(comm.stream())?;
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are the arguments of the method of its name")]

@@ -121,11 +121,15 @@ impl<'a, D: Device> Lend<D> for &'a Var {
 /// What an operation of candle's reads: its storage and layout, to be lent within the operation.
 ///
 /// Made by [`storage`].
+///
+/// See the example of [`storage`].
 pub struct StorageRef<'a>(Locked<'a>);
 
 /// What an operation of candle's writes, such as the storage that it returns.
 ///
 /// Made by [`storage_mut`].
+///
+/// See the example of [`storage`].
 pub struct StorageMut<'a>(Locked<'a>);
 
 /// Lends the elements of `layout` for reading, in a custom operation of candle's

@@ -29,6 +29,8 @@ pub(super) enum Held<'a> {
 }
 
 /// The storage that an operation of candle's is given: of the CPU, or of a GPU. Sealed.
+///
+/// See the example of [`storage`](super::storage).
 pub trait OperandStorage:
     BackendStorage<Device: BackendDevice<Storage = Self>> + sealed::Sealed
 {

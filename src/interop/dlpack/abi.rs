@@ -15,6 +15,8 @@ const VERSION: DLPackVersion = DLPackVersion { major: 1, minor: 1 };
 
 /// A managed tensor of DLPack: [`DLManagedTensorVersioned`], or [`DLManagedTensor`], its form
 /// before 1.0. Sealed.
+///
+/// See the example of [`export`](super::export).
 pub trait ManagedTensor: form::Form {}
 
 impl ManagedTensor for DLManagedTensor {}

@@ -15,6 +15,8 @@ use crate::memory::Allocation;
 use crate::{Buffer, DType, Device, DynBuffer, Element, Readable, Result};
 
 /// A buffer that can be exported: [`Buffer`] or [`DynBuffer`], of any kind of memory. Sealed.
+///
+/// See the example of [`export`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be exported",
     label = "no buffer that owns its memory",
@@ -58,6 +60,8 @@ mod sealed {
 
 /// A buffer as a tensor for other libraries, made by [`export`]. [`to_raw`](Self::to_raw) hands it
 /// to any number of consumers.
+///
+/// See the example of [`export`].
 pub struct Export<B> {
     buffer: B,
     shape: Vec<i64>,

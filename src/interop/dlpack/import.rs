@@ -15,6 +15,8 @@ use crate::interop::{Described, Tensor, TensorPlace};
 const READ_ONLY: u64 = dlpack_rs::ffi::DLPACK_FLAG_BITMASK_READ_ONLY;
 
 /// Another library's managed tensor. Calls its deleter on drop, on whatever thread.
+///
+/// See the example of [`export`](super::export).
 pub struct Managed {
     tensor: NonNull<c_void>,
     delete: unsafe fn(NonNull<c_void>),

@@ -1,6 +1,8 @@
 //! The placement of an exported tensor's elements in its buffer.
 
 /// The order of an exported tensor's elements in its buffer.
+///
+/// See the example of [`export`](super::export).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout<'s> {
     /// The last index varies fastest: C, NumPy and PyTorch.

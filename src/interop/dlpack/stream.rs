@@ -8,6 +8,13 @@ use crate::error::Error;
 /// The stream of `__dlpack__(stream=..)`, on which the consumer uses a tensor of a GPU.
 ///
 /// The producer makes that stream wait for its own work.
+///
+/// ```
+/// # use typed_nccl::interop::dlpack::ConsumerStream;
+/// let stream = ConsumerStream::from_protocol(Some(1)).expect("the legacy default stream");
+/// assert_eq!((stream, stream.to_protocol()), (ConsumerStream::LEGACY, 1));
+/// assert!(ConsumerStream::from_protocol(Some(0)).is_err()); // ambiguous
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConsumerStream {
     /// No waiting: the consumer orders its uses by itself.

@@ -16,6 +16,12 @@ use crate::interop::{Described, Tensor, TensorPlace};
 use crate::{DType, Result};
 
 /// Keeps the memory of an object.
+///
+/// ```ignore
+/// // An array of any library, for as long as this rank needs it.
+/// let tensor: Tensor<Foreign> = python::resolve(x)?;
+/// let buffer: DynBuffer<Host, Adopted<Foreign>> = tensor.on(&device)?;
+/// ```
 #[derive(Debug)]
 pub enum Foreign {
     /// The object, which has a `__cuda_array_interface__`.

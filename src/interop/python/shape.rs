@@ -4,6 +4,11 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 /// The order of the elements in memory. From Python: `"C"` or `"F"`.
+///
+/// ```ignore
+/// // As NumPy's `order="F"`: the first index varies fastest.
+/// let x = numpy::empty(py, &device, [2, 3], Some(DType::F32), Order::F)?;
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
     /// The last index varies fastest.
@@ -16,6 +21,14 @@ pub enum Order {
 
 /// The number of elements along each dimension. From Python: an integer, or a tuple or list of
 /// them.
+///
+/// ```ignore
+/// // `empty(4)` and `empty((2, 3))` of Python.
+/// #[pyfunction]
+/// fn empty(py: Python<'_>, shape: Shape) -> PyResult<Bound<'_, PyAny>> {
+///     numpy::empty(py, &Host::local()?, shape, None, Order::C)
+/// }
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape(pub(super) Vec<usize>);
 

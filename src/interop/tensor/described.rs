@@ -4,6 +4,8 @@ use crate::DType;
 use crate::error::AdoptFault;
 
 /// A tensor as its library describes it.
+///
+/// See the example of [`Tensor`](super::Tensor).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Described {
     /// The library's name, for messages: `torch`.
@@ -23,6 +25,8 @@ pub struct Described {
 }
 
 /// Where the elements of a tensor are.
+///
+/// See the example of [`Tensor`](super::Tensor).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TensorPlace {
     /// In host memory.

@@ -22,6 +22,28 @@ use crate::{Adopted, DType, Device, DynBuffer, Failed, NcclMem, Result, Stream};
 /// ([`on`](Self::on), [`nccl_on`](Self::nccl_on)). Its elements have to be in C order for that,
 /// since ranks do not know each other's order. Only one of these can use the elements at a time: an
 /// overlap, through any handles, is [`Error::NotAdoptable`]; only loans for reading may overlap.
+///
+/// ```
+/// # use typed_nccl::{DType, Host, Seat, Sum, interop::{Described, Tensor, TensorPlace}};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let mut theirs = vec![1.0_f32; 6];
+/// let described = Described {
+///     library: "mine",
+///     address: theirs.as_mut_ptr().expose_provenance(),
+///     dtype: DType::F32,
+///     shape: vec![2, 3],
+///     strides: None,
+///     place: TensorPlace::OnHost { pinned: false },
+///     writable: true,
+/// };
+/// // SAFETY: the tensor owns the vector, whose elements stay where they are.
+/// let mut tensor = unsafe { Tensor::new(described, theirs) }?;
+/// comm.device().lend(&mut tensor, |x| comm.all_reduce_in_place(x, Sum))?;
+/// assert_eq!(tensor.shape(), [2, 3]);
+/// assert_eq!(tensor.into_inner(), [1.0; 6]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
 pub struct Tensor<O = ()> {
     pub(super) described: Box<Described>,
     pub(super) len: usize,
