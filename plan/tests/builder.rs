@@ -146,6 +146,7 @@ fn a_handle_of_another_builder_is_told_with_its_line() {
         Box::new(|plan, net, _| plan.on(net).signal(signal, ring(1))),
         Box::new(|plan, net, _| plan.on(net).wait([signal.from(ring(1))])),
         Box::new(|plan, _, _| plan.promise(condition.clone())),
+        Box::new(|plan, _, _| plan.promise_each("i", ..foreign, |i| i.ge(0))),
         Box::new(|plan, _, _| plan.when(!condition.clone(), |_| ())),
         Box::new(|plan, _, _| plan.for_each("i", ..foreign, |_, _| ())),
         Box::new(|plan, _, _| {
@@ -330,4 +331,44 @@ fn loops_through_powers_and_numbers_by_cases() {
     plan.computes(CollectiveKind::AllReduce(Reduction::Sum), x, x);
     plan.computes(CollectiveKind::AllReduce(Reduction::Max), again, again);
     plan.check().expect("all partners exchange");
+}
+
+#[test]
+fn conditions_on_all_elements_of_a_list() {
+    let mut plan = PlanBuilder::new("parts");
+    let n = plan.ranks(1..);
+    let most = plan.param("most", 1..);
+    let (counts, begins) = (plan.list("counts", n, 0..), plan.list("begins", n, 0..));
+    plan.promise_each("i", ..n, |i| (begins.at(i) + counts.at(i)).le(most));
+    plan.promise_each("i", Number::from(1)..n, |i| begins.at(i).ge(begins.at(i - 1)));
+    plan.promise_each("d", powers(2, n), |d| (most % d).eq(0));
+    let a = plan.in_out::<f32>("a", most);
+    let net = plan.stream("net");
+    plan.on(net).all_reduce_in_place(a, Reduction::Sum);
+    let checked = plan.check().expect("sizes that keep its promises");
+    let plan = checked.plan();
+
+    // All small lists, and the same conditions by hand.
+    let lists: Vec<[i64; 3]> =
+        (0..27).map(|number| [number / 9, number / 3 % 3, number % 3]).collect();
+    for most in 1..=4 {
+        for (counts, begins) in lists.iter().flat_map(|a| lists.iter().map(move |b| (a, b))) {
+            let params = [vec![most], counts.to_vec(), begins.to_vec()];
+            let is_inside = counts.iter().zip(begins).all(|(count, begin)| count + begin <= most);
+            let is_kept = is_inside && begins.is_sorted() && most % 2 == 0;
+            assert_eq!(plan.sizes(&[3], &params).is_ok(), is_kept, "{params:?}");
+        }
+    }
+    let params = [vec![4], vec![1, 3, 2], vec![0, 1, 3]];
+    let refused = plan.sizes(&[3], &params).expect_err("the last one ends at 5");
+    assert_eq!(
+        refused.to_string(),
+        "`begins[i] + counts[i] <= most` does not hold for i = 2, n = 3, most = 4, \
+         counts = [1, 3, 2], begins = [0, 1, 3]"
+    );
+    let empty = [vec![4], vec![1, 3, 2, 0], vec![0, 1, 3]];
+    assert!(plan.sizes(&[3], &empty).is_err());
+    // Lists with elements that differ are checked too.
+    let sizes = plan.sizes(&[2], &[vec![2], vec![1, 2], vec![0, 0]]).expect("inside");
+    assert!(checked.accepted().contains(&sizes), "{}", checked.accepted());
 }

@@ -115,6 +115,13 @@ fn params() {
     told(6, "a promise mentions `i`, which counts nothing around it", |plan| {
         plan.promises[0].condition = i().ge(0);
     });
+    let each = |to| Each { counter: LoopId(0), from: Expr::Int(0), to, powers: None };
+    told(6, "the loop around a promise mentions the rank", |plan| {
+        plan.promises[0].around = vec![each(Expr::Rank)];
+    });
+    told(6, "a condition is nested more than 64 deep", |plan| {
+        plan.promises[0].around = vec![each(Expr::Size); 65];
+    });
 }
 
 #[test]

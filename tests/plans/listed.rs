@@ -1,6 +1,6 @@
 //! Plans along lists of constants: a topology's edges, and an order of ranks.
 
-use typed_nccl::{Host, plan};
+use typed_nccl::{Error, Host, plan};
 
 use crate::ranks::spmd;
 
@@ -57,4 +57,56 @@ fn what_is_listed_is_what_happens() {
         comm.finish()
     })
     .expect("the edges and the ring are right");
+}
+
+plan! {
+    /// Each rank sends every other one as much as `counts` says, row by row, of at most `most`.
+    routed<T: Element>(n: Ranks, most: usize, counts: [usize; n * n] in 0..)
+    where
+        for i in 0..n * n { counts[i] <= most },
+    {
+        in a[i in 0..n]: [T; most];
+        inout b[i in 0..n]: [T; most];
+        group {
+            for by in 1..n {
+                let to = (rank + by) % n;
+                let from = (rank - by) % n;
+                if counts[rank * n + to] > 0 {
+                    send a[to][..counts[rank * n + to]] to rank(to);
+                }
+                if counts[from * n + rank] > 0 {
+                    recv b[from][..counts[from * n + rank]] from rank(from);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn conditions_on_all_elements_of_a_list() {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let (rank, device) = (comm.rank().index(), comm.device().clone());
+        let counts = [0, 2, 1, 0, 0, 3, 3, 1, 0];
+        let too_many = routed::Params { most: 2, counts: &counts };
+        let told = routed::bind::<u32, _>(&mut comm, too_many).err().expect("two are 3");
+        let Error::BadPlan(why) = &told else { panic!("{told}") };
+        let found = "`counts[i] <= most` does not hold for i = 5, n = 3, most = 2";
+        assert!(why.to_string().contains(found), "{told}");
+
+        let params = routed::Params { most: 3, counts: &counts };
+        let mut routed = routed::bind::<u32, _>(&mut comm, params)?;
+        let own = |to: u32| device.from_slice(&[10 * rank as u32 + to; 3]);
+        let a = [own(0)?, own(1)?, own(2)?];
+        let mut b = [device.zeros(3)?, device.zeros(3)?, device.zeros(3)?];
+        routed.run(&comm, routed::Buffers { a: &a, b: &mut b })?;
+        for (from, got) in b.iter().enumerate() {
+            let count = if from == rank { 0 } else { counts[3 * from + rank] };
+            let mut expected = [0; 3];
+            expected[..count].fill((10 * from + rank) as u32);
+            assert_eq!(got.to_vec()?, expected, "from {from}");
+        }
+        comm.finish()
+    })
+    .expect("what is routed arrives");
 }

@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir;
 
-use super::{Block, Expr, Lost};
+use super::{Block, Expr, Listed, Lost};
 use crate::area::Area;
 
 #[derive(Debug)]
@@ -19,8 +19,28 @@ pub(crate) struct Plan {
     pub(crate) params: Vec<Param>,
     /// Parameters that could not be parsed.
     pub(crate) lost: Lost,
-    pub(crate) promises: Vec<Expr>,
+    pub(crate) promises: Vec<Promised>,
     pub(crate) body: Block,
+}
+
+/// A condition after `where`.
+#[derive(Debug)]
+pub(crate) enum Promised {
+    Holds(Expr),
+    /// `for i in 0..n { counts[i] <= capacity }`
+    For {
+        counter: Ident,
+        from: Expr,
+        to: Expr,
+        powers: Option<Expr>,
+        body: Vec<Self>,
+    },
+    /// `for part in [2, 4] { len % part == 0 }`
+    Each {
+        names: Vec<Ident>,
+        list: Listed,
+        body: Vec<Self>,
+    },
 }
 
 /// The settings from a plan's attributes.

@@ -6,7 +6,7 @@ mod show;
 mod statement;
 
 pub(crate) use expr::{Expr, ExprKind, Operator};
-pub(crate) use header::{Check, Param, ParamKind, Plan, Settings, TypeParam};
+pub(crate) use header::{Check, Param, ParamKind, Plan, Promised, Settings, TypeParam};
 pub(crate) use statement::{
     Argument, ArgumentKind, Assigned, Awaited, Block, Collective, Equation, Listed, Lost, Memory,
     MemoryName, Row, Statement, StatementKind, StreamClause, Term,

@@ -11,8 +11,10 @@ use super::types::ident;
 pub(super) fn claims(plan: &Plan) -> TokenStream {
     let [axis] = &plan.axes[..] else { return TokenStream::new() };
     let values = values(&axis.extent);
+    // Loops are left to `bind`.
+    let promises = plan.promises.iter().filter(|promise| promise.around.is_empty());
     let promises: Vec<TokenStream> =
-        plan.promises.iter().filter_map(|promise| condition(&promise.condition)).collect();
+        promises.filter_map(|promise| condition(&promise.condition)).collect();
     let name = &axis.name;
     let docs = format!(
         "Whether the plan is for `{name}` ranks, as far as that depends on nothing else. What depends on \

@@ -3,8 +3,8 @@
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use typed_nccl_plan::ir::Values;
 
-use super::{attr, block, broken, cursor::Cursor, expr};
-use crate::ast::{Expr, ExprKind, Lost, Param, ParamKind, Plan, TypeParam, text};
+use super::{attr, block, broken, cursor::Cursor, expr, listed};
+use crate::ast::{Expr, ExprKind, Lost, Param, ParamKind, Plan, Promised, TypeParam, text};
 use crate::fault::{Fault, Parsed};
 use crate::kernel::words;
 use crate::nearest::nearest;
@@ -304,7 +304,7 @@ pub(super) fn values(inside: &mut Cursor) -> Parsed<Values> {
     Ok(Values::Range(first, last.saturating_sub(less)))
 }
 
-fn promises(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Expr> {
+fn promises(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Promised> {
     let mut promises = Vec::new();
     let ends = |cursor: &Cursor| cursor.is_punct(0, ",") || cursor.is_group(0, Delimiter::Brace);
     if !cursor.take_word("where") {
@@ -320,13 +320,50 @@ fn promises(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Vec<Expr> {
         return promises;
     }
     while !cursor.is_empty() && !cursor.is_group(0, Delimiter::Brace) {
-        match expr::expr(cursor) {
+        let is_loop = cursor.is_word(0, "for");
+        match promised(cursor) {
             Ok(promise) if cursor.is_empty() || ends(cursor) => promises.push(promise),
             Ok(_) => faults.push(cursor.expected("`,` or `{` after a condition")),
             Err(fault) => faults.push(fault),
         }
         cursor.skip_to(ends);
+        // The block of a loop with an error, unless it is the plan's.
+        let is_block = is_loop && cursor.is_group(0, Delimiter::Brace);
+        if is_block && (cursor.is_punct(1, ",") || cursor.is_group(1, Delimiter::Brace)) {
+            cursor.next();
+        }
         cursor.take_punct(",");
     }
     promises
+}
+
+/// A condition, or a loop around conditions.
+fn promised(cursor: &mut Cursor) -> Parsed<Promised> {
+    if !cursor.take_word("for") {
+        return expr::expr(cursor).map(Promised::Holds);
+    }
+    let form = "as in `for i in 0..n { counts[i] <= capacity }`";
+    let names = listed::names(cursor, form)?;
+    cursor.word("in", form)?;
+    if let Some(list) = listed::listed(cursor)? {
+        return Ok(Promised::Each { names, list, body: all_promised(cursor, form)? });
+    }
+    let counter = listed::counter(names)?;
+    let (powers, range) = block::counts(cursor)?;
+    let expr::Range { from: Some(from), to: Some(to), .. } = range else {
+        return Err(Fault::new(cursor.last(), "a loop counts from a number to another")
+            .help(format!("write both ends, {form}")));
+    };
+    Ok(Promised::For { counter, from, to, powers, body: all_promised(cursor, form)? })
+}
+
+/// The conditions of a loop.
+fn all_promised(cursor: &mut Cursor, form: &str) -> Parsed<Vec<Promised>> {
+    let mut inside = cursor.group(Delimiter::Brace, &format!("`{{` and a condition, {form}"))?;
+    let mut all = vec![promised(&mut inside)?];
+    while inside.take_punct(",") && !inside.is_empty() {
+        all.push(promised(&mut inside)?);
+    }
+    inside.end("`,` or `}` after a condition")?;
+    Ok(all)
 }

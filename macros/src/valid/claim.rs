@@ -77,7 +77,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn counting(
+    pub(super) fn counting(
         &mut self,
         counter: &proc_macro2::Ident,
         (from, to): (&ast::Expr, &ast::Expr),

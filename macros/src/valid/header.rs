@@ -6,8 +6,8 @@ use typed_nccl_plan::ir::{
 };
 
 use super::scope::{Meaning, last};
-use super::{Kind, Known, Resolver, Valid, rings};
-use crate::ast::{Check, Param, ParamKind, Plan, StatementKind, text};
+use super::{Kind, Known, Looked, Resolver, Valid, rings};
+use crate::ast::{self, Check, Param, ParamKind, Plan, Promised, StatementKind, text};
 use crate::fault::Fault;
 
 pub(super) fn empty(plan: &Plan) -> Valid {
@@ -50,16 +50,58 @@ impl Resolver<'_> {
         let world = Communicator { name: "world".to_owned(), axes, at };
         self.valid.plan.communicators.push(world);
         self.streams(plan, at);
-        for promise in &plan.promises {
-            let at = self.at(promise.area);
-            if let Ok(condition) = self.condition(promise)
-                && !self.narrows(&condition)
-            {
-                self.valid.plan.promises.push(ir::Promise { condition, at });
-            }
-        }
+        // Errors are reported where they are found.
+        let _ = self.promises(&plan.promises, &[]);
         self.scope.same = false;
         plan.settings.checks.iter().for_each(|check| self.check(check));
+    }
+
+    fn promises(&mut self, promises: &[Promised], around: &[ir::Each]) -> Looked<()> {
+        let all: Vec<_> = promises.iter().map(|one| self.promised(one, around)).collect();
+        all.into_iter().collect()
+    }
+
+    /// Conditions inside these loops.
+    fn promised(&mut self, promised: &Promised, around: &[ir::Each]) -> Looked<()> {
+        let depth = self.scope.depth();
+        match promised {
+            Promised::Holds(expr) => {
+                self.whole_list(expr)?;
+                let (at, condition) = (self.at(expr.area), self.condition(expr)?);
+                if !around.is_empty() || !self.narrows(&condition) {
+                    let around = around.to_vec();
+                    self.valid.plan.promises.push(ir::Promise { around, condition, at });
+                }
+            }
+            Promised::For { counter, from, to, powers, body } => {
+                let each = self.counting(counter, (from, to), powers.as_ref());
+                let around = each.map(|each| [around, &[each]].concat());
+                let done = self.promises(body, around.as_deref().unwrap_or_default());
+                self.scope.leave(depth);
+                around.and(done)?;
+            }
+            Promised::Each { names, list, body } => {
+                for row in &*self.each_row(names, list)? {
+                    self.take_row(names, row);
+                    let done = self.promises(body, around);
+                    self.scope.leave(depth);
+                    done?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports a comparison of a list, of which its elements are meant.
+    fn whole_list(&mut self, expr: &ast::Expr) -> Looked<()> {
+        let ast::ExprKind::Binary(left, ..) = &expr.kind else { return Ok(()) };
+        let ast::ExprKind::Name(name) = &left.kind else { return Ok(()) };
+        let plan = &self.valid.plan;
+        let mut params = plan.params.iter().filter(|param| param.name == text(name));
+        let Some(count) = params.find_map(|param| param.count.as_ref()) else { return Ok(()) };
+        let help = format!("for each element, `for i in 0..{} {{ {name}[i]", plan.show(count));
+        let title = format!("`{name}` is a list of numbers, and a condition compares one");
+        self.tell(Fault::new(name.span(), title).help(format!("write it {help} .. }}`")))
     }
 
     /// Sizes to check.

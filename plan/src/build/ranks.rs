@@ -5,6 +5,7 @@ use std::ops::{Range, RangeFrom, RangeInclusive};
 use super::arena::Stamp;
 use super::guard::Guard;
 use super::number::{List, Number};
+use super::span::Count;
 use super::{Open, PlanBuilder, id};
 use crate::ir::{self, AxisId, CommunicatorId, Expr, Param, ParamId, Promise, Values};
 
@@ -88,7 +89,21 @@ impl PlanBuilder<Open> {
     #[track_caller]
     pub fn promise(&mut self, condition: Guard) {
         let (at, condition) = (self.here(), self.condition(condition));
-        self.plan.promises.push(Promise { condition, at });
+        self.plan.promises.push(Promise { around: Vec::new(), condition, at });
+    }
+
+    /// Promises a condition for every number of the range, as on all elements of a list:
+    /// `plan.promise_each("i", ..n, |i| counts.at(i).le(capacity))`.
+    #[track_caller]
+    pub fn promise_each(
+        &mut self,
+        counter: &str,
+        range: impl Count,
+        condition: impl FnOnce(Number) -> Guard,
+    ) {
+        let (each, value) = self.each(counter, range);
+        let (at, condition) = (self.here(), self.condition(condition(value)));
+        self.plan.promises.push(Promise { around: vec![each], condition, at });
     }
 
     /// The communicator of all ranks, which operations use unless `among` selects another.

@@ -83,7 +83,8 @@ fn excluded(condition: &Condition, seen: &[(&Sizes, bool)]) -> Option<usize> {
 /// Whether the plan with this condition is right wherever it is looked at.
 fn passes(plan: &Plan, condition: &Condition) -> bool {
     let mut plan = plan.clone();
-    plan.promises.push(Promise { condition: condition.clone(), at: Location::default() });
+    let (around, condition, at) = (Vec::new(), condition.clone(), Location::default());
+    plan.promises.push(Promise { around, condition, at });
     match sizes::chosen(&plan) {
         Chosen::Sizes(chosen) => {
             let checker = Checker::new(&plan);

@@ -67,6 +67,13 @@ pub struct Each {
     pub powers: Option<Expr>,
 }
 
+impl Each {
+    /// The numbers in it.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = &Expr> {
+        [&self.from, &self.to].into_iter().chain(&self.powers)
+    }
+}
+
 impl Claim {
     /// Its operands.
     pub(crate) fn operands<'a>(&'a self, each: &mut dyn FnMut(Operand<'a>)) {
@@ -85,10 +92,7 @@ fn around<'a>(list: &'a [Around], each: &mut dyn FnMut(Operand<'a>)) {
     each(Operand::Entries(list.len()));
     for one in list {
         match one {
-            Around::Each(this) => {
-                let numbers = [&this.from, &this.to].into_iter().chain(&this.powers);
-                numbers.for_each(|number| each(Operand::Number(number)));
-            }
+            Around::Each(this) => this.numbers().for_each(|number| each(Operand::Number(number))),
             Around::When(condition) => each(Operand::Truth(condition)),
         }
     }

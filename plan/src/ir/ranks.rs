@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{AxisId, Condition, Expr, Location};
+use super::{AxisId, Condition, Each, Expr, Location};
 
 /// The permitted values of an axis or a parameter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -57,6 +57,9 @@ pub struct Param {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Promise {
+    /// The loops around it, the outermost first: it holds for each value of their counters.
+    #[serde(default)]
+    pub around: Vec<Each>,
     /// The condition.
     pub condition: Condition,
     /// Where it is written.

@@ -5,6 +5,7 @@ mod eval;
 mod expand;
 mod layout;
 mod objects;
+mod promised;
 mod statements;
 mod turns;
 

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 use super::named;
 use super::written::Written;
-use crate::ir::{Expr, Param, Plan, Values, powers};
+use crate::ir::{Each, Expr, Param, Plan, Values, powers};
 use crate::program::Env;
 use crate::verdict::Sizes;
 
@@ -35,6 +35,8 @@ const FIRST: usize = 9;
 const MOST_VALUES: usize = 24;
 /// The most values to try until the conditions hold.
 const TRIED: u32 = 4_000;
+/// The most turns of the loops around one condition.
+const MOST_TURNS: u64 = 1 << 14;
 /// The most instances.
 const MOST: usize = 600;
 
@@ -162,12 +164,16 @@ impl<'a> Chooser<'a> {
     fn new(plan: &'a Plan) -> Self {
         let known = plan.promises.iter().map(|promise| {
             let mut known = 0;
-            promise.condition.any(&mut |part| {
+            let mut seen = |part: &Expr| {
                 if let Expr::Param(id) | Expr::Element(id, _) = part {
                     known = known.max(id.index() + 1);
                 }
                 false
-            });
+            };
+            for number in promise.around.iter().flat_map(Each::numbers) {
+                number.any(&mut seen);
+            }
+            promise.condition.any(&mut seen);
             known
         });
         Self { plan, written: Written::new(plan), known: known.collect() }
@@ -317,7 +323,7 @@ impl<'a> Chooser<'a> {
         let mut lists = counts.zip(params).filter_map(|(count, list)| Some((count?, list)));
         let mut promises = self.plan.promises.iter();
         lists.all(|(count, list)| env.eval(count) == Ok(list.len() as i64))
-            && promises.all(|promise| env.holds(&promise.condition).unwrap_or(false))
+            && promises.all(|promise| env.keeps(promise, MOST_TURNS))
     }
 }
 
@@ -338,7 +344,7 @@ impl Search<'_> {
         let known = chooser.known.iter().zip(&chooser.plan.promises);
         let env = Env::new(extents, params);
         let mut decided = known.filter(|(known, _)| **known == at).map(|(_, promise)| promise);
-        if !decided.all(|promise| env.holds(&promise.condition).unwrap_or(false)) {
+        if !decided.all(|promise| env.keeps(promise, MOST_TURNS)) {
             return false;
         }
         if at == values.len() {

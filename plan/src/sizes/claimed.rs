@@ -51,7 +51,7 @@ pub enum NotClaimed {
     Promise {
         /// The promise, as text.
         promise: String,
-        /// The sizes.
+        /// The counters of the loops around it, and the sizes.
         sizes: String,
     },
     /// A length or a count cannot be computed, is negative, or requires more allocations than one
@@ -161,9 +161,13 @@ impl Plan {
         }
         let sizes = named(self, extents, params);
         for promise in &self.promises {
-            if !Env::new(extents, params).holds(&promise.condition).unwrap_or(false) {
+            if let Some(turn) = Env::new(extents, params).breach(promise, u64::MAX) {
+                let counters = turn.iter().map(|(counter, value)| {
+                    format!("{} = {value}, ", self.counters[counter.index()].name)
+                });
+                let sizes = counters.collect::<String>() + &sizes.text;
                 let promise = self.show(&promise.condition);
-                return Err(NotClaimed::Promise { promise, sizes: sizes.text });
+                return Err(NotClaimed::Promise { promise, sizes });
             }
         }
         Ok(sizes)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::ir::{Condition, Expr, Operand, Operator, Peer, Plan, Region, Step, StepKind};
+use crate::ir::{Condition, Each, Expr, Operand, Operator, Peer, Plan, Region, Step, StepKind};
 
 /// Numbers above this are lengths.
 const MOST: i64 = 1024;
@@ -29,6 +29,7 @@ impl Written {
             Self { distances: vec![BTreeSet::new(); plan.axes.len()], ..Self::default() };
         for promise in &plan.promises {
             written.condition(&promise.condition);
+            promise.around.iter().flat_map(Each::numbers).for_each(|bound| written.bound(bound));
         }
         for buffer in &plan.buffers {
             written.divisors(&buffer.len);
@@ -50,10 +51,8 @@ impl Written {
 
     fn step(&mut self, step: &Step) {
         if let StepKind::Loop(this) = &step.kind {
-            for bound in [&this.from, &this.to].into_iter().chain(&this.powers) {
-                self.decides(bound);
-                literals(bound, &mut |number| _ = self.named.insert(number));
-            }
+            let bounds = [&this.from, &this.to].into_iter().chain(&this.powers);
+            bounds.for_each(|bound| self.bound(bound));
         }
         if let StepKind::Collective(this) = &step.kind
             && let Some(root) = this.kind.root()
@@ -84,6 +83,11 @@ impl Written {
             }
             Operand::Peer(Peer::Cases(_)) | Operand::Entries(_) => {}
         });
+    }
+
+    fn bound(&mut self, bound: &Expr) {
+        self.decides(bound);
+        literals(bound, &mut |number| _ = self.named.insert(number));
     }
 
     fn region(&mut self, region: &Region) {

@@ -405,7 +405,17 @@ impl Random {
         }
         let fixed = Scope { rank: false, params: plan.params.len(), counters: &[] };
         plan.promises = self
-            .list(2, |this| Promise { condition: this.condition(&plan, fixed, 4), at: this.at() });
+            .list(2, |this| {
+                let counter = this.seldom().then(|| this.counter(&plan, &[])).flatten();
+                let each = |counter| {
+                    let (from, to) = (this.number(&plan, fixed, 2), this.number(&plan, fixed, 2));
+                    Each { counter, from, to, powers: None }
+                };
+                let around: Vec<Each> = counter.map(each).into_iter().collect();
+                let counters: Vec<LoopId> = counter.into_iter().collect();
+                let inside = Scope { counters: &counters, ..fixed };
+                Promise { around, condition: this.condition(&plan, inside, 4), at: this.at() }
+            });
         plan.communicators = (self.names(3).into_iter())
             .map(|name| {
                 let mut axes: Vec<_> = (0..plan.axes.len() as u32).map(AxisId).collect();

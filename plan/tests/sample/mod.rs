@@ -183,7 +183,11 @@ pub(crate) fn plan() -> Plan {
             },
             Param { name: "k".to_owned(), values: Values::Exactly(3), count: None, at: at(5) },
         ],
-        promises: vec![Promise { condition: m().ge(4 * Expr::Param(ParamId(2))), at: at(6) }],
+        promises: vec![Promise {
+            around: vec![],
+            condition: m().ge(4 * Expr::Param(ParamId(2))),
+            at: at(6),
+        }],
         communicators: vec![
             Communicator { name: "world".to_owned(), axes: vec![AxisId(0), AxisId(1)], at: at(10) },
             Communicator { name: "node".to_owned(), axes: vec![AxisId(1)], at: at(11) },

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::numbers::Use;
 use super::{Found, MOST_CHECKED, MOST_NAME, MOST_VALUES};
-use crate::ir::{Buffer, CollectiveKind, Communicator, ElementType, Location, Values};
+use crate::ir::{Buffer, CollectiveKind, Communicator, ElementType, Location, Promise, Values};
 
 impl Found<'_> {
     pub(super) fn declarations(&mut self) {
@@ -21,7 +21,7 @@ impl Found<'_> {
         self.axes();
         self.params();
         for promise in &plan.promises {
-            self.condition(&promise.condition, "a promise", false, promise.at);
+            self.promise(promise);
         }
         plan.communicators.iter().for_each(|one| self.communicator(one));
         plan.buffers.iter().for_each(|one| self.buffer(one));
@@ -35,6 +35,21 @@ impl Found<'_> {
         }
         plan.claims.iter().for_each(|claim| self.claim(claim, false));
         self.checks();
+    }
+
+    /// A promise is the same on every rank.
+    fn promise(&mut self, promise: &Promise) {
+        for each in &promise.around {
+            for number in each.numbers() {
+                self.even(number, "the loop around a promise", promise.at);
+            }
+            let counters = self.plan.counters.len();
+            if self.in_range(each.counter.index(), counters, "a promise", "counter", promise.at) {
+                self.scope.push(each.counter);
+            }
+        }
+        self.condition(&promise.condition, "a promise", false, promise.at);
+        self.scope.clear();
     }
 
     /// Sizes to check must refer to declared names and be few enough.

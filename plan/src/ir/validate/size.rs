@@ -5,7 +5,7 @@ use crate::ir::Operand;
 use crate::ir::shape::{
     DEEP_CONDITION, DEEP_NUMBER, DEEP_PEER, DEEP_STEP, LARGE_NUMBER, LARGE_PLAN, Limit, help,
 };
-use crate::ir::{Condition, Expr, Location, MOST_NESTING, Peer, Plan, Region};
+use crate::ir::{Condition, Each, Expr, Location, MOST_NESTING, Peer, Plan, Region};
 use crate::verdict::Problem;
 
 /// The first limit that the plan exceeds, if any. Without recursion.
@@ -16,6 +16,11 @@ pub(super) fn check(plan: &Plan) -> Result<(), Box<Problem>> {
         param.count.iter().try_for_each(|count| measured.number(count, param.at))?;
     }
     for promise in &plan.promises {
+        if promise.around.len() > MOST_NESTING {
+            return too_much(promise.at, DEEP_CONDITION);
+        }
+        let mut numbers = promise.around.iter().flat_map(Each::numbers);
+        numbers.try_for_each(|number| measured.number(number, promise.at))?;
         measured.truth(&promise.condition, promise.at)?;
     }
     for buffer in &plan.buffers {

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use typed_nccl_plan::ir::{
-    CollectiveKind, Comparison, Compute, Condition, Expr, Peer, Place, Plan, Region, Step, StepKind,
+    CollectiveKind, Comparison, Compute, Condition, Each, Expr, Peer, Place, Plan, Region, Step,
+    StepKind,
 };
 
 /// The plan, line by line.
@@ -28,7 +29,9 @@ pub fn dump(plan: &Plan) -> String {
         line(format!("  param {}: {:?} {:?}", param.name, param.values, param.count));
     }
     for promise in &plan.promises {
-        line(format!("  where {}", names.condition(&promise.condition)));
+        let around: String =
+            promise.around.iter().map(|each| format!("{} ", names.each(each))).collect();
+        line(format!("  where {around}{}", names.condition(&promise.condition)));
     }
     for communicator in &plan.communicators {
         let axes = communicator.axes.iter().map(|axis| plan.axes[axis.index()].name.as_str());
@@ -237,6 +240,11 @@ impl Names<'_> {
             format!("{axis} + {}{open}", self.expr(&hop.by))
         });
         format!("({})", hops.collect::<Vec<_>>().join(", "))
+    }
+
+    fn each(&self, each: &Each) -> String {
+        let counter = self.expr(&Expr::Loop(each.counter));
+        format!("for {counter} in {}..{}", self.expr(&each.from), self.expr(&each.to))
     }
 
     fn condition(&self, condition: &Condition) -> String {

@@ -83,7 +83,11 @@ pub(super) fn part(maker: &mut Maker<'_>) {
         let m = maker.random.range(2, 3);
         let rest = if maker.random.chance(4, 5) { 0 } else { 1 };
         let condition = (Expr::Extent(AxisId(0)) % m).eq(rest);
-        maker.plan.promises.push(Promise { condition, at: Location::default() });
+        maker.plan.promises.push(Promise {
+            around: Vec::new(),
+            condition,
+            at: Location::default(),
+        });
     }
     match maker.random.below(8) {
         0 => turns(maker),

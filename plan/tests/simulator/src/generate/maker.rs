@@ -1,9 +1,9 @@
 //! What the parts of a random plan share: its memory, its streams, and what can be read so far.
 
 use typed_nccl_plan::ir::{
-    AxisId, Buffer, Claim, Coverage, ElementType, Expr, Launch, Location, LoopId, Order, Param,
-    ParamId, Peer, Plan, Postcondition, Promise, Reduction, Region, Role, Source, Step, Values,
-    Version,
+    AxisId, Buffer, Claim, Coverage, Each, ElementType, Expr, Launch, Location, LoopId, Order,
+    Param, ParamId, Peer, Plan, Postcondition, Promise, Reduction, Region, Role, Source, Step,
+    Values, Version,
 };
 
 use crate::make;
@@ -75,8 +75,17 @@ impl<'a> Maker<'a> {
             unit = Expr::Param(ParamId(0));
         }
         if random.chance(1, 8) {
-            let condition = Expr::Size.ge(random.range(1, 4));
-            plan.promises.push(Promise { condition, at: Location::default() });
+            let least = random.range(1, 4);
+            let (around, condition) = match random.chance(1, 3) {
+                true => {
+                    plan.counters.push(make::named("each"));
+                    let (counter, to) = (LoopId(0), Expr::Int(3));
+                    let each = Each { counter, from: Expr::Int(1), to, powers: None };
+                    (vec![each], (Expr::Loop(counter) * Expr::Size).ge(least))
+                }
+                false => (Vec::new(), Expr::Size.ge(least)),
+            };
+            plan.promises.push(Promise { around, condition, at: Location::default() });
         }
         let streams = *random.pick(&[Streams::One, Streams::One, Streams::Ordered, Streams::Loose]);
         let names = if streams == Streams::One { 1 } else { 2 + random.below(2) };

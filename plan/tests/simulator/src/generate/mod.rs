@@ -9,7 +9,7 @@ mod together;
 mod two_sided;
 mod wild;
 
-use typed_nccl_plan::ir::{Plan, Values};
+use typed_nccl_plan::ir::{Each, Plan, Promise, Values};
 use typed_nccl_plan::verdict::Sizes;
 
 use crate::instance::Instance;
@@ -124,8 +124,23 @@ fn product(lists: &[Vec<i64>], values: &[i64]) -> Vec<Vec<i64>> {
 /// Whether the plan is for these sizes.
 fn promised(plan: &Plan, sizes: &Sizes) -> bool {
     let Ok(instance) = Instance::new(plan, sizes) else { return false };
-    let counters = vec![None; plan.counters.len()];
-    let scope =
-        Scope { instance: &instance, rank: None, counters: &counters, world: &instance.world };
-    plan.promises.iter().all(|promise| scope.holds(&promise.condition) == Ok(true))
+    let mut counters = vec![None; plan.counters.len()];
+    plan.promises.iter().all(|promise| kept(&instance, promise, &promise.around, &mut counters))
+}
+
+fn kept(
+    instance: &Instance<'_>,
+    promise: &Promise,
+    around: &[Each],
+    counters: &mut Vec<Option<i64>>,
+) -> bool {
+    let scope = Scope { instance, rank: None, counters, world: &instance.world };
+    let [each, inner @ ..] = around else { return scope.holds(&promise.condition) == Ok(true) };
+    let (Ok(from), Ok(to)) = (scope.number(&each.from), scope.number(&each.to)) else {
+        return false;
+    };
+    (from..to).all(|value| {
+        counters[each.counter.index()] = Some(value);
+        kept(instance, promise, inner, counters)
+    })
 }
