@@ -140,8 +140,8 @@ fn communicators() {
 
 #[test]
 fn buffers() {
-    told(20, "the length of buffer `x` mentions the rank", |plan| {
-        plan.buffers[0].len = Expr::Rank;
+    told(20, "the length of window `x` mentions the rank", |plan| {
+        (plan.buffers[0].len, plan.buffers[0].window) = (Expr::Rank, true);
     });
     told(20, "the length of buffer `x` mentions `i`, which counts nothing around it", |plan| {
         plan.buffers[0].len = i();

@@ -105,19 +105,13 @@ pub(super) fn agree<W: World, S: State + CanEnqueue, T>(
 
 /// The hash of what all ranks do, by the calls alone: where a plan is written does not count. Of no
 /// meaning if there was no time for all of them.
-pub(super) fn hash(
-    schedule: &Schedule,
-    dtypes: &[DType],
-    lengths: &[Vec<u64>],
-    pace: &Pace,
-) -> u128 {
+pub(super) fn hash(schedule: &Schedule, dtypes: &[DType], pace: &Pace) -> u128 {
     let mut hasher = SipHasher13::new();
     let mut write = |bytes: postcard::Result<Vec<u8>>| {
         // Numbers and strings always encode.
         hasher.write(&bytes.unwrap_or_default());
     };
     write(postcard::to_stdvec(&schedule.plan));
-    write(postcard::to_stdvec(lengths));
     for dtype in dtypes {
         write(postcard::to_stdvec(&dtype.digest()));
     }

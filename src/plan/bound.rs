@@ -334,7 +334,7 @@ impl<W: World> Draft<W> {
         let lowered = lowered
             .ok_or_else(|| BindFault::Unreadable { why: "no rank has checked it".to_owned() })?;
         let dtypes = dtypes(&plan, values)?;
-        let lengths = plan.lengths(&sizes)?;
+        let lengths = plan.lengths(&sizes, comm.rank().index())?;
         let schedule = kernel_support.choose(&plan, &dtypes, lowered);
         let (objects, first) = objects(&plan, &lengths, &dtypes);
         let preparing = Preparing {
@@ -350,7 +350,7 @@ impl<W: World> Draft<W> {
             pace,
         };
         let steps = preparing.steps(&schedule)?;
-        let hash = hash(&schedule, &dtypes, &lengths, pace);
+        let hash = hash(&schedule, &dtypes, pace);
         let given = given(&plan, &dtypes, &objects, &first);
         for step in &steps {
             if let Prepared::Assign(this) = &step.work {

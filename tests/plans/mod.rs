@@ -6,6 +6,7 @@ mod errors;
 mod listed;
 mod one_sided;
 mod parted;
+mod uneven;
 mod wrong;
 
 use typed_nccl::plan::build::{Checked, PlanBuilder, ring};

@@ -157,7 +157,10 @@ impl Resolver<'_> {
         for term in terms {
             match term {
                 Term::Memory { region, of: rank } => {
-                    let region = self.region(region);
+                    let region = match rank {
+                        Some(_) => self.region_elsewhere(region),
+                        None => self.region(region),
+                    };
                     let rank = rank.as_ref().map(|rank| self.peer(rank)).transpose();
                     let rank = rank?.unwrap_or(Peer::Shift(Vec::new()));
                     of.push(Source { around: around.to_vec(), region: region?, rank });

@@ -26,16 +26,18 @@ impl Resolver<'_> {
             _ => self.some_element(),
         };
         self.nameless |= memory.nameless;
-        // Lengths are the same on all ranks.
-        self.scope.same = true;
         for ast::MemoryName { name, array } in &memory.names {
             let at = self.at(name.span());
             let depth = self.scope.depth();
             let array = array.as_ref().map(|(index, count)| {
+                // Arrays are as long on all ranks, and so are windows.
+                self.scope.same = true;
                 let count = self.number(count).unwrap_or(Expr::Int(1));
                 Array { count, index: self.counter(index) }
             });
+            self.scope.same = memory.window;
             let len = memory.len.as_ref().map(|len| self.number(len));
+            self.scope.same = false;
             self.scope.leave(depth);
             self.valid.plan.buffers.push(Buffer {
                 name: text(name),
@@ -51,7 +53,6 @@ impl Resolver<'_> {
             let id = BufferId(last(&self.valid.plan.buffers));
             self.declare(name, Meaning::Buffer(id));
         }
-        self.scope.same = false;
     }
 
     /// A placeholder for an unknown element type.

@@ -76,6 +76,7 @@ pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
         undeclared: HashSet::new(),
         written_out: 0,
         indexed: HashSet::new(),
+        elsewhere: false,
         nameless: false,
     };
     resolver.header(plan);
@@ -107,6 +108,8 @@ struct Resolver<'f> {
     written_out: usize,
     /// Memory that was reported not to be an array.
     indexed: HashSet<ir::BufferId>,
+    /// Whether the present region is another rank's.
+    elsewhere: bool,
     /// A declaration had no name: undeclared names are not reported.
     nameless: bool,
 }

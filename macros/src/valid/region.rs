@@ -39,6 +39,9 @@ impl Resolver<'_> {
                 let to = to.as_ref().map(|to| self.number(to));
                 let (mut region, from, to) = (region?, from.transpose()?, to.transpose()?);
                 self.single(&region, base)?;
+                if to.is_none() {
+                    self.end_is_known(&region, base, expr.area)?;
+                }
                 self.slice(&mut region, from, to);
                 Ok(region)
             }
@@ -53,6 +56,25 @@ impl Resolver<'_> {
                     .help("memory is `x`, `x[a..b]`, `g[i]`, `x.next` or `x.chunk(parts, index)`"),
             ),
         }
+    }
+
+    /// Memory of another rank, with this rank's numbers.
+    pub(super) fn region_elsewhere(&mut self, expr: &ast::Expr) -> Looked<Region> {
+        self.elsewhere = true;
+        let region = self.region(expr);
+        self.elsewhere = false;
+        region
+    }
+
+    /// Checks that the end of a region that is not written is known here.
+    fn end_is_known(&mut self, region: &Region, base: &ast::Expr, area: Area) -> Looked<()> {
+        if !self.elsewhere || region.range.is_some() || !self.len(region).mentions_rank() {
+            return Ok(());
+        }
+        let name = base.root().map(ToString::to_string).unwrap_or_default();
+        let title = format!("`{name}` of another rank has another length");
+        let fault = Fault::new(area, title);
+        self.tell(fault.help(format!("write both ends, `{name}[a..b]`, or all of it, `{name}`")))
     }
 
     fn index(&mut self, mut region: Region, index: Expr, area: Area) -> Looked<Region> {
@@ -115,6 +137,7 @@ impl Resolver<'_> {
                 .tell(fault.help("into how many parts, and which of them: `x.chunk(n, rank)`"));
         };
         self.single(&region, base)?;
+        self.end_is_known(&region, base, area)?;
         self.divide(&mut region, parts, index);
         Ok(region)
     }

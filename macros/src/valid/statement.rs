@@ -203,7 +203,7 @@ impl Resolver<'_> {
             StatementKind::Send { through, from, peer, into } => {
                 let among = self.among(through.as_ref());
                 let (from, peer) = (self.region(from), self.peer(peer));
-                let to = into.as_ref().map(|into| self.region(into)).transpose();
+                let to = into.as_ref().map(|into| self.region_elsewhere(into)).transpose();
                 let (among, from, peer, to, place) = (among?, from?, peer?, to?, place?);
                 Ok(match to {
                     Some(to) => StepKind::Transfer(Transfer { from, peer, to, among, place }),

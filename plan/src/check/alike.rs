@@ -26,8 +26,10 @@ pub(super) fn issue(program: &Program, a: usize, b: usize) -> bool {
 ///
 /// Then moving every rank as far maps the instance onto itself.
 pub(super) fn everywhere(program: &Program) -> bool {
-    (1..program.ranks())
-        .all(|rank| are_alike(program, 0, rank, |first, own| does_alike(program, rank, first, own)))
+    program.objects.are_even()
+        && (1..program.ranks()).all(|rank| {
+            are_alike(program, 0, rank, |first, own| does_alike(program, rank, first, own))
+        })
 }
 
 /// Whether two ranks have the same units, of operations that are alike.

@@ -10,7 +10,7 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
     let &Instance { plan, program, .. } = instance;
     for covered in &plan.covers {
         let span = |rank| {
-            program.objects.span(&covered.region, &instance.env(rank), None).map_err(|_| rank)
+            program.objects.span(&covered.region, rank, &instance.env(rank), None).map_err(|_| rank)
         };
         let wanted = match (0..program.ranks()).map(span).collect::<Result<Vec<Span>, usize>>() {
             Ok(wanted) => wanted,

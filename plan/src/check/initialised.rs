@@ -147,7 +147,7 @@ fn overwritten<'a>(op: &Op, reader: impl FnOnce() -> Option<&'a Op>, report: &mu
 fn unwritten(instance: &Instance<'_>, at: usize, report: &mut Report<'_>) {
     let (program, buffer) = (instance.program, &instance.plan.buffers[at]);
     let is_own = |object: &Object| object.buffer.index() == at;
-    if !program.objects.all.iter().any(|object| is_own(object) && object.len > 0) {
+    if !program.objects.all.iter().any(|object| is_own(object) && !object.len.is_empty()) {
         return;
     }
     let title = format!("output `{}` is never written", buffer.name);

@@ -196,16 +196,8 @@ impl<'a> Report<'a> {
             return "nothing".to_owned();
         }
         let object = &self.program.objects.all[span.object as usize];
-        let buffer = &self.plan.buffers[object.buffer.index()];
-        let mut name = format!("`{}", buffer.name);
-        if buffer.array.is_some() {
-            name += &format!("[{}]", object.index);
-        }
-        if object.other_copy < span.object {
-            name += ".next";
-        }
-        name += "`";
-        if !self.without_ranges && (span.start != 0 || span.end != object.len) {
+        let mut name = self.object_name(span.object);
+        if !self.without_ranges && (span.start != 0 || Some(span.end) != object.len.same()) {
             name += &format!(" [{}, {})", span.start, span.end);
         }
         name
@@ -310,8 +302,11 @@ impl<'a> Report<'a> {
 
     /// What an object is called.
     pub(crate) fn object_name(&self, object: u32) -> String {
-        let end = self.program.objects.all[object as usize].len;
-        self.name(Span { object, start: 0, end })
+        let this = &self.program.objects.all[object as usize];
+        let buffer = &self.plan.buffers[this.buffer.index()];
+        let index = buffer.array.as_ref().map(|_| format!("[{}]", this.index));
+        let next = if this.other_copy < object { ".next" } else { "" };
+        format!("`{}{}{next}`", buffer.name, index.unwrap_or_default())
     }
 
     pub(crate) fn signal(&self, signal: u32) -> &str {

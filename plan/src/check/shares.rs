@@ -45,6 +45,9 @@ impl<'a> Shares<'a> {
         let plan = self.plan;
         let size = plan.show(&self.size);
         let len = |of: BufferId| &plan.buffers[of.index()].len;
+        if [self.part, self.whole].iter().any(|region| len(region.buffer).mentions_rank()) {
+            return None;
+        }
         // A part that is rounded down is one of equal parts where nothing is left over.
         if let Some((_, end)) = &self.part.range
             && let Some((whole, by)) = divided(end)

@@ -170,13 +170,15 @@ impl<'a> Names<'a> {
         name
     }
 
+    /// The length of its buffer, if it is the same on every rank.
     fn len(&self, part: &Elements) -> Option<u64> {
         let objects = self.objects.as_ref()?;
         let buffer = BufferId(part.buffer);
         if part.index >= objects.count(buffer) {
             return None;
         }
-        objects.all.get(objects.find(buffer, part.index, false) as usize).map(|object| object.len)
+        let object = objects.all.get(objects.find(buffer, part.index, false) as usize)?;
+        object.len.same()
     }
 }
 

@@ -21,7 +21,7 @@ words! {
     }
 }
 
-/// Memory that the plan names. Every rank has its own, of the same length.
+/// Memory that the plan names. Every rank has its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buffer {
@@ -29,7 +29,7 @@ pub struct Buffer {
     pub name: String,
     /// The type of its elements.
     pub element: ElementType,
-    /// Its length in elements, the same on every rank. In an array it may depend on
+    /// Its length in elements; of a window, the same on every rank. In an array it may depend on
     /// [`Array::index`].
     pub len: Expr,
     /// The array, for an array of buffers.

@@ -204,7 +204,7 @@ impl Hash for Instance<'_> {
         self.sizes.extents.hash(hasher);
         self.sizes.params.hash(hasher);
         for object in &objects.all {
-            (object.len, object.window, object.role, object.other_copy).hash(hasher);
+            (&object.len, object.window, object.role, object.other_copy).hash(hasher);
         }
         units.hash(hasher);
         ops.hash(hasher);

@@ -56,7 +56,8 @@ impl<'a> Why<'a> {
             }
             LocalReason::Memory(both) => {
                 let name = self.words.span(self.program, both);
-                match both.len() == self.program.objects.all[both.object as usize].len {
+                match self.program.objects.all[both.object as usize].len.same() == Some(both.len())
+                {
                     true => format!("both use {name}"),
                     false => format!("both use {name}, on rank {rank}"),
                 }

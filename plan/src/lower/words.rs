@@ -51,7 +51,8 @@ impl<'a> Words<'a> {
         let buffer = &self.plan.buffers[object.buffer.index()];
         let index = buffer.array.as_ref().map(|_| format!("[{}]", object.index));
         let index = index.unwrap_or_default();
-        let range = (span.len() < object.len).then(|| format!("[{}..{}]", span.start, span.end));
+        let range = (object.len.same() != Some(span.len()))
+            .then(|| format!("[{}..{}]", span.start, span.end));
         format!("`{}{index}{}`", buffer.name, range.unwrap_or_default())
     }
 

@@ -1,4 +1,4 @@
-//! The memory of an instance: single allocations, the same on every rank.
+//! The memory of an instance: single allocations, the same on every rank but for their lengths.
 
 use super::{Env, NoValue, Span};
 use crate::ir::{BufferId, ElementType, Plan, Region, Role};
@@ -9,11 +9,45 @@ pub(crate) struct Object {
     pub(crate) buffer: BufferId,
     /// The index in an array.
     pub(crate) index: u32,
-    pub(crate) len: u64,
+    pub(crate) len: Len,
     pub(crate) window: bool,
     pub(crate) role: Role,
     /// The other copy, or this one if there is none.
     pub(crate) other_copy: u32,
+}
+
+/// The length of an allocation.
+#[derive(Clone, Debug, Hash)]
+pub(crate) enum Len {
+    /// The same on every rank.
+    Same(u64),
+    /// That of each rank.
+    Each(Vec<u64>),
+}
+
+impl Len {
+    pub(crate) fn on(&self, rank: usize) -> u64 {
+        match self {
+            Self::Same(len) => *len,
+            Self::Each(all) => all[rank],
+        }
+    }
+
+    /// The length, if it is the same on every rank.
+    pub(crate) fn same(&self) -> Option<u64> {
+        match self {
+            Self::Same(len) => Some(*len),
+            Self::Each(_) => None,
+        }
+    }
+
+    /// Whether it is empty on every rank.
+    pub(crate) fn is_empty(&self) -> bool {
+        match self {
+            Self::Same(len) => *len == 0,
+            Self::Each(all) => all.iter().all(|len| *len == 0),
+        }
+    }
 }
 
 /// All of a rank's memory.
@@ -25,12 +59,15 @@ pub(crate) struct Objects {
     elements: Vec<ElementType>,
 }
 
+/// The most lengths, those of one object on each rank counted separately.
+const MOST_LENGTHS: u64 = 1 << 23;
+
 /// Why the memory of an instance cannot be laid out.
 pub(crate) enum NoMemory {
     /// A length or a count has no value.
     NoValue(BufferId, NoValue),
-    /// A length or a count is negative.
-    Negative(BufferId, i64),
+    /// A length or a count is negative, as it is on this rank.
+    Negative(BufferId, i64, usize),
     /// Too many allocations.
     TooMany,
 }
@@ -63,21 +100,28 @@ impl Objects {
     ) -> Result<Self, NoMemory> {
         let mut counters = vec![None; plan.counters.len()];
         let (mut all, mut buffers) = (Vec::new(), Vec::new());
+        let size = Env::new(extents, params).size.unsigned_abs();
+        let mut lengths = 0_u64;
         for (id, buffer) in (0..).map(BufferId).zip(&plan.buffers) {
-            let eval = |counters: &[Option<i64>], expr| {
-                let env = Env { counters, ..Env::new(extents, params) };
+            let eval = |counters: &[Option<i64>], expr, rank| {
+                let env = Env { counters, ..Env::new(extents, params) }.on(rank);
                 match env.eval(expr) {
-                    Ok(value) if value < 0 => Err(NoMemory::Negative(id, value)),
+                    Ok(value) if value < 0 => Err(NoMemory::Negative(id, value, rank)),
                     Ok(value) => Ok(value as u64),
                     Err(why) => Err(NoMemory::NoValue(id, why)),
                 }
             };
             let count = match &buffer.array {
-                Some(array) => eval(&counters, &array.count)?,
+                Some(array) => eval(&counters, &array.count, 0)?,
                 None => 1,
             };
             let copies = u64::from(buffer.copies);
             if count.saturating_mul(copies).saturating_add(all.len() as u64) > most {
+                return Err(NoMemory::TooMany);
+            }
+            let ranks = if buffer.len.mentions_rank() { size } else { 1 };
+            lengths = lengths.saturating_add(count.saturating_mul(ranks));
+            if lengths > MOST_LENGTHS {
                 return Err(NoMemory::TooMany);
             }
             let first = all.len() as u32;
@@ -86,7 +130,14 @@ impl Objects {
                 if let Some(array) = &buffer.array {
                     counters[array.index.index()] = Some(index as i64);
                 }
-                let len = eval(&counters, &buffer.len)?;
+                let len = match buffer.len.mentions_rank() {
+                    true => {
+                        let each =
+                            (0..ranks as usize).map(|rank| eval(&counters, &buffer.len, rank));
+                        Len::Each(each.collect::<Result<_, _>>()?)
+                    }
+                    false => Len::Same(eval(&counters, &buffer.len, 0)?),
+                };
                 for copy in 0..copies {
                     let here = all.len() as u32;
                     let other_copy = match (copies, copy) {
@@ -97,7 +148,7 @@ impl Objects {
                     all.push(Object {
                         buffer: id,
                         index: index as u32,
-                        len,
+                        len: len.clone(),
                         window: buffer.window,
                         role: buffer.role,
                         other_copy,
@@ -118,10 +169,12 @@ impl Objects {
         first + index * copies + u32::from(next)
     }
 
-    /// The elements of a region; `which` selects one of an array.
+    /// The elements of a region of rank `owner`, computed in `env`; `which` selects one of an
+    /// array.
     pub(crate) fn span(
         &self,
         region: &Region,
+        owner: usize,
         env: &Env<'_>,
         which: Option<u32>,
     ) -> Result<Span, NoSpan> {
@@ -135,7 +188,7 @@ impl Objects {
         let place = u32::try_from(index).ok().filter(|index| *index < count);
         let place = place.ok_or(NoSpan::Index(index))?;
         let object = self.find(region.buffer, place, region.next);
-        let len = self.all[object as usize].len;
+        let len = self.all[object as usize].len.on(owner);
         let Some((start, end)) = &region.range else {
             return Ok(Span { object, start: 0, end: len });
         };
@@ -159,6 +212,11 @@ impl Objects {
         } else {
             object
         }
+    }
+
+    /// Whether all lengths are the same on every rank.
+    pub(crate) fn are_even(&self) -> bool {
+        self.all.iter().all(|object| object.len.same().is_some())
     }
 
     pub(crate) fn element(&self, object: u32) -> &ElementType {

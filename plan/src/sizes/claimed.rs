@@ -173,24 +173,33 @@ impl Plan {
         Ok(sizes)
     }
 
-    /// The length of each buffer in elements, by its index in the plan: one number, or one for each
-    /// buffer of an array. Both copies of a swapped buffer have that length.
+    /// The length of each buffer of a rank in elements, by its index in the plan: one number, or
+    /// one for each buffer of an array. Both copies of a swapped buffer have that length.
     ///
     /// # Errors
     /// A length has no value, or is negative.
-    pub fn lengths(&self, sizes: &Sizes) -> Result<Vec<Vec<u64>>, NotClaimed> {
+    pub fn lengths(&self, sizes: &Sizes, rank: usize) -> Result<Vec<Vec<u64>>, NotClaimed> {
         let sizes = self.sizes(&sizes.extents, &sizes.params)?;
-        if sizes.extents.iter().try_fold(1, |size: i64, &extent| size.checked_mul(extent)).is_none()
-        {
-            let (buffer, why) = (self.name.clone(), "its ranks are too many to count".to_owned());
-            return Err(NotClaimed::Memory { buffer, why });
+        let size = sizes.extents.iter().try_fold(1, |size: i64, &extent| size.checked_mul(extent));
+        let why = match size {
+            None => Some("its ranks are too many to count".to_owned()),
+            Some(size) if rank as u64 >= size.unsigned_abs() => Some(format!("no rank is {rank}")),
+            Some(_) => None,
+        };
+        if let Some(why) = why {
+            return Err(NotClaimed::Memory { buffer: self.name.clone(), why });
         }
         let objects = Objects::new(self, &sizes.extents, &sizes.params, MOST_ALLOCATIONS);
         let objects = objects.map_err(|why| {
             let of = |id: BufferId| self.buffers[id.index()].name.clone();
             let (buffer, why) = match why {
                 NoMemory::NoValue(id, why) => (of(id), why.to_string()),
-                NoMemory::Negative(id, len) => (of(id), format!("it is {len}")),
+                NoMemory::Negative(id, len, rank) => {
+                    match self.buffers[id.index()].len.mentions_rank() {
+                        true => (of(id), format!("it is {len} on rank {rank}")),
+                        false => (of(id), format!("it is {len}")),
+                    }
+                }
                 NoMemory::TooMany => (self.name.clone(), "too many allocations".to_owned()),
             };
             NotClaimed::Memory { buffer, why }
@@ -199,7 +208,7 @@ impl Plan {
         for object in &objects.all {
             let of = &mut lengths[object.buffer.index()];
             if of.len() == object.index as usize {
-                of.push(object.len);
+                of.push(object.len.on(rank));
             }
         }
         Ok(lengths)

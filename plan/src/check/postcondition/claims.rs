@@ -143,7 +143,7 @@ impl Written<'_, '_, '_> {
             return self.within(claim, rank, first, |this| this.claim(claim, rank, inner));
         }
         self.spend()?;
-        let to = self.instance.program.objects.span(&claim.to, &self.env(rank), None);
+        let to = self.instance.program.objects.span(&claim.to, rank, &self.env(rank), None);
         let to = to.map_err(|why| self.no_region(claim, rank, why))?;
         let mut of = Vec::new();
         for source in &claim.of {
@@ -197,7 +197,7 @@ impl Written<'_, '_, '_> {
             return self.refuse(claim, rank, (Check::Bounds, title), text);
         };
         let objects = &self.instance.program.objects;
-        let span = objects.span(&source.region, &self.env(rank), None);
+        let span = objects.span(&source.region, peer as usize, &self.env(rank), None);
         let span = span.map_err(|why| self.no_region(claim, rank, why))?;
         let begins = !source.region.next
             && matches!(objects.all[span.object as usize].role, Role::In | Role::InOut);

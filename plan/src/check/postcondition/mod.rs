@@ -79,7 +79,7 @@ pub(crate) fn check(
 fn spans(instance: &Instance<'_>, claim: &Postcondition) -> Result<Vec<(Span, Span)>, usize> {
     let of = |rank: usize| {
         let env = instance.env(rank);
-        let find = |region| instance.program.objects.span(region, &env, None).ok();
+        let find = |region| instance.program.objects.span(region, rank, &env, None).ok();
         find(&claim.send).zip(find(&claim.recv)).ok_or(rank)
     };
     (0..instance.program.ranks()).map(of).collect()

@@ -202,7 +202,7 @@ fn initial(program: &Program, values: &mut Values) -> Memory {
     let mut memory = Memory::new();
     for rank in 0..program.ranks() as u32 {
         for (object, of) in (0..).zip(&program.objects.all) {
-            let contents = Contents::new(of.len, values.term((rank, object, 0)));
+            let contents = Contents::new(of.len.on(rank as usize), values.term((rank, object, 0)));
             memory.insert((rank, object), contents);
         }
     }

@@ -156,7 +156,8 @@ impl Found<'_> {
     }
 
     fn buffer(&mut self, buffer: &Buffer) {
-        let what = format!("the length of buffer `{}`", buffer.name);
+        let kind = if buffer.window { "window" } else { "buffer" };
+        let what = format!("the length of {kind} `{}`", buffer.name);
         if let Some(array) = &buffer.array {
             let count = format!("the count of array `{}`", buffer.name);
             self.even(&array.count, &count, buffer.at);
@@ -164,7 +165,10 @@ impl Found<'_> {
             self.in_range(array.index.index(), counters, &count, "counter", buffer.at);
             self.scope.push(array.index);
         }
-        self.even(&buffer.len, &what, buffer.at);
+        match buffer.window {
+            true => self.even(&buffer.len, &what, buffer.at),
+            false => self.number(&buffer.len, &what, buffer.at),
+        }
         self.scope.clear();
         if !matches!(buffer.copies, 1 | 2) {
             let title = format!("buffer `{}` has {} copies", buffer.name, buffer.copies);

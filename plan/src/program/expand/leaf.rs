@@ -94,7 +94,7 @@ impl Walk<'_> {
                     return Ok(());
                 }
                 for index in 0..count {
-                    let span = self.span_of(rank, region, every.then_some(index))?;
+                    let span = self.span_of((rank, rank), region, every.then_some(index))?;
                     let op = match kind {
                         OpKind::Read => Op {
                             part: part - 1,

@@ -135,14 +135,19 @@ fn laid_out(
                 return too_large("there are more than 1,048,576 buffers on a rank");
             }
             NoMemory::NoValue(buffer, why) => (buffer, why.to_string()),
-            NoMemory::Negative(buffer, len) => (buffer, format!("this length is {len}")),
+            NoMemory::Negative(buffer, len, rank) => {
+                let uneven = plan.buffers[buffer.index()].len.mentions_rank();
+                let on = if uneven { format!(" on rank {rank}") } else { String::new() };
+                (buffer, format!("this length is {len}{on}"))
+            }
         };
         let buffer = &plan.buffers[buffer.index()];
         let title = format!("buffer `{}` has no length: {why}", buffer.name);
         let (kind, help) = (ProblemKind::Broken(Check::Bounds), NO_VALUE);
         vec![Problem::new(kind, title, buffer.at, help).at_sizes(sizes)]
     })?;
-    if !budget.take(objects.all.len() as u64) {
+    let uneven = objects.all.iter().filter(|object| object.len.same().is_none()).count() as u64;
+    if !budget.take((objects.all.len() as u64).saturating_add(uneven.saturating_mul(ranks))) {
         return Err(too_large("this is more than what is checked"));
     }
     Ok((layout, objects))

@@ -8,17 +8,18 @@ use crate::program::{NoSpan, Span};
 impl Walk<'_> {
     /// The elements of a region, if a statement has one.
     pub(super) fn span(&self, rank: usize, region: Option<&Region>) -> Result<Span, OutOfBounds> {
-        region.map_or(Ok(Span::NOTHING), |region| self.span_of(rank, region, None))
+        region.map_or(Ok(Span::NOTHING), |region| self.span_of((rank, rank), region, None))
     }
 
-    /// The elements of a region on this rank; `which` selects one of an array.
+    /// The elements of a region of rank `owner`, as `rank` computes them; `which` selects one of
+    /// an array.
     pub(super) fn span_of(
         &self,
-        rank: usize,
+        (rank, owner): (usize, usize),
         region: &Region,
         which: Option<u32>,
     ) -> Result<Span, OutOfBounds> {
-        let why = match self.objects.span(region, &self.env(rank), which) {
+        let why = match self.objects.span(region, owner, &self.env(rank), which) {
             Ok(span) => return Ok(span),
             Err(why) => why,
         };
@@ -46,8 +47,12 @@ impl Walk<'_> {
                 let elements = if len == 1 { "element" } else { "elements" };
                 let index = buffer.array.as_ref().map(|_| format!("[{index}]"));
                 let name = format!("{name}{}", index.unwrap_or_default());
+                let there = match rank == owner || !buffer.len.mentions_rank() {
+                    true => String::new(),
+                    false => format!(" on rank {owner}"),
+                };
                 let title = format!(
-                    "`{name}[{start}..{end}]` on rank {rank} {wrong} `{name}`, which has {len} {elements}"
+                    "`{name}[{start}..{end}]` on rank {rank} {wrong} `{name}`, which has {len} {elements}{there}"
                 );
                 let help = if start < 0 || start > end {
                     "change the range, or exclude this case with `where`"

@@ -35,7 +35,7 @@ impl Walk<'_> {
     /// The receiver's bounds are checked with the receiver.
     fn send(&mut self, rank: usize, this: &Transfer, shift: u32) -> Result<(), OutOfBounds> {
         if let Some(peer) = self.peer(rank, &this.peer, this.among)? {
-            let source = self.span_of(rank, &this.from, None)?;
+            let source = self.span_of((rank, rank), &this.from, None)?;
             let shift = self.shift_of(rank, &this.peer, shift)?;
             let op = self.op(OpKind::Send, this.among, &this.place);
             self.push(rank, Op { peer, shift, source, ..op }, &this.place);
@@ -51,7 +51,7 @@ impl Walk<'_> {
         shift: u32,
         place: &Place,
     ) -> Result<(), OutOfBounds> {
-        let target = self.span_of(sender, &this.to, None)?;
+        let target = self.span_of((sender, rank), &this.to, None)?;
         let shift = self.shift_of(sender, &this.peer, shift)?;
         let shift = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
         let op = self.op(OpKind::Receive, this.among, place);

@@ -217,7 +217,7 @@ impl Walk<'_> {
             return Ok(());
         };
         let from = self.region(&transfer.from)?;
-        let to = self.region(&transfer.to)?;
+        let to = self.region_of(peer, &transfer.to)?;
         let far = Far::new(self.instance, self.scope(), &transfer.peer);
         let back = far.as_ref().map(Far::back);
         let send = Act::Send { from, peer, far };
@@ -386,8 +386,13 @@ impl Walk<'_> {
         }
     }
 
-    /// A region of one allocation.
+    /// A region of one allocation of this rank.
     fn region(&mut self, region: &Region) -> Result<Span, Malformed> {
+        self.region_of(self.rank, region)
+    }
+
+    /// A region of another rank, as this one computes it.
+    fn region_of(&mut self, owner: usize, region: &Region) -> Result<Span, Malformed> {
         let array = self.instance.plan.buffers.get(region.buffer.index());
         let array = array.and_then(|buffer| buffer.array.as_ref());
         let at = match (&region.index, array) {
@@ -396,7 +401,7 @@ impl Walk<'_> {
             (Some(_), None) => return self.bad("an index of no array"),
             (None, Some(_)) => return self.bad("all of an array"),
         };
-        let lengths = self.instance.lengths(region)?;
+        let lengths = self.instance.lengths(owner, region)?;
         let buffer = &self.instance.plan.buffers[region.buffer.index()];
         if region.next && buffer.copies < 2 {
             return self.bad("the other copy of a buffer that has one");
@@ -449,7 +454,7 @@ impl Walk<'_> {
             if region.range.is_some() {
                 return self.bad("a range of all of an array");
             }
-            for (at, &len) in self.instance.lengths(region)?.iter().enumerate() {
+            for (at, &len) in self.instance.lengths(self.rank, region)?.iter().enumerate() {
                 spans.push(Span {
                     buffer: region.buffer.index(),
                     at,
@@ -530,7 +535,7 @@ pub(crate) fn alone(
 ) -> Result<Span, Malformed> {
     let mut inner = Outcome::default();
     let counters = vec![None; instance.plan.counters.len()];
-    let span = at(instance, (rank, &counters), region, &mut inner)?;
+    let span = at(instance, (rank, rank, &counters), region, &mut inner)?;
     if let Some(text) = inner.notes.remove(&Check::Bounds) {
         outcome.note(Check::Bounds, || text.clone());
         outcome.note(check, || text);
@@ -538,10 +543,10 @@ pub(crate) fn alone(
     Ok(span)
 }
 
-/// A region of a rank with these counters.
+/// A region of rank `owner`, as `rank` computes it with these counters.
 pub(crate) fn at(
     instance: &Instance<'_>,
-    (rank, counters): (usize, &[Option<i64>]),
+    (rank, owner, counters): (usize, usize, &[Option<i64>]),
     region: &Region,
     outcome: &mut Outcome,
 ) -> Result<Span, Malformed> {
@@ -555,5 +560,5 @@ pub(crate) fn at(
         issued: Vec::new(),
         outcome,
     };
-    walk.region(region)
+    walk.region_of(owner, region)
 }

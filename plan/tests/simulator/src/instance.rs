@@ -16,8 +16,8 @@ pub(crate) struct Instance<'a> {
     coordinates: Vec<Vec<i64>>,
     /// For each communicator and rank, the members of its communicator in order.
     members: Vec<Vec<Vec<usize>>>,
-    /// For each buffer, the lengths of its allocations.
-    lengths: Vec<Vec<i64>>,
+    /// For each rank and buffer, the lengths of its allocations.
+    lengths: Vec<Vec<Vec<i64>>>,
 }
 
 /// Where a peer is.
@@ -51,20 +51,29 @@ impl<'a> Instance<'a> {
         let world = World { extents, params: sizes.params.clone() };
         let (larger, lengths) = (world.larger(), Vec::new());
         let mut instance = Self { plan, world, larger, ranks, coordinates, members, lengths };
-        for buffer in &plan.buffers {
-            let count = match &buffer.array {
-                Some(array) => instance.plain(&array.count, None)?,
-                None => 1,
-            };
-            let index = buffer.array.as_ref().map(|array| array.index);
-            let lengths = (0..count).map(|at| instance.plain(&buffer.len, index.map(|i| (i, at))));
-            let lengths = lengths.collect::<Result<Vec<i64>, _>>()?;
-            instance.lengths.push(lengths);
+        for rank in 0..ranks {
+            let of_rank = plan.buffers.iter().map(|buffer| {
+                let count = match &buffer.array {
+                    Some(array) => instance.plain(&array.count, None, None)?,
+                    None => 1,
+                };
+                let index = buffer.array.as_ref().map(|array| array.index);
+                let rank = (!buffer.window).then_some(rank);
+                let len = |at| instance.plain(&buffer.len, rank, index.map(|i| (i, at)));
+                (0..count).map(len).collect()
+            });
+            let of_rank = of_rank.collect::<Result<Vec<Vec<i64>>, _>>()?;
+            instance.lengths.push(of_rank);
         }
         Ok(instance)
     }
 
-    fn plain(&self, expr: &Expr, counter: Option<(LoopId, i64)>) -> Result<i64, Malformed> {
+    fn plain(
+        &self,
+        expr: &Expr,
+        rank: Option<usize>,
+        counter: Option<(LoopId, i64)>,
+    ) -> Result<i64, Malformed> {
         let mut counters = vec![None; self.plan.counters.len()];
         if let Some((counter, value)) = counter
             && let Some(slot) = counters.get_mut(counter.index())
@@ -72,7 +81,7 @@ impl<'a> Instance<'a> {
             *slot = Some(value);
         }
         let world = &self.world;
-        Scope { instance: self, rank: None, counters: &counters, world }.number(expr)
+        Scope { instance: self, rank, counters: &counters, world }.number(expr)
     }
 
     pub(crate) fn ranks(&self) -> usize {
@@ -90,21 +99,21 @@ impl<'a> Instance<'a> {
             .ok_or_else(|| Malformed("no such communicator".to_owned()))
     }
 
-    /// The lengths of a buffer's allocations: one, or as many as the array has.
-    pub(crate) fn lengths(&self, region: &Region) -> Result<&[i64], Malformed> {
-        let lengths = self.lengths.get(region.buffer.index());
+    /// The lengths of a buffer's allocations on a rank: one, or as many as the array has.
+    pub(crate) fn lengths(&self, rank: usize, region: &Region) -> Result<&[i64], Malformed> {
+        let lengths = self.lengths[rank].get(region.buffer.index());
         lengths.map(Vec::as_slice).ok_or_else(|| Malformed("no such buffer".to_owned()))
     }
 
     /// All lengths, as the plan says.
     pub(crate) fn said(&self) -> impl Iterator<Item = (usize, i64)> {
-        let each = self.lengths.iter().enumerate();
+        let each = self.lengths.iter().flat_map(|of_rank| of_rank.iter().enumerate());
         each.flat_map(|(buffer, lengths)| lengths.iter().map(move |&len| (buffer, len)))
     }
 
-    /// All allocations: buffer, place in the array, length.
-    pub(crate) fn allocations(&self) -> impl Iterator<Item = (usize, usize, usize)> {
-        self.lengths.iter().enumerate().flat_map(|(buffer, lengths)| {
+    /// All allocations of a rank: buffer, place in the array, length.
+    pub(crate) fn allocations(&self, rank: usize) -> impl Iterator<Item = (usize, usize, usize)> {
+        self.lengths[rank].iter().enumerate().flat_map(|(buffer, lengths)| {
             let sized = lengths.iter().enumerate();
             sized.map(move |(at, &len)| (buffer, at, usize::try_from(len).unwrap_or(0)))
         })

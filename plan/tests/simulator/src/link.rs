@@ -376,7 +376,7 @@ fn memory(
         }
     }
     if unit.waits() {
-        for (buffer, at, len) in instance.allocations() {
+        for (buffer, at, len) in instance.allocations(rank) {
             let declared = &instance.plan.buffers[buffer];
             if !declared.window {
                 continue;

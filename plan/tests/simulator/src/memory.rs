@@ -37,10 +37,10 @@ pub(crate) struct Memory<'a> {
 /// What is in memory before a plan runs: what the caller left in inputs, in their current copies.
 pub(crate) fn initial(instance: &Instance<'_>) -> BTreeMap<Object, Vec<Value>> {
     let mut objects = BTreeMap::new();
-    for (buffer, at, len) in instance.allocations() {
-        let declared = &instance.plan.buffers[buffer];
-        for copy in 0..usize::from(declared.copies.max(1)) {
-            for rank in 0..instance.ranks() {
+    for rank in 0..instance.ranks() {
+        for (buffer, at, len) in instance.allocations(rank) {
+            let declared = &instance.plan.buffers[buffer];
+            for copy in 0..usize::from(declared.copies.max(1)) {
                 let object = Object { rank, buffer, at, copy };
                 let given = copy == 0 && matches!(declared.role, Role::In | Role::InOut);
                 let value = |place: usize| match given {

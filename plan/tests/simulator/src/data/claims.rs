@@ -38,7 +38,7 @@ pub(super) fn check(
                 values.and_then(|values| values.get(span.from..span.to)).unwrap_or(&[]).to_vec()
             };
             let mut reader = Reader { linked, rank, counters, outcome };
-            let Some(to) = reader.span(&claim.to)? else { return Ok(()) };
+            let Some(to) = reader.span(reader.rank, &claim.to)? else { return Ok(()) };
             let mut of = Vec::new();
             for source in &claim.of {
                 if !reader.source(source, &mut of)? {
@@ -119,10 +119,10 @@ impl Reader<'_> {
     }
 
     /// Where a region is; nothing if it lies outside, which is noted.
-    fn span(&mut self, region: &Region) -> Result<Option<Span>, Malformed> {
+    fn span(&mut self, owner: usize, region: &Region) -> Result<Option<Span>, Malformed> {
         let mut inner = Outcome::default();
         let instance = self.linked.instance;
-        let span = expand::at(instance, (self.rank, &self.counters), region, &mut inner)?;
+        let span = expand::at(instance, (self.rank, owner, &self.counters), region, &mut inner)?;
         if inner.notes.contains_key(&Check::Bounds) {
             self.outcome.note(Check::Bounds, || "a claim outside of memory".to_owned());
             self.outcome.note(Check::Postcondition, || "outside of memory".to_owned());
@@ -145,7 +145,7 @@ impl Reader<'_> {
                     self.outcome.note(Check::Postcondition, || format!("of rank {number}"));
                     return Ok(false);
                 }
-                Where::Rank(rank) => match self.span(&source.region)? {
+                Where::Rank(rank) => match self.span(rank, &source.region)? {
                     Some(span) => of.push((rank, span)),
                     None => return Ok(false),
                 },

@@ -292,13 +292,18 @@ fn buffer(plan: &mut Plan, random: &mut Random) {
     }
     let at = random.below(plan.buffers.len());
     let buffer = &mut plan.buffers[at];
-    match random.below(6) {
+    match random.below(7) {
         0 => buffer.element = random.pick(&[ElementType::U8, ElementType::F32]).clone(),
         1 | 2 => {
             buffer.role = *random.pick(&[Role::In, Role::Out, Role::InOut, Role::Local]);
         }
         3 => buffer.copies = 3 - buffer.copies,
         4 => buffer.window = !buffer.window,
+        5 => {
+            let longer = Expr::Rank.ge(random.range(0, 2));
+            let more = *random.pick(&[-1, 1, 2]);
+            buffer.len = Expr::choice(longer, buffer.len.clone() + more, buffer.len.clone());
+        }
         _ => buffer.len = buffer.len.clone() + *random.pick(&[-1, 1]),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
         }
     }
     // There is nothing to write in what is empty.
-    for (buffer, _, len) in instance.allocations() {
+    for (buffer, _, len) in (0..instance.ranks()).flat_map(|rank| instance.allocations(rank)) {
         empty[buffer] &= len == 0;
     }
     let empty = empty.into_iter();
