@@ -175,6 +175,22 @@ pub enum ArgumentFault {
     },
     /// The ranks' lengths of the window differ.
     Uneven,
+    /// A list of another length, of numbers that a run passes.
+    Numbers {
+        /// How many numbers were passed.
+        found: usize,
+        /// How many the plan takes.
+        needed: usize,
+    },
+    /// A number that a run passes is above the most that the plan is bound for.
+    Most {
+        /// Its index in the list.
+        index: usize,
+        /// The number that was passed.
+        found: usize,
+        /// The most that the plan is bound for.
+        most: usize,
+    },
     /// Another rank passed a different window for the same run.
     OtherWindow {
         /// The window's number.
@@ -228,6 +244,13 @@ impl fmt::Display for BadArgument {
             ArgumentFault::Registration { needed: false } => {
                 f.write_str("is a window, the plan's is a buffer")
             }
+            ArgumentFault::Numbers { found, needed } => {
+                write!(f, "is {found} numbers, the plan's are {needed}")
+            }
+            ArgumentFault::Most { index, found, most } => write!(
+                f,
+                "[{index}] is {found}, and the plan is bound for at most {most}: pass fewer, or bind it for as many"
+            ),
             ArgumentFault::Uneven => f.write_str(
                 "is a window whose parts differ in length, the plan's are alike: `comm.window(len)`",
             ),

@@ -14,6 +14,7 @@ use super::agree::{BindAnswer, Unbound, agree, hash, hash_of};
 use super::argument::Back;
 use super::asked::Asked;
 use super::captured::Captured;
+use super::counted::{Lists, Passed};
 use super::declaration::Declaration;
 use super::give::{Given, refusal};
 use super::kernel_support::KernelSupport;
@@ -87,6 +88,8 @@ pub(super) struct Fixed<W: World> {
     /// The most regions that a step writes.
     pub(super) most_written: usize,
     pub(super) parted: Parted,
+    /// What each run passes besides memory.
+    pub(super) lists: Lists,
     /// Compares the ranks' windows, if the caller passes any.
     pub(super) same: Option<Arc<Same>>,
 }
@@ -121,6 +124,8 @@ pub(super) struct Moving<W: World> {
     pub(super) taken: Vec<bool>,
     pub(super) timing: Timing,
     pub(super) parted: parted::Last,
+    /// The lengths of messages that the run being prepared passes.
+    pub(super) passed: Passed,
 }
 
 /// Binds a plan to a communicator. All ranks call it with the same plan and the same values; the
@@ -314,6 +319,8 @@ struct Draft<W: World> {
     children: Option<Children<W>>,
     schedule: Schedule,
     steps: Vec<Step>,
+    lists: Lists,
+    passed: Passed,
     objects: Vec<Object>,
     given: Vec<Given>,
     locals: Vec<Local<W>>,
@@ -349,7 +356,9 @@ impl<W: World> Draft<W> {
             site: pace.site(),
             pace,
         };
-        let steps = preparing.steps(&schedule)?;
+        let (steps, groups) = preparing.steps(&schedule)?;
+        let lists = Lists::new(&plan, &sizes);
+        let passed = Passed::new(&lists, groups);
         let hash = hash(&schedule, &dtypes, pace);
         let given = given(&plan, &dtypes, &objects, &first);
         for step in &steps {
@@ -371,6 +380,8 @@ impl<W: World> Draft<W> {
             children,
             schedule,
             steps,
+            lists,
+            passed,
             objects,
             given,
             locals,
@@ -392,6 +403,8 @@ impl<W: World> Draft<W> {
             children,
             schedule,
             steps,
+            lists,
+            passed,
             objects,
             given,
             mut locals,
@@ -409,7 +422,10 @@ impl<W: World> Draft<W> {
         })?;
         let written = steps.iter().map(|step| match &step.work {
             Prepared::Compute(compute) => compute.writes.len(),
-            Prepared::Assign(_) | Prepared::Group { .. } | Prepared::Kernel(_) => 0,
+            Prepared::Assign(_)
+            | Prepared::Group { .. }
+            | Prepared::Counted { .. }
+            | Prepared::Kernel(_) => 0,
         });
         // Windows were made last; put them in their places among the others.
         locals.sort_by_key(|local| local.object);
@@ -441,6 +457,7 @@ impl<W: World> Draft<W> {
                 taken: Vec::new(),
                 timing: Timing::default(),
                 parted: parted::Last::default(),
+                passed,
             },
             fixed: Fixed {
                 plan,
@@ -455,6 +472,7 @@ impl<W: World> Draft<W> {
                 locals,
                 most_written,
                 parted,
+                lists,
                 same,
             },
         })

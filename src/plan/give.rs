@@ -73,6 +73,9 @@ impl<W: World> Bound<W> {
             false => Some(refusal(fixed, is_here, (W::NAME, comm.size()), site)),
         };
         (moving.error, moving.next, moving.is_shuffled) = (None, 0, false);
+        if !fixed.lists.is_empty() {
+            moving.passed.forget();
+        }
         Run { fixed, moving, on, own, table: table.begin(), site }
     }
 }

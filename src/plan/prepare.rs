@@ -62,8 +62,26 @@ pub(super) struct Step {
 pub(super) enum Prepared {
     Compute(Computes),
     Assign(Assigned),
-    Group { among: usize, operations: Vec<Template>, refusals: Vec<Refusal> },
+    Group {
+        among: usize,
+        operations: Vec<Template>,
+        refusals: Vec<Refusal>,
+    },
+    /// A group with messages of lengths that each run passes; its operations are those of that
+    /// number in [`Passed`](super::counted::Passed).
+    Counted {
+        among: usize,
+        group: usize,
+        counted: Vec<Counted>,
+        refusals: Vec<Refusal>,
+    },
     Kernel(Kernel),
+}
+
+/// An operation of a group, and the number among all that a run passes that is its length.
+pub(super) struct Counted {
+    pub(super) at: usize,
+    pub(super) number: usize,
 }
 
 /// A compute step.
@@ -136,9 +154,13 @@ pub(super) fn objects(
 }
 
 impl Preparing<'_> {
-    /// This rank's calls, as many as there is time for, or why this library cannot make them.
-    pub(super) fn steps(&self, schedule: &Schedule) -> Result<Vec<Step>, BindFault> {
-        let mut steps = Vec::new();
+    /// This rank's calls, as many as there is time for, or why this library cannot make them; and
+    /// the groups with lengths that runs pass.
+    pub(super) fn steps(
+        &self,
+        schedule: &Schedule,
+    ) -> Result<(Vec<Step>, Vec<Vec<Template>>), BindFault> {
+        let (mut steps, mut groups) = (Vec::new(), Vec::new());
         for call in schedule.ranks[self.rank].calls.iter().take_while(|_| !self.pace.is_over()) {
             let waits: Vec<usize> =
                 call.waits.iter().chain(&call.carried).map(|event| event.0 as usize).collect();
@@ -168,7 +190,7 @@ impl Preparing<'_> {
                         if own.is_empty() {
                             continue;
                         }
-                        let work = self.group(among, &own, site)?;
+                        let work = self.group(among, &own, site, &mut groups)?;
                         let waits = if steps.len() == begin { waits.clone() } else { Vec::new() };
                         steps.push(Step { stream, waits, records: None, work });
                     }
@@ -178,7 +200,7 @@ impl Preparing<'_> {
                 }
             }
         }
-        Ok(steps)
+        Ok((steps, groups))
     }
 
     /// The site of a statement in the program, if it has one.
@@ -228,12 +250,22 @@ impl Preparing<'_> {
         among: usize,
         operations: &[&Lowered],
         site: Site,
+        groups: &mut Vec<Vec<Template>>,
     ) -> Result<Prepared, BindFault> {
-        let mut templates = Vec::new();
+        let (mut templates, mut counted) = (Vec::new(), Vec::new());
         for operation in operations {
+            if let Lowered::Send { from: part, .. } | Lowered::Receive { to: part, .. } = operation
+            {
+                let at = templates.len();
+                counted.extend(part.count.map(|number| Counted { at, number: number as usize }));
+            }
             self.operation(operation, among, site, &mut templates)?;
         }
         let refusals = templates.iter().map(Template::refusal).collect();
+        if !counted.is_empty() {
+            groups.push(templates);
+            return Ok(Prepared::Counted { among, group: groups.len() - 1, counted, refusals });
+        }
         Ok(Prepared::Group { among, operations: templates, refusals })
     }
 

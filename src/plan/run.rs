@@ -33,6 +33,9 @@ impl<W: World> Run<'_, W> {
             return Err(error);
         }
         self.complete();
+        if !self.fixed.lists.is_empty() {
+            self.fill_counts();
+        }
         self.moving.runs += 1;
         let fit = match self.moving.error.take() {
             // A refused run matches any other.
@@ -179,6 +182,19 @@ impl<W: World> Run<'_, W> {
                 };
                 issued.map_err(Stop::Reported)?;
             }
+            Prepared::Counted { among, group, refusals, .. } => {
+                let operations = &self.moving.passed.groups[*group];
+                let issued = match &self.fixed.children[*among] {
+                    Child::Whole => {
+                        let on: On<'_, W> = On::new(self.on.core, &stream.core);
+                        issue(&on, operations, refusals, self.table.places())
+                    }
+                    Child::Part(child) => {
+                        issue(&child.on(stream), operations, refusals, self.table.places())
+                    }
+                };
+                issued.map_err(Stop::Reported)?;
+            }
         }
         if let Some(event) = *records {
             self.moving.events[event] = Some((stream.core.shared(), stream.core.last_seq()));
@@ -194,7 +210,8 @@ impl<W: World> Run<'_, W> {
             error = match &step.work {
                 Prepared::Compute(_) | Prepared::Assign(_) => error,
                 Prepared::Kernel(Kernel { among, refusals, .. })
-                | Prepared::Group { among, refusals, .. } => match &self.fixed.children[*among] {
+                | Prepared::Group { among, refusals, .. }
+                | Prepared::Counted { among, refusals, .. } => match &self.fixed.children[*among] {
                     Child::Whole => self.on.core.refuse(refusals, error),
                     Child::Part(child) => child.here().core.refuse(refusals, error),
                 },

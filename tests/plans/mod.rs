@@ -6,6 +6,7 @@ mod errors;
 mod listed;
 mod one_sided;
 mod parted;
+mod passed;
 mod uneven;
 mod wrong;
 

@@ -85,6 +85,8 @@ pub(crate) enum ParamKind {
     Constant,
     /// A list of this many numbers.
     List(Expr),
+    /// A list of this many numbers, which each run passes.
+    Counts(Expr),
     /// Could not be parsed, and was reported.
     Unknown,
 }

@@ -97,7 +97,7 @@ fn bind(types: &Types<'_>, valid: &Valid) -> TokenStream {
             match kind {
                 Kind::Axis => quote!(.axis(#called, params.#name)),
                 Kind::Number | Kind::Constant => quote!(.number(#called, params.#name)),
-                Kind::List => quote!(.list(#called, params.#name)),
+                Kind::List | Kind::Counts => quote!(.list(#called, params.#name)),
             }
         })
         .collect();
@@ -143,6 +143,10 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
             quote!(.#method(#called, buffers.#name))
         })
         .collect();
+    let passed = params::passed(valid).map(|Known { name, .. }| {
+        let called = text(name);
+        quote!(.counts(#called, buffers.#name))
+    });
     let memory = buffers::of_run(types).map(|memory| quote!(, buffers: #memory));
     // One identifier: two with different spans may be two variables.
     let given = Ident::new("steps", types.plan.span());
@@ -181,7 +185,7 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
             #memory
             #steps
         ) -> #krate::Result<()> {
-            #this.bound.on(comm) #(#arguments)* .run(#runner)
+            #this.bound.on(comm) #(#arguments)* #(#passed)* .run(#runner)
         }
     }
 }

@@ -6,10 +6,10 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use typed_nccl_plan::ir::{Buffer, Role};
 
-use super::docs;
 use super::types::Types;
+use super::{docs, params};
 use crate::ast::text;
-use crate::valid::{Declared, Valid};
+use crate::valid::{Declared, Known, Valid};
 
 /// The caller's memory, without the plan's own. Of two buffers with one name, which was reported,
 /// only the first.
@@ -32,11 +32,16 @@ pub(super) fn buffers(types: &Types<'_>, valid: &Valid) -> TokenStream {
     if given.is_empty() {
         return TokenStream::new();
     }
+    let passed = params::passed(valid).map(|Known { name, docs, .. }| {
+        let says = format!("`{name}` of this run, each at most as many as the plan is bound for.");
+        quote!(#docs #[doc = #says] pub #name: &'a [usize])
+    });
     let names = types.given();
     quote! {
         /// The memory of one run, borrowed for the call.
         pub struct Buffers<'a, #(#names,)* W: #krate::World> {
             #(#given,)*
+            #(#passed,)*
         }
     }
 }

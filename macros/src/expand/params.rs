@@ -22,6 +22,11 @@ pub(super) fn given(valid: &Valid) -> impl Iterator<Item = &Known> {
         .filter(move |known| names.insert(text(&known.name)))
 }
 
+/// The lists that each run passes.
+pub(super) fn passed(valid: &Valid) -> impl Iterator<Item = &Known> {
+    given(valid).filter(|known| known.kind == Kind::Counts)
+}
+
 pub(super) fn params(valid: &Valid) -> TokenStream {
     let fields = given(valid).map(|Known { name, docs, kind, what }| {
         let (kind, says) = match kind {
@@ -30,6 +35,10 @@ pub(super) fn params(valid: &Valid) -> TokenStream {
             }
             Kind::Number | Kind::Constant => (quote!(usize), format!("`{name}`: {what}.")),
             Kind::List => (quote!(&'a [usize]), format!("`{name}`, each of them {what}.")),
+            Kind::Counts => (
+                quote!(&'a [usize]),
+                format!("The most of each of `{name}`, which a run passes: {what}."),
+            ),
         };
         quote!(#docs #[doc = #says] pub #name: #kind)
     });
@@ -53,5 +62,5 @@ fn lifetime(valid: &Valid) -> Option<TokenStream> {
 
 /// Whether the parameters borrow a list.
 pub(super) fn has_list(valid: &Valid) -> bool {
-    given(valid).any(|known| known.kind == Kind::List)
+    given(valid).any(|known| matches!(known.kind, Kind::List | Kind::Counts))
 }

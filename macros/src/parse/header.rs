@@ -203,6 +203,10 @@ fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
     let docs = attr::docs(inside, faults);
     let constant = inside.is_word(0, "const").then(|| inside.span());
     inside.take_word("const");
+    let runs = (inside.is_word(0, "run") && inside.is_name(1)).then(|| inside.span());
+    if runs.is_some() {
+        inside.next();
+    }
     let name = inside.name("a parameter, as in `len: usize`")?;
     let from = inside.clone();
     let kind = kind(inside).unwrap_or_else(|fault| {
@@ -238,6 +242,15 @@ fn param(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Param> {
         (Some(span), ParamKind::Ranks | ParamKind::List(_)) => {
             let fault = Fault::new(span, "a constant of the program is one number");
             faults.push(fault.help(format!("write `const {name}: usize`")));
+            ParamKind::Unknown
+        }
+        (_, kind) => kind,
+    };
+    let kind = match (runs, kind) {
+        (Some(_), ParamKind::List(count)) => ParamKind::Counts(count),
+        (Some(span), ParamKind::Number | ParamKind::Constant | ParamKind::Ranks) => {
+            let fault = Fault::new(span, "a run passes lists of numbers");
+            faults.push(fault.help(format!("write `run {name}: [usize; k]`")));
             ParamKind::Unknown
         }
         (_, kind) => kind,

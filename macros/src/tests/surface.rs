@@ -24,7 +24,7 @@ impl Surface {
                 Kind::Axis => "ranks",
                 Kind::Number => "number",
                 Kind::Constant => "constant",
-                Kind::List => "list",
+                Kind::List | Kind::Counts => "list",
             };
             format!("{}: {kind}", text(&known.name))
         });

@@ -175,11 +175,13 @@ impl Resolver<'_> {
                     _ => (Kind::Number, Meaning::Param(id)),
                 }
             }
-            ParamKind::List(count) => {
+            ParamKind::List(count) | ParamKind::Counts(count) => {
                 let count = self.number(count).unwrap_or(ir::Expr::Int(1));
                 self.valid.plan.params.push(ir::Param { name, values, count: Some(count), at });
                 let id = ParamId(last(&self.valid.plan.params));
-                (Kind::List, Meaning::List(id))
+                let is_passed = matches!(param.kind, ParamKind::Counts(_));
+                self.valid.plan.counts.extend(is_passed.then_some(id));
+                (if is_passed { Kind::Counts } else { Kind::List }, Meaning::List(id))
             }
         };
         self.declare(&param.name, meaning);

@@ -62,6 +62,8 @@ pub(crate) enum Kind {
     /// A constant of the program.
     Constant,
     List,
+    /// A list that each run passes.
+    Counts,
 }
 
 /// Looks up the names of a plan. Unknown ones are reported and left out.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::words::words;
-use super::{BufferId, ElementType, Expr, Location, LoopId};
+use super::{BufferId, ElementType, Expr, Location, LoopId, ParamId};
 
 words! {
     /// A buffer's role for the caller.
@@ -83,6 +83,21 @@ impl Region {
     /// All of a single buffer.
     pub const fn all(buffer: BufferId) -> Self {
         Self { buffer, index: None, next: false, range: None }
+    }
+
+    /// The element of a list that is its length, if that is one: `x[a..a + counts[i]]`.
+    pub fn count(&self) -> Option<(ParamId, &Expr)> {
+        let (start, end) = self.range.as_ref()?;
+        let of = |number: &Expr, rest: &Expr| number == start && matches!(rest, Expr::Element(..));
+        match end {
+            Expr::Element(list, index) if *start == Expr::Int(0) => Some((*list, index)),
+            Expr::Add(a, b) => match (&**a, &**b) {
+                (a, Expr::Element(list, index)) if of(a, b) => Some((*list, index)),
+                (Expr::Element(list, index), b) if of(b, a) => Some((*list, index)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The numbers in it.

@@ -72,6 +72,10 @@ pub struct Plan {
     /// The parameters that binding supplies.
     #[serde(default)]
     pub params: Vec<Param>,
+    /// Lists among the parameters that each run passes anew: binding supplies the most of each
+    /// number. They are lengths of messages alone, see [`Region::count`].
+    #[serde(default)]
+    pub counts: Vec<ParamId>,
     /// Conditions on extents and parameters that hold whenever it is bound.
     #[serde(default)]
     pub promises: Vec<Promise>,
@@ -207,6 +211,7 @@ impl Plan {
             files: Vec::new(),
             axes: Vec::new(),
             params: Vec::new(),
+            counts: Vec::new(),
             promises: Vec::new(),
             communicators: Vec::new(),
             buffers: Vec::new(),

@@ -107,7 +107,9 @@ fn operations(program: &Program, unit: &Unit) -> Vec<Operation> {
     let mut waiting = None;
     for op in program.ops_of(unit) {
         let among = CommunicatorId(op.communicator.into());
-        let (source, target) = (part(program, op.source), part(program, op.target));
+        let count = (op.count != NONE).then_some(op.count);
+        let counted = |span| part(program, span).map(|part| Elements { count, ..part });
+        let (source, target) = (counted(op.source), counted(op.target));
         let signal = (op.signal != NONE).then_some(SignalId(op.signal));
         let peer = op.peer;
         let one = match (op.kind, source, target) {
@@ -163,5 +165,6 @@ fn part(program: &Program, span: Span) -> Option<Elements> {
         next: object.other_copy < span.object,
         start: span.start,
         end: span.end,
+        count: None,
     })
 }

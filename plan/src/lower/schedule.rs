@@ -157,6 +157,10 @@ pub struct Elements {
     pub start: u64,
     /// The end, excluded.
     pub end: u64,
+    /// The number that a run passes for how many there are, by its place in
+    /// [`Plan::counts`](crate::ir::Plan::counts) and their lists: at most `end - start`.
+    #[serde(default)]
+    pub count: Option<u32>,
 }
 
 impl Elements {

@@ -118,6 +118,8 @@ pub(crate) struct Op {
     pub(crate) signal: u32,
     /// How many signals a wait consumes.
     pub(crate) times: u32,
+    /// The number that a run passes for a message's length, or `u32::MAX`.
+    pub(crate) count: u32,
     /// The elements sent or read; empty for a wait, a receive and a write.
     pub(crate) source: Span,
     /// The elements received or written; a put's are in the peer's memory.

@@ -84,7 +84,7 @@ fn compute_steps_get_their_numbers() {
     let Work::Compute { reads, writes, .. } = &schedule.ranks[2].calls[0].work else {
         panic!("no compute step")
     };
-    let part = |start, end| Elements { buffer: 0, index: 0, next: false, start, end };
+    let part = |start, end| Elements { start, end, ..Elements::default() };
     assert_eq!((&reads[..], &writes[..]), (&[part(1, 3)][..], &[part(3, 4)][..]));
 }
 

@@ -66,7 +66,7 @@ impl Sketch {
 }
 
 pub fn part(buffer: u32, index: u32, start: u64, end: u64) -> Elements {
-    Elements { buffer, index, next: false, start, end }
+    Elements { buffer, index, start, end, ..Elements::default() }
 }
 
 pub fn send(from: Elements, peer: u32) -> Operation {

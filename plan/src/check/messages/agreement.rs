@@ -15,7 +15,9 @@ pub(super) fn check(program: &Program, message: &Message, report: &mut Report<'_
     );
     let lens = (send.source.len(), receive.target.len());
     if elements.0 == elements.1 && lens.0 == lens.1 {
-        if program.rank(send) == program.rank(receive) && send.unit != receive.unit {
+        if send.count != receive.count {
+            two_counts(program, (send, receive), report);
+        } else if program.rank(send) == program.rank(receive) && send.unit != receive.unit {
             to_oneself(program, message, report);
         }
         return;
@@ -36,6 +38,35 @@ pub(super) fn check(program: &Program, message: &Message, report: &mut Report<'_
         help.splice(0..0, report.even(send.source.object));
     }
     report.tell(Check::Agreement, program.place(send.statement), title, story, &help);
+}
+
+/// What a run passes for one number need not be what it passes for another.
+fn two_counts(program: &Program, (send, receive): (&Op, &Op), report: &mut Report<'_>) {
+    let story = vec![
+        report.line(send, format!("{}: {}", report.does(send), number(send.count, report))),
+        report
+            .line(receive, format!("{}: {}", report.does(receive), number(receive.count, report))),
+    ];
+    let title = format!(
+        "{} and {} of one message are as long as two numbers, one of which runs pass",
+        report.region(send).unwrap_or_else(|| report.name(send.source)),
+        report.region(receive).unwrap_or_else(|| report.name(receive.target)),
+    );
+    let help = ["give both halves the same number of one list"];
+    report.tell(Check::Agreement, program.place(send.statement), title, story, &help);
+}
+
+/// A number that runs pass, by its place among all of them: `counts[3]`.
+fn number(mut place: u32, report: &Report<'_>) -> String {
+    let plan = report.plan();
+    for id in &plan.counts {
+        let len = report.sizes().params[id.index()].len() as u32;
+        if place < len {
+            return format!("`{}[{place}]`", plan.params[id.index()].name);
+        }
+        place = place.saturating_sub(len);
+    }
+    "the same in every run".to_owned()
 }
 
 /// A3: what a rank sends to itself waits for its receive.

@@ -4,6 +4,7 @@
 //! match is decided by the checker, for well-formed plans.
 
 mod claims;
+mod counts;
 mod declarations;
 mod numbers;
 mod size;
@@ -56,6 +57,7 @@ impl Plan {
         }
         found.declarations();
         found.steps();
+        found.counts();
         let mut problems = found.problems;
         problems.sort_by_key(|problem| problem.at);
         problems

@@ -66,6 +66,7 @@ fn lists(plan: &Plan) -> Result<(), Box<Problem>> {
         ("files", plan.files.len()),
         ("axes", plan.axes.len()),
         ("parameters", plan.params.len()),
+        ("counts", plan.counts.len()),
         ("promises", plan.promises.len()),
         ("communicators", plan.communicators.len()),
         ("buffers", plan.buffers.len()),

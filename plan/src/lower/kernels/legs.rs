@@ -44,7 +44,7 @@ pub(super) fn legs(
                 }
             }
             let len = sent.len();
-            if len != into.len() || len == 0 {
+            if len != into.len() || len == 0 || sent.count.is_some() {
                 return None;
             }
             messages += 1;

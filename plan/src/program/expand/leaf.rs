@@ -66,8 +66,9 @@ impl Walk<'_> {
             _ => OpKind::Signal,
         };
         let signal = signal.map_or(NONE, |signal| signal.0);
+        let count = self.count(rank, from.or(to))?;
         let op = self.op(kind, among, place);
-        self.push(rank, Op { peer, shift, signal, source, target, ..op }, place);
+        self.push(rank, Op { peer, shift, signal, count, source, target, ..op }, place);
         Ok(())
     }
 
@@ -132,6 +133,7 @@ impl Walk<'_> {
             shift: NONE,
             signal: NONE,
             times: 0,
+            count: NONE,
             source: Span::NOTHING,
             target: Span::NOTHING,
         }

@@ -3,12 +3,27 @@
 use super::Walk;
 use super::problems::OutOfBounds;
 use crate::ir::Region;
-use crate::program::{NoSpan, Span};
+use crate::program::{NONE, NoSpan, Span};
 
 impl Walk<'_> {
     /// The elements of a region, if a statement has one.
     pub(super) fn span(&self, rank: usize, region: Option<&Region>) -> Result<Span, OutOfBounds> {
         region.map_or(Ok(Span::NOTHING), |region| self.span_of((rank, rank), region, None))
+    }
+
+    /// The number that a run passes for the length of a region: its place among those of all lists
+    /// that runs pass.
+    pub(super) fn count(&self, rank: usize, region: Option<&Region>) -> Result<u32, OutOfBounds> {
+        if self.plan.counts.is_empty() {
+            return Ok(NONE);
+        }
+        let Some((list, index)) = region.and_then(Region::count) else { return Ok(NONE) };
+        let Some(place) = self.plan.counts.iter().position(|id| *id == list) else {
+            return Ok(NONE);
+        };
+        let before = self.plan.counts[..place].iter().map(|id| self.sizes.params[id.index()].len());
+        let number = before.sum::<usize>() as i64 + self.env(rank).eval(index)?;
+        Ok(u32::try_from(number).unwrap_or(NONE))
     }
 
     /// The elements of a region of rank `owner`, as `rank` computes them; `which` selects one of

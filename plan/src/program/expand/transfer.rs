@@ -37,8 +37,9 @@ impl Walk<'_> {
         if let Some(peer) = self.peer(rank, &this.peer, this.among)? {
             let source = self.span_of((rank, rank), &this.from, None)?;
             let shift = self.shift_of(rank, &this.peer, shift)?;
+            let count = self.count(rank, Some(&this.from))?;
             let op = self.op(OpKind::Send, this.among, &this.place);
-            self.push(rank, Op { peer, shift, source, ..op }, &this.place);
+            self.push(rank, Op { peer, shift, count, source, ..op }, &this.place);
         }
         Ok(())
     }
@@ -54,8 +55,9 @@ impl Walk<'_> {
         let target = self.span_of((sender, rank), &this.to, None)?;
         let shift = self.shift_of(sender, &this.peer, shift)?;
         let shift = if shift == NONE { NONE } else { self.shifts[shift as usize].back };
+        let count = self.count(sender, Some(&this.to))?;
         let op = self.op(OpKind::Receive, this.among, place);
-        self.push(rank, Op { peer: sender as u32, shift, target, ..op }, place);
+        self.push(rank, Op { peer: sender as u32, shift, count, target, ..op }, place);
         Ok(())
     }
 }

@@ -18,6 +18,7 @@ pub fn plan(ranks: Values) -> Plan {
         files: Vec::new(),
         axes: vec![Axis { name: "n".to_owned(), extent: ranks, at: Location::default() }],
         params: Vec::new(),
+        counts: Vec::new(),
         promises: Vec::new(),
         communicators: vec![communicator("world", &[0])],
         buffers: Vec::new(),
