@@ -125,6 +125,19 @@ fn params() {
 }
 
 #[test]
+fn counts() {
+    told(0, "a run names parameter number 7, and the plan has 3", |plan| {
+        plan.counts = vec![ParamId(7)];
+    });
+    told(3, "runs pass `m`, which is one number", |plan| {
+        *plan = Plan { steps: vec![], buffers: vec![], promises: vec![], ..plan.clone() };
+        (plan.covers, plan.computes, plan.claims) = (vec![], vec![], vec![]);
+        plan.params.truncate(1);
+        plan.counts = vec![ParamId(0)];
+    });
+}
+
+#[test]
 fn communicators() {
     told(11, "communicator `node` has no axes", |plan| {
         plan.communicators[1].axes = vec![];

@@ -96,8 +96,8 @@ impl<W: World> Run<'_, W> {
         Ok(())
     }
 
-    /// Writes this run's numbers into its messages, if there are any. All must have been passed.
-    #[cold]
+    /// Writes this run's numbers into its messages. All must have been passed.
+    #[inline(never)]
     pub(super) fn fill_counts(&mut self) {
         let passed = &mut self.moving.passed;
         let missing = passed.is_passed.iter().position(|is_passed| !is_passed);

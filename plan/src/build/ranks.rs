@@ -85,6 +85,20 @@ impl PlanBuilder<Open> {
         List { of: self.stamp(), id }
     }
 
+    /// Declares a list of `count` numbers that each run passes, as lengths of messages alone:
+    /// `a.slice(begin..begin + counts.at(i))`. Binding supplies the most of each.
+    #[track_caller]
+    pub fn counts(
+        &mut self,
+        name: &str,
+        count: impl Into<Number>,
+        values: impl Into<Values>,
+    ) -> List {
+        let list = self.list(name, count, values);
+        self.plan.counts.push(list.id);
+        list
+    }
+
     /// Promises a condition on sizes and parameters: `plan.promise(m.ge(4 * h))`.
     #[track_caller]
     pub fn promise(&mut self, condition: Guard) {

@@ -183,6 +183,7 @@ pub(crate) fn plan() -> Plan {
             },
             Param { name: "k".to_owned(), values: Values::Exactly(3), count: None, at: at(5) },
         ],
+        counts: vec![],
         promises: vec![Promise {
             around: vec![],
             condition: m().ge(4 * Expr::Param(ParamId(2))),
