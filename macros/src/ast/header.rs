@@ -30,8 +30,7 @@ pub(crate) enum Promised {
     /// `for i in 0..n { counts[i] <= capacity }`
     For {
         counter: Ident,
-        from: Expr,
-        to: Expr,
+        range: Box<(Expr, Expr)>,
         powers: Option<Expr>,
         body: Vec<Self>,
     },

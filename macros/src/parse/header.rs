@@ -367,7 +367,8 @@ fn promised(cursor: &mut Cursor) -> Parsed<Promised> {
         return Err(Fault::new(cursor.last(), "a loop counts from a number to another")
             .help(format!("write both ends, {form}")));
     };
-    Ok(Promised::For { counter, from, to, powers, body: all_promised(cursor, form)? })
+    let range = Box::new((from, to));
+    Ok(Promised::For { counter, range, powers, body: all_promised(cursor, form)? })
 }
 
 /// The conditions of a loop.

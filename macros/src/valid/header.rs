@@ -73,7 +73,8 @@ impl Resolver<'_> {
                     self.valid.plan.promises.push(ir::Promise { around, condition, at });
                 }
             }
-            Promised::For { counter, from, to, powers, body } => {
+            Promised::For { counter, range, powers, body } => {
+                let (from, to) = &**range;
                 let each = self.counting(counter, (from, to), powers.as_ref());
                 let around = each.map(|each| [around, &[each]].concat());
                 let done = self.promises(body, around.as_deref().unwrap_or_default());
