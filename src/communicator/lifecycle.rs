@@ -92,7 +92,8 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// Ends it normally. All ranks must call it; the host waits for this rank's work and for the
-    /// other ranks, within the deadline. NCCL: `ncclCommDestroy`, after the ranks have agreed that all work is over.
+    /// other ranks, within the deadline. NCCL: `ncclCommDestroy`, after the ranks have agreed that
+    /// all work is over, and in the background where the GPU still works for another communicator.
     ///
     /// # Errors
     /// Errors of earlier operations that have not been returned yet; [`Error::Unawaited`]: signals

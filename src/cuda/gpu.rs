@@ -143,9 +143,9 @@ impl Gpu {
         event.sync().map_err(|error| driver::failed("setting up windows", self.ordinal, error))
     }
 
-    /// Whether any enqueued work is not over.
-    pub(super) fn is_busy(&self) -> bool {
-        self.streams.any_busy()
+    /// Whether work on any stream of ours is not over. Never blocks.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.bind().is_ok() && self.streams.any_busy()
     }
 
     /// Returns unused memory to the driver, which waits for all work on the device.

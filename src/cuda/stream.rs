@@ -227,6 +227,14 @@ impl CudaStream {
         self.gpu.bind().is_err() || is_idle(self.raw).unwrap_or(true)
     }
 
+    /// Whether it is of this GPU, and has work that is not over. A stream that captures has none,
+    /// and a query would break its capture.
+    pub(crate) fn is_busy_on(&self, ordinal: u32) -> bool {
+        self.gpu.ordinal() == ordinal
+            && self.gpu.is_captured(self.raw.0) == Ok(false)
+            && !self.is_idle()
+    }
+
     /// Marks a stream that waits for something that never comes, so that it is not waited for.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Relaxed);

@@ -10,6 +10,7 @@ use nccl_sys::ncclComm_t;
 
 use super::api::Nccl;
 use super::compare::Compared;
+use super::destroying::Tenant;
 use super::device::DeviceComm;
 use super::family::Parked;
 use super::handle::Handle;
@@ -17,7 +18,6 @@ use super::join::Rest;
 use super::kernel_resources::KernelResources;
 use super::recorder::Recorder;
 use super::shared::Shared;
-use super::shared_gpu::Tenant;
 use super::watch;
 use super::window::Windowed;
 use crate::Result;
@@ -57,7 +57,7 @@ pub struct Comm {
     /// For this library's own kernels.
     pub(super) kernel_resources: OnceCell<KernelResources>,
     pub(super) gpu: &'static Gpu,
-    /// `None` if no ranks may share the GPU.
+    /// `None` once it ends.
     pub(super) tenant: Option<Tenant>,
     pub(super) size: u32,
     pub(super) config: CommConfig,
@@ -110,7 +110,7 @@ impl Comm {
             launched: RefCell::default(),
             kernel_resources: OnceCell::new(),
             gpu,
-            tenant,
+            tenant: Some(tenant),
             size: join.size,
             config: join.config,
             deadline: join.deadline,

@@ -5,17 +5,18 @@
 //! threads may be inside an operation. A process that ended meanwhile would destroy NCCL under
 //! them. A stream that waits for a signal that never comes, or a thread held up by NCCL, would also
 //! keep the destructors of CUDA and NCCL from returning.
+//!
 //! So the exit handler waits for work in progress. After a second it announces the end of the
 //! process, so that the ranks held by the reaper raise the signals they owe. If something is still
 //! in progress a few seconds later, the process ends without those destructors. Threads known to
 //! wait for a lost rank are not waited for.
-//! lost rank are not waited for.
 
 use std::ffi::{c_int, c_void};
 use std::io::Write as _;
 use std::sync::{Condvar, Once};
 use std::time::{Duration, Instant};
 
+use super::destroying;
 use super::family;
 use super::watch;
 use crate::cuda::kernels::Stop;
@@ -145,7 +146,8 @@ fn settle() -> bool {
     over && until(BY_ITSELF, || is_over(false)) && until(LOST, || is_over(true))
 }
 
-/// Whether no thread is inside NCCL and none of its work is in progress. Lost communicators count
+/// Whether no thread is inside NCCL, or about to destroy a communicator, and none of its work is in
+/// progress. Lost communicators count
 /// only with `lost_too`.
 fn is_over(lost_too: bool) -> bool {
     let state = STATE.lock();
@@ -154,6 +156,7 @@ fn is_over(lost_too: bool) -> bool {
     !inside
         && family::all().iter().all(|family| family.is_quiet(lost_too))
         && watch::release_quarantined(lost_too)
+        && destroying::is_over()
 }
 
 fn until(limit: Duration, is_so: impl Fn() -> bool) -> bool {

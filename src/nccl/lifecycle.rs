@@ -202,8 +202,12 @@ unsafe impl Lifecycle for CudaBackend {
                 Err(error) => log::warn!("{error}"),
             }
         };
+        let gpu = comm.gpu;
+        let is_busy = move || {
+            gpu.is_busy() || family::all().iter().any(|family| family.is_busy_on(gpu.ordinal()))
+        };
         match comm.tenant.take() {
-            Some(tenant) => tenant.end(destroy),
+            Some(tenant) => tenant.end(is_busy, destroy),
             None => destroy(),
         }
     }

@@ -31,6 +31,8 @@ mod configured;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod connect;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod destroyed;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod device;
 #[cfg(all(feature = "cuda", feature = "dlpack", target_os = "linux"))]
 mod dlpack;

@@ -382,12 +382,20 @@ impl Family {
     /// Whether no member's thread is inside NCCL and none of their work is in progress. Lost
     /// streams count only with `lost_too`.
     pub(super) fn is_quiet(&self, lost_too: bool) -> bool {
-        let state = self.state.lock();
-        let ended = self.deferred_release.streams();
-        let alive: Vec<_> = state.carriers.iter().filter_map(Weak::upgrade).collect();
-        drop(state);
         let is_over = |stream: &Arc<CudaStream>| !lost_too && stream.is_lost() || stream.is_idle();
-        self.pending_calls().next().is_none() && ended.iter().chain(&alive).all(is_over)
+        self.pending_calls().next().is_none() && self.streams().iter().all(is_over)
+    }
+
+    /// Whether work of its members on a GPU is in progress.
+    pub(super) fn is_busy_on(&self, ordinal: u32) -> bool {
+        self.streams().iter().any(|stream| stream.is_busy_on(ordinal))
+    }
+
+    /// Streams that carry its members' work, or did until they ended.
+    fn streams(&self) -> Vec<Arc<CudaStream>> {
+        let mut streams = self.deferred_release.streams();
+        streams.extend(self.state.lock().carriers.iter().filter_map(Weak::upgrade));
+        streams
     }
 
     /// Describes the work in progress, if there is any.

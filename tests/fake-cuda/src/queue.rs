@@ -126,6 +126,11 @@ impl State {
         }
     }
 
+    /// Whether all work on a device is over.
+    pub(crate) fn is_idle(&self, device: usize) -> bool {
+        self.streams.values().all(|stream| stream.device != device || stream.is_idle())
+    }
+
     /// Whether the next piece of work of a stream waits for nothing.
     fn is_ready(&self, stream: u64) -> bool {
         let next = self.streams.get(&stream).and_then(|stream| stream.queue.front());

@@ -8,6 +8,7 @@ use nccl_sys::{
     ncclUniqueId, ncclWindow_t, ncclWindow_vidmem,
 };
 
+use crate::freeing;
 use crate::moves::{self, Member, Operation, Reach};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
@@ -23,6 +24,8 @@ pub(crate) struct Communicator {
     pub(crate) id: Option<[u8; NCCL_UNIQUE_ID_BYTES]>,
     pub(crate) count: c_int,
     pub(crate) device: c_int,
+    /// The device of the double of CUDA on which it is, or -1.
+    pub(crate) gpu: c_int,
     pub(crate) asynchronous: ncclResult_t,
     pub(crate) finalized: bool,
     pub(crate) revoked: bool,
@@ -46,6 +49,7 @@ impl Communicator {
             id: None,
             count,
             device,
+            gpu: freeing::current(),
             asynchronous: ncclResult_t::ncclSuccess,
             finalized: false,
             revoked: false,

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use crate::code::Code;
 use crate::export::exports;
-use crate::state::Refusal;
+use crate::state::{Library, Refusal};
 
 exports! {
     fn cuDevicePrimaryCtxRetain(pctx: *mut *mut c_void, dev: c_int) = |library| {
@@ -21,9 +21,7 @@ exports! {
 
     fn cuCtxSynchronize() = |library| {
         let device = library.current()?;
-        library.wait(|state| {
-            state.streams.values().all(|stream| stream.device != device || stream.is_idle())
-        })
+        library.wait(|state| state.is_idle(device))
     };
 
     fn cuCtxGetCurrent(pctx: *mut *mut c_void) = |library| {
@@ -46,4 +44,14 @@ exports! {
         library.thread().context = context;
         Ok(())
     };
+}
+
+/// Waits until a device is idle, if the number is one: for the double of NCCL, which frees memory
+/// where a communicator ends.
+#[unsafe(no_mangle)]
+extern "C" fn fake_cuda_until_idle(device: c_int) {
+    if let Ok(device) = usize::try_from(device) {
+        // On a lost device nothing runs.
+        let _ = Library::lock().wait(|state| state.is_idle(device));
+    }
 }

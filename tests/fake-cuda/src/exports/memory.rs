@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uchar, c_uint, c_ushort, c_void};
 use crate::code::Code;
 use crate::export::exports;
 use crate::memory;
-use crate::queue::{Stream, Work};
+use crate::queue::Work;
 use crate::state::Refusal;
 
 exports! {
@@ -24,9 +24,7 @@ exports! {
         library.current()?;
         library.is_no_capturer("freeing")?;
         let device = library.live(dptr)?.device;
-        library.wait(|state| {
-            state.streams.values().all(|stream| stream.device != device || Stream::is_idle(stream))
-        })?;
+        library.wait(|state| state.is_idle(device))?;
         // Another call may have freed it meanwhile.
         library.live(dptr)?.freed = true;
         Ok(())

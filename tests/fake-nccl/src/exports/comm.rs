@@ -12,6 +12,7 @@ use nccl_sys::{
 
 use crate::books::Communicator;
 use crate::export::exports;
+use crate::freeing;
 use crate::moves::{self, Member, Slots, Terms};
 use crate::pointer::Place;
 use crate::state::{Answer, Refusal, State};
@@ -90,17 +91,23 @@ fn meet(member: Arc<Member>, blocks: bool) -> ncclComm_t {
     handle
 }
 
-/// The end of a communicator.
+/// The end of a communicator. To destroy it waits for all work on its device; what an abort waits
+/// for depends on the work that it ends, and is not simulated.
 fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
     if comm.is_null() {
         return Ok(());
     }
     let member = state.moving(comm);
     state.has_no_graph(comm.address())?;
+    let gpu = state.live(comm)?.gpu;
     state.leave(comm)?;
-    let Some(member) = member else { return Ok(()) };
     moves::later(move || {
-        member.end(aborts);
+        if !aborts {
+            freeing::until_idle(gpu);
+        }
+        if let Some(member) = member {
+            member.end(aborts);
+        }
         Ok(())
     })
 }

@@ -29,7 +29,7 @@ use std::sync::LazyLock;
 
 pub(crate) use batch::Work;
 pub(crate) use collective::{Collective, Kind};
-pub(crate) use end::prepare as prepare_end;
+pub(crate) use end::{Hold, prepare as prepare_end};
 pub(crate) use later::{later, take as take_later};
 pub(crate) use launch::{close_group, drop_group, enqueue};
 pub(crate) use life::{Id, Terms, barrier, join, shrink, split};
