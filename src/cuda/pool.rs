@@ -13,10 +13,15 @@ use super::event::Event;
 use super::{CudaStream, Gpu, driver};
 use crate::Result;
 use crate::backend::{AllocKind, Owner};
-use crate::lock::Mutex;
+use crate::lock::{Mutex, MutexGuard};
 
 #[derive(Default)]
-pub(super) struct BlockPool(Mutex<State>);
+pub(super) struct BlockPool {
+    state: Mutex<State>,
+    /// Held by a thread that asks the driver what is over, and so for long if the driver makes it
+    /// wait. Never taken to return memory.
+    asking: Mutex<()>,
+}
 
 #[derive(Default)]
 struct State {
@@ -56,8 +61,7 @@ impl BlockPool {
     /// Takes a block back. Calls neither the driver nor NCCL.
     pub(super) fn retire(&self, block: Raw, streams: Vec<Arc<CudaStream>>) {
         let after = After::Streams(streams);
-        let mut state = self.0.lock();
-        state.waiting.push(Waiting { block: Kept::Ours(block), after });
+        self.state.lock().waiting.push(Waiting { block: Kept::Ours(block), after });
     }
 
     /// Takes back a block that other libraries' streams may use, or its owner. Calls neither the
@@ -70,40 +74,59 @@ impl BlockPool {
     ) {
         let block = owner.map_or(Kept::Ours(block), Kept::Theirs);
         let after = After::Device(streams);
-        let mut state = self.0.lock();
-        state.waiting.push(Waiting { block, after });
+        self.state.lock().waiting.push(Waiting { block, after });
     }
 
     /// Drops the owner of adopted memory once these streams have passed their present work: now if
     /// they have, else when memory is next adopted, allocated or returned.
     pub(super) fn release(&self, gpu: &'static Gpu, owner: Owner, streams: Vec<Arc<CudaStream>>) {
         let (block, after) = (Kept::Theirs(owner), After::Streams(streams));
-        self.0.lock().waiting.push(Waiting { block, after });
+        self.state.lock().waiting.push(Waiting { block, after });
         self.look(gpu);
     }
 
-    /// Drops everything that is no longer in use.
+    /// Drops everything that is no longer in use, unless another thread is at it.
     pub(super) fn look(&self, gpu: &'static Gpu) {
-        if gpu.bind().is_ok() {
-            let done = self.0.lock().collect(gpu);
-            drop(done);
+        if gpu.bind().is_err() {
+            return;
         }
+        let Some(asking) = self.asking.try_lock() else { return };
+        let done = self.collect(gpu, &asking);
+        drop(asking);
+        drop(done);
+    }
+
+    /// Moves finished blocks to the free list; returns everything to drop once nothing is locked.
+    fn collect(&self, gpu: &'static Gpu, _asking: &MutexGuard<'_, ()>) -> Vec<Over> {
+        let waiting = std::mem::take(&mut self.state.lock().waiting);
+        // The driver may not answer, so it is asked without the lock.
+        let mut asked = State { waiting, ..State::default() };
+        let done = asked.collect(gpu);
+        let mut state = self.state.lock();
+        for (class, mut blocks) in asked.free {
+            state.free.entry(class).or_default().append(&mut blocks);
+        }
+        state.waiting.append(&mut asked.waiting);
+        done
     }
 
     /// A free block of this size, if there is one.
     pub(super) fn take(&self, gpu: &'static Gpu, kind: AllocKind, bytes: usize) -> Option<Raw> {
-        let mut state = self.0.lock();
-        let done = state.collect(gpu);
+        let asking = self.asking.lock();
+        let done = self.collect(gpu, &asking);
+        let mut state = self.state.lock();
         let block = state.free.get_mut(&(kind, bytes)).and_then(Vec::pop);
         drop(state);
+        drop(asking);
         drop(done);
         block
     }
 
     /// The number of free bytes, and of bytes that enqueued work may still use.
     pub(super) fn bytes(&self, gpu: &'static Gpu) -> (usize, usize) {
-        let mut state = self.0.lock();
-        let done = state.collect(gpu);
+        let asking = self.asking.lock();
+        let done = self.collect(gpu, &asking);
+        let state = self.state.lock();
         let free = state.free.values().flatten().map(|block| block.bytes).sum();
         let in_use = state.waiting.iter().map(|waiting| match &waiting.block {
             Kept::Ours(block) => block.bytes,
@@ -111,6 +134,7 @@ impl BlockPool {
         });
         let in_use = in_use.sum();
         drop(state);
+        drop(asking);
         drop(done);
         (free, in_use)
     }
@@ -118,10 +142,12 @@ impl BlockPool {
     /// Waits for the device if nothing else shows when other libraries are done with a block.
     fn settle(&self, gpu: &'static Gpu) -> Result<()> {
         let unknown = |waiting: &mut Waiting| matches!(waiting.after, After::Device(_));
-        let mut state = self.0.lock();
-        let done = state.collect(gpu);
+        let asking = self.asking.lock();
+        let done = self.collect(gpu, &asking);
+        let mut state = self.state.lock();
         let mut over: Vec<Waiting> = state.waiting.extract_if(.., unknown).collect();
         drop(state);
+        drop(asking);
         drop(done);
         if over.is_empty() {
             return Ok(());
@@ -130,17 +156,19 @@ impl BlockPool {
         if waited.is_ok() {
             over.iter_mut().for_each(|waiting| waiting.after = After::Events(Vec::new()));
         }
-        self.0.lock().waiting.append(&mut over);
+        self.state.lock().waiting.append(&mut over);
         waited
     }
 
     /// Returns every free block to its allocator.
     pub(super) fn trim(&self, gpu: &'static Gpu) -> Result<()> {
         self.settle(gpu)?;
-        let mut state = self.0.lock();
-        let done = state.collect(gpu);
+        let asking = self.asking.lock();
+        let done = self.collect(gpu, &asking);
+        let mut state = self.state.lock();
         let free = std::mem::take(&mut state.free);
         drop(state);
+        drop(asking);
         drop(done);
         let mut outcome = Ok(());
         for block in free.into_values().flatten() {
@@ -162,7 +190,7 @@ impl BlockPool {
 }
 
 impl State {
-    /// Moves finished blocks to the free list; returns everything to drop once unlocked.
+    /// Moves finished blocks to the free list; returns everything to drop.
     fn collect(&mut self, gpu: &'static Gpu) -> Vec<Over> {
         let mut done = Vec::new();
         let mut still = Vec::with_capacity(self.waiting.len());

@@ -1,6 +1,7 @@
 //! Communicators that end while their GPU works for another one. `ncclCommDestroy` waits for the
 //! whole GPU, so they are destroyed once it is idle.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -105,6 +106,46 @@ fn a_busy_gpu_does_not_keep_dropped_communicators_of_other_gpus() {
         assert_eq!(count(ncclCommDestroy), 1);
         cuda().release(stream);
         until("it is destroyed", || live() == 1);
+        whole.finish()
+    });
+}
+
+/// The stream that a kernel holds from the moment of a destroy, or 0.
+static HELD: AtomicU64 = AtomicU64::new(0);
+
+/// A launch comes between the question whether the GPU is idle and the destroy. The driver's lock
+/// is held meanwhile, and memory can be returned nevertheless.
+#[test]
+fn memory_is_returned_while_the_driver_does_not_answer() {
+    on(NEWEST, || {
+        let (whole, part) = (alone()?, alone()?);
+        let device = whole.device().clone();
+        let (mut x, y) = (device.zeros::<f32>(8)?, device.zeros::<f32>(8)?);
+        whole.all_reduce_in_place(&mut x, Sum)?;
+        HELD.store(handle(whole.stream())?, Relaxed);
+        nccl().before(|function| {
+            if function == ncclCommDestroy {
+                let held = HELD.load(Relaxed);
+                (held != 0).then(|| cuda().hold(held));
+            }
+        });
+        let waits = |function: &str| {
+            let log = cuda().log();
+            log.iter().any(|call| call.function == function && call.result.is_none())
+        };
+        // Its stream has to be asked before the memory is free.
+        drop(x);
+        thread::scope(|scope| {
+            let finishes = scope.spawn(move || part.finish());
+            until("it is destroyed", || count(ncclCommDestroy) == 1);
+            let allocates = scope.spawn(move || device.zeros::<f32>(1000).map(drop));
+            until("the driver keeps the allocation", || waits("cuEventRecord"));
+            drop(y);
+            assert!(waits("cuEventRecord"), "the lock is still held");
+            cuda().release(HELD.swap(0, Relaxed));
+            allocates.join().expect("no panic")?;
+            finishes.join().expect("no panic")
+        })?;
         whole.finish()
     });
 }

@@ -93,6 +93,8 @@ pub(crate) struct State {
     pub(crate) virtual_piece: usize,
     /// Handles of foreign memory.
     pub(crate) retained: HashSet<u64>,
+    /// Devices whose context is locked until they are idle, as memory is freed.
+    pub(crate) freeing: Vec<usize>,
     /// How many addresses were reserved.
     pub(crate) reserved: u64,
     pub(crate) ranges: BTreeMap<u64, Range>,
@@ -142,6 +144,7 @@ impl State {
             pinned: 0,
             virtual_piece: 0,
             retained: HashSet::new(),
+            freeing: Vec::new(),
             reserved: 0,
             ranges: BTreeMap::new(),
         }
@@ -284,6 +287,11 @@ impl Library {
         if let Some(call) = self.written(self.call) {
             call.gives = Some(value);
         }
+    }
+
+    /// Waits while the context of a device is locked.
+    pub(crate) fn enter(&mut self, device: usize) -> Answer {
+        self.wait(|state| !state.freeing.contains(&device))
     }
 
     /// Waits for a condition, while other threads may call.

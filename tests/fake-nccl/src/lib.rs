@@ -33,7 +33,8 @@
 //!   to end as long as its graph exists; NCCL would wait forever. A group is captured as a whole or
 //!   not at all.
 //! * If the driver is the double of CUDA, `ncclCommDestroy` waits until every stream of its device
-//!   is idle, whoever uses them, as was measured on an H200 with NCCL 2.28.3.
+//!   is idle, whoever uses them. Meanwhile no event can be recorded there, and no memory set. So it
+//!   was measured on an H200 with NCCL 2.28.3.
 //! * Structs with a `size` are read and written no further than that.
 //!
 //! Deliberately missing: ranks that meet. Every call returns at once, whatever the other ranks do,

@@ -47,11 +47,15 @@ exports! {
 }
 
 /// Waits until a device is idle, if the number is one: for the double of NCCL, which frees memory
-/// where a communicator ends.
+/// where a communicator ends. Meanwhile calls that need the driver's lock of the context wait too.
 #[unsafe(no_mangle)]
 extern "C" fn fake_cuda_until_idle(device: c_int) {
-    if let Ok(device) = usize::try_from(device) {
-        // On a lost device nothing runs.
-        let _ = Library::lock().wait(|state| state.is_idle(device));
+    let Ok(device) = usize::try_from(device) else { return };
+    let mut library = Library::lock();
+    library.freeing.push(device);
+    // On a lost device nothing runs.
+    let _ = library.wait(|state| state.is_idle(device));
+    if let Some(at) = library.freeing.iter().position(|freeing| *freeing == device) {
+        library.freeing.swap_remove(at);
     }
 }

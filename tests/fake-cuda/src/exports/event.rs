@@ -27,7 +27,8 @@ exports! {
     };
 
     fn cuEventRecord(hEvent: *mut c_void, hStream: *mut c_void) = |library| {
-        library.current()?;
+        let device = library.current()?;
+        library.enter(device)?;
         let (event, stream) = (hEvent.address(), hStream.address());
         let of_event = library.event(event)?.device;
         if library.stream(stream)?.device != of_event {

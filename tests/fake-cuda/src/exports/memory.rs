@@ -68,7 +68,8 @@ exports! {
     };
 
     fn cuMemsetD8Async(dstDevice: u64, uc: c_uchar, N: usize, hStream: *mut c_void) = |library| {
-        library.current()?;
+        let device = library.current()?;
+        library.enter(device)?;
         library.reaches(dstDevice, N)?;
         library.stream(hStream.address())?;
         let set = Work::Set { to: dstDevice, value: uc.into(), width: 1, pitch: 1, count: N };
