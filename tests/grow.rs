@@ -418,6 +418,25 @@ fn an_abort_handle_ends_the_wait_for_newcomers() {
     grows(2, 0, LONG, member, |_, _| Ok(()));
 }
 
+/// Rank 0 is told of rank 1's refusal although the grow in between failed.
+#[test]
+fn a_grow_that_fails_keeps_the_errors_of_earlier_operations() {
+    let member = |comm: Comm, _: &dyn Fn(&Invitation)| {
+        let (first, second) = (comm.invite(1)?, comm.invite(1)?);
+        let (x, own) = (comm.device().zeros::<f32>(8)?, comm.rank().index());
+        let mut y = comm.device().zeros::<f32>(if own == 1 { 7 } else { 8 })?;
+        let called = comm.all_reduce(&x, &mut y, Sum);
+        assert_eq!(called.is_err(), own == 1);
+        let failed = comm.try_grow(if own == 0 { first } else { second });
+        let failed = failed.expect_err("they differ");
+        assert!(matches!(failed.error, Error::BadInvitation(_)), "{}", failed.error);
+        let told = failed.value.sync(failed.value.stream());
+        assert_eq!(matches!(told, Err(Error::Refused(_))), own == 0, "{own}: {told:?}");
+        failed.value.finish()
+    };
+    grows(2, 0, LONG, member, |_, _| Ok(()));
+}
+
 #[test]
 fn different_invitations_are_refused_on_all_ranks() {
     let member = |comm: Comm, _: &dyn Fn(&Invitation)| {

@@ -217,7 +217,7 @@ impl<W: World> Live<W> {
             self.core.control()?.refuse("a grow that was refused", site);
             Err(error)
         })?;
-        let reports = self.come(invitation, site)?;
+        let leftovers = self.come(invitation, site)?;
         let core = &mut self.core;
         let old = core.health.clone();
         let seat = core.control()?.grown(invitation).map(Seat::from);
@@ -252,6 +252,8 @@ impl<W: World> Live<W> {
         core.has_signals = core.config.has_signals();
         core.note(&self.stream.core);
         self.finish.set(Finish::Not);
+        let pending = std::iter::from_fn(|| old.take_pending());
+        let reports: Vec<Error> = pending.chain(leftovers).collect();
         old.is_replaced();
         let (comm, control) = was;
         let leave = Back::<W>::departer(&comm);
@@ -264,7 +266,8 @@ impl<W: World> Live<W> {
         Ok(())
     }
 
-    /// Waits for this rank's work, and agrees with the other members on the invitation.
+    /// Waits for this rank's work, and agrees with the other members on the invitation. Returns what
+    /// that work left undone.
     fn come(&self, invitation: &Invitation, site: Site) -> Result<Vec<Error>> {
         let core = &self.core;
         core.health.check()?;
@@ -272,15 +275,13 @@ impl<W: World> Live<W> {
         let control = core.control()?;
         let may = control.may_grow(invitation);
         let report = self.idle(site)?;
+        report.into_iter().for_each(|report| core.health.pend(report));
         let by = may.map(|()| invitation.place()).map_err(str::to_owned);
         let words = Back::<W>::last_words(core.comm()?);
         let all = core.gather(&Comes { by, words }, GROW, site)?;
         may.map_err(|why| bad_invitation(why.to_owned(), site))?;
         let words = one_invitation(all, invitation, site)?;
-        let pending = std::iter::from_fn(|| core.health.take_pending());
-        let mut reports: Vec<Error> = report.into_iter().chain(pending).collect();
-        reports.extend(self.leftovers(&words)?);
-        Ok(reports)
+        self.leftovers(&words)
     }
 }
 

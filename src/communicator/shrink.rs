@@ -158,9 +158,10 @@ impl<W: World, S: State> Communicator<W, S> {
             let report = live.idle(site)?;
             let pending = std::iter::from_fn(|| live.core.health.take_pending());
             let reports: Vec<Error> = report.into_iter().chain(pending).collect();
-            live.meet(&without, terms, OPERATION, site)?;
+            let met = live.meet(&without, terms, OPERATION, site);
+            // Of the new communicator, or of this one if it stays.
             reports.into_iter().for_each(|report| live.core.health.pend(report));
-            return Ok(());
+            return met.map(drop);
         }
         live.go_on(&without, terms, OPERATION, site).map(drop)
     }

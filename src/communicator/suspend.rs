@@ -140,11 +140,11 @@ impl<W: World> Live<W> {
         // All ranks get the same answer: they have one release and one configuration.
         Back::<W>::can_suspend(core.comm()?)?;
         let report = self.idle(site)?;
+        report.into_iter().for_each(|report| core.health.pend(report));
         // Memory may be released once no rank uses it any more.
         core.barrier(OPERATION, site)?;
         core.graphs.lose_all(|| format!("the communicator was suspended (at {site})"));
         self.shift(Back::<W>::suspend, OPERATION, site)?;
-        report.into_iter().for_each(|report| core.health.pend(report));
         core.changes.tell_of(|| Change::Suspension);
         Ok(())
     }
