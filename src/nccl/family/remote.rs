@@ -300,8 +300,12 @@ impl Listener for Family {
     }
 
     fn died(&self, rank: Rank, why: &str) {
+        self.state.lock().dead.push(rank.index());
+        self.stopped(rank, why);
+    }
+
+    fn stopped(&self, rank: Rank, why: &str) {
         let mut state = self.state.lock();
-        state.dead.push(rank.index());
         if let Some(left) = state.left.iter_mut().find(|left| left.rank == rank.index()) {
             // Either no rank misses it, or a rank misses it in an exchange, and then reports it
             // together with the ranks that leave because of it.

@@ -331,6 +331,9 @@ fn a_process_that_died_raises_no_signal_any_more() {
     assert_eq!(family.owing(0), Some(Owing::Dead));
     wait(2);
     assert_eq!(family.owing(0), Some(Owing::Living));
+    // A rank whose communicator is poisoned still raises what it owes.
+    family.stopped(Rank(2), "its communicator has failed");
+    assert_eq!(family.owing(0), Some(Owing::Living));
     // A rank that has left dies as well.
     ranks.families[2].depart(2, "it was aborted", Departure::AtOnce);
     ranks.net.deliver();
