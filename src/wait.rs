@@ -148,22 +148,26 @@ impl Begun {
 
 /// Returns the errors of work up to points that are reached, once.
 pub(crate) fn complete<B: Backend>(points: &[Awaited<B>]) -> Result<()> {
-    let mut first = None;
+    // Checked first, as errors that are taken are returned once.
     for awaited in points {
-        first = first.or_else(|| B::take_error(&awaited.point));
         // Data that was seen complete while all was well stays valid, even if its communicator
         // ends.
-        let was_over = awaited.was_over();
-        let ends_matter = B::ENDS_REACH_POINTS && !was_over;
+        let ends_matter = B::ENDS_REACH_POINTS && !awaited.was_over();
         for user in awaited.stream.users() {
             user.health.look();
             if ends_matter {
                 user.health.check()?;
             }
+        }
+    }
+    let mut first = None;
+    for awaited in points {
+        first = first.or_else(|| B::take_error(&awaited.point));
+        for user in awaited.stream.users() {
             first = first.or_else(|| user.health.take_pending());
         }
         // A wait for data that was over has not looked at the point, which may be later.
-        if !was_over || !B::NUMBERS_ALL {
+        if !awaited.was_over() || !B::NUMBERS_ALL {
             awaited.note_over();
         }
     }
