@@ -206,4 +206,12 @@ impl Changes {
     }
 }
 
-impl Notifier {}
+impl Drop for Notifier {
+    fn drop(&mut self) {
+        let watch = self.watch.take();
+        if let Err(panic) = unwind::catch(move || drop(watch)) {
+            log::error!("{}: the watch panicked when dropped: {}", self.name, panic.message());
+            panic.end();
+        }
+    }
+}

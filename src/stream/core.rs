@@ -467,9 +467,10 @@ impl<B: Streams> StreamShared<B> {
     /// locks are taken one after the other: another thread may compare the other way round.
     fn knows_users_of(&self, other: &Self) -> bool {
         let mut known = [None; FEW];
+        let ended: Vec<User>;
         {
             let mut theirs = other.users.lock();
-            theirs.retain(|user| !user.health.is_over());
+            ended = take_ended(&mut theirs);
             if theirs.len() > known.len() {
                 return false;
             }
@@ -477,6 +478,7 @@ impl<B: Streams> StreamShared<B> {
                 *known = Some((user.health.id(), user.deadline));
             }
         }
+        drop(ended);
         let own = self.users.lock();
         let is_own = |(id, deadline)| {
             own.iter().any(|user| user.health.id() == id && user.deadline == deadline)
@@ -487,8 +489,11 @@ impl<B: Streams> StreamShared<B> {
     /// The communicators that a wait has to poll; ended ones are removed.
     pub(crate) fn users(&self) -> Vec<User> {
         let mut users = self.users.lock();
-        users.retain(|user| !user.health.is_over());
-        users.clone()
+        let ended = take_ended(&mut users);
+        let left = users.clone();
+        drop(users);
+        drop(ended);
+        left
     }
 
     /// Whether no communicator that used it has failed, as far as a look tells.
@@ -503,6 +508,12 @@ impl<B: Streams> StreamShared<B> {
     pub(crate) fn is_past(&self, seq: u64) -> bool {
         self.point_after(seq).and_then(|(point, _)| B::reached(&point)).unwrap_or(false)
     }
+}
+
+/// Takes communicators that have ended out of the list. One may hold the last of a user's value, so
+/// the caller drops them without the lock.
+fn take_ended(users: &mut Vec<User>) -> Vec<User> {
+    users.extract_if(.., |user| user.health.is_over()).collect()
 }
 
 impl<B: Streams> Carrier for StreamShared<B> {

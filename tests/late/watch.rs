@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use typed_nccl::{
-    AbortHandle, Change, CommConfig, Communicator, Device, Error, Result, Sum, World, tag,
+    AbortHandle, Change, CommConfig, Communicator, Device, Error, Host, Result, Seat, Sum, Work,
+    World, tag,
 };
 
 use super::{Anywhere, ranks};
@@ -107,6 +108,43 @@ fn a_life_is_told_from_its_beginning_to_its_end() {
         let all = told.is(rank, &["ready", "finished"]);
         assert!(matches!(all[0], Change::Ready { rank: own, size: 2 } if own.index() == rank));
     }
+}
+
+/// Waits for work when it is dropped, and panics after that.
+struct Waits(Arc<Mutex<Option<Work<Anywhere>>>>, Sender<()>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let work = self.0.lock().expect("nobody panics").take();
+        work.expect("it is set").wait().expect("the work is over");
+        self.1.send(()).expect("it is received");
+        panic!("a destructor that fails");
+    }
+}
+
+/// What a watch holds is dropped with the last use of its communicator, which may be a wait.
+#[test]
+fn what_a_watch_holds_may_wait_for_the_stream_when_it_is_dropped() {
+    let (dropped, hears) = channel();
+    let work = Arc::new(Mutex::new(None));
+    let waits = Waits(work.clone(), dropped);
+    let watch = Mutex::new(Some(move |_: &Change| _ = &waits));
+    let config = move |_| {
+        let watch = watch.lock().expect("nobody panics").take().expect("there is one rank");
+        CommConfig::builder().watch(watch).build()
+    };
+    ranks(1, config, move |comm| {
+        let other = Seat::local(1).remove(0).init(Host::any(0)?)?;
+        let (stream, mut x) = (comm.device().stream()?, other.device().from_slice(&[1_u64])?);
+        comm.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+        other.on(&stream).all_reduce_in_place(&mut x, Sum)?;
+        *work.lock().expect("nobody panics") = Some(other.on(&stream).submitted()?);
+        stream.sync()?;
+        comm.finish()?;
+        stream.sync()?;
+        other.finish()
+    });
+    hears.recv_timeout(DEADLINE).expect("it is dropped");
 }
 
 #[test]

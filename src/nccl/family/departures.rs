@@ -71,14 +71,14 @@ impl Family {
         };
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
         // Poisons every member before one of them can report the failure as its own.
-        let told: Vec<_> = others
-            .filter_map(|(other, member)| Some((other, member.health()?)))
-            .filter(|(other, health)| health.poison(error(*other)))
-            .map(|(_, health)| health)
-            .collect();
+        // Dropped without the lock, since one may hold a user's value.
+        let healths: Vec<_> =
+            others.filter_map(|(other, member)| Some((other, member.health()?))).collect();
+        let told: Vec<_> =
+            healths.iter().filter(|(other, health)| health.poison(error(*other))).collect();
         // A reader that finds `ended` set finds every member poisoned.
         drop(state);
-        for health in told {
+        for (_, health) in told {
             health.tell_others();
         }
     }

@@ -300,8 +300,10 @@ impl Family {
         if std::mem::replace(&mut state.ended, true) {
             return;
         }
-        let healths = self.members.iter().filter_map(Member::health);
-        let told: Vec<_> = healths.filter(|health| health.poison(error.clone())).collect();
+        // Dropped without the lock, since one may hold a user's value.
+        let healths: Vec<_> = self.members.iter().filter_map(Member::health).collect();
+        let poisons = |health: &&Arc<Health>| health.poison(error.clone());
+        let told: Vec<_> = healths.iter().filter(poisons).collect();
         drop(state);
         for health in told {
             health.tell_others();
