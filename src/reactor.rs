@@ -33,8 +33,10 @@ impl Registration {
 
     /// Wakes the task once it is due. Its last waker counts.
     pub(crate) fn wakes(&self, waker: &Waker) {
-        let is_listed = self.0.waker.lock().replace(waker.clone()).is_some();
-        if is_listed {
+        // Wakers are cloned and dropped by a runtime's code, so not under the lock.
+        let waker = waker.clone();
+        let earlier = self.0.waker.lock().replace(waker);
+        if earlier.is_some() {
             return;
         }
         let entry = Arc::downgrade(&self.0);
@@ -55,13 +57,26 @@ impl Registration {
 }
 
 impl Entry {
-    /// Wakers run a runtime's code, so they are called without the lock, and a panic of one is not
-    /// the other tasks'.
+    /// Whether to wake the task: also after a panic, which it then meets by itself.
+    fn is_due(&self) -> bool {
+        contain("the look at a task's work", || (self.is_due)()).unwrap_or(true)
+    }
+
+    /// Wakers run a runtime's code, so they are called without the lock.
     fn wake(&self) {
         let waker = self.waker.lock().take();
-        if let Err(panic) = unwind::catch(|| waker.into_iter().for_each(Waker::wake)) {
-            log::error!("a task's waker panicked: {}", panic.message());
+        contain("a task's waker", || waker.into_iter().for_each(Waker::wake));
+    }
+}
+
+/// Runs code of one task; its panic is not the other tasks'.
+fn contain<R>(what: &str, work: impl FnOnce() -> R) -> Option<R> {
+    match unwind::catch(work) {
+        Ok(result) => Some(result),
+        Err(panic) => {
+            log::error!("{what} panicked: {}", panic.message());
             panic.end();
+            None
         }
     }
 }
@@ -82,11 +97,13 @@ fn wake_all() {
         let mut wakes = false;
         let still = |entry: &Weak<Entry>| {
             let Some(entry) = entry.upgrade() else { return false };
-            let is_due = (entry.is_due)();
+            let is_due = entry.is_due();
             if is_due {
                 entry.wake();
                 wakes = true;
             }
+            // The last one drops the program's values.
+            contain("a task's value", move || drop(entry));
             !is_due
         };
         listed.retain(still);
@@ -94,5 +111,63 @@ fn wake_all() {
             pending.append(&mut listed);
         }
         rest = if wakes { LEAST_REST } else { MOST_REST.min(rest * 2) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Task(Mutex<Sender<()>>);
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.lock().send(());
+        }
+    }
+
+    fn task() -> (Waker, Receiver<()>) {
+        let (woken, hears) = channel();
+        (Arc::new(Task(Mutex::new(woken))).into(), hears)
+    }
+
+    /// Panics when it is dropped, which is after a look at it.
+    struct Dropped;
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            panic!("a task's value");
+        }
+    }
+
+    #[test]
+    fn a_task_that_panics_is_woken_and_keeps_no_other_from_it() {
+        let ((bad, hears_bad), (good, hears_good)) = (task(), task());
+        let panics = Registration::new(|| panic!("the look"));
+        let (looked, hears_look) = channel();
+        let (looked, value) = (Mutex::new(looked), Dropped);
+        let drops = Registration::new(move || {
+            let _ = (&value, looked.lock().send(()));
+            thread::sleep(Duration::from_millis(50));
+            false
+        });
+        let is_due = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let due = is_due.clone();
+        let fine = Registration::new(move || due.load(std::sync::atomic::Ordering::Relaxed));
+        drops.wakes(&bad);
+        panics.wakes(&bad);
+        fine.wakes(&good);
+        let limit = Duration::from_secs(20);
+        hears_bad.recv_timeout(limit).expect("the one that panicked is woken");
+        hears_look.recv_timeout(limit).expect("it is looked at");
+        // The thread that looks is the last to have it, unless this one is slow.
+        if let Err(panic) = unwind::catch(move || drop(drops)) {
+            panic.end();
+        }
+        is_due.store(true, std::sync::atomic::Ordering::Relaxed);
+        hears_good.recv_timeout(limit).expect("the thread goes on");
     }
 }
