@@ -79,6 +79,7 @@ impl Handle {
         let thread = std::thread::Builder::new().name("NCCL abort".to_owned());
         if let Err(error) = thread.spawn(abort) {
             log::warn!("no thread to abort a communicator, which stays as it is: {error}");
+            return false;
         } else if ended.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
             log::warn!(
                 "an abort is not over after {patience:?}: it goes on, and the communicator's memory waits for it"

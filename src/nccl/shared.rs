@@ -119,7 +119,10 @@ impl Shared {
         };
         let work = move || shared.free(|| raw(&shared));
         let thread = std::thread::Builder::new().name("NCCL revoke".to_owned());
-        thread.spawn(work).is_ok()
+        let is_begun = thread.spawn(work).is_ok();
+        // Without a thread it may be tried again.
+        self.revoked.store(is_begun, Relaxed);
+        is_begun
     }
 
     /// Stops this library's own kernels, which wait for other ranks, before the host waits for
