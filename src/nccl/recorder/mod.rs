@@ -329,6 +329,7 @@ mod tests {
 
     use typed_nccl_match::Log;
 
+    use super::ring::CallReport;
     use super::{KEPT, Recorder};
     use crate::error::{Call, Called, CollectiveName, Operation, Site};
     use crate::{DType, Rank, ReductionName};
@@ -427,6 +428,19 @@ mod tests {
     fn heard(recorder: &Recorder, mirror: &Recorder, most: usize) {
         let told = postcard::to_stdvec(&recorder.tell(most)).expect("calls are encoded");
         mirror.hear(&postcard::from_bytes(&told).expect("and decoded"));
+    }
+
+    #[test]
+    fn numbers_that_no_rank_can_reach_are_not_taken_over() {
+        let (recorder, mirror) = (Recorder::new(1), Recorder::new(1));
+        (0..KEPT / 2).for_each(|count| recorder.collective(&all_reduce(count), 0));
+        for report in [CallReport::made_up(u64::MAX, &[]), CallReport::made_up(9, &[u64::MAX / 2])]
+        {
+            mirror.collectives.hear(&report);
+            assert_eq!((mirror.issued(), mirror.collectives().known()), (0, 0..0));
+            assert!(recorder.collectives().first_unlike(mirror.collectives()).is_none());
+            assert!(mirror.collectives().first_unlike(recorder.collectives()).is_none());
+        }
     }
 
     #[test]

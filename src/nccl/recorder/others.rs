@@ -59,6 +59,9 @@ impl Others {
 
     /// Takes over another process's calls. Only one thread does so at a time.
     pub(super) fn hear(&self, told: &OtherCallsReport) {
+        if !told.calls.is_possible() {
+            return;
+        }
         let known = self.issued();
         let last = told.calls.numbers().zip(&told.after).take(Called::LAST);
         for (number, after) in last.filter(|(number, _)| *number >= known) {

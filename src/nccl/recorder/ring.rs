@@ -30,6 +30,9 @@ pub(in crate::nccl) struct Ring<const N: usize> {
 /// How many calls a digest covers.
 const BLOCK: u64 = 64;
 
+/// More calls than a rank can make.
+const MOST: u64 = 1 << 62;
+
 #[derive(Default)]
 struct Slot {
     site: AtomicPtr<()>,
@@ -126,6 +129,9 @@ impl<const N: usize> Ring<N> {
     /// Takes over another process's calls. Only one thread does so at a time, and no thread calls
     /// [`put`](Self::put).
     pub(super) fn hear(&self, told: &CallReport) {
+        if !told.is_possible() {
+            return;
+        }
         let mut blocks = self.told.lock();
         for block in told.blocks.iter().take(N) {
             if !blocks.contains(block) && blocks.len() < N {
@@ -192,6 +198,17 @@ impl CallReport {
 
     pub(super) fn is_empty(&self) -> bool {
         self.issued == 0
+    }
+
+    #[cfg(test)]
+    pub(super) fn made_up(issued: u64, blocks: &[u64]) -> Self {
+        let blocks = blocks.iter().map(|block| (*block, 0)).collect();
+        Self { issued, calls: vec![None], blocks }
+    }
+
+    /// Whether a rank can have made so many calls.
+    pub(super) fn is_possible(&self) -> bool {
+        self.issued <= MOST && self.blocks.iter().all(|(block, _)| *block < MOST / BLOCK)
     }
 }
 
