@@ -305,7 +305,10 @@ impl<B: Backend> Core<B> {
         let (started, Limit { time, of: deadline }) = (Instant::now(), self.limit());
         let outcome = loop {
             match B::divided(&mut dividing) {
-                Ok(false) if started.elapsed() < time => std::thread::sleep(REST),
+                Ok(false) if started.elapsed() < time => {
+                    std::thread::sleep(REST);
+                    self.health.watch_who_is_late();
+                }
                 Ok(false) => {
                     let report = "all ranks have come, and the backend is still at it".to_owned();
                     let waited = started.elapsed();

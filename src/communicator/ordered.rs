@@ -306,6 +306,7 @@ impl<W: World> Ordered<W> {
                 return Err(reported(Timeout { operation, site, waited, deadline, report }.into()));
             }
             agenda.wait(rank, request, REST.min(self.deadline - waited));
+            self.health.watch_who_is_late();
             match &watcher {
                 None => watcher = self.watch(&submission, site),
                 Some(watcher) => watcher.look(),

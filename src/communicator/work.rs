@@ -102,6 +102,7 @@ impl<D: Device> Work<D> {
             if left.is_zero() {
                 return Ok(false);
             }
+            self.health.watch_who_is_late();
             if let Some(Awaited { point, .. }) = self.points.get(begun.at()) {
                 <D::Backend as Streams>::pause(point, left.min(rest));
             }
@@ -133,6 +134,7 @@ fn is_due<B: Backend>(
     };
     move || {
         health.look();
+        health.watch_who_is_late();
         let is_over = !health.is_well() || since.elapsed() >= limits.now().time;
         is_over || points.iter().all(is_reached)
     }

@@ -170,6 +170,38 @@ fn it_is_told_once_and_again_when_it_is_late_again() {
     assert!(both.lock().expect("nobody panics").try_recv().is_err(), "each is told once");
 }
 
+/// The waits of [`Work`](typed_nccl::Work) follow the policy too.
+#[test]
+fn waits_with_a_limit_and_tasks_tell_who_is_late() {
+    let (config, told) = told();
+    let told = Mutex::new(told);
+    let report = move |rank| match rank {
+        0 => config(Stragglers::Report(SHORT)),
+        _ => CommConfig::builder().deadline(DEADLINE).build(),
+    };
+    ranks(2, report, move |comm| {
+        for turn in 0..2 {
+            let mut x = comm.device().from_slice(&[1_u64])?;
+            if comm.rank().index() == 1 {
+                let told = told.lock().expect("nobody panics");
+                let late = told.recv_timeout(DEADLINE).expect("the other one waits");
+                assert_eq!((late.rank.index(), late.operations), (1, 1), "turn {turn}");
+            }
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            let work = comm.submitted()?;
+            match turn {
+                0 => assert!(work.wait_within(DEADLINE)?),
+                _ => tokio::runtime::Builder::new_current_thread()
+                    .build()
+                    .expect("a runtime")
+                    .block_on(work)?,
+            }
+            comm.barrier()?;
+        }
+        comm.finish()
+    });
+}
+
 #[test]
 fn one_that_is_left_out_is_excluded_and_the_others_go_on() {
     let over = Arc::new(Barrier::new(4));
