@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate};
-use typed_nccl_plan::ir::{self, ElementType, Plan, Role};
+use typed_nccl_plan::ir::{self, Plan, Role};
 use typed_nccl_plan::lower::{Decided, Schedule};
 use typed_nccl_plan::verdict::Sizes;
 
@@ -26,7 +26,7 @@ use super::prepare::{Object, Prepared, Preparing, Step, objects, rank_in};
 use super::same::{Names, Same};
 use super::table::Table;
 use super::timing::Timing;
-use super::values::Values;
+use super::values::{Values, dtypes};
 use super::warm_up::warm_up;
 use super::window_record::WindowRecord;
 use crate::backend::{Piece, WindowId};
@@ -88,7 +88,6 @@ pub(super) struct Fixed<W: World> {
     /// The most regions that a step writes.
     pub(super) most_written: usize,
     pub(super) parted: Parted,
-    /// What each run passes besides memory.
     pub(super) lists: Lists,
     /// Compares the ranks' windows, if the caller passes any.
     pub(super) same: Option<Arc<Same>>,
@@ -358,7 +357,6 @@ impl<W: World> Draft<W> {
         };
         let (steps, groups) = preparing.steps(&schedule)?;
         let lists = Lists::new(&plan, &sizes);
-        let passed = Passed::new(&lists, groups);
         let hash = hash(&schedule, &dtypes, pace);
         let given = given(&plan, &dtypes, &objects, &first);
         for step in &steps {
@@ -380,8 +378,8 @@ impl<W: World> Draft<W> {
             children,
             schedule,
             steps,
+            passed: Passed::new(&lists, groups),
             lists,
-            passed,
             objects,
             given,
             locals,
@@ -580,21 +578,6 @@ fn sizes(plan: &Plan, ranks: usize, values: &Values) -> Result<Sizes, BindFault>
         return Err(BindFault::OtherRanks { extents: axes.zip(extents).collect(), found: ranks });
     }
     Ok(sizes)
-}
-
-/// The data types of a plan's buffers.
-fn dtypes(plan: &Plan, values: &Values) -> Result<Vec<DType>, BindFault> {
-    let of = |buffer: &ir::Buffer| {
-        let ElementType::Generic(parameter) = &buffer.element else {
-            let known = DType::ALL.into_iter().find(|dtype| dtype.in_plans() == buffer.element);
-            return known.ok_or_else(|| BindFault::NoElement { name: buffer.element.to_string() });
-        };
-        let given = values.elements.iter().find(|(name, _)| name == parameter);
-        given
-            .map(|(_, dtype)| *dtype)
-            .ok_or_else(|| BindFault::NoElement { name: parameter.clone() })
-    };
-    plan.buffers.iter().map(of).collect()
 }
 
 impl<W: World> fmt::Debug for Bound<W> {

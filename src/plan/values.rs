@@ -1,5 +1,8 @@
 //! The values that a plan is bound with.
 
+use typed_nccl_plan::ir::{self, ElementType, Plan};
+
+use crate::error::BindFault;
 use crate::{DType, Element};
 
 /// The values that binding supplies: the extents of axes if there are several, parameters, and the
@@ -60,4 +63,19 @@ impl Values {
 /// Larger values exceed all memory.
 fn number(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// The data types of a plan's buffers.
+pub(super) fn dtypes(plan: &Plan, values: &Values) -> Result<Vec<DType>, BindFault> {
+    let of = |buffer: &ir::Buffer| {
+        let ElementType::Generic(parameter) = &buffer.element else {
+            let known = DType::ALL.into_iter().find(|dtype| dtype.in_plans() == buffer.element);
+            return known.ok_or_else(|| BindFault::NoElement { name: buffer.element.to_string() });
+        };
+        let given = values.elements.iter().find(|(name, _)| name == parameter);
+        given
+            .map(|(_, dtype)| *dtype)
+            .ok_or_else(|| BindFault::NoElement { name: parameter.clone() })
+    };
+    plan.buffers.iter().map(of).collect()
 }
