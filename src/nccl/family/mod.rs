@@ -161,21 +161,19 @@ impl Family {
         families.retain(|_, family| family.strong_count() > 0);
         let key = (join.id, join.wire.is_some().then_some(join.rank));
         let known = families.get(&key).and_then(Weak::upgrade);
-        let family = match known {
-            Some(family) => family,
-            None => {
-                let family = Arc::new(Self::new(join));
-                if by_id && (join.wire.is_none() || join.rank == 0) {
-                    family.ids.know(0, unique_id(nccl)?);
-                    let is_one = join.wire.is_none();
-                    let size = join.size as usize;
-                    family.ids.are(if is_one { 1 } else { ids::count(nccl, size, join.ids) });
-                }
-                families.insert(key, Arc::downgrade(&family));
-                family
-            }
-        };
+        let is_new = known.is_none();
+        let family = known.unwrap_or_else(|| Arc::new(Self::new(join)));
+        if is_new {
+            families.insert(key, Arc::downgrade(&family));
+        }
         drop(families);
+        if is_new && by_id && (join.wire.is_none() || join.rank == 0) {
+            // NCCL may take long. The other members wait for it in `unique`.
+            family.ids.know(0, unique_id(nccl)?);
+            let is_one = join.wire.is_none();
+            let size = join.size as usize;
+            family.ids.are(if is_one { 1 } else { ids::count(nccl, size, join.ids) });
+        }
         watch::start();
         if let Some(member) = family.members.get(join.rank as usize) {
             // Seats are taken once, so this is not set yet.
