@@ -73,12 +73,11 @@ pub struct Comm {
 unsafe impl Send for Comm {}
 
 impl Comm {
-    pub(super) fn new(handle: Handle, rest: Rest) -> Self {
+    pub(super) fn new(handle: Handle, rest: Rest, tenant: Tenant) -> Self {
         let Rest { nccl, gpu, family, join } = rest;
         let rank = join.rank as usize;
         let recorder = family.recorder(rank);
         let (raw, is_adopted) = (handle.raw, handle.is_lent);
-        let tenant = Tenant::new(gpu.ordinal(), join.id, rank);
         let shared = Arc::new(Shared {
             nccl,
             handle: Mutex::new(Some(handle)),

@@ -11,7 +11,7 @@
 //! GPUs, as NCCL frees a communicator's memory when the last of the process's ranks destroys it.
 //! GPUs are shared only with `NCCL_MULTI_RANK_GPU_ENABLE=1`.
 
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::environment::shares_gpus;
@@ -20,7 +20,6 @@ use crate::lock::Mutex;
 use crate::own_thread;
 
 static PROCESS: Mutex<Process> = Mutex::new(Process::new());
-static DESTROYED: Condvar = Condvar::new();
 
 /// How often to ask whether a GPU is idle.
 const REST: Duration = Duration::from_millis(5);
@@ -83,22 +82,24 @@ impl Process {
 }
 
 impl Tenant {
-    pub(super) fn new(ordinal: u32, comm: u64, rank: usize) -> Self {
+    /// `None` while communicators of a process whose ranks may share GPUs are being destroyed.
+    pub(super) fn new(ordinal: u32, comm: u64, rank: usize) -> Option<Self> {
         Self::of(&PROCESS, Place { ordinal, comm, rank }, shares_gpus())
     }
 
     /// With `may_share`, ranks may share GPUs.
-    fn of(of: &'static Mutex<Process>, place: Place, may_share: bool) -> Self {
-        let is_destroying = |process: &mut Process| may_share && !process.active.is_empty();
-        let process = DESTROYED.wait_while(of.lock(), is_destroying);
-        let mut process = process.unwrap_or_else(PoisonError::into_inner);
+    fn of(of: &'static Mutex<Process>, place: Place, may_share: bool) -> Option<Self> {
+        let mut process = of.lock();
+        if may_share && !process.active.is_empty() {
+            return None;
+        }
         let Place { ordinal, comm, rank } = place;
         process.is_shared |= process
             .tenants
             .iter()
             .any(|other| (other.ordinal, other.comm) == (ordinal, comm) && other.rank != rank);
         process.tenants.push(place);
-        Self { of, place }
+        Some(Self { of, place })
     }
 
     /// Ends it: `destroy` runs now, or later if the GPU `is_busy` or shared.
@@ -164,7 +165,6 @@ struct Active {
 impl Drop for Active {
     fn drop(&mut self) {
         self.of.lock().active.retain(|ordinal| *ordinal != self.ordinal);
-        DESTROYED.notify_all();
     }
 }
 
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     fn on(of: &'static Mutex<Process>, ordinal: u32, comm: u64, rank: usize) -> Tenant {
-        Tenant::of(of, Place { ordinal, comm, rank }, true)
+        Tenant::of(of, Place { ordinal, comm, rank }, true).expect("nothing is being destroyed")
     }
 
     #[test]
@@ -246,9 +246,9 @@ mod tests {
                 a1.end(|| false, wait);
             });
             begun.recv().expect("it is sent");
-            let new = scope.spawn(|| drop(on(&OF, 0, 2, 0)));
-            std::thread::sleep(Duration::from_millis(20));
-            assert!(!new.is_finished());
+            let place = Place { ordinal: 0, comm: 2, rank: 0 };
+            assert!(Tenant::of(&OF, place, true).is_none());
+            assert!(Tenant::of(&OF, place, false).is_some(), "its GPU is not shared");
             go.send(()).expect("it is received");
         });
     }
@@ -272,7 +272,8 @@ mod tests {
             let destroy = destroy.clone();
             let is_busy = move || ordinal == 0 && BUSY.load(Relaxed);
             let told = move || destroy.send(comm).expect("it is received");
-            on(&OF, ordinal, comm, 0).end(is_busy, told);
+            let tenant = Tenant::of(&OF, Place { ordinal, comm, rank: 0 }, false);
+            tenant.expect("it waits for nobody").end(is_busy, told);
         };
         end(0, 1);
         end(0, 2);

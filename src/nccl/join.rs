@@ -7,6 +7,7 @@ use nccl_sys::{NCCL_COMM_NULL, ncclComm_t};
 use super::api::{Nccl, unsupported};
 use super::comm::Comm;
 use super::config;
+use super::destroying::Tenant;
 use super::early::supports_signals;
 use super::exit;
 use super::family::{self, Family};
@@ -22,6 +23,8 @@ pub struct Joining {
     making: Making,
     /// Taken when it is made.
     rest: Option<Rest>,
+    /// Its place on the GPU, once there is one.
+    tenant: Option<Tenant>,
 }
 
 pub(super) struct Rest {
@@ -59,16 +62,21 @@ impl Joining {
             None => Call::of(&rest).start(Call::make),
         };
         let making = started.inspect_err(|_| rest.family.leave())?;
-        Ok(Self { making, rest: Some(rest) })
+        Ok(Self { making, rest: Some(rest), tenant: None })
     }
 
     pub(super) fn made(&mut self) -> Result<Option<Comm>> {
+        if let (None, Some(Rest { gpu, join, .. })) = (&self.tenant, &self.rest) {
+            self.tenant = Tenant::new(gpu.ordinal(), join.id, join.rank as usize);
+            if self.tenant.is_none() {
+                return Ok(None);
+            }
+        }
         let Some(made) = self.making.poll()? else { return Ok(None) };
-        let (Some(rest), Some(handle)) = (self.rest.take(), made.and_then(Made::take)) else {
-            return Ok(None);
-        };
+        let parts = (self.rest.take(), self.tenant.take(), made.and_then(Made::take));
+        let (Some(rest), Some(tenant), Some(handle)) = parts else { return Ok(None) };
         let early = rest.join.config.has_signals();
-        let comm = Comm::new(handle, rest);
+        let comm = Comm::new(handle, rest, tenant);
         if early {
             comm.one_sided.set(Some(supports_signals(comm.nccl, comm.handle)?));
         }
