@@ -8,7 +8,7 @@ use super::Error;
 
 /// The environment and the program ask for a rank, or ranks, that this process cannot have.
 ///
-/// ```
+/// ```standalone_crate
 /// # use typed_nccl::{Error, Seat, error::LaunchFault};
 /// // As torchrun would start the program, but for the rank.
 /// let meeting = [("MASTER_ADDR", "localhost"), ("MASTER_PORT", "29500")];

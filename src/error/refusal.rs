@@ -575,7 +575,7 @@ pub struct WaitInLaunch {
 
 /// `TYPED_NCCL` cannot be parsed.
 ///
-/// ```
+/// ```standalone_crate
 /// # use typed_nccl::{Communicator, Device, Error, Result, launch};
 /// fn body<D: Device>(comm: Communicator<D>) -> Result<()> {
 ///     comm.finish()

@@ -9,7 +9,7 @@ use super::Node;
 use crate::control::FINISH;
 
 /// How long a node stays for its goodbye to be read. The rank above may have to be found first.
-const LINGER: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(1);
 
 impl Node {
     pub(crate) fn leave(&mut self, net: &mut Net, why: &str, how: Leaves) {
