@@ -147,8 +147,7 @@ fn settle() -> bool {
 }
 
 /// Whether no thread is inside NCCL, or about to destroy a communicator, and none of its work is in
-/// progress. Lost communicators count
-/// only with `lost_too`.
+/// progress. Lost communicators count only with `lost_too`.
 fn is_over(lost_too: bool) -> bool {
     let state = STATE.lock();
     let inside = state.inside.iter().any(|comm| lost_too || !state.lost.contains(comm));

@@ -418,16 +418,9 @@ impl<W: World> Draft<W> {
         warm_up(comm, &mut children, &schedule, |among, rank| {
             rank_in(&plan.communicators[among], &sizes.extents, rank)
         })?;
-        let written = steps.iter().map(|step| match &step.work {
-            Prepared::Compute(compute) => compute.writes.len(),
-            Prepared::Assign(_)
-            | Prepared::Group { .. }
-            | Prepared::Counted { .. }
-            | Prepared::Kernel(_) => 0,
-        });
         // Windows were made last; put them in their places among the others.
         locals.sort_by_key(|local| local.object);
-        let most_written = written.max().unwrap_or(0);
+        let most_written = steps.iter().map(|step| step.work.writes()).max().unwrap_or(0);
         let gives_windows = objects.iter().any(|object| object.is_window && !object.is_local);
         let same = match gives_windows {
             true => Some(share_windows(comm, &plan, &objects, site)?),

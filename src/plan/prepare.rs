@@ -78,6 +78,16 @@ pub(super) enum Prepared {
     Kernel(Kernel),
 }
 
+impl Prepared {
+    /// How many regions a step of the program writes.
+    pub(super) const fn writes(&self) -> usize {
+        match self {
+            Self::Compute(compute) => compute.writes.len(),
+            Self::Assign(_) | Self::Group { .. } | Self::Counted { .. } | Self::Kernel(_) => 0,
+        }
+    }
+}
+
 /// An operation of a group, and the number among all that a run passes that is its length.
 pub(super) struct Counted {
     pub(super) at: usize,

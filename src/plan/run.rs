@@ -171,29 +171,11 @@ impl<W: World> Run<'_, W> {
                 launched.map_err(Stop::Reported)?;
             }
             Prepared::Group { among, operations, refusals } => {
-                let issued = match &self.fixed.children[*among] {
-                    Child::Whole => {
-                        let on: On<'_, W> = On::new(self.on.core, &stream.core);
-                        issue(&on, operations, refusals, self.table.places())
-                    }
-                    Child::Part(child) => {
-                        issue(&child.on(stream), operations, refusals, self.table.places())
-                    }
-                };
-                issued.map_err(Stop::Reported)?;
+                self.issue(stream, *among, operations, refusals)?;
             }
             Prepared::Counted { among, group, refusals, .. } => {
                 let operations = &self.moving.passed.groups[*group];
-                let issued = match &self.fixed.children[*among] {
-                    Child::Whole => {
-                        let on: On<'_, W> = On::new(self.on.core, &stream.core);
-                        issue(&on, operations, refusals, self.table.places())
-                    }
-                    Child::Part(child) => {
-                        issue(&child.on(stream), operations, refusals, self.table.places())
-                    }
-                };
-                issued.map_err(Stop::Reported)?;
+                self.issue(stream, *among, operations, refusals)?;
             }
         }
         if let Some(event) = *records {
@@ -201,6 +183,26 @@ impl<W: World> Run<'_, W> {
             stream.core.mark()?;
         }
         Ok(())
+    }
+
+    /// Makes the calls of a group, on the plan's communicator or one of its parts.
+    #[inline]
+    fn issue(
+        &self,
+        stream: &Stream<W::Device>,
+        among: usize,
+        operations: &[Template],
+        refusals: &[Refusal],
+    ) -> Result<(), Stop> {
+        let places = self.table.places();
+        let issued = match &self.fixed.children[among] {
+            Child::Whole => {
+                let on: On<'_, W> = On::new(self.on.core, &stream.core);
+                issue(&on, operations, refusals, places)
+            }
+            Child::Part(child) => issue(&child.on(stream), operations, refusals, places),
+        };
+        issued.map_err(Stop::Reported)
     }
 
     /// Records this call and all later ones as refused.

@@ -70,10 +70,10 @@ impl Family {
             self.gone(&lost, missed.unwrap_or_else(|| NEXT.to_owned()))
         };
         let others = self.members.iter().enumerate().filter(|(other, _)| *other != rank);
-        // Poisons every member before one of them can report the failure as its own.
         // Dropped without the lock, since one may hold a user's value.
         let healths: Vec<_> =
             others.filter_map(|(other, member)| Some((other, member.health()?))).collect();
+        // Poisons every member before one of them can report the failure as its own.
         let told: Vec<_> =
             healths.iter().filter(|(other, health)| health.poison(error(*other))).collect();
         // A reader that finds `ended` set finds every member poisoned.
