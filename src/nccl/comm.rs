@@ -13,7 +13,7 @@ use super::compare::Compared;
 use super::destroying::Tenant;
 use super::device::DeviceComm;
 use super::family::Parked;
-use super::handle::Handle;
+use super::handle::{Handle, Last};
 use super::join::Rest;
 use super::kernel_resources::KernelResources;
 use super::recorder::Recorder;
@@ -189,7 +189,11 @@ impl Comm {
             self.kernel_resources.take().into_iter().flat_map(KernelResources::into_memory);
         let memory = windows.chain(self.scalars.take()).chain(kernel_resources);
         let leases = self.registered.take().into_iter().map(|(_, lease)| lease);
-        self.shared.family.park(Parked::of(memory, leases), self.streams.take());
+        let streams = self.streams.take();
+        self.shared.family.park(Parked::of(memory, leases), streams.clone());
+        if let Some(handle) = &mut handle {
+            handle.last = self.shared.family.closes().map(|all| Last::of(streams, all));
+        }
         handle
     }
 }

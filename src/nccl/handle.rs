@@ -20,6 +20,21 @@ pub(super) struct Handle {
     pub(super) is_lent: bool,
     /// Streams that may run kernels with its device communicators.
     pub(super) users: Vec<Arc<CudaStream>>,
+    /// If it is the last one of this process's ranks to end.
+    pub(super) last: Option<Last>,
+}
+
+/// Streams that carry the work of this process's ranks, when the last of them ends.
+pub(super) struct Last {
+    pub(super) own: Vec<Arc<CudaStream>>,
+    pub(super) others: Vec<Arc<CudaStream>>,
+}
+
+impl Last {
+    pub(super) fn of(own: Vec<Arc<CudaStream>>, mut all: Vec<Arc<CudaStream>>) -> Self {
+        all.retain(|stream| !own.iter().any(|known| Arc::ptr_eq(known, stream)));
+        Self { own, others: all }
+    }
 }
 
 // SAFETY: NCCL's communicators are not bound to a thread; [`Comm`] says which thread may use one.
@@ -27,7 +42,7 @@ unsafe impl Send for Handle {}
 
 impl Handle {
     pub(super) fn own(raw: ncclComm_t) -> Self {
-        Self { raw, is_lent: false, users: Vec::new() }
+        Self { raw, is_lent: false, users: Vec::new(), last: None }
     }
 
     /// Ends a communicator that no other thread knows of.

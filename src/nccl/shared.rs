@@ -2,6 +2,7 @@
 //! it.
 
 use std::mem;
+use std::slice;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
@@ -11,9 +12,10 @@ use nccl_sys::{NCCL_REVOKE_DEFAULT, ncclComm_t, ncclResult_t};
 
 use super::api::Nccl;
 use super::compare::Compared;
+use super::environment::shares_gpus;
 use super::exit;
 use super::family::{Family, Owing};
-use super::handle::{Handle, PATIENCE};
+use super::handle::{Handle, Last, PATIENCE};
 use super::kernel_resources::KernelStop;
 use crate::communicator::Health;
 use crate::cuda::CudaStream;
@@ -68,9 +70,19 @@ impl Shared {
         let patience = waits.as_ref().map_or(usual, |waits| waits.limit() + DOUBT);
         let limit = waits.as_ref().map(|waits| (waits.stream.clone(), waits.limit()));
         let users = mem::take(&mut handle.users);
+        let last = handle.last.take().filter(|_| shares_gpus());
         let first = move |comm| {
             if let Some((stream, limit)) = limit {
-                settle(&stream, limit);
+                settle(&[stream], limit);
+            }
+            // NCCL frees all ranks' memory with the last of them. Ranks that share a GPU write into
+            // each other's, which their kernels do even as they stop.
+            if let Some(Last { own, others }) = last {
+                settle(&others, DOUBT);
+                if !own.iter().all(|stream| stream.is_idle()) {
+                    shared.free(|| Some(comm));
+                    settle(&own, DOUBT);
+                }
             }
             // A division may have been abandoned while the handle was out of the lock.
             if shared.dividing.try_lock().is_none() {
@@ -94,7 +106,7 @@ impl Shared {
         let over =
             unsafe { handle.abort(self.nccl, self.id, patience, first, move || family.leave()) };
         if let Some(waits) = waits
-            && !(over && settle(&waits.stream, SOON))
+            && !(over && settle(slice::from_ref(&waits.stream), SOON))
         {
             exit::lose(self.id);
             waits.all.iter().filter(|stream| !stream.is_idle()).for_each(|stream| stream.lose());
@@ -238,11 +250,11 @@ fn await_users(users: &[Arc<CudaStream>]) {
     }
 }
 
-/// Waits for other ranks to free a stream, since NCCL's abort may not return while a stream waits
-/// for a signal. Returns whether the stream is free.
-fn settle(stream: &CudaStream, limit: Duration) -> bool {
+/// Waits until streams are idle, within a limit, since NCCL's abort may not return while a stream
+/// waits for a signal of another rank. Returns whether they are.
+fn settle(streams: &[Arc<CudaStream>], limit: Duration) -> bool {
     let started = Instant::now();
-    while !stream.is_idle() {
+    while !streams.iter().all(|stream| stream.is_idle()) {
         if started.elapsed() >= limit {
             return false;
         }

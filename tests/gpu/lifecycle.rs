@@ -69,15 +69,15 @@ pub(crate) fn each_thread_is_told_what_never_came() -> Result<()> {
         let mut before = comm.device().from_slice(&[1.0_f32; 1000])?;
         comm.all_reduce_in_place(&mut before, Sum)?;
         comm.sync(comm.stream())?;
-        comm.barrier()?;
-        if comm.rank().index() == 1 {
-            comm.abort_because("it has seen enough");
-            return Ok(());
-        }
         // Made first: a wait after rank 1 has left reports that.
         let mut made = Vec::new();
         for _ in 0..2 {
             made.push((comm.device().stream()?, comm.device().from_slice(&[1.0_f32; 1000])?));
+        }
+        comm.barrier()?;
+        if comm.rank().index() == 1 {
+            comm.abort_because("it has seen enough");
+            return Ok(());
         }
         let mut data = Vec::new();
         for (stream, mut x) in made {

@@ -20,6 +20,8 @@ pub(super) struct DeferredRelease(Mutex<State>);
 struct State {
     /// How many ranks joined and have not ended.
     live: usize,
+    /// How many have a communicator that has not begun to end.
+    open: usize,
     /// NCCL drops its references when the last rank has ended.
     parked: Parked,
     /// Streams that carried the ranks' work.
@@ -74,6 +76,19 @@ impl DeferredRelease {
     /// A rank joins.
     pub(super) fn join(&self) {
         self.0.lock().live += 1;
+    }
+
+    /// A rank has a communicator.
+    pub(super) fn opens(&self) {
+        self.0.lock().open += 1;
+    }
+
+    /// A rank's communicator, whose streams are parked, begins to end. The last one gets the
+    /// streams of all.
+    pub(super) fn closes(&self) -> Option<Vec<Arc<CudaStream>>> {
+        let mut state = self.0.lock();
+        state.open = state.open.saturating_sub(1);
+        (state.open == 0).then(|| state.streams.clone())
     }
 
     /// Keeps memory until every rank of this process has ended, and their streams have passed.

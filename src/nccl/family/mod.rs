@@ -256,6 +256,13 @@ impl Family {
     pub(super) fn has_made(&self, comm: &Arc<Shared>) {
         // Seats are taken once, so this is not set yet.
         let _ = self.members[comm.rank].comm.set(Arc::downgrade(comm));
+        self.deferred_release.opens();
+    }
+
+    /// A member's communicator, whose streams are parked, begins to end. The last one of this
+    /// process gets the streams of all.
+    pub(super) fn closes(&self) -> Option<Vec<Arc<CudaStream>>> {
+        self.deferred_release.closes()
     }
 
     /// Records that this stream carries a member's work.

@@ -54,6 +54,8 @@
 //! * `ncclCommRevoke` frees a thread and ends kernels, as does `ncclCommAbort`. Neither ends a
 //!   stream's wait for a signal. In that case a revocation does not return, nor does the abort of
 //!   the last rank in the process, nor does the process end.
+//! * The last abort in a process frees the memory of all its ranks. Kernels of ranks that share a
+//!   device write into it as they stop, if they are still in progress: the process is aborted then.
 //! * A split waits for all ranks of the parent, and refuses one with work in progress (NCCL may
 //!   wait forever). Children of a communicator whose configuration has `splitShare` live and end
 //!   with it: an abort or a revocation of one affects all.

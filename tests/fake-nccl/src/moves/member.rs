@@ -86,6 +86,21 @@ struct Family {
     members: Vec<Weak<Member>>,
 }
 
+impl Family {
+    /// Frees the ranks' memory. A kernel of a rank that shares its device with another one still
+    /// writes into the other's as it stops: a fault, which ends the process here.
+    fn frees(&self) {
+        let members: Vec<_> = self.members.iter().filter_map(Weak::upgrade).collect();
+        let devices: HashSet<_> = members.iter().map(|member| member.device).collect();
+        let at_work: Vec<_> =
+            members.iter().filter(|member| member.has_kernels()).map(|m| m.room.rank).collect();
+        if devices.len() < members.len() && !at_work.is_empty() {
+            eprintln!("kernels of ranks {at_work:?} write into memory that an abort has freed");
+            std::process::abort();
+        }
+    }
+}
+
 /// By room.
 static HERE: LazyLock<Mutex<HashMap<PathBuf, Family>>> = LazyLock::new(Mutex::default);
 
@@ -135,6 +150,12 @@ impl Member {
         !self.state().under_way.is_empty()
     }
 
+    /// Whether kernels are in progress.
+    fn has_kernels(&self) -> bool {
+        let state = self.state();
+        state.under_way.len() > state.waits
+    }
+
     /// Whether other communicators share its resources.
     pub(crate) fn shares(&self) -> bool {
         self.life.members().iter().filter(|member| member.strong_count() > 0).count() > 1
@@ -171,9 +192,6 @@ impl Member {
     /// the devices are idle.
     pub(crate) fn end(&self, aborts: bool) {
         let _hold = Hold::new();
-        if aborts {
-            self.stop();
-        }
         let mut here = here();
         let last = here.get_mut(&self.room.path).is_some_and(|family| {
             family.alive -= 1;
@@ -181,6 +199,10 @@ impl Member {
         });
         let family = if last { here.remove(&self.room.path) } else { None };
         drop(here);
+        if aborts {
+            family.iter().for_each(Family::frees);
+            self.stop();
+        }
         self.room.leave();
         let members = family.map(|family| family.members).unwrap_or_default();
         members.iter().filter_map(Weak::upgrade).for_each(|member| member.settle());
