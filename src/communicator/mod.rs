@@ -155,7 +155,12 @@ mod tests {
     use static_assertions::{assert_impl_all, assert_not_impl_any};
 
     use super::{AbortHandle, Communicator, Initializing, Ordered, Ready};
-    use crate::{Buffer, DeviceMem, Host, Local, Mark, PreMulSum, Seat, Slice, SliceMut, Stream};
+    use crate::plan::{Slices, SlicesMut};
+    use crate::window::WindowSlice;
+    use crate::{
+        Buffer, DeviceMem, DynSlice, DynSliceMut, Host, Local, Mark, PreMulSum, Seat, Slice,
+        SliceMut, Stream,
+    };
 
     // A communicator may move between threads: the backend's part is `Send`, and the rest is plain
     // data and cells. Only one thread may use it at a time, because sequence numbers are cells.
@@ -169,6 +174,11 @@ mod tests {
     assert_not_impl_any!(Stream<Host<Local>>: Sync);
     assert_not_impl_any!(Slice<'static, f32, Host>: Send, Sync);
     assert_not_impl_any!(SliceMut<'static, f32, Host>: Send, Sync);
+    assert_not_impl_any!(DynSlice<'static, Host>: Send, Sync);
+    assert_not_impl_any!(DynSliceMut<'static, Host>: Send, Sync);
+    assert_not_impl_any!(Slices<'static, f32, Host>: Send, Sync);
+    assert_not_impl_any!(SlicesMut<'static, f32, Host>: Send, Sync);
+    assert_not_impl_any!(WindowSlice<'static, f32, Host, crate::window::Symmetric>: Send, Sync);
     assert_impl_all!(Ordered<Host>: Send, Sync);
     assert_impl_all!(AbortHandle: Send, Sync, Clone);
     assert_impl_all!(Mark<Host>: Send, Sync, Clone);

@@ -151,7 +151,8 @@ fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
     }))
 }
 
-/// Orders the other library's uses after the work enqueued here.
+/// Orders the other library's uses after the work enqueued here. From then on it names the memory,
+/// which is no longer claimed.
 ///
 /// # Safety
 /// A given stream belongs to the allocation's device.
@@ -173,11 +174,15 @@ pub(super) unsafe fn hand_over<B: Backend>(
     let points = allocation.order.points(true)?;
     let Some(handle) = stream else {
         wait::until(&points, None, "export", site)?;
-        return allocation.order.tell_undone();
+        allocation.order.tell_undone()?;
+        allocation.export();
+        return Ok(());
     };
     // SAFETY: the caller's promise.
     let theirs = unsafe { B::theirs(allocation.ordinal(), handle) }?;
-    points.iter().try_for_each(|at| <B as Streams>::wait_for(&theirs, &at.point))
+    points.iter().try_for_each(|at| <B as Streams>::wait_for(&theirs, &at.point))?;
+    allocation.export();
+    Ok(())
 }
 
 impl Exported {
@@ -185,7 +190,6 @@ impl Exported {
     pub(super) fn new<B: Backend>(allocation: Arc<Allocation<B>>, bytes: usize) -> Self {
         let address = allocation.address().addr();
         let is_listed = allocation.is_nccls();
-        allocation.export();
         let memory: Arc<dyn Any + Send + Sync> = allocation;
         if is_listed {
             let mut listed = listed();

@@ -5,7 +5,7 @@ use std::fmt;
 use super::argument::PlanOperand;
 use super::prepare::{Computes, Region, Spot};
 use crate::error::{BadStep, Error};
-use crate::memory::Extent;
+use crate::memory::{Extent, UsedOnAnotherThread};
 use crate::{Device, Element, Result, Slice, SliceMut, Stream, World};
 
 /// The compute steps of a plan that is made at run time. A closure `|call: &mut Call<'_, Host>| ..`
@@ -241,6 +241,20 @@ pub struct Slices<'r, T, W: World> {
     spots: &'r [Spot],
     types: std::marker::PhantomData<fn() -> T>,
 }
+
+// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
+// The impl only replaces the automatic one, so that the refusal carries a sentence.
+unsafe impl<T, W: World> Send for Slices<'_, T, W> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: as for `Send`.
+unsafe impl<T, W: World> Sync for Slices<'_, T, W> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
+// The impl only replaces the automatic one, so that the refusal carries a sentence.
+unsafe impl<T, W: World> Send for SlicesMut<'_, T, W> where (): UsedOnAnotherThread<Self> {}
+
+// SAFETY: as for `Send`.
+unsafe impl<T, W: World> Sync for SlicesMut<'_, T, W> where (): UsedOnAnotherThread<Self> {}
 
 impl<T, W: World> Clone for Slices<'_, T, W> {
     fn clone(&self) -> Self {

@@ -437,6 +437,13 @@ class Objects(Case):
         x.__dlpack__(max_version=(1, 0))
 
     @with_numpy
+    def test_an_export_is_claimed_until_it_is_taken(self):
+        x = numpy.zeros(1000, dtype=numpy.float32)
+        refusal, total = ours.claimed_until_taken(x)
+        self.assertNotEqual(refusal, "", "the elements are in use")
+        self.assertEqual(total, 2000.0)
+
+    @with_numpy
     def test_there_and_back_by_numpy(self):
         x = ours.exported((2, 3), "F")
         by_interface = numpy.asarray(x)

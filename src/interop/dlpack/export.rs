@@ -168,7 +168,10 @@ impl<B: Exportable> Export<B> {
     /// # Safety
     /// It is a stream of the primary context of the buffer's GPU.
     pub(in crate::interop) unsafe fn order_before(&self, stream: ConsumerStream) -> Result<()> {
-        let Some(handle) = stream.handle() else { return Ok(()) };
+        let Some(handle) = stream.handle() else {
+            self.buffer.whole().0.export();
+            return Ok(());
+        };
         // SAFETY: the caller's promise.
         unsafe { hand_over(self.buffer.whole().0, Some(handle), Site::caller()) }
     }

@@ -11,7 +11,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use typed_nccl::interop::python::{self, Order, Shape};
 use typed_nccl::interop::{Tensor, TensorPlace, cupy, numpy, torch};
-use typed_nccl::{Cuda, DType, Host};
+use typed_nccl::{Cuda, DType, Error, Host};
 
 #[pymodule]
 mod typed_nccl_tests {
@@ -20,7 +20,10 @@ mod typed_nccl_tests {
     #[pymodule_export]
     use super::held::{Held, Window};
     #[pymodule_export]
-    use super::{Seat, describe, exported, resolve, resolve_loop, seat_at, seat_from_env, seats};
+    use super::{
+        Seat, claimed_until_taken, describe, exported, resolve, resolve_loop, seat_at,
+        seat_from_env, seats,
+    };
 }
 
 /// A place in a communicator.
@@ -128,4 +131,31 @@ fn exported(
         None => python::export(py, Host::any(0)?.from_slice(&values)?, shape, order),
         Some(gpu) => python::export(py, Cuda::any(gpu)?.from_slice(&values)?, shape, order),
     }
+}
+
+/// Exports an array of `f32` that work is under way on, and lends it anew before and after the
+/// object is taken. The refusal, and the sum.
+#[pyfunction]
+fn claimed_until_taken(py: Python<'_>, x: &Bound<'_, PyAny>) -> PyResult<(String, f32)> {
+    let host = Host::any(0)?;
+    let mut ours = numpy::resolve(x)?.on(&host)?;
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    host.stream()?.launch(&mut ours.slice_mut(..).typed::<f32>()?, move |x, ()| {
+        // An error: the sender is gone, which says the same.
+        let _ = wait.lock().expect("nobody panics").recv();
+        x.fill(2.0);
+    })?;
+    let len = x.len()?;
+    let object = python::export(py, ours, [len], Order::C)?;
+    let sum = || {
+        let x = numpy::resolve(x)?;
+        let sum = host.lend(&x, |x| Ok(x.typed::<f32>()?.to_vec()?.iter().sum::<f32>()));
+        Ok::<_, PyErr>(sum)
+    };
+    let early = sum()?;
+    drop(go);
+    object.getattr("__array_interface__")?;
+    let refusal = early.err().map(|error: Error| error.to_string()).unwrap_or_default();
+    Ok((refusal, sum()??))
 }
