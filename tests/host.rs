@@ -30,6 +30,7 @@ mod elements;
 mod embed;
 mod ends;
 mod exact;
+mod exchanged;
 mod graphs;
 mod groups;
 mod grow;

@@ -132,6 +132,8 @@ impl<W: World> Graph<W> {
             let (operation, kind) = ("launch", W::Device::KIND);
             return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
         }
+        // A step of a plan may launch it, and its memory is not the step's.
+        let _own = stream.teamed(0);
         match Back::<W>::ARE_CAPTURED {
             true => self.held.launch(&[core], stream),
             false => Back::<W>::replay(stream.raw(), || {

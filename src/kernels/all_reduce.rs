@@ -7,7 +7,7 @@ use crate::collectives::Draft;
 use crate::communicator::On;
 use crate::error::{Call, Site};
 use crate::memory::Holds;
-use crate::{Readable, ReduceOp, ReductionName, Result, World, Writable};
+use crate::{Error, Readable, ReduceOp, ReductionName, Result, World, Writable};
 
 impl<W: World> Kernels<W> {
     /// Reduces the ranks' `send` elementwise into `recv` on every rank, as
@@ -73,6 +73,7 @@ impl<W: World> Kernels<W> {
         op: impl ReduceOp<E, W> + Copy,
     ) -> Result<()> {
         let (on, site) = (on.on(), Site::caller());
+        let mut left = bufs.len();
         for bufs in bufs.chunks_mut(MOST_PIECES) {
             let mut all = Vec::with_capacity(bufs.len());
             for buf in &*bufs {
@@ -80,12 +81,22 @@ impl<W: World> Kernels<W> {
                 let op = draft.all_reduce_in_place(buf.span(), op.resolve(&on.core.resources));
                 match self.of(on.core).and(op) {
                     Ok(op) => all.push(op),
-                    Err(error) => return Err(on.core.refuse_one(Refusal::Collective, error)),
+                    Err(error) => return Err(self.refuse_each(on, left, error)),
                 }
             }
-            self.reduce_together(on, all)?;
+            left -= bufs.len();
+            if let Err(error) = self.reduce_together(on, all) {
+                return Err(self.refuse_each(on, left, error));
+            }
         }
         Ok(())
+    }
+
+    /// Refuses what the other ranks do for this many buffers.
+    #[cold]
+    fn refuse_each(&self, on: On<'_, W>, bufs: usize, error: Error) -> Error {
+        let calls = if self.are_kernels { bufs.div_ceil(MOST_PIECES) } else { bufs };
+        on.core.refuse(&vec![Refusal::Collective; calls], error)
     }
 
     /// Enqueues operations that share one type and reduction.
@@ -98,7 +109,11 @@ impl<W: World> Kernels<W> {
             let is_built_in = *name != ReductionName::ScaledAdd && name.is_nccls();
             self.are_kernels && way == Some(Way::OneShot) && is_built_in
         }) else {
-            return all.into_iter().try_for_each(|op| self.reduce(on, Ok(op)));
+            let mut left = all.len();
+            return all.into_iter().try_for_each(|op| {
+                left -= 1;
+                self.reduce(on, Ok(op)).map_err(|error| self.refuse_each(on, left, error))
+            });
         };
         let spans = || {
             all.iter().filter_map(|op| match op {

@@ -101,7 +101,8 @@ impl<W: World> Kernels<W> {
     pub fn exchange<'e>(&'e self, on: &'e impl Issues<W>) -> Exchange<'e, W> {
         let on = on.on();
         let failed = self.of(on.core).err();
-        Exchange { kernels: self, on, legs: Vec::new(), failed, site: Site::caller() }
+        let (legs, refusals) = (Vec::new(), Vec::new());
+        Exchange { kernels: self, on, legs, refusals, failed, site: Site::caller() }
     }
 }
 
@@ -113,6 +114,8 @@ pub struct Exchange<'e, W: World> {
     kernels: &'e Kernels<W>,
     on: On<'e, W>,
     legs: Vec<Leg<'e, Back<W>>>,
+    /// What other ranks are told of if it is refused, of legs at fault too.
+    refusals: Vec<Refusal>,
     failed: Option<Error>,
     site: Site,
 }
@@ -144,7 +147,9 @@ impl<'e, W: World> Exchange<'e, W> {
         B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (send, recv) = (send.recorded(), recv.recorded());
-        match self.checked(&send, &recv, (to.into(), from.into()), Site::caller()) {
+        let (to, from) = (to.into(), from.into());
+        self.refusals.extend(self.others(to, from));
+        match self.checked(&send, &recv, (to, from), Site::caller()) {
             Ok(leg) => self.legs.push(leg),
             Err(error) => drop(self.failed.get_or_insert(error)),
         }
@@ -159,12 +164,7 @@ impl<'e, W: World> Exchange<'e, W> {
     /// half of a transfer of this rank with itself; kernels of another communicator; a poisoned
     /// communicator.
     pub fn run(self) -> Result<()> {
-        let Self { kernels, on, legs, failed, site } = self;
-        let refusals: Vec<Refusal> = legs
-            .iter()
-            .flat_map(|leg| [leg.to.map(Refusal::SendTo), leg.from.map(Refusal::RecvFrom)])
-            .flatten()
-            .collect();
+        let Self { kernels, on, legs, refusals, failed, site } = self;
         if let Some(error) = failed {
             return Err(on.core.refuse(&refusals, error));
         }
@@ -185,8 +185,33 @@ impl<'e, W: World> Exchange<'e, W> {
                 on.core.launch(on.stream, &launch)
             }
             // The kernel pairs messages leg by leg.
-            Some(_) => legs.iter().try_for_each(|leg| leg.issue(on, site)),
+            Some(_) => {
+                for (at, leg) in legs.iter().enumerate() {
+                    if let Err(error) = leg.issue(on, site) {
+                        let later: Vec<_> = legs[at + 1..].iter().flat_map(Leg::halves).collect();
+                        return Err(on.core.refuse(&later, error));
+                    }
+                }
+                Ok(())
+            }
         }
+    }
+
+    /// The halves of a leg that other ranks, or this one, wait for.
+    fn others(&self, to: Option<Rank>, from: Option<Rank>) -> Vec<Refusal> {
+        let core = self.on.core;
+        let own = Some(core.rank);
+        // Half a transfer of this rank with itself meets nothing.
+        let is_half = (to == own) != (from == own);
+        let known = |rank: Option<Rank>| {
+            rank.filter(|_| !(is_half && rank == own))
+                .and_then(|rank| core.number(rank))
+                .map(Rank::at)
+        };
+        [known(to).map(Refusal::SendTo), known(from).map(Refusal::RecvFrom)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     fn checked(
@@ -244,6 +269,12 @@ impl<B: Backend> Leg<'_, B> {
         }
     }
 
+    /// What the other ranks wait for.
+    fn halves(&self) -> impl Iterator<Item = Refusal> + use<B> {
+        let halves = [self.to.map(Refusal::SendTo), self.from.map(Refusal::RecvFrom)];
+        halves.into_iter().flatten()
+    }
+
     fn uses(&self) -> impl Iterator<Item = (&Arc<Allocation<B>>, bool)> {
         let read = self.to.map(|_| (self.send.allocation(), false));
         let written = self.from.map(|_| (self.recv.allocation(), true));
@@ -266,10 +297,7 @@ impl<B: Backend> Leg<'_, B> {
         let send = one(Half::SendTo, self.to, self.send);
         let recv = one(Half::RecvFrom, self.from, self.recv);
         let mut ops: Vec<_> = send.into_iter().chain(recv).collect();
-        let refusals: Vec<_> = [self.to.map(Refusal::SendTo), self.from.map(Refusal::RecvFrom)]
-            .into_iter()
-            .flatten()
-            .collect();
+        let refusals: Vec<_> = self.halves().collect();
         if ops.is_empty() {
             return Ok(());
         }

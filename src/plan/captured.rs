@@ -64,6 +64,8 @@ impl<'a, W: World> Run<'a, W> {
             }
         };
         let held = &self.moving.graphs[at].held;
+        // It may be a step of another plan, whose memory is not this one's.
+        let _own = self.own.core.teamed(0);
         match self.has_parts() {
             true => held.launch(&self.cores(), &self.own.core),
             false => held.launch(&[self.on.core], &self.own.core),

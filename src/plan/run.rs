@@ -69,7 +69,7 @@ impl<W: World> Run<'_, W> {
         for at in 0..self.fixed.steps.len() {
             let Err(stop) = self.step(at, steps, None) else { continue };
             let (error, panic) = match stop {
-                Stop::Reported(error) => (error, None),
+                Stop::Reported(error) => (self.refuse(at + 1, error), None),
                 Stop::Failed(error) => (self.refuse(at, error), None),
                 Stop::Panicked(error, panic) => (self.refuse(at, error), Some(panic)),
             };
@@ -227,7 +227,7 @@ impl<W: World> Run<'_, W> {
 pub(super) enum Stop {
     /// The other ranks do not know.
     Failed(Error),
-    /// A group failed, which told them.
+    /// A group failed, which told them of that group.
     Reported(Error),
     /// A compute step panicked; the other ranks do not know.
     Panicked(Error, Panic),

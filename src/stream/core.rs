@@ -68,11 +68,11 @@ const REMEMBERED: usize = 16;
 const TAKEN: usize = 8;
 
 /// A plan enqueues on a stream.
-struct Teamed<'s>(&'s Cell<u64>);
+struct Teamed<'s>(&'s Cell<u64>, u64);
 
 impl Drop for Teamed<'_> {
     fn drop(&mut self) {
-        self.0.set(0);
+        self.0.set(self.1);
     }
 }
 
@@ -258,8 +258,7 @@ impl<B: Streams> StreamCore<B> {
 
     /// Enqueues for such a plan, until the result is dropped.
     pub(crate) fn teamed(&self, team: u64) -> impl Drop + use<'_, B> {
-        self.team.set(team);
-        Teamed(&self.team)
+        Teamed(&self.team, self.team.replace(team))
     }
 
     /// Why a communicator's call cannot use this stream: it belongs to a step, and is captured.

@@ -3,7 +3,7 @@
 use typed_nccl::error::{ArgumentFault, BindFault};
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Bound, Values};
-use typed_nccl::{Avg, Communicator, DType, Error, Host, Result, Scoped, Sum, World};
+use typed_nccl::{Avg, Communicator, DType, Error, Host, Result, Scoped, Seat, Sum, World};
 
 use crate::ranks::spmd;
 
@@ -85,6 +85,55 @@ fn memory_that_does_not_fit() {
         bound(comm, 4)?.on(comm).read("a", &a).run(&mut ())
     });
     assert_eq!(swapped, ("a".into(), ArgumentFault::Copies { needed: false }));
+}
+
+/// The first of two groups is refused on rank 0, and so is the second: rank 1's does not meet the
+/// next run's first.
+#[test]
+fn a_group_at_fault_in_the_middle() {
+    let mut declared = PlanBuilder::new("twice");
+    declared.ranks(2..);
+    let (a, b, c) = (
+        declared.input::<f32>("a", 4),
+        declared.output::<f32>("b", 4),
+        declared.output::<f32>("c", 4),
+    );
+    let net = declared.stream("net");
+    declared.on(net).all_reduce(a, b, Sum);
+    declared.on(net).all_reduce(b, c, Sum);
+    let declared = checked(declared);
+    let run = |rank: usize, seat: Seat| -> Result<()> {
+        let mut comm = seat.init(Host::any(rank as u32)?)?;
+        let mut plan = plan::bind(&mut comm, declared.plan(), &Values::new())?;
+        let a = comm.device().from_slice(&[1.0_f32; 4])?;
+        let elsewhere = Host::any(7)?.from_slice(&[1.0_f32; 4])?;
+        let [mut b, mut c] = [comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?];
+        let first = if rank == 0 { &elsewhere } else { &a };
+        let outcome =
+            plan.on(&comm).read("a", first).write("b", &mut b).write("c", &mut c).run(&mut ());
+        if rank == 0 {
+            assert!(matches!(outcome, Err(Error::OtherDevice(_))), "{outcome:?}");
+        } else {
+            outcome?;
+            c.to_vec().expect_err("rank 0 refused");
+            // The other group's error.
+            let _ = comm.sync(comm.stream());
+        }
+        plan.on(&comm).read("a", &a).write("b", &mut b).write("c", &mut c).run(&mut ())?;
+        assert_eq!((b.to_vec()?, c.to_vec()?), (vec![2.0; 4], vec![4.0; 4]));
+        drop(plan);
+        comm.finish()
+    };
+    std::thread::scope(|threads| {
+        let ranks: Vec<_> = Seat::local(2)
+            .into_iter()
+            .enumerate()
+            .map(|(rank, seat)| threads.spawn(move || run(rank, seat)))
+            .collect();
+        ranks
+            .into_iter()
+            .for_each(|rank| rank.join().expect("no panic").expect("the second is right"));
+    });
 }
 
 #[test]

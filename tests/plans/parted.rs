@@ -57,6 +57,35 @@ fn streams_on_two_halves_run_side_by_side() {
     .expect("the halves overlap");
 }
 
+/// A graph names all of the buffer, whatever part the step that launches it has.
+#[test]
+fn a_graph_in_a_step_waits_for_the_other_half() {
+    spmd::<Host>(1, |place| {
+        let mut comm = place.init()?;
+        let values = Values::new().number("h", 2);
+        let mut halves = plan::bind(&mut comm, halves(0).plan(), &values)?;
+        let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
+        let double = |x: &mut [f32]| x.iter_mut().for_each(|x| *x *= 2.0);
+        let mut graph = comm.capture(|g| g.launch(&mut x, move |x, ()| double(x)))?;
+        for _ in 0..2 {
+            let mut steps = |call: &mut Call<'_, Host<_>>| {
+                if call.name() == "second" {
+                    return graph.launch_on(&comm, call.stream());
+                }
+                let mut half = call.write::<f32>(0)?;
+                call.stream().launch(&mut half, |half, ()| {
+                    std::thread::sleep(Duration::from_millis(50));
+                    half.iter_mut().for_each(|x| *x += 1.0);
+                })
+            };
+            halves.on(&comm).write("x", &mut x).run(&mut steps)?;
+        }
+        assert_eq!(x.to_vec()?, [10.0, 10.0, 4.0, 4.0]);
+        comm.finish()
+    })
+    .expect("the graph is ordered");
+}
+
 #[test]
 fn parts_are_right_whatever_is_late() {
     for overlap in [0, 1] {
