@@ -1,7 +1,9 @@
-//! How operands are passed: `&x` and views, in calls, groups, captures and lanes. Calls borrow
-//! them; what records keeps them, and so takes views by value.
+//! How operands are passed: `&x` and views, in calls, plans, groups, captures and lanes. Calls and
+//! runs of plans borrow them; what records keeps them, and so takes views by value.
 
-use typed_nccl::{Clique, Communicator, Host, Place, Result, Scoped, Sum, group};
+use typed_nccl::plan::build::{PlanBuilder, ring};
+use typed_nccl::plan::{self, Plan, Values};
+use typed_nccl::{Clique, Communicator, Error, Host, Place, Result, Scoped, Sum, group};
 
 use crate::ranks::spmd;
 
@@ -133,6 +135,95 @@ fn lanes_keep_the_views_that_they_are_handed() -> Result<()> {
     clique.all_reduce(&x, &mut y, Sum)?;
     assert_eq!(clique.to_host(&y)?, [[1.0; 2 * LEN]; 2]);
     clique.finish()
+}
+
+/// Every rank sends two buffers to the next one.
+fn shift_two() -> Plan {
+    let mut plan = PlanBuilder::new("shift_two");
+    plan.ranks(1..);
+    let a = plan.array(2).input::<f32>("a", |_| (LEN as i64).into());
+    let b = plan.array(2).output::<f32>("b", |_| (LEN as i64).into());
+    let net = plan.stream("net");
+    for i in 0..2 {
+        plan.on(net).transfer(a.at(i), ring(1), b.at(i));
+    }
+    plan.check().expect("a plan that is right").plan().clone()
+}
+
+#[test]
+fn plans_borrow_what_calls_borrow() -> Result<()> {
+    each(|place| {
+        start!(place => comm, x, y);
+        let left = comm.ring(-1).index();
+        let mut shift = plan::bind(&mut comm, &shift_two(), &Values::new())?;
+        let (a, mut b) = (x.slice(LEN..), comm.device().zeros::<f32>(LEN)?);
+        let mut c = comm.device().zeros::<f32>(LEN)?;
+        // Views of one buffer, one after the other.
+        shift
+            .on(&comm)
+            .read("a", &[x.slice(..LEN), a])
+            .write("b", &mut y.parts_mut([LEN, LEN]))
+            .run(&mut ())?;
+        assert_eq!(y.to_vec()?, [left as f32; 2 * LEN]);
+        // References to buffers and to views.
+        shift
+            .on(&comm)
+            .read("a", &[&a, &x.slice(..LEN)])
+            .write("b", &mut [&mut b, &mut c])
+            .run(&mut ())?;
+        assert_eq!((b.to_vec()?, c.to_vec()?), (vec![left as f32; LEN], vec![left as f32; LEN]));
+        // A slice of buffers; and views by reference.
+        let (both, mut part) = ([b, c], comm.device().zeros::<f32>(2 * LEN)?);
+        let (mut first, mut second) = part.slice_mut(..).split_at_mut(LEN);
+        shift
+            .on(&comm)
+            .read("a", &both[..])
+            .write("b", &mut [&mut first, &mut second])
+            .run(&mut ())?;
+        assert_eq!(part.to_vec()?, [1.0 - left as f32; 2 * LEN]);
+        comm.finish()
+    })
+}
+
+/// Every rank sends one buffer to the next one.
+fn shift() -> Plan {
+    let mut plan = PlanBuilder::new("shift");
+    plan.ranks(1..);
+    let a = plan.input::<f32>("a", LEN as i64);
+    let b = plan.output::<f32>("b", LEN as i64);
+    let net = plan.stream("net");
+    plan.on(net).transfer(a, ring(1), b);
+    plan.check().expect("a plan that is right").plan().clone()
+}
+
+#[test]
+fn plans_take_one_view_as_calls_do() -> Result<()> {
+    each(|place| {
+        start!(place => comm, x, y);
+        let left = comm.ring(-1).index();
+        let mut shift = plan::bind(&mut comm, &shift(), &Values::new())?;
+        let view = x.slice(..LEN);
+        shift
+            .on(&comm)
+            .read("a", &x.slice(LEN..))
+            .write("b", &mut y.slice_mut(..LEN))
+            .run(&mut ())?;
+        is_half(left, &y.to_vec()?);
+        let mut half = comm.device().zeros::<f32>(LEN)?;
+        shift.on(&comm).read("a", &&view).write("b", &mut &mut half).run(&mut ())?;
+        assert_eq!(half.to_vec()?, [left as f32; LEN]);
+        // One that is too long, and one past the end; the other rank is told.
+        let mut misfit = |range: std::ops::Range<usize>| {
+            shift.on(&comm).read("a", &view).write("b", &mut y.slice_mut(range)).run(&mut ())
+        };
+        let error = misfit(0..LEN + 1).expect_err("it is longer than the plan's");
+        assert!(error.to_string().contains("has 5"), "{error}");
+        let error = misfit(LEN..2 * LEN + 1).expect_err("it is past the end");
+        assert!(matches!(error, Error::BadRange(_)), "{error}");
+        misfit(LEN..2 * LEN)?;
+        assert_eq!(y.to_vec()?, [left as f32; 2 * LEN]);
+        comm.finish()
+    })
 }
 
 /// A helper is generic over its operand as the operations are: by reference where it calls, by

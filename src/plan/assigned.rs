@@ -57,7 +57,10 @@ impl Assigned {
         places: &[PlanOperand<'_, W>],
     ) -> Result<()> {
         let &Self { ref to, by, ref of, dtype, site } = self;
-        let place = |spot: &Spot| (places[spot.object].allocation, spot.offset());
+        let place = |spot: &Spot| {
+            let place = &places[spot.object];
+            (place.allocation, place.offset(spot))
+        };
         let target = place(to);
         let sources: Vec<_> = of.iter().map(place).collect();
         let count = to.len;

@@ -290,7 +290,9 @@ impl<'r, T: Element, W: World> Slices<'r, T, W> {
     }
 
     fn extent(&self, spot: &Spot) -> Extent {
-        Extent::whole(self.places[spot.object].len).narrow(spot.start..spot.start + spot.len)
+        let place = &self.places[spot.object];
+        let start = place.start + spot.start;
+        Extent::whole(place.start + place.len).narrow(start..start + spot.len)
     }
 }
 

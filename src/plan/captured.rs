@@ -28,14 +28,14 @@ const KEPT: usize = 8;
 
 /// The graph of runs with the same memory.
 pub(super) struct Captured<W: World> {
-    /// The allocations by address, and their windows. The graph keeps them alive, so no other
-    /// allocation has these addresses.
-    memory: Vec<(usize, Option<WindowId>)>,
+    /// The allocations by address, where they are used from, and their windows. The graph keeps
+    /// them alive, so no other allocation has these addresses.
+    memory: Vec<(usize, usize, Option<WindowId>)>,
     held: Held<Back<W>>,
 }
 
-fn memory_of<W: World>(place: &PlanOperand<'_, W>) -> (usize, Option<WindowId>) {
-    (Arc::as_ptr(place.allocation).addr(), place.window)
+fn memory_of<W: World>(place: &PlanOperand<'_, W>) -> (usize, usize, Option<WindowId>) {
+    (Arc::as_ptr(place.allocation).addr(), place.start, place.window)
 }
 
 impl<'a, W: World> Run<'a, W> {

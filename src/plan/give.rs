@@ -5,7 +5,7 @@
 
 use typed_nccl_plan::ir::{Buffer, Role};
 
-use super::argument::{Places, PlanMemory, PlanOperand};
+use super::argument::{Places, PlanInput, PlanMemory, PlanOperand};
 use super::bound::{Bound, Fixed, Moving};
 use super::prepare::Object;
 use super::table::Filled;
@@ -97,21 +97,22 @@ pub(super) fn refusal<W: World>(
 }
 
 impl<'a, W: World> Run<'a, W> {
-    /// Passes memory that the plan only reads.
+    /// Passes memory that the plan only reads: `&x`, `&x.slice(a..b)`, `&[&x, &y]` for an array.
     #[inline(always)]
-    pub fn read<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a M) -> Self {
+    pub fn read<M: PlanInput<W> + ?Sized>(mut self, name: &str, memory: &'a M) -> Self {
         self.give(name, memory, false);
         self
     }
 
-    /// Passes memory that the plan reads and writes.
+    /// Passes memory that the plan reads and writes: `&mut y`, `&mut y.slice_mut(a..b)`,
+    /// `&mut y.parts_mut([4, 4])` for an array.
     #[inline(always)]
     pub fn write<M: PlanMemory<W> + ?Sized>(mut self, name: &str, memory: &'a mut M) -> Self {
         self.give(name, memory, true);
         self
     }
 
-    fn give<M: PlanMemory<W> + ?Sized>(&mut self, name: &str, memory: &'a M, is_written: bool) {
+    fn give<M: PlanInput<W> + ?Sized>(&mut self, name: &str, memory: &'a M, is_written: bool) {
         let (fixed, moving) = (self.fixed, &mut *self.moving);
         let given = match fixed.given.get(moving.next) {
             Some(given) if !moving.is_shuffled && *given.name == *name => given,

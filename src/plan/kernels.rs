@@ -174,7 +174,7 @@ impl Kernel {
 fn at<W: World>(spot: Option<&Spot>, places: &[PlanOperand<'_, W>]) -> *mut u8 {
     let Some(spot) = spot else { return std::ptr::null_mut() };
     let place = &places[spot.object];
-    place.allocation.address().wrapping_byte_add(spot.offset())
+    place.allocation.address().wrapping_byte_add(place.offset(spot))
 }
 
 /// An empty list with the storage of another one.

@@ -66,7 +66,7 @@ impl<W: World> Local<W> {
     pub(super) fn place(&self) -> PlanOperand<'_, W> {
         let &Self { ref allocation, len, ref window, .. } = self;
         let window = window.as_ref().map(|window| window.id);
-        PlanOperand { allocation, len, window, is_uneven: false }
+        PlanOperand { allocation, start: 0, len, window, is_uneven: false }
     }
 }
 

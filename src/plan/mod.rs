@@ -41,7 +41,7 @@ pub use typed_nccl_plan::lower::{Schedule, lower};
 pub use typed_nccl_plan::verdict::Sizes;
 pub use typed_nccl_plan::{cost, verdict};
 
-pub use argument::PlanMemory;
+pub use argument::{PlanInput, PlanMemory};
 pub use bound::{Bound, bind};
 pub use call::{Call, Closure, NoClosure, Slices, SlicesMut, Steps};
 #[doc(hidden)]

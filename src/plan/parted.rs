@@ -7,6 +7,9 @@
 //! The events from the last run hold for memory that is where it was in that run, and only if the
 //! run recorded all of them. Otherwise this run's streams get a new number, and wait for the uses
 //! of the former one as for uses from outside.
+//!
+//! Views of one buffer, passed as several buffers of the plan, are such parts too: the plan's
+//! streams must not wait for each other where it was checked that they need not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,6 +19,7 @@ use typed_nccl_plan::lower::RankSchedule;
 
 use super::argument::PlanOperand;
 use super::prepare::Object;
+use super::table::Filled;
 use crate::{Result, Stream, World};
 
 /// The objects of which a plan's streams use different parts.
@@ -23,14 +27,15 @@ pub(super) struct Parted {
     objects: Vec<usize>,
     /// Which of them are the first of two copies, by their place among them.
     pairs: Vec<usize>,
+    has_streams: bool,
 }
 
 /// The memory that they had in the last run.
 #[derive(Default)]
 pub(super) struct Last {
-    /// By address; empty if that run did not enqueue everything.
-    memory: Vec<usize>,
-    /// The number by which memory knows the plan's streams; 0 if there are no such objects.
+    /// By address and start; empty if the next run must not rely on that run's events.
+    memory: Vec<(usize, usize)>,
+    /// The number by which memory knows the plan's streams; 0 if they share no memory.
     pub(super) team: u64,
 }
 
@@ -56,7 +61,7 @@ impl Parted {
             all.iter().enumerate().filter(|(_, one)| is_parted(one)).map(|(at, _)| at).collect();
         let is_first = |at: usize| all[at].copies == 2 && !all[at].is_second;
         let pairs = (0..objects.len()).filter(|&place| is_first(objects[place])).collect();
-        Self { objects, pairs }
+        Self { objects, pairs, has_streams: plan.streams.len() > 1 }
     }
 
     /// The copies change places for the next run.
@@ -71,29 +76,50 @@ impl Parted {
     /// Begins a run with this memory; `own` is the stream that work outside of the plan uses too.
     pub(super) fn begin<W: World>(
         &self,
-        places: &[PlanOperand<'_, W>],
+        table: &Filled<'_, W>,
         last: &mut Last,
         own: &Stream<W::Device>,
     ) -> Result<()> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        if self.objects.is_empty() {
+        let places = table.places();
+        let joint = || places.iter().filter(|place| is_joint(place, places));
+        let has_joint = self.has_streams && table.has_views() && joint().next().is_some();
+        if self.objects.is_empty() && !has_joint {
+            last.team = 0;
             return Ok(());
         }
-        let memory = || self.objects.iter().map(|&at| Arc::as_ptr(places[at].allocation).addr());
-        if !memory().eq(last.memory.iter().copied()) {
+        let place = |&at: &usize| (Arc::as_ptr(places[at].allocation).addr(), places[at].start);
+        let memory = || self.objects.iter().map(place);
+        if has_joint || !memory().eq(last.memory.iter().copied()) {
             last.memory.clear();
-            last.memory.extend(memory());
             last.team = NEXT.fetch_add(1, Relaxed);
         }
+        if has_joint {
+            joint().for_each(|place| place.allocation.order.part(last.team));
+        } else if last.memory.is_empty() {
+            last.memory.extend(memory());
+        }
         for &at in &self.objects {
-            let memory = places[at].allocation;
-            let is_same = |other: &PlanOperand<'_, W>| Arc::ptr_eq(other.allocation, memory);
             // The schedule takes two windows of one memory for two memories.
-            if places.iter().filter(|other| is_same(other)).count() == 1 {
-                memory.order.part(last.team);
+            if sharing(&places[at], places).count() == 1 {
+                places[at].allocation.order.part(last.team);
             }
         }
         // The others wait for what came before the run, and not for what the run enqueues here.
         own.core.mark().map(drop)
     }
+}
+
+/// The places in one allocation.
+fn sharing<'p, 'a, W: World>(
+    place: &PlanOperand<'a, W>,
+    places: &'p [PlanOperand<'a, W>],
+) -> impl Iterator<Item = &'p PlanOperand<'a, W>> {
+    let memory = place.allocation;
+    places.iter().filter(move |other| Arc::ptr_eq(other.allocation, memory))
+}
+
+/// Whether it is one of several in an allocation, which borrows keep apart where one is written.
+fn is_joint<W: World>(place: &PlanOperand<'_, W>, places: &[PlanOperand<'_, W>]) -> bool {
+    sharing(place, places).count() > 1 && sharing(place, places).all(|other| other.window.is_none())
 }

@@ -59,7 +59,7 @@ impl<W: World> Run<'_, W> {
             return outcome;
         }
         let last = &mut self.moving.parted;
-        if let Err(error) = self.fixed.parted.begin(self.table.places(), last, self.own) {
+        if let Err(error) = self.fixed.parted.begin(&self.table, last, self.own) {
             last.forget();
             let error = self.refuse(0, error);
             self.swap();
@@ -273,7 +273,7 @@ fn span<'a, W: World>(
     places: &[PlanOperand<'a, W>],
 ) -> Span<'a, <W::Device as crate::Device>::Backend> {
     let place = places[spot.object];
-    // SAFETY: a step's spots are inside their objects' lengths, as the plan's preparation checked,
-    // and the memory was compared with its object.
-    unsafe { Span::new(place.allocation, spot.offset(), spot.len) }
+    // SAFETY: a step's spots are inside their objects' lengths, as the plan's preparation checked;
+    // the memory was compared with its object, and begins at `start`, in elements of that type.
+    unsafe { Span::new(place.allocation, place.offset(spot), spot.len) }
 }

@@ -13,11 +13,13 @@ pub(super) struct Table<W: World> {
     places: Vec<PlanOperand<'static, W>>,
     /// The flags that swap the copies passed to a run.
     flips: Vec<&'static AtomicBool>,
+    /// Whether a view was passed.
+    has_views: bool,
 }
 
 impl<W: World> Default for Table<W> {
     fn default() -> Self {
-        Self { places: Vec::new(), flips: Vec::new() }
+        Self { places: Vec::new(), flips: Vec::new(), has_views: false }
     }
 }
 
@@ -26,6 +28,7 @@ impl<W: World> Table<W> {
     pub(super) fn begin(&mut self) -> Filled<'_, W> {
         self.places.clear();
         self.flips.clear();
+        self.has_views = false;
         Filled(self)
     }
 }
@@ -46,6 +49,17 @@ impl<'a, W: World> Filled<'a, W> {
     pub(super) fn flips_by(&mut self, parity: &'a AtomicBool) {
         // SAFETY: as in `push`, with `flips`.
         self.0.flips.push(unsafe { mem::transmute::<&'a AtomicBool, &'static AtomicBool>(parity) });
+    }
+
+    /// [`push`](Self::push) for a view, of whose buffer the run may have others.
+    #[inline]
+    pub(super) fn push_view(&mut self, place: PlanOperand<'a, W>) {
+        self.0.has_views = true;
+        self.push(place);
+    }
+
+    pub(super) fn has_views(&self) -> bool {
+        self.0.has_views
     }
 
     /// The memory, allocation by allocation.

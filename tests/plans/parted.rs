@@ -86,6 +86,96 @@ fn a_graph_in_a_step_waits_for_the_other_half() {
     .expect("the graph is ordered");
 }
 
+/// Work on one buffer on each of two streams.
+fn two() -> PlanBuilder<Checked> {
+    let mut plan = PlanBuilder::new("two");
+    plan.ranks(1..);
+    let h = plan.param("h", 1..);
+    for name in ["first", "second"] {
+        let (x, stream) = (plan.in_out::<f32>(name, h), plan.stream(name));
+        plan.on(stream).run(name).reads(x).writes(x);
+    }
+    plan.check().expect("a plan that is right")
+}
+
+#[test]
+fn streams_on_two_views_of_one_buffer_run_side_by_side() {
+    spmd::<Host>(1, |place| {
+        let mut comm = place.init()?;
+        let mut two = plan::bind(&mut comm, two().plan(), &Values::new().number("h", 2))?;
+        let mut x = comm.device().from_slice(&[1.0_f32, 2.0, 3.0, 4.0])?;
+        for round in 0..3 {
+            let (to_second, from_first) = mpsc::channel();
+            let (to_first, from_second) = mpsc::channel();
+            let mut ends = [Some((to_second, from_second)), Some((to_first, from_first))];
+            let mut steps = |call: &mut Call<'_, Host<_>>| {
+                let at = usize::from(call.name() == "second");
+                let (tells, hears) = ends[at].take().expect("each step runs once");
+                let mut half = call.write::<f32>(0)?;
+                call.stream().launch(&mut half, move |half, ()| {
+                    tells.send(()).expect("the other half waits");
+                    let heard = hears.recv_timeout(Duration::from_secs(60));
+                    heard.expect("the other half runs at the same time");
+                    half.iter_mut().for_each(|x| *x *= 2.0);
+                })
+            };
+            let [mut low, mut high] = x.parts_mut([2, 2]);
+            two.on(&comm).write("first", &mut low).write("second", &mut high).run(&mut steps)?;
+            if round == 1 {
+                // What is done outside comes after the run, and before the next one.
+                comm.stream().launch(&mut x, |x, ()| x.iter_mut().for_each(|x| *x += 1.0))?;
+            }
+        }
+        assert_eq!(x.to_vec()?, [10.0, 18.0, 26.0, 34.0]);
+        comm.finish()
+    })
+    .expect("the views overlap");
+}
+
+/// The views change places between runs, and the plan has no event for that.
+#[test]
+fn views_of_one_buffer_are_right_whatever_is_late() {
+    for seed in 0..16 {
+        spmd::<Host>(1, |place| {
+            let mut comm = place.init()?;
+            let mut two = plan::bind(&mut comm, two().plan(), &Values::new().number("h", 2))?;
+            two.set_timing(Timing::Shaken(seed));
+            let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
+            let mut alone = comm.device().from_slice(&[1.0_f32; 2])?;
+            let mut steps = |call: &mut Call<'_, Host<_>>| -> Result<()> {
+                let factor = if call.name() == "first" { 2.0 } else { 3.0 };
+                let mut half = call.write::<f32>(0)?;
+                call.stream().launch(&mut half, move |half, ()| {
+                    half.iter_mut().for_each(|x| *x = *x * factor + factor);
+                })
+            };
+            let mut expected = [1.0_f32; 4];
+            let mut apply = |half: usize, factor: f32| {
+                let half = &mut expected[2 * half..][..2];
+                half.iter_mut().for_each(|x| *x = *x * factor + factor);
+            };
+            for turn in [0, 1, 1, 0, 2, 1, 0] {
+                let [mut low, mut high] = x.parts_mut([2, 2]);
+                let (first, second) = match turn {
+                    0 => (&mut low, &mut high),
+                    1 => (&mut high, &mut low),
+                    _ => (&mut alone.slice_mut(..), &mut low),
+                };
+                two.on(&comm).write("first", first).write("second", second).run(&mut steps)?;
+                match turn {
+                    0 => (apply(0, 2.0), apply(1, 3.0)),
+                    1 => (apply(1, 2.0), apply(0, 3.0)),
+                    _ => (apply(0, 3.0), ()),
+                };
+            }
+            assert_eq!(x.to_vec()?, expected);
+            assert_eq!(alone.to_vec()?, [4.0; 2]);
+            comm.finish()
+        })
+        .expect("the values are right");
+    }
+}
+
 #[test]
 fn parts_are_right_whatever_is_late() {
     for overlap in [0, 1] {
