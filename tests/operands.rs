@@ -3,7 +3,7 @@
 
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Plan, Values};
-use typed_nccl::{Clique, Communicator, Error, Host, Place, Result, Scoped, Sum, group};
+use typed_nccl::{Clique, Communicator, DType, Error, Host, Place, Result, Scoped, Sum, group};
 
 use crate::ranks::spmd;
 
@@ -245,6 +245,8 @@ fn helpers_take_what_operations_take() -> Result<()> {
         x: impl RecordRead<'e, W::Device, Elem = f32>,
         y: impl RecordWrite<'e, W::Device, Elem = f32>,
     ) -> Result<()> {
+        assert_eq!((x.len(), x.is_empty()), (y.len(), false));
+        assert_eq!((x.dtype(), y.dtype()), (DType::F32, DType::F32));
         g.all_reduce(x, y, Sum)
     }
 

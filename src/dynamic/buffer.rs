@@ -195,14 +195,18 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
 impl<D: Device, M> Elements for DynBuffer<D, M> {
     type Elem = DynElem;
     type Device = D;
-}
 
-#[diagnostic::do_not_recommend]
-impl<D: Device, M> Readable<D> for DynBuffer<D, M> {
     fn dtype(&self) -> DType {
         self.dtype
     }
 
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<D: Device, M> Readable<D> for DynBuffer<D, M> {
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         (&self.allocation, Extent::whole(self.len))
     }

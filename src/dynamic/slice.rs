@@ -158,14 +158,18 @@ macro_rules! views {
         impl<D: Device> Elements for $view<'_, D> {
             type Elem = DynElem;
             type Device = D;
-        }
 
-        #[diagnostic::do_not_recommend]
-        impl<D: Device> Readable<D> for $view<'_, D> {
             fn dtype(&self) -> DType {
                 self.dtype
             }
 
+            fn len(&self) -> usize {
+                self.len()
+            }
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<D: Device> Readable<D> for $view<'_, D> {
             fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
                 (self.allocation, self.extent)
             }

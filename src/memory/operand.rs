@@ -5,17 +5,15 @@ use std::sync::Arc;
 use super::{Allocation, Extent};
 use crate::backend::Span;
 use crate::error::BadRange;
-use crate::{AnyElem, Buffer, DType, Device, Element, SharedWindow, Slice, SliceMut, World};
+use crate::{
+    AnyElem, Buffer, DType, Device, Element, SharedWindow, Slice, SliceMut, WindowKind, World,
+};
 
 /// Device memory: buffers, windows and views of them, on any device.
 ///
 /// ```
-/// # use typed_nccl::{Buffer, Element, Elements, Host, Readable, Result};
-/// fn zeros_like<T, A>(x: &A) -> Result<Buffer<T, Host>>
-/// where
-///     T: Element,
-///     A: Readable<Host> + Elements<Elem = T>, // `Readable<Host, Elem = T>` for short
-/// {
+/// # use typed_nccl::{Buffer, Element, Elements, Host, Result};
+/// fn zeros_like<T: Element>(x: &impl Elements<Elem = T>) -> Result<Buffer<T, Host>> {
 ///     Host::local()?.zeros(x.len())
 /// }
 /// let x = Host::local()?.from_slice(&[1_u8, 2, 3])?;
@@ -33,6 +31,17 @@ pub trait Elements: sealed::Sealed {
 
     /// The device of the elements.
     type Device: Device;
+
+    /// The data type, as a value.
+    fn dtype(&self) -> DType;
+
+    /// The number of elements; 0 for a view past the end of its buffer.
+    fn len(&self) -> usize;
+
+    /// Whether it has no elements.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// Memory that a communicator on `D` may read: buffers, windows and views of them.
@@ -60,9 +69,6 @@ pub trait Elements: sealed::Sealed {
     note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`; the memory of a `SharedWindow` is that of the window that it was made of: name that one"
 )]
 pub trait Readable<D: Device>: Elements<Device = D> {
-    /// The data type, as a value.
-    fn dtype(&self) -> DType;
-
     /// A shared view of all of it.
     fn view(&self) -> Slice<'_, Self::Elem, D>
     where
@@ -70,16 +76,6 @@ pub trait Readable<D: Device>: Elements<Device = D> {
     {
         let (allocation, extent) = self.place();
         Slice::new(allocation, extent)
-    }
-
-    /// The number of elements; 0 for a view past the end of its buffer.
-    fn len(&self) -> usize {
-        self.span().map_or(0, |span| span.len())
-    }
-
-    /// Whether it has no elements.
-    fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// The place of the elements, in range or not.
@@ -156,15 +152,20 @@ impl<S, A: Elements<Elem: SameDtype<S>> + ?Sized> Holds<S> for A {}
 impl<T: Element, D: Device, M> Elements for Buffer<T, D, M> {
     type Elem = T;
     type Device = D;
-}
 
-// Recommended, so that generic code without `T: Element` hears of that and not of devices.
-impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
     #[inline]
     fn dtype(&self) -> DType {
         T::DTYPE
     }
 
+    #[inline]
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+// Recommended, so that generic code without `T: Element` hears of that and not of devices.
+impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
     #[inline]
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         (self.allocation(), Extent::whole(self.len()))
@@ -177,15 +178,20 @@ impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {}
 impl<T: Element, D: Device> Elements for Slice<'_, T, D> {
     type Elem = T;
     type Device = D;
-}
 
-#[diagnostic::do_not_recommend]
-impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
     #[inline]
     fn dtype(&self) -> DType {
         T::DTYPE
     }
 
+    #[inline]
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
     #[inline]
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         self.into_place()
@@ -196,15 +202,20 @@ impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
 impl<T: Element, D: Device> Elements for SliceMut<'_, T, D> {
     type Elem = T;
     type Device = D;
-}
 
-#[diagnostic::do_not_recommend]
-impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
     #[inline]
     fn dtype(&self) -> DType {
         T::DTYPE
     }
 
+    #[inline]
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Element, D: Device> Readable<D> for SliceMut<'_, T, D> {
     #[inline]
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         self.place()
@@ -217,10 +228,6 @@ impl<T: Element, D: Device> Writable<D> for SliceMut<'_, T, D> {}
 // Parameters of a function are often references already, and are passed as `&x` all the same.
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Readable<D>> Readable<D> for &A {
-    fn dtype(&self) -> DType {
-        A::dtype(self)
-    }
-
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         A::place(self)
     }
@@ -228,10 +235,6 @@ impl<D: Device, A: Readable<D>> Readable<D> for &A {
 
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Readable<D>> Readable<D> for &mut A {
-    fn dtype(&self) -> DType {
-        A::dtype(self)
-    }
-
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         A::place(self)
     }
@@ -243,9 +246,19 @@ impl<D: Device, A: Writable<D>> Writable<D> for &mut A {}
 // It has elements but is no operand: the window that owns the memory is, and the message says so
 // once.
 #[diagnostic::do_not_recommend]
-impl<T: Element, W: World, K> Elements for SharedWindow<T, W, K> {
+impl<T: Element, W: World, K: WindowKind> Elements for SharedWindow<T, W, K> {
     type Elem = T;
     type Device = W::Device;
+
+    #[inline]
+    fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len()
+    }
 }
 
 // A reference holds its owner's elements; groups take references.
@@ -253,12 +266,32 @@ impl<T: Element, W: World, K> Elements for SharedWindow<T, W, K> {
 impl<A: Elements> Elements for &A {
     type Elem = A::Elem;
     type Device = A::Device;
+
+    #[inline]
+    fn dtype(&self) -> DType {
+        A::dtype(self)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        A::len(self)
+    }
 }
 
 #[diagnostic::do_not_recommend]
 impl<A: Elements> Elements for &mut A {
     type Elem = A::Elem;
     type Device = A::Device;
+
+    #[inline]
+    fn dtype(&self) -> DType {
+        A::dtype(self)
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        A::len(self)
+    }
 }
 
 mod sealed {

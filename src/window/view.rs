@@ -222,16 +222,21 @@ impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for &'w Window<T, 
 impl<T: Element, W: World, K: WindowKind> Elements for Window<T, W, K> {
     type Elem = T;
     type Device = W::Device;
-}
 
-// `do_not_recommend`: a window of another device is refused with the message for buffers.
-#[diagnostic::do_not_recommend]
-impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
     #[inline]
     fn dtype(&self) -> DType {
         T::DTYPE
     }
 
+    #[inline]
+    fn len(&self) -> usize {
+        self.len()
+    }
+}
+
+// `do_not_recommend`: a window of another device is refused with the message for buffers.
+#[diagnostic::do_not_recommend]
+impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
     #[inline]
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         (&self.allocation, Extent::whole(self.named.lens.own()))
@@ -245,17 +250,22 @@ impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Writable<D> for
 impl<T: Element, W: World, K: WindowKind> Elements for WindowSlice<'_, T, W, K> {
     type Elem = T;
     type Device = W::Device;
+
+    #[inline]
+    fn dtype(&self) -> DType {
+        T::DTYPE
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.len()
+    }
 }
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D>
     for WindowSlice<'_, T, W, K>
 {
-    #[inline]
-    fn dtype(&self) -> DType {
-        T::DTYPE
-    }
-
     #[inline]
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         self.slice.into_place()
