@@ -147,6 +147,9 @@ pub struct CommConfig {
     /// ```
     /// # use typed_nccl::{Change, CommConfig};
     /// let config = CommConfig::builder().watch(|change: &Change| eprintln!("{change}")).build();
+    /// // One callback for several communicators is a `Watch`, in the field.
+    /// let other = CommConfig { watch: config.watch.clone(), ..CommConfig::default() };
+    /// # assert!(other.watch.is_some());
     /// ```
     #[builder(default, setter(
         fn transform(watch: impl Fn(&Change) + Send + Sync + 'static) -> Option<Watch> {

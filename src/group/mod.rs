@@ -212,6 +212,30 @@ impl<W: World> Drop for WithConfig<'_, '_, W> {
     }
 }
 
+/// Required by a group of a communicator that others may use meanwhile.
+#[diagnostic::on_unimplemented(
+    message = "a group has its communicator to itself, and `comm.on(&stream)` shares it",
+    label = "write `comm.group_on(&stream, |g| ..)`",
+    note = "a call of the communicator inside the closure would not be in the group"
+)]
+pub trait HasCommunicatorToItself {
+    #[doc(hidden)]
+    fn never(&self) -> !;
+}
+
+impl<'c, W: World, C> On<'c, W, C> {
+    /// Not available here: a group on another stream is [`Communicator::group_on`].
+    ///
+    /// # Errors
+    /// It cannot be called.
+    pub fn group<R>(&self, _record: impl FnOnce(&mut Group<'c, W>) -> Result<R>) -> Result<R>
+    where
+        Self: HasCommunicatorToItself,
+    {
+        self.never()
+    }
+}
+
 /// # Groups
 ///
 /// Several operations that are issued as one; of several communicators: [`group`](crate::group()).
