@@ -4,7 +4,9 @@
 //! carries the [`Generation`] of the communicator that gave it, and a stale one is refused. Below
 //! the typed layer ranks are plain numbers, of the first generation whatever the communicator's.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::ops::{Add, Rem, Sub};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,12 @@ use serde::{Deserialize, Serialize};
 /// [`Error::StaleRank`](crate::Error::StaleRank) and equals no new one.
 /// [`Recovery::now`](crate::Recovery::now) gives its number afterwards.
 ///
+/// `rank + 1`, `rank - 1` and `rank % n` are ranks of the same communicator, so
+/// `(rank + 1) % comm.size()` is the next one, as [`comm.ring(1)`](crate::Communicator::ring) is.
+/// There is no rank below 0: `rank - 1` of rank 0 is refused where it is used, and so is all that
+/// is computed from it; [`comm.ring(-1)`](crate::Communicator::ring) wraps around. Products and
+/// quotients are numbers, of [`index`](Self::index).
+///
 /// Methods take `impl AsRank`, so a plain number works too; it is checked on entry. Nothing records
 /// which ranks a plain number was counted in: a `usize` that a program keeps is its own to keep up
 /// to date.
@@ -26,7 +34,7 @@ use serde::{Deserialize, Serialize};
 /// # fn main() -> Result<()> {
 /// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
 /// let right = comm.ring(1);
-/// assert_eq!(right.index(), (comm.rank().index() + 1) % comm.size());
+/// assert_eq!(right, (comm.rank() + 1) % comm.size());
 /// assert!(comm.peer(comm.size()).is_err());
 /// assert!(comm.rank() == 0 && comm.rank() != 1);
 /// # comm.finish()
@@ -110,6 +118,12 @@ impl Rank {
         Self(u32::try_from(index).unwrap_or(NUMBER).min(NUMBER))
     }
 
+    /// The result of arithmetic. Out of range is for good: a remainder of it would be some rank.
+    fn computed(self, index: Option<usize>) -> Self {
+        let index = index.filter(|_| self.index() < MOST);
+        self.beside(index.unwrap_or(MOST))
+    }
+
     /// Rank `index` of the same communicator.
     pub(crate) fn beside(self, index: usize) -> Self {
         Self(Self::at(index).0 | self.0 & PLAIN)
@@ -186,6 +200,40 @@ pub trait AsRank: Copy + sealed::Sealed {
 impl PartialEq<usize> for Rank {
     fn eq(&self, number: &usize) -> bool {
         self.index() == *number
+    }
+}
+
+/// By number, as in `comm.rank() + 1 < comm.size()`.
+impl PartialOrd<usize> for Rank {
+    fn partial_cmp(&self, number: &usize) -> Option<Ordering> {
+        self.index().partial_cmp(number)
+    }
+}
+
+/// The rank that many places after it, in range or not.
+impl Add<usize> for Rank {
+    type Output = Self;
+
+    fn add(self, places: usize) -> Self {
+        self.computed(self.index().checked_add(places))
+    }
+}
+
+/// The rank that many places before it, in range or not.
+impl Sub<usize> for Rank {
+    type Output = Self;
+
+    fn sub(self, places: usize) -> Self {
+        self.computed(self.index().checked_sub(places))
+    }
+}
+
+/// `(rank + 1) % comm.size()` wraps around. By 0 no rank.
+impl Rem<usize> for Rank {
+    type Output = Self;
+
+    fn rem(self, size: usize) -> Self {
+        self.computed(self.index().checked_rem(size))
     }
 }
 
@@ -286,6 +334,28 @@ mod tests {
         }
         assert_eq!(generation, first.next());
         assert_eq!(Generation::from_byte(kept.0.to_be_bytes()[0]), None);
+    }
+
+    #[test]
+    fn arithmetic_stays_in_its_generation_and_out_of_range() {
+        let second = Generation::default().next();
+        let at = |index| second.of(Rank::at(index));
+        assert_eq!((at(3) + 1) % 4, at(0));
+        assert_eq!((at(0) + 4 - 1) % 4, at(3));
+        assert_eq!(at(3) - 3, at(0));
+        assert!(at(3) + 1 < 5 && at(3) + 1 > 3 && at(3) - 1 == 2 && at(3) <= 3);
+        let none = [at(0) - 1, at(1) - usize::MAX, at(1) + usize::MAX, at(1) % 0, at(1) + MOST];
+        for none in none {
+            assert_eq!(second.number(none, MOST), None);
+            for still in [none % 3, none + 1, none - MOST, (none - 1) % 3] {
+                assert_eq!((second.number(still, MOST), still), (None, none));
+            }
+        }
+        // A plain number stays one.
+        let plain = Rank::kept(2_usize) + 1;
+        assert!(plain.is_plain());
+        assert_eq!(second.number(plain, 4), Some(3));
+        assert_eq!(second.number(plain, 3), None);
     }
 
     #[test]

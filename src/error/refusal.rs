@@ -5,6 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::Site;
+use crate::rank::MOST;
 use crate::{DType, ReductionName};
 
 /// The end of the message of every refused collective.
@@ -91,11 +92,11 @@ impl fmt::Display for BadRange {
 ///
 /// See the example of [`BadLength`].
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{operation}: there is no rank {asked} in a communicator of {size} (at {site}); ranks count from 0 to {}{}", .size.saturating_sub(1), unharmed(.collective))]
+#[error("{operation}: there is no rank {} in a communicator of {size} (at {site}); ranks count from 0 to {}{}", number(*.asked), .size.saturating_sub(1), unharmed(.collective))]
 pub struct NoSuchRank {
     /// The method.
     pub operation: &'static str,
-    /// The rank asked for.
+    /// The rank asked for; 16,777,215 if it was computed as one below 0 or above all.
     pub asked: usize,
     /// The communicator's size.
     pub size: usize,
@@ -103,6 +104,13 @@ pub struct NoSuchRank {
     pub site: Site,
     /// Whether other ranks take part in the operation.
     pub collective: bool,
+}
+
+fn number(asked: usize) -> String {
+    match asked {
+        MOST => "below 0, or above all,".to_owned(),
+        _ => asked.to_string(),
+    }
 }
 
 /// A root that passed `Root::There`, and so no buffer.

@@ -30,6 +30,46 @@ fn exchange<'e, W: World>(
     g.recv(theirs, peers.1)
 }
 
+/// `(rank + 1) % size`, as in MPI; and an open chain.
+#[test]
+fn neighbours_by_arithmetic() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let (rank, size) = (comm.rank(), comm.size());
+        let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
+        assert_eq!((right, left), (comm.ring(1), comm.ring(-1)));
+        let mine = comm.device().from_slice(&[rank.index() as i32; 4])?;
+        let mut theirs = comm.device().from_slice(&[-1_i32; 4])?;
+        comm.group(|g| {
+            g.send(&mine, right)?;
+            g.recv(&mut theirs, left)
+        })?;
+        assert_eq!(theirs.to_vec()?, [left.index() as i32; 4]);
+        comm.group(|g| {
+            if rank + 1 < size {
+                g.send(&mine, rank + 1)?;
+            }
+            if rank > 0 {
+                g.recv(&mut theirs, rank - 1)?;
+            }
+            Ok(())
+        })?;
+        let expected = if rank == 0 { left.index() } else { rank.index() - 1 };
+        assert_eq!(theirs.to_vec()?, [expected as i32; 4]);
+        // Before rank 0 there is none, and the remainder does not make one.
+        let none = comm.peer(0)? - 1;
+        for none in [none, none % size, (none + 1) % size] {
+            let error = comm.send(&mine, none).expect_err("there is no such rank");
+            assert!(matches!(error, Error::NoSuchRank(_)), "{error}");
+            assert!(error.to_string().contains("no rank below 0, or above all, in"), "{error}");
+        }
+        let error = comm.send(&mine, rank + size).expect_err("there is no such rank");
+        let text = format!("no rank {} in a communicator of 3", rank.index() + 3);
+        assert!(error.to_string().contains(&text), "{error}");
+        comm.finish()
+    })
+}
+
 #[test]
 fn a_ring_in_one_group_and_alone_in_turns() -> Result<()> {
     for ranks in [1, 2, 5, 8] {

@@ -39,6 +39,9 @@ fn refuses<W: World>(comm: &mut Communicator<W>, old: Rank) -> Result<()> {
     let (a, mut b) = (comm.device().zeros::<u32>(4)?, comm.device().zeros::<u32>(4)?);
     stale(comm.send(&a, old), old);
     stale(comm.recv(&mut b, old), old);
+    for computed in [(old + 1) % comm.size(), old + 1 - 1] {
+        stale(comm.send(&a, computed), computed);
+    }
     let sent = comm.group(|g| {
         g.send(&a, old)?;
         g.recv(&mut b, old)
