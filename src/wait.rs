@@ -236,10 +236,16 @@ pub(crate) fn allowed(operation: &'static str, site: Site) -> Result<()> {
     if launching() {
         return Err(WaitInLaunch { operation, site }.into());
     }
-    if capturing() {
-        return Err(WaitInCapture { operation, site }.into());
+    not_captured(operation, site)
+}
+
+/// Refuses what the host does with memory inside a capture's closure, even if there is nothing to
+/// wait for: the memory may be that of operations which were only recorded.
+pub(crate) fn not_captured(operation: &'static str, site: Site) -> Result<()> {
+    match capturing() {
+        true => Err(WaitInCapture { operation, site }.into()),
+        false => Ok(()),
     }
-    Ok(())
 }
 
 /// Poisons the communicators to blame for a passed deadline.

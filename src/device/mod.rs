@@ -79,7 +79,7 @@ pub unsafe trait Device: World<Device = Self> + Clone + Debug + Send + Sync {
     #[track_caller]
     fn from_slice<T: Element>(&self, values: &[T]) -> Result<Buffer<T, Self>> {
         let mut buffer = self.zeros(values.len())?;
-        buffer.copy_from(values)?;
+        buffer.initialise(values)?;
         Ok(buffer)
     }
 

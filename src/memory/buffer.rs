@@ -109,11 +109,19 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     /// As [`to_vec`](Self::to_vec); [`Error::BadLength`] when the lengths differ.
     #[track_caller]
     pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
+        let site = Site::caller();
+        wait::not_captured("copy_from", site)?;
         // Data that never came is overwritten.
-        if self.all_mut().put(values, Site::caller())? {
+        if self.all_mut().put(values, site)? {
             self.allocation.order.forget();
         }
         Ok(())
+    }
+
+    /// [`copy_from`](Self::copy_from) for a buffer that nothing has used, so that nothing waits.
+    #[track_caller]
+    pub(crate) fn initialise(&mut self, values: &[T]) -> Result<()> {
+        self.all_mut().put(values, Site::caller()).map(drop)
     }
 
     /// A buffer of an allocation that nothing else owns.
@@ -164,6 +172,7 @@ pub(super) fn read<T: Element, D: Device>(
     operation: &'static str,
     site: Site,
 ) -> Result<()> {
+    wait::not_captured(operation, site)?;
     let (points, _turn) = allocation.order.points_in_turn(false)?;
     wait::for_data(&points, operation, site)?;
     // SAFETY: the view's extent was checked against the allocation; `out` is writable for its own

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{Allocation, buffer};
 use crate::backend::{Backend, Span};
 use crate::error::{BadRange, Error, Site};
-use crate::{Device, Element, Result, element};
+use crate::{Device, Element, Result, element, wait};
 
 /// A range of elements in an allocation, or the range that did not fit.
 #[doc(hidden)]
@@ -277,7 +277,9 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
     /// As there; [`Error::BadRange`] for a range past the end.
     #[track_caller]
     pub fn copy_from(&mut self, values: &[T]) -> Result<()> {
-        self.put(values, Site::caller()).map(drop)
+        let site = Site::caller();
+        wait::not_captured("copy_from", site)?;
+        self.put(values, site).map(drop)
     }
 
     /// True if some earlier use never happened.

@@ -311,6 +311,44 @@ fn the_host_does_not_wait_in_a_capture() -> Result<()> {
     })
 }
 
+/// Whether anything has used the buffer before, or the capture does.
+#[test]
+fn no_buffer_is_read_or_written_by_the_host_in_a_capture() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let device = comm.device().clone();
+        let (mut used, mut other) = (device.zeros::<f32>(4)?, device.from_slice(&[5.0_f32; 4])?);
+        for operation in ["to_vec", "copy_to", "copy_from"] {
+            for of_capture in [true, false] {
+                let refused = comm.capture(|g| {
+                    g.all_reduce_in_place(&mut used, Sum)?;
+                    let x = if of_capture { &mut used } else { &mut other };
+                    match operation {
+                        "to_vec" => x.to_vec().map(drop),
+                        "copy_to" => x.slice(0..1).copy_to(&mut [0.0]),
+                        _ => x.copy_from(&[7.0; 4]),
+                    }
+                });
+                let error = refused.expect_err("the host uses memory");
+                assert!(matches!(error, Error::WaitInCapture(_)), "{error}");
+                says(&error, &[operation, "nothing of it has run"]);
+            }
+        }
+        // What is refused has done nothing, and a new buffer is no wait.
+        let mut one = None;
+        let mut graph = comm.capture(|g| {
+            let mut x = device.from_slice(&[1.0_f32; 4])?;
+            g.all_reduce_in_place(&mut x, Sum)?;
+            one = Some(x);
+            Ok(())
+        })?;
+        graph.launch(&comm)?;
+        assert_eq!(one.expect("it was made").to_vec()?, [2.0; 4]);
+        assert_eq!((used.to_vec()?, other.to_vec()?), (vec![0.0; 4], vec![5.0; 4]));
+        comm.finish()
+    })
+}
+
 #[test]
 fn lent_memory_has_no_place_in_a_graph() -> Result<()> {
     spmd::<Host>(1, |place| {
