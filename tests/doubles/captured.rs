@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use cudarc::driver::CudaContext;
 use typed_nccl::error::{AdoptFault, CaptureFault};
+use typed_nccl::plan::build::PlanBuilder;
+use typed_nccl::plan::{self, Call, Values};
 use typed_nccl::{AnyDevice, Cuda, Error, Mark, Requirements, Result, Stream, Sum};
 
 use crate::common::{alone, handle};
@@ -90,6 +92,35 @@ fn no_other_stream_joins_the_capture_of_a_plan() {
         let mut steps = bound.steps().ask(|_, _: &Stream<Gpu>| panic!("it is captured"));
         bound.run(&comm, asked::Buffers { to: &mut to }, &mut steps)?;
         assert_eq!((to.to_vec()?, fresh.to_vec()?), (vec![3; 3], vec![0; 64]));
+        comm.finish()
+    });
+}
+
+/// A graph is of a view's place in its buffer.
+#[test]
+fn another_view_of_one_buffer_is_captured_anew() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let mut plan = PlanBuilder::new("asked");
+        plan.ranks(1..);
+        plan.captured();
+        let (x, net) = (plan.in_out::<u64>("x", 3), plan.stream("net"));
+        plan.on(net).run("ask").writes(x);
+        let plan = plan.check().expect("a plan that is right");
+        let mut bound = plan::bind(&mut comm, plan.plan(), &Values::new())?;
+        let mut flat = comm.device().zeros::<u64>(6)?;
+        let mut calls = 0;
+        let mut steps = |call: &mut Call<'_, Gpu>| {
+            calls += 1;
+            call.stream().fill(&mut call.write::<u64>(0)?, calls)
+        };
+        for (first, expected) in [(0, [1, 0]), (3, [1, 2]), (0, [1, 2]), (3, [1, 2])] {
+            let mut part = flat.slice_mut(first..first + 3);
+            part.copy_from(&[0; 3])?;
+            bound.on(&comm).write("x", &mut part).run(&mut steps)?;
+            assert_eq!(flat.to_vec()?, expected.map(|value| [value; 3]).concat());
+        }
+        assert_eq!(calls, 2);
         comm.finish()
     });
 }
