@@ -148,7 +148,8 @@ pub struct CommConfig {
     /// # use typed_nccl::{Change, CommConfig};
     /// let config = CommConfig::builder().watch(|change: &Change| eprintln!("{change}")).build();
     /// // One callback for several communicators is a `Watch`, in the field.
-    /// let other = CommConfig { watch: config.watch.clone(), ..CommConfig::default() };
+    /// let mut other = CommConfig::default();
+    /// other.watch = config.watch.clone();
     /// # assert!(other.watch.is_some());
     /// ```
     #[builder(default, setter(
