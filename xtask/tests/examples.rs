@@ -16,6 +16,7 @@ const NOT_FOR_PROGRAMS: &str = "backend";
 /// code that shows one does not compile, and a compile error of `ui-tests` does show it.
 const MESSAGES: &[&str] = &[
     "AsksForTheNetwork",
+    "HasCommunicatorToItself",
     "HasPlaces",
     "IndexedByNumber",
     "KnownType",
