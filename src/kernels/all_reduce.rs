@@ -60,8 +60,8 @@ impl<W: World> Kernels<W> {
     }
 
     /// [`all_reduce_in_place`](Self::all_reduce_in_place) of several buffers, each reduced
-    /// separately: one launch for up to 96 small ones. Every rank passes the same number of
-    /// buffers, with the same lengths.
+    /// separately: one launch for up to 96 small ones of one data type that follow each other.
+    /// Every rank passes the same number of buffers, with the same lengths.
     ///
     /// # Errors
     /// As there. Buffers before the one at fault may have been reduced.
@@ -73,34 +73,24 @@ impl<W: World> Kernels<W> {
         op: impl ReduceOp<E, W> + Copy,
     ) -> Result<()> {
         let (on, site) = (on.on(), Site::caller());
+        let drafts = bufs.iter().map(|buf| {
+            let draft = Draft::new(on.core, buf.dtype(), site);
+            self.of(on.core)?;
+            draft.all_reduce_in_place(buf.span(), op.resolve(&on.core.resources))
+        });
         let mut left = bufs.len();
-        for bufs in bufs.chunks_mut(MOST_PIECES) {
-            let mut all = Vec::with_capacity(bufs.len());
-            for buf in &*bufs {
-                let draft = Draft::new(on.core, buf.dtype(), site);
-                let op = draft.all_reduce_in_place(buf.span(), op.resolve(&on.core.resources));
-                match self.of(on.core).and(op) {
-                    Ok(op) => all.push(op),
-                    Err(error) => return Err(self.refuse_each(on, left, error)),
-                }
-            }
-            left -= bufs.len();
-            if let Err(error) = self.reduce_together(on, all) {
-                return Err(self.refuse_each(on, left, error));
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses what the other ranks do for this many buffers.
-    #[cold]
-    fn refuse_each(&self, on: On<'_, W>, bufs: usize, error: Error) -> Error {
-        let calls = if self.are_kernels { bufs.div_ceil(MOST_PIECES) } else { bufs };
-        on.core.refuse(&vec![Refusal::Collective; calls], error)
+        let all = drafts.collect::<Result<Vec<_>>>();
+        let all = all.map_err(|error| refuse(on, left, error))?;
+        // Kernels have one element type.
+        let same = all.chunk_by(|one, next| one.call().dtype == next.call().dtype);
+        same.flat_map(|same| same.chunks(MOST_PIECES)).try_for_each(|together| {
+            left -= together.len();
+            self.reduce_together(on, together).map_err(|error| refuse(on, left, error))
+        })
     }
 
     /// Enqueues operations that share one type and reduction.
-    fn reduce_together(&self, on: On<'_, W>, all: Vec<Op<'_, Back<W>>>) -> Result<()> {
+    fn reduce_together(&self, on: On<'_, W>, all: &[Op<'_, Back<W>>]) -> Result<()> {
         let total = all.iter().map(|op| op.call().count).sum();
         let first = all.first().map(Op::call);
         let one = first.and_then(|call| Some((Call { count: total, ..call }, call.reduction?)));
@@ -110,9 +100,9 @@ impl<W: World> Kernels<W> {
             self.are_kernels && way == Some(Way::OneShot) && is_built_in
         }) else {
             let mut left = all.len();
-            return all.into_iter().try_for_each(|op| {
+            return all.iter().try_for_each(|op| {
                 left -= 1;
-                self.reduce(on, Ok(op)).map_err(|error| self.refuse_each(on, left, error))
+                self.reduce(on, Ok(*op)).map_err(|error| refuse(on, left, error))
             });
         };
         let spans = || {
@@ -127,7 +117,8 @@ impl<W: World> Kernels<W> {
         };
         let pieces: Vec<Piece> = spans().map(piece).collect();
         let uses: Vec<_> = spans().map(|span| (span.allocation(), true)).collect();
-        let (work, refusals) = (KernelWork::AllReduce(name, Way::OneShot), &[Refusal::Collective]);
+        let work = KernelWork::AllReduce(name, Way::OneShot);
+        let refusals = &*vec![Refusal::Collective; pieces.len()];
         on.core.launch(on.stream, &Launch { call, work, pieces: &pieces, uses: &uses, refusals })
     }
 
@@ -163,4 +154,10 @@ impl<W: World> Kernels<W> {
         };
         on.core.launch(on.stream, &launch)
     }
+}
+
+/// Refuses what the other ranks do for this many buffers.
+#[cold]
+fn refuse<W: World>(on: On<'_, W>, bufs: usize, error: Error) -> Error {
+    on.core.refuse(&vec![Refusal::Collective; bufs], error)
 }

@@ -45,7 +45,7 @@ impl Family {
             if mine != their {
                 let what = match mine.max(their) >= KERNELS {
                     true => format!(
-                        "what carries out collective #{number}, a kernel of this library or not,"
+                        "what carries out collective #{number}, a kernel of this library or not, alone or with others,"
                     ),
                     false => format!("the `CallConfig` of collective #{number}"),
                 };

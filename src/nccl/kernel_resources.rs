@@ -225,7 +225,8 @@ unsafe impl Kernels for CudaBackend {
                 KernelWork::Messages if !is_collective(call) => {
                     legs(call, pieces).for_each(|leg| comm.recorder.leg(&leg));
                 }
-                _ => comm.recorder.collective(call, code(work)),
+                _ => collectives(call, work, pieces)
+                    .for_each(|(call, code)| comm.recorder.collective(&call, code)),
             }
         }
         let launch = Launch::of(made, call.dtype, work, pieces);
@@ -292,7 +293,7 @@ fn code(work: KernelWork) -> u8 {
         KernelWork::AllReduceRmsNorm { .. } => 3,
         KernelWork::Messages => 4,
     };
-    (super::compare::KERNELS + way) << 2
+    numbered(way)
 }
 
 fn is_collective(call: &Call) -> bool {
@@ -317,8 +318,36 @@ fn legs(call: &Call, pieces: &[Piece]) -> impl Iterator<Item = Leg> {
 fn calls(call: &Call, work: KernelWork, pieces: &[Piece]) -> Vec<What> {
     match work {
         KernelWork::Messages if !is_collective(call) => legs(call, pieces).map(What::Leg).collect(),
-        _ => vec![What::Call(*call, Refusal::Collective, code(work))],
+        _ => collectives(call, work, pieces)
+            .map(|(call, code)| What::Call(call, Refusal::Collective, code))
+            .collect(),
     }
+}
+
+/// The collectives that a launch counts as, with their codes: an all_reduce for each piece, since
+/// the ranks compare the length of each.
+fn collectives(
+    call: &Call,
+    work: KernelWork,
+    pieces: &[Piece],
+) -> impl Iterator<Item = (Call, u8)> {
+    let each = match work {
+        KernelWork::AllReduce(..) => pieces,
+        KernelWork::AllReduceRmsNorm { .. } | KernelWork::Messages => &[],
+    };
+    let one = each.is_empty().then_some((*call, code(work)));
+    let places = each.iter().enumerate();
+    one.into_iter().chain(places.map(move |(place, piece)| {
+        let call = Call { count: piece.count, ..*call };
+        (call, if place == 0 { code(work) } else { numbered(FURTHER) })
+    }))
+}
+
+/// The number of a further piece of a launch, after those of `code`.
+const FURTHER: u8 = 5;
+
+const fn numbered(way: u8) -> u8 {
+    (super::compare::KERNELS + way) << 2
 }
 
 /// A launch as the kernel takes it.

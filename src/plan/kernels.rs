@@ -56,7 +56,9 @@ impl Preparing<'_> {
             self.operation(operation, among, site, &mut templates)?;
         }
         let mut refusals: Vec<_> = templates.iter().map(Template::refusal).collect();
-        if let Template::Collective(_) = templates[0] {
+        if let Template::Collective(Collective { name: CollectiveName::AllToAll, .. }) =
+            templates[0]
+        {
             // They count as one, of all their elements.
             refusals.truncate(1);
         }

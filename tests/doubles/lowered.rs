@@ -11,10 +11,10 @@ use typed_nccl_plan::lower::{Call, Work};
 use crate::scenario::{Machine, NEWEST, on};
 
 /// Ranks meet in this folder.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let memory = PathBuf::from("/dev/shm");
         let place = if memory.is_dir() { memory } else { env::temp_dir() };
         let folder = place.join(format!("typed-nccl-lowered.{}", process::id()));

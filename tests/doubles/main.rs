@@ -60,6 +60,8 @@ mod order;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ordered;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod ours;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod queries;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod raw;
