@@ -110,6 +110,12 @@ impl ElementType {
         !matches!(self.kind(), ElementKind::Truth)
     }
 
+    /// Whether this library's kernels move it. A type parameter without a name stands for a type of
+    /// the program, whose size they do not know.
+    pub(crate) const fn is_moved_by_kernels(&self) -> bool {
+        !matches!(self, Self::Generic(name) if name.is_empty())
+    }
+
     /// Whether this library's kernels compute with it.
     pub const fn is_computed_by_kernels(&self) -> bool {
         !matches!(

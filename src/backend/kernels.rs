@@ -160,7 +160,7 @@ pub unsafe trait Kernels: Operations {
     /// each address of a piece points to `count` elements of the call's type, aligned, on the
     /// communicator's device; no piece reads or writes what another one writes. Every earlier
     /// conflicting use is ordered before the launch. Pieces name existing ranks, and there are at
-    /// most [`MOST_PIECES`].
+    /// most [`MOST_PIECES`]. The call's type is no plain type.
     unsafe fn enqueue(
         comm: &Self::Comm,
         stream: &Self::Stream,

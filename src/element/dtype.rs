@@ -182,7 +182,8 @@ macro_rules! define {
                 }
             }
 
-            /// The same type in plans. A plan has plain types by its type parameters only.
+            /// The same type in plans. A plan has plain types by its type parameters only; without a
+            /// name, they are not moved by kernels.
             pub(crate) const fn in_plans(self) -> ElementType {
                 match self {
                     $(Self::$dtype => ElementType::$dtype,)+

@@ -13,7 +13,13 @@ const MOST: usize = 1 << 30;
 
 /// Whether kernels compute with this element type.
 pub(super) fn computes(dtype: DType) -> bool {
-    !matches!(dtype, DType::Plain(_)) && dtype.in_plans().is_computed_by_kernels()
+    moves(dtype) && dtype.in_plans().is_computed_by_kernels()
+}
+
+/// Whether kernels move this element type. Plain types may have other sizes and alignments than the
+/// elements of kernels.
+pub(super) fn moves(dtype: DType) -> bool {
+    !matches!(dtype, DType::Plain(_))
 }
 
 /// The algorithm of an `all_reduce` of this many bytes; `None` where NCCL's is better, or the only

@@ -17,7 +17,7 @@ impl<W: World> Kernels<W> {
     /// Sends block `r` of `send` to rank `r` and receives that rank's block into place `r` of
     /// `recv`, as [`all_to_all`](crate::Communicator::all_to_all) of a communicator does. Every
     /// rank calls it; both buffers have one block of equal length for each rank. The host does not
-    /// wait. Beyond 512 KiB it is NCCL's `ncclAlltoAll`.
+    /// wait. Beyond 512 KiB, and of plain types, it is NCCL's `ncclAlltoAll`.
     ///
     /// # Errors
     /// Those of the communicator's `all_to_all`; kernels of another communicator; a poisoned
@@ -40,7 +40,8 @@ impl<W: World> Kernels<W> {
             return on.run(Refusal::Collective, op);
         };
         let (size, rank, block) = (on.core.size, on.core.rank.index(), call.bytes());
-        if !self.are_kernels || !choice::messages(block * size) {
+        let is_small = choice::moves(call.dtype) && choice::messages(block * size);
+        if !self.are_kernels || !is_small {
             return on.run(Refusal::Collective, op);
         }
         // Every rank's k-th piece travels k ranks ahead.
@@ -157,7 +158,7 @@ impl<'e, W: World> Exchange<'e, W> {
     }
 
     /// Enqueues the exchange. Every rank runs it; the host does not wait. More than 512 KiB or 96
-    /// legs are a group of NCCL transfers.
+    /// legs, and plain types, are a group of NCCL transfers.
     ///
     /// # Errors
     /// Refusals: views past their buffers, lengths that differ, ranks outside the communicator, one
@@ -170,9 +171,8 @@ impl<'e, W: World> Exchange<'e, W> {
         }
         let bytes = legs.iter().map(|leg| leg.send.len() * leg.dtype.size()).sum();
         let one_type = legs.windows(2).all(|two| two[0].dtype.size() == two[1].dtype.size());
-        // Plain types may have other sizes and alignments than the kernels' elements.
-        let is_plain = |leg: &Leg<'_, _>| matches!(leg.dtype, DType::Plain(_));
-        let few = legs.len() <= MOST_PIECES && one_type && !legs.iter().any(is_plain);
+        let are_moved = legs.iter().all(|leg| choice::moves(leg.dtype));
+        let few = legs.len() <= MOST_PIECES && one_type && are_moved;
         match legs.first() {
             None => Ok(()),
             Some(first) if kernels.are_kernels && few && choice::messages(bytes) => {

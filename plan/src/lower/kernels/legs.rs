@@ -20,7 +20,7 @@ pub struct Leg {
 }
 
 /// The legs of each rank's call; `None` if some messages of these calls go elsewhere, their element
-/// types differ, or there are too many.
+/// types differ or are no kernel's, or there are too many.
 pub(super) fn legs(
     plan: &Plan,
     links: &Links<'_>,
@@ -39,7 +39,7 @@ pub(super) fn legs(
             let into = part(operation(pair.to.call, pair.to.op)?);
             for part in [sent, into] {
                 let found = &plan.buffers.get(part.buffer as usize)?.element;
-                if *element.get_or_insert(found) != found {
+                if *element.get_or_insert(found) != found || !found.is_moved_by_kernels() {
                     return None;
                 }
             }

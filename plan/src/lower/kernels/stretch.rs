@@ -178,6 +178,7 @@ fn collectives(plan: &Plan, operations: &[Operation]) -> Option<Vec<Collective>>
             CollectiveKind::AllToAll => true,
             _ => false,
         };
+        let is_known = is_known && element.is_moved_by_kernels();
         (is_known && send.len() > 0).then(|| (element, *kind, send.len()))
     };
     operations.iter().map(one).collect()
