@@ -5,7 +5,7 @@ use super::{Back, Issues, Kernels, choice};
 use crate::backend::{Backend, Collective, KernelWork, NOBODY, Op, Piece, Refusal, Rows, Span};
 use crate::collectives::Draft;
 use crate::communicator::{Core, On};
-use crate::error::{BadLength, Error, Site, Unsupported};
+use crate::error::{BadLength, Error, OtherDevice, Site, Unsupported};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamCore;
 use crate::{DType, Float, Readable, ReduceOp, Result, Sum, World, Writable};
@@ -43,6 +43,7 @@ impl<W: World> Kernels<W> {
         });
         let checked = sum.and_then(|sum| {
             let weight = draft.view(weight.span())?;
+            is_here(on.core, &weight, site)?;
             fits(x.len(), &weight, T::DTYPE, site)?;
             Ok((sum, weight))
         });
@@ -87,6 +88,16 @@ fn normed<W: World>(
         refusals: &[Refusal::Collective],
     };
     on.core.launch(on.stream, &launch)
+}
+
+/// Refuses weights of another device, which `AnyDevice` does not show.
+fn is_here<B: Backend>(core: &Core<B>, weight: &Span<'_, B>, site: Site) -> Result<()> {
+    let (found, needed) = (weight.allocation().ordinal(), core.ordinal);
+    if found == needed {
+        return Ok(());
+    }
+    let (operation, what, kind) = ("all_reduce_rms_norm", "weight", B::KIND);
+    Err(OtherDevice { operation, what, kind, found, needed, site }.into())
 }
 
 /// Refuses incomplete rows, and types that kernels do not compute with.

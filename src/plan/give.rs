@@ -10,8 +10,10 @@ use super::bound::{Bound, Fixed, Moving};
 use super::prepare::Object;
 use super::table::Filled;
 use crate::communicator::{CanEnqueue, On, State};
-use crate::error::{ArgumentFault, BadArgument, BoundElsewhere, Error, RanAlready, Site};
-use crate::{Communicator, DType, Stream, World};
+use crate::error::{
+    ArgumentFault, BadArgument, BoundElsewhere, Error, OtherDevice, RanAlready, Site,
+};
+use crate::{Communicator, DType, Device, Stream, World};
 
 /// Memory that the caller passes.
 pub(super) struct Given {
@@ -127,6 +129,11 @@ impl<'a, W: World> Run<'a, W> {
         let (core, table, error) = (self.on.core, &mut self.table, &mut moving.error);
         memory.places(&mut Places { core, table, error });
         let places = &self.table.places()[begin..];
+        let mut ordinals = places.iter().map(|place| place.allocation.ordinal());
+        if let Some(found) = ordinals.find(|&found| found != core.ordinal) {
+            let (needed, site) = (core.ordinal, self.site);
+            moving.error.get_or_insert_with(|| elsewhere::<W>(found, needed, site));
+        }
         let fits = given.dtype == M::DTYPE
             && given.has_copies == M::SWAPPED
             && (is_written || given.is_only_read)
@@ -213,6 +220,13 @@ impl<W: World> PlanOperand<'_, W> {
     fn fits(&self, &(len, is_window): &(usize, bool)) -> bool {
         self.len == len && self.window.is_some() == is_window && !self.is_uneven
     }
+}
+
+/// The error about memory of another device, which `AnyDevice` does not show.
+#[cold]
+fn elsewhere<W: World>(found: u32, needed: u32, site: Site) -> Error {
+    let (operation, what, kind) = ("run", "buffer", W::Device::KIND);
+    OtherDevice { operation, what, kind, found, needed, site }.into()
 }
 
 /// How memory differs from the plan's declaration.

@@ -24,7 +24,8 @@ impl<W: World> Run<'_, W> {
     ///
     /// # Errors
     /// Refusals, of which the other ranks are told: missing or unsuitable memory, windows that
-    /// differ from the other ranks' ([`Error::BadArgument`]), a compute step's own error. A
+    /// differ from the other ranks' ([`Error::BadArgument`]), memory of another device
+    /// ([`Error::OtherDevice`]), a compute step's own error. A
     /// communicator other than the one that the plan was bound to ([`Error::BoundElsewhere`]). A
     /// second run of a plan that [runs once](typed_nccl_plan::build::PlanBuilder::once)
     /// ([`Error::RanAlready`]). A poisoned communicator.

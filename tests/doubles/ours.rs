@@ -8,7 +8,7 @@ use typed_nccl::{Communicator, Cuda, Device, Element, Plain, Result, Sum, World,
 use typed_nccl_plan::ir::ElementType;
 use typed_nccl_plan::lower::{Call, Work};
 
-use crate::common::{alone, clear, connect, count, says};
+use crate::common::{alone, assert_silent, clear, connect, count, says};
 use crate::lowered::Folder;
 use crate::scenario::{Machine, NEWEST, cuda, on};
 
@@ -178,5 +178,27 @@ fn plain_elements_of_plans_take_nccls_calls() {
             comm.finish()
         })
         .map(drop)
+    });
+}
+
+/// The kernel of a plan's local work would access another GPU's memory.
+#[test]
+fn local_work_of_plans_takes_no_other_gpus_memory() {
+    on(NEWEST, || {
+        let mut plan = PlanBuilder::new("local");
+        plan.ranks(1..);
+        let (x, y) = (plan.in_out::<f32>("x", 4), plan.input::<f32>("y", 4));
+        let s = plan.stream("s");
+        plan.on(s).update(x, Sum, y);
+        let plan = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+        let mut comm = alone()?;
+        let mut local = plan::bind(&mut comm, plan.plan(), &Values::new())?;
+        let mut x = comm.device().zeros::<f32>(4)?;
+        let y = Cuda::any(1)?.from_slice(&[1.0_f32; 4])?;
+        clear();
+        let refused = local.on(&comm).write("x", &mut x).read("y", &y).run(&mut ());
+        assert_error!(refused, OtherDevice, "run", "the buffer is on cuda:1", "takes cuda:0");
+        assert_silent("a refusal");
+        comm.finish()
     });
 }

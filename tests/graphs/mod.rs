@@ -464,6 +464,11 @@ fn kernels_that_do_not_fit_are_refused_by_name() -> Result<()> {
     let mut x = typed_nccl::Device::zeros::<f32>(one.device(), 1)?;
     let told = one.kernels()?.all_reduce_in_place(&other, &mut x, Sum);
     says(&told.expect_err("of another one"), &["kernels"]);
+    let weight = Host::any(5)?.from_slice(&[3.0_f32])?;
+    let (sent, kernels) = (one.device().from_slice(&[2.0_f32])?, one.kernels()?);
+    let told = kernels.all_reduce_rms_norm(&one, &sent, &weight, 1e-5, &mut x);
+    says(&told.expect_err("of another device"), &["the weight is on host:5", "takes host:0"]);
+    assert_eq!(x.to_vec()?, [0.0]);
     one.finish()?;
     other.finish()
 }

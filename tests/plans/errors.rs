@@ -377,6 +377,31 @@ fn what_cannot_be_bound() {
     assert!(matches!(untyped, BindFault::NoElement { .. }), "{untyped}");
 }
 
+/// `AnyDevice` does not show the device of memory, and local work asks no communicator.
+#[test]
+fn memory_of_another_device() -> Result<()> {
+    let mut plan = PlanBuilder::new("local");
+    plan.ranks(1..);
+    let (x, y) = (plan.in_out::<f32>("x", 4), plan.input::<f32>("y", 4));
+    let s = plan.stream("s");
+    plan.on(s).update(x, Sum, y);
+    let local = checked(plan);
+    let mut comm = Seat::local(1).remove(0).init(Host::any(0)?)?;
+    let mut local = plan::bind(&mut comm, local.plan(), &Values::new())?;
+    let [mut here, mut there] = [Host::any(0)?, Host::any(5)?]
+        .map(|device| device.from_slice(&[1.0_f32; 4]).expect("there is memory"));
+    let told = local.on(&comm).write("x", &mut here).read("y", &there).run(&mut ());
+    let Err(Error::OtherDevice(it)) = told else { panic!("y is elsewhere: {told:?}") };
+    assert_eq!((it.operation, it.found, it.needed), ("run", 5, 0));
+    let told = local.on(&comm).read("y", &here).write("x", &mut there).run(&mut ());
+    assert!(matches!(&told, Err(Error::OtherDevice(it)) if it.found == 5), "{told:?}");
+    assert_eq!((here.to_vec()?, there.to_vec()?), (vec![1.0; 4], vec![1.0; 4]));
+    let y = comm.device().from_slice(&[2.0_f32; 4])?;
+    local.on(&comm).write("x", &mut here).read("y", &y).run(&mut ())?;
+    assert_eq!(here.to_vec()?, [3.0; 4]);
+    comm.finish()
+}
+
 #[test]
 fn a_put_without_a_signal_takes_one() {
     let quiet = quiet_put(4);
