@@ -27,7 +27,7 @@ use super::same::{Names, Same};
 use super::table::Table;
 use super::timing::Timing;
 use super::values::{Values, dtypes};
-use super::warm_up::warm_up;
+use super::warm_up::{self, warm_up};
 use super::window_record::WindowRecord;
 use crate::backend::{Piece, WindowId};
 use crate::communicator::{CanEnqueue, State};
@@ -323,6 +323,7 @@ struct Draft<W: World> {
     objects: Vec<Object>,
     given: Vec<Given>,
     locals: Vec<Local<W>>,
+    warm_up_memory: warm_up::Memory<W::Device>,
     streams: Vec<Option<Stream<W::Device>>>,
     hash: u128,
 }
@@ -365,6 +366,8 @@ impl<W: World> Draft<W> {
             }
         }
         let locals = Local::buffers(comm, &objects).map_err(Unbound::Error)?;
+        let memory = warm_up::Memory::new(comm.device(), &schedule, comm.rank().index());
+        let warm_up_memory = memory.map_err(Unbound::Error)?;
         // One stream is the communicator's own; of several, the first one.
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
         let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
@@ -383,6 +386,7 @@ impl<W: World> Draft<W> {
             objects,
             given,
             locals,
+            warm_up_memory,
             streams,
             hash,
         })
@@ -406,6 +410,7 @@ impl<W: World> Draft<W> {
             objects,
             given,
             mut locals,
+            warm_up_memory,
             streams,
             ..
         } = self;
@@ -415,7 +420,7 @@ impl<W: World> Draft<W> {
             Some(made) => made,
             None => self::children(comm, &plan, &sizes.extents)?,
         };
-        warm_up(comm, &mut children, &schedule, |among, rank| {
+        warm_up(comm, &mut children, &schedule, warm_up_memory, |among, rank| {
             rank_in(&plan.communicators[among], &sizes.extents, rank)
         })?;
         // Windows were made last; put them in their places among the others.

@@ -7,36 +7,57 @@ use typed_nccl_plan::lower::{Schedule, WarmUp};
 
 use super::bound::{Child, Children};
 use crate::communicator::{CanEnqueue, State};
-use crate::{Communicator, Result, Sum, World, record};
+use crate::{Buffer, Communicator, Device, Result, Sum, World, record};
+
+/// The memory of these operations: one element to send, and one for each peer.
+///
+/// It is allocated before the ranks agree for the last time, so that all of them fail if one has no
+/// memory left.
+pub(super) struct Memory<D: Device>(Vec<Buffer<f32, D>>);
+
+impl<D: Device> Memory<D> {
+    pub(super) fn new(device: &D, schedule: &Schedule, rank: usize) -> Result<Self> {
+        let needs = |one: &WarmUp| match one {
+            WarmUp::Collectives(_) => 1,
+            WarmUp::Connections { pairs, .. } => 1 + others(pairs, rank).count(),
+            WarmUp::OneSided(_) => 0,
+        };
+        let most = schedule.warm_ups.iter().map(needs).max().unwrap_or(0);
+        Ok(Self((0..most).map(|_| device.zeros(1)).collect::<Result<_>>()?))
+    }
+}
+
+/// The ranks that a rank is paired with.
+fn others(pairs: &[(u32, u32)], rank: usize) -> impl Iterator<Item = usize> {
+    let numbered = pairs.iter().map(|&(a, b)| (a as usize, b as usize));
+    numbered.filter_map(move |(a, b)| match rank {
+        _ if a == b => None,
+        rank if a == rank => Some(b),
+        rank if b == rank => Some(a),
+        _ => None,
+    })
+}
 
 pub(super) fn warm_up<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,
     children: &mut Children<W>,
     schedule: &Schedule,
+    Memory(mut memory): Memory<W::Device>,
     rank_in: impl Fn(usize, usize) -> usize,
 ) -> Result<()> {
     let _named = record::is_on().then(|| record::in_plan("warm-up"));
     for one in &schedule.warm_ups {
         match one {
             WarmUp::Collectives(among) => match &mut children[among.index()] {
-                Child::Whole => collective(comm)?,
-                Child::Part(child) => collective(child)?,
+                Child::Whole => collective(comm, &mut memory)?,
+                Child::Part(child) => collective(child, &mut memory)?,
             },
             WarmUp::Connections { among, pairs } => {
-                let own = |rank: usize| {
-                    let numbered = pairs.iter().map(|&(a, b)| (a as usize, b as usize));
-                    let others = numbered.filter_map(move |(a, b)| match rank {
-                        _ if a == b => None,
-                        rank if a == rank => Some(b),
-                        rank if b == rank => Some(a),
-                        _ => None,
-                    });
-                    others.map(|other| rank_in(among.index(), other)).collect::<Vec<_>>()
-                };
-                let peers = own(comm.rank().index());
+                let others = others(pairs, comm.rank().index());
+                let peers: Vec<_> = others.map(|other| rank_in(among.index(), other)).collect();
                 match &mut children[among.index()] {
-                    Child::Whole => connections(comm, &peers)?,
-                    Child::Part(child) => connections(child, &peers)?,
+                    Child::Whole => connections(comm, &peers, &mut memory)?,
+                    Child::Part(child) => connections(child, &peers, &mut memory)?,
                 }
             }
             WarmUp::OneSided(_) => one_sided(comm)?,
@@ -45,27 +66,24 @@ pub(super) fn warm_up<W: World, S: State + CanEnqueue>(
     Ok(())
 }
 
-fn collective<W: World, S: State + CanEnqueue>(comm: &Communicator<W, S>) -> Result<()> {
-    let mut one = crate::Device::zeros::<f32>(comm.device(), 1)?;
-    comm.all_reduce_in_place(&mut one, Sum)
+fn collective<W: World, S: State + CanEnqueue>(
+    comm: &Communicator<W, S>,
+    memory: &mut [Buffer<f32, W::Device>],
+) -> Result<()> {
+    memory.first_mut().map_or(Ok(()), |one| comm.all_reduce_in_place(one, Sum))
 }
 
 fn connections<W: World, S: State + CanEnqueue>(
     comm: &mut Communicator<W, S>,
     peers: &[usize],
+    memory: &mut [Buffer<f32, W::Device>],
 ) -> Result<()> {
-    if peers.is_empty() {
+    let Some((out, into)) = memory.split_first_mut().filter(|_| !peers.is_empty()) else {
         return Ok(());
-    }
-    let device = comm.device().clone();
-    let out = crate::Device::zeros::<f32>(&device, 1)?;
-    let mut into = Vec::with_capacity(peers.len());
-    for _ in peers {
-        into.push(crate::Device::zeros::<f32>(&device, 1)?);
-    }
+    };
     comm.group(|group| {
-        for (&peer, into) in peers.iter().zip(&mut into) {
-            group.send(&out, peer)?;
+        for (&peer, into) in peers.iter().zip(into) {
+            group.send(&*out, peer)?;
             group.recv(into, peer)?;
         }
         Ok(())

@@ -1,14 +1,17 @@
-//! Which of a plan's communicators have this library's kernels. Data moves.
+//! Which of a plan's communicators have this library's kernels, where data moves; and what binding
+//! does without memory.
 
 use std::path::PathBuf;
 use std::{env, fs, process};
 
+use fake_cuda::Code;
 use typed_nccl::plan::build::{Checked, PlanBuilder};
 use typed_nccl::plan::{self, Values};
-use typed_nccl::{Communicator, Cuda, Device, Result, Sum, World};
+use typed_nccl::{Communicator, Cuda, Device, Error, Result, Sum, World};
 use typed_nccl_plan::lower::{Call, Work};
 
-use crate::scenario::{Machine, NEWEST, on};
+use crate::common::connect;
+use crate::scenario::{Machine, NEWEST, cuda, on};
 
 /// Ranks meet in this folder.
 pub(crate) struct Folder(PathBuf);
@@ -69,5 +72,37 @@ fn some_ranks_have_kernels_where_all_have_none() {
     on(Machine { variables: near, ..NEWEST }, || {
         let _folder = Folder::new();
         Cuda::spmd(4, |place| run_rows(place.init()?)).map(drop)
+    });
+}
+
+/// A rank without memory for the first operations fails before they are issued, with all others:
+/// they would meet its next ones.
+#[test]
+fn binding_fails_on_all_ranks_if_one_has_no_memory() {
+    on(NEWEST, || {
+        let mut plan = PlanBuilder::new("sum");
+        plan.ranks(1..);
+        let (x, net) = (plan.in_out::<f32>("x", 4), plan.stream("net"));
+        plan.on(net).all_reduce_in_place(x, Sum);
+        let plan = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+        Cuda::spmd(2, |place| {
+            let mut comm = connect(place, 20_000)?;
+            comm.barrier()?;
+            if comm.rank().index() == 0 {
+                cuda().fail("cuMemAlloc_v2", Code::UNKNOWN);
+            }
+            comm.barrier()?;
+            let told = plan::bind(&mut comm, plan.plan(), &Values::new()).map(drop);
+            let told = told.expect_err("one rank has no memory");
+            assert!(matches!(told, Error::CudaFailed(_) | Error::PlansDiffer(_)), "{told}");
+            comm.barrier()?;
+            // Nothing was issued.
+            let mut sum = plan::bind(&mut comm, plan.plan(), &Values::new())?;
+            let mut x = comm.device().zeros::<f32>(4)?;
+            sum.on(&comm).write("x", &mut x).run(&mut ())?;
+            x.to_vec()?;
+            comm.finish()
+        })
+        .map(drop)
     });
 }
