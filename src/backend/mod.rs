@@ -44,7 +44,7 @@ pub use op::{Collective, Op, Put, Reduction, Span, Transfer};
 pub use operations::{Operations, RankOps, Refusal};
 pub use pace::{Counts, Pace, Paced};
 pub use reduction::ReductionName;
-pub use streams::{Blame, Culprit, Streams};
+pub use streams::{Blame, Culprit, Keeps, Streams};
 pub use teams::{Endpoint, EndpointOf, Team, TeamOf};
 pub use timing::Timing;
 pub(crate) use uses::uses;

@@ -1,10 +1,15 @@
 //! Streams and points in them.
 
+use std::any::Any;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Memory;
 use crate::Result;
 use crate::error::{Error, Unsupported};
+
+/// Keeps another library's stream alive.
+pub type Keeps = Arc<dyn Any + Send + Sync>;
 
 /// Streams and points in them.
 ///
@@ -37,15 +42,16 @@ pub unsafe trait Streams: Memory {
     /// The device reports an error.
     fn open(ordinal: u32) -> Result<Self::Stream>;
 
-    /// Wraps another library's stream, given its handle.
+    /// Wraps another library's stream, given its handle and what keeps it alive, if anything has to.
     ///
     /// # Errors
     /// The backend does not support it.
     ///
     /// # Safety
-    /// The handle is a stream of the device of that ordinal, and lives as long as it is used.
-    unsafe fn theirs(ordinal: u32, handle: usize) -> Result<Self::Stream> {
-        let _ = (ordinal, handle);
+    /// The handle is a stream of the device of that ordinal, and lives as long as it is used, or as
+    /// `keeps`.
+    unsafe fn theirs(ordinal: u32, handle: usize, keeps: Option<Keeps>) -> Result<Self::Stream> {
+        let _ = (ordinal, handle, keeps);
         Err(Error::from(Unsupported {
             what: "a stream of somebody else's".to_owned(),
             needs: "a GPU".to_owned(),

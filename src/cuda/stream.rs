@@ -13,7 +13,7 @@ use cudarc::driver::{self as theirs, DriverError, result, sys};
 use super::event::Event;
 use super::{CudaBackend, Gpu, Recorded, driver};
 use crate::Result;
-use crate::backend::{Blame, Streams, Timing};
+use crate::backend::{Blame, Keeps, Streams, Timing};
 use crate::error::Error;
 use crate::lock::Mutex;
 use crate::nccl::{Captured, Traffic};
@@ -80,8 +80,7 @@ enum Origin {
     /// Made by others; holds the guard if cudarc made it.
     Theirs(Option<Arc<theirs::CudaStream>>),
     /// Made by others, who keep it alive as long as this exists.
-    #[cfg(any(feature = "torch", feature = "cupy"))]
-    Kept(Arc<dyn std::any::Any + Send + Sync>),
+    Kept(Keeps),
 }
 
 impl CudaStream {
@@ -138,13 +137,8 @@ impl CudaStream {
     ///
     /// # Safety
     /// As for [`adopt`](Self::adopt).
-    #[cfg(any(feature = "torch", feature = "cupy"))]
-    pub(crate) unsafe fn keep(
-        gpu: &'static Gpu,
-        handle: *mut c_void,
-        keeps: Box<dyn std::any::Any + Send + Sync>,
-    ) -> Arc<Self> {
-        Self::of(gpu, Raw(handle.cast()), Origin::Kept(keeps.into()), None)
+    pub(crate) unsafe fn keep(gpu: &'static Gpu, handle: *mut c_void, keeps: Keeps) -> Arc<Self> {
+        Self::of(gpu, Raw(handle.cast()), Origin::Kept(keeps), None)
     }
 
     fn of(
@@ -185,7 +179,6 @@ impl CudaStream {
         match &self.origin {
             Origin::Theirs(Some(theirs)) => return theirs.clone(),
             // cudarc's stream can outlive this one, so the handle is never released.
-            #[cfg(any(feature = "torch", feature = "cupy"))]
             Origin::Kept(keeps) => std::mem::forget(keeps.clone()),
             _ => {}
         }
@@ -323,10 +316,14 @@ unsafe impl Streams for CudaBackend {
         CudaStream::open(Gpu::open(ordinal)?, 0)
     }
 
-    unsafe fn theirs(ordinal: u32, handle: usize) -> Result<Arc<CudaStream>> {
-        let handle = std::ptr::with_exposed_provenance_mut(handle);
-        // SAFETY: the caller's promise.
-        Ok(unsafe { CudaStream::adopt(Gpu::open(ordinal)?, handle, None) })
+    unsafe fn theirs(ordinal: u32, handle: usize, keeps: Option<Keeps>) -> Result<Arc<CudaStream>> {
+        let (gpu, handle) = (Gpu::open(ordinal)?, std::ptr::with_exposed_provenance_mut(handle));
+        Ok(match keeps {
+            // SAFETY: the caller's promise.
+            Some(keeps) => unsafe { CudaStream::keep(gpu, handle, keeps) },
+            // SAFETY: as above.
+            None => unsafe { CudaStream::adopt(gpu, handle, None) },
+        })
     }
 
     fn captures(stream: &Arc<CudaStream>) -> Result<bool> {

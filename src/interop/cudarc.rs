@@ -12,6 +12,8 @@ use cudarc::driver::{
     self as theirs, CudaSlice, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceSlice, sys,
 };
 
+#[cfg(any(feature = "torch", feature = "cupy"))]
+use crate::backend::Keeps;
 use crate::cuda::{CudaStream, Gpu};
 use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
 use crate::memory::{Ending, ForeignSpan, Lent, LentAs};
@@ -117,11 +119,7 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// It is a stream of the primary context of `device`, and lives at least as long as `keeps`.
     #[cfg(any(feature = "torch", feature = "cupy"))]
     #[track_caller]
-    pub(super) unsafe fn current(
-        device: &Cuda<Tag>,
-        handle: usize,
-        keeps: Box<dyn std::any::Any + Send + Sync>,
-    ) -> Result<Self> {
+    pub(super) unsafe fn current(device: &Cuda<Tag>, handle: usize, keeps: Keeps) -> Result<Self> {
         let handle = std::ptr::with_exposed_provenance_mut(handle);
         let (operation, site) = ("current_stream", Site::caller());
         let gpu = of_handle(device, handle, operation, site)?;

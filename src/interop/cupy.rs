@@ -1,5 +1,7 @@
 //! CuPy's arrays, through Python.
 
+use std::sync::Arc;
+
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -7,6 +9,7 @@ use pyo3::types::PyType;
 
 use super::python::{self, Order, Shape, elements, numbers, type_name};
 use super::{Described, Tensor, TensorPlace};
+use crate::backend::Keeps;
 use crate::error::{AdoptFault, Error, NotAdoptable, Site};
 use crate::{Cuda, DType, Result, Stream};
 
@@ -60,7 +63,8 @@ impl Cupy {
         self.current_stream.bind(py).call1((ordinal,))
     }
 
-    fn describe(&self, x: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
+    /// The array, and its stream's object.
+    fn describe(&self, x: &Bound<'_, PyAny>) -> PyResult<Result<(Described, Keeps), AdoptFault>> {
         let py = x.py();
         if !x.is_instance(self.array.bind(py))? {
             return Ok(Err(AdoptFault::NotATensor { found: type_name(x) }));
@@ -78,15 +82,18 @@ impl Cupy {
         let data = x.getattr(intern!(py, "data"))?;
         let address = data.getattr(intern!(py, "ptr"))?.extract()?;
         let ordinal = data.getattr(intern!(py, "device_id"))?.extract()?;
-        let stream = self.stream(py, ordinal)?.getattr(intern!(py, "ptr"))?.extract()?;
-        let (library, place) = (LIBRARY, TensorPlace::OnGpu { ordinal, stream: Some(stream) });
-        Ok(Ok(Described { library, address, dtype, shape, strides, place, writable: true }))
+        let object = self.stream(py, ordinal)?;
+        let stream = Some(object.getattr(intern!(py, "ptr"))?.extract()?);
+        let (library, place) = (LIBRARY, TensorPlace::OnGpu { ordinal, stream });
+        let described =
+            Described { library, address, dtype, shape, strides, place, writable: true };
+        Ok(Ok((described, Arc::new(object.unbind()))))
     }
 }
 
-/// Takes a `cupy.ndarray`, without a copy. The tensor keeps the object and records CuPy's current
-/// stream of this thread: our first use comes after all work on it, and later work on it after our
-/// last use. That stream must live as long as the tensor is lent. Local; the host does not wait.
+/// Takes a `cupy.ndarray`, without a copy. The tensor keeps the object and CuPy's current stream of
+/// this thread: our first use comes after all work on it, and later work on it after our last use.
+/// Local; the host does not wait.
 ///
 /// # Errors
 /// [`Error::NotAdoptable`], with the CuPy expression that fixes it: no array; a data type that NCCL
@@ -95,8 +102,12 @@ impl Cupy {
 #[track_caller]
 pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
     let site = Site::caller();
-    let described = Cupy::get(x.py()).and_then(|cupy| cupy.describe(x));
-    python::tensor(x, LIBRARY, described.map_err(Error::other)?, site)
+    let described = Cupy::get(x.py()).and_then(|cupy| cupy.describe(x)).map_err(Error::other)?;
+    let (described, stream) = match described {
+        Ok((described, stream)) => (Ok(described), Some(stream)),
+        Err(fault) => (Err(fault), None),
+    };
+    Ok(python::tensor(x, LIBRARY, described, site)?.keeping(stream))
 }
 
 /// Allocates a `cupy.ndarray` of this shape in NCCL's memory. The data type defaults to CuPy's,
@@ -147,5 +158,5 @@ pub fn current_stream<Tag>(py: Python<'_>, device: &Cuda<Tag>) -> Result<Stream<
     });
     let (handle, object): (usize, Py<PyAny>) = found.map_err(Error::other)?;
     // SAFETY: CuPy uses primary contexts, and a stream of its own lives as long as its object.
-    unsafe { Stream::current(device, handle, Box::new(object)) }
+    unsafe { Stream::current(device, handle, Arc::new(object)) }
 }

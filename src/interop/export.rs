@@ -128,7 +128,8 @@ unsafe fn export<D: Device, M>(
     let bytes = buffer.len() * buffer.dtype().size();
     let owner = Exported::new(allocation.clone(), bytes);
     let len = buffer.len();
-    Ok(Tensor { described: Box::new(described), len, owner })
+    let thread = described.its_thread();
+    Ok(Tensor { described: Box::new(described), len, owner, thread, keeps: None })
 }
 
 fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
@@ -179,7 +180,7 @@ pub(super) unsafe fn hand_over<B: Backend>(
         return Ok(());
     };
     // SAFETY: the caller's promise.
-    let theirs = unsafe { B::theirs(allocation.ordinal(), handle) }?;
+    let theirs = unsafe { B::theirs(allocation.ordinal(), handle, None) }?;
     points.iter().try_for_each(|at| <B as Streams>::wait_for(&theirs, &at.point))?;
     allocation.export();
     Ok(())

@@ -185,5 +185,7 @@ pub fn current_stream<Tag>(
     let handle = Torch::get(py).and_then(|torch| torch.stream(py, device.ordinal()));
     // SAFETY: it is a stream of torch's, which uses primary contexts and never destroys its
     // streams.
-    unsafe { crate::Stream::current(device, handle.map_err(Error::other)?, Box::new(())) }
+    unsafe {
+        crate::Stream::current(device, handle.map_err(Error::other)?, std::sync::Arc::new(()))
+    }
 }

@@ -294,3 +294,37 @@ fn an_export_hands_over() {
         Ok(())
     });
 }
+
+/// CUDA's per-thread default stream is another one on each thread: a tensor remembers whose it has.
+#[test]
+fn a_per_thread_stream_is_that_of_the_thread_that_named_it() {
+    on(NEWEST, || {
+        let device = Gpu::any(0)?;
+        let address = memory(&stream());
+        let place = TensorPlace::OnGpu { ordinal: 0, stream: Some(2) };
+        let (library, shape) = ("cupy", vec![100]);
+        let described = || Described {
+            library,
+            address,
+            dtype: DType::F32,
+            shape: shape.clone(),
+            strides: None,
+            place,
+            writable: true,
+        };
+        // SAFETY: the memory is never freed.
+        let mut x = unsafe { Tensor::new(described(), ()) }?;
+        device.lend(&mut x, |_| Ok(()))?;
+        let there = device.clone();
+        let other = std::thread::spawn(move || -> Result<Tensor> {
+            let lent = there.lend(&mut x, |_| Ok(()));
+            assert_error!(lent, NotAdoptable, "lend, of cupy", "another stream on each thread");
+            let failed = x.on(&there).expect_err("another thread's");
+            crate::common::says(&failed.error, &["on, of cupy", "another stream on each thread"]);
+            Ok(failed.value)
+        });
+        let x = other.join().expect("no panic")?;
+        drop(x.on(&device)?);
+        Ok(())
+    });
+}

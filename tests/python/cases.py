@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 import threading
+import types
 import unittest
 import weakref
 
@@ -414,6 +415,40 @@ class Numpy(Case):
             return x.tolist()
 
         self.assertEqual(ranks(2, work), [[0.0, 0.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]])
+
+
+def standing_for_cupy():
+    """A module with what `resolve` asks CuPy for: its arrays name memory of no GPU."""
+    cupy, stream = types.ModuleType("cupy"), type("Stream", (), {"ptr": 4096})
+    cupy.dtype = str
+    cupy.ndarray = type("ndarray", (), {})
+    cupy.cuda = types.SimpleNamespace(current=None, get_current_stream=lambda gpu: cupy.cuda.current)
+
+    def array():
+        x = cupy.ndarray()
+        x.dtype, x.shape, x.strides = cupy.dtype("float32"), (2, 3), (12, 4)
+        x.data = types.SimpleNamespace(ptr=8192, device_id=0)
+        return x
+
+    return cupy, stream, array
+
+
+@unittest.skipIf(installed("cupy"), "CuPy is installed: gpu.py tests it")
+class Cupy(Case):
+    def test_a_tensor_keeps_its_stream(self):
+        cupy, stream, array = standing_for_cupy()
+        sys.modules["cupy"] = cupy
+        self.addCleanup(sys.modules.pop, "cupy")
+        x, cupy.cuda.current = array(), stream()
+        dies = weakref.ref(cupy.cuda.current)
+        tensor = ours.kept(x, "cupy")
+        # As at the end of `with cupy.cuda.Stream():`.
+        cupy.cuda.current = stream()
+        gc.collect()
+        self.assertIsNotNone(dies(), "the handle that the tensor has would be destroyed")
+        del tensor
+        gc.collect()
+        self.assertIsNone(dies())
 
 
 class Objects(Case):

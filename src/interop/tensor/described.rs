@@ -1,5 +1,7 @@
 //! The description of another library's tensor.
 
+use std::thread::{self, ThreadId};
+
 use crate::DType;
 use crate::error::AdoptFault;
 
@@ -68,7 +70,18 @@ impl Described {
     }
 }
 
+/// `CU_STREAM_PER_THREAD`
+const PER_THREAD: usize = 2;
+
 impl Described {
+    /// The calling thread, if the stream is CUDA's per-thread one, which is this thread's.
+    pub(in crate::interop) fn its_thread(&self) -> Option<ThreadId> {
+        match self.place {
+            TensorPlace::OnGpu { stream: Some(PER_THREAD), .. } => Some(thread::current().id()),
+            _ => None,
+        }
+    }
+
     /// Fails unless the contiguous elements are in C order. Ranks with different orders would
     /// reduce different elements with each other, which nothing else detects.
     pub(in crate::interop) fn in_c_order(&self) -> Result<(), AdoptFault> {

@@ -7,9 +7,10 @@ pub use described::{Described, TensorPlace};
 
 use std::fmt;
 use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 use super::export;
-use crate::backend::{Memory, Streams};
+use crate::backend::{Keeps, Memory, Streams};
 use crate::error::{AdoptFault, Error, NotAdoptable, Site};
 use crate::memory::{Allocation, ForeignSpan, Owner};
 use crate::memory::{By, Claim};
@@ -48,6 +49,10 @@ pub struct Tensor<O = ()> {
     pub(super) described: Box<Described>,
     pub(super) len: usize,
     pub(super) owner: O,
+    /// The thread whose stream CUDA's per-thread one is, if the tensor has that one.
+    pub(super) thread: Option<ThreadId>,
+    /// Keeps its stream alive, if the owner does not.
+    pub(super) keeps: Option<Keeps>,
 }
 
 /// A tensor's elements, for one of our devices.
@@ -57,9 +62,6 @@ struct Used<D: Device> {
     stream: Option<Stream<D>>,
     claim: Claim,
 }
-
-/// `CU_STREAM_PER_THREAD`
-const PER_THREAD: usize = 2;
 
 impl<O> Tensor<O> {
     /// A tensor that a library has described. The modules of the libraries call this.
@@ -71,14 +73,18 @@ impl<O> Tensor<O> {
     /// # Safety
     /// While `owner` lives, wherever it is moved:
     /// * the elements are present, initialised, and, if the description says so, may be written;
-    /// * a stream that is given belongs to the GPU's primary context, and lives.
+    /// * a stream that is given belongs to the GPU's primary context, and lives. CUDA's per-thread
+    ///   default stream is the calling thread's; another thread's uses are refused.
     ///
     /// While a loan or a buffer of this library uses the elements, nobody else writes them, or
     /// reads elements that are written, except uses that the stream orders before or after.
     #[track_caller]
     pub unsafe fn new(described: Described, owner: O) -> Result<Self> {
         match described.checked() {
-            Ok(len) => Ok(Self { described: Box::new(described), len, owner }),
+            Ok(len) => {
+                let thread = described.its_thread();
+                Ok(Self { described: Box::new(described), len, owner, thread, keeps: None })
+            }
             Err(fault) => {
                 let refusal = NotAdoptable::new("Tensor::new", fault, Site::caller());
                 Err(refusal.of(described.library).into())
@@ -125,8 +131,14 @@ impl<O> Tensor<O> {
     /// The same tensor, with an owner that contains this one.
     #[cfg(feature = "python")]
     pub(in crate::interop) fn map_owner<P>(self, hold: impl FnOnce(O) -> P) -> Tensor<P> {
-        let Self { described, len, owner } = self;
-        Tensor { described, len, owner: hold(owner) }
+        let Self { described, len, owner, thread, keeps } = self;
+        Tensor { described, len, owner: hold(owner), thread, keeps }
+    }
+
+    /// The same tensor, which keeps its stream alive by this.
+    #[cfg(feature = "cupy")]
+    pub(in crate::interop) fn keeping(self, keeps: Option<Keeps>) -> Self {
+        Self { keeps, ..self }
     }
 
     /// A buffer over the elements, which are in C order; nothing is copied. Local; the host does
@@ -243,15 +255,19 @@ impl<O> Tensor<O> {
         };
         let stream = match handle {
             Some(handle) if ordinal == device.ordinal() => {
-                // SAFETY: the promise to `new`.
-                let raw = unsafe { <D::Backend as Streams>::theirs(ordinal, handle) }?;
+                if self.thread.is_some_and(|made| made != thread::current().id()) {
+                    return Err(refused(AdoptFault::PerThreadStream));
+                }
+                let keeps = self.keeps.clone();
+                // SAFETY: the promise to `new`, or the stream's object that is kept.
+                let raw = unsafe { <D::Backend as Streams>::theirs(ordinal, handle, keeps) }?;
                 Some(Stream::adopted(device, raw, operation, site)?)
             }
             _ => None,
         };
         let after = stream.as_ref().map(Stream::mark).transpose()?;
         // On the thread that drops the buffer, the per-thread stream may be another one.
-        let theirs = stream.as_ref().filter(|_| handle != Some(PER_THREAD));
+        let theirs = stream.as_ref().filter(|_| self.thread.is_none());
         let theirs = theirs.map(|stream| stream.core.raw().clone());
         let start = std::ptr::with_exposed_provenance_mut(address);
         let place = ForeignSpan { start, len: self.len, dtype, ordinal, after, theirs };

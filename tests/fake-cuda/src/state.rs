@@ -21,6 +21,9 @@ use crate::worker;
 /// The default stream, on the device where it is first used. It does not wait for other streams.
 const LEGACY: u64 = 0;
 
+/// The per-thread default stream: here all threads have one.
+const PER_THREAD: u64 = 2;
+
 /// The result of a call that was not told to fail.
 pub(crate) type Answer = Result<(), Refusal>;
 
@@ -214,13 +217,13 @@ impl State {
     }
 
     pub(crate) fn stream(&mut self, stream: u64) -> Result<&mut Stream, Refusal> {
-        if stream == LEGACY && !self.streams.contains_key(&LEGACY) {
+        if matches!(stream, LEGACY | PER_THREAD) && !self.streams.contains_key(&stream) {
             let device = self.current()?;
             let new = Stream::new(device);
-            if self.takes_time && worker::start(LEGACY, new.wake.clone()).is_err() {
+            if self.takes_time && worker::start(stream, new.wake.clone()).is_err() {
                 return Err(Refusal::Plain(Code::OUT_OF_MEMORY));
             }
-            self.streams.insert(LEGACY, new);
+            self.streams.insert(stream, new);
         }
         let words = || format!("{stream:#x} is no stream of this library, or destroyed");
         let found = self.streams.get_mut(&stream).filter(|stream| !stream.destroyed);

@@ -21,8 +21,8 @@ mod typed_nccl_tests {
     use super::held::{Held, Window};
     #[pymodule_export]
     use super::{
-        Seat, claimed_until_taken, describe, exported, resolve, resolve_loop, seat_at,
-        seat_from_env, seats,
+        Resolved, Seat, claimed_until_taken, describe, exported, kept, resolve, resolve_loop,
+        seat_at, seat_from_env, seats,
     };
 }
 
@@ -81,6 +81,16 @@ fn resolve(x: &Bound<'_, PyAny>, library: &str) -> PyResult<(usize, usize, Optio
         _ => None,
     };
     Ok((x.address(), x.len(), x.dtype().nccl_number(), ordinal))
+}
+
+/// A resolved array.
+#[pyclass(frozen)]
+struct Resolved(#[expect(dead_code, reason = "only kept")] Object);
+
+/// Resolves an array, and keeps the tensor.
+#[pyfunction]
+fn kept(x: &Bound<'_, PyAny>, library: &str) -> PyResult<Resolved> {
+    Ok(Resolved(named(x, library)?))
 }
 
 /// Nanoseconds of one `resolve` within Rust.
