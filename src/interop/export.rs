@@ -162,16 +162,7 @@ pub(super) unsafe fn hand_over<B: Backend>(
     stream: Option<usize>,
     site: Site,
 ) -> Result<()> {
-    // Neither a graph's launches nor peers' puts would be ordered with the other library's uses.
-    let by = match &allocation.order {
-        order if order.is_in_a_graph() => Some("a graph that captured it"),
-        order if order.is_in_a_window() => Some("a window of another communicator"),
-        _ => None,
-    };
-    if let Some(by) = by {
-        let fault = AdoptFault::InUse { by: by.to_owned() };
-        return Err(NotAdoptable::new("export", fault, site).into());
-    }
+    may_leave(allocation, site)?;
     let points = allocation.order.points(true)?;
     let Some(handle) = stream else {
         wait::until(&points, None, "export", site)?;
@@ -184,6 +175,20 @@ pub(super) unsafe fn hand_over<B: Backend>(
     points.iter().try_for_each(|at| <B as Streams>::wait_for(&theirs, &at.point))?;
     allocation.export();
     Ok(())
+}
+
+/// Refuses memory whose uses another library cannot be ordered with.
+pub(super) fn may_leave<B: Backend>(allocation: &Allocation<B>, site: Site) -> Result<()> {
+    // Neither a graph's launches nor peers' puts would be ordered with the other library's uses.
+    let by = match &allocation.order {
+        order if order.is_in_a_graph() => Some("a graph that captured it"),
+        order if order.is_in_a_window() => Some("a window of another communicator"),
+        _ => None,
+    };
+    by.map_or(Ok(()), |by| {
+        let fault = AdoptFault::InUse { by: by.to_owned() };
+        Err(NotAdoptable::new("export", fault, site).into())
+    })
 }
 
 impl Exported {

@@ -145,6 +145,29 @@ fn an_exported_tensor_is_ordered_by_the_consumers_stream() {
     });
 }
 
+/// A consumer that orders its uses by itself cannot order them with a graph's.
+#[test]
+fn memory_in_a_graph_is_not_exported() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let mut x = comm.device().zeros::<f32>(6)?;
+        let graph = comm.capture(|g| g.all_reduce_in_place(&mut x, Sum))?;
+        let export = dlpack::export(x, &[2, 3], Layout::C)?;
+        let theirs = CudaContext::new(0).expect("the double's").new_stream().expect("a stream");
+        for stream in [ConsumerStream::Unordered, named(&theirs)] {
+            // SAFETY: the stream is the test's; nothing is exported.
+            let outcome = unsafe { export.to_raw_on::<DLManagedTensor>(stream) };
+            assert_error!(outcome, NotAdoptable, "export", "in use by a graph that captured it");
+        }
+        drop(graph);
+        // SAFETY: nothing uses the exported tensor.
+        let raw = unsafe { export.to_raw_on::<DLManagedTensor>(ConsumerStream::Unordered) }?;
+        // SAFETY: nothing else has it.
+        drop(unsafe { dlpack::import(raw) }?);
+        comm.finish()
+    });
+}
+
 #[test]
 fn exported_memory_stays_while_anybody_names_it() {
     on(NEWEST, || {

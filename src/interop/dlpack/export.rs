@@ -10,7 +10,7 @@ use super::abi::ManagedTensor;
 use super::{ConsumerStream, Layout, dtype};
 use crate::error::{BadLength, Error, Failed, Site, Unsupported};
 use crate::interop::Exported;
-use crate::interop::export::hand_over;
+use crate::interop::export::{hand_over, may_leave};
 use crate::memory::Allocation;
 use crate::{Buffer, DType, Device, DynBuffer, Element, Readable, Result};
 
@@ -145,7 +145,8 @@ impl<B: Exportable> Export<B> {
     /// host does not.
     ///
     /// # Errors
-    /// An error that CUDA reports; a stream together with host memory.
+    /// An error that CUDA reports; a stream together with host memory; as
+    /// [`Tensor::export`](crate::interop::Tensor::export), memory in a graph or a window.
     ///
     /// # Safety
     /// It is a stream of the primary context of the buffer's GPU.
@@ -168,12 +169,14 @@ impl<B: Exportable> Export<B> {
     /// # Safety
     /// It is a stream of the primary context of the buffer's GPU.
     pub(in crate::interop) unsafe fn order_before(&self, stream: ConsumerStream) -> Result<()> {
+        let (allocation, site) = (self.buffer.whole().0, Site::caller());
         let Some(handle) = stream.handle() else {
-            self.buffer.whole().0.export();
+            may_leave(allocation, site)?;
+            allocation.export();
             return Ok(());
         };
         // SAFETY: the caller's promise.
-        unsafe { hand_over(self.buffer.whole().0, Some(handle), Site::caller()) }
+        unsafe { hand_over(allocation, Some(handle), site) }
     }
 
     /// Makes another managed tensor over the buffer.
