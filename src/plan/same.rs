@@ -37,8 +37,8 @@ pub(super) struct Names {
 }
 
 struct State {
-    /// The windows, the run from which they apply, and the first rank that passed them; `None` for
-    /// a rank that refused its run.
+    /// The windows, the run from which they apply, and the first rank that passed them; `None`
+    /// while all ranks that began the run have refused it.
     changes: VecDeque<(u64, Rank, Option<Vec<WindowId>>)>,
     /// How many runs the foremost rank has begun.
     foremost: u64,
@@ -124,8 +124,15 @@ impl State {
             }
             return None;
         }
-        let (_, by, theirs) = self.changes.iter().rfind(|(from, ..)| *from <= run)?;
-        Some((*by, theirs.as_deref()?))
+        let (_, by, theirs) = self.changes.iter_mut().rfind(|(from, ..)| *from <= run)?;
+        match (&theirs, windows) {
+            (Some(_), _) | (None, None) => Some((*by, theirs.as_deref()?)),
+            // Ranks ahead refused this run: the next one compares itself with this rank.
+            (None, Some(own)) => {
+                (*by, *theirs) = (rank, Some(own.to_vec()));
+                None
+            }
+        }
     }
 
     /// Drops entries that every rank has passed.
@@ -146,5 +153,44 @@ impl Listener for Same {
 
     fn died(&self, _: Rank, _: &str) {
         // It passes nothing any more.
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Names, Same};
+    use crate::Rank;
+    use crate::backend::WindowId;
+    use crate::error::Site;
+
+    fn same(ranks: usize) -> Same {
+        let names = Names { plan: "plan".to_owned(), windows: vec!["u".to_owned()] };
+        Same::new(names, ranks, None)
+    }
+
+    /// Whether a rank's run, with this window or refused, agrees with those before.
+    fn agrees(same: &Same, rank: u32, run: u64, window: Option<WindowId>) -> bool {
+        let windows = window.map(|id| [id]);
+        same.begin(Rank(rank), run, windows.as_ref().map(|all| &all[..]), Site::caller()).is_ok()
+    }
+
+    #[test]
+    fn two_ranks_behind_one_that_refused_are_compared() {
+        let (one, other) = (1, 2);
+        let same = same(3);
+        assert!(agrees(&same, 0, 0, Some(one)));
+        assert!(agrees(&same, 0, 1, None) && agrees(&same, 0, 2, Some(one)));
+        assert!(agrees(&same, 1, 0, Some(one)) && agrees(&same, 2, 0, Some(one)));
+        assert!(agrees(&same, 1, 1, Some(other)) && !agrees(&same, 2, 1, Some(one)));
+        // The next run is the foremost rank's again.
+        assert!(agrees(&same, 1, 2, Some(one)) && !agrees(&same, 2, 2, Some(other)));
+    }
+
+    #[test]
+    fn a_refused_run_matches_any_other() {
+        let same = same(2);
+        assert!(agrees(&same, 0, 0, Some(1)) && agrees(&same, 1, 0, None));
+        assert!(agrees(&same, 0, 1, None) && agrees(&same, 1, 1, None));
+        assert!(agrees(&same, 0, 2, None) && agrees(&same, 1, 2, Some(2)));
     }
 }
