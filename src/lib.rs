@@ -52,6 +52,7 @@ pub mod graph;
 pub mod group;
 mod health;
 mod host;
+mod known;
 mod launcher;
 mod lock;
 pub mod memory;

@@ -17,6 +17,8 @@ mod deadlocks;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod grow;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod hazards;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod host;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ids;
@@ -75,6 +77,7 @@ fn main() {
         launchers::TESTS,
         host::TESTS,
         deadlocks::TESTS,
+        hazards::TESTS,
         refused::TESTS,
         jobs::TESTS,
         moves::TESTS,

@@ -20,6 +20,7 @@ const CORE: &[&str] = &[
     "error",
     "exit",
     "health",
+    "known",
     "launcher",
     "lock",
     "metered",

@@ -17,6 +17,7 @@ use crate::host::Scale;
 use crate::host::block::Block;
 use crate::host::moves::Held;
 use crate::host::{far, shared};
+use crate::known;
 
 /// A rank said what cannot be.
 struct Nonsense;
@@ -155,6 +156,7 @@ impl State {
                 }
             }
             Event::Exchanged(exchanges) => {
+                known::completes(exchanges);
                 for member in &comm.members {
                     member.health.iter().for_each(|health| health.completes(exchanges));
                 }
@@ -225,7 +227,8 @@ impl State {
         member.issued += 1;
         member.to_come = member.to_come.saturating_sub(1);
         let refused = refused.map(Error::other);
-        self.push(&stream, Task::Group { place, unit, ops: booked, refused });
+        let task = Task::Group { place, unit, ops: booked, refused };
+        self.push_knowing(&stream, task, known::of_peers);
         Ok(())
     }
 
