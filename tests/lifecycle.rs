@@ -201,7 +201,7 @@ fn a_rank_that_finishes_early_is_reported_to_the_one_that_waits_for_it() {
 }
 
 #[test]
-fn a_communicator_dropped_without_finish_ends_with_the_others() {
+fn a_rank_that_finishes_is_told_who_dropped_its_communicator() {
     pair(
         |seat| {
             let comm = connect(seat);
@@ -216,7 +216,9 @@ fn a_communicator_dropped_without_finish_ends_with_the_others() {
             let mut x = comm.device().from_slice(&[2_i64]).expect("memory");
             comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
             assert_eq!(x.to_vec().expect("reduced"), [3]);
-            comm.finish().expect("the reaper takes the peer's part");
+            let error = comm.finish().expect_err("rank 0 did not finish");
+            let why = "rank 0 left: its communicator was dropped without `finish`";
+            assert!(error.is_peer_failure() && error.to_string().ends_with(why), "{error}");
         },
     );
 }

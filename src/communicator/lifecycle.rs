@@ -97,10 +97,11 @@ impl<W: World, S: State> Communicator<W, S> {
     ///
     /// # Errors
     /// Errors of earlier operations that have not been returned yet; [`Error::Unawaited`]: signals
-    /// reached this rank that it never awaited; [`Error::PeerFailed`]: a lost peer, or a send that
-    /// nobody received; a passed deadline. The communicator has ended in every case. `PeerFailed`
-    /// names a call of this rank that the lost peer did not complete, however the peer left; for a
-    /// send, with its number and line, whether or not NCCL had completed it.
+    /// reached this rank that it never awaited; [`Error::PeerFailed`]: a lost peer, one that
+    /// dropped its communicator instead, or a send that nobody received; a passed deadline. The
+    /// communicator has ended in every case. `PeerFailed` names a call of this rank that the lost
+    /// peer did not complete, however the peer left; for a send, with its number and line, whether
+    /// or not NCCL had completed it.
     #[track_caller]
     pub fn finish(self) -> Result<()>
     where
@@ -226,6 +227,9 @@ impl<W: World> Live<W> {
             let words = core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
             self.leftovers(&words)?.into_iter().for_each(|report| core.health.pend(report));
+            if let Some(error) = core.control()?.dropped(&core.health, FINISH) {
+                core.health.pend(error);
+            }
         }
         core.health.take_pending().map_or(Ok(()), Err)
     }

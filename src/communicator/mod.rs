@@ -99,8 +99,9 @@ use crate::{Rank, World};
 ///
 /// Dropping it without [`finish`](Communicator::finish) hands it to a background thread, which
 /// finalises it within its deadline or aborts it; dropping it during a panic aborts it. The other
-/// ranks get the reason. Under [`spmd`](crate::spmd) and `launch!` that is the error that the
-/// rank's body returns, or its panic, reported when the body ends or after half a second at most.
+/// ranks get the reason, at the latest from their `finish`. Under [`spmd`](crate::spmd) and
+/// `launch!` that is the error that the rank's body returns, or its panic, reported when the body
+/// ends or after half a second at most.
 pub struct Communicator<W: World, S: State = Ready> {
     pub(crate) body: S::Body<W>,
 }

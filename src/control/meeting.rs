@@ -413,6 +413,14 @@ impl Meeting {
         failure(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
 
+    /// The error for ranks that dropped their communicators, though they took part in the last
+    /// exchange.
+    pub(super) fn dropped(&self, name: &'static str, during: Topic) -> Option<Error> {
+        let state = self.state();
+        let dropped = state.left.iter().filter(|left| left.dropped);
+        failure(&dropped.collect::<Vec<_>>(), name, during)
+    }
+
     pub(super) fn wait(&self, rank: u32, seq: u64, waited: Duration, at_most: Duration) {
         let state = self.state();
         let round = state.rounds.get(&seq);

@@ -289,6 +289,11 @@ impl Control {
         self.meeting.all_here(self.rank, health.name(), during)
     }
 
+    /// The error for ranks that dropped their communicators, after the last exchange.
+    pub(crate) fn dropped(&self, health: &Health, during: Topic) -> Option<Error> {
+        self.meeting.dropped(health.name(), during)
+    }
+
     pub(crate) fn posted(&self) -> Posted {
         Posted { meeting: Arc::downgrade(&self.meeting), rank: self.rank }
     }

@@ -269,6 +269,26 @@ fn dropped_communicators_are_destroyed_when_their_work_is_over() {
     });
 }
 
+#[test]
+fn a_rank_that_finishes_is_told_who_dropped_its_communicator() {
+    on(NEWEST, || {
+        Cuda::spmd(2, |place| {
+            let comm = connect(place, 20_000)?;
+            comm.barrier()?;
+            if comm.rank().index() == 0 {
+                return Ok::<_, Error>(());
+            }
+            let error = comm.finish().expect_err("rank 0 did not finish");
+            assert!(error.is_peer_failure(), "{error}");
+            says(&error, &["rank 0 left: ", "dropped without `finish`"]);
+            Ok(())
+        })?;
+        until("all have ended", || nccl().live().communicators == 0);
+        assert_eq!((count(ncclCommDestroy), count(ncclCommAbort)), (2, 0));
+        Ok(())
+    });
+}
+
 /// The other rank never ends: the dropped one is aborted, and the other gets an error.
 #[test]
 fn a_dropped_communicator_waits_for_the_others_until_its_deadline() {

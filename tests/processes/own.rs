@@ -82,6 +82,21 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "a_rank_that_returns_without_finish_is_named",
+        program: || launch!(returns),
+        test: |run| {
+            for asked in ["host:3", "host:3,processes"] {
+                for _ in 0..5 {
+                    let mut command = run.bare();
+                    command.env("TYPED_NCCL", asked);
+                    let ended = output(command);
+                    assert_eq!(ended.status.code(), Some(1), "{asked}: {ended:?}");
+                    says(&ended.stderr, &["rank 0 left: ", "dropped without `finish`"]);
+                }
+            }
+        },
+    },
+    Test {
         name: "a_signal_reaches_the_ranks",
         program: || launch!(sleeps),
         test: |run| {
@@ -128,6 +143,17 @@ fn greets<D: Device>(comm: Communicator<D>) -> Result<()> {
 
 fn fails<D: Device>(_: Communicator<D>) -> Result<()> {
     Err(Error::other("the disk is full"))
+}
+
+/// Rank 0 returns, and the others finish.
+fn returns<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = comm.device().from_slice(&[1.0_f32])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    assert_eq!(x.to_vec()?, [3.0]);
+    if comm.rank().index() == 0 {
+        return Ok(());
+    }
+    comm.finish()
 }
 
 /// Rank 1 fails, or the only rank, and the others continue.
