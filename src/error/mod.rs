@@ -65,9 +65,9 @@ pub use nccl::{NcclResult, NcclVersion};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
-    BadGrid, BadGroups, BadInvitation, BadLength, BadRange, LanesDiffer, NoBuffer, NoMemory,
-    NoSuchRank, NotReducible, OtherClique, OtherDType, OtherDevice, Overflow, SizeVariable,
-    SplitsTooLong, Stale, StaleRank, TagTaken, WaitInLaunch, WrongCommunicator,
+    BadGrid, BadGroups, BadInvitation, BadLength, BadRange, BadSplits, LanesDiffer, NoBuffer,
+    NoMemory, NoSuchRank, NotReducible, OtherClique, OtherDType, OtherDevice, Overflow,
+    SizeVariable, SplitsTooLong, Stale, StaleRank, TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
@@ -152,6 +152,8 @@ errors! {
     NoBuffer(_) => Refusal,
     /// A count that does not fit into memory.
     Overflow(_) => Refusal,
+    /// Declared lengths that are not one for each rank.
+    BadSplits(_) => Refusal,
     /// Declared lengths that exceed what a buffer can hold.
     SplitsTooLong(_) => Refusal,
     /// Memory or a stream of another device.

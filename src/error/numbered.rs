@@ -52,6 +52,7 @@ impl Error {
             Self::OutsideWindow(it) => set(&mut it.peer),
             Self::TooManySignals(it) => set(&mut it.peer),
             Self::SelfTransfer(it) => set(&mut it.rank),
+            Self::BadSplits(it) => set(&mut it.rank),
             Self::SplitsTooLong(it) => set(&mut it.rank),
             Self::NoBuffer(it) => set(&mut it.root),
             Self::BadArgument(it) => {

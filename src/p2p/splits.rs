@@ -1,13 +1,38 @@
 //! Lengths that the ranks declare together, so that each can check every later call alone.
 
+use std::iter;
 use std::ops::Range;
 
 use crate::communicator::{CanEnqueue, Maker, State};
-use crate::error::{BadLength, Error, Site, SplitsTooLong};
-use crate::{AsRank, Communicator, DType, Rank, Result, World};
+use crate::error::{BadSplits, Site, SplitsTooLong};
+use crate::{AsRank, Communicator, Rank, Result, World};
 
 /// How many elements each rank sends to each rank, known to all: for
 /// [`all_to_all_v`](Communicator::all_to_all_v).
+///
+/// ```
+/// use typed_nccl::{Host, Splits, spmd};
+///
+/// spmd::<Host>(3, |place| {
+///     let comm = place.init()?;
+///     let rank = comm.rank().index();
+///     let splits: Splits = comm.splits(&[1, 0, rank])?; // 1 to rank 0, none to rank 1, ..
+///     assert_eq!((splits.send_range(2), splits.sends_to(2)), (1..1 + rank, rank));
+///     let x = comm.device().from_slice(&vec![rank as f32; splits.send_len()])?;
+///     let mut y = comm.device().zeros::<f32>(splits.recv_len())?;
+///     comm.all_to_all_v(&x, &mut y, &splits)?;
+///     let y = y.to_vec()?;
+///     for from in 0..3 {
+///         let block = &y[splits.recv_range(from)];
+///         assert!(block.len() == splits.recvs_from(from) && block.iter().all(|x| *x == from as f32));
+///     }
+///     if rank == 2 {
+///         assert_eq!((splits.recv_range(1), splits.recv_range(2)), (0..1, 1..3));
+///     }
+///     comm.finish()
+/// })
+/// .expect("all ranks end well");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Splits {
     rank: Rank,
@@ -97,6 +122,17 @@ impl Splits {
         number(self.rank, self.size(), from).map_or(0, |from| self.counts[from][self.rank.index()])
     }
 
+    /// The range of this rank's send buffer that goes to `to`; empty for a rank out of range.
+    pub fn send_range(&self, to: impl AsRank) -> Range<usize> {
+        number(self.rank, self.size(), to).map_or(0..0, |to| range(self.own().iter().copied(), to))
+    }
+
+    /// The range of this rank's receive buffer that comes from `from`; empty for a rank out of
+    /// range.
+    pub fn recv_range(&self, from: impl AsRank) -> Range<usize> {
+        number(self.rank, self.size(), from).map_or(0..0, |from| range(self.received(), from))
+    }
+
     /// How many elements this rank sends in all.
     pub fn send_len(&self) -> usize {
         self.own().iter().sum()
@@ -104,13 +140,12 @@ impl Splits {
 
     /// How many elements this rank receives in all.
     pub fn recv_len(&self) -> usize {
-        self.counts.iter().map(|row| row[self.rank.index()]).sum()
+        self.received().sum()
     }
 
     /// By rank: how many elements this one sends there and receives from there.
     pub(super) fn both(&self) -> impl Iterator<Item = (usize, usize)> {
-        let received = self.counts.iter().map(|row| row[self.rank.index()]);
-        self.own().iter().copied().zip(received)
+        self.own().iter().copied().zip(self.received())
     }
 
     fn size(&self) -> usize {
@@ -120,6 +155,11 @@ impl Splits {
     /// How many elements this rank sends, by receiver.
     fn own(&self) -> &[usize] {
         &self.counts[self.rank.index()]
+    }
+
+    /// How many elements this rank receives, by sender.
+    fn received(&self) -> impl Iterator<Item = usize> {
+        self.counts.iter().map(|row| row[self.rank.index()])
     }
 }
 
@@ -146,10 +186,8 @@ impl Blocks {
 
     /// The range of `rank`'s block among all blocks; empty for a rank out of range.
     pub fn range_at(&self, rank: impl AsRank) -> Range<usize> {
-        number(self.rank, self.lens.len(), rank).map_or(0..0, |rank| {
-            let start = self.lens[..rank].iter().sum();
-            start..start + self.lens[rank]
-        })
+        number(self.rank, self.lens.len(), rank)
+            .map_or(0..0, |rank| range(self.lens.iter().copied(), rank))
     }
 
     /// How many elements all blocks have.
@@ -178,6 +216,12 @@ fn number(own: Rank, size: usize, rank: impl AsRank) -> Option<usize> {
     Some(rank.index()).filter(is_one)
 }
 
+/// The range of one of consecutive blocks of these lengths.
+fn range(mut lens: impl Iterator<Item = usize>, at: usize) -> Range<usize> {
+    let start = lens.by_ref().take(at).sum();
+    start..start + lens.next().unwrap_or(0)
+}
+
 /// Refuses lengths that no buffer can hold.
 fn fits(
     operation: &'static str,
@@ -201,8 +245,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`all_to_all_v`](Self::all_to_all_v). All ranks call it; the host waits for them.
     ///
     /// # Errors
-    /// [`Error::BadLength`]: not one count per rank; [`Error::SplitsTooLong`]: more than a buffer
-    /// can hold; as [`barrier`](Self::barrier).
+    /// [`Error::BadSplits`](crate::Error::BadSplits): a rank gave too few counts or too many; [`Error::SplitsTooLong`]: more
+    /// than a buffer can hold; as [`barrier`](Self::barrier).
     #[track_caller]
     pub fn splits(&self, sends: &[usize]) -> Result<Splits>
     where
@@ -216,18 +260,11 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let counts = self.gather_as("splits", &sends.to_vec(), site)?;
-        let size = self.size();
-        if let Some(row) = counts.iter().find(|row| row.len() != size) {
-            return Err(Error::from(BadLength {
-                operation: "splits",
-                buffer: "counts",
-                dtype: DType::U64,
-                found: row.len(),
-                needed: size,
-                because: "the number of ranks".to_owned(),
-                site,
-                collective: true,
-            }));
+        let (own, size) = (self.rank(), self.size());
+        let wrong = |rank: &usize| counts[*rank].len() != size;
+        if let Some(rank) = iter::once(own.index()).chain(0..size).find(wrong) {
+            let (found, rank) = (counts[rank].len(), own.beside(rank));
+            return Err(BadSplits { rank, found, size, site }.into());
         }
         let maker = self.here().core.resources.maker();
         Splits { rank: self.rank(), counts, maker }.fitting("splits", site)
