@@ -133,6 +133,25 @@ fn a_rank_that_ends_does_not_keep_others_waiting() -> Result<()> {
     })
 }
 
+/// The ranks that end well otherwise are told which request was missing, not only that rank 0 left.
+#[test]
+fn a_request_of_one_rank_is_named_on_all() -> Result<()> {
+    let told = Host::spmd(3, |place| -> Result<String> {
+        let ordered = Ordered::new(place.init()?)?;
+        let outcome = match ordered.rank().index() {
+            0 => ordered.submit("only here", |_| Ok(())).and_then(|()| ordered.finish()),
+            _ => ordered.finish(),
+        };
+        Ok(outcome.expect_err("the ranks wait for different things").to_string())
+    })?;
+    for (rank, text) in told.iter().enumerate() {
+        let parts =
+            ["`only here`, which rank 0 submitted (at tests/ordered.rs:", "did not, on World"];
+        assert!(parts.iter().all(|part| text.contains(part)), "rank {rank}: {text}");
+    }
+    Ok(())
+}
+
 #[test]
 fn a_key_twice_and_a_request_inside_another() -> Result<()> {
     spmd::<Host>(2, |place| {

@@ -12,7 +12,8 @@ use super::{Communicator, Health};
 use crate::backend::{HostWait, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Agenda, Request, Submission};
 use crate::error::{
-    Abort, BadSubmission, Deadline, Departed, Error, Site, SubmissionFault, Timeout, reported,
+    Abort, BadSubmission, Deadline, Departed, Error, Ranks, Site, SubmissionFault, Timeout,
+    reported,
 };
 use crate::lock::Mutex;
 use crate::{Device, Rank, Result, World, known, trace, unwind, wait};
@@ -47,7 +48,7 @@ const REST: Duration = Duration::from_millis(5);
 ///     let ordered = Ordered::new(comm)?;
 ///     // Each thread has a bucket of gradients; which of them is ready first is chance.
 ///     scope(|threads| {
-///         for bucket in 0..4_u8 {
+///         let train = |bucket: u8| {
 ///             let (ordered, device) = (&ordered, &device);
 ///             threads.spawn(move || -> Result<()> {
 ///                 let mut x = device.from_slice(&[f32::from(bucket); 256])?;
@@ -55,9 +56,11 @@ const REST: Duration = Duration::from_millis(5);
 ///                 ordered.submit(key, |comm| comm.all_reduce_in_place(&mut x, Sum))?;
 ///                 assert_eq!(x.to_vec()?[0], f32::from(bucket) * ordered.size() as f32);
 ///                 Ok(())
-///             });
-///         }
-///     });
+///             })
+///         };
+///         let all = [0, 1, 2, 3].map(train);
+///         all.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+///     })?;
 ///     ordered.finish()
 /// }
 ///
@@ -176,16 +179,18 @@ impl<W: World> Ordered<W> {
     ///         let (size, device) = (comm.size() as f32, comm.device().clone());
     ///         let ordered = Ordered::new(comm)?;
     ///         scope(|threads| {
-    ///             for request in 0..6 {
+    ///             let serve = |request: u32| {
     ///                 let (ordered, device) = (&ordered, &device);
     ///                 threads.spawn(move || -> Result<()> {
     ///                     ordered.numbered(request, || {
     ///                         assert_eq!(layer(ordered, device)? + layer(ordered, device)?, 2.0 * size);
     ///                         Ok(())
     ///                     })
-    ///                 });
-    ///             }
-    ///         });
+    ///                 })
+    ///             };
+    ///             let all = [0, 1, 2, 3, 4, 5].map(serve);
+    ///             all.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    ///         })?;
     ///         ordered.finish()
     ///     })
     ///     .map(drop)
@@ -297,8 +302,7 @@ impl<W: World> Ordered<W> {
             self.health.check()?;
             let lost = agenda.lost(request);
             if !lost.is_empty() {
-                let lost: Vec<_> = lost.iter().map(|(rank, why)| (*rank, &**why)).collect();
-                return Err(reported(Departed::each(&lost).error(W::NAME, "submit".to_owned())));
+                return Err(reported(self.abandoned(request, site, &lost)));
             }
             let waited = started.elapsed();
             if waited >= self.deadline {
@@ -314,6 +318,19 @@ impl<W: World> Ordered<W> {
             }
         }
         self.health.check()
+    }
+
+    /// A request that ranks which left did not submit. Those ranks may get this error as the reason
+    /// why this rank leaves, so it names the request.
+    #[cold]
+    fn abandoned(&self, request: &Request, site: Site, lost: &[(Rank, String)]) -> Error {
+        let ranks: Vec<Rank> = lost.iter().map(|(rank, _)| *rank).collect();
+        let (own, key, ranks) = (self.rank(), request.key(), Ranks(&ranks));
+        let during = format!(
+            "the request `{key}`, which rank {own} submitted (at {site}) and {ranks} did not,"
+        );
+        let lost: Vec<_> = lost.iter().map(|(rank, why)| (*rank, &**why)).collect();
+        Departed::each(&lost).error(W::NAME, during)
     }
 
     /// Registers a wait for a turn. Other threads may make calls meanwhile.

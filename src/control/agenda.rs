@@ -65,6 +65,12 @@ pub(crate) struct Request {
     position: OnceLock<u64>,
 }
 
+impl Request {
+    pub(crate) fn key(&self) -> &str {
+        &self.key
+    }
+}
+
 impl Agenda {
     pub(crate) fn new(size: usize, own: Rank, wire: Option<Arc<dyn Wire>>) -> Self {
         let (issued, turns, gone) = (vec![0; size], vec![None; size], vec![None; size]);

@@ -147,7 +147,8 @@ fn a_rank_that_takes_no_more_requests<W: World>(comm: Communicator<W>) {
         return drop(ordered.into_inner());
     }
     let error = ordered.submit("loss", |_| Ok(())).expect_err("rank 1 does not come");
-    says(&error, &["rank 1 left: it takes no more requests"]);
+    says(&error, &["the request `loss`, which rank 0 submitted (at tests/processes/twins.rs:"]);
+    says(&error, &["and rank 1 did not", "rank 1 left: it takes no more requests"]);
 }
 
 fn an_abort_handle<W: World>(comm: Communicator<W>) {
