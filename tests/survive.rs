@@ -125,6 +125,27 @@ fn two_of_five_are_dropped_or_panic() {
     });
 }
 
+/// A launcher names ranks by their first numbers, so a later recovery names both.
+#[test]
+fn a_second_recovery_names_the_numbers_at_the_start() {
+    ranks(3, |mut comm| {
+        let own = comm.rank().index();
+        for (victim, told) in [(1, "; rank 1: "), (2, "; rank 1 (2 at the start): ")] {
+            if own == victim {
+                comm.abort();
+                return Ok(());
+            }
+            until_it_fails(&comm);
+            let recovery = comm.recover()?;
+            let lost = &recovery.lost[0];
+            assert_eq!((lost.rank.index(), lost.rank_at_start), (1, victim));
+            assert!(recovery.to_string().contains(told), "{recovery}");
+            comm.barrier()?;
+        }
+        comm.finish()
+    });
+}
+
 #[test]
 fn one_that_is_left_is_alone() {
     ranks(2, |mut comm| {

@@ -63,6 +63,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) kernel_offer: OnceCell<Option<KernelOffer>>,
     /// Progress of a recovery that has failed so far.
     pub(super) going: Option<Box<Survivors>>,
+    /// The numbers that its ranks began with.
+    pub(super) at_start: Arc<[u32]>,
     /// Where its operations are recorded, if they are.
     pub(crate) journal: Option<Arc<Journal<B>>>,
 }
@@ -108,12 +110,14 @@ impl<B: Backend> Core<B> {
             graphs: GraphRegistry::default(),
             kernel_offer: OnceCell::new(),
             going: None,
+            at_start: Arc::default(),
             journal: None,
         }
     }
 
     /// Records its operations, if that is asked for.
     pub(super) fn is_recorded(&mut self, who: Who) {
+        self.at_start = who.rows.clone();
         self.journal = Journal::new(who, self.ordinal, &self.config);
         if let Some(journal) = &self.journal {
             let journal: Weak<dyn Recorded> =

@@ -247,6 +247,7 @@ impl<W: World> Live<W> {
             return Err(old.ended());
         };
         let (health, journal) = (fresh.core.health.clone(), fresh.core.journal.take());
+        core.at_start = fresh.core.at_start.clone();
         core.go_on_as(Some(comm), control, health, journal);
         core.accept(&terms);
         core.has_signals = core.config.has_signals();

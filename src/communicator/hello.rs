@@ -1,6 +1,7 @@
 //! The greeting of a connecting rank, and whether the ranks fit together.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -86,8 +87,8 @@ fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
     Some((format!("the {} device at {place} of {host}", W::Device::KIND), *number))
 }
 
-/// The ranks under which records show the ranks, of greetings that agree.
-pub(super) fn rows(parts: &Parts) -> Vec<u32> {
+/// The numbers that the ranks began with, of greetings that agree.
+pub(super) fn rows(parts: &Parts) -> Arc<[u32]> {
     let row = |part: &_| postcard::from_bytes::<Hello>(part).map_or(u32::MAX, |hello| hello.row);
     parts.iter().map(|part| row(&**part)).collect()
 }

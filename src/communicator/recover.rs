@@ -9,6 +9,7 @@
 //! It works the same on every backend and every release of NCCL.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::Change;
 use super::builder::Setup;
@@ -16,7 +17,7 @@ use super::core::Terms;
 use super::lifecycle::Finish;
 use super::ready::Live;
 use super::resources::{Own, Scalar};
-use super::starting::Starting;
+use super::starting::{ROWS, Starting};
 use super::{CanGoOn, Communicator, Core, Health, Lost, Recovery, State};
 use crate::backend::{Backend, ChildPlace, Lifecycle, Part, WindowId};
 use crate::control::{Control, Decision, Exchange, Patience, Topic};
@@ -84,21 +85,26 @@ pub(super) struct Survivors {
     before: Vec<Rank>,
     lost: Vec<Lost>,
     rank_before: Rank,
+    /// The numbers that the old ranks began with.
+    at_start: Arc<[u32]>,
 }
 
 impl Survivors {
     fn of<B: Backend>(core: &Core<B>) -> Self {
         let own = core.own();
         let before = (0..core.size).map(|rank| own.beside(rank)).collect();
-        Self { before, lost: Vec::new(), rank_before: own }
+        Self { before, lost: Vec::new(), rank_before: own, at_start: core.at_start.clone() }
     }
 
     /// Applies a decision, whose members are numbered as in the current meeting.
     fn go_on_with(&mut self, decision: &Decision) {
         let before = |rank: &u32| self.before.get(*rank as usize).copied();
-        let lost = decision.lost.iter();
-        let lost =
-            lost.filter_map(|(rank, why)| Some(Lost { rank: before(rank)?, why: why.clone() }));
+        let lost = decision.lost.iter().filter_map(|(rank, why)| {
+            let (rank, why) = (before(rank)?, why.clone());
+            let at_start = self.at_start.get(rank.index()).filter(|row| **row < ROWS);
+            let rank_at_start = at_start.map_or(rank.index(), |rank| *rank as usize);
+            Some(Lost { rank, rank_at_start, why })
+        });
         let (lost, left): (Vec<_>, Vec<_>) =
             (lost.collect(), decision.members.iter().filter_map(before).collect());
         self.lost.extend(lost);
@@ -113,7 +119,7 @@ impl Survivors {
     }
 
     fn told(self, rank: Rank) -> Recovery {
-        let Self { before, lost, rank_before } = self;
+        let Self { before, lost, rank_before, .. } = self;
         let size_before = before.len() + lost.len();
         Recovery { lost, rank_before, size_before, rank, before }
     }
@@ -296,6 +302,7 @@ impl<W: World> Live<W> {
                 if let Some((comm, control)) = fresh.core.end() {
                     let health = fresh.core.health.clone();
                     let journal = fresh.core.journal.take();
+                    self.core.at_start = fresh.core.at_start.clone();
                     self.core.go_on_as(Some(comm), control, health, journal);
                     self.core.accept(terms);
                     self.core.note(&self.stream.core);

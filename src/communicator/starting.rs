@@ -15,7 +15,7 @@ use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Wat
 use crate::control::{Control, Exchange, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, Site, reported};
 use crate::health::{Change, Changes, Lateness};
-use crate::record::{self, Who};
+use crate::record::Who;
 use crate::{Device, Rank, Result, Seat, Stream, World, seat, trace, wait};
 
 /// The shortest and the longest pause between polls of the backend. In between, the pause is a
@@ -47,8 +47,8 @@ pub struct Starting<W: World> {
     part: JoinRole,
     /// Set from when all ranks have joined until it is ready.
     joining: Option<(<Back<W> as Lifecycle>::Joining, Stream<W::Device>)>,
-    /// The ranks under which records show its ranks, from then on, if they are recorded.
-    rows: Vec<u32>,
+    /// The numbers that its ranks began with, from then on. Records show the ranks under them.
+    rows: Arc<[u32]>,
 }
 
 /// The role of a rank among those that connect.
@@ -64,7 +64,7 @@ enum JoinRole {
 }
 
 /// How far apart the rows of newcomers of different generations are.
-const ROWS: u32 = 10_000;
+pub(super) const ROWS: u32 = 10_000;
 
 /// The row of a rank that descends from no communicator. After a recovery, a newcomer's number may
 /// be one that a member began with.
@@ -112,7 +112,7 @@ impl<W: World> Starting<W> {
             dividing,
             part,
             joining,
-            rows: Vec::new(),
+            rows: Arc::default(),
         }
     }
 
@@ -250,9 +250,7 @@ impl<W: World> Starting<W> {
     fn agree(&mut self, parts: &Parts) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         Result::clone(&control.once(self.ticket, || agree(parts)))?;
-        if record::is_on() || self.config.flight_record > 0 {
-            self.rows = rows(parts);
-        }
+        self.rows = rows(parts);
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use crate::{AsRank, Rank};
 ///     }
 ///     assert!(comm.barrier().is_err());
 ///     let recovery: Recovery = comm.recover()?;
-///     let [Lost { rank, why }] = recovery.lost.as_slice() else { panic!("{recovery}") };
+///     let [Lost { rank, why, .. }] = recovery.lost.as_slice() else { panic!("{recovery}") };
 ///     println!("rank {rank} was lost: {why}");
 ///     assert_eq!((rank.index(), recovery.size_before, recovery.size()), (1, 3, 2));
 ///     assert_eq!(recovery.now(recovery.rank_before), Some(comm.rank()));
@@ -46,6 +46,9 @@ pub struct Recovery {
 pub struct Lost {
     /// Its old number.
     pub rank: Rank,
+    /// Its number in the first communicator, which a launcher prints. It differs from the old
+    /// number after an earlier recovery, and in a child. A newcomer has none, and keeps the old one.
+    pub rank_at_start: usize,
     /// What is known of it: its host and process, if it had a process of its own, and how it ended.
     pub why: String,
 }
@@ -81,6 +84,16 @@ impl fmt::Display for Recovery {
             [] => f.write_str(": nobody is lost"),
             some => write!(f, ": {} lost", Ranks(some)),
         }?;
-        self.lost.iter().try_for_each(|lost| write!(f, "; rank {}: {}", lost.rank, lost.why))
+        self.lost.iter().try_for_each(|lost| write!(f, "; {lost}"))
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rank, rank_at_start, why } = self;
+        match rank_at_start {
+            same if *same == rank.index() => write!(f, "rank {rank}: {why}"),
+            other => write!(f, "rank {rank} ({other} at the start): {why}"),
+        }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Who {
     /// Its id, the same on all ranks.
     pub(crate) id: u64,
     /// The rows of its ranks.
-    pub(crate) rows: Vec<u32>,
+    pub(crate) rows: Arc<[u32]>,
     /// This rank.
     pub(crate) rank: u32,
 }
