@@ -43,7 +43,7 @@ use crate::device_comm::Entered;
 use crate::error::Site;
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamAccess;
-use crate::{Capture, Communicator, Device, Group, Result, State, Stream, World};
+use crate::{Capture, Communicator, Device, Group, Result, State, Stream, World, record};
 
 /// Declares a kernel, for every device or for some.
 ///
@@ -169,6 +169,7 @@ impl<D: Device> Stream<D> {
         let mut entered = Entered::default();
         arguments.enter(&access, &mut entered)?;
         let _booking = Booking::new(&self.core, Used(&arguments, PhantomData))?;
+        let _recorded = record::work(&self.core, kernel.name, site);
         // SAFETY: the arguments were checked, and their uses are ordered.
         unsafe { <D::Backend as Launches>::run(raw, site, (kernel, loaded), grid, checked) }
     }

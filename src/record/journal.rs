@@ -1,6 +1,7 @@
 //! A communicator's journal: its last groups of operations, each with when the host enqueued it and
 //! when its stream began and ended it.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -198,6 +199,10 @@ impl<B: Backend> Journal<B> {
         Some(journal)
     }
 
+    pub(super) fn ordinal(&self) -> u32 {
+        self.ordinal
+    }
+
     /// Operations are about to be enqueued.
     pub(crate) fn begins(&self, stream: &StreamCore<B>, ops: &[Op<'_, B>]) -> u64 {
         let Some(first) = ops.first() else { return u64::MAX };
@@ -351,6 +356,10 @@ impl<B: Backend> Recorded for Journal<B> {
         self.who.row
     }
 
+    fn whole(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+
     fn look(&self) {
         self.look_at(&mut self.state.lock());
     }
@@ -410,6 +419,11 @@ pub(crate) struct InPlan(());
 pub(crate) fn in_plan(name: &str) -> InPlan {
     PLAN.set(Some(name.into()));
     InPlan(())
+}
+
+/// Whether this thread enqueues a plan's steps, which are recorded as such.
+pub(super) fn is_in_plan() -> bool {
+    PLAN.with_borrow(Option::is_some)
 }
 
 impl Drop for InPlan {

@@ -1,5 +1,6 @@
 //! The journals of this process, and the thread that looks at them.
 
+use std::any::Any;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -9,7 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::flight::FlightRecord;
-use super::{FLIGHT, SETTINGS};
+use super::{FLIGHT, Journal, SETTINGS};
+use crate::backend::Backend;
 use crate::error::Error;
 use crate::health::Health;
 use crate::lock::Mutex;
@@ -23,6 +25,9 @@ const REST: Duration = Duration::from_millis(20);
 pub(crate) trait Recorded: Send + Sync {
     /// The rank that it is of.
     fn row(&self) -> u32;
+
+    /// The journal itself.
+    fn whole(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 
     /// Notes what has begun and ended meanwhile.
     fn look(&self);
@@ -65,6 +70,14 @@ pub(super) fn keep(journal: &Arc<dyn Recorded>) {
 fn all() -> Vec<Arc<dyn Recorded>> {
     let journals = JOURNALS.lock();
     journals.iter().flat_map(|journals| &journals.all).filter_map(Weak::upgrade).collect()
+}
+
+/// A journal of the rank that uses a device, if only one rank of this process does.
+pub(super) fn of_device<B: Backend>(ordinal: u32) -> Option<Arc<Journal<B>>> {
+    let journals = all().into_iter().filter_map(|journal| journal.whole().downcast().ok());
+    let mut of_it = journals.filter(|journal: &Arc<Journal<B>>| journal.ordinal() == ordinal);
+    let first = of_it.next()?;
+    of_it.all(|other| other.row() == first.row()).then_some(first)
 }
 
 /// Looks at all journals, and dumps flight records on a signal.

@@ -19,10 +19,12 @@ pub(crate) use kept::{Recorded, failed};
 
 use std::env;
 use std::ops::Deref;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
+use crate::backend::Backend;
 use crate::error::{Error, Site};
 use crate::health::{Change, Health};
+use crate::stream::StreamCore;
 
 use pattern::Pattern;
 use timeline::Timeline;
@@ -78,6 +80,34 @@ impl Drop for Wait {
     fn drop(&mut self) {
         if let (Some(row), Some(timeline)) = (self.0, timeline()) {
             timeline.wait_over(row);
+        }
+    }
+}
+
+/// Work of the program's own, which is enqueued until this is dropped.
+#[must_use = "the work is what is enqueued until this is dropped"]
+pub(crate) struct Work<'s, B: Backend>(Option<(Arc<Journal<B>>, &'s StreamCore<B>, u64)>);
+
+/// Records work that the program enqueues on a stream itself, on the timeline of the rank that uses
+/// the device. Must be called when the stream's waits for the work's memory are enqueued.
+pub(crate) fn work<'s, B: Backend>(
+    stream: &'s StreamCore<B>,
+    what: &str,
+    site: Site,
+) -> Work<'s, B> {
+    if timeline().is_none() || journal::is_in_plan() {
+        return Work(None);
+    }
+    Work(kept::of_device(stream.ordinal()).map(|journal| {
+        let number = journal.begins_work(stream, what, site);
+        (journal, stream, number)
+    }))
+}
+
+impl<B: Backend> Drop for Work<'_, B> {
+    fn drop(&mut self) {
+        if let Some((journal, stream, number)) = self.0.take() {
+            journal.enqueued(stream, number, &Ok(()));
         }
     }
 }

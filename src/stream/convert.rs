@@ -7,7 +7,7 @@ use super::copy::Both;
 use crate::backend::{Backend, Copies, Span};
 use crate::error::Site;
 use crate::memory::{Allocation, Booking};
-use crate::{DType, Device, Numeric, Readable, Result, Writable};
+use crate::{DType, Device, Numeric, Readable, Result, Writable, record};
 
 impl<D: Device> Stream<D> {
     /// Converts the elements of `from` into those of `to`, of the same length, on this device and
@@ -54,6 +54,7 @@ impl<D: Device> Stream<D> {
         let (from, to) = self.converted(from, to, site)?;
         let uses = Both(&from.allocation().order, &to.allocation().order);
         let _booking = Booking::new(&self.core, uses)?;
+        let _recorded = record::work(&self.core, "convert", site);
         // SAFETY: the lengths are equal, the offsets aligned for the types, and the uses are
         // ordered; the target is borrowed exclusively, so it does not overlap the source.
         unsafe {

@@ -4,7 +4,7 @@ use super::Stream;
 use crate::backend::{Copies, Span, Streams};
 use crate::error::{BadLength, CaptureFault, Error, Failed, OtherDevice, Site};
 use crate::memory::{Booking, Copying, Order, Pinned, Uses};
-use crate::{Device, Element, Primitive, Readable, Result, Writable, element};
+use crate::{Device, Element, Primitive, Readable, Result, Writable, element, record};
 
 /// The name of a pinned copy's length in errors.
 const PINNED: &str = "the pinned memory's elements";
@@ -91,6 +91,7 @@ impl<D: Device> Stream<D> {
         let (from, to) = self.copied(from, to, site)?;
         let uses = Both(&from.allocation().order, &to.allocation().order);
         let _booking = Booking::new(&self.core, uses)?;
+        let _recorded = record::work(&self.core, "copy", site);
         // SAFETY: the lengths are equal, and the uses are ordered; the target is borrowed
         // exclusively, so it does not overlap the source.
         unsafe {
@@ -113,6 +114,7 @@ impl<D: Device> Stream<D> {
         let site = Site::caller();
         let span = self.filled(to, site)?;
         let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;
+        let _recorded = record::work(&self.core, "fill", site);
         // SAFETY: the span is in bounds and aligned for its type, and the use is ordered.
         unsafe {
             <D::Backend as Copies>::fill(
@@ -181,6 +183,7 @@ impl<D: Device> Stream<D> {
         self.fits::<T>("upload", found, from.len(), PINNED, site)?;
         let bytes = size_of_val(from.as_slice());
         let _booking = Booking::new(&self.core, (&span.allocation().order, true))?;
+        let _recorded = record::work(&self.core, "upload", site);
         // SAFETY: the lengths are equal; the use is ordered; the `Copying` owns `from` until the
         // copy is done.
         unsafe {
@@ -207,6 +210,7 @@ impl<D: Device> Stream<D> {
         self.fits::<T>("download", found, to.len(), PINNED, site)?;
         let bytes = size_of_val(to.as_slice());
         let _booking = Booking::new(&self.core, (&span.allocation().order, false))?;
+        let _recorded = record::work(&self.core, "download", site);
         // SAFETY: the lengths are equal; the use is ordered; the `Copying` owns `to` until the copy
         // is done.
         unsafe {

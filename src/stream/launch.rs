@@ -8,7 +8,7 @@ use crate::backend::{Backend, Launches, Seen, Span};
 use crate::device_comm::Entered;
 use crate::error::{Error, OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
-use crate::{Device, Element, Elements, Readable, Result, Writable};
+use crate::{Device, Element, Elements, Readable, Result, Writable, record};
 
 /// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written.
 ///
@@ -416,6 +416,7 @@ where
     operands.enter(&StreamAccess { core: &stream.core, site }, &mut entered)?;
     let _booking = Booking::new(&stream.core, Used(&operands, PhantomData))?;
     A::announce(&held);
+    let _recorded = record::work(&stream.core, "launch", site);
     <D::Backend as Launches>::launch(stream.core.raw(), site, move |raw| {
         run::<D, A>(&held, site, |views| work(views, raw));
     })

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use typed_nccl::{
-    CommConfig, Communicator, Device, Error, Result, SliceMut, Stream, Sum, launch, plan, tag,
+    CommConfig, Communicator, Device, Error, Result, SliceMut, Stream, Sum, kernel, launch, plan,
+    tag,
 };
 
 plan! { pub scaled_sum(n: Ranks, len: usize) {
@@ -14,14 +15,25 @@ plan! { pub scaled_sum(n: Ranks, len: usize) {
     all_reduce(x, sum);
 } }
 
+kernel! {
+    fn attend(x: &mut [f32]);
+    // SAFETY: it does nothing.
+    unsafe ptx r#"
+        .visible .entry attend(.param .u64 x, .param .u64 x_len)
+        {
+            ret;
+        }
+    "#;
+    host { let _ = x; }
+}
+
 struct Twice;
 
 tag!(Parity);
 
 impl<D: Device> scaled_sum::Steps<D> for Twice {
     fn double(&mut self, mut x: SliceMut<'_, f32, D>, stream: &Stream<D>) -> Result<()> {
-        let _ = (&mut x, stream);
-        Ok(())
+        stream.launch(&mut x, |_, _| {}) // is on the timeline as this step, not as a launch
     }
 }
 
@@ -44,7 +56,8 @@ pub(crate) fn main(name: &str) {
     }
 }
 
-/// A collective, a plan with a step of its own, and a child with a collective.
+/// A collective, a plan with a step of its own, work on a stream that no communicator knows, and a
+/// child with a collective.
 fn right<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let mut x = comm.device().from_slice(&[1.0_f32; 8])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
@@ -54,6 +67,12 @@ fn right<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let size = comm.size();
     assert_eq!(x.to_vec()?, vec![(size * size) as f32; 8]);
     drop(bound);
+    let compute = comm.device().stream()?;
+    let mut y = comm.device().zeros::<f32>(8)?;
+    compute.run(attend(&mut y))?;
+    compute.launch(&mut y, |_, _| {})?;
+    compute.copy(&x, &mut y)?;
+    compute.sync()?;
     let child = comm.split::<Parity>((comm.rank().index() % 2) as u32, 0)?;
     child.all_reduce_in_place(&mut x, Sum)?;
     child.sync(child.stream())?;

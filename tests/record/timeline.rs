@@ -85,6 +85,11 @@ fn shows_right(events: &[Value], rank: u64) {
         let at = step[0].event["args"]["at"].as_str().expect("a place");
         assert!(at.contains("record/programs.rs:1"), "the plan's line: {at}");
     }
+    let own = ["attend", "launch", "copy"].map(|name| named(&all, name, true));
+    assert!(own.iter().all(|slices| slices.len() == 1), "once each: the step's launch is the step");
+    let [attend, launch, copy] = own.map(|slices| (slices[0].tid, slices[0].begin));
+    assert!(attend < launch && launch < copy, "in stream order: {attend:?}, {launch:?}, {copy:?}");
+    assert!(attend.0 == copy.0 && attend.0 != first[0].tid, "on the compute stream");
     let waits: Vec<_> = all.iter().filter(|slice| slice.event["cname"] == "terrible").collect();
     for wait in ["sync", "finish", "split"] {
         assert!(waits.iter().any(|slice| slice.name == wait && slice.tid == 0), "no {wait}");
