@@ -10,7 +10,7 @@ use crate::{Result, Seat};
 impl Seat {
     /// The seat that a launcher gives this process: torchrun, Slurm's srun, the mpirun of Open MPI,
     /// MPICH, Intel MPI or MVAPICH, Flux, PALS, or our own (`TYPED_NCCL=cuda` or
-    /// `host:4,processes`, with [`launch!`](crate::launch)). The recognised launcher is logged.
+    /// `host:4,processes`, which only [`launch!`](crate::launch) reads). The recognised launcher is logged.
     /// Each further call gives a seat of the next communicator of the same ranks, so all ranks must
     /// call it equally often.
     ///
@@ -28,7 +28,10 @@ impl Seat {
         let variables = Variables::here();
         match launcher::find(&variables)? {
             Some(found) => Self::of(&found, &variables),
-            None => Err(LaunchFault::NoLauncher { looked_for: launcher::looked_for() }.into()),
+            None => {
+                let asked = variables.get("TYPED_NCCL").map(|value| format!("TYPED_NCCL={value}"));
+                Err(LaunchFault::NoLauncher { asked, looked_for: launcher::looked_for() }.into())
+            }
         }
     }
 

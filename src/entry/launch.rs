@@ -22,11 +22,13 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// | `TYPED_NCCL=cuda program` | a process for each GPU of this machine; `cuda:2`: GPUs 0 and 1 |
 /// | `TYPED_NCCL=cuda:2,survive program` | the same; a rank that fails does not end the others |
 /// | `TYPED_NCCL=cuda-threads:2 program` | GPUs 0 and 1, threads of this process |
-/// | `torchrun --no-python .. program`, `srun ..`, `mpirun ..` | one rank, on its own GPU |
+/// | `torchrun --no_python .. program`, `srun ..`, `mpirun ..` | one rank, on its own GPU |
 /// | the same with `TYPED_NCCL=host`, or without any GPU | one host rank |
 ///
-/// The body is generic over its device, since it is compiled for the host and for GPUs; for host
-/// devices alone, use [`Host::spmd`]. `launch!(body, config)` configures the communicator with a
+/// The body is generic over its device, since it is compiled for the host and for GPUs. A body for
+/// the host alone, `fn body<Tag>(comm: Communicator<Host<Tag>>)`, takes a build without the GPU
+/// half: with `default-features = false` for this crate, `launch!` compiles the body once, for
+/// [`Host`]. `launch!(body, config)` configures the communicator with a
 /// [`CommConfig`](crate::CommConfig), such as a deadline. The body's error is ours or one that ours
 /// converts into, such as anyhow's or `Box<dyn Error + Send + Sync>`. In tests use
 /// [`spmd`](crate::spmd), which takes the number of ranks as an argument.
@@ -325,6 +327,16 @@ mod tests {
         assert!(matches!(parse("cuda-threads:2"), Ok(Ranks::CudaThreads(2, Others::End))));
         let survives = parse("cuda-threads:2,survive");
         assert!(matches!(survives, Ok(Ranks::CudaThreads(2, Others::GoOn))));
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn a_build_without_gpus_takes_a_body_for_the_host_alone() {
+        fn body<Tag>(comm: Communicator<Host<Tag>>) -> Result<usize> {
+            let size = comm.size();
+            comm.finish().map(|()| size)
+        }
+        assert_eq!(crate::launch!(body), Ok(4));
     }
 
     #[cfg(not(feature = "cuda"))]

@@ -66,8 +66,10 @@ impl fmt::Display for Launched {
 #[non_exhaustive]
 pub enum LaunchFault {
     /// No launcher started this process.
-    #[error("no launcher started this process; looked for {}; start it by one of these, or use `Seat::local(n)` for ranks in one process", listed(.looked_for))]
+    #[error("no launcher started this process; looked for {}; start it by one of these, or use `Seat::local(n)` for ranks in one process{}", listed(.looked_for), .asked.as_ref().map_or_else(String::new, |asked| format!("; {asked} starts ranks only in a program that calls `launch!`")))]
     NoLauncher {
+        /// The variable that asks `launch!` for ranks, if it is set: `TYPED_NCCL=host:4,processes`.
+        asked: Option<String>,
         /// The launchers looked for, each with a variable that it sets.
         looked_for: Vec<(&'static str, &'static str)>,
     },

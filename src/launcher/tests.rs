@@ -242,10 +242,20 @@ fn numbers_that_are_none() {
 #[test]
 fn nobody() {
     assert!(find(&Variables::of("HOME=/root LOCAL_RANK=3 MASTER_ADDR=vm")).unwrap().is_none());
-    let error = LaunchFault::NoLauncher { looked_for: super::looked_for() }.to_string();
+    let error =
+        |asked| LaunchFault::NoLauncher { asked, looked_for: super::looked_for() }.to_string();
+    let alone = error(None);
     for word in ["RANK (torchrun)", "SLURM_PROCID (srun)", "FLUX_TASK_RANK (Flux)", "Seat::local"] {
-        assert!(error.contains(word), "{error}");
+        assert!(alone.contains(word), "{alone}");
     }
+    let asked = error(Some("TYPED_NCCL=host:3,processes".to_owned()));
+    assert!(
+        asked.ends_with(
+            "; TYPED_NCCL=host:3,processes starts ranks only in a program that calls `launch!`"
+        ),
+        "{asked}"
+    );
+    assert!(!alone.contains("launch!"), "{alone}");
 }
 
 #[test]
