@@ -121,8 +121,9 @@ impl<'a> Memory<'a> {
     }
 }
 
-/// A write to an input. With a reader before it, `inout` would make the plan pass, but what is
-/// written would come too late for it.
+/// A write to an input. With a reader before it, `inout` makes the plan pass; but what is moved
+/// there is likely meant for the reader and comes too late for it, so `inout` is named for
+/// reductions alone, which may depend on what was read.
 fn overwritten<'a>(op: &Op, reader: impl FnOnce() -> Option<&'a Op>, report: &mut Report<'_>) {
     if report.knows(Check::Initialised, op) {
         return;
@@ -133,10 +134,18 @@ fn overwritten<'a>(op: &Op, reader: impl FnOnce() -> Option<&'a Op>, report: &mu
         Some(reader) => {
             story.insert(0, report.says(reader));
             let reader = report.program.place(reader.statement).line;
-            vec![
-                format!("if line {reader} is to read what arrives, move this before it"),
-                "or write another buffer".to_owned(),
-            ]
+            let mut help =
+                vec![format!("if line {reader} is to read what arrives, move this before it")];
+            if matches!(op.kind, OpKind::Collective(kind) if kind.reduction().is_some()) {
+                let object = &report.program.objects.all[op.target.object as usize];
+                let buffer = &report.plan().buffers[object.buffer.index()];
+                help.push(format!(
+                    "or declare `{}` as `inout`, if the caller is to read what arrives",
+                    buffer.name
+                ));
+            }
+            help.push("or write another buffer".to_owned());
+            help
         }
         None => vec!["declare the buffer as `inout`, or write another one".to_owned()],
     };
