@@ -247,15 +247,15 @@ impl NoOrder {
             ),
             (true, _) => write!(
                 f,
-                "rank {owner} waits for the signal of one put, and signals the other rank, which waits for that before it puts"
+                "on rank {owner}, wait for the signal of the first put, then signal rank {rank}, and let that wait for it before it puts"
             ),
             (false, true) => write!(
                 f,
-                "rank {rank} waits for the signal of rank {from}'s put first: `comm.wait_signal({from})`"
+                "on rank {rank}, wait for the signal of rank {from}'s put first: `comm.wait_signal({from})`"
             ),
             (false, false) => write!(
                 f,
-                "rank {rank} says when it is done, `comm.signal({from})`, and rank {from} waits for that before it puts, `comm.wait_signal({rank})`"
+                "on rank {rank}, signal when it is done, `comm.signal({from})`; on rank {from}, wait for that before the put, `comm.wait_signal({rank})`"
             ),
         }?;
         if *is_write && !is_put {
