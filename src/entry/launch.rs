@@ -332,6 +332,8 @@ mod tests {
     #[cfg(not(feature = "cuda"))]
     #[test]
     fn a_build_without_gpus_takes_a_body_for_the_host_alone() {
+        use crate::{Communicator, Host, Result};
+
         fn body<Tag>(comm: Communicator<Host<Tag>>) -> Result<usize> {
             let size = comm.size();
             comm.finish().map(|()| size)
