@@ -102,7 +102,7 @@ impl Survivors {
         let lost = decision.lost.iter().filter_map(|(rank, why)| {
             let (rank, why) = (before(rank)?, why.clone());
             let at_start = self.at_start.get(rank.index()).filter(|row| **row < ROWS);
-            let rank_at_start = at_start.map_or(rank.index(), |rank| *rank as usize);
+            let rank_at_start = at_start.map_or_else(|| rank.index(), |row| *row as usize);
             Some(Lost { rank, rank_at_start, why })
         });
         let (lost, left): (Vec<_>, Vec<_>) =
