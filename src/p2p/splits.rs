@@ -104,7 +104,7 @@ impl Splits {
     /// `by` elements. Local.
     ///
     /// # Errors
-    /// [`Error::SplitsTooLong`].
+    /// [`Error::SplitsTooLong`](crate::Error::SplitsTooLong).
     #[track_caller]
     pub fn scaled(&self, by: usize) -> Result<Self> {
         let scale = |row: &Vec<usize>| row.iter().map(|count| count.saturating_mul(by)).collect();
@@ -172,7 +172,7 @@ impl Blocks {
     /// `by` elements. Local.
     ///
     /// # Errors
-    /// [`Error::SplitsTooLong`].
+    /// [`Error::SplitsTooLong`](crate::Error::SplitsTooLong).
     #[track_caller]
     pub fn scaled(&self, by: usize) -> Result<Self> {
         let lens = self.lens.iter().map(|len| len.saturating_mul(by)).collect();
@@ -245,8 +245,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`all_to_all_v`](Self::all_to_all_v). All ranks call it; the host waits for them.
     ///
     /// # Errors
-    /// [`Error::BadSplits`](crate::Error::BadSplits): a rank gave too few counts or too many; [`Error::SplitsTooLong`]: more
-    /// than a buffer can hold; as [`barrier`](Self::barrier).
+    /// [`Error::BadSplits`](crate::Error::BadSplits): a rank gave too few counts or too many;
+    /// [`Error::SplitsTooLong`](crate::Error::SplitsTooLong): more than a buffer can hold; as
+    /// [`barrier`](Self::barrier).
     #[track_caller]
     pub fn splits(&self, sends: &[usize]) -> Result<Splits>
     where
@@ -275,7 +276,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`scatter_v`](Self::scatter_v). All ranks call it; the host waits for them.
     ///
     /// # Errors
-    /// [`Error::SplitsTooLong`]: more than a buffer can hold; as [`barrier`](Self::barrier).
+    /// [`Error::SplitsTooLong`](crate::Error::SplitsTooLong): more than a buffer can hold; as
+    /// [`barrier`](Self::barrier).
     #[track_caller]
     pub fn blocks(&self, own: usize) -> Result<Blocks>
     where
