@@ -52,7 +52,6 @@ pub mod graph;
 pub mod group;
 mod health;
 mod host;
-mod known;
 mod launcher;
 mod lock;
 pub mod memory;

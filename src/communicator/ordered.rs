@@ -16,7 +16,7 @@ use crate::error::{
     reported,
 };
 use crate::lock::Mutex;
-use crate::{Device, Rank, Result, World, known, trace, unwind, wait};
+use crate::{Device, Rank, Result, World, trace, unwind, wait};
 
 /// The interval at which a wait checks health and deadline.
 const REST: Duration = Duration::from_millis(5);
@@ -239,7 +239,6 @@ impl<W: World> Ordered<W> {
         wait::allowed("submit", site)?;
         self.health.check()?;
         let _in_flight = self.enter(&key, site)?;
-        known::tell_all();
         let request = self.here.agenda.submit(self.here.rank, &key, site);
         self.await_turn(request, site).inspect_err(|error| self.health.fail(error.clone()))?;
         let turn = Turn { ordered: self, key: &key, site, failed: None };

@@ -42,7 +42,7 @@ use crate::backend::{Watcher, Wire};
 use crate::error::{Error, Excluded, Ranks, Site, Timeout, reported};
 use crate::health::{self, Health, Limit};
 use crate::rank::Generation;
-use crate::{Rank, Result, known, trace};
+use crate::{Rank, Result, trace};
 
 use survivors::{Arrival, Outcome};
 
@@ -147,18 +147,13 @@ impl Control {
     /// Contributes to the next exchange, without waiting.
     pub(crate) fn post(&self, topic: Topic, site: Site, bytes: Vec<u8>) -> Ticket {
         let seq = self.seq.replace(self.seq.get() + 1);
-        known::posts(self.meeting.id(), seq);
         self.meeting.post(self.rank, seq, topic, site, bytes);
         Ticket(seq)
     }
 
     /// All contributions, if the exchange is complete.
     pub(crate) fn try_collect(&self, ticket: Ticket, health: &Health) -> Result<Option<Parts>> {
-        let parts = self.meeting.try_collect(self.rank, ticket.0, health.name())?;
-        if parts.is_some() {
-            known::collects(self.meeting.id(), ticket.0);
-        }
-        Ok(parts)
+        self.meeting.try_collect(self.rank, ticket.0, health.name())
     }
 
     /// All contributions, if the exchange is complete; fails when `waited` reaches the limit.

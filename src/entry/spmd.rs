@@ -11,7 +11,7 @@ use crate::communicator::{self, Failure};
 use crate::error::{Error, Heard, InitFailed, LaunchFault, WorstReport};
 use crate::launcher::{self, Variables};
 use crate::lock::Mutex;
-use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, known, seat};
+use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
 ///
@@ -126,9 +126,7 @@ impl Host<AnyDevice> {
         n: usize,
         body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
     ) -> Result<Outcome<R, E>> {
-        run(n, Self::ordinals, |seat, ordinal| {
-            known::apart(|| body(Place::new(seat, Self::any(ordinal)?)))
-        })
+        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
     }
 }
 

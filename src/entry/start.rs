@@ -9,8 +9,8 @@ use crate::communicator::{self, Failure};
 use crate::error::Error;
 #[cfg(not(unix))]
 use crate::error::LaunchFault;
-use crate::launcher::{Found, RANK, Variables};
-use crate::{Device, Result, Seat, known};
+use crate::launcher::{Found, Variables};
+use crate::{Device, Result, Seat};
 
 /// Runs the body as this process's rank, on its own device.
 pub(super) fn this_rank<D: Device, R, E: From<Error> + Display + 'static>(
@@ -18,9 +18,6 @@ pub(super) fn this_rank<D: Device, R, E: From<Error> + Display + 'static>(
     device: impl FnOnce() -> Result<D>,
     body: impl FnOnce(Place<D>) -> Result<R, E>,
 ) -> Result<R, E> {
-    if Variables::here().get(RANK).is_some() {
-        known::is_apart();
-    }
     let run = || {
         let device = device()?;
         body(Place::new(Seat::of(found, &Variables::here())?, device))

@@ -17,8 +17,6 @@ mod deadlocks;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod grow;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
-mod hazards;
-#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod host;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod ids;
@@ -77,7 +75,6 @@ fn main() {
         launchers::TESTS,
         host::TESTS,
         deadlocks::TESTS,
-        hazards::TESTS,
         refused::TESTS,
         jobs::TESTS,
         moves::TESTS,

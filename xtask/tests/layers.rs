@@ -20,7 +20,6 @@ const CORE: &[&str] = &[
     "error",
     "exit",
     "health",
-    "known",
     "launcher",
     "lock",
     "metered",

@@ -19,7 +19,6 @@ use crate::backend::{Counts, Join, Pace, Paced, WindowId};
 use crate::communicator::Health;
 use crate::error::{Call, Error};
 use crate::host::hazards::CommOrder;
-use crate::known;
 
 /// One rank's membership in one communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -203,10 +202,6 @@ impl State {
         comms[comm].joined += 1;
         if let Some(remote) = &mut comms[comm].remote {
             remote.is_here(rank, join.wire.clone());
-        }
-        // A rank's communicators have one copy of its stream each, which do not know each other.
-        if comms.iter().filter(|(_, comm)| comm.remote.is_some()).nth(1).is_some() {
-            known::is_together();
         }
         let member = &mut comms[comm].members[rank];
         if let Some(fault) = &member.fault {

@@ -8,8 +8,6 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
 use std::time::Instant;
 
-use typed_nccl_match::Clock;
-
 use super::ENGINE;
 use super::active_group::{ActiveGroup, HostOp};
 use super::barrier::{At, Brings};
@@ -18,7 +16,6 @@ use super::state::{Out, State, Step, Work};
 use crate::communicator::Health;
 use crate::error::{Error, Site};
 use crate::host::hazards::StreamOrder;
-use crate::known;
 use crate::lock::{Mutex, MutexGuard};
 
 /// User compute, boxed.
@@ -293,21 +290,11 @@ impl State {
 
     /// Enqueues a task.
     pub(super) fn push(&mut self, stream: &StreamToken, task: Task) {
-        self.push_knowing(stream, task, known::now);
-    }
-
-    /// Enqueues a task of a thread that knows this.
-    pub(super) fn push_knowing(
-        &mut self,
-        stream: &StreamToken,
-        task: Task,
-        knows: fn() -> Arc<Clock>,
-    ) {
         let key = stream.progress.key;
         if let Some(state) = self.streams.get_mut(key) {
             state.queue.push_back(task);
             if let Some(order) = stream.progress.order() {
-                order.enqueued(knows());
+                order.enqueued();
             }
             stream.progress.issued.fetch_add(1, Ordering::Release);
             self.todo.push(Step::Stream(key));

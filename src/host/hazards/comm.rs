@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use typed_nccl_match::{Clock, When};
 
 use super::by::{By, Put};
+use super::line::Line;
 use super::{Clash, StreamOrder, used};
 use crate::Rank;
 use crate::backend::Slot;
 use crate::error::{Call, CollectiveName, Operation};
 use crate::host::block::Touch;
-use crate::known::{self, Line};
 
 /// How many unawaited signals of a kind keep their own clock. Beyond that, the oldest get the next
 /// one's clock, which hides mistakes and invents none.
@@ -59,7 +59,7 @@ impl CommOrder {
     /// Records that the host has seen a rank's groups completed.
     pub(in crate::host) fn idle(&self, rank: usize) {
         if let Some(clock) = self.groups.get(&rank) {
-            known::learn(|known| known.join_arrived(clock));
+            super::known::learn(|known| known.join_arrived(clock));
         }
     }
 

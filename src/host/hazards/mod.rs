@@ -15,6 +15,8 @@
 
 mod by;
 mod comm;
+mod known;
+mod line;
 mod stream;
 
 pub(super) use by::Put;
@@ -33,7 +35,6 @@ use super::engine::Progress;
 use crate::Result;
 use crate::communicator::Health;
 use crate::error::{Error, Hazard, NoOrder, OtherUse, Site, reported};
-use crate::known;
 
 /// The uses of a block that may still conflict.
 pub(super) type Uses = typed_nccl_match::Uses<By>;
@@ -97,7 +98,7 @@ pub(super) fn copied(touch: &Touch<'_>, site: Site, copy: impl FnOnce()) -> Resu
     let when = known::begins();
     let clashes = used(touch, By::Owner(site), &when);
     copy();
-    known::ends(&when);
+    known::ends(when.event);
     clashes.into_iter().map(Clash::tell_peer).fold(Ok(()), Result::and)
 }
 

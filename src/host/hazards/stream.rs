@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use typed_nccl_match::{Clock, When};
 
-use crate::known::{self, Line};
+use super::known;
+use super::line::Line;
 use crate::lock::Mutex;
 
 /// How many tasks back a stream's clock is kept. An older point gets the oldest clock kept, which
@@ -42,9 +43,9 @@ impl StreamOrder {
         })
     }
 
-    /// Records that a task was enqueued, by a thread that knew this.
-    pub(in crate::host) fn enqueued(&self, known: Arc<Clock>) {
-        self.0.lock().enqueued.push_back(known);
+    /// Records that a task was enqueued.
+    pub(in crate::host) fn enqueued(&self) {
+        self.0.lock().enqueued.push_back(known::now());
     }
 
     /// Records that the stream has reached its next task.

@@ -17,7 +17,6 @@ use crate::host::Scale;
 use crate::host::block::Block;
 use crate::host::moves::Held;
 use crate::host::{far, shared};
-use crate::known;
 
 /// A rank said what cannot be.
 struct Nonsense;
@@ -156,7 +155,6 @@ impl State {
                 }
             }
             Event::Exchanged(exchanges) => {
-                known::completes(exchanges);
                 for member in &comm.members {
                     member.health.iter().for_each(|health| health.completes(exchanges));
                 }
@@ -227,8 +225,7 @@ impl State {
         member.issued += 1;
         member.to_come = member.to_come.saturating_sub(1);
         let refused = refused.map(Error::other);
-        let task = Task::Group { place, unit, ops: booked, refused };
-        self.push_knowing(&stream, task, known::of_peers);
+        self.push(&stream, Task::Group { place, unit, ops: booked, refused });
         Ok(())
     }
 

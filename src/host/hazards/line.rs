@@ -9,10 +9,10 @@ pub(super) const HOST: usize = 0;
 /// line reuses its place in the clocks and continues its numbering. Events known to precede the old
 /// line's then also count as preceding the new line's, which hides mistakes and invents none.
 #[derive(Debug)]
-pub(crate) struct Line {
-    pub(crate) id: usize,
+pub(super) struct Line {
+    pub(super) id: usize,
     /// The last event.
-    pub(crate) last: u64,
+    pub(super) last: u64,
 }
 
 /// Lines that are over, with their last events, and the largest number of lines at once.
@@ -24,7 +24,7 @@ struct Lines {
 static LINES: Mutex<Lines> = Mutex::new(Lines { over: Vec::new(), many: HOST + 1 });
 
 impl Line {
-    pub(crate) fn open() -> Self {
+    pub(super) fn open() -> Self {
         let mut lines = LINES.lock();
         if let Some((id, last)) = lines.over.pop() {
             return Self { id, last };
