@@ -47,6 +47,32 @@ fn a_finished_communicator_says_so() -> Result<()> {
     Ok(())
 }
 
+/// A rank whose `try_finish` returned an error of its own has ended with the others, and may drop
+/// the communicator.
+#[test]
+fn a_rank_that_tried_to_finish_may_drop() {
+    for _ in 0..50 {
+        pair(
+            |seat| {
+                let mut comm = connect(seat);
+                drop(comm.window::<f32>(1).expect("signals come with a window"));
+                comm.barrier().expect("rank 1 signals first");
+                // Rank 1 waits by now, and looks again some time after all have come.
+                std::thread::sleep(Duration::from_millis(5));
+                let failed = comm.try_finish().map(drop).expect_err("nobody awaits the signal");
+                assert!(matches!(failed.error, Error::Unawaited(_)), "{}", failed.error);
+            },
+            |seat| {
+                let mut comm = connect(seat);
+                drop(comm.window::<f32>(1).expect("signals come with a window"));
+                comm.signal(0).expect("rank 0 is there");
+                comm.barrier().expect("rank 0 comes");
+                comm.finish().expect("rank 0 has announced its end too");
+            },
+        );
+    }
+}
+
 #[test]
 fn labels_are_compared_across_ranks() {
     let expect = |error: Error| {

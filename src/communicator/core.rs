@@ -51,6 +51,8 @@ pub(crate) struct Core<B: Backend> {
     pub(crate) has_signals: bool,
     /// Signals that refused waits would have consumed.
     pub(super) unconsumed: Unconsumed,
+    /// Whether all ranks have announced that they end, so that this one has to do no more.
+    pub(super) is_agreed: Cell<bool>,
     /// The id of the stream that carried its last operations, or 0.
     carrier: Cell<u64>,
     /// Reusable lists for groups. The cell limits a core to one thread at a time.
@@ -104,6 +106,7 @@ impl<B: Backend> Core<B> {
             changes,
             has_signals,
             unconsumed: Unconsumed::default(),
+            is_agreed: Cell::new(false),
             carrier: Cell::new(0),
             lists: RefCell::new(Lists::new()),
             recording: RefCell::default(),
@@ -487,8 +490,13 @@ impl<B: Backend> Drop for Core<B> {
         };
         let (health, changes) = (self.health.clone(), self.changes.clone());
         let (panics, deadline) = (std::thread::panicking(), self.config.deadline);
+        let is_agreed = self.is_agreed.get();
         once_ended(held, move || {
-            if panics {
+            if is_agreed {
+                B::finalize(comm);
+                health.end();
+                changes.tell_of(|| Change::Finished);
+            } else if panics {
                 leave(PANICKED, move |why| abandon::<B>(comm, &control, (&health, &changes), why));
             } else if let Err(cause) = health.check() {
                 abandon::<B>(comm, &control, (&health, &changes), &cause.to_string());

@@ -226,6 +226,7 @@ impl<W: World> Live<W> {
             let patience = Patience { health, limit, operation, site, needs_all, watch };
             let words = core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
+            core.is_agreed.set(true);
             self.leftovers(&words)?.into_iter().for_each(|report| core.health.pend(report));
             if let Some(error) = core.control()?.dropped(&core.health, FINISH) {
                 core.health.pend(error);

@@ -228,6 +228,11 @@ impl CudaStream {
             && !self.is_idle()
     }
 
+    /// Whether it has work that is not over, as [`is_busy_on`](Self::is_busy_on) sees it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy_on(self.gpu.ordinal())
+    }
+
     /// Marks a stream that waits for something that never comes, so that it is not waited for.
     pub(crate) fn lose(&self) {
         self.lost.store(true, Relaxed);

@@ -200,18 +200,13 @@ impl<'e, W: World> Exchange<'e, W> {
     /// The halves of a leg that other ranks, or this one, wait for.
     fn others(&self, to: Option<Rank>, from: Option<Rank>) -> Vec<Refusal> {
         let core = self.on.core;
-        let own = Some(core.rank);
+        let number = |rank: Option<Rank>| rank.and_then(|rank| core.number(rank)).map(Rank::at);
+        let (own, to, from) = (Some(core.rank), number(to), number(from));
         // Half a transfer of this rank with itself meets nothing.
         let is_half = (to == own) != (from == own);
-        let known = |rank: Option<Rank>| {
-            rank.filter(|_| !(is_half && rank == own))
-                .and_then(|rank| core.number(rank))
-                .map(Rank::at)
-        };
-        [known(to).map(Refusal::SendTo), known(from).map(Refusal::RecvFrom)]
-            .into_iter()
-            .flatten()
-            .collect()
+        let met = |rank: Option<Rank>| rank.filter(|_| !(is_half && rank == own));
+        let halves = [met(to).map(Refusal::SendTo), met(from).map(Refusal::RecvFrom)];
+        halves.into_iter().flatten().collect()
     }
 
     fn checked(

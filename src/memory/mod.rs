@@ -50,7 +50,7 @@ pub(crate) use lent::{Ending, Lent, lend};
 pub(crate) use order::{Lessee, Order};
 pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
-pub use slice::UsedOnAnotherThread;
+pub(crate) use slice::UsedOnAnotherThread;
 
 pub(crate) use allocation::Allocation;
 pub(crate) use lease::Lease;

@@ -71,6 +71,7 @@ impl Shared {
         let limit = waits.as_ref().map(|waits| (waits.stream.clone(), waits.limit()));
         let users = mem::take(&mut handle.users);
         let last = handle.last.take().filter(|_| shares_gpus());
+        let patience = if last.is_some() { patience + 2 * DOUBT } else { patience };
         let first = move |comm| {
             if let Some((stream, limit)) = limit {
                 settle(&[stream], limit);
@@ -79,7 +80,7 @@ impl Shared {
             // each other's, which their kernels do even as they stop.
             if let Some(Last { own, others }) = last {
                 settle(&others, DOUBT);
-                if !own.iter().all(|stream| stream.is_idle()) {
+                if own.iter().any(|stream| stream.is_busy()) {
                     shared.free(|| Some(comm));
                     settle(&own, DOUBT);
                 }
@@ -254,7 +255,7 @@ fn await_users(users: &[Arc<CudaStream>]) {
 /// waits for a signal of another rank. Returns whether they are.
 fn settle(streams: &[Arc<CudaStream>], limit: Duration) -> bool {
     let started = Instant::now();
-    while !streams.iter().all(|stream| stream.is_idle()) {
+    while streams.iter().any(|stream| stream.is_busy()) {
         if started.elapsed() >= limit {
             return false;
         }

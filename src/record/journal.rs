@@ -238,7 +238,10 @@ impl<B: Backend> Journal<B> {
         let mut state = self.state.lock();
         if state.entries.len() >= self.kept {
             self.look_at(&mut state);
-            state.entries.pop_front();
+            // Work of the program's own, which a timeline brings, goes before operations.
+            let is_own = |entry: &Entry<B>| entry.calls.is_empty();
+            let own = timeline().and_then(|_| state.entries.iter().position(is_own));
+            state.entries.remove(own.unwrap_or(0));
         }
         let number = state.next;
         state.next += 1;

@@ -20,7 +20,7 @@ pub(super) struct DeferredRelease(Mutex<State>);
 struct State {
     /// How many ranks joined and have not ended.
     live: usize,
-    /// How many have a communicator that has not begun to end.
+    /// How many ranks have a communicator whose end has not begun.
     open: usize,
     /// NCCL drops its references when the last rank has ended.
     parked: Parked,
