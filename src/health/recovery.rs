@@ -47,7 +47,8 @@ pub struct Lost {
     /// Its old number.
     pub rank: Rank,
     /// Its number in the first communicator, which a launcher prints. It differs from the old
-    /// number after an earlier recovery, and in a child. For a newcomer, which has none, it is the old number.
+    /// number after an earlier recovery, and in a child. For a newcomer, which has none, it is the
+    /// old number.
     pub rank_at_start: usize,
     /// What is known of it: its host and process, if it had a process of its own, and how it ended.
     pub why: String,
