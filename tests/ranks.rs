@@ -3,7 +3,9 @@
 
 use std::cell::Cell;
 use std::env;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _};
+use std::iter;
 use std::net::TcpListener;
 use std::process::{Command, Stdio, exit};
 use std::thread;
@@ -50,12 +52,19 @@ pub(crate) fn spmd<F: DeviceFamily>(
     }
 }
 
+/// A free port below those that the system gives to connections, one of which might take it before
+/// rank 0 listens.
+fn free_port() -> u16 {
+    let random = || RandomState::new().build_hasher().finish();
+    let ports = iter::repeat_with(|| 20_000 + (random() % 10_000) as u16);
+    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    ports.take(1000).find(is_free).expect("there is a free port")
+}
+
 /// Runs this test again as `n` processes, each of which is one rank in the test's call.
 fn processes(n: usize, call: usize) {
     let test = thread::current().name().expect("a test has a name").to_owned();
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
-    let port = listener.local_addr().expect("an address").port();
-    drop(listener);
+    let port = free_port();
     let start = |rank: usize| {
         let mut this = Command::new(env::current_exe().expect("this program"));
         this.args(["--exact", &test, "--nocapture"]);

@@ -96,8 +96,8 @@ pub(crate) fn each_thread_is_told_what_never_came() -> Result<()> {
                 });
             }
         });
-        // A wait reports an unreported error, once.
-        let came = before.to_vec().or_else(|_| before.to_vec())?;
+        // A wait reports each unreported error once, and two calls may have one.
+        let came = (0..2).find_map(|_| before.to_vec().ok()).map_or_else(|| before.to_vec(), Ok)?;
         assert_eq!(came, [n; 1000]);
         Ok(())
     })
