@@ -36,6 +36,7 @@ mod refusal;
 mod report;
 mod reported;
 mod site;
+mod splits;
 mod submission;
 mod unawaited;
 mod window;
@@ -65,13 +66,14 @@ pub use nccl::{NcclResult, NcclVersion};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
-    BadGrid, BadGroups, BadInvitation, BadLength, BadRange, BadSplits, LanesDiffer, NoBuffer,
-    NoMemory, NoSuchRank, NotReducible, OtherClique, OtherDType, OtherDevice, Overflow,
-    SizeVariable, SplitsTooLong, Stale, StaleRank, TagTaken, WaitInLaunch, WrongCommunicator,
+    BadGrid, BadGroups, BadInvitation, BadLength, BadRange, LanesDiffer, NoBuffer, NoMemory,
+    NoSuchRank, NotReducible, OtherClique, OtherDType, OtherDevice, Overflow, SizeVariable, Stale,
+    StaleRank, TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
 pub use site::Site;
+pub use splits::{BadSplits, SplitsTooLong};
 pub use submission::{BadSubmission, SubmissionFault};
 pub use unawaited::{Surplus, Unawaited};
 pub use window::{

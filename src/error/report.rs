@@ -247,7 +247,7 @@ impl NoOrder {
             ),
             (true, _) => write!(
                 f,
-                "on rank {owner}, wait for the signal of the first put, then signal rank {rank}, and let that wait for it before it puts"
+                "on rank {owner}, wait for the signal of the first put, then signal rank {rank}, and have rank {rank} wait for that signal before it puts"
             ),
             (false, true) => write!(
                 f,

@@ -61,7 +61,7 @@ fn neighbours_by_arithmetic() -> Result<()> {
         for none in [none, none % size, (none + 1) % size] {
             let error = comm.send(&mine, none).expect_err("there is no such rank");
             assert!(matches!(error, Error::NoSuchRank(_)), "{error}");
-            assert!(error.to_string().contains("no rank below 0, or above all, in"), "{error}");
+            assert!(error.to_string().contains("no rank below 0 or past the last in"), "{error}");
         }
         let error = comm.send(&mine, rank + size).expect_err("there is no such rank");
         let text = format!("no rank {} in a communicator of 3", rank.index() + 3);
