@@ -10,9 +10,9 @@ use crate::{Result, Seat};
 impl Seat {
     /// The seat that a launcher gives this process: torchrun, Slurm's srun, the mpirun of Open MPI,
     /// MPICH, Intel MPI or MVAPICH, Flux, PALS, or our own (`TYPED_NCCL=cuda` or
-    /// `host:4,processes`, which only [`launch!`](crate::launch) reads). The recognised launcher is logged.
-    /// Each further call gives a seat of the next communicator of the same ranks, so all ranks must
-    /// call it equally often.
+    /// `host:4,processes`, which only [`launch!`](crate::launch) reads). The recognised launcher is
+    /// logged. Each further call gives a seat of the next communicator of the same ranks, so all
+    /// ranks must call it equally often.
     ///
     /// The device is the caller's choice: a GPU, or [`Host`](crate::Host) for ranks on one machine,
     /// or on several with the feature `mpi`.
