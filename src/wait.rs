@@ -20,6 +20,10 @@ pub(crate) const DEFAULT_DEADLINE: Duration = Duration::from_secs(600);
 /// The interval at which a wait checks health and deadline.
 pub(crate) const REST: Duration = Duration::from_millis(5);
 
+/// How long a wait for results that are known to be over goes on after a communicator of their
+/// stream failed: its end drains the stream.
+const SETTLES: Duration = Duration::from_millis(200);
+
 /// The communicator whose call waits. No other call is made on it meanwhile.
 #[derive(Clone, Copy)]
 pub(crate) struct Within<'c> {
@@ -94,12 +98,14 @@ pub(crate) struct Begun {
     rested: bool,
     /// It waits for numbered operations. Other waits are for all that is before a point.
     is_for_data: bool,
+    /// When a communicator was first seen to have failed.
+    failed: Option<Instant>,
 }
 
 impl Begun {
     pub(crate) fn new(operation: &'static str, site: Site) -> Self {
-        let (started, is_for_data) = (Instant::now(), false);
-        Self { operation, site, started, at: 0, rested: false, is_for_data }
+        let (started, is_for_data, failed) = (Instant::now(), false, None);
+        Self { operation, site, started, at: 0, rested: false, is_for_data, failed }
     }
 
     /// The first point that was not seen to be reached.
@@ -124,9 +130,10 @@ impl Begun {
                 continue;
             }
             let users = stream.users();
-            for user in &users {
-                user.health.look();
-                user.health.check()?;
+            if let Err(failed) = users_check(&users) {
+                let since = self.failed.get_or_insert_with(Instant::now);
+                let settles = self.is_for_data && awaited.was_over() && since.elapsed() < SETTLES;
+                return if settles { Ok(Some(REST)) } else { Err(failed) };
             }
             let limit = limit(within, &users);
             let waited = self.started.elapsed();
@@ -172,6 +179,14 @@ pub(crate) fn complete<B: Backend>(points: &[Awaited<B>]) -> Result<()> {
         }
     }
     first.map_or(Ok(()), |error| Err(reported(error)))
+}
+
+/// Fails if a communicator has.
+fn users_check(users: &[User]) -> Result<()> {
+    users.iter().try_for_each(|user| {
+        user.health.look();
+        user.health.check()
+    })
 }
 
 /// The limit of a wait now.

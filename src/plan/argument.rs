@@ -253,3 +253,82 @@ impl<M: PlanMemory<W>, W: World, const N: usize> PlanMemory<W> for [M; N] {}
 
 #[diagnostic::do_not_recommend]
 impl<M: PlanMemory<W> + ?Sized, W: World> PlanMemory<W> for &mut M {}
+
+/// Memory of elements `T` that a field of a plan's `Buffers` takes if the plan only reads it: a
+/// buffer, a view of one, or a symmetric window.
+///
+/// ```
+/// # use typed_nccl::{Host, Result, Seat, plan, plan::InputOf};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// plan! {
+///     copy(n: Ranks, len: usize) {
+///         in x: [f32; len];
+///         out y: [f32; len];
+///         send x to rank into y;
+///     }
+/// }
+///
+/// fn run<M: InputOf<f32, Host>>(
+///     copy: &mut copy::Bound<Host>,
+///     comm: &typed_nccl::Communicator<Host>,
+///     x: &M, // such as `&x`, `&x.slice(..4)`
+/// ) -> Result<Vec<f32>> {
+///     let mut y = comm.device().zeros(6)?;
+///     copy.run(comm, copy::Buffers { x, y: &mut y.slice_mut(1..5) })?;
+///     y.to_vec()
+/// }
+/// # let mut copy = copy::bind(&mut comm, copy::Params { len: 4 })?;
+/// # let x = comm.device().from_slice(&[1.0; 9])?;
+/// # assert_eq!(run(&mut copy, &comm, &x.slice(3..7))?, [0.0, 1.0, 1.0, 1.0, 1.0, 0.0]);
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not memory of `{T}` that a plan on `{W}` can read",
+    label = "the plan declares one memory of `{T}` here",
+    note = "pass a reference to a `Buffer`, a view of one, or a symmetric `Window`"
+)]
+pub trait InputOf<T: Element, W: World>: PlanInput<W> {}
+
+/// Memory of elements `T` that a field of a plan's `Buffers` takes if the plan writes it:
+/// [`InputOf`] without shared views. See its example.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not memory of `{T}` that a plan on `{W}` can write",
+    label = "the plan declares one memory of `{T}` here, and writes it",
+    note = "pass a `&mut` to a `Buffer`, a view from `slice_mut`, or a symmetric `Window`"
+)]
+pub trait MemoryOf<T: Element, W: World>: InputOf<T, W> + PlanMemory<W> {}
+
+/// Each half of a [`Swapped`] pair in a field of a plan's `Buffers`: a buffer of elements `T`. See
+/// the example of [`Swapped`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a whole buffer of `{T}` on `{W}`",
+    label = "the plan declares two copies of a buffer of `{T}` here",
+    note = "pass `&mut Swapped::new(a, b)` of two buffers of `{T}`"
+)]
+pub trait WholeOf<T: Element, W: World>: OneAllocation<W> {}
+
+impl<T: Element, W: World<Device = D>, D: Device, M> InputOf<T, W> for Buffer<T, D, M> {}
+
+impl<T: Element, W: World<Device = D>, D: Device, M> MemoryOf<T, W> for Buffer<T, D, M> {}
+
+impl<T: Element, W: World<Device = D>, D: Device, M> WholeOf<T, W> for Buffer<T, D, M> {}
+
+impl<T: Element, W: World<Device = D>, D: Device> InputOf<T, W> for Slice<'_, T, D> {}
+
+impl<T: Element, W: World<Device = D>, D: Device> InputOf<T, W> for SliceMut<'_, T, D> {}
+
+impl<T: Element, W: World<Device = D>, D: Device> MemoryOf<T, W> for SliceMut<'_, T, D> {}
+
+impl<T: Element, W: World> InputOf<T, W> for Window<T, W> {}
+
+impl<T: Element, W: World> MemoryOf<T, W> for Window<T, W> {}
+
+#[diagnostic::do_not_recommend]
+impl<M: InputOf<T, W> + ?Sized, T: Element, W: World> InputOf<T, W> for &M {}
+
+#[diagnostic::do_not_recommend]
+impl<M: InputOf<T, W> + ?Sized, T: Element, W: World> InputOf<T, W> for &mut M {}
+
+#[diagnostic::do_not_recommend]
+impl<M: MemoryOf<T, W> + ?Sized, T: Element, W: World> MemoryOf<T, W> for &mut M {}

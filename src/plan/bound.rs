@@ -33,7 +33,10 @@ use crate::backend::{Piece, WindowId};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{BindFault, Error, Site};
 use crate::stream::{Awaited, StreamShared};
-use crate::{AnyDevice, Communicator, DType, Device, Host, Label, Result, Stream, Work, World};
+use crate::{
+    AnyDevice, CommConfig, Communicator, DType, Device, Host, Label, Result, Stream, Transfers,
+    Work, World,
+};
 
 /// The world of a communicator of some of a plan's ranks.
 pub(super) struct SomeRanks<D = Host>(PhantomData<fn() -> D>);
@@ -366,8 +369,7 @@ impl<W: World> Draft<W> {
             }
         }
         let locals = Local::buffers(comm, &objects).map_err(Unbound::Error)?;
-        let memory = warm_up::Memory::new(comm.device(), &schedule, comm.rank().index());
-        let warm_up_memory = memory.map_err(Unbound::Error)?;
+        let warm_up_memory = warm_up::Memory::new(comm, &schedule).map_err(Unbound::Error)?;
         // One stream is the communicator's own; of several, the first one.
         let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
         let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
@@ -528,7 +530,12 @@ pub(super) fn children<W: World, S: State + CanEnqueue>(
         let others = ir::Communicator { axes: others, ..communicator.clone() };
         let color = rank_in(&others, extents, rank);
         let (color, key) = (u32::try_from(color), i64::try_from(place));
-        let child = comm.split::<SomeRanks>(color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX))?;
+        let (color, key) = (color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX));
+        // The program cannot register memory with a communicator that it does not see.
+        let config = &comm.here().core.config;
+        let any = (config.transfers == Transfers::Registered)
+            .then(|| CommConfig { transfers: Transfers::Any, ..config.clone() });
+        let child = comm.split_at::<SomeRanks>(color, key, any, Site::caller())?;
         children.push(Child::Part(child));
     }
     Ok(children)

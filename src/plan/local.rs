@@ -10,7 +10,7 @@ use crate::element::with_primitive;
 use crate::error::{Error, Unsupported};
 use crate::memory::Allocation;
 use crate::window::Named;
-use crate::{Communicator, DType, Device, Result, World};
+use crate::{Buffer, Communicator, DType, Device, Element, Registration, Result, Transfers, World};
 
 /// One allocation of a plan's local memory.
 pub(super) struct Local<W: World> {
@@ -33,18 +33,24 @@ impl<W: World> Local<W> {
         let own = objects.iter().enumerate().filter(|(_, this)| this.is_local && !this.is_window);
         own.map(|(object, &Object { len, dtype, is_second, .. })| {
             let bytes = len.saturating_mul(dtype.size());
-            let allocation = Allocation::new(ordinal, bytes, AllocKind::Plain)?;
+            let allocation = Allocation::new(ordinal, bytes, kind(comm))?;
             Ok(Self { object, is_second, allocation, len, window: None })
         })
         .collect()
     }
 
-    /// Registers its windows: collective.
+    /// Registers its windows, and what a communicator that needs it sends: collective.
     pub(super) fn register<S: State + CanEnqueue>(
         comm: &mut Communicator<W, S>,
         objects: &[Object],
         locals: &mut Vec<Self>,
     ) -> Result<()> {
+        let bytes = |local: &Self| {
+            let bytes = local.len.saturating_mul(objects[local.object].dtype.size());
+            Buffer::<u8, W::Device>::from_allocation(local.allocation.clone(), bytes)
+        };
+        // They last as long as the communicator.
+        drop(registered(comm, &locals.iter().map(bytes).collect::<Vec<_>>())?);
         for (object, this) in objects.iter().enumerate() {
             let &Object { len, dtype, is_second, is_local: true, is_window: true, .. } = this
             else {
@@ -67,6 +73,28 @@ impl<W: World> Local<W> {
         let &Self { ref allocation, len, ref window, .. } = self;
         let window = window.as_ref().map(|window| window.id);
         PlanOperand { allocation, start: 0, len, window, is_uneven: false }
+    }
+}
+
+/// The memory that all transfers of this communicator accept.
+pub(super) fn kind<W: World, S: State + CanEnqueue>(comm: &Communicator<W, S>) -> AllocKind {
+    match comm.here().core.config.transfers {
+        Transfers::Any => AllocKind::Plain,
+        Transfers::Registered => AllocKind::Nccl,
+    }
+}
+
+/// Registers memory of [`kind`], if transfers need that.
+pub(super) fn registered<W: World, S: State + CanEnqueue, T: Element>(
+    comm: &mut Communicator<W, S>,
+    memory: &[Buffer<T, W::Device>],
+) -> Result<Vec<Registration<W>>> {
+    match kind(comm) {
+        AllocKind::Plain => Ok(Vec::new()),
+        AllocKind::Nccl => {
+            let memory = memory.iter().filter(|one| !one.is_empty());
+            memory.map(|one| comm.register_buffer(one)).collect()
+        }
     }
 }
 

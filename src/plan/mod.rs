@@ -41,7 +41,7 @@ pub use typed_nccl_plan::lower::{Schedule, lower};
 pub use typed_nccl_plan::verdict::Sizes;
 pub use typed_nccl_plan::{cost, verdict};
 
-pub use argument::{PlanInput, PlanMemory};
+pub use argument::{InputOf, MemoryOf, PlanInput, PlanMemory, WholeOf};
 pub use bound::{Bound, bind};
 pub use call::{Call, Closure, NoClosure, Slices, SlicesMut, Steps};
 #[doc(hidden)]

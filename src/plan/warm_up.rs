@@ -6,6 +6,7 @@
 use typed_nccl_plan::lower::{Schedule, WarmUp};
 
 use super::bound::{Child, Children};
+use super::local::{self, kind};
 use crate::communicator::{CanEnqueue, State};
 use crate::{Buffer, Communicator, Device, Result, Sum, World, record};
 
@@ -16,14 +17,19 @@ use crate::{Buffer, Communicator, Device, Result, Sum, World, record};
 pub(super) struct Memory<D: Device>(Vec<Buffer<f32, D>>);
 
 impl<D: Device> Memory<D> {
-    pub(super) fn new(device: &D, schedule: &Schedule, rank: usize) -> Result<Self> {
+    pub(super) fn new<W: World<Device = D>, S: State + CanEnqueue>(
+        comm: &Communicator<W, S>,
+        schedule: &Schedule,
+    ) -> Result<Self> {
+        let (ordinal, rank) = (comm.device().ordinal(), comm.rank().index());
         let needs = |one: &WarmUp| match one {
             WarmUp::Collectives(_) => 1,
             WarmUp::Connections { pairs, .. } => 1 + others(pairs, rank).count(),
             WarmUp::OneSided(_) => 0,
         };
         let most = schedule.warm_ups.iter().map(needs).max().unwrap_or(0);
-        Ok(Self((0..most).map(|_| device.zeros(1)).collect::<Result<_>>()?))
+        let one = |_| Buffer::alloc(ordinal, 1, kind(comm));
+        Ok(Self((0..most).map(one).collect::<Result<_>>()?))
     }
 }
 
@@ -78,16 +84,19 @@ fn connections<W: World, S: State + CanEnqueue>(
     peers: &[usize],
     memory: &mut [Buffer<f32, W::Device>],
 ) -> Result<()> {
-    let Some((out, into)) = memory.split_first_mut().filter(|_| !peers.is_empty()) else {
+    if peers.is_empty() {
         return Ok(());
-    };
+    }
+    let registered = local::registered(comm, memory)?;
+    let Some((out, into)) = memory.split_first_mut() else { return Ok(()) };
     comm.group(|group| {
         for (&peer, into) in peers.iter().zip(into) {
             group.send(&*out, peer)?;
             group.recv(into, peer)?;
         }
         Ok(())
-    })
+    })?;
+    registered.into_iter().try_for_each(|one| comm.deregister_buffer(one))
 }
 
 /// Signals around the ring. Without a window there are none yet; the first window sets them up.

@@ -110,3 +110,38 @@ fn conditions_on_all_elements_of_a_list() {
     })
     .expect("what is routed arrives");
 }
+
+plan! {
+    /// The sums of several parts.
+    sums(n: Ranks, k: usize, len: usize) {
+        inout parts[i in 0..k]: [f32; len];
+        for i in 0..k {
+            all_reduce(parts[i], sum);
+        }
+    }
+}
+
+/// A list may be of buffers, of views, or of references to them; of each length.
+#[test]
+fn lists_of_any_memory() {
+    spmd::<Host>(2, |place| {
+        let mut comm = place.init()?;
+        let mut sums = sums::bind(&mut comm, sums::Params { k: 2, len: 2 })?;
+        let mut whole = [comm.device().from_slice(&[1.0; 2])?, comm.device().from_slice(&[1.0; 2])?];
+        let mut parts = comm.device().from_slice(&[1.0; 4])?;
+        let mut window = comm.window::<f32>(2)?;
+        sums.run(&comm, sums::Buffers { parts: &mut whole })?;
+        let [first, second] = &mut whole;
+        sums.run(&comm, sums::Buffers { parts: &mut [&mut *second, &mut *first] })?;
+        sums.run(&comm, sums::Buffers { parts: &mut parts.parts_mut([2, 2]) })?;
+        sums.run(&comm, sums::Buffers { parts: &mut [first.slice_mut(..), second.slice_mut(..)] })?;
+        assert_eq!((whole[0].to_vec()?, whole[1].to_vec()?), (vec![8.0; 2], vec![8.0; 2]));
+        assert_eq!(parts.to_vec()?, [2.0; 4]);
+        let short = sums.run(&comm, sums::Buffers { parts: &mut [&mut window] });
+        let short = short.expect_err("the plan has two");
+        assert!(short.to_string().contains("`parts` is 1 buffers"), "{short}");
+        comm.close(window)?;
+        comm.finish()
+    })
+    .expect("every list is of two parts but the last");
+}

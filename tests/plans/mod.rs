@@ -7,6 +7,7 @@ mod listed;
 mod one_sided;
 mod parted;
 mod passed;
+mod registered;
 mod uneven;
 mod wrong;
 

@@ -147,7 +147,9 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         let called = text(name);
         quote!(.counts(#called, buffers.#name))
     });
-    let memory = buffers::of_run(types).map(|memory| quote!(, buffers: #memory));
+    let (memory, any) = buffers::of_run(types, valid).unzip();
+    let memory = memory.map(|memory| quote!(, buffers: #memory));
+    let any = any.filter(|any| !any.is_empty()).map(|any| quote!(<#(#any),*>));
     // One identifier: two with different spans may be two variables.
     let given = Ident::new("steps", types.plan.span());
     let (steps, runner) = if valid.computed.is_empty() {
@@ -179,7 +181,8 @@ fn run(types: &Types<'_>, valid: &Valid) -> TokenStream {
         ///
         /// Memory does not fit the plan, a step failed, or the communicator did.
         #[track_caller]
-        pub fn #name(
+        #[allow(non_camel_case_types)]
+        pub fn #name #any(
             #receiver,
             comm: &#krate::Communicator<W, impl #krate::CanEnqueue>
             #memory

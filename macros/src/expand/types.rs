@@ -15,16 +15,19 @@ pub(super) struct Types<'a> {
     pub(super) plan: &'a Ident,
     /// The plan's type parameters with their bounds.
     pub(super) params: Vec<(Ident, TokenStream)>,
-    /// The parameters that occur in the caller's memory.
+    /// The parameters that occur in the caller's windows.
     given: Vec<bool>,
     /// Whether the caller passes any memory.
     pub(super) any_given: bool,
+    /// Whether there is a window among it.
+    pub(super) any_window: bool,
 }
 
 impl<'a> Types<'a> {
     pub(super) fn new(krate: &'a TokenStream, plan: &'a ast::Plan, valid: &Valid) -> Self {
-        let given = valid.plan.buffers.iter().filter(|buffer| buffer.role != Role::Local);
-        let elements: Vec<&ElementType> = given.map(|buffer| &buffer.element).collect();
+        let given = || valid.plan.buffers.iter().filter(|buffer| buffer.role != Role::Local);
+        let windows = given().filter(|buffer| buffer.window);
+        let elements: Vec<&ElementType> = windows.map(|buffer| &buffer.element).collect();
         let bound = |bound: Option<&Ident>| match bound.map(ToString::to_string).as_deref() {
             Some("Numeric") => quote!(#krate::Numeric),
             Some("Float") => quote!(#krate::Float),
@@ -43,7 +46,8 @@ impl<'a> Types<'a> {
                 .iter()
                 .map(|param| (param.name.clone(), bound(param.bound.as_ref())))
                 .collect(),
-            any_given: !elements.is_empty(),
+            any_given: given().next().is_some(),
+            any_window: !elements.is_empty(),
         }
     }
 
@@ -57,7 +61,7 @@ impl<'a> Types<'a> {
         self.params.iter().map(|(name, bound)| quote!(#name: #bound)).collect()
     }
 
-    /// The type parameters of the caller's memory.
+    /// The type parameters of the caller's windows.
     pub(super) fn given(&self) -> Vec<&Ident> {
         let given = self.params.iter().zip(&self.given).filter(|(_, given)| **given);
         given.map(|((name, _), _)| name).collect()
@@ -79,12 +83,13 @@ impl<'a> Types<'a> {
         }
     }
 
-    /// The type of the caller's argument for a buffer.
-    pub(super) fn memory(&self, buffer: &Buffer) -> TokenStream {
+    /// The type of the caller's argument for a buffer. Windows have one type; for other memory it
+    /// is `any`, a type parameter.
+    pub(super) fn memory(&self, buffer: &Buffer, any: &Ident) -> TokenStream {
         let (krate, element) = (self.krate, self.element(&buffer.element));
         let mut memory = match buffer.window {
             true => quote!(#krate::Window<#element, W>),
-            false => quote!(#krate::Buffer<#element, W::Device>),
+            false => quote!(#any),
         };
         if buffer.copies == 2 {
             memory = quote!(#krate::plan::Swapped<#memory>);
@@ -93,6 +98,16 @@ impl<'a> Types<'a> {
             memory = quote!([#memory]);
         }
         if buffers::is_read(buffer) { quote!(&'a #memory) } else { quote!(&'a mut #memory) }
+    }
+
+    /// What that type parameter is.
+    pub(super) fn bound(&self, buffer: &Buffer) -> TokenStream {
+        let (krate, element) = (self.krate, self.element(&buffer.element));
+        match buffer {
+            Buffer { copies: 2, .. } => quote!(#krate::plan::WholeOf<#element, W>),
+            _ if buffers::is_read(buffer) => quote!(#krate::plan::InputOf<#element, W>),
+            _ => quote!(#krate::plan::MemoryOf<#element, W>),
+        }
     }
 }
 

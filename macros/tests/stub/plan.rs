@@ -135,6 +135,14 @@ impl<T, W: World> PlanMemory<W> for Window<T, W> {}
 impl<M: PlanMemory<W>, W: World> PlanMemory<W> for Swapped<M> {}
 impl<M: PlanMemory<W>, W: World> PlanMemory<W> for [M] {}
 
+pub trait InputOf<T, W: World>: PlanMemory<W> {}
+pub trait MemoryOf<T, W: World>: PlanMemory<W> {}
+pub trait WholeOf<T, W: World>: PlanMemory<W> {}
+
+impl<T, W: World> InputOf<T, W> for Buffer<T, W::Device> {}
+impl<T, W: World> MemoryOf<T, W> for Buffer<T, W::Device> {}
+impl<T, W: World> WholeOf<T, W> for Buffer<T, W::Device> {}
+
 /// Calls the compute step `first`, and notes what it is given.
 pub struct Run<'a, W: World>(&'a mut Vec<String>, PhantomData<fn() -> W>);
 
