@@ -8,7 +8,7 @@
 //!
 //! It works the same on every backend and every release of NCCL.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::Change;
@@ -366,7 +366,7 @@ impl<B: Backend> Core<B> {
     }
 
     /// Recreates this rank's local resources on `comm`, for [`install`](Self::install).
-    pub(super) fn make_own_again(&mut self, comm: &B::Comm) -> Result<Vec<Again<B>>> {
+    pub(super) fn make_own_again(&mut self, comm: &B::Comm) -> Result<HashMap<usize, Again<B>>> {
         let make = |own: Own<'_, B>| match own {
             Own::Operator(made) => match &made.scalar {
                 Scalar::Host(bytes) => B::pre_mul_sum(comm, made.dtype, *bytes),
@@ -377,16 +377,16 @@ impl<B: Backend> Core<B> {
                 B::register_buffer(comm, &held.lease, held.bytes.clone()).map(Again::Buffer)
             }
         };
-        self.resources.own().map(make).collect()
+        self.resources.own().map(|(at, own)| Ok((at, make(own)?))).collect()
     }
 
-    /// Installs recreated resources, given in the order of the table.
-    pub(super) fn install(&mut self, again: Vec<Again<B>>) {
-        for own in self.resources.own().zip(again) {
-            match own {
-                (Own::Operator(made), Again::Operator(operator)) => made.operator = operator,
-                (Own::Buffer(held), Again::Buffer(handle)) => held.handle.set(handle),
-                // Both have the same order.
+    /// Installs recreated resources, given by slot. Operators may have been dropped meanwhile.
+    pub(super) fn install(&mut self, mut again: HashMap<usize, Again<B>>) {
+        for (at, own) in self.resources.own() {
+            match (own, again.remove(&at)) {
+                (Own::Operator(made), Some(Again::Operator(operator))) => made.operator = operator,
+                (Own::Buffer(held), Some(Again::Buffer(handle))) => held.handle.set(handle),
+                // A slot keeps its kind while nothing is added.
                 _ => {}
             }
         }

@@ -323,11 +323,14 @@ impl<B: Backend> Resources<B> {
         }
     }
 
-    /// The local resources, to be created again.
-    pub(super) fn own(&mut self) -> impl Iterator<Item = Own<'_, B>> {
-        self.slots.iter_mut().filter_map(|slot| match &mut slot.resource {
-            Resource::Operator(made) if slot.alive.strong_count() > 0 => Some(Own::Operator(made)),
-            Resource::Buffer(held) => Some(Own::Buffer(held)),
+    /// The local resources, to be created again, by slot. A handle that is dropped takes its
+    /// operator out.
+    pub(super) fn own(&mut self) -> impl Iterator<Item = (usize, Own<'_, B>)> {
+        self.slots.iter_mut().enumerate().filter_map(|(at, slot)| match &mut slot.resource {
+            Resource::Operator(made) if slot.alive.strong_count() > 0 => {
+                Some((at, Own::Operator(made)))
+            }
+            Resource::Buffer(held) => Some((at, Own::Buffer(held))),
             _ => None,
         })
     }

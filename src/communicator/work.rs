@@ -92,7 +92,7 @@ impl<D: Device> Work<D> {
     /// nothing has happened to it, and it can be waited for again.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait). The communicator's deadline applies too.
+    /// As [`wait`](Self::wait). The communicator's deadline applies too, if it is shorter.
     pub fn wait_within(&self, time: Duration) -> Result<bool> {
         self.health.check()?;
         let started = Instant::now();

@@ -223,6 +223,8 @@ fn close<W: World>(core: &mut Core<Back<W>>, dev: &DevComm<W>, site: Site) -> Re
     };
     let differ = |parts| differ(core, true, parts, site);
     core.agree(ready, (words, ()), (TOPIC, site), differ)?;
+    // Nothing fails once it is taken out.
+    core.comm()?;
     let Some(shared) = core.resources.take_device_comm(&dev.key)? else { return Ok(()) };
     shared.end("it was closed");
     core.graphs.lose_naming("device communicator", shared.id, site);

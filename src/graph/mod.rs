@@ -137,7 +137,15 @@ impl<W: World> Graph<W> {
         match Back::<W>::ARE_CAPTURED {
             true => self.held.launch(&[core], stream),
             false => Back::<W>::replay(stream.raw(), || {
-                self.steps.iter().try_for_each(|step| again(core, stream, step))
+                let mut steps = self.steps.iter().enumerate();
+                steps.try_for_each(|(at, step)| {
+                    // The other ranks would wait for the steps that this one does not issue.
+                    again(core, stream, step).inspect_err(|error| {
+                        if at > 0 || !is_refused(error) {
+                            core.health.fail(error.clone())
+                        }
+                    })
+                })
             }),
         }
     }
@@ -176,9 +184,10 @@ impl<B: Backend> Held<B> {
                 &several
             }
         };
-        let fail = |error: &Error| match error {
-            Error::MemoryInUse(it) if it.waited.is_none() => {}
-            error => cores.iter().for_each(|core| core.health.fail(error.clone())),
+        let fail = |error: &Error| {
+            if !is_refused(error) {
+                cores.iter().for_each(|core| core.health.fail(error.clone()));
+            }
         };
         // The device failed or a deadline passed, so the other ranks would wait for this one.
         let booking = Booking::of_graph(stream, &self.leases).inspect_err(fail)?;
@@ -204,6 +213,11 @@ impl<B: Backend> Held<B> {
         }
         launched
     }
+}
+
+/// Whether a launch is refused that would wait for its own thread.
+fn is_refused(error: &Error) -> bool {
+    matches!(error, Error::MemoryInUse(it) if it.waited.is_none())
 }
 
 /// Its name in messages.

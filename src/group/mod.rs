@@ -207,6 +207,8 @@ impl<W: World> DerefMut for WithConfig<'_, '_, W> {
 
 impl<W: World> Drop for WithConfig<'_, '_, W> {
     fn drop(&mut self) {
+        // Another group may have been swapped in, whose operations were checked for its ranks.
+        self.group.on = self.configured.on;
         self.group.lists = std::mem::replace(&mut self.configured.lists, Lists::new());
         self.group.error = self.configured.error.take();
     }

@@ -387,6 +387,15 @@ impl<B: Streams> Order<B> {
         self.points_of(&mut self.spread(), write)
     }
 
+    /// The points of all uses so far, for a thread that need not own the memory: the owner may
+    /// record more meanwhile.
+    pub(crate) fn points_seen(&self) -> Result<Vec<Awaited<B>>> {
+        let spread = self.spread.lock();
+        let sole = spread.sole.iter().map(|stream| (stream, self.used.load(Relaxed)));
+        let uses = sole.chain(spread.uses.iter().map(|known| (&known.stream, known.used)));
+        uses.filter(|(_, seq)| *seq > 0).map(|(stream, seq)| stream.reach(seq)).collect()
+    }
+
     /// [`points`](Self::points), with a turn at the memory until the host is done with it.
     pub(super) fn points_in_turn(&self, write: bool) -> Result<(Vec<Awaited<B>>, HostTurn<'_, B>)> {
         let mut own = HostTurn { order: self, turn: Turn::default() };

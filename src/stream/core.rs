@@ -354,7 +354,9 @@ impl<B: Streams> StreamCore<B> {
         takers.push(taker);
     }
 
+    /// A point after everything enqueued, also by others: it has a number of its own.
     pub(crate) fn mark(&self) -> Result<B::Point> {
+        self.number();
         let point = B::point(&self.shared.raw)?;
         let mut marks = self.shared.marks.lock();
         match marks.len() {

@@ -54,6 +54,7 @@ impl<D: Device> Stream<D> {
     #[track_caller]
     pub fn timed_mark(&self) -> Result<TimedMark<D>> {
         self.core.orders_others("timed_mark", Site::caller())?;
+        self.core.number();
         let (point, time) = <D::Backend as Timing>::timed(self.core.raw())?;
         let mark = Mark::new(self.core.shared(), point, self.core.last_seq());
         Ok(TimedMark { mark, time, ordinal: self.core.ordinal() })

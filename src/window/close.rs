@@ -88,6 +88,8 @@ pub(super) fn close<W: World, T: Element, K: WindowKind>(
         let (name, closing) = (core.health.name(), true);
         Error::from(WindowsDiffer { name, closing, parts, site })
     })?;
+    // Nothing fails once it is taken out.
+    core.comm()?;
     let registered = core.resources.take_window(&window.named.key)?;
     let id = registered.id;
     core.graphs.lose_naming("window", id, site);

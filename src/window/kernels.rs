@@ -107,7 +107,13 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let (core, site) = (&S::live(&self.body).core, Site::caller());
         if index >= team.size {
-            return Err(BadRange { start: index, end: index + 1, len: team.size, site }.into());
+            return Err(BadRange {
+                start: index,
+                end: index.saturating_add(1),
+                len: team.size,
+                site,
+            }
+            .into());
         }
         endpoint(core, &place, EndpointOf::Member(team, index), site)
     }

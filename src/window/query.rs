@@ -161,7 +161,7 @@ impl<W: World, S: State> Communicator<W, S> {
             let fault = AdoptFault::InUse { by: "a graph that captured it".to_owned() };
             return Err(NotAdoptable::new("deregister_buffer", fault, site).into());
         }
-        wait::until(&order.points(true)?, Some(core.within()), "deregister_buffer", site)?;
+        wait::until(&order.points_seen()?, Some(core.within()), "deregister_buffer", site)?;
         let Held { lease, handle, .. } = core.resources.take_buffer(&registration.key)?;
         <Back<W> as Windows>::deregister_buffer(core.comm()?, &lease, handle.get())
     }

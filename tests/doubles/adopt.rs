@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtrMut as _};
 use nccl_sys::Function::{ncclAllReduce, ncclBroadcast};
-use typed_nccl::{AnyDevice, Buffer, Cuda, Error, Mark, Result, Stream, Sum};
+use typed_nccl::{AnyDevice, Buffer, Cuda, Error, ForeignMemory, Mark, Result, Stream, Sum};
 
 use crate::common::{address, alone, calls, clear, handle, until};
 use crate::scenario::{NEWEST, cuda, on};
@@ -249,6 +249,55 @@ fn an_adopted_stream_is_theirs() {
             cuda().release(raw(&theirs));
             let again = stream.launch((), |(), raw| drop(raw.to_cudarc()));
             again?;
+        }
+        comm.finish()
+    });
+}
+
+/// Memory of a program's own, which a stream of its own writes.
+struct Written {
+    slice: CudaSlice<f32>,
+    after: Option<Mark<Gpu>>,
+}
+
+// SAFETY: the slice is a view of this many floats that nobody else uses but its stream, before the
+// mark.
+unsafe impl ForeignMemory<Gpu> for Written {
+    type Elem = f32;
+
+    fn start(&mut self) -> *mut f32 {
+        let (start, _use) = self.slice.device_ptr_mut(&self.slice.stream().clone());
+        start as *mut f32
+    }
+
+    fn elements(&self) -> usize {
+        self.slice.len()
+    }
+
+    fn ready(&mut self, _: &Gpu) -> Result<Option<Mark<Gpu>>> {
+        Ok(self.after.take())
+    }
+}
+
+/// Each mark of a stream that the program keeps is after what others enqueued there.
+#[test]
+fn memory_that_others_write_again_and_again() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let device = comm.device().clone();
+        let context = context(0);
+        let theirs = context.new_stream().expect("a stream");
+        let kept = Stream::adopt(&device, theirs.clone())?;
+        for _ in 0..3 {
+            let slice = values(&theirs, 1.0);
+            cuda().hold(raw(&theirs));
+            let after = Some(kept.mark()?);
+            let x = device.adopt(Written { slice, after })?;
+            let mut y = device.zeros::<f32>(x.len())?;
+            comm.all_reduce(&x, &mut y, Sum)?;
+            assert!(!runs(comm.stream())?, "ours would overtake theirs");
+            cuda().release(raw(&theirs));
+            comm.sync(comm.stream())?;
         }
         comm.finish()
     });

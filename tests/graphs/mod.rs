@@ -6,7 +6,9 @@ mod kernels;
 mod panics;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Barrier;
 use std::thread;
+use std::time::Duration;
 
 use typed_nccl::interop::Tensor;
 use typed_nccl::{
@@ -133,6 +135,40 @@ fn a_graph_and_its_memory_are_on_two_threads() -> Result<()> {
             reader.join().expect("it does not panic").map(drop)
         })?;
         comm.finish()
+    })
+}
+
+/// A launch that stops behind its first step: the other ranks have its earlier ones.
+#[test]
+fn a_launch_that_stops_in_the_middle_ends_the_communicator() -> Result<()> {
+    spmd::<Host>(1, |place| {
+        let deadline = Duration::from_millis(200);
+        let mut comm = place.init_with(CommConfig::builder().deadline(deadline).build())?;
+        let (mut x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+        let mut graph = comm.capture(|g| {
+            g.all_reduce_in_place(&mut y, Sum)?;
+            g.fill(&mut x, 0.0)?;
+            g.all_reduce_in_place(&mut y, Sum)
+        })?;
+        let (stream, in_use) = (comm.device().stream()?, &Barrier::new(2));
+        thread::scope(|threads| {
+            let reads = threads.spawn(move || -> Result<Vec<f32>> {
+                stream.launch(&mut x, |x, ()| {
+                    x.fill(1.0);
+                    thread::sleep(Duration::from_secs(2));
+                })?;
+                in_use.wait();
+                x.to_vec()
+            });
+            in_use.wait();
+            thread::sleep(Duration::from_millis(500));
+            let error = graph.launch(&comm).expect_err("its second step waits for the reader");
+            assert!(matches!(&error, Error::MemoryInUse(it) if it.waited.is_some()), "{error}");
+            assert_eq!(comm.health().expect_err("its first step was issued"), error);
+            reads.join().expect("it does not panic")
+        })?;
+        comm.abort();
+        Ok(())
     })
 }
 

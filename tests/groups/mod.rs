@@ -6,8 +6,8 @@ mod several;
 use std::thread;
 
 use typed_nccl::{
-    Buffer, CommConfig, Communicator, Error, Group, Host, Rank, Result, Root, Signals, Sum, World,
-    try_group,
+    Buffer, CallConfig, CommConfig, Communicator, Error, Group, Host, Rank, Result, Root, Seat,
+    Signals, Sum, World, group, try_group,
 };
 
 use crate::ranks::spmd;
@@ -561,4 +561,27 @@ fn an_estimate_on_the_host() -> Result<()> {
         comm.finish()
     })
     .map(drop)
+}
+
+/// Calls with a configuration go to the communicator for which they were checked, also if they are
+/// swapped for those of another group.
+#[test]
+fn configured_calls_of_another_group() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let mut both = place.init()?;
+        let device = both.device().clone();
+        let mut alone = Seat::local(1).remove(0).init(device.clone())?;
+        let (x, mut y) = (device.from_slice(&[7.0_f32; 3])?, device.zeros::<f32>(3)?);
+        let config = CallConfig::builder().profiler_tag(7).build();
+        group((&mut both, &mut alone), |(two, one)| {
+            let (mut two, mut one) = (two.with(&config), one.with(&config));
+            one.all_gather(&x, &mut y)?;
+            std::mem::swap(&mut *two, &mut *one);
+            assert_eq!((two.size(), one.size()), (1, 2));
+            Ok(())
+        })?;
+        assert_eq!(y.to_vec()?, [7.0; 3]);
+        alone.finish()?;
+        both.finish()
+    })
 }

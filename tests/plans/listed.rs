@@ -127,7 +127,8 @@ fn lists_of_any_memory() {
     spmd::<Host>(2, |place| {
         let mut comm = place.init()?;
         let mut sums = sums::bind(&mut comm, sums::Params { k: 2, len: 2 })?;
-        let mut whole = [comm.device().from_slice(&[1.0; 2])?, comm.device().from_slice(&[1.0; 2])?];
+        let mut whole =
+            [comm.device().from_slice(&[1.0; 2])?, comm.device().from_slice(&[1.0; 2])?];
         let mut parts = comm.device().from_slice(&[1.0; 4])?;
         let mut window = comm.window::<f32>(2)?;
         sums.run(&comm, sums::Buffers { parts: &mut whole })?;
