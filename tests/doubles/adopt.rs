@@ -266,7 +266,8 @@ unsafe impl ForeignMemory<Gpu> for Written {
     type Elem = f32;
 
     fn start(&mut self) -> *mut f32 {
-        let (start, _use) = self.slice.device_ptr_mut(&self.slice.stream().clone());
+        let stream = self.slice.stream().clone();
+        let (start, _use) = self.slice.device_ptr_mut(&stream);
         start as *mut f32
     }
 

@@ -571,7 +571,8 @@ fn configured_calls_of_another_group() -> Result<()> {
         let mut both = place.init()?;
         let device = both.device().clone();
         let mut alone = Seat::local(1).remove(0).init(device.clone())?;
-        let (x, mut y) = (device.from_slice(&[7.0_f32; 3])?, device.zeros::<f32>(3)?);
+        let own = [both.rank().index() as f32; 3];
+        let (x, mut y) = (device.from_slice(&own)?, device.zeros::<f32>(3)?);
         let config = CallConfig::builder().profiler_tag(7).build();
         group((&mut both, &mut alone), |(two, one)| {
             let (mut two, mut one) = (two.with(&config), one.with(&config));
@@ -580,7 +581,7 @@ fn configured_calls_of_another_group() -> Result<()> {
             assert_eq!((two.size(), one.size()), (1, 2));
             Ok(())
         })?;
-        assert_eq!(y.to_vec()?, [7.0; 3]);
+        assert_eq!(y.to_vec()?, own);
         alone.finish()?;
         both.finish()
     })
