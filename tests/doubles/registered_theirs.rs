@@ -244,6 +244,7 @@ fn it_is_not_freed_while_it_is_registered() {
                 let mut comm = place.init()?;
                 let x = adopted(&comm)?;
                 let _held = comm.register_buffer(&x)?;
+                comm.barrier()?;
                 assert_eq!(comm.rank().index(), 7, "it panics");
                 comm.finish()
             })
