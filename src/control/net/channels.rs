@@ -34,7 +34,8 @@ pub(super) struct Call {
     event: Event,
 }
 
-enum Event {
+#[derive(Clone)]
+pub(super) enum Event {
     Message(u32, Vec<u8>),
     Died(u32, String),
     Stopped(u32, String),
@@ -44,6 +45,10 @@ enum Event {
 }
 
 impl Call {
+    pub(super) fn new(listener: &Weak<dyn Listener>, event: Event) -> Self {
+        Self { listener: listener.clone(), event }
+    }
+
     pub(super) fn make(self) {
         let Some(listener) = self.listener.upgrade() else { return };
         match self.event {
@@ -75,8 +80,7 @@ impl Channels {
         }
         let to = self.all.entry(channel).or_default();
         if let Some(listener) = &to.listener {
-            let event = Event::Message(from, bytes.to_vec());
-            return Ok(Some(Call { listener: listener.clone(), event }));
+            return Ok(Some(Call::new(listener, Event::Message(from, bytes.to_vec()))));
         }
         self.buffered += bytes.len() + EACH;
         if self.buffered > MOST_BYTES {
@@ -92,51 +96,14 @@ impl Channels {
         to.listener = Some(listener.clone());
         let buffered = std::mem::take(&mut to.buffered);
         self.buffered -= buffered.iter().map(|(_, bytes)| bytes.len() + EACH).sum::<usize>();
-        let message =
-            |(from, bytes)| Call { listener: listener.clone(), event: Event::Message(from, bytes) };
+        let message = |(from, bytes)| Call::new(listener, Event::Message(from, bytes));
         buffered.into_iter().map(message).collect()
     }
 
-    /// The calls that report a rank that is gone.
-    pub(super) fn died(&self, rank: u32, why: &str) -> impl Iterator<Item = Call> {
-        self.listeners().map(move |listener| Self::death(listener, rank, why))
-    }
-
-    /// The calls that report a rank whose communicator is poisoned.
-    pub(super) fn stopped(&self, rank: u32, why: &str) -> impl Iterator<Item = Call> {
-        self.listeners().map(move |listener| Call {
-            listener: listener.clone(),
-            event: Event::Stopped(rank, why.to_owned()),
-        })
-    }
-
-    /// The calls that report that the others took this rank for dead.
-    pub(super) fn left_out(&self, why: &str) -> impl Iterator<Item = Call> {
-        self.listeners().map(move |listener| Self::leave_out(listener, why))
-    }
-
-    /// The calls that report that the ranks cannot form a communicator.
-    pub(super) fn failed(&self, error: &Error) -> impl Iterator<Item = Call> {
-        self.listeners().map(|listener| Call {
-            listener: listener.clone(),
-            event: Event::Failed(error.clone()),
-        })
-    }
-
-    fn listeners(&self) -> impl Iterator<Item = &Weak<dyn Listener>> {
-        self.all.values().filter_map(|channel| channel.listener.as_ref())
-    }
-
-    pub(super) fn death(listener: &Weak<dyn Listener>, rank: u32, why: &str) -> Call {
-        Call { listener: listener.clone(), event: Event::Died(rank, why.to_owned()) }
-    }
-
-    pub(super) fn leave_out(listener: &Weak<dyn Listener>, why: &str) -> Call {
-        Call { listener: listener.clone(), event: Event::LeftOut(why.to_owned()) }
-    }
-
-    pub(super) fn caught_up(listener: &Weak<dyn Listener>) -> Call {
-        Call { listener: listener.clone(), event: Event::CaughtUp }
+    /// The calls that report an event to every listener.
+    pub(super) fn report(&self, event: &Event) -> impl Iterator<Item = Call> {
+        let listeners = self.all.values().filter_map(|channel| channel.listener.as_ref());
+        listeners.map(|listener| Call::new(listener, event.clone()))
     }
 }
 

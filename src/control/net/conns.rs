@@ -63,9 +63,14 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The node whose tree the connection belongs to.
-    pub(super) fn link(&self) -> Option<NodeKey> {
-        if let Self::Link { node, .. } = self { Some(*node) } else { None }
+    /// Whether both sides have proven that they know the secret.
+    pub(super) fn is_authenticated(&self) -> bool {
+        matches!(self, Self::BootstrapPeer { .. } | Self::Bootstrap { .. } | Self::Link { .. })
+    }
+
+    /// Whether it was accepted, and the other side has not proven that it knows the secret.
+    pub(super) fn is_unproven(&self) -> bool {
+        matches!(self, Self::Unauthenticated { .. } | Self::Parked { .. } | Self::Refused)
     }
 }
 
@@ -79,7 +84,8 @@ pub(super) struct Conn {
     pub(super) input: Vec<u8>,
     /// Received bytes of an incomplete record.
     sealed: Vec<u8>,
-    seal: Seal,
+    /// The encryption, if the ranks have a secret.
+    seal: Option<Seal>,
     /// Messages to be encrypted.
     plain: Vec<u8>,
     /// Bytes to be transmitted, of which `sent` are.
@@ -130,7 +136,7 @@ impl Conns {
             last_sent: now,
             input: Vec::new(),
             sealed: Vec::new(),
-            seal: Seal::default(),
+            seal: None,
             plain: Vec::new(),
             output: Vec::new(),
             sent: 0,
@@ -216,8 +222,8 @@ impl Conns {
         connects: bool,
     ) {
         let Some(conn) = self.get(key).filter(|_| secret.is_secret()) else { return };
-        conn.seal = Seal::start_handshake(secret, &transcript, connects, &mut conn.output)
-            .unwrap_or(Seal::Broken);
+        let seal = Seal::start_handshake(secret, &transcript, connects, &mut conn.output);
+        conn.seal = Some(seal.unwrap_or(Seal::Broken));
         self.mark_dirty(key);
     }
 
@@ -225,11 +231,7 @@ impl Conns {
     pub(super) fn send_heartbeats(&mut self) {
         let now = self.now;
         for (&key, conn) in &mut self.all {
-            let is_authenticated = matches!(
-                conn.role,
-                Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. }
-            );
-            if is_authenticated && now - conn.last_sent >= self.heartbeat {
+            if conn.role.is_authenticated() && now - conn.last_sent >= self.heartbeat {
                 conn.last_sent = now;
                 conn.write(&Message::Beat);
                 if !std::mem::replace(&mut conn.is_dirty, true) {
@@ -271,7 +273,9 @@ impl Conns {
         let conn = self.all.get_mut(&key)?;
         // Seal here rather than per frame, so that one record holds every message since the last
         // write.
-        conn.seal.seal(&mut conn.plain, &mut conn.output);
+        if let Some(seal) = &mut conn.seal {
+            seal.seal(&mut conn.plain, &mut conn.output);
+        }
         Some(&conn.output[conn.sent..])
     }
 
@@ -306,14 +310,7 @@ impl Conns {
     /// The number of unauthenticated connections, and the oldest.
     pub(super) fn unproven(&mut self) -> (usize, Option<(Key, Instant)>) {
         let all = &self.all;
-        let is_unproven = |key: &Key| {
-            all.get(key).is_some_and(|conn| {
-                matches!(
-                    conn.role,
-                    Role::Unauthenticated { .. } | Role::Parked { .. } | Role::Refused
-                )
-            })
-        };
+        let is_unproven = |key: &Key| all.get(key).is_some_and(|conn| conn.role.is_unproven());
         self.unproven.retain(is_unproven);
         let oldest = self.unproven.front().and_then(|key| Some((*key, all.get(key)?.since)));
         (self.unproven.len(), oldest)
@@ -328,21 +325,20 @@ impl Conns {
 
 impl Conn {
     fn write(&mut self, message: &Message<'_>) {
-        let is_open = self.seal.is_none();
-        message.push(if is_open { &mut self.output } else { &mut self.plain });
+        message.push(if self.is_sealed() { &mut self.plain } else { &mut self.output });
     }
 
     /// Buffers received bytes. On a sealed connection only an authentic record proves that the peer
     /// is alive.
     pub(super) fn handle_bytes(&mut self, bytes: &[u8], now: Instant) -> Result<(), Forged> {
-        if self.seal.is_none() {
+        let Some(seal) = &mut self.seal else {
             self.last_received = now;
             self.input.extend(bytes);
             return Ok(());
-        }
+        };
         let before = self.input.len();
         self.sealed.extend(bytes);
-        let opened = self.seal.open(&mut self.sealed, &mut self.input, &mut self.output);
+        let opened = seal.open(&mut self.sealed, &mut self.input, &mut self.output);
         if self.input.len() > before {
             self.last_received = now;
         }
@@ -350,7 +346,7 @@ impl Conn {
     }
 
     pub(super) fn is_sealed(&self) -> bool {
-        !self.seal.is_none()
+        self.seal.is_some()
     }
 
     fn has_more(&self) -> bool {

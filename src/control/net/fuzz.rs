@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::frame;
 use super::hub::Hub;
 use super::ident::CommId;
-use super::message::{Contributions, Hello, Left, Member, Message, Table};
+use super::message::{Contributions, Failure, Hello, Left, Member, Message, Table};
 use super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, VERDICT, Verdict, Version};
 use super::simulate::{Seated, exchange};
 use super::unique::{BootstrapHandle, UniqueId};
@@ -156,7 +156,6 @@ fn message(dice: &mut Dice, output: &mut Vec<u8>) {
             rank: dice.number(),
             size: dice.number(),
             seat: 1,
-            version: env!("CARGO_PKG_VERSION").into(),
             job: text.as_str().into(),
             member: member(dice),
         }),
@@ -165,7 +164,7 @@ fn message(dice: &mut Dice, output: &mut Vec<u8>) {
         3 => Message::Linked,
         4 => Message::Missing { count: dice.number(), ranks },
         5 => Message::Table(&long),
-        6 => Message::Fail { size: dice.number(), ranks, why: text.into() },
+        6 => Message::Fail(Failure { size: dice.number(), ranks, why: text }),
         7 | 8 => {
             let part = |&(first, last): &(u32, u32)| Contributions { first, last, bytes: &long };
             let seq = [0, 1, 2, 3, 1 << 16, u64::MAX][dice.roll(6)];

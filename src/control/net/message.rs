@@ -41,12 +41,7 @@ pub(super) enum Message<'a> {
     },
     /// The encoded [`Member`]s of all ranks.
     Table(&'a [u8]),
-    /// The ranks cannot form the communicator of `size`.
-    Fail {
-        size: u32,
-        ranks: Vec<u32>,
-        why: Cow<'a, str>,
-    },
+    Fail(Failure),
     /// Contributions to an exchange with one topic and call site.
     Parts {
         seq: u64,
@@ -70,6 +65,16 @@ pub(super) enum Message<'a> {
     },
 }
 
+/// Why the ranks cannot form a communicator.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub(super) struct Failure {
+    /// The intended size, as reported.
+    pub(super) size: u32,
+    /// The ranks that are the subject of `why`.
+    pub(super) ranks: Vec<u32>,
+    pub(super) why: String,
+}
+
 /// A rank that arrives at the rendezvous.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub(super) struct Hello<'a> {
@@ -77,7 +82,6 @@ pub(super) struct Hello<'a> {
     pub(super) size: u32,
     /// Identifies this seat: differs even between two ranks of one number.
     pub(super) seat: u64,
-    pub(super) version: Cow<'a, str>,
     /// The launcher's name for the job; empty if unknown.
     pub(super) job: Cow<'a, str>,
     pub(super) member: Member,

@@ -198,6 +198,7 @@ impl Joiner {
         let uplink = Uplink { hub: self.hub.clone(), node: key };
         let meeting = Meeting::replica(size, uplink);
         let (weak, member) = (Arc::downgrade(&meeting), self.hub.member(process));
+        let meet = Some(meet);
         let seat = u64::from_le_bytes(ident::random()?);
         let spec = Spec { key, meeting: weak, rank, size, member, secret, meet, seat };
         self.hub.send(Command::Open(Box::new(spec)));
@@ -245,37 +246,28 @@ impl Joiner {
         let key = next_node();
         let size = self.size as usize;
         let name = path.display().to_string();
-        let (addresses, host) = (Vec::new(), Some(0));
-        let meet = |id| Meet { id, addresses, name, may_be_stale: true, host, job: None };
         if self.rank != 0 {
             // Until the file is read, use a secret that no process knows.
-            let meeting =
-                self.join(key, meet(CommId::THERE), Secret::of_bytes(ident::random()?))?;
+            let (id, addresses, host) = (CommId::THERE, Vec::new(), Some(0));
+            let meet = Meet { id, addresses, name, may_be_stale: true, host, job: None };
+            let meeting = self.join(key, meet, Secret::of_bytes(ident::random()?))?;
             finder::read(&self.hub, key, &meeting, path)?;
             return Ok(meeting);
         }
-        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
-        let place = unique::BootstrapHandle {
-            id,
-            secret: secret.clone(),
-            addresses: self.hub.addresses.clone(),
-        };
+        let place = unique::BootstrapHandle::new(self.hub.addresses.clone())?;
         file::write(path, &place).map_err(|error| {
             init_failed(size, format!("rank 0 cannot write {}: {error}", path.display()))
         })?;
-        let (owner, own) = (Some(key), secret.clone());
-        self.hub.send(Command::Meet { id, secret, acceptor: None, owner, job: None });
-        let meet = Meet { addresses: self.hub.addresses.clone(), ..meet(id) };
-        self.join(key, meet, own)
+        place.open(&self.hub, Some(key));
+        let meet = Meet { may_be_stale: true, host: Some(0), ..place.meet(name) };
+        self.join(key, meet, place.secret)
     }
 
     /// See `Seat::with_id`.
     fn with_id(&self, id: UniqueId) -> Result<Arc<Meeting>> {
         let place = id.place().map_err(|why| init_failed(self.size as usize, why))?;
-        let unique::BootstrapHandle { id, secret, addresses } = place;
-        let name = format!("of the id, made by the process at {}", shown(&addresses));
-        let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
-        self.join(next_node(), meet, secret)
+        let name = format!("of the id, made by the process at {}", shown(&place.addresses));
+        self.join(next_node(), place.meet(name), place.secret)
     }
 }
 

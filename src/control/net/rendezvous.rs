@@ -12,8 +12,9 @@ use super::hub::NodeKey;
 use super::ident::CommId;
 use super::job::Job;
 use super::ledger::{FAN_OUT, parent};
-use super::message::{Hello, Left, MOST_ADDRESSES, MOST_RANKS, MOST_TEXT, Member, Message, Table};
-use super::node::Failure;
+use super::message::{
+    Failure, Hello, Left, MOST_ADDRESSES, MOST_RANKS, MOST_TEXT, Member, Message, Table,
+};
 use super::proof::{CHALLENGE, CLAIM, Secret};
 
 /// The most ranks that wait on an open connection; the others come again.
@@ -49,7 +50,6 @@ pub(super) struct Rendezvous {
     arrived: BTreeMap<u32, Arrived>,
     /// The open connections.
     guests: BTreeMap<Key, u32>,
-    version: String,
     left: Vec<Left>,
     /// Departures that this process's nodes have not learned yet.
     unreported: Vec<Left>,
@@ -89,7 +89,6 @@ impl Rendezvous {
             job: String::new(),
             arrived: BTreeMap::new(),
             guests: BTreeMap::new(),
-            version: String::new(),
             left: Vec::new(),
             unreported: Vec::new(),
             failed: None,
@@ -134,7 +133,7 @@ impl Rendezvous {
             return false;
         }
         if let Some(refusal) = self.belongs_elsewhere(&hello) {
-            conns.send(key, &refusal);
+            conns.send(key, &Message::Fail(refusal));
             return true;
         }
         self.check_agreement(conns, &hello);
@@ -148,7 +147,7 @@ impl Rendezvous {
                 // It failed before any rank had reported a size.
                 failure.size = self.size.map_or(0, |(size, _)| size);
             }
-            conns.send(key, &failure.message());
+            conns.send(key, &Message::Fail(failure.clone()));
             return true;
         }
         for left in &self.left {
@@ -160,41 +159,31 @@ impl Rendezvous {
     }
 
     /// The refusal for a rank of another job, which does not fail this one.
-    fn belongs_elsewhere(&self, hello: &Hello<'_>) -> Option<Message<'static>> {
+    fn belongs_elsewhere(&self, hello: &Hello<'_>) -> Option<Failure> {
         let &Hello { rank, size, .. } = hello;
         if is_other_job(&self.job, &hello.job) {
             let why = format!(
                 "came to the place of another job, {}: give each job an address of its own",
                 self.job
             );
-            return Some(Message::Fail { size, ranks: vec![rank], why: why.into() });
+            return Some(Failure { size, ranks: vec![rank], why });
         }
         // The ranks of a complete communicator agreed on the size, so the newcomer is foreign.
         let (expected, by) = self.size.filter(|(expected, _)| *expected != size)?;
         self.completed_at?;
         let why = disagree(expected, size);
-        Some(Message::Fail { size: expected, ranks: vec![by, rank], why: why.into() })
+        Some(Failure { size: expected, ranks: vec![by, rank], why })
     }
 
     /// Compares what all ranks must have in common with the first rank's values.
     fn check_agreement(&mut self, conns: &mut Conns, hello: &Hello<'_>) {
-        let Hello { rank, size, version, job, .. } = hello;
+        let Hello { rank, size, job, .. } = hello;
         if self.job.is_empty() {
             self.job = job.clone().into_owned();
         }
         let (expected, by) = *self.size.get_or_insert((*size, *rank));
         if expected != *size {
             self.fail(conns, vec![by, *rank], disagree(expected, *size));
-        }
-        if self.version.is_empty() {
-            self.version = version.clone().into_owned();
-        }
-        if self.version != *version {
-            let why = format!(
-                "run typed-nccl {} and {version}: run one build on all ranks",
-                self.version
-            );
-            self.fail(conns, vec![by, *rank], why);
         }
     }
 
@@ -373,7 +362,7 @@ impl Rendezvous {
             ranks.dedup();
             let size = self.size.map_or(0, |(size, _)| size);
             let failure = Failure { size, ranks, why };
-            self.broadcast(conns, &failure.message());
+            self.broadcast(conns, &Message::Fail(failure.clone()));
             (self.failed, self.failed_at) = (Some(failure), Some(conns.now));
         }
     }
@@ -411,11 +400,11 @@ impl Rendezvous {
 }
 
 fn is_sane(hello: &Hello<'_>) -> bool {
-    let Hello { rank, size, version, job, member, .. } = hello;
+    let Hello { rank, size, job, member, .. } = hello;
     (1..=MOST_RANKS).contains(&(*size as usize))
         && rank < size
         && member.is_bounded()
-        && version.len().max(job.len()) <= MOST_TEXT
+        && job.len() <= MOST_TEXT
 }
 
 fn disagree(one: u32, other: u32) -> String {

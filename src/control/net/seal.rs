@@ -22,11 +22,7 @@ const HANDSHAKE: usize = 32 + TAG;
 const HEAD: usize = 2;
 
 /// The state of a connection's encryption.
-#[derive(Default)]
 pub(super) enum Seal {
-    /// The ranks have no secret.
-    #[default]
-    None,
     Handshaking(Box<HandshakeState>),
     Sealed(Box<TransportState>),
     /// A record was refused; nothing that follows is read.
@@ -65,15 +61,10 @@ impl Seal {
         Ok(Self::Handshaking(Box::new(noise)))
     }
 
-    pub(super) fn is_none(&self) -> bool {
-        matches!(self, Self::None)
-    }
-
     /// Encrypts `plain` and appends the records to `output`; keeps `plain` until the handshake is
     /// done.
     pub(super) fn seal(&mut self, plain: &mut Vec<u8>, output: &mut Vec<u8>) {
         match self {
-            Self::None => output.append(plain),
             Self::Handshaking(_) => return,
             Self::Broken => {}
             Self::Sealed(noise) => {
@@ -117,8 +108,7 @@ impl Seal {
         output: &mut Vec<u8>,
     ) -> Result<(), Forged> {
         match std::mem::replace(self, Self::Broken) {
-            Self::None => plain.extend(content),
-            Self::Broken => return Err(Forged),
+            Self::Broken => Err(Forged),
             Self::Handshaking(mut noise) => {
                 if content.len() > HANDSHAKE {
                     return Err(Forged);
@@ -128,7 +118,7 @@ impl Seal {
                     record(output, HANDSHAKE, |to| noise.write_message(&[], to))?;
                 }
                 *self = Self::Sealed(Box::new(noise.into_transport_mode()?));
-                return Ok(());
+                Ok(())
             }
             Self::Sealed(mut noise) => {
                 let start = plain.len();
@@ -138,11 +128,9 @@ impl Seal {
                 plain.truncate(start + length.as_ref().copied().unwrap_or(0));
                 length?;
                 *self = Self::Sealed(noise);
-                return Ok(());
+                Ok(())
             }
         }
-        *self = Self::None;
-        Ok(())
     }
 }
 

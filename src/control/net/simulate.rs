@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 use super::hub::{Command, Hub, NodeKey};
 use super::ident::{self, CommId};
-use super::node::Meet;
-use super::proof::Secret;
 use super::unique::BootstrapHandle;
 use super::{Joiner, next_node};
 use crate::communicator::Health;
@@ -39,28 +37,21 @@ pub(super) struct Seated {
 impl Seated {
     /// Opens a rendezvous.
     pub(super) fn place(hub: &Arc<Hub>) -> Result<BootstrapHandle> {
-        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?).public());
-        hub.send(Command::Meet {
-            id,
-            secret: secret.clone(),
-            acceptor: None,
-            owner: None,
-            job: None,
-        });
-        Ok(BootstrapHandle { id, secret, addresses: vec![loopback(hub)] })
+        let mut place = BootstrapHandle::new(vec![loopback(hub)])?;
+        place.secret = place.secret.public();
+        place.open(hub, None);
+        Ok(place)
     }
 
     /// Starts `size` ranks at a new rendezvous.
     pub(super) fn all(hub: &Arc<Hub>, size: usize) -> Result<(BootstrapHandle, Vec<Self>)> {
         let place = Self::place(hub)?;
         let come = |rank| {
-            let (id, addresses) = (place.id, place.addresses.clone());
-            let name = "loopback".to_owned();
-            let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
             // A distinct number makes each rank a process of its own to its peers.
             let process = u64::from_le_bytes(ident::random()?);
             let joiner = Joiner::of(hub.clone(), rank, size, process)?;
             let (key, rank) = (next_node(), Rank::at(rank));
+            let meet = place.meet("loopback".to_owned());
             let meeting = joiner.join(key, meet, place.secret.clone())?;
             let (control, health) = (Control::new(meeting, rank.0), Health::new("World", rank));
             Ok(Self { key, control, health })

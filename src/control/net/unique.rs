@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::hub::{Command, Hub, NodeKey, hub};
 use super::ident::{self, CommId};
+use super::node::Meet;
 use super::proof::Secret;
 use crate::Result;
 
@@ -62,8 +63,7 @@ impl UniqueId {
     /// As [`new`](Self::new); with an `owner`, the rendezvous ends with that node.
     pub(super) fn at(hub: &Hub, owner: Option<NodeKey>) -> Result<Self> {
         let place = BootstrapHandle::new(hub.addresses.clone())?;
-        let (id, secret) = (place.id, place.secret.clone());
-        hub.send(Command::Meet { id, secret, acceptor: None, owner, job: None });
+        place.open(hub, owner);
         Ok(Self::of(&place))
     }
 
@@ -152,40 +152,16 @@ impl fmt::Debug for UniqueId {
 
 impl Serialize for UniqueId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_bytes(&self.0)
+        serializer.collect_seq(self.0)
     }
 }
 
 impl<'de> Deserialize<'de> for UniqueId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Bytes;
-
-        impl<'de> serde::de::Visitor<'de> for Bytes {
-            type Value = UniqueId;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{BYTES} bytes")
-            }
-
-            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<UniqueId, E> {
-                let bytes = bytes.try_into().map_err(|_| E::invalid_length(bytes.len(), &self))?;
-                Ok(UniqueId(bytes))
-            }
-
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(
-                self,
-                mut seq: A,
-            ) -> Result<UniqueId, A::Error> {
-                let mut bytes = [0; BYTES];
-                for (at, byte) in bytes.iter_mut().enumerate() {
-                    *byte =
-                        seq.next_element()?.ok_or_else(|| A::Error::invalid_length(at, &self))?;
-                }
-                Ok(UniqueId(bytes))
-            }
-        }
-
-        deserializer.deserialize_bytes(Bytes)
+        let bytes = Vec::deserialize(deserializer)?;
+        let needed = format!("{BYTES} bytes");
+        let wrong = |bytes: Vec<u8>| D::Error::invalid_length(bytes.len(), &needed.as_str());
+        bytes.try_into().map(Self).map_err(wrong)
     }
 }
 
@@ -199,9 +175,21 @@ pub(super) struct BootstrapHandle {
 
 impl BootstrapHandle {
     /// With a new id and secret.
-    fn new(addresses: Vec<SocketAddr>) -> Result<Self> {
+    pub(super) fn new(addresses: Vec<SocketAddr>) -> Result<Self> {
         let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
         Ok(Self { id, secret, addresses })
+    }
+
+    /// Opens the rendezvous in this process. With an `owner`, it ends with that node.
+    pub(super) fn open(&self, hub: &Hub, owner: Option<NodeKey>) {
+        let (id, secret) = (self.id, self.secret.clone());
+        hub.send(Command::Meet { id, secret, acceptor: None, owner, job: None });
+    }
+
+    /// The rendezvous as a rank sees it that has this handle; `name` is for errors.
+    pub(super) fn meet(&self, name: String) -> Meet {
+        let (id, addresses) = (self.id, self.addresses.clone());
+        Meet { id, addresses, name, may_be_stale: false, host: None, job: None }
     }
 }
 

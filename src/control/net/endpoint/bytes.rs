@@ -377,8 +377,7 @@ mod tests {
                 process: rank.into(),
                 addresses: Vec::new(),
             };
-            let (version, job) = ("1".into(), "".into());
-            let hello = Hello { rank, size: 4, seat: rank.into(), version, job, member };
+            let hello = Hello { rank, size: 4, seat: rank.into(), job: "".into(), member };
             input.clear();
             Message::Hello(hello).push(&mut input);
             assert!(!endpoint.handle_bytes(key, &input, now));

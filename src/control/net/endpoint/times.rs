@@ -47,15 +47,15 @@ impl Endpoint {
                 (conn.last_received, conn.since) = (now, now);
             }
             let (age, silence) = (now - conn.since, now - conn.last_received);
-            match conn.role {
-                Role::Unauthenticated { .. } | Role::Parked { .. } | Role::Refused
-                    if age >= UNPROVEN =>
-                {
+            let is_silent = silence >= heartbeat * 3;
+            let why = || format!("it has said nothing for {} s", silence.as_secs());
+            match &conn.role {
+                role if role.is_unproven() && age >= UNPROVEN => {
                     self.net.conns.remove(key);
                 }
                 Role::Ending { is_awaited } => {
                     let silent = (heartbeat * 3).clamp(ENDING, AWAITED);
-                    if age >= if is_awaited { silent } else { ENDING } {
+                    if age >= if *is_awaited { silent } else { ENDING } {
                         self.net.conns.remove(key);
                     }
                 }
@@ -67,16 +67,12 @@ impl Endpoint {
                 Role::Dial { .. } if age >= ANSWER.max(heartbeat * 3) => {
                     self.connection_lost(key, "it does not answer")
                 }
-                Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. } => {
-                    let (node, is_silent) = (conn.role.link(), silence >= heartbeat * 3);
-                    let why = || format!("it has said nothing for {} s", silence.as_secs());
-                    match node {
-                        _ if !is_silent => {}
-                        Some(node) => {
-                            self.with_node(node, |node, net| node.handle_silence(net, key, &why()));
-                        }
-                        None => self.connection_lost(key, &why()),
-                    }
+                Role::Link { node, .. } if is_silent => {
+                    let node = *node;
+                    self.with_node(node, |node, net| node.handle_silence(net, key, &why()));
+                }
+                Role::BootstrapPeer { .. } | Role::Bootstrap { .. } if is_silent => {
+                    self.connection_lost(key, &why());
                 }
                 _ => {}
             }

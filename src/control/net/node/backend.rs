@@ -2,7 +2,7 @@
 
 use std::sync::Weak;
 
-use super::super::channels::Channels;
+use super::super::channels::{Call, Event};
 use super::super::conns::Key;
 use super::super::endpoint::{Deferred, Net};
 use super::super::ledger::parent;
@@ -14,13 +14,16 @@ impl Node {
     /// Adds a listener of this rank. It first gets the messages so far and the ranks that are gone.
     pub(crate) fn listen(&mut self, net: &mut Net, channel: u64, listener: &Weak<dyn Listener>) {
         let calls = self.channels.listen(channel, listener);
-        net.deferred.extend(calls.into_iter().map(Deferred::Call));
-        let death = |left: &Left| Channels::death(listener, left.rank, &left.why);
-        net.deferred.extend(self.departed_before(u64::MAX).map(death).map(Deferred::Call));
-        let left_out =
-            self.standing.excluded().into_iter().map(|why| Channels::leave_out(listener, why));
-        net.deferred.extend(left_out.map(Deferred::Call));
-        net.deferred.push_back(Deferred::Call(Channels::caught_up(listener)));
+        let death = |left: &Left| Event::Died(left.rank, left.why.clone());
+        let left_out = self.standing.excluded().map(|why| Event::LeftOut(why.to_owned()));
+        let events = self.departed_before(u64::MAX).map(death).chain(left_out);
+        let news = events.chain([Event::CaughtUp]).map(|event| Call::new(listener, event));
+        net.deferred.extend(calls.into_iter().chain(news).map(Deferred::Call));
+    }
+
+    /// Reports an event to every listener of this rank.
+    pub(super) fn report(&self, net: &mut Net, event: &Event) {
+        net.deferred.extend(self.channels.report(event).map(Deferred::Call));
     }
 
     /// Delivers a message of a backend, or forwards it.

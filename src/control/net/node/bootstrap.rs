@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::super::channels::Event;
 use super::super::conns::Key;
 use super::super::endpoint::{Deferred, Net, Timer};
 use super::super::ident::{self, CommId};
-use super::super::message::{Hello, Left, MOST_RANKS, Member, Message, Table};
+use super::super::message::{Failure, Hello, Left, MOST_RANKS, Member, Message, Table};
 use super::super::proof::Secret;
-use super::{Dial, Failure, Node};
+use super::{Dial, Node};
 use crate::Rank;
 use crate::error::{Error, InitFailed};
 
@@ -40,7 +41,6 @@ impl Node {
             rank: self.rank,
             size: self.size,
             seat: self.seat,
-            version: env!("CARGO_PKG_VERSION").into(),
             job: ident::job().into(),
             member: self.member.clone(),
         };
@@ -98,9 +98,7 @@ impl Node {
                 self.handle_attached(net);
                 return is_table;
             }
-            Message::Fail { size, ranks, why } => {
-                self.handle_failure(net, Failure { size, ranks, why: why.into_owned() }, None);
-            }
+            Message::Fail(failure) => self.handle_failure(net, failure, None),
             Message::Missing { count, ranks } => self.handle_missing(net, count, ranks, None),
             Message::Left(left) => return self.handle_departure(net, left, None),
             Message::Beat => {}
@@ -171,12 +169,12 @@ impl Node {
             return;
         }
         for link in self.links.iter().filter(|link| Some(link.key) != from) {
-            net.conns.send(link.key, &failure.message());
+            net.conns.send(link.key, &Message::Fail(failure.clone()));
         }
         let Failure { size, ranks, why } = failure.clone();
         let ranks = ranks.into_iter().map(Rank).collect();
         let error = Error::InitFailed(Box::new(InitFailed { size: size as usize, ranks, why }));
-        net.deferred.extend(self.channels.failed(&error).map(Deferred::Call));
+        self.report(net, &Event::Failed(error.clone()));
         if let Some(meeting) = self.meeting() {
             meeting.fail(error);
         }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::channels::Event;
 use super::super::conns::Key;
 use super::super::endpoint::{Deferred, Net, TICK, Timer};
 use super::super::message::{Left, Message};
@@ -153,7 +154,7 @@ impl Node {
         if left.gone {
             self.handle_gone(net, left);
         } else if left.stopped {
-            net.deferred.extend(self.channels.stopped(left.rank, &left.why).map(Deferred::Call));
+            self.report(net, &Event::Stopped(left.rank, left.why.clone()));
             net.deferred.push_back(Deferred::Departed { node: self.key, left: left.clone() });
         }
     }
@@ -169,7 +170,7 @@ impl Node {
     }
 
     fn handle_gone(&mut self, net: &mut Net, left: &Left) {
-        net.deferred.extend(self.channels.died(left.rank, &left.why).map(Deferred::Call));
+        self.report(net, &Event::Died(left.rank, left.why.clone()));
         self.await_orphans(net);
         if left.died {
             if let Some(at) = self.links.iter().position(|link| link.peer == left.rank) {
@@ -202,6 +203,6 @@ impl Node {
         if let Some(meeting) = self.meeting() {
             meeting.exclude(self.rank, &why);
         }
-        net.deferred.extend(self.channels.left_out(&why).map(Deferred::Call));
+        self.report(net, &Event::LeftOut(why));
     }
 }

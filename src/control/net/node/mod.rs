@@ -28,7 +28,7 @@ use super::hub::NodeKey;
 use super::ident::CommId;
 use super::job::Job;
 use super::ledger::{Ledger, parent};
-use super::message::{Left, Member, Message, Table};
+use super::message::{Failure, Left, Member, Table};
 use super::proof::Secret;
 use crate::control::gathering::is_gathered;
 use crate::control::{Meeting, SURVIVORS};
@@ -46,7 +46,8 @@ pub(super) struct Spec {
     pub(super) size: u32,
     pub(super) member: Member,
     pub(super) secret: Secret,
-    pub(super) meet: Meet,
+    /// `None` for a child, whose ranks know each other.
+    pub(super) meet: Option<Meet>,
     pub(super) seat: u64,
 }
 
@@ -64,23 +65,6 @@ pub(super) struct Meet {
     pub(super) host: Option<u32>,
     /// The job, if the launcher named it.
     pub(super) job: Option<Job>,
-}
-
-/// Why the ranks cannot form a communicator.
-#[derive(Clone)]
-pub(super) struct Failure {
-    /// The intended size, as reported.
-    pub(super) size: u32,
-    /// The ranks that are the subject of `why`.
-    pub(super) ranks: Vec<u32>,
-    pub(super) why: String,
-}
-
-impl Failure {
-    pub(super) fn message(&self) -> Message<'_> {
-        let Self { size, ranks, why } = self;
-        Message::Fail { size: *size, ranks: ranks.clone(), why: why.into() }
-    }
 }
 
 /// A rendezvous whose connection ended without a goodbye.
@@ -144,7 +128,7 @@ impl Node {
             size,
             member,
             secret,
-            meet: Some(meet),
+            meet,
             lost: None,
             seat,
             id: None,
@@ -175,18 +159,9 @@ impl Node {
         let part = members.iter().map(|rank| table.members.get(*rank as usize).cloned());
         let part = Table::new(part.collect::<Option<_>>()?);
         let (secret, size) = (self.secret.clone(), u32::try_from(members.len()).ok()?);
-        let name = String::new();
-        let meet = Meet {
-            id: CommId::THERE,
-            addresses: Vec::new(),
-            name,
-            may_be_stale: false,
-            host: None,
-            job: None,
-        };
-        let spec = Spec { key, meeting, rank, size, member: own, secret, meet, seat: 0 };
+        let spec = Spec { key, meeting, rank, size, member: own, secret, meet: None, seat: 0 };
         let id = self.id?.child(seq, color);
-        Some(Self { meet: None, id: Some(id), table: Some(Arc::new(part)), ..Self::new(spec) })
+        Some(Self { id: Some(id), table: Some(Arc::new(part)), ..Self::new(spec) })
     }
 
     pub(super) fn key(&self) -> NodeKey {

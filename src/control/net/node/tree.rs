@@ -10,7 +10,7 @@ use super::super::message::{Left, Message};
 use super::super::topics;
 use super::probe::PAUSES;
 use super::standing::Sign;
-use super::{Failure, Link, Node};
+use super::{Link, Node};
 use crate::control::FINISH;
 
 /// How long an orphan has to attach, in addition to one heartbeat in which it learns that it is
@@ -59,7 +59,7 @@ impl Node {
             net.conns.send(key, &Message::Table(&table.bytes));
         }
         if let Some(failure) = &self.failed {
-            net.conns.send(key, &failure.message());
+            net.conns.send(key, &Message::Fail(failure.clone()));
         }
         if let Some(why) = self.standing.excluded() {
             net.conns.send(key, &Message::Left(Left::dead(self.rank, why.to_owned())));
@@ -108,10 +108,7 @@ impl Node {
                 self.route_message(net, from, to, channel, bytes, Some(key));
             }
             Message::Table(bytes) => return self.handle_table(net, bytes, Some(key)),
-            Message::Fail { size, ranks, why } => {
-                let failure = Failure { size, ranks, why: why.into_owned() };
-                self.handle_failure(net, failure, Some(key));
-            }
+            Message::Fail(failure) => self.handle_failure(net, failure, Some(key)),
             Message::Missing { count, ranks } => self.handle_missing(net, count, ranks, Some(key)),
             Message::Beat => {}
             Message::Bye { all_finished } => self.handle_bye(net, (key, peer), all_finished),

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use super::fuzz::Dice;
 use super::hub::Command;
-use super::ident::{self, CommId};
 use super::node::Meet;
 use super::proof::Secret;
+use super::unique::BootstrapHandle;
 use super::{Joiner, next_node};
 use crate::control::{FINISH, Meeting, Parts};
 use crate::error::{Error, Site};
@@ -165,18 +165,14 @@ impl World {
         let mut faults: Vec<_> = (0..dice.roll(5)).map(|_| fault(&mut dice)).collect();
         faults.sort_by_key(|fault| std::cmp::Reverse(fault.at));
         let network = Network::new(count, BEAT, dice);
-        let (id, secret) = (CommId(ident::random()?), Secret::of_bytes(ident::random()?));
-        let secret = if count <= SEALED { secret } else { secret.public() };
-        let (name, addresses, root) = ("there".to_owned(), vec![address(0)], next_node());
-        let meet = Meet { id, addresses, name, may_be_stale: false, host: Some(0), job: None };
-        let own = secret.clone();
-        network.hub(0).send(Command::Meet {
-            id,
-            secret: own,
-            acceptor: None,
-            owner: Some(root),
-            job: None,
-        });
+        let mut place = BootstrapHandle::new(vec![address(0)])?;
+        if count > SEALED {
+            place.secret = place.secret.public();
+        }
+        let root = next_node();
+        place.open(network.hub(0), Some(root));
+        let meet = Meet { host: Some(0), ..place.meet("there".to_owned()) };
+        let secret = place.secret;
         let (victims, history, last_fault) = (BTreeSet::new(), Vec::new(), millis(0));
         let open = count;
         Ok(Self {

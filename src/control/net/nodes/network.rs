@@ -1,13 +1,12 @@
 //! A simulated network and clock: endpoints, the messages in flight, and faults.
 
-use std::cmp::Ordering;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use super::super::conns::{Action, ConnectError, Key, Role};
+use super::super::conns::{Action, ConnectError, Key};
 use super::super::endpoint::{Endpoint, OWN_ACCEPTOR, Tables};
 use super::super::fuzz::Dice;
 use super::super::hub::{Ask, Hub};
@@ -63,35 +62,6 @@ enum Event {
     Resumed,
 }
 
-struct Due {
-    at: Instant,
-    /// Orders events of the same time.
-    number: u64,
-    process: Number,
-    event: Event,
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.number == other.number
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Reversed, since `BinaryHeap` pops the greatest.
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (other.at, other.number).cmp(&(self.at, self.number))
-    }
-}
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Running,
@@ -117,7 +87,8 @@ struct Process {
 pub(super) struct Network {
     start: Instant,
     now: Instant,
-    due: BinaryHeap<Due>,
+    /// The events by time and by number, which orders those of the same time.
+    due: BTreeMap<(Instant, u64), (Number, Event)>,
     next_number: u64,
     processes: Vec<Process>,
     pipes: Vec<Pipe>,
@@ -140,7 +111,7 @@ impl Network {
             Process { endpoint, asks, hub, state, ends_by_key, backlog, missed, next_wake: None }
         };
         let processes = (0..count).map(process).collect();
-        let (due, pipes) = (BinaryHeap::new(), Vec::new());
+        let (due, pipes) = (BTreeMap::new(), Vec::new());
         Self { start, now: start, due, next_number: 0, processes, pipes, dice, bytes: 0, events: 0 }
     }
 
@@ -171,12 +142,7 @@ impl Network {
         let Process { endpoint, ends_by_key, .. } = &mut self.processes[process];
         let is_proven = |key: Key, endpoint: &mut Endpoint| {
             let conn = endpoint.conns().get(key);
-            conn.is_some_and(|conn| {
-                matches!(
-                    conn.role,
-                    Role::BootstrapPeer { .. } | Role::Bootstrap { .. } | Role::Link { .. }
-                )
-            })
+            conn.is_some_and(|conn| conn.role.is_authenticated())
         };
         ends_by_key.iter().filter_map(move |(key, at)| is_proven(*key, endpoint).then_some(*at))
     }
@@ -188,7 +154,7 @@ impl Network {
 
     fn schedule(&mut self, at: Instant, process: Number, event: Event) {
         self.next_number += 1;
-        self.due.push(Due { at, number: self.next_number, process, event });
+        self.due.insert((at, self.next_number), (process, event));
     }
 
     /// Schedules an event for an end, after all earlier ones.
@@ -210,11 +176,11 @@ impl Network {
     /// Advances to the next event, at most to `until`; the process that it is for.
     pub(super) fn step(&mut self, until: Duration) -> Option<Number> {
         let until = self.start + until;
-        if self.due.peek().is_none_or(|due| due.at > until) {
+        let Some(due) = self.due.first_entry().filter(|due| due.key().0 <= until) else {
             self.now = self.now.max(until);
             return None;
-        }
-        let Due { at, process, event, .. } = self.due.pop()?;
+        };
+        let ((at, _), (process, event)) = due.remove_entry();
         self.now = at;
         self.events += 1;
         self.handle_event(process, event);

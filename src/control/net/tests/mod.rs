@@ -45,11 +45,10 @@ fn random() -> u64 {
 }
 
 fn place(hub: &Arc<Hub>) -> BootstrapHandle {
-    let (id, secret) =
-        (CommId(ident::random().expect("random bytes")), Secret::of_text("test").public());
-    let acceptor = None;
-    hub.send(Command::Meet { id, secret: secret.clone(), acceptor, owner: None, job: None });
-    BootstrapHandle { id, secret, addresses: hub.addresses.clone() }
+    let mut place = BootstrapHandle::new(hub.addresses.clone()).expect("random bytes");
+    place.secret = Secret::of_text("test").public();
+    place.open(hub, None);
+    place
 }
 
 struct Node {
@@ -72,9 +71,7 @@ impl Node {
         size: usize,
         process: u64,
     ) -> Result<Self> {
-        let (id, addresses) = (place.id, place.addresses.clone());
-        let name = "here".to_owned();
-        let meet = Meet { id, addresses, name, may_be_stale: false, host: None, job: None };
+        let meet = place.meet("here".to_owned());
         let (hub, key) = (hub.clone(), next_node());
         let joiner = Joiner::of(hub.clone(), rank, size, process)?;
         let meeting = joiner.join(key, meet, place.secret.clone())?;
