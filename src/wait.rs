@@ -200,7 +200,9 @@ fn limit(within: Option<Within<'_>>, users: &[User]) -> Limit {
 }
 
 /// Whether a wait is registered with the backend's deadlock detection.
-enum Noted {
+#[derive(Default)]
+pub(crate) enum Noted {
+    #[default]
     No,
     /// It slept once, which is enough for most waits.
     Rested,
@@ -208,7 +210,8 @@ enum Noted {
 }
 
 impl Noted {
-    fn rest(&mut self, watch: impl FnOnce() -> Option<Watcher>) {
+    /// Registers a wait that has slept once before; looks for a deadlock if it is registered.
+    pub(crate) fn rest(&mut self, watch: impl FnOnce() -> Option<Watcher>) {
         match self {
             Self::No => *self = Self::Rested,
             Self::Rested => *self = Self::Yes(watch()),

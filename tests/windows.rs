@@ -296,7 +296,7 @@ fn the_ranks_choose_one_kind_of_transfers() -> Result<()> {
         let choices = [Transfers::Any, Transfers::Registered];
         let choice = choices[place.rank().index()];
         let error = registered(place, choice).expect_err("they differ");
-        says(&error, &["are configured with `Transfers::Any` and `Transfers::Registered`"]);
+        says(&error, &["configure it with `Transfers::Any` and `Transfers::Registered`"]);
         Ok(())
     })?;
     spmd::<Host>(2, |place| {

@@ -5,13 +5,13 @@ use serde::de::DeserializeOwned;
 
 use super::Core;
 use super::values::{decode, mismatch};
-use crate::Result;
 use crate::backend::Backend;
-use crate::control::{Parts, Ticket, Topic};
+use crate::control::{MOST_PARTS, Parts, Ticket, Topic, is_bounded};
 use crate::error::{Error, Site};
+use crate::{Result, unwind};
 
 impl<B: Backend> Core<B> {
-    /// Sends this rank's part of the next exchange without waiting. If the part fails to encode, a
+    /// Sends this rank's part of the next exchange without waiting. If the part cannot be sent, a
     /// refusal is sent in its place, so the other ranks fail too instead of waiting.
     pub(crate) fn post(
         &self,
@@ -20,11 +20,28 @@ impl<B: Backend> Core<B> {
         site: Site,
     ) -> Result<Ticket> {
         let control = self.control()?;
-        let bytes = postcard::to_stdvec(part).map_err(|error| {
+        let encoded = unwind::catch(|| encode(part, control.most_bytes()));
+        let encoded = encoded.unwrap_or_else(|panic| {
+            // The message travels with the panic; the others learn that there is no value.
+            control.refuse("a host-side call whose value panicked", site);
+            panic.resume()
+        });
+        let bytes = encoded.map_err(|why| {
             control.refuse("a host-side call with a value that cannot be sent", site);
-            mismatch(operation, self.own(), format!("has a value that cannot be sent ({error})"))
+            mismatch(operation, self.own(), format!("has a value that cannot be sent ({why})"))
         })?;
         Ok(control.post(operation, site, bytes))
+    }
+
+    /// Sends this rank's part and waits on the host for all of them.
+    pub(crate) fn exchange(
+        &self,
+        part: &impl Serialize,
+        operation: Topic,
+        site: Site,
+    ) -> Result<(Ticket, Parts)> {
+        let ticket = self.post(part, operation, site)?;
+        Ok((ticket, self.collect(ticket, operation, site)?))
     }
 
     /// Decodes the parts of an exchange, by rank.
@@ -45,14 +62,13 @@ impl<B: Backend> Core<B> {
         operation: Topic,
         site: Site,
     ) -> Result<Vec<V>> {
-        let ticket = self.post(part, operation, site)?;
-        self.read(&self.collect(ticket, operation, site)?, operation)
+        let (_, parts) = self.exchange(part, operation, site)?;
+        self.read(&parts, operation)
     }
 
     /// Waits on the host until all ranks have called it.
     pub(crate) fn barrier(&self, operation: Topic, site: Site) -> Result<Ticket> {
-        let ticket = self.post(&(), operation, site)?;
-        self.collect(ticket, operation, site).map(|_| ticket)
+        self.exchange(&(), operation, site).map(|(ticket, _)| ticket)
     }
 
     /// Checks that all ranks are about to do the same thing. `words` describe what this rank is
@@ -68,8 +84,7 @@ impl<B: Backend> Core<B> {
         differ: impl FnOnce(Vec<String>) -> Error,
     ) -> Result<(T, u64, Vec<V>)> {
         let part = (words, value);
-        let ticket = self.post(&part, operation, site)?;
-        let parts = self.collect(ticket, operation, site)?;
+        let (ticket, parts) = self.exchange(&part, operation, site)?;
         let own = own?;
         let (all, values): (Vec<String>, Vec<V>) =
             self.read::<(String, V)>(&parts, operation)?.into_iter().unzip();
@@ -77,6 +92,22 @@ impl<B: Backend> Core<B> {
             return Err(differ(all));
         }
         Ok((own, self.control()?.number(ticket), values))
+    }
+}
+
+/// Encodes a part in at most `most` bytes, or says why it cannot be sent.
+fn encode(part: &impl Serialize, most: usize) -> Result<Vec<u8>, String> {
+    const INSTEAD: &str = "send a buffer instead, with `broadcast` or `all_gather`";
+
+    if !is_bounded(part) {
+        return Err(format!("it has more than {MOST_PARTS} parts; {INSTEAD}"));
+    }
+    let bytes = postcard::to_stdvec(part).map_err(|error| error.to_string())?;
+    match bytes.len() {
+        length if length > most => Err(format!(
+            "it takes {length} bytes, and values between processes {most} at most; {INSTEAD}"
+        )),
+        _ => Ok(bytes),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::health::{Change, Changes};
 use crate::rank::Generation;
 use crate::record::{Journal, Recorded, Who};
 use crate::stream::{StreamCore, launching};
-use crate::wait::Within;
+use crate::wait::{Noted, Within};
 use crate::{AsRank, Rank, Result, trace, wait};
 
 /// The interval at which waits poll.
@@ -207,9 +207,8 @@ impl<B: Backend> Core<B> {
     /// because the others may have completed the exchange and assume that this rank has too.
     pub(crate) fn collect(&self, ticket: Ticket, operation: Topic, site: Site) -> Result<Parts> {
         let watch = |exchange: &Exchange| self.watch(WaitsOn::Exchange(exchange), operation, site);
-        let (health, limit, watch) = (&*self.health, self.limit(), &watch);
-        let needs_all = false;
-        let patience = Patience { health, limit, operation, site, needs_all, watch };
+        let patience = Patience::new(&self.health, self.limit(), operation, site);
+        let patience = Patience { watch: &watch, ..patience };
         let control = self.control()?;
         let parts = control.collect(ticket, &patience).map_err(|error| {
             let error = error.numbered(self.generation);
@@ -278,7 +277,7 @@ impl<B: Backend> Core<B> {
         operation: Topic,
         site: Site,
     ) -> Result<()> {
-        let mut watcher: Option<Watcher> = None;
+        let mut noted = Noted::default();
         while !B::is_idle(self.comm()?) {
             self.health.look();
             let waited = started.elapsed();
@@ -291,11 +290,8 @@ impl<B: Backend> Core<B> {
             }
             B::rest(self.comm()?, REST);
             self.health.watch_who_is_late();
-            match (&watcher, &self.comm) {
-                (Some(watcher), _) => watcher.look(),
-                (None, Some(comm)) => watcher = self.watch(WaitsOn::Idle(comm), operation, site),
-                (None, None) => {}
-            }
+            let comm = self.comm()?;
+            noted.rest(|| self.watch(WaitsOn::Idle(comm), operation, site));
         }
         Ok(())
     }
@@ -432,6 +428,17 @@ impl<B: Backend> Core<B> {
         B::offers(&config)?;
         let limits = Limits::new(config.deadline);
         Ok(Terms { config: CommConfig { watch: self.config.watch.clone(), ..config }, limits })
+    }
+
+    /// The configuration of a child, this one's unless it is given, and the limit for connecting it.
+    pub(super) fn child_terms(&self, config: Option<CommConfig>) -> (CommConfig, Limit) {
+        match config {
+            Some(config) => {
+                let limit = self.limits.or(config.deadline);
+                (config, limit)
+            }
+            None => (CommConfig { watch: None, ..self.config.clone() }, self.limit()),
+        }
     }
 
     /// Goes on with the terms of the communicator that has replaced this one.

@@ -13,16 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::Change;
 use super::builder::Setup;
 use super::core::Terms;
-use super::lifecycle::Finish;
 use super::ready::Live;
 use super::starting::Starting;
-use super::{CanGrow, CommConfig, Communicator, Core, Health, State};
+use super::{Back, CanGrow, CommConfig, Communicator, Core, Health, State, given_up};
 use crate::backend::{Backend, Departure, Lifecycle};
 use crate::control::{Invitation, Topic, UniqueId, bad_invitation};
 use crate::error::{Deadline, Departed, Error, Failed, InitFailed, Site, Timeout};
-use crate::{Device, Rank, Result, Seat, World};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
+use crate::{Rank, Result, Seat, World};
 
 const INVITE: Topic = "invite";
 const GROW: Topic = "grow";
@@ -102,8 +99,8 @@ impl<W: World, S: State> Communicator<W, S> {
         let open = || control.open_rendezvous(Back::<W>::IN_PROCESS);
         let place = (core.rank.index() == 0).then(open).transpose();
         let place = place.inspect_err(|_| control.refuse("an invitation to nowhere", site))?;
-        let ticket = core.post(&(newcomers, place), INVITE, site)?;
-        let said: Vec<Invites> = core.read(&core.collect(ticket, INVITE, site)?, INVITE)?;
+        let (ticket, parts) = core.exchange(&(newcomers, place), INVITE, site)?;
+        let said: Vec<Invites> = core.read(&parts, INVITE)?;
         for (rank, &(theirs, _)) in said.iter().enumerate() {
             if theirs != newcomers {
                 let why = format!(
@@ -145,10 +142,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanGrow,
     {
-        self.try_grow(invitation).map_err(|Failed { error, value }| {
-            value.abort_because(&error.to_string());
-            error
-        })
+        self.try_grow(invitation).map_err(given_up)
     }
 
     /// [`grow`](Self::grow) that returns the communicator when it fails: intact, on all ranks,
@@ -158,14 +152,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As [`grow`](Self::grow).
     #[track_caller]
-    pub fn try_grow(mut self, invitation: Invitation) -> Result<Self, Failed<Self>>
+    pub fn try_grow(self, invitation: Invitation) -> Result<Self, Failed<Self>>
     where
         S: CanGrow,
     {
-        match S::held(&mut self.body).grow_by(&invitation, None, Site::caller()) {
-            Ok(()) => Ok(self),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        self.grow_at(&invitation, None, Site::caller())
     }
 
     /// [`grow`](Self::grow) with another configuration from then on. All ranks must pass the same,
@@ -179,10 +170,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanGrow,
     {
-        self.try_grow_with(invitation, config).map_err(|Failed { error, value }| {
-            value.abort_because(&error.to_string());
-            error
-        })
+        self.try_grow_with(invitation, config).map_err(given_up)
     }
 
     /// [`grow_with`](Self::grow_with) that returns the communicator when it fails, with the
@@ -192,14 +180,26 @@ impl<W: World, S: State> Communicator<W, S> {
     /// As [`grow_with`](Self::grow_with).
     #[track_caller]
     pub fn try_grow_with(
-        mut self,
+        self,
         invitation: Invitation,
         config: CommConfig,
     ) -> Result<Self, Failed<Self>>
     where
         S: CanGrow,
     {
-        match S::held(&mut self.body).grow_by(&invitation, Some(config), Site::caller()) {
+        self.grow_at(&invitation, Some(config), Site::caller())
+    }
+
+    fn grow_at(
+        mut self,
+        invitation: &Invitation,
+        config: Option<CommConfig>,
+        site: Site,
+    ) -> Result<Self, Failed<Self>>
+    where
+        S: CanGrow,
+    {
+        match S::held(&mut self.body).grow_by(invitation, config, site) {
             Ok(()) => Ok(self),
             Err(error) => Err(Failed { error, value: self }),
         }
@@ -243,20 +243,13 @@ impl<W: World> Live<W> {
         ));
         core.lose_windows_to_newcomers(site);
         core.install(again);
-        let (Some((comm, control)), Some(was)) = (fresh.core.end(), core.end()) else {
-            return Err(old.ended());
-        };
-        let (health, journal) = (fresh.core.health.clone(), fresh.core.journal.take());
-        core.at_start = fresh.core.at_start.clone();
-        core.go_on_as(Some(comm), control, health, journal);
-        core.accept(&terms);
+        let (comm, control) = core.end().ok_or_else(|| old.ended())?;
+        self.becomes(&mut fresh.core, &terms);
+        let core = &mut self.core;
         core.has_signals = core.config.has_signals();
-        core.note(&self.stream.core);
-        self.finish.set(Finish::Not);
         let pending = std::iter::from_fn(|| old.take_pending());
         let reports: Vec<Error> = pending.chain(leftovers).collect();
         old.is_replaced();
-        let (comm, control) = was;
         let leave = Back::<W>::departer(&comm);
         leave(&format!("it grew (at {site})"), Departure::Finished);
         Back::<W>::finalize(comm);

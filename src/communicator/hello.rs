@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::adopted_comm::misfit;
-use super::{CommConfig, Transfers};
+use super::{Back, CommConfig};
 use crate::backend::Lifecycle;
 use crate::backend::Says;
 use crate::config::Alike;
@@ -32,10 +32,6 @@ pub(super) struct Hello {
     /// Why it cannot share its device with another rank.
     not_shared: Option<String>,
     name: String,
-    slots: (u32, u32),
-    split_share: bool,
-    transfers: Transfers,
-    /// The remaining options that must be the same on all ranks.
     alike: Alike,
     /// What is wrong with its configuration.
     fault: Option<String>,
@@ -64,9 +60,6 @@ impl Hello {
             ordinal,
             not_shared: Back::<W>::not_shared(),
             name: W::NAME.to_owned(),
-            slots: (config.slots().context, config.slots().index),
-            split_share: config.split_share,
-            transfers: config.transfers,
             alike: config.alike(),
             fault: config.fault(),
             ids,
@@ -77,8 +70,6 @@ impl Hello {
         postcard::to_stdvec(&hello).unwrap_or_default()
     }
 }
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// Where a device is among those of all processes.
 fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
@@ -106,24 +97,6 @@ fn differ(first: &Hello, hello: &Hello) -> Option<String> {
         let why = format!(
             "name the communicator differently, {} and {}; give the same label on all ranks",
             first.name, hello.name
-        );
-        return Some(why);
-    }
-    if hello.slots != first.slots {
-        let why = format!(
-            "are configured with {:?} and {:?} contexts and signals; configure all ranks alike",
-            first.slots, hello.slots
-        );
-        return Some(why);
-    }
-    if hello.split_share != first.split_share {
-        let why = "are configured with `split_share` and without; configure all ranks alike";
-        return Some(why.to_owned());
-    }
-    if hello.transfers != first.transfers {
-        let (one, two) = (first.transfers, hello.transfers);
-        let why = format!(
-            "are configured with `Transfers::{one:?}` and `Transfers::{two:?}`; configure all ranks alike"
         );
         return Some(why);
     }
@@ -186,7 +159,7 @@ pub(super) fn agree(parts: &Parts) -> Result<()> {
             return fail(vec![other, rank], format!("are both on {name}; {why}"));
         }
     }
-    too_many(size, hellos[0].slots).map_or(Ok(()), |why| fail(Vec::new(), why))
+    too_many(size, hellos[0].alike.slots).map_or(Ok(()), |why| fail(Vec::new(), why))
 }
 
 /// Describes an excessive number of contexts and signals, if it is excessive.

@@ -2,14 +2,12 @@
 
 use std::slice;
 
-use super::{CallConfig, Core, On, PerCall, Transfers};
+use super::{Back, CallConfig, Core, On, PerCall, Transfers};
 use crate::backend::{AllocKind, Backend, Half, Op, Operations, RankOps, Refusal, Span, Transfer};
 use crate::error::{Call, Error, NotRegistered, OtherDevice, SelfTransfer, Site};
 use crate::memory::Booking;
 use crate::stream::StreamCore;
-use crate::{AsRank, Buffer, Device, Element, Result, World, trace};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
+use crate::{AsRank, Buffer, Element, Result, World, trace};
 
 impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// Issues a collective's draft, or records its refusal.

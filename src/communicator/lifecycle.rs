@@ -9,15 +9,13 @@ use super::ready::Live;
 use super::starting::Starting;
 use super::state::State;
 use super::{
-    Aborted, Becoming, CanBecomeReady, CanConnect, CanEnqueue, Communicator, Finalized,
+    Aborted, Back, Becoming, CanBecomeReady, CanConnect, CanEnqueue, Communicator, Finalized,
     Initializing,
 };
 use crate::backend::{Departure, Lifecycle, WaitsOn};
 use crate::control::{Exchange, FINISH, Patience, Ticket};
 use crate::error::{self, Error, Failed, Site, Unawaited};
-use crate::{Device, Rank, Result, World, wait};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
+use crate::{Rank, Result, World, wait};
 
 /// # Life
 ///
@@ -217,13 +215,12 @@ impl<W: World> Live<W> {
         self.announce(site)?;
         let core = &self.core;
         if let Finish::Posted(ticket) = self.finish.get() {
-            let (limit, operation) = (core.limit(), FINISH);
             let watch = |exchange: &Exchange| {
                 // A `finish` that may be retried gives up by itself.
-                last.then(|| core.watch(WaitsOn::Exchange(exchange), operation, site))?
+                last.then(|| core.watch(WaitsOn::Exchange(exchange), FINISH, site))?
             };
-            let (health, needs_all, watch) = (&*core.health, false, &watch);
-            let patience = Patience { health, limit, operation, site, needs_all, watch };
+            let patience = Patience::new(&core.health, core.limit(), FINISH, site);
+            let patience = Patience { watch: &watch, ..patience };
             let words = core.control()?.collect(ticket, &patience)?;
             self.finish.set(Finish::Agreed);
             core.is_agreed.set(true);

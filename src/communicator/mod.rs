@@ -85,9 +85,15 @@ pub use crate::health::{Change, Health, Late, Lost, Recovery, Standing, Straggle
 pub(crate) use crate::health::{Limit, Limits};
 pub(crate) use crate::stamp::Maker;
 
+use state::HoldsLive;
+
 use std::fmt;
 
-use crate::{Rank, World};
+use crate::error::Failed;
+use crate::{Device, Rank, Result, World};
+
+/// The backend of a world's device.
+type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// The ranks of world `W` that communicate, in lifecycle state `S`.
 ///
@@ -110,6 +116,20 @@ pub struct Communicator<W: World, S: State = Ready> {
 impl<W: World, S: State> Communicator<W, S> {
     pub(crate) fn of(body: S::Body<W>) -> Self {
         Self { body }
+    }
+
+    /// The communicator in its next state once `change` has succeeded, or this one.
+    fn changed(
+        mut self,
+        change: impl FnOnce(&mut Live<W>) -> Result<()>,
+    ) -> Result<Live<W>, Failed<Self>>
+    where
+        S: HoldsLive,
+    {
+        match change(S::held(&mut self.body)) {
+            Ok(()) => Ok(S::into_live(self.body)),
+            Err(error) => Err(Failed { error, value: self }),
+        }
     }
 
     /// This process's rank in it.

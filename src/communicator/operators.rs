@@ -1,13 +1,11 @@
 //! User-defined operators, whose scalars are fixed or in device memory.
 
-use super::{CanEnqueue, Communicator, Made, Scalar, State};
+use super::{Back, CanEnqueue, Communicator, Made, Scalar, State};
 use crate::backend::{Copies, Lifecycle};
 use crate::error::{BadLength, Error, OtherDevice, Site};
 use crate::memory::Booking;
 use crate::reduce::{PreMulSum, ScalarInMemory, SettableScalar};
 use crate::{Buffer, Device, Numeric, Result, World, element, wait};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// ## Operators of your own
 impl<W: World, S: State> Communicator<W, S> {

@@ -16,6 +16,7 @@ use crate::error::{
     reported,
 };
 use crate::lock::Mutex;
+use crate::wait::Noted;
 use crate::{Device, Rank, Result, World, trace, unwind, wait};
 
 /// The interval at which a wait checks health and deadline.
@@ -295,7 +296,7 @@ impl<W: World> Ordered<W> {
         let submission = Submission { agenda, request, rank, comm };
         let Submission { agenda, request, .. } = &submission;
         let _span = trace::wait(Some(&self.health), "submit", site);
-        let (started, mut watcher) = (Instant::now(), None);
+        let (started, mut noted) = (Instant::now(), Noted::default());
         while !agenda.is_turn(rank, request) {
             self.health.look();
             self.health.check()?;
@@ -311,10 +312,7 @@ impl<W: World> Ordered<W> {
             }
             agenda.wait(rank, request, REST.min(self.deadline - waited));
             self.health.watch_who_is_late();
-            match &watcher {
-                None => watcher = self.watch(&submission, site),
-                Some(watcher) => watcher.look(),
-            }
+            noted.rest(|| self.watch(&submission, site));
         }
         self.health.check()
     }

@@ -1,10 +1,8 @@
 //! What a communicator can do.
 
-use super::{CanEnqueue, Communicator, Properties, State};
+use super::{Back, CanEnqueue, Communicator, Properties, State};
 use crate::backend::Lifecycle;
-use crate::{Device, Result, World};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
+use crate::{Result, World};
 
 /// ## What it can do
 impl<W: World, S: State> Communicator<W, S> {

@@ -6,14 +6,12 @@ use std::time::Duration;
 
 use super::lifecycle::Finish;
 use super::{
-    AbortHandle, AsConfigured, CallConfig, CanEnqueue, Communicator, Core, HasAbortHandle,
+    AbortHandle, AsConfigured, Back, CallConfig, CanEnqueue, Communicator, Core, HasAbortHandle,
     Standing, State,
 };
 use crate::error::{Error, NoSuchRank, Site};
 use crate::stream::StreamCore;
 use crate::{Device, Mark, Rank, Result, Stream, World, wait};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// What a live communicator holds.
 #[doc(hidden)]

@@ -12,7 +12,7 @@ use super::Health;
 use super::core::abandon;
 use super::leaving::{Leaving, leave};
 use crate::backend::{Backend, Departure};
-use crate::control::{Control, FINISH, Ticket};
+use crate::control::{Control, FINISH, Leaves, Ticket};
 use crate::error::{self, Site};
 use crate::health::{Change, Changes};
 use crate::lock::Mutex;
@@ -52,7 +52,7 @@ pub(super) fn take<B: Backend>(
         health.rank(),
         health.name()
     );
-    let (depart, drop_out) = (B::departer(&comm), control.drop_out());
+    let (depart, drop_out) = (B::departer(&comm), control.leaver(Leaves::Dropped));
     let leaving = leave("its communicator was dropped without `finish`", move |why| {
         depart(why, Departure::AfterItsWork);
         drop_out(why);

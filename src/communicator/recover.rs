@@ -18,17 +18,15 @@ use super::lifecycle::Finish;
 use super::ready::Live;
 use super::resources::{Own, Scalar};
 use super::starting::{ROWS, Starting};
-use super::{CanGoOn, Communicator, Core, Health, Lost, Recovery, State};
+use super::{Back, CanGoOn, Communicator, Core, Health, Lost, Recovery, State};
 use crate::backend::{Backend, ChildPlace, Lifecycle, Part, WindowId};
-use crate::control::{Control, Decision, Exchange, Patience, Topic};
+use crate::control::{Control, Decision, Patience, Topic};
 use crate::error::{Error, Failed, Ranks, Revocation, Site};
 use crate::window::WindowKind;
-use crate::{Device, Rank, Result, Seat, Symmetric, World, wait};
+use crate::{Rank, Result, Seat, Symmetric, World, wait};
 
 /// How often survivors may retry a meeting that lost nobody.
 const AGAIN: u32 = 3;
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
 
 /// ## After ranks have died
 impl<W: World, S: State> Communicator<W, S> {
@@ -235,9 +233,8 @@ impl<W: World> Live<W> {
         operation: Topic,
         site: Site,
     ) -> Result<Decision> {
-        let (health, limit) = (&*self.core.health, self.core.limit());
-        let (needs_all, watch) = (false, &|_: &Exchange| None);
-        let patience = Patience { health, limit, operation, site, needs_all, watch };
+        let health = &*self.core.health;
+        let patience = Patience::new(health, self.core.limit(), operation, site);
         let numbered = |error: Error| error.numbered(meeting.generation());
         let (late, why) = health.left_out();
         let without: Vec<u32> = without.iter().chain(late).copied().collect();
@@ -299,15 +296,7 @@ impl<W: World> Live<W> {
         };
         match self.core.make_again(&fresh.core, site) {
             Ok(()) => {
-                if let Some((comm, control)) = fresh.core.end() {
-                    let health = fresh.core.health.clone();
-                    let journal = fresh.core.journal.take();
-                    self.core.at_start = fresh.core.at_start.clone();
-                    self.core.go_on_as(Some(comm), control, health, journal);
-                    self.core.accept(terms);
-                    self.core.note(&self.stream.core);
-                    self.finish.set(Finish::Not);
-                }
+                self.becomes(&mut fresh.core, terms);
                 Ok(())
             }
             Err(error) => {
@@ -320,6 +309,19 @@ impl<W: World> Live<W> {
                 Err((error, control))
             }
         }
+    }
+}
+
+impl<W: World> Live<W> {
+    /// Takes the place of a communicator whose resources it has created again.
+    pub(super) fn becomes(&mut self, fresh: &mut Core<Back<W>>, terms: &Terms) {
+        let Some((comm, control)) = fresh.end() else { return };
+        let core = &mut self.core;
+        core.at_start = fresh.at_start.clone();
+        core.go_on_as(Some(comm), control, fresh.health.clone(), fresh.journal.take());
+        core.accept(terms);
+        core.note(&self.stream.core);
+        self.finish.set(Finish::Not);
     }
 }
 

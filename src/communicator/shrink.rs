@@ -1,6 +1,8 @@
 //! Revoking, and continuing with some of the ranks.
 
-use super::{CanGoOn, CanShrink, CommConfig, Communicator, Revoked, State};
+use super::{CanGoOn, CanShrink, CommConfig, Communicator, Core, Live, Revoked, State, given_up};
+use crate::backend::Backend;
+use crate::control::Topic;
 use crate::error::{Error, Excluded, Failed, NoSuchRank, Site};
 use crate::{Rank, Result, World, wait};
 
@@ -76,10 +78,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanShrink,
     {
-        self.try_shrink(without).map_err(|Failed { error, value }| {
-            value.abort_because(&error.to_string());
-            error
-        })
+        self.try_shrink(without).map_err(given_up)
     }
 
     /// [`shrink`](Self::shrink) with another configuration from then on. All remaining ranks must
@@ -93,10 +92,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanShrink,
     {
-        self.try_shrink_with(without, config).map_err(|Failed { error, value }| {
-            value.abort_because(&error.to_string());
-            error
-        })
+        self.try_shrink_with(without, config).map_err(given_up)
     }
 
     /// [`shrink`](Self::shrink) that returns the communicator when it fails.
@@ -104,14 +100,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As [`shrink`](Self::shrink).
     #[track_caller]
-    pub fn try_shrink(mut self, without: &[usize]) -> Result<Communicator<W>, Failed<Self>>
+    pub fn try_shrink(self, without: &[usize]) -> Result<Communicator<W>, Failed<Self>>
     where
         S: CanShrink,
     {
-        match self.shrink_to(without, None, Site::caller()) {
-            Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        self.shrink_to(without, None, Site::caller())
     }
 
     /// [`shrink_with`](Self::shrink_with) that returns the communicator when it fails, with the
@@ -121,48 +114,76 @@ impl<W: World, S: State> Communicator<W, S> {
     /// As [`shrink_with`](Self::shrink_with).
     #[track_caller]
     pub fn try_shrink_with(
-        mut self,
+        self,
         without: &[usize],
         config: CommConfig,
     ) -> Result<Communicator<W>, Failed<Self>>
     where
         S: CanShrink,
     {
-        match self.shrink_to(without, Some(config), Site::caller()) {
-            Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        self.shrink_to(without, Some(config), Site::caller())
     }
 
-    fn shrink_to(&mut self, without: &[usize], config: Option<CommConfig>, site: Site) -> Result<()>
+    fn shrink_to(
+        self,
+        without: &[usize],
+        config: Option<CommConfig>,
+        site: Site,
+    ) -> Result<Communicator<W>, Failed<Self>>
     where
         S: CanShrink,
     {
+        self.changed(|live| live.shrink_to(without, config, S::DRAINS, site)).map(Communicator::of)
+    }
+}
+
+impl<W: World> Live<W> {
+    /// Continues without some ranks. If it `drains`, operations in flight complete first.
+    fn shrink_to(
+        &mut self,
+        without: &[usize],
+        config: Option<CommConfig>,
+        drains: bool,
+        site: Site,
+    ) -> Result<()> {
         const OPERATION: &str = "shrink";
 
-        let (own, size) = (self.rank(), self.size());
+        let (_, without) = self.core.divided(without, OPERATION, site)?;
+        let terms = self.core.terms(config)?;
+        if !drains {
+            return self.go_on(&without, terms, OPERATION, site).map(drop);
+        }
+        self.core.health.check()?;
+        wait::allowed(OPERATION, site)?;
+        let report = self.idle(site)?;
+        let pending = std::iter::from_fn(|| self.core.health.take_pending());
+        let reports: Vec<Error> = report.into_iter().chain(pending).collect();
+        let met = self.meet(&without, terms, OPERATION, site);
+        // Of the new communicator, or of this one if it stays.
+        reports.into_iter().for_each(|report| self.core.health.pend(report));
+        met.map(drop)
+    }
+}
+
+impl<B: Backend> Core<B> {
+    /// The ranks that stay and those that are left out, each in order and once.
+    pub(super) fn divided(
+        &self,
+        without: &[usize],
+        operation: Topic,
+        site: Site,
+    ) -> Result<(Vec<u32>, Vec<u32>)> {
+        let (rank, size, name) = (self.own(), self.size, self.health.name());
         if let Some(&asked) = without.iter().find(|&&rank| rank >= size) {
-            let (operation, collective) = (OPERATION, false);
-            return Err(NoSuchRank { operation, asked, size, site, collective }.into());
+            return Err(NoSuchRank { operation, asked, size, site, collective: false }.into());
         }
-        if without.contains(&own.index()) {
+        if without.contains(&rank.index()) {
             let why = "it is in its own list of those that are left out".to_owned();
-            return Err(Excluded { name: W::NAME, rank: own, why, site: Some(site) }.into());
+            return Err(Excluded { name, rank, why, site: Some(site) }.into());
         }
-        let live = S::held(&mut self.body);
-        let terms = live.core.terms(config)?;
-        let without: Vec<u32> = without.iter().map(|&rank| Rank::at(rank).0).collect();
-        if S::DRAINS {
-            live.core.health.check()?;
-            wait::allowed(OPERATION, site)?;
-            let report = live.idle(site)?;
-            let pending = std::iter::from_fn(|| live.core.health.take_pending());
-            let reports: Vec<Error> = report.into_iter().chain(pending).collect();
-            let met = live.meet(&without, terms, OPERATION, site);
-            // Of the new communicator, or of this one if it stays.
-            reports.into_iter().for_each(|report| live.core.health.pend(report));
-            return met.map(drop);
-        }
-        live.go_on(&without, terms, OPERATION, site).map(drop)
+        let ranks = (0..size).map(|rank| (Rank::at(rank).0, without.contains(&rank)));
+        let (out, stay): (Vec<_>, Vec<_>) = ranks.partition(|(_, is_out)| *is_out);
+        let numbers = |ranks: Vec<(u32, bool)>| ranks.into_iter().map(|(rank, _)| rank).collect();
+        Ok((numbers(stay), numbers(out)))
     }
 }

@@ -2,13 +2,11 @@
 
 use super::builder::Setup;
 use super::starting::Starting;
-use super::{CanEnqueue, CommConfig, Communicator, SharedChild, State};
+use super::{Back, CanEnqueue, CommConfig, Communicator, SharedChild, State};
 use crate::backend::{ChildPlace, Lifecycle, Part};
-use crate::control::{Exchange, Patience};
-use crate::error::{Error, Excluded, NoSuchRank, Site};
-use crate::{Device, Label, Rank, Result, Seat, World, wait};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
+use crate::control::Patience;
+use crate::error::Site;
+use crate::{Label, Rank, Result, Seat, World, wait};
 
 const OPERATION: &str = "shrink_child";
 
@@ -113,17 +111,11 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &live.core;
         core.health.check()?;
         wait::allowed(OPERATION, site)?;
-        let (members, without) = divided(core.own(), core.size, without, (W::NAME, site))?;
-        let limit = match &config {
-            Some(config) => core.limits.or(config.deadline),
-            None => core.limit(),
-        };
-        let config = config.unwrap_or_else(|| CommConfig { watch: None, ..core.config.clone() });
+        let (members, without) = core.divided(without, OPERATION, site)?;
+        let (config, limit) = core.child_terms(config);
         // NCCL divides only an idle communicator.
         core.drained(OPERATION, site)?;
-        let (health, operation, needs_all) = (&*core.health, OPERATION, false);
-        let watch = &|_: &Exchange| None;
-        let patience = Patience { health, limit, operation, site, needs_all, watch };
+        let patience = Patience::new(&core.health, limit, OPERATION, site);
         let control = core.control()?;
         let attendee = control.gather(&members, &patience).inspect_err(|error| {
             // Members of other processes may take this rank for one that comes.
@@ -147,24 +139,4 @@ impl<W: World, S: State> Communicator<W, S> {
         let child = Starting::<L::On<W::Device>>::post(setup, site);
         child.connect_gathered(&core.health, divide, limit).map(Communicator::of)
     }
-}
-
-/// The ranks that stay and those that do not, each in order and once.
-fn divided(
-    own: Rank,
-    size: usize,
-    without: &[usize],
-    (name, site): (&'static str, Site),
-) -> Result<(Vec<u32>, Vec<u32>)> {
-    if let Some(&asked) = without.iter().find(|&&rank| rank >= size) {
-        let (operation, collective) = (OPERATION, false);
-        return Err(Error::from(NoSuchRank { operation, asked, size, site, collective }));
-    }
-    if without.contains(&own.index()) {
-        let why = "it is in its own list of those that are left out".to_owned();
-        return Err(Excluded { name, rank: own, why, site: Some(site) }.into());
-    }
-    let all = (0..size).map(|rank| (Rank::at(rank).0, without.contains(&rank)));
-    let of = |out: bool| all.clone().filter(move |(_, is)| *is == out).map(|(rank, _)| rank);
-    Ok((of(false).collect(), of(true).collect()))
 }

@@ -8,12 +8,10 @@ use super::builder::Setup;
 use super::lifecycle::Gone;
 use super::split_request::{Child as Wanted, SplitRequest, SplitRequests};
 use super::starting::Starting;
-use super::{CanEnqueue, CommConfig, Communicator, Shared, State};
+use super::{Back, CanEnqueue, CommConfig, Communicator, Shared, State};
 use crate::backend::{ChildPlace, Lifecycle, Part};
 use crate::error::{Abort, BadGroups, Error, Site};
-use crate::{Device, Label, Rank, Result, Seat, World, unwind};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
+use crate::{Label, Rank, Result, Seat, World, unwind};
 
 /// The call that other ranks see when this rank refuses to split.
 const REFUSED: &str = "a split that was refused";
@@ -242,21 +240,16 @@ impl<W: World, S: State> Communicator<W, S> {
             let fits = fits.and_then(|()| Back::<W>::offers(config));
             fits.inspect_err(|_| control.refuse(REFUSED, site))?;
         }
-        let limit = match &config {
-            Some(config) => core.limits.or(config.deadline),
-            None => core.limit(),
-        };
-        let config = config.unwrap_or_else(|| CommConfig { watch: None, ..core.config.clone() });
+        let (config, limit) = core.child_terms(config);
         // NCCL divides only an idle communicator.
         core.drained("split", site)?;
         let Ask { color, key, borrows } = ask;
         let child = Wanted::new(<L::On<W::Device>>::NAME, &config, borrows);
         let request = SplitRequest { color, key, child };
-        let ticket = core.post(&request, "split", site)?;
-        let parts = core.collect(ticket, "split", site)?;
+        let (ticket, parts) = core.exchange(&request, "split", site)?;
         let name = core.health.name();
-        let read = || core.read(&parts, "split").and_then(|all| SplitRequests::agree(all, name));
-        let requests = control.once(ticket, read);
+        let read = |_| core.read(&parts, "split").and_then(|all| SplitRequests::agree(all, name));
+        let requests = control.shared(ticket, read);
         let requests =
             Result::as_ref(&requests).map_err(|error| error.clone().numbered(core.generation))?;
         let members = requests.members(color);

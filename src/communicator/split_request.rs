@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::CommConfig;
 use super::hello::too_many;
-use super::{CommConfig, Transfers};
 use crate::Rank;
 use crate::Result;
 use crate::config::Alike;
@@ -24,19 +24,13 @@ pub(super) struct SplitRequest {
 #[derive(PartialEq, Serialize, Deserialize)]
 pub(super) struct Child {
     name: String,
-    slots: (u32, u32),
-    split_share: bool,
-    transfers: Transfers,
     alike: Alike,
     borrows: bool,
 }
 
 impl Child {
     pub(super) fn new(name: &str, config: &CommConfig, borrows: bool) -> Self {
-        let (name, slots) = (name.to_owned(), config.slots());
-        let (slots, alike) = ((slots.context, slots.index), config.alike());
-        let CommConfig { split_share, transfers, .. } = *config;
-        Self { name, slots, split_share, transfers, alike, borrows }
+        Self { name: name.to_owned(), alike: config.alike(), borrows }
     }
 
     /// Describes a difference between two requests for one child, if there is one.
@@ -44,19 +38,6 @@ impl Child {
         if self.name != other.name {
             let (one, two) = (&self.name, &other.name);
             return Some(format!("name it differently, {one} and {two}"));
-        }
-        if self.slots != other.slots {
-            let (one, two) = (self.slots, other.slots);
-            return Some(format!("configure it with {one:?} and {two:?} contexts and signals"));
-        }
-        if self.split_share != other.split_share {
-            return Some("configure it with `split_share` and without".to_owned());
-        }
-        if self.transfers != other.transfers {
-            let (one, two) = (self.transfers, other.transfers);
-            return Some(format!(
-                "configure it with `Transfers::{one:?}` and `Transfers::{two:?}`"
-            ));
         }
         if let Some(how) = self.alike.differs(&other.alike) {
             return Some(format!("configure {how}"));
@@ -71,7 +52,26 @@ pub(super) struct SplitRequests(Vec<SplitRequest>);
 impl SplitRequests {
     /// Checks that all requested children can be created; `name` is the parent's.
     pub(super) fn agree(all: Vec<SplitRequest>, name: &str) -> Result<Self> {
-        agree(&all, name).map(|()| Self(all))
+        let mut children: HashMap<u32, (usize, usize, &Child)> = HashMap::new();
+        for (rank, request) in all.iter().enumerate() {
+            let SplitRequest { color: Some(color), child, .. } = request else { continue };
+            let (first, size, known) = children.entry(*color).or_insert((rank, 0, child));
+            *size += 1;
+            let fail = |ranks: &[usize], why| {
+                let ranks = ranks.iter().map(|rank| Rank::at(*rank)).collect();
+                Err(InitFailed { size: all.len(), ranks, why }.into())
+            };
+            if let Some(why) = known.differs(child) {
+                let why = format!(
+                    "give one colour, {color}, when {name} is split, and {why}; ask for the same on all ranks of a child"
+                );
+                return fail(&[*first, rank], why);
+            }
+            if let Some(why) = too_many(*size, child.alike.slots) {
+                return fail(&[], why);
+            }
+        }
+        Ok(Self(all))
     }
 
     /// The ranks of a colour in the child's order; empty without a colour.
@@ -84,27 +84,4 @@ impl SplitRequests {
         members.sort_unstable();
         members.into_iter().map(|(_, rank)| rank).collect()
     }
-}
-
-fn agree(requests: &[SplitRequest], name: &str) -> Result<()> {
-    let mut children: HashMap<u32, (usize, usize, &Child)> = HashMap::new();
-    for (rank, request) in requests.iter().enumerate() {
-        let SplitRequest { color: Some(color), child, .. } = request else { continue };
-        let (first, size, known) = children.entry(*color).or_insert((rank, 0, child));
-        *size += 1;
-        let fail = |ranks: &[usize], why| {
-            let ranks = ranks.iter().map(|rank| Rank::at(*rank)).collect();
-            Err(InitFailed { size: requests.len(), ranks, why }.into())
-        };
-        if let Some(why) = known.differs(child) {
-            let why = format!(
-                "give one colour, {color}, when {name} is split, and {why}; ask for the same on all ranks of a child"
-            );
-            return fail(&[*first, rank], why);
-        }
-        if let Some(why) = too_many(*size, child.slots) {
-            return fail(&[], why);
-        }
-    }
-    Ok(())
 }

@@ -10,9 +10,9 @@ use super::hello::{Hello, agree, rows};
 use super::leaving::leave;
 use super::lifecycle::Gone;
 use super::ready::Live;
-use super::{CommConfig, Core, Health, Limit, Limits};
+use super::{Back, CommConfig, Core, Health, Limit, Limits};
 use crate::backend::{Backend, Departure, HostWait, Join, Lifecycle, WaitsOn, Watcher};
-use crate::control::{Control, Exchange, Parts, Patience, Ticket};
+use crate::control::{Control, Exchange, Leaves, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, Site, reported};
 use crate::health::{Change, Changes, Lateness};
 use crate::record::Who;
@@ -223,33 +223,39 @@ impl<W: World> Starting<W> {
         self.meet(limit)
     }
 
-    /// Waits for the greetings of all ranks.
-    fn gather(&self, limit: Limit, last: bool) -> Result<Parts> {
-        let Some(control) = &self.control else {
-            return Err(self.ended());
-        };
+    /// The control plane, if the ranks may wait for each other's greetings.
+    fn may_gather(&self) -> Result<&Control> {
+        let Some(control) = &self.control else { return Err(self.ended()) };
         if !control.is_remote() {
             seat::fits(self.size)?;
         }
         wait::allowed("ready", self.site)?;
-        let (health, operation, site) = (&*self.health, "init", self.site);
+        Ok(control)
+    }
+
+    fn patience(&self, limit: Limit) -> Patience<'_> {
+        let needs_all = self.part != JoinRole::First;
+        Patience { needs_all, ..Patience::new(&self.health, limit, "init", self.site) }
+    }
+
+    /// Waits for the greetings of all ranks.
+    fn gather(&self, limit: Limit, last: bool) -> Result<Parts> {
+        let control = self.may_gather()?;
         let watch = |exchange: &Exchange| {
             // A wait that gives up early ends by itself, and ranks of other processes may still
             // join: neither is a deadlock.
             let gives_up =
                 self.part == JoinRole::Member || !last && limit.time < self.config.deadline;
             let known = !gives_up && !control.is_remote();
-            known.then(|| watch::<Back<W>>(&self.health, exchange, site))?
+            known.then(|| watch::<Back<W>>(&self.health, exchange, self.site))?
         };
-        let (needs_all, watch) = (self.part != JoinRole::First, &watch);
-        let patience = Patience { health, limit, operation, site, needs_all, watch };
-        control.collect(self.ticket, &patience)
+        control.collect(self.ticket, &Patience { watch: &watch, ..self.patience(limit) })
     }
 
     /// Checks that the ranks fit together.
     fn agree(&mut self, parts: &Parts) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
-        Result::clone(&control.once(self.ticket, || agree(parts)))?;
+        Result::clone(&control.shared(self.ticket, |_| agree(parts)))?;
         self.rows = rows(parts);
         Ok(())
     }
@@ -305,15 +311,8 @@ impl<W: World> Starting<W> {
 
     fn step(&mut self, waited: Duration, limit: Limit) -> Result<Option<Live<W>>> {
         if self.joining.is_none() {
-            let Some(control) = &self.control else { return Err(self.ended()) };
-            if !control.is_remote() {
-                seat::fits(self.size)?;
-            }
-            wait::allowed("ready", self.site)?;
-            let (health, operation, site) = (&*self.health, "init", self.site);
-            let (needs_all, watch) = (self.part != JoinRole::First, &|_: &Exchange| None);
-            let patience = Patience { health, limit, operation, site, needs_all, watch };
-            let Some(parts) = control.poll(self.ticket, waited, &patience)? else {
+            let control = self.may_gather()?;
+            let Some(parts) = control.poll(self.ticket, waited, &self.patience(limit))? else {
                 return Ok(None);
             };
             self.agree(&parts)?;
@@ -349,7 +348,8 @@ impl<W: World> Starting<W> {
             return Err(error);
         }
         Back::<W>::keep(&comm);
-        let (leave, stop) = (control.stopper(), <Back<W> as Lifecycle>::departer(&comm));
+        let (leave, stop) =
+            (control.leaver(Leaves::Stopped), <Back<W> as Lifecycle>::departer(&comm));
         let own = self.health.generation().of(self.health.rank());
         self.health.set_tell(Box::new(move |error| {
             let why = error.to_string();
@@ -422,7 +422,7 @@ impl<W: World> Starting<W> {
     pub(super) fn stop(mut self, error: &Error) -> Option<Control> {
         self.health.fail(error.clone());
         let control = self.control.take()?;
-        control.stopper()(&error.to_string());
+        control.leaver(Leaves::Stopped)(&error.to_string());
         Back::<W>::absent(control.id(), self.health.rank(), &error.to_string());
         Some(control)
     }
@@ -460,5 +460,3 @@ fn watch<B: Backend>(health: &Arc<Health>, exchange: &Exchange, site: Site) -> O
     let users = Box::new(move || vec![health.clone()]);
     B::watch(HostWait { on, operation: "init", site, users, within })
 }
-
-type Back<W> = <<W as World>::Device as Device>::Backend;

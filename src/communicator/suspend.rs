@@ -2,13 +2,11 @@
 
 use super::Change;
 use super::ready::Live;
-use super::{CanResume, CanSuspend, Communicator, HasMemory, MemoryStats, State, Suspended};
+use super::{Back, CanResume, CanSuspend, Communicator, HasMemory, MemoryStats, State, Suspended};
 use crate::backend::Lifecycle;
 use crate::control::Topic;
 use crate::error::{Error, Failed, Site};
-use crate::{Device, Result, World};
-
-type Back<W> = <<W as World>::Device as Device>::Backend;
+use crate::{Result, World};
 
 /// ## Suspended
 ///
@@ -62,17 +60,11 @@ impl<W: World, S: State> Communicator<W, S> {
         self.suspend_at(Site::caller())
     }
 
-    pub(crate) fn suspend_at(
-        mut self,
-        site: Site,
-    ) -> Result<Communicator<W, Suspended>, Failed<Self>>
+    pub(crate) fn suspend_at(self, site: Site) -> Result<Communicator<W, Suspended>, Failed<Self>>
     where
         S: CanSuspend,
     {
-        match S::held(&mut self.body).suspend(site) {
-            Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        self.changed(|live| live.suspend(site)).map(Communicator::of)
     }
 
     /// Allocates the device memory again that [`suspend`](Self::suspend) released. All ranks must
@@ -102,14 +94,11 @@ impl<W: World, S: State> Communicator<W, S> {
         self.resume_at(Site::caller())
     }
 
-    pub(crate) fn resume_at(mut self, site: Site) -> Result<Communicator<W>, Failed<Self>>
+    pub(crate) fn resume_at(self, site: Site) -> Result<Communicator<W>, Failed<Self>>
     where
         S: CanResume,
     {
-        match S::held(&mut self.body).resume(site) {
-            Ok(()) => Ok(Communicator::of(S::into_live(self.body))),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        self.changed(|live| live.resume(site)).map(Communicator::of)
     }
 
     /// Returns its use of device memory. Local; never waits. NCCL: `ncclCommMemStats`, 2.29.7.

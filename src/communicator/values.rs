@@ -4,9 +4,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{CanEnqueue, Communicator, State};
-use crate::control::{MOST_PARTS, Parts, Topic, is_bounded};
+use crate::control::{Parts, Topic};
 use crate::error::{Error, Site, ValueMismatch};
-use crate::{AsRank, Rank, Result, World, unwind};
+use crate::{AsRank, Rank, Result, World};
 
 /// ## Of values of the host
 ///
@@ -22,7 +22,10 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        self.exchange("barrier", Vec::new(), Site::caller()).map(drop)
+        let (core, site) = (&S::live(&self.body).core, Site::caller());
+        core.health.check()?;
+        core.may_wait("barrier", site)?;
+        core.barrier("barrier", site).map(drop)
     }
 
     /// Returns every rank's value, by rank. All ranks must call it with the same type; the host
@@ -52,8 +55,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let bytes = self.encode::<V>(value, operation, site)?;
-        let parts = self.exchange(operation, bytes, site)?;
+        let parts = self.exchange::<V>(value, operation, site)?;
         let values = of_one_type::<V>(&parts, operation, self.rank(), site)?;
         let own = self.rank();
         values.enumerate().map(|(at, value)| decode(value, operation, own.beside(at))).collect()
@@ -77,7 +79,7 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &S::live(&self.body).core;
         let own = core.own();
         let Some(root) = core.number(root) else {
-            self.refuse_exchange("broadcast_value with a root out of range", site)?;
+            core.control()?.refuse("broadcast_value with a root out of range", site);
             return Err(core.no_rank(operation, root, false, site));
         };
         // The root is sent along, because the ranks may disagree on it.
@@ -85,8 +87,7 @@ impl<W: World, S: State> Communicator<W, S> {
             true => Some(value),
             false => None,
         };
-        let bytes = self.encode::<V>(&(root, value), operation, site)?;
-        let parts = self.exchange(operation, bytes, site)?;
+        let parts = self.exchange::<V>(&(root, value), operation, site)?;
         let mut values = of_one_type::<V>(&parts, operation, own, site)?;
         for (rank, part) in values.clone().enumerate() {
             let (theirs, _): (usize, &[u8]) =
@@ -141,59 +142,16 @@ impl<W: World, S: State> Communicator<W, S> {
         }
     }
 
-    fn exchange(&self, operation: Topic, bytes: Vec<u8>, site: Site) -> Result<Parts>
+    /// Every rank's value, preceded by its type, which is `V`'s.
+    fn exchange<V>(&self, value: &impl Serialize, operation: Topic, site: Site) -> Result<Parts>
     where
         S: CanEnqueue,
     {
         let core = &S::live(&self.body).core;
         core.health.check()?;
         core.may_wait(operation, site)?;
-        let control = core.control()?;
-        let ticket = control.post(operation, site, bytes);
-        core.collect(ticket, operation, site)
-    }
-
-    /// Takes this rank's turn with a call that matches no other, so that the other ranks fail too.
-    #[cold]
-    fn refuse_exchange(&self, what: &'static str, site: Site) -> Result<()>
-    where
-        S: CanEnqueue,
-    {
-        S::live(&self.body).core.control()?.refuse(what, site);
-        Ok(())
-    }
-
-    /// Encodes the name of `V`, then `value`, which contains a `V`.
-    fn encode<V>(&self, value: &impl Serialize, operation: Topic, site: Site) -> Result<Vec<u8>>
-    where
-        S: CanEnqueue,
-    {
-        let encoded = || match is_bounded(value) {
-            true => postcard::to_stdvec(&Typed::of::<V>(site))
-                .and_then(|typed| postcard::to_extend(value, typed))
-                .map_err(|error| error.to_string()),
-            false => Err(format!(
-                "it has more than {MOST_PARTS} parts; send a buffer instead, with `broadcast` or `all_gather`"
-            )),
-        };
-        let encoded = unwind::catch(encoded).unwrap_or_else(|panic| {
-            // The message travels with the panic; the others learn that there is no value.
-            let _ = self.refuse_exchange("a host-side call whose value panicked", site);
-            panic.resume()
-        });
-        let most = S::live(&self.body).core.control()?.most_bytes();
-        let fits = |bytes: Vec<u8>| match bytes.len() <= most {
-            true => Ok(bytes),
-            false => Err(format!(
-                "it takes {} bytes, and values between processes {most} at most; send a buffer instead, with `broadcast` or `all_gather`",
-                bytes.len()
-            )),
-        };
-        encoded.and_then(fits).or_else(|why| {
-            self.refuse_exchange("a host-side call with a value that cannot be sent", site)?;
-            let found = format!("has a value that cannot be sent ({why})");
-            Err(mismatch(operation, self.rank(), found))
-        })
+        let (_, parts) = core.exchange(&(Typed::of::<V>(site), value), operation, site)?;
+        Ok(parts)
     }
 }
 

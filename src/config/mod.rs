@@ -213,8 +213,7 @@ impl CommConfig {
             put(Setting::alike("CommConfig::early_signals", EARLY_SIGNALS, on));
         }
         if self.split_share {
-            // The exchange compares it as a field of its own.
-            put(Setting::own("CommConfig::split_share", "splitShare", Value::Number(1)));
+            put(Setting::alike("CommConfig::split_share", "splitShare", Value::Number(1)));
         }
         if self.shrink_share {
             put(Setting::alike("CommConfig::shrink_share", "shrinkShare", Value::Number(1)));
@@ -224,7 +223,7 @@ impl CommConfig {
 
     /// The options that must be the same on all ranks.
     pub(crate) fn alike(&self) -> Alike {
-        Alike::of(&self.settings())
+        Alike::of(self)
     }
 }
 

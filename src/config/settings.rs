@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::{CommConfig, Transfers};
+
 /// One option that is set.
 pub(crate) struct Setting {
     /// Its name in our API.
@@ -46,21 +48,37 @@ impl fmt::Display for Value {
     }
 }
 
-/// The options that are set and must be the same on all ranks.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Alike(Vec<(String, String)>);
+/// The options that must be the same on all ranks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Alike {
+    /// Contexts and signals.
+    pub(crate) slots: (u32, u32),
+    transfers: Transfers,
+    /// NCCL's options that are set, by name.
+    settings: Vec<(String, String)>,
+}
 
 impl Alike {
-    pub(super) fn of(settings: &[Setting]) -> Self {
+    pub(super) fn of(config: &CommConfig) -> Self {
+        let (slots, transfers, settings) = (config.slots(), config.transfers, config.settings());
         let alike = settings.iter().filter(|setting| setting.is_alike);
-        Self(alike.map(|one| (one.name(), one.value.to_string())).collect())
+        let settings = alike.map(|one| (one.name(), one.value.to_string())).collect();
+        Self { slots: (slots.context, slots.index), transfers, settings }
     }
 
-    /// Describes a difference between two ranks, if there is one.
+    /// Describes a difference between two ranks, if there is one: what they configure, and how.
     pub(crate) fn differs(&self, other: &Self) -> Option<String> {
-        let all = self.0.iter().chain(&other.0);
+        if self.slots != other.slots {
+            let (one, two) = (self.slots, other.slots);
+            return Some(format!("it with {one:?} and {two:?} contexts and signals"));
+        }
+        if self.transfers != other.transfers {
+            let (one, two) = (self.transfers, other.transfers);
+            return Some(format!("it with `Transfers::{one:?}` and `Transfers::{two:?}`"));
+        }
+        let all = self.settings.iter().chain(&other.settings);
         let of = |all: &Self, name: &str| {
-            let found = all.0.iter().find(|(known, _)| known == name);
+            let found = all.settings.iter().find(|(known, _)| known == name);
             found.map_or_else(|| "NCCL's choice".to_owned(), |(_, value)| value.clone())
         };
         let mut names = all.map(|(name, _)| name);

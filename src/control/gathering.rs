@@ -4,15 +4,16 @@
 //! other by a key that each of them computes from the list of members.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 
 use super::Patience;
+use super::net::sized;
 use crate::backend::{Listener, Wire};
-use crate::error::{Departed, Error, Ranks, Timeout, reported};
-use crate::lock::Mutex;
+use crate::error::{Departed, Error, Ranks, reported};
 use crate::{Rank, Result, trace};
 
 /// The interval at which a wait checks health and deadline.
@@ -33,96 +34,88 @@ pub(super) fn key(members: &[u32], count: u64) -> (u64, u32) {
     members.iter().for_each(|member| hash.update(member.to_le_bytes()));
     hash.update(count.to_le_bytes());
     let hash = hash.finalize();
-    let (mut seq, mut color) = ([0; 8], [0; 4]);
-    seq.copy_from_slice(&hash[..8]);
-    color.copy_from_slice(&hash[8..12]);
-    (u64::from_le_bytes(seq) >> 2 | GATHERED, u32::from_le_bytes(color))
+    let (seq, color) = (u64::from_le_bytes(sized(&hash[..8])), sized(&hash[8..12]));
+    (seq >> 2 | GATHERED, u32::from_le_bytes(color))
 }
 
-/// The members that have come, as far as this rank knows.
-pub(super) struct Gathering {
-    arrived: Mutex<Arrived>,
-    changed: Condvar,
+/// What a member learns of the others.
+enum News {
+    Here(u32),
+    Lost(u32, String),
+    Failed(Error),
 }
 
-#[derive(Default)]
-struct Arrived {
-    here: BTreeSet<u32>,
-    lost: Vec<(u32, String)>,
-    failed: Option<Error>,
-}
+/// Passes the news on to the member that waits.
+struct Reporter(Sender<News>);
 
-impl Gathering {
-    /// Tells the other members that this rank has come, and waits for them.
-    pub(super) fn wait(
-        wire: &Arc<dyn Wire>,
-        own: u32,
-        members: &[u32],
-        patience: &Patience<'_>,
-    ) -> Result<()> {
-        let Patience { health, limit, operation, site, .. } = *patience;
-        let _span = trace::wait(Some(health), operation, site);
-        let gathering = Arc::new(Self { arrived: Mutex::default(), changed: Condvar::new() });
-        let listener: Arc<dyn Listener> = gathering.clone();
-        wire.listen(Arc::downgrade(&listener));
-        let others = || members.iter().copied().filter(|member| *member != own);
-        others().for_each(|member| wire.tell(Some(Rank(member)), Vec::new()));
-        let started = Instant::now();
-        loop {
-            let arrived = gathering.arrived.lock();
-            let missing: Vec<u32> =
-                others().filter(|member| !arrived.here.contains(member)).collect();
-            if missing.is_empty() {
-                return Ok(());
-            }
-            if let Some(error) = &arrived.failed {
-                return Err(reported(error.clone()));
-            }
-            let lost = arrived.lost.iter().filter(|(rank, _)| missing.contains(rank));
-            let lost: Vec<_> = lost.cloned().collect();
-            if let Some((_, why)) = lost.first() {
-                let ranks = lost.iter().map(|(rank, _)| Rank(*rank)).collect();
-                let departed = Departed::all(ranks, why.clone());
-                return Err(reported(departed.error(health.name(), operation.to_owned())));
-            }
-            // A spurious or early wake-up is fine: the loop checks again.
-            let _ = gathering.changed.wait_timeout(arrived, REST);
-            health.check()?;
-            health.watch_who_is_late();
-            let waited = started.elapsed();
-            if waited >= limit.time {
-                let missing: Vec<_> = missing.into_iter().map(Rank).collect();
-                let have = if missing.len() == 1 { "has" } else { "have" };
-                let report = format!(
-                    "{} {have} not called it with the same ranks left out",
-                    Ranks(&missing)
-                );
-                let deadline = limit.of;
-                let timeout = Timeout { operation, site, waited, deadline, report };
-                return Err(reported(timeout.into()));
+/// Tells the other members that this rank has come, and waits for them.
+pub(super) fn wait(
+    wire: &Arc<dyn Wire>,
+    own: u32,
+    members: &[u32],
+    patience: &Patience<'_>,
+) -> Result<()> {
+    let Patience { health, limit, operation, site, .. } = *patience;
+    let _span = trace::wait(Some(health), operation, site);
+    let (reporter, news) = channel();
+    let reporter: Arc<dyn Listener> = Arc::new(Reporter(reporter));
+    wire.listen(Arc::downgrade(&reporter));
+    let mut missing: BTreeSet<u32> = members.iter().copied().filter(|rank| *rank != own).collect();
+    missing.iter().for_each(|member| wire.tell(Some(Rank(*member)), Vec::new()));
+    let started = Instant::now();
+    let (mut lost, mut failed) = (Vec::new(), None);
+    while !missing.is_empty() {
+        for news in news.recv_timeout(REST).into_iter().chain(news.try_iter()) {
+            match news {
+                News::Here(rank) => drop(missing.remove(&rank)),
+                News::Lost(rank, why) => lost.push((rank, why)),
+                News::Failed(error) => failed = Some(error),
             }
         }
+        lost.retain(|(rank, _)| missing.contains(rank));
+        if missing.is_empty() {
+            break;
+        }
+        if let Some(error) = failed {
+            return Err(reported(error));
+        }
+        if let Some((_, why)) = lost.first() {
+            let ranks = lost.iter().map(|(rank, _)| Rank(*rank)).collect();
+            let departed = Departed::all(ranks, why.clone());
+            return Err(reported(departed.error(health.name(), operation.to_owned())));
+        }
+        health.check()?;
+        health.watch_who_is_late();
+        let waited = started.elapsed();
+        if waited >= limit.time {
+            let missing: Vec<_> = missing.into_iter().map(Rank).collect();
+            let have = if missing.len() == 1 { "has" } else { "have" };
+            let report =
+                format!("{} {have} not called it with the same ranks left out", Ranks(&missing));
+            return Err(reported(patience.timeout(waited, report)));
+        }
     }
+    Ok(())
+}
 
-    fn change(&self, change: impl FnOnce(&mut Arrived)) {
-        change(&mut self.arrived.lock());
-        self.changed.notify_all();
+impl Reporter {
+    /// The member may have stopped waiting.
+    fn report(&self, news: News) {
+        let _ = self.0.send(news);
     }
 }
 
-impl Listener for Gathering {
+impl Listener for Reporter {
     fn message(&self, from: Rank, _: &[u8]) {
-        self.change(|arrived| {
-            arrived.here.insert(from.0);
-        });
+        self.report(News::Here(from.0));
     }
 
     fn died(&self, rank: Rank, why: &str) {
-        self.change(|arrived| arrived.lost.push((rank.0, why.to_owned())));
+        self.report(News::Lost(rank.0, why.to_owned()));
     }
 
     fn failed(&self, error: &Error) {
-        self.change(|arrived| arrived.failed = Some(error.clone()));
+        self.report(News::Failed(error.clone()));
     }
 }
 

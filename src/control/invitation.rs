@@ -54,27 +54,19 @@ pub struct Invitation {
     generation: u8,
 }
 
-const LAYOUT: u8 = 2;
-
-/// The offsets of the encoded fields.
-const NUMBERS: usize = 1;
-const GENERATION: usize = NUMBERS + 8;
-const PLACE: usize = GENERATION + 1;
+const LAYOUT: u8 = 3;
 
 const FOREIGN: &str = "the bytes are none that `invite` of this release made";
 
 impl Invitation {
     /// The encoded length.
-    pub const BYTES: usize = PLACE + UniqueId::BYTES;
+    pub const BYTES: usize = UniqueId::BYTES + 16;
 
     /// The encoding, to be sent to the newcomers.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
-        bytes[0] = LAYOUT;
-        bytes[NUMBERS..NUMBERS + 4].copy_from_slice(&self.members.to_le_bytes());
-        bytes[NUMBERS + 4..GENERATION].copy_from_slice(&self.newcomers.to_le_bytes());
-        bytes[GENERATION] = self.generation;
-        bytes[PLACE..].copy_from_slice(&self.place.to_bytes());
+        // Numbers take at most five bytes each, so it fits.
+        let _ = postcard::to_slice(&(LAYOUT, self), &mut bytes);
         bytes
     }
 
@@ -85,24 +77,19 @@ impl Invitation {
     #[track_caller]
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let none = |why: String| Err(bad(why, Site::caller()));
-        let Ok(bytes) = <[u8; Self::BYTES]>::try_from(bytes) else {
-            let (found, needed) = (bytes.len(), Self::BYTES);
+        let (found, needed) = (bytes.len(), Self::BYTES);
+        if found != needed {
             return none(format!("{found} bytes are none, which has {needed}: send all of them"));
-        };
-        let mut place = [0; UniqueId::BYTES];
-        place.copy_from_slice(&bytes[PLACE..]);
-        let number = |at: usize| {
-            let mut number = [0; 4];
-            number.copy_from_slice(&bytes[at..at + 4]);
-            u32::from_le_bytes(number)
-        };
-        let (members, newcomers) = (number(NUMBERS), number(NUMBERS + 4));
-        let generation = bytes[GENERATION];
-        let is_one = Generation::from_byte(generation).is_some() && members > 0 && newcomers > 0;
-        if bytes[0] != LAYOUT || !is_one {
-            return none(FOREIGN.to_owned());
         }
-        Ok(Self { place: UniqueId::from_bytes(place), members, newcomers, generation })
+        match postcard::take_from_bytes::<(u8, Self)>(bytes) {
+            Ok(((LAYOUT, invitation), _)) if invitation.is_one() => Ok(invitation),
+            _ => none(FOREIGN.to_owned()),
+        }
+    }
+
+    fn is_one(&self) -> bool {
+        let is_known = Generation::from_byte(self.generation).is_some();
+        is_known && self.members > 0 && self.newcomers > 0
     }
 
     /// To a communicator of `members` ranks of this `generation`; newcomers come to `place`.
@@ -258,7 +245,7 @@ fn take(place: &UniqueId, rank: usize) -> Result<Arc<Meeting>, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{GENERATION, Generation, Invitation, UniqueId};
+    use super::{Generation, Invitation, UniqueId};
     use crate::error::Error;
 
     #[test]
@@ -269,8 +256,7 @@ mod tests {
         let bytes = invitation.to_bytes();
         assert_eq!(Invitation::from_bytes(&bytes), Ok(invitation.clone()));
         assert_eq!(format!("{invitation:?}"), "Invitation of 2 to a communicator of 3");
-        let mut of_no_generation = bytes;
-        of_no_generation[GENERATION] = u8::MAX;
+        let of_no_generation = Invitation { generation: u8::MAX, ..invitation }.to_bytes();
         for bad in [&bytes[1..], &[0; Invitation::BYTES], &[], &of_no_generation] {
             let error = Invitation::from_bytes(bad).expect_err("it is none");
             assert!(matches!(error, Error::BadInvitation(_)), "{error}");

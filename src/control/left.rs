@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::gathering::is_gathered;
 use super::net::Contribution;
-use super::{FINISH, Topic};
+use super::{FINISH, SURVIVORS, Topic};
 use crate::Rank;
 use crate::error::{Departed, Error};
 
@@ -52,6 +53,13 @@ impl Left {
     /// Whether it contributes to no more exchanges.
     pub(crate) fn is_out(&self) -> bool {
         self.gone || self.stopped
+    }
+
+    /// Whether it left before joining the child that exchange `seq` makes.
+    pub(crate) fn misses_child(&self, seq: u64) -> bool {
+        // A poisoned rank can still join the survivors. A gathering is not ordered with splits.
+        let is_out = self.gone || self.stopped && seq != SURVIVORS;
+        is_out && (self.died || !is_gathered(seq) && self.split < seq)
     }
 
     /// Whether an exchange of this topic waits for it in vain; `part` is its contribution.

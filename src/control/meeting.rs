@@ -16,7 +16,7 @@ use super::runs::Runs;
 use super::survivors::Survivors;
 use super::{Parts, Patience, SURVIVORS, Topic};
 use crate::backend;
-use crate::error::{Error, Excluded, Site, Timeout, ValueMismatch};
+use crate::error::{Error, Excluded, Site, ValueMismatch};
 use crate::lock::{Mutex, MutexGuard};
 use crate::{Rank, Result};
 
@@ -135,7 +135,7 @@ impl Child {
             return;
         }
         if let Some(rank) = self.missing.iter().position(|&missing| missing == Some(left.rank)) {
-            self.meeting.depart(Rank::at(rank).0, &left.why);
+            self.meeting.leave(Rank::at(rank).0, &left.why, Leaves::Gone);
         }
     }
 }
@@ -255,11 +255,6 @@ impl Meeting {
     /// Why the ranks cannot form a communicator.
     pub(super) fn broken(&self, name: &'static str) -> Option<Error> {
         self.state().replica.broken(name)
-    }
-
-    /// The survivors' meeting, for the one of them that is `rank` there.
-    pub(super) fn successor(&self, rank: usize, members: &[u32]) -> Arc<Self> {
-        self.child(SURVIVORS, 0, rank, members)
     }
 
     /// The meeting of the `members` that gave `color` in exchange `seq`, for the one of them that
@@ -435,11 +430,6 @@ impl Meeting {
         let _ = self.changed.wait_timeout(state, at_most.min(pause));
     }
 
-    /// A rank is gone.
-    pub(super) fn depart(&self, rank: u32, why: &str) {
-        self.depart_as(rank, why, Leaves::Gone);
-    }
-
     /// A rank of this process has ended its communicator, and reported why if there is a reason.
     pub(super) fn end(&self, rank: u32) {
         match &self.uplink {
@@ -452,17 +442,8 @@ impl Meeting {
         }
     }
 
-    /// A rank of this process has ended its communicator.
-    pub(super) fn stop(&self, rank: u32, why: &str) {
-        self.depart_as(rank, why, Leaves::Stopped);
-    }
-
-    /// A rank takes part in [`FINISH`](super::FINISH) at most.
-    pub(super) fn drop_out(&self, rank: u32, why: &str) {
-        self.depart_as(rank, why, Leaves::Dropped);
-    }
-
-    fn depart_as(&self, rank: u32, why: &str, how: Leaves) {
+    /// A rank of this process leaves.
+    pub(super) fn leave(&self, rank: u32, why: &str, how: Leaves) {
         self.record_departure(&Left::of(rank, why.to_owned(), how, 0));
         if let Some(uplink) = &self.uplink {
             uplink.leave(why, how);
@@ -567,16 +548,13 @@ impl Meeting {
                 None => format!("; rank {rank} is missing and made no host-side call yet"),
             };
         }
-        match missing.len() {
-            all if all > NAMED => report += &format!("; {} more are missing", all - NAMED),
-            _ => {}
+        if missing.len() > NAMED {
+            report += &format!("; {} more are missing", missing.len() - NAMED);
         }
         let Replica { trouble, accept_trouble, .. } = &state.replica;
         for known in [trouble, accept_trouble].into_iter().filter(|known| !known.is_empty()) {
             report = format!("{known}; {report}");
         }
-        let Patience { operation, site, limit, .. } = *patience;
-        let deadline = limit.of;
-        Error::Timeout(Box::new(Timeout { operation, site, waited, deadline, report }))
+        patience.timeout(waited, report)
     }
 }

@@ -19,16 +19,17 @@ mod tests;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 pub(crate) use crate::rate_limited::RateLimited;
 pub(crate) use agenda::{Agenda, Request, Submission};
 pub(crate) use bounded::{MOST_PARTS, is_bounded};
-use gathering::Gathering;
 pub use invitation::Invitation;
 use invitation::Invited;
 pub(crate) use invitation::bad as bad_invitation;
+pub(crate) use left::Leaves;
 pub(crate) use meeting::Exchange;
 pub(crate) use meeting::Meeting;
 use net::MOST_BYTES;
@@ -42,9 +43,10 @@ use crate::backend::{Watcher, Wire};
 use crate::error::{Error, Excluded, Ranks, Site, Timeout, reported};
 use crate::health::{self, Health, Limit};
 use crate::rank::Generation;
+use crate::wait::Noted;
 use crate::{Rank, Result, trace};
 
-use survivors::{Arrival, Outcome};
+use survivors::Arrival;
 
 /// One rank's end of the control plane.
 pub(crate) struct Control {
@@ -56,7 +58,7 @@ pub(crate) struct Control {
     /// The invitations that the ranks agreed on.
     invited: RefCell<Vec<Invited>>,
     /// How often this rank has gathered with these members.
-    gathered: RefCell<Vec<(Vec<u32>, u64)>>,
+    gathered: RefCell<HashMap<Vec<u32>, u64>>,
     generation: Generation,
 }
 
@@ -113,6 +115,19 @@ pub(crate) struct Patience<'a> {
     pub(crate) needs_all: bool,
     /// Called once if the wait is a long one.
     pub(crate) watch: &'a dyn Fn(&Exchange) -> Option<Watcher>,
+}
+
+impl<'a> Patience<'a> {
+    /// A wait that goes on if ranks leave that have contributed, and that nothing watches.
+    pub(crate) fn new(health: &'a Health, limit: Limit, operation: Topic, site: Site) -> Self {
+        Self { health, limit, operation, site, needs_all: false, watch: &|_| None }
+    }
+
+    /// The error for a wait that has reached the limit.
+    fn timeout(&self, waited: Duration, report: String) -> Error {
+        let (operation, site, deadline) = (self.operation, self.site, self.limit.of);
+        Timeout { operation, site, waited, deadline, report }.into()
+    }
 }
 
 impl Control {
@@ -193,7 +208,7 @@ impl Control {
     pub(crate) fn collect(&self, ticket: Ticket, patience: &Patience<'_>) -> Result<Parts> {
         let _span = trace::wait(Some(patience.health), patience.operation, patience.site);
         let started = Instant::now();
-        let (mut watcher, mut rested) = (None, false);
+        let mut noted = Noted::default();
         loop {
             let waited = started.elapsed();
             if let Some(parts) = self.poll(ticket, waited, patience)? {
@@ -202,12 +217,7 @@ impl Control {
             let left = patience.limit.time.saturating_sub(waited);
             self.meeting.wait(self.rank, ticket.0, waited, left);
             patience.health.watch_who_is_late();
-            match &watcher {
-                // Most waits end after one pause.
-                None if !std::mem::replace(&mut rested, true) => {}
-                None => watcher = (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)),
-                Some(watcher) => watcher.look(),
-            }
+            noted.rest(|| (patience.watch)(&self.meeting.exchange(self.rank, ticket.0)));
         }
     }
 
@@ -228,25 +238,21 @@ impl Control {
     /// does not reach counts as dead; in memory the meeting itself waits.
     pub(crate) fn gather(&self, members: &[u32], patience: &Patience<'_>) -> Result<Attendee> {
         let mut gathered = self.gathered.borrow_mut();
-        let count = match gathered.iter_mut().find(|(known, _)| known == members) {
-            Some((_, count)) => std::mem::replace(count, *count + 1),
-            None => {
-                gathered.push((members.to_vec(), 1));
-                0
-            }
-        };
+        let count = gathered.entry(members.to_vec()).or_default();
+        let (seq, color) = gathering::key(members, *count);
+        *count += 1;
         drop(gathered);
-        let (seq, color) = gathering::key(members, count);
         if let Some(uplink) = self.meeting.uplink() {
-            Gathering::wait(&uplink.line(seq), self.rank, members, patience)?;
+            gathering::wait(&uplink.line(seq), self.rank, members, patience)?;
         }
         let rank = members.binary_search(&self.rank).unwrap_or_default();
         let meeting = self.meeting.child(seq, color, rank, members);
         Ok(Attendee { meeting, rank, generation: self.generation })
     }
 
-    /// State that the participants of exchange `ticket` share from then on; each rank asks once.
-    /// Over a network each makes its own, with a wire to the others.
+    /// State that the participants of exchange `ticket` share from then on, or a value that they
+    /// all derive from its contributions. Each rank asks once. In shared memory one rank makes it
+    /// for all; over a network each makes its own, with a wire to the others.
     pub(crate) fn shared<T: Any + Send + Sync>(
         &self,
         ticket: Ticket,
@@ -255,19 +261,6 @@ impl Control {
         match self.meeting.uplink() {
             Some(uplink) => Arc::new(make(Some(uplink.line(ticket.0)))),
             None => self.meeting.shared(ticket.0, || make(None)),
-        }
-    }
-
-    /// A value that every rank derives from the contributions of exchange `ticket`. In shared
-    /// memory one rank computes it for all. Each rank asks once.
-    pub(crate) fn once<T: Any + Send + Sync>(
-        &self,
-        ticket: Ticket,
-        make: impl Fn() -> T,
-    ) -> Arc<T> {
-        match self.is_remote() {
-            true => Arc::new(make()),
-            false => self.meeting.shared(ticket.0, make),
         }
     }
 
@@ -295,13 +288,13 @@ impl Control {
 
     /// Tells the others that this rank is gone.
     pub(crate) fn depart(&self, why: &str) {
-        self.meeting.depart(self.rank, why);
+        self.meeting.leave(self.rank, why, Leaves::Gone);
     }
 
-    /// Tells the others that this rank takes part in no more exchanges; callable from any thread.
-    pub(crate) fn stopper(&self) -> impl Fn(&str) + Send + Sync + 'static {
+    /// Tells the others that this rank leaves, and how; callable from any thread.
+    pub(crate) fn leaver(&self, how: Leaves) -> impl Fn(&str) + Send + Sync + 'static {
         let (meeting, rank) = (self.meeting.clone(), self.rank);
-        move |why| meeting.stop(rank, why)
+        move |why| meeting.leave(rank, why, how)
     }
 
     /// Agrees with the other survivors on who continues. Waits until all living ranks have arrived
@@ -314,9 +307,7 @@ impl Control {
         divides: bool,
         patience: &Patience<'_>,
     ) -> Result<Decision> {
-        let Patience {
-            health, limit: Limit { time: limit, of: deadline }, operation, site, ..
-        } = *patience;
+        let Patience { health, limit: Limit { time: limit, .. }, operation, site, .. } = *patience;
         let _span = trace::wait(Some(health), operation, site);
         let survivors = self.meeting.survivors(self.rank);
         let next = self.base + self.seq.get();
@@ -333,8 +324,8 @@ impl Control {
                 return Err(error);
             }
             match survivors.outcome(self.rank) {
-                Some(Outcome::GoesOn(decision)) => return Ok(decision),
-                Some(Outcome::LeftOut(why)) => {
+                Some(Ok(decision)) => return Ok(decision),
+                Some(Err(why)) => {
                     let (name, rank, site) = (health.name(), Rank(self.rank), Some(site));
                     return Err(Error::Excluded(Box::new(Excluded { name, rank, why, site })));
                 }
@@ -352,8 +343,7 @@ impl Control {
                 let missing: Vec<_> = survivors.missing().into_iter().map(Rank).collect();
                 let report =
                     format!("the survivors do not agree; {} did not come", Ranks(&missing));
-                let timeout = Timeout { operation, site, waited, deadline, report };
-                return Err(reported(Error::Timeout(Box::new(timeout))));
+                return Err(reported(patience.timeout(waited, report)));
             }
             if last_sent.elapsed() >= survivors.repeat_interval() {
                 last_sent = Instant::now();
@@ -372,14 +362,8 @@ impl Control {
     /// Access to the survivors' communicator.
     pub(crate) fn successor(&self, decision: &Decision) -> Attendee {
         let rank = decision.members.binary_search(&self.rank).unwrap_or_default();
-        let meeting = self.meeting.successor(rank, &decision.members);
+        let meeting = self.meeting.child(SURVIVORS, 0, rank, &decision.members);
         Attendee { meeting, rank, generation: self.generation.next() }
-    }
-
-    /// Tells the others that this rank takes part in [`FINISH`] at most; callable from any thread.
-    pub(crate) fn drop_out(&self) -> impl Fn(&str) + Send + Sync + 'static {
-        let (meeting, rank) = (self.meeting.clone(), self.rank);
-        move |why| meeting.drop_out(rank, why)
     }
 
     pub(crate) fn size(&self) -> usize {

@@ -30,7 +30,7 @@ fn a_value_common_to_all_ranks_is_computed_once() {
     let made = Cell::new(0);
     let each = ranks.iter().zip(tickets).map(|((control, health), ticket)| {
         let parts = control.try_collect(ticket, health).expect("well").expect("all are there");
-        let sum = control.once(ticket, || {
+        let sum = control.shared(ticket, |_| {
             made.set(made.get() + 1);
             parts.iter().map(|part| u32::from(part[1])).sum::<u32>()
         });

@@ -65,12 +65,12 @@ pub(crate) const TESTS: &[Test] = &[
             let signals = if is_odd_one() { 2 } else { 1 };
             launch!(ends, CommConfig::builder().signals(signals).build())
         },
-        test: |run| differ(run, "ranks 0 and 1 are configured with (1, 1) and (1, 2) contexts"),
+        test: |run| differ(run, "ranks 0 and 1 configure it with (1, 1) and (1, 2) contexts"),
     },
     Test {
         name: "another_split_share",
         program: || launch!(ends, CommConfig::builder().split_share(is_odd_one()).build()),
-        test: |run| differ(run, "ranks 0 and 1 are configured with `split_share` and without"),
+        test: |run| differ(run, "ranks 0 and 1 configure `CommConfig::split_share` (NCCL's splitShare)"),
     },
     Test {
         name: "another_label",

@@ -17,11 +17,7 @@ pub(super) const IFACE: &str = "TYPED_NCCL_IFACE";
 
 /// Listens at `address`, or at a free port of all addresses.
 pub(super) fn listen(address: Option<SocketAddr>) -> io::Result<TcpListener> {
-    let Some(address) = address else {
-        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-        return listen_at(any).or_else(|_| listen_at((Ipv4Addr::UNSPECIFIED, 0).into()));
-    };
-    listen_at(address)
+    address.map_or_else(|| listen_everywhere(0), listen_at)
 }
 
 /// Listens at `port` of all addresses.

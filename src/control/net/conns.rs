@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::hub::NodeKey;
 use super::ident::CommId;
 use super::message::Message;
-use super::proof::{CHALLENGE, CLAIM, Secret};
+use super::proof::{CHALLENGE, Proof, Secret};
 use super::seal::{Forged, Seal};
 
 /// Identifies a connection; keys are never reused.
@@ -42,9 +42,9 @@ pub(super) enum Role {
     /// Accepted, not yet authenticated.
     Unauthenticated { challenge: [u8; CHALLENGE], acceptor: Option<CommId> },
     /// Accepted for a communicator without a node here yet; not authenticated.
-    Parked { challenge: [u8; CHALLENGE], claim: [u8; CLAIM], id: CommId },
+    Parked { proof: Proof, id: CommId },
     /// Outgoing, for a node.
-    Dial { node: NodeKey, sent: Option<([u8; CHALLENGE], [u8; CLAIM])> },
+    Dial { node: NodeKey, sent: Option<Proof> },
     /// Outgoing: tests whether an orphaned rank is alive.
     Probe { node: NodeKey, rank: u32 },
     /// Accepted: a rank at the rendezvous.
@@ -212,15 +212,9 @@ impl Conns {
         }
     }
 
-    /// Encrypts everything that follows, if the ranks have a secret. The keys depend on
-    /// `transcript`, the challenge and the claim.
-    pub(super) fn seal(
-        &mut self,
-        key: Key,
-        secret: &Secret,
-        transcript: [&[u8]; 2],
-        connects: bool,
-    ) {
+    /// Encrypts everything that follows, if the ranks have a secret. The keys depend on `proof`.
+    pub(super) fn seal(&mut self, key: Key, secret: &Secret, proof: &Proof, connects: bool) {
+        let transcript: [&[u8]; 2] = [&proof.challenge, &proof.claim];
         let Some(conn) = self.get(key).filter(|_| secret.is_secret()) else { return };
         let seal = Seal::start_handshake(secret, &transcript, connects, &mut conn.output);
         conn.seal = Some(seal.unwrap_or(Seal::Broken));

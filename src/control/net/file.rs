@@ -9,23 +9,21 @@ use std::path::Path;
 use super::ident;
 use super::unique::{BootstrapHandle, UniqueId};
 
-const HEAD: &str = "typed-nccl, where the ranks meet, 1\n";
+const HEAD: &[u8] = b"typed-nccl, where the ranks meet, 2\n";
 
 /// The most bytes that are read.
 const MOST: u64 = 1 << 12;
 
 pub(super) fn write(path: &Path, place: &BootstrapHandle) -> io::Result<()> {
     let id = UniqueId::of(place);
-    let mut text = HEAD.to_owned();
-    id.to_bytes().iter().for_each(|byte| text += &format!("{byte:02x}"));
-    text.push('\n');
     let mut name = path.file_name().unwrap_or_default().to_owned();
     let random: [u8; 8] = ident::random().map_err(io::Error::other)?;
     name.push(format!(".{:016x}", u64::from_le_bytes(random)));
     let new = path.with_file_name(name);
     let written = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(HEAD)?;
+        file.write_all(&id.to_bytes())?;
         file.sync_all()?;
         fs::rename(&new, path)
     };
@@ -53,21 +51,10 @@ pub(super) fn read(path: &Path) -> io::Result<Option<BootstrapHandle>> {
         );
         return Err(io::Error::new(ErrorKind::PermissionDenied, found));
     }
-    let mut text = String::new();
-    file.take(MOST).read_to_string(&mut text)?;
-    let place = text.strip_prefix(HEAD).and_then(|hex| bytes(hex.trim_end()));
-    let place = place.and_then(|bytes| UniqueId::from_bytes(bytes).place().ok());
+    let mut bytes = Vec::new();
+    file.take(MOST).read_to_end(&mut bytes)?;
+    let id = bytes.strip_prefix(HEAD).and_then(|id| id.try_into().ok());
+    let place = id.and_then(|id| UniqueId::from_bytes(id).place().ok());
     let other = || io::Error::new(ErrorKind::InvalidData, "it is no file of `Seat::file`");
     place.map(Some).ok_or_else(other)
-}
-
-fn bytes<const N: usize>(hex: &str) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    if hex.len() != 2 * N || !hex.is_ascii() {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(bytes)
 }

@@ -12,7 +12,9 @@ use super::frame;
 use super::hub::Hub;
 use super::ident::CommId;
 use super::message::{Contributions, Failure, Hello, Left, Member, Message, Table};
-use super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, VERDICT, Verdict, Version};
+use super::proof::{
+    self, CHALLENGE, CLAIM, Claim, Proof, Purpose, Secret, VERDICT, Verdict, Version,
+};
 use super::simulate::{Seated, exchange};
 use super::unique::{BootstrapHandle, UniqueId};
 use crate::Result;
@@ -254,9 +256,9 @@ fn attack_without_secret(dice: &mut Dice, place: &BootstrapHandle) {
                 from: dice.number(),
                 to: 0,
             };
-            let mut claim = claim
-                .prove((&Secret::of_text("guessed"), None), &challenge(&mut peer)?, [1; 32])
-                .to_vec();
+            let guessed = Secret::of_text("guessed");
+            let proof = claim.prove((&guessed, None), &challenge(&mut peer)?, [1; 32]);
+            let mut claim = proof.claim.to_vec();
             change(dice, &mut claim);
             peer.write_all(&claim)?;
         }
@@ -269,18 +271,26 @@ fn attack_without_secret(dice: &mut Dice, place: &BootstrapHandle) {
 fn attack_with_secret(dice: &mut Dice, place: &BootstrapHandle, claim: Claim) -> bool {
     let mut is_in = false;
     let outcome = (|| {
-        let mut peer = connect(place)?;
-        let challenge = challenge(&mut peer)?;
-        let claim = claim.prove((&place.secret, None), &challenge, [1; 32]);
-        peer.write_all(&claim)?;
-        let mut verdict = [0; VERDICT];
-        peer.read_exact(&mut verdict)?;
-        let verdict = proof::verify_verdict(&place.secret, &challenge, &claim, &verdict);
-        is_in = verdict == Some(Verdict::Welcome);
+        let (mut peer, proof, verdict) = come(place, &claim, &place.secret)?;
+        is_in = proof.verify_verdict(&place.secret, &verdict) == Some(Verdict::Welcome);
         peer.write_all(&bytes(dice))
     })();
     ended(outcome);
     is_in
+}
+
+/// Claims a rank at a rendezvous, with this secret; what was said, and the verdict.
+pub(super) fn come(
+    place: &BootstrapHandle,
+    claim: &Claim,
+    secret: &Secret,
+) -> io::Result<(TcpStream, Proof, [u8; VERDICT])> {
+    let mut peer = connect(place)?;
+    let proof = claim.prove((secret, None), &challenge(&mut peer)?, [1; 32]);
+    peer.write_all(&proof.claim)?;
+    let mut verdict = [0; VERDICT];
+    peer.read_exact(&mut verdict)?;
+    Ok((peer, proof, verdict))
 }
 
 fn connect(place: &BootstrapHandle) -> io::Result<TcpStream> {

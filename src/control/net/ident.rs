@@ -22,17 +22,20 @@ impl CommId {
         hash.update(self.0);
         hash.update(seq.to_le_bytes());
         hash.update(color.to_le_bytes());
-        let mut id = [0; 16];
-        id.copy_from_slice(&hash.finalize()[..16]);
-        Self(id)
+        Self(sized(&hash.finalize()[..16]))
     }
 
     /// As a number. The top bit tells it from communicators in memory.
     pub(super) fn number(self) -> u64 {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&self.0[..8]);
-        u64::from_le_bytes(bytes) | 1 << 63
+        u64::from_le_bytes(sized(&self.0[..8])) | 1 << 63
     }
+}
+
+/// Bytes as an array, which has as many.
+pub(in crate::control) fn sized<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let mut sized = [0; N];
+    sized.copy_from_slice(bytes);
+    sized
 }
 
 /// Random bytes of the operating system.
@@ -62,10 +65,8 @@ pub(crate) fn host() -> &'static (String, u64) {
         let name = read("/proc/sys/kernel/hostname").trim().chars().take(128).collect::<String>();
         let boot = read("/proc/sys/kernel/random/boot_id");
         let hash = Sha256::digest(format!("{name}\n{boot}").as_bytes());
-        let mut number = [0; 8];
-        number.copy_from_slice(&hash[..8]);
         let name = if name.is_empty() { "unknown".to_owned() } else { name };
-        (name, u64::from_le_bytes(number))
+        (name, u64::from_le_bytes(sized(&hash[..8])))
     })
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::frame;
 use super::ident::CommId;
-pub(crate) use crate::control::left::{Leaves, Left};
+pub(super) use crate::control::left::{Leaves, Left};
 use crate::error::Site;
 
 /// The most addresses of a rank.

@@ -44,6 +44,7 @@ use std::time::Instant;
 
 #[cfg(any(test, feature = "models"))]
 pub use fuzz::{Thrown, throw};
+pub(super) use ident::sized;
 pub(crate) use ident::{host, process};
 pub(super) use ledger::{Contribution, Run};
 #[cfg(any(test, feature = "models"))]

@@ -7,7 +7,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::ident::CommId;
+use super::ident::{CommId, sized};
 
 const MAGIC: [u8; 4] = *b"tnCP";
 
@@ -101,9 +101,8 @@ impl Version {
     }
 
     fn read(bytes: &[u8]) -> Self {
-        let mut name = [0; 16];
-        name.copy_from_slice(&bytes[2..Self::BYTES]);
-        Self { protocol: u16::from_le_bytes([bytes[0], bytes[1]]), name }
+        let (protocol, name) = (sized(&bytes[..2]), sized(&bytes[2..Self::BYTES]));
+        Self { protocol: u16::from_le_bytes(protocol), name }
     }
 
     fn write(self, to: &mut Vec<u8>) {
@@ -197,9 +196,9 @@ impl JobName {
     }
 
     /// Whether the connecting side knows this job's name.
-    pub(super) fn is_in_claim(&self, challenge: &[u8; CHALLENGE], claim: &[u8; CLAIM]) -> bool {
-        let (signed, rest) = claim.split_at(CLAIM - 32 - SIGN);
-        self.sign(Side::Connects, challenge, signed) == rest[..SIGN]
+    pub(super) fn is_in_claim(&self, proof: &Proof) -> bool {
+        let (signed, rest) = proof.claim.split_at(CLAIM - 32 - SIGN);
+        self.sign(Side::Connects, &proof.challenge, signed) == rest[..SIGN]
     }
 }
 
@@ -222,13 +221,14 @@ pub(super) fn challenger(challenge: &[u8; CHALLENGE]) -> Option<Version> {
 }
 
 impl Claim {
-    /// The encoded claim with its proof, signed with the job's name if there is one.
+    /// The encoded claim and the challenge that it answers, signed with the job's name if there is
+    /// one.
     pub(super) fn prove(
         &self,
         (secret, job): (&Secret, Option<&JobName>),
         challenge: &[u8; CHALLENGE],
         nonce: [u8; 32],
-    ) -> [u8; CLAIM] {
+    ) -> Proof {
         let mut bytes = Vec::with_capacity(CLAIM);
         bytes.extend(MAGIC);
         self.version.write(&mut bytes);
@@ -247,7 +247,7 @@ impl Claim {
         }
         let mac = secret.mac(Side::Connects, challenge, &bytes, 0).finalize();
         bytes.extend(mac.into_bytes());
-        sized(&bytes)
+        Proof { challenge: *challenge, claim: sized(&bytes) }
     }
 
     /// Decodes a claim without checking its proof; `None` if it is malformed.
@@ -270,48 +270,45 @@ impl Claim {
     }
 }
 
-/// Whether a claim's proof matches the secret.
-pub(super) fn is_proven(secret: &Secret, challenge: &[u8; CHALLENGE], claim: &[u8; CLAIM]) -> bool {
-    let (body, mac) = claim.split_at(CLAIM - 32);
-    secret.mac(Side::Connects, challenge, body, 0).verify_slice(mac).is_ok()
+/// A challenge, and the claim that answers it.
+#[derive(Clone, Copy)]
+pub(super) struct Proof {
+    pub(super) challenge: [u8; CHALLENGE],
+    pub(super) claim: [u8; CLAIM],
 }
 
-/// The encoded verdict, with a proof if there is a secret.
-pub(super) fn sign_verdict(
-    secret: Option<&Secret>,
-    challenge: &[u8; CHALLENGE],
-    claim: &[u8; CLAIM],
-    verdict: Verdict,
-) -> [u8; VERDICT] {
-    let mut bytes = [0; VERDICT];
-    bytes[0] = verdict as u8;
-    if let Some(secret) = secret {
-        let mac = secret.mac(Side::Listens, challenge, claim, verdict as u8).finalize();
-        bytes[1..].copy_from_slice(&mac.into_bytes());
+impl Proof {
+    /// Whether the claim's proof matches the secret.
+    pub(super) fn is_of(&self, secret: &Secret) -> bool {
+        let (body, mac) = self.claim.split_at(CLAIM - 32);
+        secret.mac(Side::Connects, &self.challenge, body, 0).verify_slice(mac).is_ok()
     }
-    bytes
-}
 
-/// The peer's verdict; `None` without a valid proof. [`Unproven`](Verdict::Unproven) and
-/// [`Unknown`](Verdict::Unknown) come without one, so any listener can send them: they are
-/// reported, but decide nothing.
-pub(super) fn verify_verdict(
-    secret: &Secret,
-    challenge: &[u8; CHALLENGE],
-    claim: &[u8; CLAIM],
-    verdict: &[u8; VERDICT],
-) -> Option<Verdict> {
-    match Verdict::of(verdict[0])? {
-        decision @ (Verdict::Unproven | Verdict::Unknown) => Some(decision),
-        decision => {
-            let mac = secret.mac(Side::Listens, challenge, claim, verdict[0]);
-            mac.verify_slice(&verdict[1..]).is_ok().then_some(decision)
+    /// The encoded verdict, with a proof if there is a secret.
+    pub(super) fn sign_verdict(&self, secret: Option<&Secret>, verdict: Verdict) -> [u8; VERDICT] {
+        let mut bytes = [0; VERDICT];
+        bytes[0] = verdict as u8;
+        if let Some(secret) = secret {
+            let mac = secret.mac(Side::Listens, &self.challenge, &self.claim, verdict as u8);
+            bytes[1..].copy_from_slice(&mac.finalize().into_bytes());
+        }
+        bytes
+    }
+
+    /// The peer's verdict; `None` without a valid proof. [`Unproven`](Verdict::Unproven) and
+    /// [`Unknown`](Verdict::Unknown) come without one, so any listener can send them: they are
+    /// reported, but decide nothing.
+    pub(super) fn verify_verdict(
+        &self,
+        secret: &Secret,
+        verdict: &[u8; VERDICT],
+    ) -> Option<Verdict> {
+        match Verdict::of(verdict[0])? {
+            decision @ (Verdict::Unproven | Verdict::Unknown) => Some(decision),
+            decision => {
+                let mac = secret.mac(Side::Listens, &self.challenge, &self.claim, verdict[0]);
+                mac.verify_slice(&verdict[1..]).is_ok().then_some(decision)
+            }
         }
     }
-}
-
-fn sized<const N: usize>(bytes: &[u8]) -> [u8; N] {
-    let mut sized = [0; N];
-    sized.copy_from_slice(bytes);
-    sized
 }

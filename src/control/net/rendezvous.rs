@@ -15,7 +15,7 @@ use super::ledger::{FAN_OUT, parent};
 use super::message::{
     Failure, Hello, Left, MOST_ADDRESSES, MOST_RANKS, MOST_TEXT, Member, Message, Table,
 };
-use super::proof::{CHALLENGE, CLAIM, Secret};
+use super::proof::{Proof, Secret};
 
 /// The most ranks that wait on an open connection; the others come again.
 const MOST_WAITING: usize = 8192;
@@ -338,17 +338,12 @@ impl Rendezvous {
 
     /// A peer failed the proof, but knows the name of the job that meets here. If its rank has
     /// arrived already, the peer is an impostor.
-    pub(super) fn handle_refused(
-        &mut self,
-        conns: &mut Conns,
-        rank: u32,
-        (challenge, claim): (&[u8; CHALLENGE], &[u8; CLAIM]),
-    ) {
+    pub(super) fn handle_refused(&mut self, conns: &mut Conns, rank: u32, proof: &Proof) {
         let is_rank = self.size.map_or((rank as usize) < MOST_RANKS, |(size, _)| rank < size);
         let is_missed = is_rank && !self.arrived.contains_key(&rank);
         if let Some(job) = self.launched.as_ref()
             && is_missed
-            && job.name.is_in_claim(challenge, claim)
+            && job.name.is_in_claim(proof)
         {
             let (ranks, why) = job.other_secret(rank);
             self.fail(conns, ranks, why);

@@ -1,7 +1,7 @@
 //! Communicator ids that a program distributes itself.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -40,13 +40,10 @@ pub struct UniqueId([u8; BYTES]);
 
 const BYTES: usize = UniqueId::BYTES;
 
-const LAYOUT: u8 = 1;
+const LAYOUT: u8 = 2;
 
-/// The layout, the id and the secret; addresses follow.
+/// The layout, the id and the secret; the number of addresses and the addresses follow.
 const HEAD: usize = 1 + 16 + 32;
-
-const V4: u8 = 4;
-const V6: u8 = 6;
 
 impl UniqueId {
     /// The encoded length.
@@ -89,57 +86,28 @@ impl UniqueId {
     }
 
     pub(super) fn of(place: &BootstrapHandle) -> Self {
-        let mut bytes = vec![LAYOUT];
-        bytes.extend(place.id.0);
-        bytes.extend(place.secret.bytes());
-        for address in &place.addresses {
-            let mut one = Vec::new();
-            match address.ip() {
-                IpAddr::V4(ip) => {
-                    one.push(V4);
-                    one.extend(ip.octets());
-                }
-                IpAddr::V6(ip) => {
-                    one.push(V6);
-                    one.extend(ip.octets());
-                }
-            }
-            one.extend(address.port().to_le_bytes());
-            if bytes.len() + one.len() <= BYTES {
-                bytes.extend(one);
-            }
-        }
-        bytes.resize(BYTES, 0);
-        let mut id = [0; BYTES];
-        id.copy_from_slice(&bytes);
-        Self(id)
+        // As many addresses as fit.
+        let encoded = (0..=place.addresses.len()).rev().find_map(|count| {
+            let fields = (LAYOUT, place.id, place.secret.bytes(), &place.addresses[..count]);
+            let mut bytes = [0; BYTES];
+            postcard::to_slice(&fields, &mut bytes).is_ok().then_some(bytes)
+        });
+        // Without addresses it fits.
+        Self(encoded.unwrap_or([0; BYTES]))
     }
 
     pub(super) fn place(&self) -> Result<BootstrapHandle, String> {
-        let bad =
-            || "the id is none that `UniqueId::new` made: send all bytes of `to_bytes`".to_owned();
-        let (head, mut rest) = self.0.split_at(HEAD);
-        let (mut id, mut secret) = ([0; 16], [0; 32]);
-        id.copy_from_slice(&head[1..17]);
-        secret.copy_from_slice(&head[17..]);
-        let mut addresses = Vec::new();
-        while let Some((kind @ (&V4 | &V6), tail)) = rest.split_first() {
-            let length = if *kind == V4 { 4 } else { 16 };
-            let (Some(ip), Some(port)) = (tail.get(..length), tail.get(length..length + 2)) else {
-                return Err(bad());
-            };
-            let ip: IpAddr = match (<[u8; 4]>::try_from(ip), <[u8; 16]>::try_from(ip)) {
-                (Ok(v4), _) => Ipv4Addr::from(v4).into(),
-                (_, Ok(v6)) => Ipv6Addr::from(v6).into(),
-                _ => return Err(bad()),
-            };
-            addresses.push(SocketAddr::new(ip, u16::from_le_bytes([port[0], port[1]])));
-            rest = &tail[length + 2..];
+        type Fields = (u8, CommId, [u8; 32], Vec<SocketAddr>);
+
+        match postcard::take_from_bytes::<Fields>(&self.0) {
+            Ok(((LAYOUT, id, secret, addresses), _)) if !addresses.is_empty() => {
+                Ok(BootstrapHandle { id, secret: Secret::of_bytes(secret), addresses })
+            }
+            _ => {
+                Err("the id is none that `UniqueId::new` made: send all bytes of `to_bytes`"
+                    .to_owned())
+            }
         }
-        if head[0] != LAYOUT || addresses.is_empty() {
-            return Err(bad());
-        }
-        Ok(BootstrapHandle { id: CommId(id), secret: Secret::of_bytes(secret), addresses })
     }
 }
 

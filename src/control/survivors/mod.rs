@@ -42,12 +42,6 @@ pub(super) struct Survivors {
     size: usize,
 }
 
-/// The outcome for one rank.
-pub(super) enum Outcome {
-    GoesOn(Decision),
-    LeftOut(String),
-}
-
 impl Survivors {
     /// For rank `own`, or for all ranks if there is no wire.
     pub(super) fn new(size: u32, own: u32, wire: Option<Arc<dyn Wire>>) -> Self {
@@ -110,13 +104,14 @@ impl Survivors {
         self.change(|machine| machine.give_up(why));
     }
 
-    pub(super) fn outcome(&self, rank: u32) -> Option<Outcome> {
+    /// The decision for one rank, or why it is left out.
+    pub(super) fn outcome(&self, rank: u32) -> Option<Result<Decision, String>> {
         let machine = self.machine();
         let excluded_by = machine.excluded_by();
         let decision = machine.decision().or(excluded_by)?;
         Some(match decision.why_not(rank) {
-            Some(why) => Outcome::LeftOut(why.to_owned()),
-            None => Outcome::GoesOn(decision.clone()),
+            Some(why) => Err(why.to_owned()),
+            None => Ok(decision.clone()),
         })
     }
 

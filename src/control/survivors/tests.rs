@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
+use super::Survivors;
 use super::machine::{Arrival, Decision, Machine, SurvivorMessage, To};
-use super::{Outcome, Survivors};
 use crate::Rank;
 use crate::backend::{Listener, Wire};
 use crate::lock::Mutex;
@@ -333,5 +333,5 @@ fn proposals_of_ranks_that_do_not_exist_are_ignored() {
     }
     let (survivors, _) = start();
     survivors.message(Rank(1), &message(1, &[0, 1], true));
-    assert!(matches!(survivors.outcome(0), Some(Outcome::GoesOn(_))));
+    assert!(matches!(survivors.outcome(0), Some(Ok(_))));
 }

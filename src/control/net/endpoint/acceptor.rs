@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::super::RateLimited;
 use super::super::conns::{Key, Role};
 use super::super::ident::{self, CommId};
-use super::super::proof::{self, CHALLENGE, CLAIM, Claim, Purpose, Secret, Verdict, Version};
+use super::super::proof::{self, Claim, Proof, Purpose, Secret, Verdict, Version};
 use super::{Endpoint, Timer};
 
 /// The time that the oldest unauthenticated connection has before a new one replaces it.
@@ -80,39 +80,32 @@ impl Endpoint {
     pub(super) fn admit_parked(&mut self, id: CommId) {
         for key in self.net.conns.keys() {
             let Some(conn) = self.net.conns.get(key) else { continue };
-            if let Role::Parked { challenge, claim, id: waits } = conn.role
+            if let Role::Parked { proof, id: waits } = conn.role
                 && waits == id
             {
-                self.handle_claim(key, &challenge, &claim, None);
+                self.handle_claim(key, &proof, None);
             }
         }
     }
 
-    pub(super) fn handle_claim(
-        &mut self,
-        key: Key,
-        challenge: &[u8; CHALLENGE],
-        claim: &[u8; CLAIM],
-        acceptor: Option<CommId>,
-    ) {
-        let Some(parsed) = Claim::read(claim) else {
+    pub(super) fn handle_claim(&mut self, key: Key, proof: &Proof, acceptor: Option<CommId>) {
+        let Some(parsed) = Claim::read(&proof.claim) else {
             self.net.conns.remove(key);
             return;
         };
         let id = if parsed.id == CommId::THERE { acceptor.unwrap_or(parsed.id) } else { parsed.id };
         let target = (id, if parsed.purpose == Purpose::Meet { u32::MAX } else { parsed.to });
-        let proof = (challenge, claim);
         let Some((secret, is_lost)) = self.secret_of(&parsed, target) else {
             return match parsed.purpose {
                 Purpose::Meet => self.refuse(key, proof, None, Verdict::Unknown),
                 Purpose::Link { .. } => {
                     if let Some(conn) = self.net.conns.get(key) {
-                        conn.role = Role::Parked { challenge: *challenge, claim: *claim, id };
+                        conn.role = Role::Parked { proof: *proof, id };
                     }
                 }
             };
         };
-        if !proof::is_proven(&secret, challenge, claim) {
+        if !proof.is_of(&secret) {
             self.report_unproven(key, id, parsed.from, proof);
             return self.refuse(key, proof, None, Verdict::Unproven);
         }
@@ -140,9 +133,8 @@ impl Endpoint {
                 return;
             }
         };
-        let verdict = proof::sign_verdict(Some(&secret), challenge, claim, Verdict::Welcome);
-        self.net.conns.send_raw(key, &verdict);
-        self.net.conns.seal(key, &secret, [challenge, claim], false);
+        self.net.conns.send_raw(key, &proof.sign_verdict(Some(&secret), Verdict::Welcome));
+        self.net.conns.seal(key, &secret, proof, false);
         if let Some(conn) = self.net.conns.get(key) {
             conn.role = role;
         }
@@ -170,16 +162,16 @@ impl Endpoint {
     }
 
     /// Sends a verdict, with a proof if there is a secret.
-    fn refuse(&mut self, key: Key, proof: Proof<'_>, secret: Option<&Secret>, verdict: Verdict) {
+    fn refuse(&mut self, key: Key, proof: &Proof, secret: Option<&Secret>, verdict: Verdict) {
         let conns = &mut self.net.conns;
-        conns.send_raw(key, &proof::sign_verdict(secret, proof.0, proof.1, verdict));
+        conns.send_raw(key, &proof.sign_verdict(secret, verdict));
         match secret {
             Some(_) => conns.end(key),
             None => conns.refuse(key),
         }
     }
 
-    fn report_unproven(&mut self, key: Key, id: CommId, rank: u32, proof: Proof<'_>) {
+    fn report_unproven(&mut self, key: Key, id: CommId, rank: u32, proof: &Proof) {
         static UNAUTHENTICATED: RateLimited = RateLimited::new();
         let peer = self.net.conns.get(key).and_then(|conn| conn.peer());
         let from = peer.map_or_else(String::new, |peer| format!(" from {peer}"));
@@ -201,6 +193,3 @@ impl Endpoint {
         meet.fail(&mut self.net.conns, vec![parsed.from], why);
     }
 }
-
-/// A challenge and the claim that answers it.
-type Proof<'p> = (&'p [u8; CHALLENGE], &'p [u8; CLAIM]);

@@ -7,7 +7,7 @@ use super::super::frame;
 use super::super::hub::NodeKey;
 use super::super::ident::{self, CommId};
 use super::super::message::Message;
-use super::super::proof::{self, CHALLENGE, CLAIM, VERDICT, Verdict};
+use super::super::proof::{self, CHALLENGE, CLAIM, Proof, VERDICT, Verdict};
 use super::super::rendezvous::Rendezvous;
 use super::{Endpoint, ROOM};
 
@@ -130,7 +130,7 @@ impl Endpoint {
                 Role::Unauthenticated { challenge, acceptor } => {
                     let (challenge, acceptor) = (*challenge, *acceptor);
                     rest.first_chunk::<CLAIM>().map(|claim| {
-                        self.handle_claim(key, &challenge, claim, acceptor);
+                        self.handle_claim(key, &Proof { challenge, claim: *claim }, acceptor);
                         CLAIM
                     })
                 }
@@ -147,10 +147,10 @@ impl Endpoint {
                         CHALLENGE
                     })
                 }
-                Role::Dial { node, sent: Some((challenge, claim)) } => {
-                    let (node, challenge, claim) = (*node, *challenge, *claim);
+                Role::Dial { node, sent: Some(proof) } => {
+                    let (node, proof) = (*node, *proof);
                     rest.first_chunk::<VERDICT>().map(|verdict| {
-                        self.handle_verdict(key, node, &challenge, &claim, verdict);
+                        self.handle_verdict(key, node, &proof, verdict);
                         VERDICT
                     })
                 }
@@ -204,31 +204,24 @@ impl Endpoint {
                 false,
             );
         };
-        let claim = claim.prove((&node.secret, node.job_of(challenge)), challenge, nonce);
-        self.net.conns.send_raw(key, &claim);
+        let proof = claim.prove((&node.secret, node.job_of(challenge)), challenge, nonce);
+        self.net.conns.send_raw(key, &proof.claim);
         if let Some(conn) = self.net.conns.get(key) {
-            conn.role = Role::Dial { node: node.key(), sent: Some((*challenge, claim)) };
+            conn.role = Role::Dial { node: node.key(), sent: Some(proof) };
         }
     }
 
     /// A node's outgoing connection received the verdict.
-    fn handle_verdict(
-        &mut self,
-        key: Key,
-        node: NodeKey,
-        challenge: &[u8; CHALLENGE],
-        claim: &[u8; CLAIM],
-        verdict: &[u8; VERDICT],
-    ) {
-        let net = &mut self.net;
+    fn handle_verdict(&mut self, key: Key, node: NodeKey, proof: &Proof, verdict: &[u8; VERDICT]) {
+        let (net, challenge) = (&mut self.net, &proof.challenge);
         let (Some(node), Some(other)) = (self.nodes.get_mut(&node), proof::challenger(challenge))
         else {
             net.conns.remove(key);
             return;
         };
-        let verdict = proof::verify_verdict(&node.secret, challenge, claim, verdict);
+        let verdict = proof.verify_verdict(&node.secret, verdict);
         if verdict == Some(Verdict::Welcome) {
-            net.conns.seal(key, &node.secret, [challenge, claim], true);
+            net.conns.seal(key, &node.secret, proof, true);
         }
         if verdict == Some(Verdict::Unproven) && node.job_of(challenge).is_some() {
             net.conns.remove(key);

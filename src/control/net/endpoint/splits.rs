@@ -5,8 +5,6 @@ use super::super::message::Left;
 use super::super::node::Node;
 use super::{Deferred, Endpoint, Net};
 use crate::Rank;
-use crate::control::SURVIVORS;
-use crate::control::gathering::is_gathered;
 
 /// A child of a node, with its members' ranks in the parent.
 pub(super) struct ChildOf {
@@ -45,9 +43,7 @@ impl Endpoint {
     pub(super) fn handle_parent_departure(&mut self, key: NodeKey, left: &Left) {
         let Some(children) = self.children.get_mut(&key) else { return };
         children.retain(|of| self.nodes.contains_key(&of.node));
-        let misses = |of: &&ChildOf| left.died || !is_gathered(of.seq) && left.split < of.seq;
-        // A poisoned rank can still join the survivors.
-        for of in children.iter().filter(misses).filter(|of| left.gone || of.seq != SURVIVORS) {
+        for of in children.iter().filter(|of| left.misses_child(of.seq)) {
             if let Some(node) = self.nodes.get_mut(&of.node) {
                 notify_child(&mut self.net, node, of, left);
             }

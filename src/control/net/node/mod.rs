@@ -30,8 +30,8 @@ use super::job::Job;
 use super::ledger::{Ledger, parent};
 use super::message::{Failure, Left, Member, Table};
 use super::proof::Secret;
+use crate::control::Meeting;
 use crate::control::gathering::is_gathered;
-use crate::control::{Meeting, SURVIVORS};
 
 use dial::Dial;
 use exchange::{Hold, Link};
@@ -228,11 +228,6 @@ impl Node {
 
     /// The ranks that left before joining the split of exchange `seq`.
     pub(super) fn departed_before(&self, seq: u64) -> impl Iterator<Item = &Left> {
-        // A poisoned rank can still join the survivors.
-        let is_out = move |left: &&Left| left.gone || left.stopped && seq != SURVIVORS;
-        self.standing
-            .left()
-            .filter(is_out)
-            .filter(move |left| left.died || !is_gathered(seq) && left.split < seq)
+        self.standing.left().filter(move |left| left.misses_child(seq))
     }
 }

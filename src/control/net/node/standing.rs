@@ -53,6 +53,7 @@ pub(super) enum News {
 }
 
 /// See the module.
+#[derive(Default)]
 pub(super) struct Standing {
     own: u32,
     size: u32,
@@ -74,18 +75,7 @@ pub(super) struct Standing {
 
 impl Standing {
     pub(super) fn new(own: u32, size: u32) -> Self {
-        Self {
-            own,
-            size,
-            heartbeat: Duration::ZERO,
-            left: BTreeMap::new(),
-            order: Vec::new(),
-            ended: BTreeSet::new(),
-            silent: BTreeSet::new(),
-            excluded: None,
-            resumed: None,
-            held: Vec::new(),
-        }
+        Self { own, size, ..Self::default() }
     }
 
     /// This process resumed after a stop of more than three intervals of `heartbeat`.

@@ -17,7 +17,7 @@ use super::node::Meet;
 use super::proof::Secret;
 use super::unique::BootstrapHandle;
 use super::{Joiner, next_node};
-use crate::control::{FINISH, Meeting, Parts};
+use crate::control::{FINISH, Leaves, Meeting, Parts};
 use crate::error::{Error, Site};
 use crate::{Rank, Result};
 
@@ -245,7 +245,7 @@ impl World {
             meeting.post(number, player.posted, topic, Site::caller(), part);
             player.is_waiting = true;
             if is_last && player.drops {
-                meeting.drop_out(number, "its communicator was dropped");
+                meeting.leave(number, "its communicator was dropped", Leaves::Dropped);
                 player.is_waiting = false;
                 self.finish(rank, Outcome::Completed);
             }
@@ -283,7 +283,7 @@ impl World {
             }
             Err(error) => {
                 if rank < TELLERS {
-                    meeting.stop(number, "it was told of a failure");
+                    meeting.leave(number, "it was told of a failure", Leaves::Stopped);
                 }
                 player.is_waiting = false;
                 self.finish(rank, Outcome::Failed(error));

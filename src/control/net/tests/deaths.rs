@@ -163,27 +163,16 @@ fn deaths_at_any_moment_reach_all_survivors() {
 /// rendezvous can tell rank 1 which of them was lost first.
 #[test]
 fn a_rank_at_the_rendezvous_learns_of_a_death_before_rank_0_ends() {
-    let (hub, key, secret) = (process(), next_node(), Secret::of_text("test").public());
-    let id = CommId(ident::random().expect("random bytes"));
-    let meets =
-        Command::Meet { id, secret: secret.clone(), acceptor: None, owner: Some(key), job: None };
-    hub.send(meets);
-    let place = BootstrapHandle { id, secret: secret.clone(), addresses: hub.addresses.clone() };
-    let (name, addresses) = ("here".to_owned(), place.addresses.clone());
-    let meet = Meet { id, addresses, name, may_be_stale: false, host: Some(0), job: None };
+    let (hub, key) = (process(), next_node());
+    let place = BootstrapHandle::new(hub.addresses.clone()).expect("random bytes");
+    let place = BootstrapHandle { secret: Secret::of_text("test").public(), ..place };
+    place.open(&hub, Some(key));
+    let meet = Meet { host: Some(0), ..place.meet("here".to_owned()) };
     let joiner = Joiner::of(hub.clone(), 0, 3, random()).expect("a rank");
-    let meeting = joiner.join(key, meet, secret.clone()).expect("it can look for the others");
+    let meeting = joiner.join(key, meet, place.secret.clone()).expect("it can look for the others");
     let root = Node::of(meeting, key, hub.clone(), 0);
 
-    let mut guest = TcpStream::connect(place.addresses[0]).expect("somebody listens");
-    guest.set_read_timeout(Some(LIMIT)).expect("a limit");
-    let mut challenge = [0; proof::CHALLENGE];
-    guest.read_exact(&mut challenge).expect("a challenge");
-    let (version, purpose) = (Version::own(), Purpose::Meet);
-    let claim = Claim { version, id, purpose, from: 1, to: 0 };
-    let claim = claim.prove((&secret, None), &challenge, [1; 32]);
-    guest.write_all(&claim).expect("it is read");
-    guest.read_exact(&mut [0; VERDICT]).expect("a verdict");
+    let (mut guest, ..) = claim(&place, 1, Version::own(), &place.secret);
     let job = ident::job().into();
     let member = hub.member(random());
     let hello = Hello { rank: 1, size: 3, seat: random(), job, member };

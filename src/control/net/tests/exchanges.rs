@@ -54,15 +54,7 @@ fn splits_are_trees_of_their_own() {
     let site = Site::caller();
     let children = each(&nodes, |rank, node| {
         let ticket = node.control.post("split", site, vec![]);
-        let health = &node.health;
-        let patience = Patience {
-            health,
-            limit: given(LIMIT),
-            operation: "split",
-            site,
-            needs_all: false,
-            watch: &|_| None,
-        };
+        let patience = Patience::new(&node.health, given(LIMIT), "split", site);
         node.control.collect(ticket, &patience).expect("all split");
         let color = u32::try_from(rank % 2).expect("few");
         // In descending order.
@@ -91,15 +83,7 @@ fn requests_of_many_threads_are_in_one_order_everywhere() {
     let site = Site::caller();
     let issued = each(&nodes, |rank, node| {
         let ticket = node.control.post("Ordered::new", site, vec![]);
-        let health = &node.health;
-        let patience = Patience {
-            health,
-            limit: given(LIMIT),
-            operation: "share",
-            site,
-            needs_all: false,
-            watch: &|_| None,
-        };
+        let patience = Patience::new(&node.health, given(LIMIT), "share", site);
         node.control.collect(ticket, &patience).expect("all take part");
         let own = Rank::at(rank);
         let agenda = node.control.shared(ticket, |wire| Agenda::new(18, own, wire));

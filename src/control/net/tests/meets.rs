@@ -46,20 +46,9 @@ fn sizes_that_differ_are_one_error_on_all() {
 fn another_version_is_one_error_on_all() {
     let hub = process();
     let place = place(&hub);
-    let address = place.addresses[place.addresses.len() - 1];
     let node = Node::join(&hub, &place, 0, 2);
-    let mut peer = TcpStream::connect(address).expect("somebody listens");
-    peer.set_read_timeout(Some(LIMIT)).expect("a limit");
-    let mut challenge = [0; proof::CHALLENGE];
-    peer.read_exact(&mut challenge).expect("a challenge");
-    let version = Version::named("99.0.0");
-    let claim = Claim { version, id: place.id, purpose: Purpose::Meet, from: 1, to: 0 };
-    let claim = claim.prove((&place.secret, None), &challenge, [1; 32]);
-    peer.write_all(&claim).expect("it is read");
-    let mut verdict = [0; VERDICT];
-    peer.read_exact(&mut verdict).expect("a verdict");
-    let verdict = proof::verify_verdict(&place.secret, &challenge, &claim, &verdict);
-    assert_eq!(verdict, Some(proof::Verdict::OtherVersion));
+    let (_, proof, verdict) = claim(&place, 1, Version::named("99.0.0"), &place.secret);
+    assert_eq!(proof.verify_verdict(&place.secret, &verdict), Some(proof::Verdict::OtherVersion));
     let error = node.exchange("init", b"", LIMIT).expect_err("the builds differ").to_string();
     assert!(error.contains("rank 1 runs typed-nccl 99.0.0"), "{error}");
 }
@@ -86,8 +75,7 @@ fn a_place_whose_process_dies_is_named() {
     ] {
         let (there, hub) = (process(), Hub::start(Duration::from_millis(100)).expect("a hub"));
         let place = place(&there);
-        let (id, addresses, name) = (place.id, place.addresses.clone(), "here".to_owned());
-        let meet = Meet { id, addresses, name, may_be_stale, host, job: None };
+        let meet = Meet { may_be_stale, host, ..place.meet("here".to_owned()) };
         let joiner = |joiner: &Joiner| joiner.join(next_node(), meet, place.secret.clone());
         let node = Node::by(&hub, 1, 3, joiner);
         let told = |limit| {

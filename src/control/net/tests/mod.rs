@@ -15,12 +15,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::fuzz::Dice;
+use super::fuzz::{self, Dice};
 use super::hub::{Command, Hub, NodeKey};
 use super::ident::{self, CommId};
 use super::job::Job;
 use super::node::Meet;
-use super::proof::{self, CLAIM, Claim, JobName, Purpose, Secret, VERDICT, Version};
+use super::proof::{self, CLAIM, Claim, JobName, Proof, Purpose, Secret, VERDICT, Version};
 use super::unique::BootstrapHandle;
 use super::{Joiner, next_node};
 use crate::backend::Listener;
@@ -49,6 +49,17 @@ fn place(hub: &Arc<Hub>) -> BootstrapHandle {
     place.secret = Secret::of_text("test").public();
     place.open(hub, None);
     place
+}
+
+/// Claims a rank at a rendezvous, with this secret; what was said, and the verdict.
+fn claim(
+    place: &BootstrapHandle,
+    from: u32,
+    version: Version,
+    secret: &Secret,
+) -> (TcpStream, Proof, [u8; VERDICT]) {
+    let claim = Claim { version, id: place.id, purpose: Purpose::Meet, from, to: 0 };
+    fuzz::come(place, &claim, secret).expect("a verdict")
 }
 
 struct Node {
@@ -87,10 +98,7 @@ impl Node {
     fn exchange(&self, topic: Topic, bytes: &[u8], limit: Duration) -> Result<Parts> {
         let site = Site::caller();
         let ticket = self.control.post(topic, site, bytes.to_vec());
-        let health = &self.health;
-        let limit = given(limit);
-        let patience =
-            Patience { health, limit, operation: topic, site, needs_all: false, watch: &|_| None };
+        let patience = Patience::new(&self.health, given(limit), topic, site);
         self.control.collect(ticket, &patience)
     }
 

@@ -48,36 +48,19 @@ fn unauthenticated_peers_do_not_keep_ranks_from_meeting() {
 #[test]
 fn an_unauthenticated_peer_learns_nothing() {
     let hub = process();
-    let place = place(&hub);
-    let address = place.addresses[place.addresses.len() - 1];
-    let mut unauthenticated = TcpStream::connect(address).expect("somebody listens");
-    unauthenticated.set_read_timeout(Some(LIMIT)).expect("a limit");
-    let mut challenge = [0; proof::CHALLENGE];
-    unauthenticated.read_exact(&mut challenge).expect("a challenge");
-    let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
-    let claim = Claim { version, id, purpose, from: 0, to: 0 };
-    let claim: [u8; CLAIM] = claim.prove((&Secret::of_text("guessed"), None), &challenge, [1; 32]);
-    unauthenticated.write_all(&claim).expect("it is read");
-    let mut answer = Vec::new();
-    unauthenticated.read_to_end(&mut answer).expect("an answer, and the end");
-    assert_eq!(answer.len(), VERDICT);
-    assert!(answer[1..].iter().all(|byte| *byte == 0), "it is no proof that could be passed on");
+    let guessed = Secret::of_text("guessed");
+    let (mut peer, _, verdict) = claim(&place(&hub), 0, Version::own(), &guessed);
+    let mut rest = Vec::new();
+    peer.read_to_end(&mut rest).expect("the end");
+    assert!(rest.is_empty());
+    assert!(verdict[1..].iter().all(|byte| *byte == 0), "it is no proof that could be passed on");
 }
 
 #[test]
 fn a_frame_of_4_gib_ends_its_connection_and_takes_no_memory() {
     let hub = process();
     let place = place(&hub);
-    let address = place.addresses[place.addresses.len() - 1];
-    let mut peer = TcpStream::connect(address).expect("somebody listens");
-    peer.set_read_timeout(Some(LIMIT)).expect("a limit");
-    let mut challenge = [0; proof::CHALLENGE];
-    peer.read_exact(&mut challenge).expect("a challenge");
-    let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
-    let claim = Claim { version, id, purpose, from: 0, to: 0 };
-    peer.write_all(&claim.prove((&place.secret, None), &challenge, [1; 32])).expect("it is read");
-    let mut verdict = [0; VERDICT];
-    peer.read_exact(&mut verdict).expect("a verdict");
+    let (mut peer, ..) = claim(&place, 0, Version::own(), &place.secret);
     peer.write_all(&u32::MAX.to_le_bytes()).expect("it is read");
     let mut rest = Vec::new();
     assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "the connection ends");
@@ -106,9 +89,10 @@ fn an_impostor_of_rank_0_learns_nothing() {
     peer.write_all(&challenge).expect("it is read");
     let mut claim = [0; CLAIM];
     peer.read_exact(&mut claim).expect("a claim");
-    assert!(proof::is_proven(&Secret::of_text("test").public(), &challenge, &claim));
+    let proof = Proof { challenge, claim };
+    assert!(proof.is_of(&Secret::of_text("test").public()));
     let guessed = Secret::of_text("guessed");
-    let verdict = proof::sign_verdict(Some(&guessed), &challenge, &claim, proof::Verdict::Welcome);
+    let verdict = proof.sign_verdict(Some(&guessed), proof::Verdict::Welcome);
     peer.write_all(&verdict).expect("it is read");
     let mut rest = Vec::new();
     assert!(matches!(peer.read_to_end(&mut rest), Ok(0) | Err(_)), "{rest:?}");
@@ -149,21 +133,11 @@ fn the_end_of_a_rendezvous_is_proven() {
     let place = place(&hub);
     let nodes: Vec<_> = (0..2).map(|rank| Node::join(&hub, &place, rank, 2)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));
-    let address = place.addresses[place.addresses.len() - 1];
-    let (version, id, purpose) = (Version::own(), place.id, Purpose::Meet);
-    let claim = Claim { version, id, purpose, from: 1, to: 0 };
     let guessed = Secret::of_text("guessed");
     let is_over = || {
         let asked = |secret: &Secret| {
-            let mut peer = TcpStream::connect(address).expect("somebody listens");
-            peer.set_read_timeout(Some(LIMIT)).expect("a limit");
-            let mut challenge = [0; proof::CHALLENGE];
-            peer.read_exact(&mut challenge).expect("a challenge");
-            let claim: [u8; CLAIM] = claim.prove((secret, None), &challenge, [1; 32]);
-            peer.write_all(&claim).expect("it is read");
-            let mut verdict = [0; VERDICT];
-            peer.read_exact(&mut verdict).expect("a verdict");
-            (proof::verify_verdict(&place.secret, &challenge, &claim, &verdict), verdict)
+            let (_, proof, verdict) = claim(&place, 1, Version::own(), secret);
+            (proof.verify_verdict(&place.secret, &verdict), verdict)
         };
         let (to_unauthenticated, bytes) = asked(&guessed);
         assert_eq!(to_unauthenticated, Some(proof::Verdict::Unproven), "it learns nothing");
@@ -201,10 +175,11 @@ fn only_processes_of_a_job_recognize_its_name() {
     let claim = Claim { version, id, purpose, from: 1, to: 0 };
     let secret = Secret::of_text("test").public();
     let signed = claim.prove((&secret, Some(&job)), &challenge, [1; 32]);
-    assert!(proof::is_proven(&secret, &challenge, &signed));
-    assert!(job.is_in_claim(&challenge, &signed) && !other.is_in_claim(&challenge, &signed));
-    assert!(!job.is_in_claim(&proof::challenge([8; 32], Some((&job, 80))), &signed));
-    assert!(!job.is_in_claim(&challenge, &claim.prove((&secret, None), &challenge, [1; 32])));
+    assert!(signed.is_of(&secret));
+    assert!(job.is_in_claim(&signed) && !other.is_in_claim(&signed));
+    let challenge_of_another = proof::challenge([8; 32], Some((&job, 80)));
+    assert!(!job.is_in_claim(&Proof { challenge: challenge_of_another, ..signed }));
+    assert!(!job.is_in_claim(&claim.prove((&secret, None), &challenge, [1; 32])));
 }
 
 /// An impostor without the job's name has the job's first port, and refuses its ranks.
