@@ -28,8 +28,7 @@ impl<W: World, S: State> Communicator<W, S> {
 
         let site = Site::caller();
         let live = S::live_mut(&mut self.body);
-        live.core.health.check()?;
-        live.core.may_wait(TOPIC, site)?;
+        live.core.may_call(TOPIC, site)?;
         let report = live.idle(site)?;
         let over = report.map_or(Ok(()), Err).and_then(|()| {
             wait::until(&live.core.resources.uses()?, Some(live.core.within()), TOPIC, site)

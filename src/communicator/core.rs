@@ -13,7 +13,7 @@ use super::{CommConfig, Health, Key, Limit, Limits, Made, Resources, reaper};
 use crate::backend::{Backend, HostWait, KernelOffer, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::device_comm::Shared as DeviceShared;
-use crate::error::{Error, NoSuchRank, Site, StaleRank, Timeout};
+use crate::error::{Error, NoSuchRank, Site, StaleRank};
 use crate::graph::{GraphRegistry, Recording};
 use crate::group::Lists;
 use crate::health::{Change, Changes};
@@ -203,6 +203,12 @@ impl<B: Backend> Core<B> {
         })
     }
 
+    /// Refuses a host-side call of a poisoned communicator, or inside a launched closure.
+    pub(crate) fn may_call(&self, operation: Topic, site: Site) -> Result<()> {
+        self.health.check()?;
+        self.may_wait(operation, site)
+    }
+
     /// Waits for every rank's part of an exchange. A fatal failure poisons the communicator,
     /// because the others may have completed the exchange and assume that this rank has too.
     pub(crate) fn collect(&self, ticket: Ticket, operation: Topic, site: Site) -> Result<Parts> {
@@ -254,8 +260,7 @@ impl<B: Backend> Core<B> {
         site: Site,
         make: impl Fn(Option<Arc<dyn Wire>>) -> T,
     ) -> Result<Arc<T>> {
-        self.health.check()?;
-        self.may_wait(operation, site)?;
+        self.may_call(operation, site)?;
         let ticket = self.barrier(operation, site)?;
         Ok(self.control()?.shared(ticket, make))
     }
@@ -281,10 +286,10 @@ impl<B: Backend> Core<B> {
         while !B::is_idle(self.comm()?) {
             self.health.look();
             let waited = started.elapsed();
-            let Limit { time, of: deadline } = self.limit();
-            if waited >= time {
-                let report = report.to_owned();
-                let error = Error::from(Timeout { operation, site, waited, deadline, report });
+            let limit = self.limit();
+            if waited >= limit.time {
+                let patience = Patience::new(&self.health, limit, operation, site);
+                let error = patience.timeout(waited, report.to_owned());
                 self.health.fail(error.clone());
                 return Err(error);
             }
@@ -305,17 +310,17 @@ impl<B: Backend> Core<B> {
         site: Site,
     ) -> Result<()> {
         let Some(mut dividing) = dividing else { return Ok(()) };
-        let (started, Limit { time, of: deadline }) = (Instant::now(), self.limit());
+        let (started, limit) = (Instant::now(), self.limit());
+        let patience = Patience::new(&self.health, limit, operation, site);
         let outcome = loop {
             match B::divided(&mut dividing) {
-                Ok(false) if started.elapsed() < time => {
+                Ok(false) if started.elapsed() < limit.time => {
                     std::thread::sleep(REST);
                     self.health.watch_who_is_late();
                 }
                 Ok(false) => {
                     let report = "all ranks have come, and the backend is still at it".to_owned();
-                    let waited = started.elapsed();
-                    break Err(Timeout { operation, site, waited, deadline, report }.into());
+                    break Err(patience.timeout(started.elapsed(), report));
                 }
                 Ok(true) => break Ok(()),
                 Err(error) => break Err(error),

@@ -85,8 +85,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let site = Site::caller();
         let core = &S::live(&self.body).core;
-        core.health.check()?;
-        core.may_wait(INVITE, site)?;
+        core.may_call(INVITE, site)?;
         let control = core.control()?;
         let members = Rank::at(core.size).0;
         let room = members.checked_add(1).and_then(|_| u32::try_from(newcomers).ok());
@@ -264,8 +263,7 @@ impl<W: World> Live<W> {
     /// that work left undone.
     fn come(&self, invitation: &Invitation, site: Site) -> Result<Vec<Error>> {
         let core = &self.core;
-        core.health.check()?;
-        core.may_wait(GROW, site)?;
+        core.may_call(GROW, site)?;
         let control = core.control()?;
         let may = control.may_grow(invitation);
         let report = self.idle(site)?;

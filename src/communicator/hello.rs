@@ -78,12 +78,6 @@ fn place<W: World>(ordinal: u32) -> Option<(String, u64)> {
     Some((format!("the {} device at {place} of {host}", W::Device::KIND), *number))
 }
 
-/// The numbers that the ranks began with, of greetings that agree.
-pub(super) fn rows(parts: &Parts) -> Arc<[u32]> {
-    let row = |part: &_| postcard::from_bytes::<Hello>(part).map_or(u32::MAX, |hello| hello.row);
-    parts.iter().map(|part| row(&**part)).collect()
-}
-
 /// Describes a difference between two ranks that must not exist, if there is one.
 fn differ(first: &Hello, hello: &Hello) -> Option<String> {
     if hello.kind != first.kind {
@@ -117,9 +111,9 @@ fn differ(first: &Hello, hello: &Hello) -> Option<String> {
     None
 }
 
-/// Checks whether the ranks can form one communicator. All ranks see the same greetings, so they
-/// reach the same answer.
-pub(super) fn agree(parts: &Parts) -> Result<()> {
+/// Checks whether the ranks can form one communicator; the numbers that they began with. All ranks
+/// see the same greetings, so they reach the same answer.
+pub(super) fn agree(parts: &Parts) -> Result<Arc<[u32]>> {
     let size = parts.len();
     let fail = |ranks: Vec<usize>, why: String| {
         let ranks = ranks.into_iter().map(Rank::at).collect();
@@ -159,7 +153,10 @@ pub(super) fn agree(parts: &Parts) -> Result<()> {
             return fail(vec![other, rank], format!("are both on {name}; {why}"));
         }
     }
-    too_many(size, hellos[0].alike.slots).map_or(Ok(()), |why| fail(Vec::new(), why))
+    if let Some(why) = too_many(size, hellos[0].alike.slots) {
+        return fail(Vec::new(), why);
+    }
+    Ok(hellos.iter().map(|hello| hello.row).collect())
 }
 
 /// Describes an excessive number of contexts and signals, if it is excessive.

@@ -30,18 +30,14 @@ const DEV_COMM: &str = "device communicator";
 pub(crate) struct Key {
     lineage: u32,
     slot: u32,
-    /// The table keeps a slot while its key lives.
-    alive: Arc<Standing>,
+    /// Whether the resource is still in the table, which keeps a slot while its key lives.
+    alive: Arc<AtomicBool>,
 }
-
-/// Whether a resource is still in its communicator's table.
-#[derive(Debug)]
-struct Standing(AtomicBool);
 
 impl Key {
     /// Whether the communicator still has the resource.
     pub(crate) fn is_valid(&self) -> bool {
-        self.alive.0.load(Relaxed)
+        self.alive.load(Relaxed)
     }
 
     /// Refuses a window of another communicator than the device communicator's.
@@ -87,7 +83,7 @@ pub(super) struct Everything<B: Backend> {
 }
 
 struct Slot<B: Backend> {
-    alive: Weak<Standing>,
+    alive: Weak<AtomicBool>,
     resource: Resource<B>,
 }
 
@@ -361,7 +357,7 @@ impl<B: Backend> Resources<B> {
     }
 
     fn add(&mut self, resource: Resource<B>) -> (Key, Option<Resource<B>>) {
-        let alive = Arc::new(Standing(AtomicBool::new(true)));
+        let alive = Arc::new(AtomicBool::new(true));
         let slot = Slot { alive: Arc::downgrade(&alive), resource };
         let free = self.slots.iter().position(Slot::is_free);
         let index = free.unwrap_or(self.slots.len());
@@ -538,7 +534,7 @@ impl<B: Backend> Slot<B> {
     /// Tells the value that names it that the communicator has it no more.
     fn end(&self) {
         if let Some(alive) = self.alive.upgrade() {
-            alive.0.store(false, Relaxed);
+            alive.store(false, Relaxed);
         }
     }
 

@@ -186,14 +186,10 @@ impl<W: World, S: State> Communicator<W, S> {
             return Err(self.refuse_split(why, site));
         }
         let rank = self.rank().index();
-        let color = |n: usize| Some(u32::try_from(n).unwrap_or(u32::MAX));
+        let color = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let key = i64::try_from(rank).unwrap_or(i64::MAX);
-        let dead = |comm: &Self| S::live(&comm.body).core.health.ended();
-        let ask = |n| Ask { color: color(n), key, borrows: false };
-        let along_rows = self.divide::<R>(ask(rank % cols), None, site)?;
-        let along_rows = along_rows.ok_or_else(|| dead(self))?;
-        let along_cols = self.divide::<C>(ask(rank / cols), None, site)?;
-        let along_cols = along_cols.ok_or_else(|| dead(self))?;
+        let along_rows = self.split_at::<R>(color(rank % cols), key, None, site)?;
+        let along_cols = self.split_at::<C>(color(rank / cols), key, None, site)?;
         Ok(Mesh { along_rows, along_cols })
     }
 

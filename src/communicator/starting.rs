@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::adopted_comm::AdoptedComm;
 use super::builder::Setup;
-use super::hello::{Hello, agree, rows};
+use super::hello::{Hello, agree};
 use super::leaving::leave;
 use super::lifecycle::Gone;
 use super::ready::Live;
@@ -255,8 +255,7 @@ impl<W: World> Starting<W> {
     /// Checks that the ranks fit together.
     fn agree(&mut self, parts: &Parts) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
-        Result::clone(&control.shared(self.ticket, |_| agree(parts)))?;
-        self.rows = rows(parts);
+        self.rows = Result::clone(&control.shared(self.ticket, |_| agree(parts)))?;
         Ok(())
     }
 
@@ -330,8 +329,7 @@ impl<W: World> Starting<W> {
             self.health.check()?;
             if waited >= limit.time {
                 let report = "all ranks have come, and the backend is still connecting".to_owned();
-                let (operation, site, deadline) = ("init", self.site, limit.of);
-                return Err(error::Timeout { operation, site, waited, deadline, report }.into());
+                return Err(self.patience(limit).timeout(waited, report));
             }
             return Ok(None);
         };

@@ -124,8 +124,7 @@ impl<W: World> Live<W> {
         const OPERATION: Topic = "suspend";
 
         let core = &self.core;
-        core.health.check()?;
-        core.may_wait(OPERATION, site)?;
+        core.may_call(OPERATION, site)?;
         // All ranks get the same answer: they have one release and one configuration.
         Back::<W>::can_suspend(core.comm()?)?;
         let report = self.idle(site)?;
@@ -142,8 +141,7 @@ impl<W: World> Live<W> {
         const OPERATION: Topic = "resume";
 
         let core = &self.core;
-        core.health.check()?;
-        core.may_wait(OPERATION, site)?;
+        core.may_call(OPERATION, site)?;
         core.barrier(OPERATION, site)?;
         self.shift(Back::<W>::resume, OPERATION, site)?;
         core.changes.tell_of(|| Change::Resumed);

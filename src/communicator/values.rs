@@ -23,8 +23,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let (core, site) = (&S::live(&self.body).core, Site::caller());
-        core.health.check()?;
-        core.may_wait("barrier", site)?;
+        core.may_call("barrier", site)?;
         core.barrier("barrier", site).map(drop)
     }
 
@@ -148,8 +147,7 @@ impl<W: World, S: State> Communicator<W, S> {
         S: CanEnqueue,
     {
         let core = &S::live(&self.body).core;
-        core.health.check()?;
-        core.may_wait(operation, site)?;
+        core.may_call(operation, site)?;
         let (_, parts) = core.exchange(&(Typed::of::<V>(site), value), operation, site)?;
         Ok(parts)
     }

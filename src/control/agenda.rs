@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::RateLimited;
+use super::warn_of_malformed;
 use crate::Rank;
 use crate::backend::{self, Awaits, Listener, Wire};
 use crate::error::{Ranks, Site};
@@ -251,11 +251,7 @@ impl Listener for Agenda {
                 state.set_position(key, position)
             }
             Ok(AgendaMessage::Left { why }) => state.leave(from, why),
-            _ => {
-                static NONSENSE: RateLimited = RateLimited::new();
-                NONSENSE
-                    .warn(format_args!("rank {from} sent a malformed message about its requests"));
-            }
+            _ => warn_of_malformed(from, "its requests"),
         }
         drop(state);
         self.changed.notify_all();

@@ -19,7 +19,7 @@ mod tests;
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ pub(crate) struct Control {
     /// The invitations that the ranks agreed on.
     invited: RefCell<Vec<Invited>>,
     /// How often this rank has gathered with these members.
-    gathered: RefCell<HashMap<Vec<u32>, u64>>,
+    gathered: RefCell<BTreeMap<Vec<u32>, u64>>,
     generation: Generation,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Patience<'a> {
     }
 
     /// The error for a wait that has reached the limit.
-    fn timeout(&self, waited: Duration, report: String) -> Error {
+    pub(crate) fn timeout(&self, waited: Duration, report: String) -> Error {
         let (operation, site, deadline) = (self.operation, self.site, self.limit.of);
         Timeout { operation, site, waited, deadline, report }.into()
     }
@@ -395,6 +395,12 @@ impl Drop for Control {
     fn drop(&mut self) {
         self.meeting.end(self.rank);
     }
+}
+
+/// Logs that a rank sent what none sends.
+fn warn_of_malformed(from: Rank, about: &str) {
+    static MALFORMED: RateLimited = RateLimited::new();
+    MALFORMED.warn(format_args!("rank {from} sent a malformed message about {about}"));
 }
 
 /// All contributions to an exchange, by rank.

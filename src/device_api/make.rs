@@ -155,8 +155,7 @@ fn make<W: World>(
     const TOPIC: Topic = "dev_comm";
 
     let core = &mut live.core;
-    core.health.check()?;
-    core.may_wait(TOPIC, site)?;
+    core.may_call(TOPIC, site)?;
     // NCCL must not make one concurrently with an operation of the communicator.
     let ready = may_be_made(core, api, requirements, site).and_then(|()| {
         live.stream.core.idle(core.within(), TOPIC, site)?;

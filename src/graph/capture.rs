@@ -160,8 +160,7 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let site = Site::caller();
         let live = S::live_mut(&mut self.body);
-        live.core.health.check()?;
-        live.core.may_wait(OPERATION, site)?;
+        live.core.may_call(OPERATION, site)?;
         let (mut recording, recorded) = live.record(record);
         if let Err(error) = allowed(&live.core) {
             recording.error.get_or_insert(error);

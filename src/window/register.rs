@@ -148,8 +148,7 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
     const OPERATION: Topic = "register_window";
 
     let core = &mut live.core;
-    core.health.check()?;
-    core.may_wait(OPERATION, site)?;
+    core.may_call(OPERATION, site)?;
     // NCCL must not register beside an operation of the communicator, least of all on this memory.
     let ready = outcome.and_then(|()| {
         <<W::Device as Device>::Backend as Windows>::can_register(core.comm()?, K::BITS)?;

@@ -18,7 +18,7 @@ pub(crate) use machine::{Arrival, Decision};
 
 use machine::{Machine, SurvivorMessage, To};
 
-use super::RateLimited;
+use super::warn_of_malformed;
 use crate::Rank;
 use crate::backend::{Listener, Wire};
 use crate::lock::{Mutex, MutexGuard};
@@ -156,11 +156,7 @@ impl Listener for Survivors {
             Ok(message) if message.is_valid(self.size) => {
                 self.change(|machine| machine.handle_message(from.0, message));
             }
-            _ => {
-                static NONSENSE: RateLimited = RateLimited::new();
-                NONSENSE
-                    .warn(format_args!("rank {from} sent a malformed message about the survivors"));
-            }
+            _ => warn_of_malformed(from, "the survivors"),
         }
     }
 

@@ -71,16 +71,10 @@ impl Endpoint {
             Command::AtOnce(commands) => commands.into_iter().for_each(|one| self.run_command(one)),
             Command::End(done) => {
                 let why = "its process ended without `finish`";
-                for (&key, node) in &mut self.nodes {
-                    if self.closing.insert(key) {
-                        node.leave(net, why, Leaves::Gone);
-                        let owned =
-                            self.rendezvous.values_mut().filter(|meet| meet.owner == Some(key));
-                        owned.for_each(|meet| {
-                            meet.record_departures(&mut net.conns, node.departures());
-                        });
-                        node.close(net);
-                    }
+                let open = |key: &NodeKey| !self.closing.contains(key);
+                for key in self.nodes.keys().copied().filter(open).collect::<Vec<_>>() {
+                    self.with_node(key, |node, net| node.leave(net, why, Leaves::Gone));
+                    self.close_node(key, false);
                 }
                 // A failed rendezvous lingers, to tell latecomers.
                 self.rendezvous.values_mut().for_each(Rendezvous::end);

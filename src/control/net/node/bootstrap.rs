@@ -141,9 +141,7 @@ impl Node {
         if let Some(id) = self.id {
             net.tables.lock().insert(id, Arc::downgrade(&table));
         }
-        for link in self.links.iter().filter(|link| Some(link.key) != from) {
-            net.conns.send(link.key, &Message::Table(&table.bytes));
-        }
+        self.pass_on(net, &Message::Table(&table.bytes), from);
         self.table = Some(table);
         net.deferred.push_back(Deferred::Table(self.key));
         true
@@ -168,9 +166,7 @@ impl Node {
         if self.failed.is_some() || !failure.ranks.iter().all(is_rank) {
             return;
         }
-        for link in self.links.iter().filter(|link| Some(link.key) != from) {
-            net.conns.send(link.key, &Message::Fail(failure.clone()));
-        }
+        self.pass_on(net, &Message::Fail(failure.clone()), from);
         let Failure { size, ranks, why } = failure.clone();
         let ranks = ranks.into_iter().map(Rank).collect();
         let error = Error::InitFailed(Box::new(InitFailed { size: size as usize, ranks, why }));
@@ -188,11 +184,7 @@ impl Node {
         ranks: Vec<u32>,
         from: Option<Key>,
     ) {
-        let message = Message::Missing { count, ranks };
-        for link in self.links.iter().filter(|link| Some(link.key) != from) {
-            net.conns.send(link.key, &message);
-        }
-        let Message::Missing { ranks, .. } = message else { return };
+        self.pass_on(net, &Message::Missing { count, ranks: ranks.clone() }, from);
         let named: Vec<String> = ranks.iter().take(16).map(u32::to_string).collect();
         let more = if (count as usize) > named.len() { " and others" } else { "" };
         let trouble =

@@ -163,9 +163,7 @@ impl Node {
     /// on which one is lost.
     fn announce_exclusion(&mut self, net: &mut Net, why: &str, from: Option<Key>) {
         let left = Left::dead(self.rank, why.to_owned());
-        for link in self.links.iter().filter(|link| Some(link.key) != from) {
-            net.conns.send(link.key, &Message::Left(left.clone()));
-        }
+        self.pass_on(net, &Message::Left(left), from);
         self.exclude(net, why);
     }
 

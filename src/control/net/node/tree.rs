@@ -84,6 +84,13 @@ impl Node {
         }
     }
 
+    /// Sends to all neighbours but the one that a message came from.
+    pub(super) fn pass_on(&self, net: &mut Net, message: &Message<'_>, from: Option<Key>) {
+        for link in self.links.iter().filter(|link| Some(link.key) != from) {
+            net.conns.send(link.key, message);
+        }
+    }
+
     /// Handles a message of a neighbour; false if it is out of place.
     pub(crate) fn handle_message(
         &mut self,

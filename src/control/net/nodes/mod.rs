@@ -72,12 +72,8 @@ struct Player {
     is_waiting: bool,
     /// It drops its communicator instead of finishing it.
     drops: bool,
-    outcome: Option<Outcome>,
-}
-
-enum Outcome {
-    Completed,
-    Failed(Error),
+    /// `None` while it takes part.
+    outcome: Option<Result<()>>,
 }
 
 /// A fault and its time.
@@ -247,7 +243,7 @@ impl World {
             if is_last && player.drops {
                 meeting.leave(number, "its communicator was dropped", Leaves::Dropped);
                 player.is_waiting = false;
-                self.finish(rank, Outcome::Completed);
+                self.finish(rank, Ok(()));
             }
         }
         self.network.pump(rank);
@@ -269,7 +265,7 @@ impl World {
                 player.posted += 1;
                 player.is_waiting = false;
                 if player.posted == EXCHANGES {
-                    self.finish(rank, Outcome::Completed);
+                    self.finish(rank, Ok(()));
                     self.network.pump(rank);
                     return Ok(());
                 }
@@ -286,7 +282,7 @@ impl World {
                     meeting.leave(number, "it was told of a failure", Leaves::Stopped);
                 }
                 player.is_waiting = false;
-                self.finish(rank, Outcome::Failed(error));
+                self.finish(rank, Err(error));
                 self.network.pump(rank);
             }
         }
@@ -294,7 +290,7 @@ impl World {
     }
 
     /// A rank is done with its communicator. Half of the processes end then.
-    fn finish(&mut self, rank: Number, outcome: Outcome) {
+    fn finish(&mut self, rank: Number, outcome: Result<()>) {
         let player = &mut self.players[rank];
         let outcome = player.outcome.replace(outcome);
         self.open -= usize::from(outcome.is_none());
@@ -326,7 +322,7 @@ impl World {
         match kind {
             Kind::Killed => {
                 self.network.kill(victim);
-                self.finish(victim, Outcome::Completed);
+                self.finish(victim, Ok(()));
             }
             Kind::CutOff => self.network.cut_off(victim),
             Kind::Stopped => self.network.stop(victim, BEAT * 5),
@@ -360,16 +356,16 @@ impl World {
         for (rank, player) in self.players.iter().enumerate() {
             let is_victim = self.victims.contains(&Rank::at(rank).0);
             match &player.outcome {
-                Some(Outcome::Completed) => completed += 1,
-                Some(Outcome::Failed(Error::Excluded(_))) if is_victim => excluded += 1,
+                Some(Ok(())) => completed += 1,
+                Some(Err(Error::Excluded(_))) if is_victim => excluded += 1,
                 // A rank that is cut off observes that its peers are unreachable.
-                Some(Outcome::Failed(Error::PeerFailed(failed))) => {
+                Some(Err(Error::PeerFailed(failed))) => {
                     told += 1;
                     let is_lost = |lost: &Rank| self.victims.contains(&Rank::at(lost.index()).0);
                     // Ranks that were told end, some before others are told.
                     let has_failed = |lost: &Rank| {
                         let player = &self.players[lost.index()];
-                        player.drops || matches!(player.outcome, Some(Outcome::Failed(_)))
+                        player.drops || matches!(player.outcome, Some(Err(_)))
                     };
                     let mut lost = failed.lost.iter();
                     let is_true = lost.clone().any(is_lost)
@@ -381,7 +377,7 @@ impl World {
                         )));
                     }
                 }
-                Some(Outcome::Failed(error)) => {
+                Some(Err(error)) => {
                     let history = &self.history;
                     return Err(Error::other(format!(
                         "rank {rank} was told: {error}; {history:?}"
