@@ -9,7 +9,7 @@ use std::{env, process, thread};
 
 use nccl_sys::{ENVIRONMENT, Version};
 use typed_nccl::{
-    AnyDevice, CommConfig, Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum, UniqueId,
+    AnyDevice, CommConfig, Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum,
 };
 
 use crate::kills::{below, moves, splits};
@@ -348,8 +348,9 @@ fn goes_on(comm: &mut Comm) -> Result<()> {
 /// Joins with one bit of the secret flipped, then with the secret.
 fn guesses(invitation: &Invitation, newcomer: usize) -> Result<()> {
     let mut bytes = invitation.to_bytes();
-    // The invitation ends with the place: a layout and an id, then the secret.
-    bytes[Invitation::BYTES - UniqueId::BYTES + 17] ^= 1;
+    // After a layout and the length of the place comes the place: a layout and an id, then the
+    // secret.
+    bytes[1 + 2 + 17] ^= 1;
     let guessed = Invitation::from_bytes(&bytes)?;
     let seat = Seat::invited(&guessed, newcomer)?;
     // Any listener there could refuse, so it keeps trying.

@@ -271,7 +271,8 @@ fn differ<D: Device>(mut world: Communicator<D>) -> Result<()> {
     tell(&world, outcome, "(1, 1) and (1, 2) contexts and signals")?;
     let config = CommConfig::builder().split_share(is_odd_one).build();
     let outcome = world.split_with::<Half>(color, 0, config).map(drop);
-    tell(&world, outcome, "with `split_share` and without")?;
+    let words = "configure `CommConfig::split_share` (NCCL's splitShare) with NCCL's choice and 1";
+    tell(&world, outcome, words)?;
     let outcome = match is_odd_one {
         true => world.split::<Other>(color, 0).map(drop),
         false => world.split::<Half>(color, 0).map(drop),
