@@ -70,7 +70,9 @@ pub(crate) const TESTS: &[Test] = &[
     Test {
         name: "another_split_share",
         program: || launch!(ends, CommConfig::builder().split_share(is_odd_one()).build()),
-        test: |run| differ(run, "ranks 0 and 1 configure `CommConfig::split_share` (NCCL's splitShare)"),
+        test: |run| {
+            differ(run, "ranks 0 and 1 configure `CommConfig::split_share` (NCCL's splitShare)")
+        },
     },
     Test {
         name: "another_label",
