@@ -19,7 +19,7 @@ use rustix::mm::{Advice, madvise};
 
 use super::doorman::{self, Address};
 use super::header::{Header, MAGIC};
-use super::map::{self, LARGE_PAGE, Mapping};
+use super::map::{self, HEAP, LARGE_PAGE, Mapping};
 use crate::lock::Mutex;
 
 /// Where pieces begin, and so the alignment of all: two cache lines.
@@ -32,9 +32,6 @@ const LARGE: usize = 2 * LARGE_PAGE;
 const KEPT: u64 = 64 << 20;
 
 const PAGE: u64 = 4096;
-
-/// Where the heap begins.
-pub(super) const HEAP: usize = size_of::<Header>().next_multiple_of(LARGE_PAGE);
 
 static ARENA: OnceLock<Arena> = OnceLock::new();
 
@@ -96,7 +93,7 @@ impl Arena {
             return None;
         }
         let range = self.heap.lock().ranges.allocate_range_aligned(length, align).ok()?;
-        let piece = Piece { arena: self, range, bytes, is_exposed: AtomicBool::new(false) };
+        let piece = Piece { arena: self, range, is_exposed: AtomicBool::new(false) };
         (bytes < LARGE || piece.populate()).then_some(piece)
     }
 
@@ -109,9 +106,7 @@ impl Arena {
 
     /// The address of `bytes` bytes from `offset` on, if they lie inside.
     pub(in crate::host) fn reached(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
-        let start = usize::try_from(offset).ok()?;
-        let is_inside = start >= HEAP && start.checked_add(bytes)? <= self.mapping.len();
-        is_inside.then(|| self.at(offset))
+        self.mapping.at(offset, bytes)
     }
 
     /// What a peer needs to reach it. From the first call on a thread admits peers.
@@ -137,8 +132,7 @@ impl Arena {
 
     #[inline]
     pub(super) fn header(&self) -> &Header {
-        // SAFETY: the mapping begins with a header: zeroed atomics, aligned, for as long as `self`.
-        unsafe { self.mapping.start().cast().as_ref() }
+        self.mapping.header()
     }
 
     fn at(&self, offset: u64) -> *mut u8 {
@@ -193,8 +187,6 @@ impl Arena {
 pub(in crate::host) struct Piece {
     arena: &'static Arena,
     range: Range<u64>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests alone ask"))]
-    bytes: usize,
     is_exposed: AtomicBool,
 }
 
@@ -214,11 +206,6 @@ impl Piece {
     #[cfg(test)]
     pub(in crate::host) fn offset(&self) -> u64 {
         self.range.start
-    }
-
-    #[cfg(test)]
-    pub(in crate::host) fn len(&self) -> usize {
-        self.bytes
     }
 
     /// Takes all pages at once, which is faster than one by one. False if the system has none:
@@ -255,14 +242,18 @@ mod tests {
         Box::leak(Box::new(made.expect("there is memory")))
     }
 
+    fn len(piece: &Piece) -> usize {
+        (piece.range.end - piece.range.start) as usize
+    }
+
     fn fill(piece: &Piece, byte: u8) {
         // SAFETY: it is the test's alone.
-        unsafe { piece.start().write_bytes(byte, piece.len()) };
+        unsafe { piece.start().write_bytes(byte, len(piece)) };
     }
 
     fn is_all(piece: &Piece, byte: u8) -> bool {
         // SAFETY: it is the test's alone, and nothing writes to it meanwhile.
-        let bytes = unsafe { std::slice::from_raw_parts(piece.start(), piece.len()) };
+        let bytes = unsafe { std::slice::from_raw_parts(piece.start(), len(piece)) };
         bytes.iter().all(|other| *other == byte)
     }
 
@@ -300,7 +291,7 @@ mod tests {
                 (LARGE + 5, 8, LARGE_PAGE),
             ] {
                 let piece = arena.alloc(length, align).expect("there is room");
-                assert_eq!((piece.len(), piece.start().addr() % aligned), (length, 0));
+                assert!(len(&piece) >= length && piece.start().addr() % aligned == 0);
                 assert!(is_all(&piece, 0), "{length} in round {round}");
                 fill(&piece, 0xff);
                 assert_eq!(arena.offset_of(piece.start()), Some(piece.offset()));

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::net::{self, RecvAncillaryMessage, SendAncillaryMessage};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
+use zerocopy::IntoBytes;
 
 use super::arena::Arena;
 use super::log::Place;
@@ -71,13 +72,12 @@ fn admit(arena: &Arena, token: &[u8; 32], visitor: &UnixStream) -> io::Result<()
     if !is_trusted(peer.uid) {
         return refused("it is another user's");
     }
-    let mut hello = [0; 40];
-    read_by(deadline, visitor, &mut hello)?;
-    let (said, id) = hello.split_at(32);
+    let (mut said, mut id) = ([0; 32], 0_u64);
+    read_by(deadline, visitor, &mut said)?;
+    read_by(deadline, visitor, id.as_mut_bytes())?;
     if !bool::from(said.ct_eq(token)) {
         return refused("it does not know the secret");
     }
-    let id = u64::from_le_bytes(id.try_into().unwrap_or_default());
     let process = Process::new(peer.pid);
     let place = LOG.lock().admit(arena.header(), id, process);
     let Some(place) = place else { return refused("too many processes read this one's events") };
@@ -89,19 +89,14 @@ fn admit(arena: &Arena, token: &[u8; 32], visitor: &UnixStream) -> io::Result<()
 }
 
 fn hand_over(arena: &Arena, place: Place, visitor: &UnixStream) -> io::Result<()> {
-    let mut reply = [0; 24];
-    for (part, value) in
-        reply.chunks_exact_mut(8).zip([place.slot as u64, place.cursor, place.number])
-    {
-        part.copy_from_slice(&value.to_le_bytes());
-    }
+    let reply = [place.slot as u64, place.cursor, place.number];
     let files = [arena.file().as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = net::SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&files));
     visitor.set_write_timeout(Some(PATIENCE))?;
     let flags = net::SendFlags::NOSIGNAL;
-    match net::sendmsg(visitor, &[IoSlice::new(&reply)], &mut control, flags)? {
+    match net::sendmsg(visitor, &[IoSlice::new(reply.as_bytes())], &mut control, flags)? {
         24 => Ok(()),
         _ => Err(ErrorKind::WriteZero.into()),
     }
@@ -120,13 +115,14 @@ pub(super) fn visit(address: &Address, own: u64, within: Duration) -> io::Result
         return Err(io::Error::new(ErrorKind::PermissionDenied, "the socket is another user's"));
     }
     stream.write_all(&address.token)?;
-    stream.write_all(&own.to_le_bytes())?;
+    stream.write_all(own.as_bytes())?;
     stream.set_read_timeout(Some(left(deadline)?))?;
-    let mut reply = [0; 24];
+    let mut reply = [0_u64; 3];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = net::RecvAncillaryBuffer::new(&mut space);
     let flags = net::RecvFlags::CMSG_CLOEXEC;
-    let got = net::recvmsg(&stream, &mut [IoSliceMut::new(&mut reply)], &mut control, flags)?;
+    let mut to = [IoSliceMut::new(reply.as_mut_bytes())];
+    let got = net::recvmsg(&stream, &mut to, &mut control, flags)?;
     let file = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,
@@ -134,8 +130,7 @@ pub(super) fn visit(address: &Address, own: u64, within: Duration) -> io::Result
     let (24, Some(file)) = (got.bytes, file) else {
         return Err(io::Error::new(ErrorKind::PermissionDenied, "the peer let nobody in"));
     };
-    let [slot, cursor, number] =
-        [0, 8, 16].map(|at| u64::from_le_bytes(std::array::from_fn(|byte| reply[at + byte])));
+    let [slot, cursor, number] = reply;
     match usize::try_from(slot).ok().filter(|slot| *slot < header::READERS) {
         Some(slot) if cursor < u64::MAX / 2 => Ok((file, Place { slot, cursor, number })),
         _ => Err(io::Error::new(ErrorKind::InvalidData, "the peer's answer makes no sense")),

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Says that it is an arena, and of which layout.
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"tNCCL\0\0\x01");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"tNCCL\0\0\x02");
 
 /// How many processes may read one log.
 pub(super) const READERS: usize = 4096;

@@ -40,11 +40,10 @@ impl Inbox {
         (!self.ended && end != self.place.cursor).then_some(end)
     }
 
-    /// Reads the next record for `own` before `end`. False if there is none.
+    /// Reads the next record before `end`. False if there is none.
     pub(super) fn next(
         &mut self,
         header: &Header,
-        own: u64,
         end: u64,
         record: &mut Vec<u8>,
     ) -> Result<bool, Broken> {
@@ -60,9 +59,8 @@ impl Inbox {
             if length > CHUNK || size > words {
                 return Err(Broken::Record(head, words));
             }
-            let target = header.word(start + 1).load(Relaxed);
-            let number = header.word(start + 2).load(Relaxed);
-            let ours = (target == 0 || target == own) && number >= self.place.number;
+            let number = header.word(start + 1).load(Relaxed);
+            let ours = number >= self.place.number;
             if ours {
                 self.copy(header, start + HEAD, length)?;
             }
@@ -110,37 +108,36 @@ mod tests {
         log.admit(header, id, Process::new(0)).expect("there is a place")
     }
 
-    /// All that `id` reads.
-    fn read(inbox: &mut Inbox, header: &Header, id: u64) -> Result<Vec<Vec<u8>>, Broken> {
+    /// All that there is to read.
+    fn read(inbox: &mut Inbox, header: &Header) -> Result<Vec<Vec<u8>>, Broken> {
         let (mut all, mut record) = (Vec::new(), Vec::new());
         let end = inbox.news(header).unwrap_or(inbox.place.cursor);
-        while inbox.next(header, id, end, &mut record)? {
+        while inbox.next(header, end, &mut record)? {
             all.push(record.clone());
         }
         Ok(all)
     }
 
     #[test]
-    fn a_reader_gets_what_is_sent_to_it_from_then_on() {
+    fn a_reader_gets_what_is_sent_from_then_on() {
         let arena = arena();
         let (header, mut log) = (arena.header(), Log::new());
         let first = Inbox::new(admit(&mut log, header, 1));
         let large = vec![7; 3 << 20];
-        log.append(header, 0, &large);
+        log.append(header, &large);
         assert!(log.waits());
-        log.append(header, 0, b"before");
+        log.append(header, b"before");
         let mut second = Inbox::new(admit(&mut log, header, 2));
-        log.append(header, 0, b"all");
-        log.append(header, 1, b"the first");
-        log.append(header, 2, b"");
+        log.append(header, b"after");
+        log.append(header, b"");
         let (mut first, mut of_first, mut of_second) = (first, Vec::new(), Vec::new());
         for _ in 0..10 {
-            of_first.extend(read(&mut first, header, 1).expect("it is whole"));
-            of_second.extend(read(&mut second, header, 2).expect("it is whole"));
+            of_first.extend(read(&mut first, header).expect("it is whole"));
+            of_second.extend(read(&mut second, header).expect("it is whole"));
             log.flush(header);
         }
-        assert!(of_first == [&large, &b"before"[..], b"all", b"the first"]);
-        assert_eq!(of_second, [&b"all"[..], b""]);
+        assert!(of_first == [&large, &b"before"[..], b"after", b""]);
+        assert_eq!(of_second, [&b"after"[..], b""]);
     }
 
     #[test]
@@ -151,7 +148,7 @@ mod tests {
         let mut sent = 0;
         let full = |log: &mut Log, sent: &mut usize| {
             while !log.waits() {
-                log.append(header, 0, &[1; 1000]);
+                log.append(header, &[1; 1000]);
                 *sent += 1;
             }
         };
@@ -165,10 +162,10 @@ mod tests {
         log.forget(3);
         let mut got = 0;
         while log.waits() {
-            got += read(&mut slow, header, 1).expect("it is whole").len();
+            got += read(&mut slow, header).expect("it is whole").len();
             log.flush(header);
         }
-        got += read(&mut slow, header, 1).expect("it is whole").len();
+        got += read(&mut slow, header).expect("it is whole").len();
         assert_eq!(got, sent);
     }
 
@@ -206,7 +203,7 @@ mod tests {
             let end = if random() % 50 == 0 { u64::from(random()) << 32 } else { end };
             header.head.0.store(end, Relaxed);
             let place = Place { slot: READERS - 1, cursor, number: 0 };
-            broken += usize::from(read(&mut Inbox::new(place), header, 1).is_err());
+            broken += usize::from(read(&mut Inbox::new(place), header).is_err());
         }
         assert!((1..2000).contains(&broken), "{broken}");
     }
@@ -219,12 +216,12 @@ mod tests {
             header.word(0).store(head, Relaxed);
             header.head.0.store(end, Relaxed);
             let place = Place { slot: 0, cursor: 0, number: 0 };
-            read(&mut Inbox::new(place), header, 1)
+            read(&mut Inbox::new(place), header)
         };
         assert_eq!(read(0, RING + 1), Err(Broken::End(RING + 1)));
-        assert_eq!(read(0, 2), Err(Broken::Record(0, 2)));
-        assert_eq!(read(8, 3), Err(Broken::Record(8, 3)));
-        assert_eq!(read(1 << 33, 3), Err(Broken::Record(1 << 33, 3)));
-        assert_eq!(read(0, 3), Ok(vec![vec![]]));
+        assert_eq!(read(0, 1), Err(Broken::Record(0, 1)));
+        assert_eq!(read(8, 2), Err(Broken::Record(8, 2)));
+        assert_eq!(read(1 << 33, 2), Err(Broken::Record(1 << 33, 2)));
+        assert_eq!(read(0, 2), Ok(vec![vec![]]));
     }
 }

@@ -1,6 +1,6 @@
 //! The log's writing side.
 //!
-//! A record is one chunk or several, each a head of three words and its bytes. The position where
+//! A record is one chunk or several, each a head of two words and its bytes. The position where
 //! the log ends is stored with Release after the words, and readers load it with Acquire, so they
 //! see whole chunks. A reader stores its cursor with Release after it has copied, and the writer
 //! loads it with Acquire before it writes over those words. The words themselves are relaxed
@@ -16,8 +16,8 @@ use super::process::Process;
 /// The most bytes of a chunk.
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// Words before a chunk's bytes: length and flags, target, the record's number.
-pub(super) const HEAD: u64 = 3;
+/// Words before a chunk's bytes: length and flags, the record's number.
+pub(super) const HEAD: u64 = 2;
 
 /// The flag of a chunk that others of the same record follow.
 pub(super) const MORE: u64 = 1 << 32;
@@ -42,7 +42,6 @@ struct Reader {
 }
 
 struct Chunk {
-    target: u64,
     number: u64,
     more: bool,
     bytes: Vec<u8>,
@@ -64,8 +63,8 @@ impl Log {
         Self { head: 0, floor: 0, number: 0, readers: Vec::new(), overflow }
     }
 
-    /// Appends a record for one reader, or for all if `target` is 0.
-    pub(super) fn append(&mut self, header: &Header, target: u64, mut bytes: &[u8]) {
+    /// Appends a record.
+    pub(super) fn append(&mut self, header: &Header, mut bytes: &[u8]) {
         self.flush(header);
         self.number += 1;
         let number = self.number;
@@ -75,8 +74,8 @@ impl Log {
         loop {
             let (chunk, rest) = bytes.split_at(bytes.len().min(CHUNK));
             let more = !rest.is_empty();
-            if !self.overflow.is_empty() || !self.put(header, target, number, more, chunk) {
-                self.overflow.push_back(Chunk { target, number, more, bytes: chunk.to_vec() });
+            if !self.overflow.is_empty() || !self.put(header, number, more, chunk) {
+                self.overflow.push_back(Chunk { number, more, bytes: chunk.to_vec() });
             }
             if !more {
                 return;
@@ -89,7 +88,7 @@ impl Log {
     pub(super) fn flush(&mut self, header: &Header) -> bool {
         let mut moved = false;
         while let Some(chunk) = self.overflow.pop_front() {
-            if !self.put(header, chunk.target, chunk.number, chunk.more, &chunk.bytes) {
+            if !self.put(header, chunk.number, chunk.more, &chunk.bytes) {
                 self.overflow.push_front(chunk);
                 break;
             }
@@ -155,7 +154,7 @@ impl Log {
     }
 
     /// Writes a chunk, if there is room.
-    fn put(&mut self, header: &Header, target: u64, number: u64, more: bool, bytes: &[u8]) -> bool {
+    fn put(&mut self, header: &Header, number: u64, more: bool, bytes: &[u8]) -> bool {
         let end = self.head + HEAD + bytes.len().div_ceil(8) as u64;
         if end - self.floor > RING {
             self.look(header);
@@ -164,7 +163,7 @@ impl Log {
             }
         }
         let flags = if more { MORE } else { 0 };
-        for (position, word) in (self.head..).zip([bytes.len() as u64 | flags, target, number]) {
+        for (position, word) in (self.head..).zip([bytes.len() as u64 | flags, number]) {
             header.word(position).store(word, Relaxed);
         }
         let [first, second] = header.words(self.head + HEAD, bytes.len().div_ceil(8));

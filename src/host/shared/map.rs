@@ -10,16 +10,21 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, memfd_
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use rustix::process::{Resource, getrlimit};
 
+use super::header::Header;
+
 /// The alignment of the system's large pages.
 pub(super) const LARGE_PAGE: usize = 2 << 20;
 
 const SMALLEST: usize = 64 << 20;
 const LARGEST: usize = 1 << 40;
 
+/// Where the heap begins, after the header.
+pub(super) const HEAP: usize = size_of::<Header>().next_multiple_of(LARGE_PAGE);
+
 /// What the arenas of four processes on each core may take of the 128 TiB that a process can map.
 const ADDRESSES: usize = 1 << 45;
 
-/// A shared mapping that begins at a large page.
+/// A shared mapping that begins at a large page, with a header.
 pub(super) struct Mapping {
     start: NonNull<u8>,
     len: usize,
@@ -34,7 +39,8 @@ impl Mapping {
     /// Maps the first `len` bytes, a multiple of the large page.
     fn new(file: impl AsFd, len: usize) -> io::Result<Self> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        let room = len.checked_add(LARGE_PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let room = len.checked_add(LARGE_PAGE).filter(|_| len >= HEAP);
+        let room = room.ok_or(io::ErrorKind::OutOfMemory)?;
         // SAFETY: a new mapping at an address that the system chooses.
         let reserved = unsafe { mmap_anonymous(ptr::null_mut(), room, ProtFlags::empty(), flags) }?;
         let before = reserved.addr().next_multiple_of(LARGE_PAGE) - reserved.addr();
@@ -57,6 +63,21 @@ impl Mapping {
 
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    #[inline]
+    pub(super) fn header(&self) -> &Header {
+        // SAFETY: the mapping is larger than a header, aligned for it, and lives as long as `self`.
+        // A header is atomics, for which every value is valid.
+        unsafe { self.start.cast().as_ref() }
+    }
+
+    /// The address of `bytes` bytes of the heap from `offset` on. `None` if they do not lie inside.
+    #[inline]
+    pub(super) fn at(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
+        let offset = usize::try_from(offset).ok()?;
+        let is_inside = offset >= HEAP && offset.checked_add(bytes)? <= self.len;
+        is_inside.then(|| self.start.as_ptr().wrapping_add(offset))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -102,10 +123,10 @@ pub(super) fn sized(bytes: usize) -> io::Result<(File, Mapping)> {
 }
 
 /// Maps what a peer sent, if it can never shrink: reading beyond its end would kill this process.
-pub(super) fn received(file: OwnedFd, least: usize) -> io::Result<Mapping> {
+pub(super) fn received(file: OwnedFd) -> io::Result<Mapping> {
     let seals = fcntl_get_seals(&file)?;
     let bytes = usize::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(0);
-    let whole = bytes >= least && bytes <= LARGEST && bytes.is_multiple_of(LARGE_PAGE);
+    let whole = (HEAP..=LARGEST).contains(&bytes) && bytes.is_multiple_of(LARGE_PAGE);
     match seals.contains(SealFlags::SHRINK) && whole {
         true => Mapping::new(&file, bytes),
         false => Err(io::Error::new(io::ErrorKind::InvalidData, "not the memory of a peer")),

@@ -42,24 +42,15 @@ const LONGEST_LOOK: Duration = Duration::from_millis(20);
 
 /// Appends a record for every connected peer, and wakes them. Never blocks.
 pub(super) fn send(bytes: &[u8]) {
-    send_to(0, bytes);
-}
-
-/// Appends a record for one peer.
-pub(super) fn send_to(peer: u64, bytes: &[u8]) {
     let Some(arena) = opened() else { return };
     let mut log = LOG.lock();
-    log.append(arena.header(), peer, bytes);
+    log.append(arena.header(), bytes);
     let full = log.waits();
     drop(log);
     if full {
         move_later(arena);
     }
-    // Peers that a record is not for are in the way once the ring is full.
-    match peer::find(peer).filter(|_| !full) {
-        Some(peer) => bell::ring(peer.header()),
-        None => ring_all(),
-    }
+    ring_all();
 }
 
 /// Passes on everything new of all peers, in each peer's order, with the peer's id. Returns
@@ -67,7 +58,7 @@ pub(super) fn send_to(peer: u64, bytes: &[u8]) {
 pub(super) fn drain(each: &mut dyn FnMut(u64, &[u8])) -> bool {
     let Some(arena) = opened() else { return false };
     bell::attend(arena.header());
-    let drain = |any, peer: &Arc<Peer>| peer.drain(arena.id(), each) | any;
+    let drain = |any, peer: &Arc<Peer>| peer.drain(each) | any;
     peer::all().iter().fold(false, drain)
 }
 

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::arena::{self, HEAP};
+use super::arena;
 use super::bell;
 use super::doorman::{self, Address};
 use super::header::Header;
@@ -37,7 +37,7 @@ pub(in crate::host) fn connect(address: &Address, within: Duration) -> io::Resul
         return Ok(peer);
     }
     let (file, place) = doorman::visit(address, own, within).map_err(timed_out)?;
-    let mapping = map::received(file, HEAP)?;
+    let mapping = map::received(file)?;
     let inbox = Mutex::new(Inbox::new(place));
     let peer = Arc::new(Peer { id: address.id, mapping, inbox });
     if !peer.header().is_of(address.id) {
@@ -70,7 +70,7 @@ pub(super) fn all() -> Arc<[Arc<Peer>]> {
     PEERS.lock().clone().unwrap_or_default()
 }
 
-pub(super) fn find(id: u64) -> Option<Arc<Peer>> {
+fn find(id: u64) -> Option<Arc<Peer>> {
     PEERS.lock().as_deref()?.iter().find(|peer| peer.id == id).cloned()
 }
 
@@ -78,9 +78,7 @@ impl Peer {
     /// The address here of `bytes` bytes from `offset` on. `None` if they do not lie inside.
     #[inline]
     pub(in crate::host) fn at(&self, offset: u64, bytes: usize) -> Option<*mut u8> {
-        let offset = usize::try_from(offset).ok()?;
-        let inside = offset >= HEAP && offset.checked_add(bytes)? <= self.mapping.len();
-        inside.then(|| self.mapping.start().as_ptr().wrapping_add(offset))
+        self.mapping.at(offset, bytes)
     }
 
     #[inline]
@@ -89,19 +87,17 @@ impl Peer {
     }
 
     pub(super) fn header(&self) -> &Header {
-        // SAFETY: the mapping is larger than a header, aligned for it, and lives as long as `self`.
-        // A header is atomics, for which every value is valid.
-        unsafe { self.mapping.start().cast().as_ref() }
+        self.mapping.header()
     }
 
     /// Reads what is new.
-    pub(super) fn drain(&self, own: u64, each: &mut dyn FnMut(u64, &[u8])) -> bool {
+    pub(super) fn drain(&self, each: &mut dyn FnMut(u64, &[u8])) -> bool {
         let Some(end) = self.inbox.lock().news(self.header()) else { return false };
         let mut record = Vec::new();
         let mut any = false;
         loop {
             let mut inbox = self.inbox.lock();
-            match inbox.next(self.header(), own, end, &mut record) {
+            match inbox.next(self.header(), end, &mut record) {
                 Ok(true) => {
                     drop(inbox);
                     any = true;
@@ -121,10 +117,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        let Self { inbox, .. } = self;
-        // SAFETY: as in `header`.
-        let header: &Header = unsafe { self.mapping.start().cast().as_ref() };
-        inbox.get_mut().end(header);
+        self.inbox.get_mut().end(self.mapping.header());
     }
 }
 
