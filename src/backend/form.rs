@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Refusal;
 use crate::error::{Call, CollectiveName, Operation};
-use crate::{DType, Rank, ReductionName};
+use crate::{Rank, ReductionName};
 
 /// A validated operation. `P` names elements, `O` user-defined operators, `T` targets of puts, and
 /// `C` configurations of single calls.
@@ -236,18 +236,17 @@ impl<P, O, T, C> Op<P, O, T, C> {
         }
     }
 
-    /// Converts it to another form. `part` also gets the data type.
+    /// Converts it to another form. `part` also gets whether this rank writes the elements.
     #[inline]
     pub(crate) fn map<'s, P2, O2, T2, C2>(
         &'s self,
-        part: impl Fn(&'s P, DType) -> P2,
+        mut part: impl FnMut(&'s P, bool) -> P2,
         operator: impl Fn(&'s O) -> O2,
         target: impl Fn(&'s T) -> T2,
         config: impl Fn(&'s C) -> C2,
     ) -> Op<P2, O2, T2, C2> {
         match self {
             Self::Collective(Collective { name, call, reduction, send, recv, config: own }) => {
-                let part = |of: &'s P| part(of, call.dtype);
                 Op::Collective(Collective {
                     name: *name,
                     call: *call,
@@ -255,17 +254,17 @@ impl<P, O, T, C> Op<P, O, T, C> {
                         Reduction::BuiltIn(name) => Reduction::BuiltIn(*name),
                         Reduction::Made(own) => Reduction::Made(operator(own)),
                     }),
-                    send: send.as_ref().map(part),
-                    recv: recv.as_ref().map(part),
+                    send: send.as_ref().map(|send| part(send, false)),
+                    recv: recv.as_ref().map(|recv| part(recv, true)),
                     config: own.as_ref().map(config),
                 })
             }
             Self::Transfer(Transfer { half, call, peer, span }) => {
-                let span = part(span, call.dtype);
+                let span = part(span, *half == Half::RecvFrom);
                 Op::Transfer(Transfer { half: *half, call: *call, peer: *peer, span })
             }
             Self::Put(Put { call, peer, span, to, slot }) => {
-                let (span, to) = (part(span, call.dtype), target(to));
+                let (span, to) = (part(span, false), target(to));
                 Op::Put(Put { call: *call, peer: *peer, span, to, slot: *slot })
             }
             Self::Signal(signal) => Op::Signal(*signal),

@@ -442,9 +442,10 @@ impl CommState {
             Op::Put(_) | Op::Signal(_) | Op::Wait(_) => None,
         };
         let index = counted.map_or(0, |(which, member)| self.number(which, member));
-        self.members[rank].last = Some(op.call());
+        let call = op.call();
+        self.members[rank].last = Some(call);
         let op = op.map(
-            |span, dtype| Some(Held::of(span, dtype)),
+            |span, _| Some(Held::of(span, call.dtype)),
             |scale| (*scale).clone(),
             |target| *target,
             |config| config.digest(),

@@ -10,7 +10,6 @@ use super::super::state::{Out, State, Step};
 use super::super::stream::Task;
 use super::packet::{Event, Header, Issued, Named, NamedOp, sent};
 use super::{Place, Reach, Remote, TICK, There};
-use crate::backend::form::{self, Reduction};
 use crate::backend::{Departure, Refusal};
 use crate::error::{Call, Error, Operation};
 use crate::host::Scale;
@@ -400,42 +399,19 @@ impl Remote {
 
 /// The operation with memory of this process's address space.
 fn kept(op: NamedOp, from: &Source, payload: &mut &[u8]) -> Result<Booked, Nonsense> {
-    Ok(match op {
-        NamedOp::Collective(one) => {
-            let mut side = |named: Option<Named>, may_come| {
-                named.map(|named| named.held(from, may_come, payload)).transpose()
-            };
-            // Of what a rank receives, others read the share that it has reduced.
-            let (send, recv) = (side(one.send, true)?, side(one.recv, one.reduction.is_some())?);
-            let reduction = one.reduction.map(|reduction| match reduction {
-                Reduction::BuiltIn(name) => Reduction::BuiltIn(name),
-                Reduction::Made(bytes) => Reduction::Made(Scale::Host(bytes)),
-            });
-            Booked::Collective(form::Collective {
-                name: one.name,
-                call: one.call,
-                reduction,
-                send,
-                recv,
-                config: one.config,
-            })
-        }
-        NamedOp::Transfer(one) => Booked::Transfer(form::Transfer {
-            half: one.half,
-            call: one.call,
-            peer: one.peer,
-            span: one.span.held(from, true, payload)?,
-        }),
-        NamedOp::Put(one) => Booked::Put(form::Put {
-            call: one.call,
-            peer: one.peer,
-            span: one.span.held(from, false, payload)?,
-            to: one.to,
-            slot: one.slot,
-        }),
-        NamedOp::Signal(signal) => Booked::Signal(signal),
-        NamedOp::Wait(wait) => Booked::Wait(wait),
-    })
+    let reduces = matches!(&op, NamedOp::Collective(one) if one.reduction.is_some());
+    let is_put = matches!(op, NamedOp::Put(_));
+    let mut is_sound = true;
+    let memory = |named: &Named, is_written: bool| {
+        // Of what a rank receives, others read the share that it has reduced. A put's sender alone
+        // reads its memory.
+        let is_read = if is_written { reduces } else { !is_put };
+        let held = named.held(from, is_read, payload);
+        is_sound &= held.is_ok();
+        held.unwrap_or_default()
+    };
+    let booked = op.map(memory, |bytes| Scale::Host(*bytes), |to| *to, |config| *config);
+    is_sound.then_some(booked).ok_or(Nonsense)
 }
 
 impl Place {

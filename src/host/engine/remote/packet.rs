@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::active_group::{Booked, HostOp};
+use super::super::active_group::HostOp;
 use super::super::comm::CommState;
 use super::super::meeting::Which;
 use super::blocked::{Next, Until};
 use super::circle::Found;
-use crate::backend::form::{self, Reduction};
+use crate::backend::form;
 use crate::backend::{Departure, Refusal, Target, WindowId};
 use crate::error::{Call, Operation};
 use crate::host::Scale;
@@ -135,55 +135,27 @@ pub(super) fn is_eager(call: &Call, size: usize) -> bool {
 impl HostOp {
     /// The operation as peers know it; what they read of small parts is added to `payload`.
     pub(super) fn named(&self, size: usize, payload: &mut Vec<u8>) -> NamedOp {
-        let is_eager = is_eager(&self.op.call(), size);
-        let mut read = |held: &Held| match held.shared_at() {
-            Some(offset) if !is_eager => Named::Shared { offset, bytes: held.bytes() as u64 },
-            _ => {
-                held.append_to(payload);
-                Named::Follows(held.bytes() as u64)
+        let call = self.op.call();
+        let is_eager = is_eager(&call, size);
+        let name = |held: &Option<Held>, is_written: bool| {
+            let Some(held) = held else { return Named::Hidden };
+            let is_read = match call.operation {
+                // Only the receiver moves a transfer, and only the sender a put.
+                Operation::RecvFrom => return Named::Hidden,
+                Operation::PutSignal => false,
+                _ => !is_written,
+            };
+            match held.shared_at() {
+                Some(offset) if !is_eager => Named::Shared { offset, bytes: held.bytes() as u64 },
+                _ if is_read => {
+                    held.append_to(payload);
+                    Named::Follows(held.bytes() as u64)
+                }
+                _ => Named::Hidden,
             }
         };
-        let written = |held: &Held| match held.shared_at() {
-            Some(offset) if !is_eager => Named::Shared { offset, bytes: held.bytes() as u64 },
-            _ => Named::Hidden,
-        };
-        match &self.op {
-            Booked::Collective(one) => NamedOp::Collective(form::Collective {
-                name: one.name,
-                call: one.call,
-                reduction: one.reduction.as_ref().map(|reduction| match reduction {
-                    Reduction::BuiltIn(name) => Reduction::BuiltIn(*name),
-                    Reduction::Made(scale) => Reduction::Made(scale.bytes(one.call.dtype.size())),
-                }),
-                send: one.send.as_ref().map(|held| held.as_ref().map_or(Named::Hidden, &mut read)),
-                recv: one.recv.as_ref().map(|held| held.as_ref().map_or(Named::Hidden, written)),
-                config: one.config,
-            }),
-            Booked::Transfer(one) => {
-                let span = match (one.half, &one.span) {
-                    (form::Half::SendTo, Some(held)) => read(held),
-                    _ => Named::Hidden,
-                };
-                NamedOp::Transfer(form::Transfer {
-                    half: one.half,
-                    call: one.call,
-                    peer: one.peer,
-                    span,
-                })
-            }
-            Booked::Put(put) => {
-                let span = put.span.as_ref().map_or(Named::Hidden, written);
-                NamedOp::Put(form::Put {
-                    call: put.call,
-                    peer: put.peer,
-                    span,
-                    to: put.to,
-                    slot: put.slot,
-                })
-            }
-            Booked::Signal(signal) => NamedOp::Signal(*signal),
-            Booked::Wait(wait) => NamedOp::Wait(*wait),
-        }
+        let scalar = |scale: &Scale| scale.bytes(call.dtype.size());
+        self.op.map(name, scalar, |to| *to, |config| *config)
     }
 }
 
