@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use block::{Block, Touch};
 use engine::{Brings, ENGINE, Joining, Member, Point, StreamToken};
 use mirror::{HostDevComm, Mirror, PeerParts};
+use moves::Held;
 
 use crate::backend::{
     AllocKind, Blame, Copies, Departer, Departure, DeviceBytes, DeviceComms, DeviceShared, Graphs,
@@ -77,7 +78,7 @@ unsafe impl Memory for HostBackend {
     ) -> Result<()> {
         let touch = Touch { block, start: offset, bytes, write: false };
         hazards::copied(&touch, site, || {
-            let _guard = touch.take();
+            let _guard = touch.take(None);
             // SAFETY: the caller keeps the range inside the block and ordered writers away. The
             // guard keeps peers away, and `to` is the caller's own memory.
             let from = unsafe { block.at(offset) };
@@ -95,7 +96,7 @@ unsafe impl Memory for HostBackend {
     ) -> Result<()> {
         let touch = Touch { block, start: offset, bytes, write: true };
         hazards::copied(&touch, site, || {
-            let _guard = touch.take();
+            let _guard = touch.take(None);
             // SAFETY: the caller keeps the range inside the block, and every ordered use away; the
             // guard keeps peers away.
             let to = unsafe { block.at(offset) };
@@ -228,20 +229,13 @@ unsafe impl Copies for HostBackend {
         bytes: usize,
         site: Site,
     ) -> Result<()> {
-        let (from, to) = (from.clone(), to.clone());
-        let copy = move || {
-            let (from, to) = (from.block(), to.block());
-            let read = Seen { block: from, offset: start, bytes, write: false };
-            let written = Seen { block: to, offset, bytes, write: true };
-            let _guard = Self::guard(&[read, written], site);
-            // SAFETY: the caller keeps the range inside.
-            let from = unsafe { from.at(start) };
-            // SAFETY: as above.
-            let to = unsafe { to.at(offset) };
-            // SAFETY: as above, and ordered uses away; the guard keeps peers away.
-            unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
-        };
-        ENGINE.enqueue_launch(stream, site, Box::new(copy));
+        let read = [Held::new(from.clone(), start, bytes)];
+        let written = Held::new(to.clone(), offset, bytes);
+        enqueue(stream, site, read, written, move |[from], to| {
+            // SAFETY: the caller keeps the ranges inside and apart, and ordered uses away; peers
+            // are kept away meanwhile.
+            unsafe { std::ptr::copy_nonoverlapping(from.start(), to, bytes) };
+        });
         Ok(())
     }
 
@@ -252,21 +246,13 @@ unsafe impl Copies for HostBackend {
         count: usize,
         site: Site,
     ) -> Result<()> {
-        let (from, to, converter) = (from.clone(), to.clone(), element::converter(dtype, into));
-        let convert = move || {
-            let (from, to) = (from.block(), to.block());
-            let (read, written) = (count * dtype.size(), count * into.size());
-            let read = Seen { block: from, offset: start, bytes: read, write: false };
-            let written = Seen { block: to, offset, bytes: written, write: true };
-            let _guard = Self::guard(&[read, written], site);
-            // SAFETY: the caller keeps the range inside.
-            let from = unsafe { from.at(start) };
-            // SAFETY: as above.
-            let to = unsafe { to.at(offset) };
-            // SAFETY: as above, and ordered uses away; the guard keeps peers away.
-            unsafe { converter(from, to, count) };
-        };
-        ENGINE.enqueue_launch(stream, site, Box::new(convert));
+        let converter = element::converter(dtype, into);
+        let read = [Held::new(from.clone(), start, count * dtype.size())];
+        let written = Held::new(to.clone(), offset, count * into.size());
+        enqueue(stream, site, read, written, move |[from], to| {
+            // SAFETY: as in `copy`.
+            unsafe { converter(from.start(), to, count) };
+        });
         Ok(())
     }
 
@@ -278,21 +264,38 @@ unsafe impl Copies for HostBackend {
         count: usize,
         site: Site,
     ) -> Result<()> {
-        let to = to.clone();
-        let fill = move || {
-            let block = to.block();
-            let part = Seen { block, offset, bytes: size * count, write: true };
-            let _guard = Self::guard(&[part], site);
+        let written = Held::new(to.clone(), offset, size * count);
+        enqueue(stream, site, [], written, move |[], to| {
             for element in 0..count {
                 // SAFETY: the caller keeps the range inside.
-                let to = unsafe { block.at(offset + element * size) };
-                // SAFETY: as above, and ordered uses away; the guard keeps peers away.
+                let to = unsafe { to.add(element * size) };
+                // SAFETY: as in `copy`; the value is this function's own.
                 unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, size) };
             }
-        };
-        ENGINE.enqueue_launch(stream, site, Box::new(fill));
+        });
         Ok(())
     }
+}
+
+/// Enqueues work on memory, and keeps peers away from it while it runs. The work gets the address
+/// of what it writes.
+fn enqueue<R: AsRef<[Held]> + Send + 'static>(
+    stream: &StreamToken,
+    site: Site,
+    read: R,
+    written: Held,
+    work: impl FnOnce(&R, *mut u8) + Send + 'static,
+) {
+    let work = move || {
+        let target = written.whole(true);
+        // In place, the target's lock covers the source.
+        let is_other =
+            |one: &Touch<'_>| !std::ptr::eq(one.block, target.block) || one.start != target.start;
+        let sources = read.as_ref().iter().map(|one| one.whole(false)).filter(is_other);
+        let _guard = block::guard_closure(sources.chain([target]), site);
+        work(&read, written.start());
+    };
+    ENGINE.enqueue_launch(stream, site, Box::new(work));
 }
 
 // SAFETY: a launched closure is a task of its stream, so it runs once, in the stream's order.
@@ -303,16 +306,9 @@ unsafe impl Launches for HostBackend {
     type Guard<'v> = Vec<ranges::Guard<'v>>;
 
     fn guard<'v>(parts: &[Seen<'v, Self>], site: Site) -> Vec<ranges::Guard<'v>> {
-        let shared = parts.iter().filter(|part| part.block.is_shared());
-        let touches = shared.map(|&Seen { block, offset, bytes, write }| Touch {
-            block,
-            start: offset,
-            bytes,
-            write,
-        });
-        let touches: Vec<_> = touches.collect();
-        touches.iter().for_each(|touch| hazards::closure(touch, site));
-        block::guard_closure(touches, site)
+        let touch =
+            |&Seen { block, offset, bytes, write }| Touch { block, start: offset, bytes, write };
+        block::guard_closure(parts.iter().map(touch), site)
     }
 
     fn launch(

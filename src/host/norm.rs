@@ -3,11 +3,11 @@
 use std::slice;
 use std::sync::Arc;
 
-use super::HostBackend;
-use super::engine::{ENGINE, StreamToken};
-use super::moves::combine;
+use super::engine::StreamToken;
+use super::moves::{Held, combine};
+use super::{HostBackend, enqueue};
 use crate::Result;
-use crate::backend::{Allocation, Combined, Kernels, Launches, Rows, Seen};
+use crate::backend::{Allocation, Combined, Kernels, Rows};
 use crate::element::{Convert, Wide, with_primitive};
 
 /// Norms rows of `weight`'s length.
@@ -42,56 +42,34 @@ unsafe fn norm_at<T: Convert>(
 unsafe impl Kernels for HostBackend {
     unsafe fn combine(stream: &Arc<StreamToken>, combined: Combined<'_, Self>) -> Result<()> {
         let Combined { by, dtype, of, to: (to, offset), count, site } = combined;
-        let of: Vec<_> = of.iter().map(|&(from, start)| (from.clone(), start)).collect();
-        let (to, bytes) = (to.clone(), count * dtype.size());
-        let work = move || {
-            let target = Seen { block: to.block(), offset, bytes, write: true };
-            // A source that is the target is covered by the target's guard.
-            let is_other = |one: &&(Arc<Allocation<Self>>, usize)| {
-                !Arc::ptr_eq(&one.0, &to) || one.1 != offset
-            };
-            let sources = of.iter().filter(is_other).map(|(from, offset)| {
-                let block = from.block();
-                Seen { block, offset: *offset, bytes, write: false }
-            });
-            let seen: Vec<_> = sources.chain([target]).collect();
-            let _guard = Self::guard(&seen, site);
-            // SAFETY: the caller keeps the ranges inside.
-            let at = |(from, start): &(Arc<Allocation<Self>>, usize)| unsafe {
-                from.block().at(*start).cast_const()
-            };
-            let sources: Vec<_> = of.iter().map(at).collect();
-            // SAFETY: as above.
-            let target = unsafe { to.block().at(offset) };
-            // SAFETY: the caller keeps the ranges inside, aligned, apart or equal, and ordered uses
-            // away; the guard keeps peers away.
-            unsafe { combine(by, dtype, &sources, target, count) };
+        let bytes = count * dtype.size();
+        let held = |&(memory, start): &(&Arc<Allocation<Self>>, usize)| {
+            Held::new(memory.clone(), start, bytes)
         };
-        ENGINE.enqueue_launch(stream, site, Box::new(work));
+        let (read, written): (Vec<_>, _) = (of.iter().map(held).collect(), held(&(to, offset)));
+        enqueue(stream, site, read, written, move |read, to| {
+            let of: Vec<_> = read.iter().map(|one| one.start().cast_const()).collect();
+            // SAFETY: the caller keeps the ranges inside, aligned, apart or equal, and ordered uses
+            // away; peers are kept away meanwhile.
+            unsafe { combine(by, dtype, &of, to, count) };
+        });
         Ok(())
     }
 
     unsafe fn rms_norm(stream: &Arc<StreamToken>, all: Rows<'_, Self>) -> Result<()> {
         let Rows { rows: (rows, start), weight: (weight, offset), dtype, width, .. } = all;
         let Rows { count, epsilon, site, .. } = all;
-        let (rows, weight) = (rows.clone(), weight.clone());
-        let work = move || {
-            let (rows, weight) = (rows.block(), weight.block());
-            let (written, read) = (count * dtype.size(), width * dtype.size());
-            let written = Seen { block: rows, offset: start, bytes: written, write: true };
-            let read = Seen { block: weight, offset, bytes: read, write: false };
-            let _guard = Self::guard(&[read, written], site);
-            // SAFETY: the caller keeps the range inside.
-            let rows = (unsafe { rows.at(start) }, count);
-            // SAFETY: as above.
-            let weight = (unsafe { weight.at(offset) }.cast_const(), width);
+        let read = [Held::new(weight.clone(), offset, width * dtype.size())];
+        let written = Held::new(rows.clone(), start, count * dtype.size());
+        enqueue(stream, site, read, written, move |[weight], rows| {
             with_primitive!(dtype, T => {
-                // SAFETY: as above, aligned and ordered uses away; the guard keeps peers away.
-                unsafe { norm_at::<T>(rows, weight, epsilon) };
+                let weight = (weight.start().cast_const(), width);
+                // SAFETY: the caller keeps the ranges inside and aligned, and ordered uses away;
+                // peers are kept away meanwhile.
+                unsafe { norm_at::<T>((rows, count), weight, epsilon) };
             // `rms_norm` takes floats.
             }, _ => ());
-        };
-        ENGINE.enqueue_launch(stream, site, Box::new(work));
+        });
         Ok(())
     }
 }

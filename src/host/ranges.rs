@@ -88,20 +88,24 @@ impl Ranges {
         self.shared.load(Ordering::Acquire)
     }
 
-    /// Locks a range, after waiting for every conflicting holder.
-    fn take(&self, held: Held) -> Guard<'_> {
+    /// Locks a range after waiting for conflicting holders, and returns the first of them. Fails if
+    /// a closure conflicts, unless closures are waited for.
+    fn take(
+        &self,
+        held: Held,
+        waits_for_closures: bool,
+    ) -> Result<(Guard<'_>, Option<Held>), InUse> {
         let mut taken = self.taken.lock();
         let mut met = None;
         while let Some(other) = taken.in_the_way(&held) {
+            if !waits_for_closures && taken.closure_in_the_way(&held).is_some() {
+                return Err(InUse);
+            }
             met.get_or_insert(other);
             taken = lock::wait(&self.freed, taken);
         }
         taken.held.push(held);
-        drop(taken);
-        if let Some(other) = met {
-            self.report(held, other);
-        }
-        Guard { ranges: self, held }
+        Ok((Guard { ranges: self, held }, met))
     }
 
     /// Whether its owner is in this process, and so all uses of it are known here.
@@ -113,33 +117,15 @@ impl Ranges {
         self.uses.lock()
     }
 
-    /// Locks a range unless a closure conflicts; waits for moves.
-    fn try_take(&self, held: Held) -> Option<Guard<'_>> {
-        let mut taken = self.taken.lock();
-        let mut met = None;
-        while let Some(other) = taken.in_the_way(&held) {
-            if taken.closure_in_the_way(&held).is_some() {
-                return None;
-            }
-            met.get_or_insert(other);
-            taken = lock::wait(&self.freed, taken);
-        }
-        taken.held.push(held);
-        drop(taken);
-        if let Some(other) = met {
-            self.report(held, other);
-        }
-        Some(Guard { ranges: self, held })
-    }
-
     /// The launch site of a closure that holds some of the range.
     pub(super) fn closure_at(&self, start: usize, bytes: usize) -> Option<Site> {
         let held = Held { start, end: start + bytes, write: true, closure: None };
         self.taken.lock().closure_in_the_way(&held)?.closure
     }
 
-    #[cold]
-    fn report(&self, held: Held, other: Held) {
+    /// Reports a conflict to the memory's owner.
+    fn report(&self, held: Held, other: Option<Held>) {
+        let Some(other) = other else { return };
         if hazards::is_on() {
             // The order check has already reported the conflict, with both lines.
             return;
@@ -182,8 +168,14 @@ impl<'b> Touch<'b> {
         self.block.ranges().filter(|_| self.bytes > 0)
     }
 
-    pub(super) fn take(self) -> Option<Guard<'b>> {
-        self.ranges().map(|ranges| ranges.take(self.held(None)))
+    /// Locks the range for the host's own copy, or for the closure launched at `site`.
+    pub(super) fn take(self, site: Option<Site>) -> Option<Guard<'b>> {
+        let ranges = self.ranges()?;
+        let held = self.held(site);
+        // It waits for closures too, so it does not fail.
+        let (guard, met) = ranges.take(held, true).ok()?;
+        ranges.report(held, met);
+        Some(guard)
     }
 
     /// Locks the range for a closure that accesses its peers' memory and may legitimately overlap
@@ -191,22 +183,17 @@ impl<'b> Touch<'b> {
     /// range forever.
     pub(super) fn take_beside(self) -> Result<Option<Guard<'b>>, InUse> {
         let Some(ranges) = self.ranges() else { return Ok(None) };
-        let held = self.held(None);
-        let mut taken = ranges.taken.lock();
-        while taken.in_the_way(&held).is_some() {
-            if taken.closure_in_the_way(&held).is_some() {
-                return Err(InUse);
-            }
-            taken = lock::wait(&ranges.freed, taken);
-        }
-        taken.held.push(held);
-        Ok(Some(Guard { ranges, held }))
+        let (guard, _) = ranges.take(self.held(None), false)?;
+        Ok(Some(guard))
     }
 
     /// Locks the range for a move; fails if a closure conflicts.
     fn try_take(self) -> Result<Option<Guard<'b>>, InUse> {
         let Some(ranges) = self.ranges() else { return Ok(None) };
-        ranges.try_take(self.held(None)).map(Some).ok_or(InUse)
+        let held = self.held(None);
+        let (guard, met) = ranges.take(held, false)?;
+        ranges.report(held, met);
+        Ok(Some(guard))
     }
 
     /// Parks a move until the closure that blocks it is over; returns it if none does.
@@ -214,7 +201,10 @@ impl<'b> Touch<'b> {
         let Some(ranges) = self.ranges() else { return Some(parked) };
         let held = self.held(None);
         let mut taken = ranges.taken.lock();
-        let Some(other) = taken.closure_in_the_way(&held) else { return Some(parked) };
+        let other = taken.closure_in_the_way(&held);
+        if other.is_none() {
+            return Some(parked);
+        }
         let first = parked.is_first();
         taken.parked.push(parked);
         drop(taken);
@@ -262,13 +252,14 @@ pub(super) fn guard_all(touches: Vec<Touch<'_>>) -> Result<Vec<Guard<'_>>, InUse
     guards.filter_map(Result::transpose).collect()
 }
 
-/// Locks any number of ranges for a closure.
-pub(super) fn guard_closure(touches: Vec<Touch<'_>>, site: Site) -> Vec<Guard<'_>> {
-    let mut guards = Vec::new();
-    for touch in merged(touches) {
-        guards.extend(touch.ranges().map(|ranges| ranges.take(touch.held(Some(site)))));
-    }
-    guards
+/// Locks any number of ranges for a closure that is about to use them.
+pub(super) fn guard_closure<'b>(
+    touches: impl Iterator<Item = Touch<'b>>,
+    site: Site,
+) -> Vec<Guard<'b>> {
+    let touches: Vec<_> = touches.filter(|touch| touch.block.is_shared()).collect();
+    touches.iter().for_each(|touch| hazards::closure(touch, site));
+    merged(touches).filter_map(|touch| touch.take(Some(site))).collect()
 }
 
 /// In locking order, with overlapping ranges merged.
