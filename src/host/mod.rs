@@ -149,7 +149,7 @@ unsafe impl Streams for HostBackend {
     }
 
     fn take_error(point: &Point) -> Option<Error> {
-        ENGINE.take_error(point)
+        point.take_error()
     }
 
     fn undone(point: &Point) -> Option<Error> {

@@ -5,7 +5,7 @@
 
 use super::comm::MemberId;
 use super::job::{Done, Job};
-use super::state::{Out, State, Step};
+use super::state::{Out, State, Step, Void};
 use crate::backend::form::{self, Put};
 use crate::backend::{Signal, Target, Wait};
 use crate::error::{Call, Error};
@@ -77,7 +77,7 @@ impl ActiveGroup {
         for op in self.ops.drain(..) {
             let (read, written) = op.op.sides();
             if read.into_iter().chain(written).any(Option::is_some) {
-                out.drop_op(op.op);
+                out.void.push(Void::Op(op.op));
             }
         }
         self.ops

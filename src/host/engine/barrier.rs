@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Thread, ThreadId};
 use std::time::Duration;
 
+use typed_nccl_match::Clock;
+
 use super::comm::{CommState, MemberId};
 use super::deadlock::Gathering;
 use super::report::some;
@@ -20,7 +22,7 @@ use super::stream::{Current, StreamState, Task};
 use super::{Engine, Here};
 use crate::backend::WindowId;
 use crate::error::{Error, Site};
-use crate::host::{HostBackend, hazards, shared};
+use crate::host::{HostBackend, shared};
 use crate::memory::Allocation;
 use crate::quiet;
 use crate::{Rank, Result};
@@ -52,7 +54,7 @@ pub(super) struct At {
     /// The number of the round.
     turn: u64,
     /// The operating system's number of its thread.
-    thread: Option<u32>,
+    pub(super) thread: Option<u32>,
 }
 
 impl At {
@@ -64,7 +66,8 @@ impl At {
 }
 
 /// One barrier.
-struct Bar {
+#[derive(Default)]
+pub(super) struct Bar {
     /// How many rounds each rank has reached.
     arrived: Vec<u64>,
     /// How many ranks have reached a round that is not complete.
@@ -72,21 +75,12 @@ struct Bar {
     /// How many rounds are complete.
     passed: Arc<AtomicU64>,
     waiting: HashMap<ThreadId, Thread>,
-    /// What the ranks that arrived know, if the order of uses is checked.
-    order: hazards::Gathered,
+    /// What the ranks that arrived know, if the order of uses is checked. What they know of later
+    /// rounds is added too, which hides mistakes and invents none.
+    order: Clock,
 }
 
 impl Bar {
-    fn new(size: usize) -> Self {
-        Self {
-            arrived: vec![0; size],
-            ahead: 0,
-            passed: Arc::default(),
-            waiting: HashMap::new(),
-            order: hazards::Gathered::default(),
-        }
-    }
-
     /// Records a rank's arrival. Returns its round, and whether that completed it.
     fn arrive(&mut self, rank: usize) -> (u64, bool) {
         let passed = self.passed.load(Ordering::Relaxed);
@@ -104,10 +98,7 @@ impl Bar {
 
 /// The barriers of a device communicator, shared by its ranks. Only barriers in use take memory,
 /// however many were required.
-#[derive(Default)]
-pub(super) struct DeviceComm {
-    bars: HashMap<usize, Bar>,
-}
+pub(super) type DeviceComm = HashMap<usize, Bar>;
 
 thread_local! {
     /// The device communicators of this thread's next launch.
@@ -174,35 +165,29 @@ impl Engine {
 
     /// Called by a closure at a barrier: waits for the closures of all other ranks.
     pub(in crate::host) fn sync(&self, of: Brings, index: usize) -> Result<()> {
-        let mut out = Out::take();
-        let mut state = self.lock();
         let stream = CURRENT.get();
-        let arrived = state.arrive(of, index, stream, &mut out);
-        if arrived.is_some() {
+        let waits = self.change(Here::Nothing, |state, out| {
+            let Some((turn, passed)) = state.arrive(of, index, stream, out) else {
+                return Err(state.fault_of(of.place));
+            };
             state.say_arrived(of.place, of.dev, index);
-        }
-        let Some((turn, passed)) = arrived else {
-            let fault = state.fault_of(of.place);
-            self.finish(state, out, Here::Nothing);
-            return Err(fault);
-        };
-        let is_over = || passed.load(Ordering::Acquire) >= turn;
-        if is_over() {
-            state.pass(of, index, stream);
-            self.finish(state, out, Here::Nothing);
-            return Ok(());
-        }
-        let at = At { of, index, turn, thread: quiet::this_thread() };
-        state.set_at(stream, Some(at));
-        state.check_barriers(of.place, &mut out);
-        self.finish(state, out, Here::Nothing);
-        let outcome = self.stand(of, index, is_over);
-        let mut state = self.lock();
-        state.set_at(stream, None);
-        if outcome.is_ok() {
-            state.pass(of, index, stream);
-        }
-        self.go_on(state, Here::Nothing);
+            if passed.load(Ordering::Acquire) >= turn {
+                state.pass(of, index, stream);
+                return Ok(None);
+            }
+            let at = At { of, index, turn, thread: quiet::this_thread() };
+            state.set_at(stream, Some(at));
+            state.check_barriers(of.place, out);
+            Ok(Some((turn, passed)))
+        })?;
+        let Some((turn, passed)) = waits else { return Ok(()) };
+        let outcome = self.stand(of, index, || passed.load(Ordering::Acquire) >= turn);
+        self.change(Here::Nothing, |state, _| {
+            state.set_at(stream, None);
+            if outcome.is_ok() {
+                state.pass(of, index, stream);
+            }
+        });
         outcome
     }
 
@@ -238,12 +223,12 @@ impl Engine {
 
 impl CommState {
     fn bar(&mut self, dev: WindowId, index: usize) -> Option<&mut Bar> {
-        self.device_comms.get_mut(&dev)?.bars.get_mut(&index)
+        self.device_comms.get_mut(&dev)?.get_mut(&index)
     }
 
     /// The ranks that have not reached this round.
     pub(super) fn missing(&self, at: &At) -> Vec<usize> {
-        let bar = self.device_comms.get(&at.of.dev).and_then(|dev| dev.bars.get(&at.index));
+        let bar = self.device_comms.get(&at.of.dev).and_then(|bars| bars.get(&at.index));
         let late = |(_, arrived): &(usize, &u64)| **arrived < at.turn;
         let late =
             |bar: &Bar| bar.arrived.iter().enumerate().filter(late).map(|(rank, _)| rank).collect();
@@ -252,19 +237,23 @@ impl CommState {
 }
 
 impl StreamState {
-    /// Whether a queued or running closure uses a device communicator.
-    fn brings(&self, of: Brings) -> bool {
-        let queued =
-            |task: &Task| matches!(task, Task::Launch { brings, .. } if brings.contains(&of));
-        let running =
-            matches!(&self.current, Some(Current::Launch { brings, .. }) if brings.contains(&of));
-        running || self.queue.iter().any(queued)
+    /// The device communicators that its running and queued closures use.
+    fn brings(&self) -> impl Iterator<Item = &Brings> {
+        let running = match &self.current {
+            Some(Current::Launch { brings, .. }) => Some(brings),
+            _ => None,
+        };
+        let queued = self.queue.iter().filter_map(|task| match task {
+            Task::Launch { brings, .. } => Some(brings),
+            _ => None,
+        });
+        running.into_iter().chain(queued).flatten()
     }
 }
 
 impl State {
     /// Records a rank's arrival. Returns its round, and the counter of complete rounds.
-    fn arrive(
+    pub(super) fn arrive(
         &mut self,
         of: Brings,
         index: usize,
@@ -275,26 +264,16 @@ impl State {
         let comm = self.comm(of.place).filter(|comm| !comm.broken)?;
         let size = comm.size();
         let dev = comm.device_comms.get_mut(&of.dev)?;
-        let bar = dev.bars.entry(index).or_insert_with(|| Bar::new(size));
+        let new = || Bar { arrived: vec![0; size], ..Bar::default() };
+        let bar = dev.entry(index).or_insert_with(new);
         if let Some(own) = own.as_ref().and_then(|own| own.order()) {
-            bar.order.gather(own);
+            own.clock(|own| bar.order.join_arrived(own));
         }
         let (turn, all) = bar.arrive(of.place.rank);
         if all {
-            bar.waiting.drain().for_each(|(_, thread)| out.unpark(thread));
+            bar.waiting.drain().for_each(|(_, thread)| out.unpark.push(thread));
         }
         Some((turn, bar.passed.clone()))
-    }
-
-    /// A closure of a rank in another process has arrived at a barrier.
-    pub(super) fn arrive_there(
-        &mut self,
-        place: MemberId,
-        dev: WindowId,
-        index: usize,
-        out: &mut Out,
-    ) {
-        let _ = self.arrive(Brings { place, dev }, index, None, out);
     }
 
     /// A rank passes a barrier: what the others did before is ordered before what it does next.
@@ -302,7 +281,7 @@ impl State {
         let own = stream.and_then(|key| self.streams.get(key)).map(|own| own.progress.clone());
         let bar = self.comm(of.place).and_then(|comm| comm.bar(of.dev, index));
         if let (Some(bar), Some(own)) = (bar, own.as_ref().and_then(|own| own.order())) {
-            bar.order.hand_on(own);
+            own.clock(|own| own.join(&bar.order));
         }
     }
 
@@ -341,28 +320,26 @@ impl State {
         })
     }
 
-    /// The operating system's numbers of their threads.
-    pub(super) fn threads_at_barriers(&self) -> Vec<Option<u32>> {
-        self.at_barriers().map(|at| at.thread).collect()
-    }
-
     /// Whether queued or running closures use a device communicator of this rank.
     pub(super) fn has_kernels(&self, place: MemberId) -> bool {
-        let is_own = |brings: &[Brings]| brings.iter().any(|brings| brings.place == place);
-        self.streams.iter().any(|(_, stream)| {
-            let queued =
-                |task: &Task| matches!(task, Task::Launch { brings, .. } if is_own(brings));
-            let running =
-                matches!(&stream.current, Some(Current::Launch { brings, .. }) if is_own(brings));
-            running || stream.queue.iter().any(queued)
-        })
+        self.all_brings().any(|(_, brings)| brings.place == place)
+    }
+
+    /// The device communicators that closures use, each with the stream.
+    fn all_brings(&self) -> impl Iterator<Item = (usize, &Brings)> {
+        self.streams.iter().flat_map(|(key, stream)| stream.brings().map(move |of| (key, of)))
+    }
+
+    /// Whether a closure comes to the barriers of a device communicator.
+    fn is_coming(&self, of: Brings) -> bool {
+        self.all_brings().any(|(_, brings)| *brings == of)
     }
 
     /// Wakes the closures that wait at barriers of a broken communicator.
     pub(super) fn leave_barriers(&mut self, place: MemberId, out: &mut Out) {
         let Some(comm) = self.comm(place) else { return };
-        let bars = comm.device_comms.values_mut().flat_map(|dev| dev.bars.values_mut());
-        bars.flat_map(|bar| bar.waiting.drain()).for_each(|(_, thread)| out.unpark(thread));
+        let bars = comm.device_comms.values_mut().flat_map(HashMap::values_mut);
+        bars.flat_map(|bar| bar.waiting.drain()).for_each(|(_, thread)| out.unpark.push(thread));
     }
 
     /// Ends the communicator if a closure waits for a rank that left and has no closure queued.
@@ -376,8 +353,7 @@ impl State {
             let comm = self.seen_comm(place)?;
             let lost = |rank: &usize| {
                 let of = Brings { place: place.of(*rank), ..at.of };
-                comm.members[*rank].gone.is_some()
-                    && !self.streams.iter().any(|(_, stream)| stream.brings(of))
+                comm.members[*rank].gone.is_some() && !self.is_coming(of)
             };
             let lost: Vec<usize> = comm.missing(at).into_iter().filter(lost).collect();
             (!lost.is_empty()).then_some((lost, at.index))
@@ -391,20 +367,10 @@ impl State {
     /// streams.
     pub(super) fn coming(&self) -> HashMap<Brings, Option<usize>> {
         let mut coming: HashMap<Brings, Option<usize>> = HashMap::new();
-        for (key, stream) in &self.streams {
-            let of = |brings: &Brings, coming: &mut HashMap<_, _>| {
-                let known = coming.entry(*brings).or_insert(Some(key));
-                if *known != Some(key) {
-                    *known = None;
-                }
-            };
-            if let Some(Current::Launch { brings, .. }) = &stream.current {
-                brings.iter().for_each(|brings| of(brings, &mut coming));
-            }
-            for task in &stream.queue {
-                if let Task::Launch { brings, .. } = task {
-                    brings.iter().for_each(|brings| of(brings, &mut coming));
-                }
+        for (key, brings) in self.all_brings() {
+            let known = coming.entry(*brings).or_insert(Some(key));
+            if *known != Some(key) {
+                *known = None;
             }
         }
         coming
@@ -421,7 +387,7 @@ impl State {
         some(&mut words, (0..comm.size()).filter(|rank| !is_late(rank)), |rank| format!(" {rank}"));
         some(&mut words, missing.iter().copied(), |rank| {
             let of = Brings { place: at.of.place.of(rank), ..at.of };
-            let does = match self.streams.iter().any(|(_, stream)| stream.brings(of)) {
+            let does = match self.is_coming(of) {
                 true => "has a closure that has not come to it",
                 false => "has launched no closure that comes to it",
             };

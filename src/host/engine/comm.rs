@@ -12,7 +12,7 @@ use super::meeting::{Calls, Pairs, Which};
 use super::remote::{Ear, Remote};
 use super::signal::Signals;
 use super::sparse::Sparse;
-use super::state::{Out, State, Step};
+use super::state::{Out, State, Step, Void};
 use super::window::Window;
 use crate::Rank;
 use crate::backend::{Counts, Join, Pace, Paced, WindowId};
@@ -99,6 +99,7 @@ pub(super) struct CommState {
     left: usize,
 }
 
+#[derive(Default)]
 pub(super) struct MemberState {
     pub(super) health: Option<Arc<Health>>,
     /// The thread that joined. It owns the communicator unless that was moved.
@@ -134,22 +135,6 @@ pub(super) struct Gone {
 }
 
 impl MemberState {
-    fn new() -> Self {
-        Self {
-            health: None,
-            home: None,
-            turn: 0,
-            issued: 0,
-            to_come: 0,
-            collectives: 0,
-            last: None,
-            active: None,
-            blocked: HashMap::new(),
-            gone: None,
-            fault: None,
-        }
-    }
-
     /// Stores an error for this rank's next host wait.
     pub(super) fn pend(&self, error: Error) {
         if let Some(health) = &self.health {
@@ -173,7 +158,7 @@ impl CommState {
         Self {
             id: join.id,
             name: join.name,
-            members: (0..size).map(|_| MemberState::new()).collect(),
+            members: (0..size).map(|_| MemberState::default()).collect(),
             rounds: Calls::new(size),
             pairs: Sparse::new(size * size),
             signals: Signals::new(size, join.config.slots()),
@@ -254,7 +239,7 @@ impl State {
             self.comms.iter().map(|(_, comm)| comm.size()).max().unwrap_or(0);
         let blocked = comm.iter().flat_map(|comm| &comm.members).flat_map(|m| m.blocked.values());
         self.todo.extend(blocked.map(|&stream| Step::Stream(stream)));
-        out.drop_comm(comm);
+        out.void.extend(comm.map(Box::new).map(Void::Comm));
     }
 
     /// Whether a rank's group `unit` may start. If not, `stream` is advanced once it may.

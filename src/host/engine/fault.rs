@@ -213,7 +213,7 @@ impl State {
                 && member.gone.is_none()
                 && health.poison(error(rank))
             {
-                out.poisoned(health.clone());
+                out.poisoned.push(health.clone());
             }
         }
         self.leave_barriers(place, out);

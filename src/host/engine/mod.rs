@@ -46,7 +46,7 @@ use comm::CommState;
 use job::Job;
 use meeting::Which;
 use spin::BusyThreads;
-use state::{Out, State, Work};
+use state::{Out, State, Void, Work};
 use stream::{Closure, Task};
 
 use super::mirror::Ended;
@@ -125,23 +125,21 @@ impl Engine {
     }
 
     fn enqueue(&self, stream: &StreamToken, task: Task) {
-        let mut state = self.lock();
-        state.push(stream, task);
-        self.go_on(state, Here::First);
+        self.change(Here::First, |state, _| state.push(stream, task));
     }
 
     /// Enqueues a group.
     pub(super) fn issue(&self, comm: &Member, stream: &StreamToken, ops: &[Op<'_, HostBackend>]) {
         let place = comm.place();
-        let mut state = self.lock();
-        let mut list = state.spare.pop().unwrap_or_default();
-        let Some(comm) = state.comm(place) else { return };
-        list.extend(ops.iter().map(|op| comm.book(place.rank, op)));
-        let member = &mut comm.members[place.rank];
-        let unit = member.issued;
-        member.issued += 1;
-        state.push(stream, Task::Group { place, unit, ops: list, refused: None });
-        self.go_on(state, Here::First);
+        self.change(Here::First, |state, _| {
+            let mut list = state.spare.pop().unwrap_or_default();
+            let Some(comm) = state.comm(place) else { return };
+            list.extend(ops.iter().map(|op| comm.book(place.rank, op)));
+            let member = &mut comm.members[place.rank];
+            let unit = member.issued;
+            member.issued += 1;
+            state.push(stream, Task::Group { place, unit, ops: list, refused: None });
+        });
         // If a rank runs far ahead, its operations leave the cache before the other ranks reach
         // them.
         if stream.ahead() > AHEAD {
@@ -155,25 +153,24 @@ impl Engine {
 
     pub(super) fn refuse(&self, comm: &Member, refusals: &[Refusal], reason: &Error) {
         let place = comm.place();
-        let mut out = Out::take();
-        let mut state = self.lock();
-        let mut said = Vec::new();
-        for refusal in refusals {
-            let index = match Which::of_refusal(place.rank, refusal) {
-                Some((which, member)) => {
-                    state.refuse_call(place, which, member, reason.clone(), &mut out)
-                }
-                None => {
-                    if let Refusal::Signal(to, slot) = *refusal {
-                        state.raise(place, to.index(), slot, Err(reason.clone()));
+        self.change(Here::Nothing, |state, out| {
+            let mut said = Vec::new();
+            for refusal in refusals {
+                let index = match Which::of_refusal(place.rank, refusal) {
+                    Some((which, member)) => {
+                        state.refuse_call(place, which, member, reason.clone(), out)
                     }
-                    Some(0)
-                }
-            };
-            said.extend(index.map(|index| (*refusal, index)));
-        }
-        state.say_refused(place, said, reason);
-        self.finish(state, out, Here::Nothing);
+                    None => {
+                        if let Refusal::Signal(to, slot) = *refusal {
+                            state.raise(place, to.index(), slot, Err(reason.clone()));
+                        }
+                        Some(0)
+                    }
+                };
+                said.extend(index.map(|index| (*refusal, index)));
+            }
+            state.say_refused(place, said, reason);
+        });
     }
 
     pub(super) fn exchanged(&self, comm: &Member, exchanges: u64) {
@@ -188,8 +185,9 @@ impl Engine {
         bytes: usize,
     ) -> crate::Result<()> {
         let mut state = self.lock();
-        state.register(comm.place(), id, allocation.clone(), bytes);
-        state.say_window(comm.place(), id, allocation, bytes)
+        let memory = Held::new(allocation.clone(), 0, bytes);
+        state.register(comm.place(), id, memory.clone());
+        state.say_window(comm.place(), id, &memory)
     }
 
     /// From now on two threads may use the memory.
@@ -208,11 +206,10 @@ impl Engine {
     }
 
     pub(super) fn unregister(&self, comm: &Member, id: WindowId) {
-        let mut out = Out::take();
-        let mut state = self.lock();
-        state.say_no_window(comm.place(), id);
-        state.unregister(comm.place(), id, &mut out);
-        self.finish(state, out, Here::Nothing);
+        self.change(Here::Nothing, |state, out| {
+            state.say_no_window(comm.place(), id);
+            state.unregister(comm.place(), id, out);
+        });
     }
 
     pub(super) fn join(&self, join: Join) -> Member {
@@ -223,11 +220,10 @@ impl Engine {
     }
 
     fn leave(&self, place: MemberId, home: ThreadId) {
-        let mut out = Out::take();
-        let mut state = self.lock();
-        state.leave(place, home, &mut out);
-        self.busy_threads.note(&state);
-        self.finish(state, out, Here::Nothing);
+        self.change(Here::Nothing, |state, out| {
+            state.leave(place, home, out);
+            self.busy_threads.note(state);
+        });
     }
 
     /// Records that a rank will never join, and informs the ranks that have joined or will.
@@ -252,20 +248,15 @@ impl Engine {
 
     /// Records that a rank enqueues nothing more.
     pub(super) fn depart(&self, place: MemberId, why: &str, how: Departure) {
-        let mut out = Out::take();
-        let mut state = self.lock();
-        state.say_left(place, why, how);
-        state.depart(place, why, how, &mut out);
-        state.sweep(place, &mut out);
-        self.finish(state, out, Here::Nothing);
+        self.change(Here::Nothing, |state, out| {
+            state.say_left(place, why, how);
+            state.depart(place, why, how, out);
+            state.sweep(place, out);
+        });
     }
 
     pub(super) fn blame(&self, point: &Point) -> Option<Blame> {
         self.lock().blame(point)
-    }
-
-    pub(super) fn take_error(&self, point: &Point) -> Option<Error> {
-        point.take_error()
     }
 
     /// Helps with work, or sleeps until the point may be reached.
@@ -299,8 +290,13 @@ impl Engine {
         std::thread::park_timeout(at_most);
     }
 
-    fn go_on<'s>(&'s self, state: MutexGuard<'s, State>, here: Here) {
-        self.finish(state, Out::take(), here);
+    /// Changes the state, then does what became ready.
+    fn change<T>(&self, here: Here, change: impl FnOnce(&mut State, &mut Out) -> T) -> T {
+        let mut out = Out::take();
+        let mut state = self.lock();
+        let result = change(&mut state, &mut out);
+        self.finish(state, out, here);
+        result
     }
 
     /// Advances runnable streams, releases the lock, then runs what became ready.
@@ -343,7 +339,7 @@ impl Engine {
             for job in &jobs {
                 state.job_over(job.done, &mut out);
             }
-            out.drop_jobs(jobs.drain(..));
+            out.void.extend(jobs.drain(..).map(Void::Job));
             // The next steps of operations that several processes move.
             jobs.append(&mut out.jobs);
             out.jobs = jobs;
@@ -377,10 +373,7 @@ impl Engine {
     }
 
     fn over(&self, job: &Job) {
-        let mut out = Out::take();
-        let mut state = self.lock();
-        state.job_over(job.done, &mut out);
-        self.finish(state, out, Here::Nothing);
+        self.change(Here::Nothing, |state, out| state.job_over(job.done, out));
     }
 
     fn run(&self, work: Work) {
@@ -405,16 +398,15 @@ impl Engine {
                 if let Some(error) = &failed {
                     stream.leave_error(error.clone());
                 }
-                let mut out = Out::take();
-                let mut state = self.lock();
-                state.in_closures -= 1;
-                if let Some(error) = failed {
-                    state.closure_failed(stream.key, error);
-                }
-                let brought = state.brought(stream.key);
-                state.task_over(stream.key, &mut out);
-                brought.iter().for_each(|brings| state.check_barriers(brings.place, &mut out));
-                self.finish(state, out, Here::Nothing);
+                self.change(Here::Nothing, |state, out| {
+                    state.in_closures -= 1;
+                    if let Some(error) = failed {
+                        state.closure_failed(stream.key, error);
+                    }
+                    let brought = state.brought(stream.key);
+                    state.task_over(stream.key, out);
+                    brought.iter().for_each(|brings| state.check_barriers(brings.place, out));
+                });
             }
         }
     }

@@ -65,14 +65,14 @@ pub(super) enum Work {
 pub(super) struct Out {
     pub(super) jobs: Vec<Job>,
     pub(super) closures: Vec<Work>,
-    unpark: Vec<Thread>,
-    poisoned: Vec<Arc<Health>>,
-    void: Vec<Void>,
+    pub(super) unpark: Vec<Thread>,
+    pub(super) poisoned: Vec<Arc<Health>>,
+    pub(super) void: Vec<Void>,
 }
 
 /// Values to drop after releasing the lock.
 #[expect(dead_code, reason = "kept to be dropped")]
-enum Void {
+pub(super) enum Void {
     Job(Job),
     Moves(Arc<Moves>),
     Op(Booked),
@@ -111,38 +111,6 @@ impl Out {
     /// How many leading jobs are small.
     pub(super) fn small_jobs(&self) -> usize {
         Job::count_small(&self.jobs)
-    }
-
-    pub(super) fn unpark(&mut self, thread: Thread) {
-        self.unpark.push(thread);
-    }
-
-    pub(super) fn poisoned(&mut self, health: Arc<Health>) {
-        self.poisoned.push(health);
-    }
-
-    pub(super) fn drop_jobs(&mut self, jobs: impl IntoIterator<Item = Job>) {
-        self.void.extend(jobs.into_iter().map(Void::Job));
-    }
-
-    pub(super) fn drop_moves(&mut self, moves: Option<Arc<Moves>>) {
-        self.void.extend(moves.map(Void::Moves));
-    }
-
-    pub(super) fn drop_op(&mut self, op: Booked) {
-        self.void.push(Void::Op(op));
-    }
-
-    pub(super) fn drop_held(&mut self, held: Option<Held>) {
-        self.void.extend(held.map(Void::Held));
-    }
-
-    pub(super) fn drop_comm(&mut self, comm: Option<CommState>) {
-        self.void.extend(comm.map(Box::new).map(Void::Comm));
-    }
-
-    pub(super) fn drop_window(&mut self, window: Option<Window>) {
-        self.void.extend(window.map(Void::Window));
     }
 }
 

@@ -85,7 +85,7 @@ impl State {
             let Node::Wait(wait) = node else { continue };
             for health in self.waits.get(wait).map(Wait::users).into_iter().flatten() {
                 if health.poison(error.clone()) {
-                    out.poisoned(health);
+                    out.poisoned.push(health);
                 }
             }
         }

@@ -189,7 +189,7 @@ impl Point {
     }
 
     /// The first error of work before the point.
-    pub(super) fn take_error(&self) -> Option<Error> {
+    pub(in crate::host) fn take_error(&self) -> Option<Error> {
         self.progress.take_error(self.seq)
     }
 
@@ -402,7 +402,7 @@ impl State {
         stream.watchers.retain(|(seq, thread)| {
             let free = *seq <= done;
             if free {
-                out.unpark(thread.clone());
+                out.unpark.push(thread.clone());
             }
             !free
         });

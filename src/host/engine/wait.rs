@@ -203,7 +203,7 @@ impl State {
 
     /// Whether every thread of the process waits and nothing runs in the background.
     fn is_quiet(&self) -> Option<Still> {
-        let at_barriers = self.threads_at_barriers();
+        let at_barriers: Vec<_> = self.at_barriers().map(|at| at.thread).collect();
         let resting = self.idle_workers + at_barriers.len();
         let still = self.ready.is_empty() && self.todo.is_empty() && resting == self.workers;
         let known = self.waits.iter().map(|(_, wait)| wait.number).chain(at_barriers);

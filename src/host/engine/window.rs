@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::comm::MemberId;
-use super::state::{Out, State};
+use super::state::{Out, State, Void};
 use crate::backend::WindowId;
 use crate::error::Site;
 use crate::host::HostBackend;
@@ -12,58 +12,43 @@ use crate::memory::Allocation;
 
 /// One window of a communicator: every rank's part.
 pub(super) struct Window {
-    parts: Vec<Option<Part>>,
-}
-
-struct Part {
-    memory: Arc<Allocation<HostBackend>>,
-    bytes: usize,
+    parts: Vec<Option<Held>>,
 }
 
 impl Window {
     /// `bytes` bytes of a peer's part from byte `offset` on; `None` if it does not have them.
     pub(super) fn held(&self, rank: usize, offset: usize, bytes: usize) -> Option<Held> {
-        let part = self.parts[rank].as_ref()?;
-        let fits = offset.checked_add(bytes)? <= part.bytes;
-        fits.then(|| Held::new(part.memory.clone(), offset, bytes))
+        self.parts[rank].as_ref()?.part(offset, bytes)
     }
 
     /// Whether a peer's part is known.
     pub(super) fn has(&self, rank: usize) -> bool {
         self.parts[rank].is_some()
     }
-}
 
-impl Window {
     /// The launch site of a closure that blocks a put of `bytes` bytes.
     pub(super) fn closure_at(&self, rank: usize, offset: usize, bytes: usize) -> Option<Site> {
-        self.parts[rank].as_ref()?.memory.block().ranges()?.closure_at(offset, bytes)
+        self.parts[rank].as_ref()?.block().ranges()?.closure_at(offset, bytes)
     }
 
     /// Every rank's part.
     pub(super) fn all(&self) -> Option<Vec<Arc<Allocation<HostBackend>>>> {
-        self.parts.iter().map(|part| Some(part.as_ref()?.memory.clone())).collect()
+        self.parts.iter().map(|part| Some(part.as_ref()?.allocation().clone())).collect()
     }
 
     /// The communicator broke: peers in other processes may have puts under way.
     pub(super) fn expose(&self) {
-        self.parts.iter().flatten().for_each(|part| part.memory.block().expose());
+        self.parts.iter().flatten().for_each(|part| part.block().expose());
     }
 
     pub(super) fn address(&self, rank: usize) -> Option<*mut u8> {
-        let block = self.parts[rank].as_ref()?.memory.block();
+        let block = self.parts[rank].as_ref()?.block();
         block.far().is_none().then(|| block.start())
     }
 }
 
 impl State {
-    pub(super) fn register(
-        &mut self,
-        place: MemberId,
-        id: WindowId,
-        memory: Arc<Allocation<HostBackend>>,
-        bytes: usize,
-    ) {
+    pub(super) fn register(&mut self, place: MemberId, id: WindowId, memory: Held) {
         if let Some(comm) = self.comm(place) {
             // A copy's owner is in another process. Ranks of this one may still put into the same
             // bytes at a time.
@@ -73,7 +58,7 @@ impl State {
                 .windows
                 .entry(id)
                 .or_insert_with(|| Window { parts: (0..size).map(|_| None).collect() });
-            window.parts[place.rank] = Some(Part { memory, bytes });
+            window.parts[place.rank] = Some(memory);
         }
     }
 
@@ -96,8 +81,8 @@ impl State {
         let mut gone = if empty { comm.windows.remove(&id) } else { None };
         match &mut gone {
             Some(window) => window.parts[place.rank] = part,
-            None => out.drop_held(part.map(|part| Held::new(part.memory, 0, 0))),
+            None => out.void.extend(part.map(Void::Held)),
         }
-        out.drop_window(gone);
+        out.void.extend(gone.map(Void::Window));
     }
 }

@@ -179,23 +179,6 @@ pub(in crate::host) fn collective(
     }
 }
 
-/// The knowledge of the ranks that have reached a barrier. Knowledge of later rounds is added too,
-/// which hides mistakes and invents none.
-#[derive(Default)]
-pub(in crate::host) struct Gathered(Clock);
-
-impl Gathered {
-    /// Adds the knowledge of a stream whose closure arrived.
-    pub(in crate::host) fn gather(&mut self, stream: &StreamOrder) {
-        stream.clock(|own| self.0.join_arrived(own));
-    }
-
-    /// Passes the knowledge on to a stream that proceeds.
-    pub(in crate::host) fn hand_on(&self, stream: &StreamOrder) {
-        stream.clock(|own| own.join(&self.0));
-    }
-}
-
 /// Records a message: its receiver learns what its sender knows.
 pub(in crate::host) fn message(from: &StreamOrder, to: &StreamOrder) {
     let clock = from.clock(|own| own.clone());

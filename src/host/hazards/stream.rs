@@ -95,7 +95,7 @@ impl StreamOrder {
     }
 
     /// Accesses the clock.
-    pub(super) fn clock<T>(&self, with: impl FnOnce(&mut Clock) -> T) -> T {
+    pub(in crate::host) fn clock<T>(&self, with: impl FnOnce(&mut Clock) -> T) -> T {
         with(&mut self.0.lock().clock)
     }
 

@@ -59,8 +59,14 @@ impl Held {
         Self { allocation, offset: 0, bytes }
     }
 
-    pub(super) fn into_allocation(self) -> Arc<Allocation<HostBackend>> {
-        self.allocation
+    /// Its `bytes` bytes from byte `offset` on; `None` if it does not have them.
+    pub(super) fn part(&self, offset: usize, bytes: usize) -> Option<Self> {
+        let fits = offset.checked_add(bytes)? <= self.bytes;
+        fits.then(|| Self::new(self.allocation.clone(), self.offset + offset, bytes))
+    }
+
+    pub(super) fn allocation(&self) -> &Arc<Allocation<HostBackend>> {
+        &self.allocation
     }
 
     /// Its bytes, to be read by a peer: where they lie in the memory that other processes map, if
@@ -107,7 +113,7 @@ impl Held {
         unsafe { self.block().at(self.offset + offset) }
     }
 
-    fn block(&self) -> &Block {
+    pub(super) fn block(&self) -> &Block {
         self.allocation.block()
     }
 

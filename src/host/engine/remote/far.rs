@@ -68,7 +68,7 @@ impl Remote {
 impl Engine {
     /// Takes in what a rank on another machine says.
     pub(super) fn hear_far(&self, from: MemberId, bytes: &[u8]) {
-        self.change(|state, out| {
+        self.change(Here::Small, |state, out| {
             state.hear(out);
             state.hear_far(from, bytes, out);
         });
@@ -81,14 +81,7 @@ impl Engine {
         rank: usize,
         how: Result<(), String>,
     ) {
-        self.change(|state, out| state.fetched(of, batch, rank, how, out));
-    }
-
-    pub(super) fn change(&self, change: impl FnOnce(&mut State, &mut Out)) {
-        let mut out = Out::take();
-        let mut state = self.lock();
-        change(&mut state, &mut out);
-        self.finish(state, out, Here::Small);
+        self.change(Here::Small, |state, out| state.fetched(of, batch, rank, how, out));
     }
 
     /// Sends what a rank on another machine reads of this process's memory.
@@ -135,7 +128,7 @@ impl Engine {
         drop(state);
         let Some(target) = target else {
             let why = "it writes where this process shares nothing";
-            return self.change(|state, out| state.unreached(own.of(from), why, out));
+            return self.change(Here::Small, |state, out| state.unreached(own.of(from), why, out));
         };
         let done = Done::FarPut { own, from, number };
         let bytes = target.bytes();
@@ -144,7 +137,7 @@ impl Engine {
                 && let Ok(block) = Block::copied(payload)
             {
                 let moves = Moves::copy(Held::all(block, bytes), target);
-                self.change(|_, out| out.jobs.push(Job::new(done, moves)));
+                self.change(Here::Small, |_, out| out.jobs.push(Job::new(done, moves)));
             }
             return;
         }
@@ -152,7 +145,7 @@ impl Engine {
         // takes their range.
         let Some(block) = Scratch::new(bytes).and_then(Block::received) else {
             let why = format!("there is no memory for a put of {bytes} bytes");
-            return self.change(|state, out| state.unreached(own.of(from), &why, out));
+            return self.change(Here::Small, |state, out| state.unreached(own.of(from), &why, out));
         };
         let source = Held::all(block, bytes);
         let left = Arc::new(AtomicUsize::new(bytes.div_ceil(PIECE)));
@@ -170,11 +163,13 @@ impl Engine {
                 then: Some(Box::new(move |how| match how {
                     Ok(()) if left.fetch_sub(1, Ordering::AcqRel) == 1 => {
                         let moves = Moves::copy(source, target);
-                        self.change(|_, out| out.jobs.push(Job::new(done, moves)));
+                        self.change(Here::Small, |_, out| out.jobs.push(Job::new(done, moves)));
                     }
                     Ok(()) => {}
                     Err(why) => {
-                        self.change(|state, out| state.unreached(own.of(from), &why, out));
+                        self.change(Here::Small, |state, out| {
+                            state.unreached(own.of(from), &why, out)
+                        });
                     }
                 })),
             });
@@ -183,7 +178,7 @@ impl Engine {
 
     /// A put to a rank on another machine is complete.
     pub(super) fn written(&self, to: MemberId, number: u64) {
-        self.change(|state, out| {
+        self.change(Here::Small, |state, out| {
             let Some(comm) = state.comm(to) else { return };
             let Some(remote) = &mut comm.remote else { return };
             if remote.puts.get(&number).is_some_and(|put| put.to == to.rank)

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::super::active_group::{Booked, HostOp};
+use super::super::barrier::Brings;
 use super::super::comm::{CommState, MemberId};
 use super::super::meeting::Which;
 use super::super::state::{Out, State, Step};
@@ -173,8 +174,7 @@ impl State {
                 let Named::Shared { offset, bytes } = named else { return Err(Nonsense) };
                 let from = comm.source(place.rank).ok_or(Nonsense)?;
                 let held = from.held(offset, bytes, false)?;
-                let bytes = held.bytes();
-                self.register(place, id, held.into_allocation(), bytes);
+                self.register(place, id, held);
                 for rank in 0..size {
                     self.todo.push(Step::Member(place.of(rank)));
                 }
@@ -182,7 +182,7 @@ impl State {
             Event::NoWindow(id) => self.unregister(place, id, out),
             Event::Arrived(dev, index) => {
                 comm.device_comms.entry(dev).or_default();
-                self.arrive_there(place, dev, index, out);
+                let _ = self.arrive(Brings::new(place, dev), index, None, out);
             }
             Event::Gone { rank, why, died } => {
                 self.gone(place.of(rank as usize), &why, died, out);

@@ -196,7 +196,7 @@ impl Engine {
     fn bury(&self) {
         // First, so that all that these have said is taken in.
         let ended = shared::ended();
-        self.change(|state, out| {
+        self.change(Here::Small, |state, out| {
             state.hear(out);
             ended.into_iter().for_each(shared::forget);
         });
@@ -208,7 +208,7 @@ impl Engine {
         let waits = self.lock().broken_and_moving().next().is_some();
         let ended = if waits { shared::ended() } else { Vec::new() };
         if !ended.is_empty() {
-            self.change(|state, out| {
+            self.change(Here::Small, |state, out| {
                 state.hear(out);
                 state.release(&ended, out);
             });
@@ -219,10 +219,7 @@ impl Engine {
     pub(in crate::host::engine) fn hear(&self, here: Here) -> bool {
         let has_news = self.listens.load(Ordering::Acquire) && shared::has_news();
         if has_news {
-            let mut out = Out::take();
-            let mut state = self.lock();
-            state.hear(&mut out);
-            self.finish(state, out, here);
+            self.change(here, State::hear);
         }
         has_news
     }
@@ -287,11 +284,10 @@ impl Engine {
 
     /// Ends a communicator for a reason of the control plane.
     fn ended(&self, place: MemberId, error: &Error) {
-        let mut out = Out::take();
-        let mut state = self.lock();
-        state.hear(&mut out);
-        state.end(place, &[], &|_| error.clone(), &mut out);
-        self.finish(state, out, Here::Nothing);
+        self.change(Here::Nothing, |state, out| {
+            state.hear(out);
+            state.end(place, &[], &|_| error.clone(), out);
+        });
     }
 }
 
@@ -366,11 +362,12 @@ impl Ear {
     /// Takes in that a rank is gone. The others are told too, or what this rank does because of it
     /// could reach them before the reason does.
     fn gone(&self, rank: Rank, why: &str, died: bool) {
-        let mut out = Out::take();
-        let mut state = ENGINE.lock();
-        state.hear(&mut out);
-        let of = self.place.of(rank.index());
-        if state.is_news(of, died) {
+        ENGINE.change(Here::Nothing, |state, out| {
+            state.hear(out);
+            let of = self.place.of(rank.index());
+            if !state.is_news(of, died) {
+                return;
+            }
             let gone = Event::Gone { rank: rank.0, why: why.to_owned(), died };
             // Who has said that it leaves is known to be gone.
             if let Some(comm) = state.comm(self.place)
@@ -378,9 +375,8 @@ impl Ear {
             {
                 comm.say(self.place.rank, &gone, &[]);
             }
-            state.gone(of, why, died, &mut out);
-        }
-        ENGINE.finish(state, out, Here::Nothing);
+            state.gone(of, why, died, out);
+        });
     }
 }
 

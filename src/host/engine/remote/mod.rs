@@ -36,11 +36,9 @@ use super::state::{Out, State};
 use super::stream::StreamToken;
 use crate::backend::{Departure, Refusal, WindowId, Wire};
 use crate::error::{Error, Unsupported};
-use crate::host::HostBackend;
 use crate::host::far::{Link, Spot};
 use crate::host::moves::Held;
 use crate::host::shared::{self, Address, Peer};
-use crate::memory::Allocation;
 use crate::{Rank, Result};
 
 /// Of what this process said or heard last. Changed under the engine's lock.
@@ -248,15 +246,14 @@ impl State {
         &mut self,
         place: MemberId,
         id: WindowId,
-        allocation: &Allocation<HostBackend>,
-        bytes: usize,
+        memory: &Held,
     ) -> Result<()> {
         let Some(comm) = self.comm(place).filter(|comm| comm.remote.is_some()) else {
             return Ok(());
         };
-        let offset = match allocation.block().shared_at() {
+        let offset = match memory.shared_at() {
             Some(offset) => offset,
-            None if bytes == 0 => 0,
+            None if memory.bytes() == 0 => 0,
             None => {
                 return Err(Error::from(Unsupported {
                     what: "a window of memory that this process cannot share".to_owned(),
@@ -266,7 +263,7 @@ impl State {
                 }));
             }
         };
-        let named = Named::Shared { offset, bytes: bytes as u64 };
+        let named = Named::Shared { offset, bytes: memory.bytes() as u64 };
         comm.say(place.rank, &Event::Window(id, named), &[]);
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::super::active_group::{ActiveGroup, Booked, HostOp, Phase};
 use super::super::comm::MemberId;
 use super::super::job::{Done, Job};
 use super::super::meeting::{Which, any_call};
-use super::super::state::{Out, State};
+use super::super::state::{Out, State, Void};
 use super::packet::{Event, is_eager};
 use crate::host::block::Block;
 use crate::host::far;
@@ -220,7 +220,7 @@ impl State {
         moving.jobs = 0;
         if moving.is_eager {
             let gone = remote.moving.remove(&(which, index));
-            out.drop_moves(gone.and_then(|moving| moving.moves));
+            out.void.extend(gone.and_then(|moving| moving.moves).map(Void::Moves));
             return self.meeting_over(place, which, index);
         }
         // Nothing more happens in a communicator that broke.
@@ -282,7 +282,7 @@ impl State {
         }
         if done >= steps {
             remote.moving.remove(&(which, index));
-            out.drop_moves(Some(moves));
+            out.void.push(Void::Moves(moves));
             return self.meeting_over(place, which, index);
         }
         if done < moving.step || moving.step >= steps || is_broken {
