@@ -4,10 +4,11 @@
 //! ([`Arith::Acc`]), and are rounded once at the end. So every rank gets the same bits, on every
 //! run.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
+use std::slice;
 
 use super::arith::{Arith, Bits};
+use super::blocks::plain;
 use super::collective::{Collective, Flow};
 use super::{Combine, Scale, exact, past};
 use crate::element::{from_bytes, with_primitive};
@@ -22,11 +23,9 @@ impl Collective {
     /// # Safety
     /// As [`Collective::run`].
     pub(super) unsafe fn reduce_block(&self, flow: &Flow, range: Range<usize>) {
-        let run: unsafe fn(&Self, &Flow, Range<usize>) = with_primitive!(self.dtype, T => match self.is_exact() {
-                true => Self::exact_as::<T>,
-                false => Self::reduce_as::<T>,
+        let run: unsafe fn(&Self, &Flow, Range<usize>) =
             // Reductions of plain types were refused.
-            }, _ => return);
+            with_primitive!(self.dtype, T => Self::reduce_as::<T>, _ => return);
         // SAFETY: the spans hold elements of `dtype`; the rest is the caller's promise.
         unsafe { run(self, flow, range) }
     }
@@ -34,110 +33,67 @@ impl Collective {
     /// # Safety
     /// As [`Collective::reduce_block`], with `T` the element type.
     unsafe fn reduce_as<T: Arith>(&self, flow: &Flow, range: Range<usize>) {
-        let size = size_of::<T>();
-        let mut acc = [T::Acc::default(); LANE];
-        for start in range.clone().step_by(LANE) {
-            let len = LANE.min(range.end - start);
-            let acc = &mut acc[..len];
-            for (rank, part) in flow.from.clone().zip(&self.parts[flow.from.clone()]) {
-                let Some(send) = &part.send else { continue };
-                // SAFETY: what a rank sends has block `source`, as `Collective` documents.
-                let from = unsafe { send.at((flow.source * self.count + start) * size) };
-                // SAFETY: aligned and inside the span. Only this thread writes this chunk of any
-                // send span, below, after the slice's last use.
-                let from = unsafe { std::slice::from_raw_parts(from.cast::<T>(), len) };
-                accumulate(acc, from, part.reduction.as_ref(), rank == 0);
-            }
-            if self.averages() {
-                for a in &mut *acc {
-                    *a = T::divide(*a, self.parts.len());
-                }
-            }
-            let recvs = self.receivers(flow);
-            let at = (flow.target * self.count + start) * size;
-            if self.is_large {
-                // SAFETY: what a rank receives has block `target`.
-                let places = recvs.map(|recv| unsafe { recv.at(at) });
-                // SAFETY: inside the spans; only this thread uses this chunk.
-                unsafe { write_past::<T>(acc, places) };
-                continue;
-            }
-            for recv in recvs {
-                // SAFETY: what a rank receives has block `target`.
-                let to = unsafe { recv.at(at) };
-                // SAFETY: aligned and inside the span; only this thread uses this chunk, and no
-                // other reference to it is live.
-                let to = unsafe { std::slice::from_raw_parts_mut(to.cast::<T>(), len) };
-                for (to, a) in to.iter_mut().zip(&*acc) {
-                    *to = T::lower(*a);
-                }
-            }
-        }
-    }
-}
-
-/// Exact sums.
-impl Collective {
-    fn built_in(&self) -> Option<ReductionName> {
-        match self.parts[0].reduction {
-            Some(Combine::BuiltIn(name)) => Some(name),
-            _ => None,
-        }
-    }
-
-    fn averages(&self) -> bool {
-        self.built_in().is_some_and(ReductionName::averages)
-    }
-
-    fn is_exact(&self) -> bool {
-        matches!(self.built_in(), Some(ReductionName::ExactAdd | ReductionName::ExactMean))
-    }
-
-    /// # Safety
-    /// As [`Collective::reduce_block`], with `T` the element type.
-    unsafe fn exact_as<T: Arith>(&self, flow: &Flow, range: Range<usize>) {
-        let size = size_of::<T>();
-        let sends = self.parts[flow.from.clone()].iter().filter_map(|part| part.send.as_ref());
-        for start in range.clone().step_by(LANE) {
-            let len = LANE.min(range.end - start);
-            let mut results = [element::zero::<T>(); LANE];
-            let results = &mut results[..len];
-            let at = (flow.source * self.count + start) * size;
+        let place = |block: usize| (block * self.count + range.start) * size_of::<T>();
+        let from = self.parts[flow.from.clone()].iter().filter_map(|part| {
             // SAFETY: what a rank sends has block `source`, as `Collective` documents.
-            let from = sends.clone().map(|send| unsafe { send.at(at) }.cast::<T>());
-            // SAFETY: aligned and inside the span. Only this thread writes this chunk of any send
-            // span, below, after the slices' last use.
-            let from = from.map(|from| unsafe { std::slice::from_raw_parts(from, len) });
-            exact::reduce(&from.collect::<Vec<_>>(), self.averages(), results);
-            let at = (flow.target * self.count + start) * size;
+            let from = unsafe { part.send.as_ref()?.at(place(flow.source)) };
+            Some((from.cast_const().cast(), part.reduction.as_ref()))
+        });
+        let copy = if self.is_large { past::copy } else { plain };
+        let write = |start: usize, results: &[T]| {
+            let at = place(flow.target) + start * size_of::<T>();
             for recv in self.receivers(flow) {
                 // SAFETY: what a rank receives has block `target`.
                 let to = unsafe { recv.at(at) };
-                let from = results.as_ptr().cast();
-                match self.is_large {
-                    // SAFETY: inside the span; only this thread uses this chunk.
-                    true => unsafe { past::copy(from, to, size * len) },
-                    // SAFETY: as above.
-                    false => unsafe { to.copy_from_nonoverlapping(from, size * len) },
-                }
+                // SAFETY: inside the span; only this thread uses this chunk.
+                unsafe { copy(results.as_ptr().cast(), to, size_of_val(results)) };
             }
-        }
+        };
+        // SAFETY: aligned and inside the spans, of which only this thread writes this chunk.
+        unsafe { reduce::<T>(from, range.len(), write) };
     }
 }
 
-/// Writes results past the cache, to each of these places.
+/// Reduces `count` elements at each of these addresses, and passes the results on piece by piece,
+/// with the number of the first.
 ///
 /// # Safety
-/// Each place has room for this many elements, which nothing else uses.
-#[inline(never)]
-unsafe fn write_past<T: Arith>(results: &[T::Acc], places: impl Iterator<Item = *mut u8>) {
-    let mut lowered = [MaybeUninit::<T>::uninit(); LANE];
-    for (lowered, a) in lowered.iter_mut().zip(results) {
-        lowered.write(T::lower(*a));
-    }
-    for to in places {
-        // SAFETY: the caller's promise; as many elements were written above.
-        unsafe { past::copy(lowered.as_ptr().cast(), to, size_of_val(&lowered[..results.len()])) };
+/// This many elements lie there, aligned. Only `write` writes to them, and only to those that it is
+/// given.
+unsafe fn reduce<'c, T: Arith>(
+    from: impl Iterator<Item = (*const T, Option<&'c Combine>)> + Clone,
+    count: usize,
+    write: impl Fn(usize, &[T]),
+) {
+    let Some((_, first)) = from.clone().next() else { return };
+    let how = match first {
+        Some(Combine::BuiltIn(name)) => *name,
+        _ => ReductionName::Add,
+    };
+    let is_exact = matches!(how, ReductionName::ExactAdd | ReductionName::ExactMean);
+    let ranks = from.clone().count();
+    let (mut acc, mut results) = ([T::Acc::default(); LANE], [element::zero::<T>(); LANE]);
+    for start in (0..count).step_by(LANE) {
+        let len = LANE.min(count - start);
+        let (acc, results) = (&mut acc[..len], &mut results[..len]);
+        let from = from.clone().map(|(from, how)| {
+            // SAFETY: the caller's promise.
+            let from = unsafe { from.add(start) };
+            // SAFETY: as above; the slice ends before anything is written.
+            (unsafe { slice::from_raw_parts(from, len) }, how)
+        });
+        if is_exact {
+            let from: Vec<&[T]> = from.map(|(from, _)| from).collect();
+            exact::reduce(&from, how.averages(), results);
+        } else {
+            for (nth, (from, how)) in from.enumerate() {
+                accumulate(acc, from, how, nth == 0);
+            }
+            for (result, a) in results.iter_mut().zip(&*acc) {
+                *result = T::lower(if how.averages() { T::divide(*a, ranks) } else { *a });
+            }
+        }
+        write(start, results);
     }
 }
 
@@ -163,31 +119,16 @@ pub(in crate::host) unsafe fn combine(
 /// # Safety
 /// As [`combine`], with `T` the element type.
 unsafe fn combine_as<T: Arith>(by: ReductionName, of: &[*const u8], to: *mut u8, count: usize) {
-    let mut acc = [T::Acc::default(); LANE];
     let how = Combine::BuiltIn(by);
-    for start in (0..count).step_by(LANE) {
-        let len = LANE.min(count - start);
-        let acc = &mut acc[..len];
-        for (nth, from) in of.iter().enumerate() {
-            // SAFETY: inside the range that the caller promised.
-            let from = unsafe { from.cast::<T>().add(start) };
-            // SAFETY: as above; the slice ends before anything is written.
-            let from = unsafe { std::slice::from_raw_parts(from, len) };
-            accumulate(acc, from, Some(&how), nth == 0);
-        }
-        if by.averages() {
-            for a in &mut *acc {
-                *a = T::divide(*a, of.len());
-            }
-        }
+    let from = of.iter().map(|from| (from.cast::<T>(), Some(&how)));
+    let write = |start: usize, results: &[T]| {
         // SAFETY: inside the range that the caller promised.
         let to = unsafe { to.cast::<T>().add(start) };
-        // SAFETY: as above; no other slice of it is alive.
-        let to = unsafe { std::slice::from_raw_parts_mut(to, len) };
-        for (to, a) in to.iter_mut().zip(&*acc) {
-            *to = T::lower(*a);
-        }
-    }
+        // SAFETY: as above.
+        unsafe { to.copy_from_nonoverlapping(results.as_ptr(), results.len()) };
+    };
+    // SAFETY: the caller's promise.
+    unsafe { reduce(from, count, write) };
 }
 
 /// The scalar of an operator on elements `T`; the types bind both to one element type.
