@@ -1,6 +1,7 @@
 //! Host memory: raw and zeroed.
 
 use std::alloc::{Layout, alloc, alloc_zeroed, dealloc};
+use std::any::Any;
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -31,7 +32,6 @@ static_assertions::const_assert_eq!(align_of::<Line>(), ALIGN);
 ///
 /// Nothing here returns a reference to the bytes. All queued operations share them, and stream
 /// order decides which may access them when.
-#[derive(Debug)]
 pub struct Block {
     start: NonNull<u8>,
     memory: Kept,
@@ -44,39 +44,18 @@ enum Kept {
     Heap(Layout),
     /// Memory that other processes map.
     Shared(shared::Piece),
-    /// A peer's memory, mapped here.
-    Peer(#[expect(dead_code, reason = "keeps the mapping")] Arc<shared::Peer>),
-    /// Memory of a rank on another machine. What is read of it comes here first.
-    Far(
-        far::Place,
-        #[cfg_attr(
-            all(feature = "mpi", target_os = "linux"),
-            expect(dead_code, reason = "frees the memory")
-        )]
-        Option<far::Scratch>,
-    ),
-    /// Bytes that came from another machine.
-    Received(
-        #[cfg_attr(
-            all(feature = "mpi", target_os = "linux"),
-            expect(dead_code, reason = "frees the memory")
-        )]
-        far::Scratch,
-    ),
-    /// Nothing: the memory is not ours, or has no bytes.
-    Nothing,
+    /// Memory of a rank on another machine, with room for what is read of it.
+    Far(far::Place, #[expect(dead_code, reason = "keeps the memory")] Keep),
+    /// The mapping of a peer's memory, or bytes that came from another machine; nothing where the
+    /// memory is not ours, or has no bytes.
+    Other(#[expect(dead_code, reason = "keeps the memory")] Keep),
 }
 
-impl fmt::Debug for Kept {
+type Keep = Option<Arc<dyn Any + Send + Sync>>;
+
+impl fmt::Debug for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Heap(_) => "Heap",
-            Self::Shared(_) => "Shared",
-            Self::Peer(_) => "Peer",
-            Self::Far(..) => "Far",
-            Self::Received(_) => "Received",
-            Self::Nothing => "Nothing",
-        })
+        f.debug_struct("Block").field("start", &self.start).finish_non_exhaustive()
     }
 }
 
@@ -91,7 +70,7 @@ impl Block {
         let align = if bytes < LARGE { ALIGN } else { LARGE_PAGE };
         let layout = Layout::from_size_align(bytes, align).map_err(|_| none())?;
         if bytes == 0 {
-            return Ok(Self::keeping(NonNull::<Line>::dangling().cast(), Kept::Nothing));
+            return Ok(Self::keeping(NonNull::<Line>::dangling().cast(), Kept::Other(None)));
         }
         if let Some(arena) = shared::opened() {
             let piece = arena.alloc(bytes, align).ok_or_else(none)?;
@@ -124,7 +103,7 @@ impl Block {
     /// `bytes` bytes of a peer's memory from `offset` on; `None` if it does not have them.
     pub(super) fn of_peer(peer: &Arc<shared::Peer>, offset: u64, bytes: usize) -> Option<Self> {
         let start = NonNull::new(peer.at(offset, bytes)?)?;
-        Some(Self::keeping(start, Kept::Peer(peer.clone())))
+        Some(Self::keeping(start, Kept::Other(Some(peer.clone()))))
     }
 
     /// Memory of a rank on another machine, with room for `bytes` bytes of it that are read here.
@@ -134,21 +113,21 @@ impl Block {
             return Some(Self::keeping(nowhere, Kept::Far(place, None)));
         };
         let scratch = far::Scratch::new(bytes)?;
-        Some(Self::keeping(NonNull::new(scratch.start())?, Kept::Far(place, Some(scratch))))
+        let start = NonNull::new(scratch.start())?;
+        Some(Self::keeping(start, Kept::Far(place, Some(Arc::new(scratch)))))
     }
 
     /// What has been received from another machine.
     pub(super) fn received(scratch: far::Scratch) -> Option<Self> {
-        Some(Self::keeping(NonNull::new(scratch.start())?, Kept::Received(scratch)))
+        let start = NonNull::new(scratch.start())?;
+        Some(Self::keeping(start, Kept::Other(Some(Arc::new(scratch)))))
     }
 
     /// Where it lies, if that is on another machine.
     pub(super) fn far(&self) -> Option<far::Place> {
         match self.memory {
             Kept::Far(place, _) => Some(place),
-            Kept::Heap(_) | Kept::Shared(_) | Kept::Peer(_) | Kept::Received(_) | Kept::Nothing => {
-                None
-            }
+            Kept::Heap(_) | Kept::Shared(_) | Kept::Other(_) => None,
         }
     }
 
@@ -160,7 +139,7 @@ impl Block {
     /// Covers memory that is not ours and is not freed here.
     pub(super) fn adopted(start: *mut u8) -> Self {
         let start = NonNull::new(start).unwrap_or(NonNull::<Line>::dangling().cast());
-        Self::keeping(start, Kept::Nothing)
+        Self::keeping(start, Kept::Other(None))
     }
 
     /// From now on peers may access it, unordered with its owner: every move takes its range first.

@@ -191,7 +191,7 @@ impl State {
                     let done = Done::Put { from: place, to: peer, slot, site };
                     match to.far() {
                         Some(_) => self.put_far(place, peer, from, target, done),
-                        None => out.jobs.push(Job::new(done, Moves::copy(from, to))),
+                        None => out.jobs.push(Job::new(done, Moves::Copy { from, to })),
                     }
                     return false;
                 }

@@ -17,6 +17,7 @@ use typed_nccl_match::Clock;
 use super::comm::{CommState, MemberId};
 use super::deadlock::Gathering;
 use super::report::some;
+use super::spin::SPIN;
 use super::state::{Out, State};
 use super::stream::{Current, StreamState, Task};
 use super::{Engine, Here};
@@ -29,9 +30,6 @@ use crate::{Rank, Result};
 
 /// How long a closure sleeps before it checks its communicator again.
 const REST: Duration = Duration::from_millis(2);
-
-/// How long it spins before it sleeps.
-const SPIN: Duration = Duration::from_micros(20);
 
 /// A device communicator of one rank.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -192,11 +190,8 @@ impl Engine {
     }
 
     fn stand(&self, of: Brings, index: usize, is_over: impl Fn() -> bool) -> Result<()> {
-        let look = || {
-            self.hear(Here::Nothing);
-            is_over()
-        };
-        if self.busy_threads.spin(SPIN, look) {
+        let hear = || self.hear(Here::Nothing);
+        if self.busy_threads.spin((SPIN, SPIN), hear, &is_over) {
             return Ok(());
         }
         let _waiting = shared::Waiting::begin();

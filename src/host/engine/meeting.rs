@@ -13,7 +13,7 @@ use super::state::{Out, State};
 use crate::Rank;
 use crate::backend::{Half, Refusal};
 use crate::error::{Call, Error, Mismatch, Refused};
-use crate::host::moves::Moves;
+use crate::host::moves::{Collective, Moves};
 
 /// The collectives of a communicator, or the transfers from one rank to another: sender first, then
 /// receiver.
@@ -200,34 +200,30 @@ impl State {
         self.meet(place, which, index, out);
     }
 
-    /// Records that a rank refused its next call, and returns its number.
-    pub(super) fn refuse_call(
+    /// Records that a rank refused a call: its next one, or the one with this number. Returns the
+    /// number.
+    pub(super) fn refuse(
         &mut self,
         place: MemberId,
-        which: Which,
-        member: usize,
-        reason: Error,
+        refusal: &Refusal,
+        index: Option<u64>,
+        reason: &Error,
         out: &mut Out,
     ) -> Option<u64> {
-        let index = self.comm(place)?.number(which, member);
-        self.refuse_numbered(place, (which, member), index, reason, out);
-        Some(index)
-    }
-
-    /// Records that a rank refused a call.
-    pub(super) fn refuse_numbered(
-        &mut self,
-        place: MemberId,
-        (which, member): (Which, usize),
-        index: u64,
-        reason: Error,
-        out: &mut Out,
-    ) {
-        let Some(comm) = self.comm(place) else { return };
+        let Some((which, member)) = Which::of_refusal(place.rank, refusal) else {
+            if let Refusal::Signal(to, slot) = *refusal {
+                self.raise(place, to.index(), slot, Err(reason.clone()));
+            }
+            return Some(0);
+        };
+        let comm = self.comm(place)?;
+        let index = index.unwrap_or_else(|| comm.issued(which, member));
+        comm.issue_up_to(which, member, index.saturating_add(1));
         if !comm.broken {
-            comm.calls(which).come(index, member, Err(reason));
+            comm.calls(which).come(index, member, Err(reason.clone()));
             self.meet(place, which, index, out);
         }
+        Some(index)
     }
 
     /// Decides a meeting once every rank has arrived. If it fails, every rank that made a call gets
@@ -298,7 +294,7 @@ impl State {
                 }
                 let Some(first) = entries.first() else { return comm.calls(which).end(index) };
                 self.order_collective(place, index, first);
-                Moves::new(entries)
+                Moves::Collective(Collective::new(entries))
             }
             Which::Transfers { from, to } => {
                 let held = [0, 1].map(|end| {
@@ -311,12 +307,12 @@ impl State {
                 match held {
                     [Some(source), Some(target)] => {
                         self.order_message(place, from, to);
-                        Moves::copy(source, target)
+                        Moves::Copy { from: source, to: target }
                     }
                     // Where the memory of a copy is not known, another process moves the data.
                     [source, target] if is_split && source.is_some() | target.is_some() => {
                         self.order_message(place, from, to);
-                        Moves::elsewhere(source.or(target))
+                        Moves::Elsewhere { _held: source.or(target) }
                     }
                     _ => return self.meeting_over(place, which, index),
                 }

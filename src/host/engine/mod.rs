@@ -45,7 +45,7 @@ use active_group::HostOp;
 use comm::CommState;
 use job::Job;
 use meeting::Which;
-use spin::BusyThreads;
+use spin::{BusyThreads, SPIN, SPIN_FOR_NEWS};
 use state::{Out, State, Void, Work};
 use stream::{Closure, Task};
 
@@ -147,7 +147,7 @@ impl Engine {
                 self.hear(Here::Small);
                 stream.ahead() <= AHEAD
             };
-            self.busy_threads.spin(SHORT, is_near);
+            self.busy_threads.spin((SHORT, SHORT), || false, is_near);
         }
     }
 
@@ -156,17 +156,7 @@ impl Engine {
         self.change(Here::Nothing, |state, out| {
             let mut said = Vec::new();
             for refusal in refusals {
-                let index = match Which::of_refusal(place.rank, refusal) {
-                    Some((which, member)) => {
-                        state.refuse_call(place, which, member, reason.clone(), out)
-                    }
-                    None => {
-                        if let Refusal::Signal(to, slot) = *refusal {
-                            state.raise(place, to.index(), slot, Err(reason.clone()));
-                        }
-                        Some(0)
-                    }
-                };
+                let index = state.refuse(place, refusal, None, reason, out);
                 said.extend(index.map(|index| (*refusal, index)));
             }
             state.say_refused(place, said, reason);
@@ -261,15 +251,10 @@ impl Engine {
 
     /// Helps with work, or sleeps until the point may be reached.
     pub(super) fn pause(&self, point: &Point, at_most: Duration) {
-        let is_reached = || point.reached();
         let polling = shared::opened().map(|_| shared::Polling::begin());
-        let is_over = match polling {
-            Some(_) => {
-                let hear = || self.hear(Here::Any);
-                self.busy_threads.spin_for_news(at_most, hear, is_reached)
-            }
-            None => self.busy_threads.spin(at_most, is_reached),
-        };
+        let patience = if polling.is_some() { SPIN_FOR_NEWS } else { SPIN };
+        let hear = || self.hear(Here::Any);
+        let is_over = self.busy_threads.spin((at_most, patience), hear, || point.reached());
         drop(polling);
         if is_over {
             return;

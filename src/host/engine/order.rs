@@ -6,7 +6,7 @@
 use std::sync::{Arc, Weak};
 
 use super::active_group::Booked;
-use super::comm::MemberId;
+use super::comm::{CommState, MemberId};
 use super::meeting::Which;
 use super::state::State;
 use super::stream::StreamState;
@@ -22,6 +22,16 @@ fn clock(stream: Option<&StreamState>) -> Option<&StreamOrder> {
 }
 
 impl State {
+    /// A communicator of which the order of uses is checked.
+    fn ordered(&self, place: MemberId) -> Option<&CommState> {
+        self.seen_comm(place).filter(|comm| comm.order.is_some())
+    }
+
+    /// The clock of the stream that executes a rank's group.
+    fn clock_of(&self, comm: &CommState, rank: usize) -> Option<&StreamOrder> {
+        clock(self.streams.get(comm.members[rank].active.as_ref()?.stream))
+    }
+
     /// The clocks of a communicator, and of the stream that executes a rank's group.
     fn clocks(&mut self, place: MemberId) -> Option<(&mut CommOrder, Option<&StreamOrder>)> {
         let Self { comms, streams, .. } = self;
@@ -105,13 +115,11 @@ impl State {
     }
 
     /// Records that a rank's group has reached a collective or a transfer.
-    pub(super) fn order_operates(&mut self, place: MemberId, at: usize) {
-        let Self { comms, streams, .. } = self;
-        let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
-        let Some(comm) = comm else { return };
+    pub(super) fn order_operates(&self, place: MemberId, at: usize) {
+        let Some(comm) = self.ordered(place) else { return };
         let active = comm.members[place.rank].active.as_ref();
         let Some(active) = active.filter(|active| active.refused.is_none()) else { return };
-        let Some(stream) = clock(streams.get(active.stream)) else { return };
+        let Some(stream) = self.clock_of(comm, place.rank) else { return };
         let op = &active.ops[at].op;
         let (read, written) = op.sides();
         let read = read.and_then(Option::as_ref).map(|held| held.whole(false));
@@ -120,28 +128,19 @@ impl State {
     }
 
     /// Records that all ranks have reached a collective and its data begins to move.
-    pub(super) fn order_collective(&mut self, place: MemberId, index: u64, entry: &Entry) {
-        let Self { comms, streams, .. } = self;
-        let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
-        let Some(comm) = comm else { return };
+    pub(super) fn order_collective(&self, place: MemberId, index: u64, entry: &Entry) {
+        let Some(comm) = self.ordered(place) else { return };
         let clocks = (0..comm.size()).filter_map(|rank| {
             comm.at(Which::Collectives, index, rank)?;
-            let active = comm.members[rank].active.as_ref()?;
-            Some((rank, clock(streams.get(active.stream))?))
+            Some((rank, self.clock_of(comm, rank)?))
         });
         hazards::collective(entry.name, entry.call.root, &clocks.collect::<Vec<_>>());
     }
 
     /// Records that both sides of a message are present and its data begins to move.
-    pub(super) fn order_message(&mut self, place: MemberId, from: usize, to: usize) {
-        let Self { comms, streams, .. } = self;
-        let comm = comms.get(place.comm).filter(|comm| comm.id == place.id && comm.order.is_some());
-        let Some(comm) = comm else { return };
-        let [from, to] = [from, to].map(|rank| {
-            let active = comm.members[rank].active.as_ref()?;
-            clock(streams.get(active.stream))
-        });
-        if let (Some(from), Some(to)) = (from, to) {
+    pub(super) fn order_message(&self, place: MemberId, from: usize, to: usize) {
+        let Some(comm) = self.ordered(place) else { return };
+        if let [Some(from), Some(to)] = [from, to].map(|rank| self.clock_of(comm, rank)) {
             hazards::message(from, to);
         }
     }

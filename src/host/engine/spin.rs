@@ -12,10 +12,10 @@ use super::state::State;
 use super::worker::CORES;
 
 /// How long to spin: about the cost of parking.
-const SPIN: Duration = Duration::from_micros(20);
+pub(super) const SPIN: Duration = Duration::from_micros(20);
 
 /// How long to spin for the next news of other processes, which wake a thread that wakes another.
-const SPIN_FOR_NEWS: Duration = Duration::from_micros(60);
+pub(super) const SPIN_FOR_NEWS: Duration = Duration::from_micros(60);
 
 /// How many checks to make between two readings of the clock.
 const LOOKS: usize = 32;
@@ -113,25 +113,11 @@ impl BusyThreads {
         threads <= cores && self.ready.load(Relaxed) == 0
     }
 
-    /// Spins for at most `at_most`, and returns whether the wait is over.
-    pub(super) fn spin(&self, at_most: Duration, is_over: impl Fn() -> bool) -> bool {
-        self.spin_while(at_most, SPIN, || false, is_over)
-    }
-
-    /// Spins for others of which there may be news: for [`SPIN_FOR_NEWS`] since the last ones.
-    pub(super) fn spin_for_news(
+    /// Spins for at most the first limit, and for the second one since `hear` last brought news. Returns
+    /// whether the wait is over.
+    pub(super) fn spin(
         &self,
-        at_most: Duration,
-        hear: impl Fn() -> bool,
-        is_over: impl Fn() -> bool,
-    ) -> bool {
-        self.spin_while(at_most, SPIN_FOR_NEWS, hear, is_over)
-    }
-
-    fn spin_while(
-        &self,
-        at_most: Duration,
-        patience: Duration,
+        limits: (Duration, Duration),
         hear: impl Fn() -> bool,
         is_over: impl Fn() -> bool,
     ) -> bool {
@@ -141,7 +127,7 @@ impl BusyThreads {
         PATIENCE.with(|budget| {
             let mut own = budget.get();
             let spun = own.take() && {
-                let spun = self.spin_on(*CORES, (at_most, patience), hear, is_over);
+                let spun = self.spin_on(*CORES, limits, hear, is_over);
                 own.learn(spun);
                 spun
             };

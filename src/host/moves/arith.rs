@@ -3,6 +3,8 @@
 //! Integers accumulate in their own type and wrap. `f32` and `f64` accumulate in their own type,
 //! and the 16- and 8-bit floats in `f32`. A NaN loses to a number in `smaller` and `larger`.
 
+use std::num::Wrapping;
+
 use crate::element::{Convert, data_types};
 
 pub(super) trait Arith: Convert {
@@ -29,57 +31,20 @@ pub(super) enum Bits {
 
 macro_rules! arith {
     ((Int) $type:ty) => {
-        impl Arith for $type {
-            type Acc = Self;
-
-            fn raise(self) -> Self {
-                self
-            }
-            fn lower(acc: Self) -> Self {
-                acc
-            }
-            fn add(a: Self, b: Self) -> Self {
-                a.wrapping_add(b)
-            }
-            fn multiply(a: Self, b: Self) -> Self {
-                a.wrapping_mul(b)
-            }
-            fn smaller(a: Self, b: Self) -> Self {
-                a.min(b)
-            }
-            fn larger(a: Self, b: Self) -> Self {
-                a.max(b)
-            }
-            fn divide(a: Self, _: usize) -> Self {
-                // `Avg` takes floating-point types only.
-                a
-            }
-            #[inline]
-            fn bits(a: Self, b: Self, by: Bits) -> Self {
-                match by {
-                    Bits::And => a & b,
-                    Bits::Or => a | b,
-                    Bits::Xor => a ^ b,
-                }
-            }
-        }
+        arith!($type as Wrapping<$type>: Wrapping, |x: Wrapping<Self>| x.0; whole);
     };
     ((Truth) $type:ty) => {
         // Numbers' reductions do not take it.
-        arith!($type as u8: |x: Self| u8::from(x.get()), |x| Self::from(x != 0); {
-            #[inline]
-            fn bits(a: u8, b: u8, by: Bits) -> u8 {
-                u8::bits(a, b, by)
-            }
-        });
+        arith!($type as Wrapping<u8>: |x: Self| Wrapping(u8::from(x.get())),
+            |x: Wrapping<u8>| Self::from(x.0 != 0); whole);
     };
     ((Float) $type:ty) => {
-        arith!($type as Self: |x| x, |x| x; { no_bits!($type); });
+        arith!($type as Self: |x| x, |x| x; fraction);
     };
     ((Small $($format:literal),+) $type:ty) => {
-        arith!($type as f32: |x: Self| x.to_f32(), Self::from_f32; { no_bits!(f32); });
+        arith!($type as f32: |x: Self| x.to_f32(), Self::from_f32; fraction);
     };
-    ($type:ty as $acc:ty: $raise:expr, $lower:expr; { $($bits:tt)* }) => {
+    ($type:ty as $acc:ty: $raise:expr, $lower:expr; $rest:ident) => {
         impl Arith for $type {
             type Acc = $acc;
 
@@ -107,18 +72,34 @@ macro_rules! arith {
             fn larger(a: $acc, b: $acc) -> $acc {
                 a.max(b)
             }
-            #[inline]
-            fn divide(a: $acc, by: usize) -> $acc {
-                a / by as $acc
-            }
-            $($bits)*
+            $rest!($acc);
         }
     };
 }
 
-/// Bits are combined in integers and truth values.
-macro_rules! no_bits {
+/// Bits are combined in integers and truth values. `Avg` does not take them.
+macro_rules! whole {
     ($acc:ty) => {
+        fn divide(a: $acc, _: usize) -> $acc {
+            a
+        }
+        #[inline]
+        fn bits(a: $acc, b: $acc, by: Bits) -> $acc {
+            match by {
+                Bits::And => a & b,
+                Bits::Or => a | b,
+                Bits::Xor => a ^ b,
+            }
+        }
+    };
+}
+
+macro_rules! fraction {
+    ($acc:ty) => {
+        #[inline]
+        fn divide(a: $acc, by: usize) -> $acc {
+            a / by as $acc
+        }
         fn bits(a: $acc, _: $acc, _: Bits) -> $acc {
             a
         }

@@ -41,7 +41,8 @@ pub(super) struct Flow {
 }
 
 impl Collective {
-    pub(super) fn new(parts: Vec<Entry>) -> Self {
+    /// The parts are by rank. They fit, as the meeting compared them.
+    pub(in crate::host) fn new(parts: Vec<Entry>) -> Self {
         let Entry { name, call, .. } = parts[0];
         let root = call.root.map_or(0, crate::Rank::index);
         let held = parts.iter().flat_map(|part| [&part.send, &part.recv]).flatten();

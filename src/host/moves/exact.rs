@@ -10,7 +10,7 @@ use crate::element::Wide;
 
 /// Sums elements of several ranks, as many as there are results, and divides by their number if it
 /// is a mean.
-pub(super) fn reduce<T: Arith>(from: &[&[T]], mean: bool, results: &mut [T]) {
+pub(super) fn reduce<T: Arith>(from: &[&[T]], mean: bool, results: &mut [T::Acc]) {
     let (mut sums, mut rests, mut lost) = ([0.0; LANE], [0.0; LANE], [0_u64; LANE]);
     if let Some(first) = from.first() {
         for (sum, x) in sums.iter_mut().zip(*first) {
@@ -32,11 +32,12 @@ pub(super) fn reduce<T: Arith>(from: &[&[T]], mean: bool, results: &mut [T]) {
     for (at, result) in results.iter_mut().enumerate() {
         let is_exact = lost[at] == 0 && sums[at].is_finite();
         let quick = is_exact.then(|| round(sums[at], rests[at], by)).flatten();
-        *result = quick.unwrap_or_else(|| {
+        let exact: T = quick.unwrap_or_else(|| {
             let mut all = Accumulator::new();
             from.iter().for_each(|from| all.add(from[at].wide().float()));
             T::narrow(Wide::Float(all.round(by as u64, size_of::<T>() < 8)))
         });
+        *result = T::raise(exact);
     }
 }
 

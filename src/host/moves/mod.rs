@@ -13,7 +13,7 @@ mod split;
 use std::sync::Arc;
 
 pub(super) use batches::{Batch, Read};
-use collective::Collective;
+pub(super) use collective::Collective;
 pub(super) use reduce::combine;
 
 use super::block::{self, Block, InUse, Touch};
@@ -138,29 +138,14 @@ pub(super) type Entry = form::Collective<Held, Scale, u8>;
 pub(super) enum Moves {
     /// Every rank's part of a collective.
     Collective(Collective),
-    /// From one rank to another.
+    /// From one rank to another. The target is as long as the source: counts of transfers and
+    /// lengths of windows were compared.
     Copy { from: Held, to: Held },
     /// Another process moves it. The memory here is kept meanwhile.
     Elsewhere { _held: Option<Held> },
 }
 
 impl Moves {
-    /// The parts, by rank. They fit, as the meeting compared them.
-    pub(super) fn new(parts: Vec<Entry>) -> Self {
-        Self::Collective(Collective::new(parts))
-    }
-
-    /// The target is as long as the source: counts of transfers and lengths of windows were
-    /// compared.
-    pub(super) fn copy(from: Held, to: Held) -> Self {
-        Self::Copy { from, to }
-    }
-
-    /// Another process moves the data.
-    pub(super) fn elsewhere(held: Option<Held>) -> Self {
-        Self::Elsewhere { _held: held }
-    }
-
     /// Restricts a collective to this process's part: see [`Collective::split`].
     pub(super) fn split(&mut self, own: Vec<bool>, shares: bool, private: Vec<Option<Box<Held>>>) {
         if let Self::Collective(collective) = self {

@@ -8,7 +8,6 @@ use std::ops::Range;
 use std::slice;
 
 use super::arith::{Arith, Bits};
-use super::blocks::plain;
 use super::collective::{Collective, Flow};
 use super::{Combine, Scale, exact, past};
 use crate::element::{from_bytes, with_primitive};
@@ -39,14 +38,16 @@ impl Collective {
             let from = unsafe { part.send.as_ref()?.at(place(flow.source)) };
             Some((from.cast_const().cast(), part.reduction.as_ref()))
         });
-        let copy = if self.is_large { past::copy } else { plain };
-        let write = |start: usize, results: &[T]| {
+        let write = |start: usize, acc: &[T::Acc]| {
             let at = place(flow.target) + start * size_of::<T>();
-            for recv in self.receivers(flow) {
-                // SAFETY: what a rank receives has block `target`.
-                let to = unsafe { recv.at(at) };
-                // SAFETY: inside the span; only this thread uses this chunk.
-                unsafe { copy(results.as_ptr().cast(), to, size_of_val(results)) };
+            let recvs = self.receivers(flow);
+            // SAFETY: what a rank receives has block `target`.
+            let to = recvs.map(|recv| unsafe { recv.at(at) }.cast::<T>());
+            match self.is_large {
+                // SAFETY: inside the spans; only this thread uses this chunk.
+                true => unsafe { lower_past(acc, to) },
+                // SAFETY: as above, and aligned.
+                false => to.for_each(|to| unsafe { lower(acc, to) }),
             }
         };
         // SAFETY: aligned and inside the spans, of which only this thread writes this chunk.
@@ -63,7 +64,7 @@ impl Collective {
 unsafe fn reduce<'c, T: Arith>(
     from: impl Iterator<Item = (*const T, Option<&'c Combine>)> + Clone,
     count: usize,
-    write: impl Fn(usize, &[T]),
+    write: impl Fn(usize, &[T::Acc]),
 ) {
     let Some((_, first)) = from.clone().next() else { return };
     let how = match first {
@@ -72,10 +73,10 @@ unsafe fn reduce<'c, T: Arith>(
     };
     let is_exact = matches!(how, ReductionName::ExactAdd | ReductionName::ExactMean);
     let ranks = from.clone().count();
-    let (mut acc, mut results) = ([T::Acc::default(); LANE], [element::zero::<T>(); LANE]);
+    let mut acc = [T::Acc::default(); LANE];
     for start in (0..count).step_by(LANE) {
         let len = LANE.min(count - start);
-        let (acc, results) = (&mut acc[..len], &mut results[..len]);
+        let acc = &mut acc[..len];
         let from = from.clone().map(|(from, how)| {
             // SAFETY: the caller's promise.
             let from = unsafe { from.add(start) };
@@ -84,16 +85,44 @@ unsafe fn reduce<'c, T: Arith>(
         });
         if is_exact {
             let from: Vec<&[T]> = from.map(|(from, _)| from).collect();
-            exact::reduce(&from, how.averages(), results);
+            exact::reduce(&from, how.averages(), acc);
         } else {
             for (nth, (from, how)) in from.enumerate() {
                 accumulate(acc, from, how, nth == 0);
             }
-            for (result, a) in results.iter_mut().zip(&*acc) {
-                *result = T::lower(if how.averages() { T::divide(*a, ranks) } else { *a });
+            if how.averages() {
+                acc.iter_mut().for_each(|a| *a = T::divide(*a, ranks));
             }
         }
-        write(start, results);
+        write(start, acc);
+    }
+}
+
+/// Rounds results to the element type.
+///
+/// # Safety
+/// There is room for as many elements, aligned, which nothing else uses.
+unsafe fn lower<T: Arith>(acc: &[T::Acc], to: *mut T) {
+    // SAFETY: the caller's promise; the elements are initialised.
+    let to = unsafe { slice::from_raw_parts_mut(to, acc.len()) };
+    for (to, a) in to.iter_mut().zip(acc) {
+        *to = T::lower(*a);
+    }
+}
+
+/// Rounds results to the element type, and writes them past the cache to each of these places.
+///
+/// # Safety
+/// As for [`lower`].
+#[inline(never)]
+unsafe fn lower_past<T: Arith>(acc: &[T::Acc], places: impl Iterator<Item = *mut T>) {
+    let mut lowered = [element::zero::<T>(); LANE];
+    let lowered = &mut lowered[..acc.len()];
+    // SAFETY: it has as many elements.
+    unsafe { lower(acc, lowered.as_mut_ptr()) };
+    for to in places {
+        // SAFETY: the caller's promise.
+        unsafe { past::copy(lowered.as_ptr().cast(), to.cast(), size_of_val(lowered)) };
     }
 }
 
@@ -121,14 +150,14 @@ pub(in crate::host) unsafe fn combine(
 unsafe fn combine_as<T: Arith>(by: ReductionName, of: &[*const u8], to: *mut u8, count: usize) {
     let how = Combine::BuiltIn(by);
     let from = of.iter().map(|from| (from.cast::<T>(), Some(&how)));
-    let write = |start: usize, results: &[T]| {
+    let write = |start: usize, acc: &[T::Acc]| {
         // SAFETY: inside the range that the caller promised.
         let to = unsafe { to.cast::<T>().add(start) };
         // SAFETY: as above.
-        unsafe { to.copy_from_nonoverlapping(results.as_ptr(), results.len()) };
+        unsafe { lower(acc, to) };
     };
     // SAFETY: the caller's promise.
-    unsafe { reduce(from, count, write) };
+    unsafe { reduce::<T>(from, count, write) };
 }
 
 /// The scalar of an operator on elements `T`; the types bind both to one element type.

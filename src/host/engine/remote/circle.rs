@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
+use typed_nccl_match::Graph;
 
 use super::super::comm::MemberId;
 use super::super::state::{Out, State};
@@ -71,28 +72,22 @@ impl State {
                     && next.is_before(until.next)
             })
         };
-        // By a search that goes as deep as it can: a way back to a call on the way is a circle.
-        let mut done = vec![false; all.len()];
-        for start in 0..all.len() {
-            let mut way: Vec<(usize, usize)> = vec![(start, 0)];
-            while let Some(&mut (at, ref mut turn)) = way.last_mut() {
-                let Some(until) = all[at].2.get(*turn).filter(|_| !done[at]) else {
-                    done[at] = true;
-                    way.pop();
-                    continue;
-                };
-                *turn += 1;
-                let Some(next) = leads(until) else { continue };
-                if let Some(first) = way.iter().position(|(on, _)| *on == next) {
-                    let step = |&(at, turn): &(usize, usize)| (all[at].0, &all[at].2[turn - 1]);
-                    return Some(way[first..].iter().map(step).collect());
-                }
-                if !done[next] {
-                    way.push((next, 0));
-                }
-            }
+        let mut steps = Vec::new();
+        for (from, (_, _, until)) in (0..).zip(&all) {
+            steps.extend(
+                until.iter().filter_map(|until| Some(((from, leads(until)? as u32), until))),
+            );
         }
-        None
+        let graph =
+            Graph::new(all.len(), |edge| steps.iter().for_each(|((from, to), _)| edge(*from, *to)));
+        let circuit = graph.circuit();
+        let next = circuit.iter().cycle().skip(1);
+        let step = |(from, to): (&u32, &u32)| {
+            let (_, until) = steps.iter().find(|(way, _)| *way == (*from, *to))?;
+            Some((all[*from as usize].0, *until))
+        };
+        let steps: Vec<_> = circuit.iter().zip(next).filter_map(step).collect();
+        (!steps.is_empty()).then_some(steps)
     }
 
     /// Tells the other processes of a deadlock that this one has found, before they hear what its

@@ -136,7 +136,7 @@ impl Engine {
             if let Some(payload) = payload.get(..bytes)
                 && let Ok(block) = Block::copied(payload)
             {
-                let moves = Moves::copy(Held::all(block, bytes), target);
+                let moves = Moves::Copy { from: Held::all(block, bytes), to: target };
                 self.change(Here::Small, |_, out| out.jobs.push(Job::new(done, moves)));
             }
             return;
@@ -162,7 +162,7 @@ impl Engine {
                 keep: Some(Arc::new(source.clone())),
                 then: Some(Box::new(move |how| match how {
                     Ok(()) if left.fetch_sub(1, Ordering::AcqRel) == 1 => {
-                        let moves = Moves::copy(source, target);
+                        let moves = Moves::Copy { from: source, to: target };
                         self.change(Here::Small, |_, out| out.jobs.push(Job::new(done, moves)));
                     }
                     Ok(()) => {}

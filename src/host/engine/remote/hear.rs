@@ -10,7 +10,7 @@ use super::super::meeting::Which;
 use super::super::state::{Out, State, Step};
 use super::super::stream::Task;
 use super::packet::{Event, Header, Issued, Named, NamedOp, sent};
-use super::{Place, Reach, Remote, TICK, There};
+use super::{Place, Reach, Remote, TICK};
 use crate::backend::{Departure, Refusal};
 use crate::error::{Call, Error, Operation};
 use crate::host::Scale;
@@ -151,7 +151,11 @@ impl State {
                 comm.makes_call(place.rank);
                 let reason = Error::other(reason);
                 for (refusal, index) in refusals {
-                    self.hear_refusal(place, refusal, index, &reason, out)?;
+                    self.comm(place)
+                        .is_none_or(|comm| comm.has(&refusal))
+                        .then_some(())
+                        .ok_or(Nonsense)?;
+                    self.refuse(place, &refusal, Some(index), &reason, out);
                 }
             }
             Event::Exchanged(exchanges) => {
@@ -228,34 +232,6 @@ impl State {
         Ok(())
     }
 
-    fn hear_refusal(
-        &mut self,
-        place: MemberId,
-        refusal: Refusal,
-        index: u64,
-        reason: &Error,
-        out: &mut Out,
-    ) -> Result<(), Nonsense> {
-        let Some(comm) = self.comm(place) else { return Ok(()) };
-        let peer_fits = match refusal {
-            Refusal::Collective => true,
-            Refusal::SendTo(peer) | Refusal::RecvFrom(peer) => peer.index() < comm.size(),
-            Refusal::Signal(peer, slot) | Refusal::Wait(peer, slot, _) => {
-                peer.index() < comm.size() && comm.signals.has(slot)
-            }
-        };
-        peer_fits.then_some(()).ok_or(Nonsense)?;
-        let Some(call) = Which::of_refusal(place.rank, &refusal) else {
-            if let Refusal::Signal(to, slot) = refusal {
-                self.raise(place, to.index(), slot, Err(reason.clone()));
-            }
-            return Ok(());
-        };
-        comm.count(place.rank, &refusal, index);
-        self.refuse_numbered(place, call, index, reason.clone(), out);
-        Ok(())
-    }
-
     fn hear_issued(&mut self, place: MemberId, issued: &Issued) -> Result<(), Nonsense> {
         let Some(comm) = self.comm(place) else { return Ok(()) };
         for &(peer, sent, received) in &issued.transfers {
@@ -293,6 +269,17 @@ impl CommState {
         }
     }
 
+    /// Whether there are such a peer and slot.
+    fn has(&self, refusal: &Refusal) -> bool {
+        match *refusal {
+            Refusal::Collective => true,
+            Refusal::SendTo(peer) | Refusal::RecvFrom(peer) => peer.index() < self.size(),
+            Refusal::Signal(peer, slot) | Refusal::Wait(peer, slot, _) => {
+                peer.index() < self.size() && self.signals.has(slot)
+            }
+        }
+    }
+
     /// Checks what the typed layer has checked for this process's own operations.
     fn check(&self, op: NamedOp) -> Result<NamedOp, Nonsense> {
         let size = self.size();
@@ -309,12 +296,10 @@ impl CommState {
                     && spec.reduces == one.reduction.is_some()
                     && (!(spec.send.only_root || spec.recv.only_root) || call.root.is_some())
             }
-            NamedOp::Transfer(one) => is_peer(one.peer) && one.span.fits(call.bytes(), &call),
-            NamedOp::Put(one) => is_peer(one.peer) && self.signals.has(one.slot),
-            NamedOp::Signal(one) => is_peer(one.peer) && self.signals.has(one.slot),
-            NamedOp::Wait(one) => is_peer(one.peer) && self.signals.has(one.slot),
+            NamedOp::Transfer(one) => one.span.fits(call.bytes(), &call),
+            NamedOp::Put(_) | NamedOp::Signal(_) | NamedOp::Wait(_) => true,
         };
-        (ranks_fit && fits).then_some(op).ok_or(Nonsense)
+        (ranks_fit && fits && self.has(&op.refusal())).then_some(op).ok_or(Nonsense)
     }
 }
 
@@ -412,14 +397,4 @@ fn kept(op: NamedOp, from: &Source, payload: &mut &[u8]) -> Result<Booked, Nonse
     };
     let booked = op.map(memory, |bytes| Scale::Host(*bytes), |to| *to, |config| *config);
     is_sound.then_some(booked).ok_or(Nonsense)
-}
-
-impl Place {
-    /// Notes that a rank completes nothing more.
-    pub(super) fn dies(&mut self) {
-        if let Self::There(there) = self {
-            let There { is_dead, .. } = &mut **there;
-            *is_dead = true;
-        }
-    }
 }

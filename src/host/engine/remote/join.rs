@@ -68,16 +68,7 @@ impl Joining {
             })?),
         };
         let member = ENGINE.join(join);
-        let mut joining = Self {
-            member: None,
-            health,
-            wire,
-            ear: None,
-            has_told_spots: false,
-            is_ready: false,
-            since: None,
-        };
-        if let (Some(wire), Some(address)) = (&joining.wire, address) {
+        let ear = wire.as_ref().zip(address).map(|(wire, address)| {
             let place = member.place();
             let ready = Mutex::new(vec![false; size]);
             let asked = Mutex::new(vec![0; size]);
@@ -85,10 +76,11 @@ impl Joining {
             let listener: Arc<dyn Listener> = ear.clone();
             wire.listen(Arc::downgrade(&listener) as Weak<dyn Listener>);
             wire.send(None, &Note::At(address, machine()));
-            joining.ear = Some(ear);
-        }
-        joining.member = Some(member);
-        Ok(joining)
+            ear
+        });
+        let member = Some(member);
+        let (has_told_spots, is_ready, since) = (false, false, None);
+        Ok(Self { member, health, wire, ear, has_told_spots, is_ready, since })
     }
 
     /// The rank, once its process and all others share their memory.
@@ -394,15 +386,10 @@ impl State {
         for place in stand {
             let remote = self.comm(place).and_then(|comm| comm.remote.as_mut());
             for rank in remote.into_iter().flat_map(|remote| &mut remote.ranks) {
-                let has_ended = match rank {
-                    Place::There(there) => match &there.reach {
-                        Reach::Mapped(peer) => ended.contains(&peer.id()),
-                        Reach::Far(_) => false,
-                    },
-                    Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere(_) => false,
-                };
-                if has_ended {
-                    rank.dies();
+                if let Place::There(there) = rank
+                    && let Reach::Mapped(peer) = &there.reach
+                {
+                    there.is_dead |= ended.contains(&peer.id());
                 }
             }
             self.end_moving(place, out);
@@ -432,7 +419,7 @@ impl State {
         }
         let Some(comm) = self.comm(place) else { return };
         if let Some(remote) = &mut comm.remote {
-            remote.ranks[place.rank].dies();
+            remote.dies(place.rank);
             if remote.is_spread {
                 far::abandon(place.id, Some(place.rank as u32));
             }

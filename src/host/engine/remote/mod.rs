@@ -137,6 +137,13 @@ impl Remote {
         }
     }
 
+    /// Notes that a rank completes nothing more.
+    fn dies(&mut self, rank: usize) {
+        if let Some(there) = self.there(rank) {
+            there.is_dead = true;
+        }
+    }
+
     /// By rank, whether it is in this process.
     fn own(&self) -> Vec<bool> {
         self.ranks.iter().map(|place| matches!(place, Place::Here)).collect()
@@ -144,10 +151,7 @@ impl Remote {
 
     /// Whether nothing more is to come of a rank.
     fn is_silent(&self, rank: usize) -> bool {
-        match &self.ranks[rank] {
-            Place::There(there) => there.is_dead,
-            Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere(_) => false,
-        }
+        matches!(&self.ranks[rank], Place::There(there) if there.is_dead)
     }
 }
 
