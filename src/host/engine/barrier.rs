@@ -16,6 +16,7 @@ use typed_nccl_match::Clock;
 
 use super::comm::{CommState, MemberId};
 use super::deadlock::Gathering;
+use super::remote::Event;
 use super::report::some;
 use super::spin::SPIN;
 use super::state::{Out, State};
@@ -168,7 +169,7 @@ impl Engine {
             let Some((turn, passed)) = state.arrive(of, index, stream, out) else {
                 return Err(state.fault_of(of.place));
             };
-            state.say_arrived(of.place, of.dev, index);
+            state.say(of.place, &Event::Arrived(of.dev, index));
             if passed.load(Ordering::Acquire) >= turn {
                 state.pass(of, index, stream);
                 return Ok(None);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::comm::MemberId;
-use super::meeting::Which;
+use super::meeting::MeetingId;
+use super::remote::Event;
 use super::state::{Out, State};
 use crate::backend::Slot;
 use crate::error::Site;
@@ -58,11 +59,7 @@ pub(in crate::host) struct Parked {
 /// What a completed job completes.
 #[derive(Clone, Copy)]
 pub(super) enum Done {
-    Met {
-        place: MemberId,
-        which: Which,
-        index: u64,
-    },
+    Met(MeetingId),
     Put {
         from: MemberId,
         to: usize,
@@ -181,14 +178,14 @@ impl State {
     /// Records that a job's data has moved.
     pub(super) fn job_over(&mut self, done: Done, out: &mut Out) {
         match done {
-            Done::Met { place, which, index } => {
-                if self.seen_comm(place).is_none_or(|comm| comm.remote.is_none()) {
-                    return self.meeting_over(place, which, index);
+            Done::Met(id) => {
+                match self.seen_comm(id.place).is_none_or(|comm| comm.remote.is_none()) {
+                    true => self.meeting_over(id),
+                    false => self.copied(id, out),
                 }
-                self.copied(place, which, index, out);
             }
             Done::Put { from, to, slot, site } => {
-                self.say_put(from);
+                self.say(from, &Event::Put);
                 self.raise(from, to, slot, Ok(site));
                 self.op_over(from);
             }

@@ -75,6 +75,14 @@ impl Which {
     }
 }
 
+/// A meeting of a communicator, which any member names.
+#[derive(Clone, Copy)]
+pub(super) struct MeetingId {
+    pub(super) place: MemberId,
+    pub(super) which: Which,
+    pub(super) index: u64,
+}
+
 /// Transfers from one rank to another.
 pub(super) struct Pairs {
     pub(super) calls: Calls,
@@ -197,7 +205,7 @@ impl State {
         if goes_on {
             self.op_over(place);
         }
-        self.meet(place, which, index, out);
+        self.meet(MeetingId { place, which, index }, out);
     }
 
     /// Records that a rank refused a call: its next one, or the one with this number. Returns the
@@ -221,14 +229,15 @@ impl State {
         comm.issue_up_to(which, member, index.saturating_add(1));
         if !comm.broken {
             comm.calls(which).come(index, member, Err(reason.clone()));
-            self.meet(place, which, index, out);
+            self.meet(MeetingId { place, which, index }, out);
         }
         Some(index)
     }
 
     /// Decides a meeting once every rank has arrived. If it fails, every rank that made a call gets
     /// the error at its next wait.
-    fn meet(&mut self, place: MemberId, which: Which, index: u64, out: &mut Out) {
+    fn meet(&mut self, id: MeetingId, out: &mut Out) {
+        let MeetingId { place, which, index } = id;
         let Some(comm) = self.comm(place) else { return };
         let name = comm.name;
         let Some(meeting) = comm.calls(which).get(index) else { return };
@@ -244,7 +253,7 @@ impl State {
                     Which::Transfers { from, to } => self.check_pair(place, from, to, out),
                 };
             }
-            Met::Alike => return self.begin(place, which, index, out),
+            Met::Alike => return self.begin(id, out),
             Met::Refused { by, why } => (Some((which.rank(by), why.clone())), ""),
             Met::Differs(part) => (None, part),
         };
@@ -265,16 +274,16 @@ impl State {
                 None => Error::Mismatch(Box::new(mismatch.clone())),
             });
         }
-        self.meeting_over(place, which, index);
+        self.meeting_over(id);
     }
 
     /// Starts moving the data, if there is any.
-    fn begin(&mut self, place: MemberId, which: Which, index: u64, out: &mut Out) {
+    fn begin(&mut self, id: MeetingId, out: &mut Out) {
+        let MeetingId { place, which, index } = id;
         let Some(comm) = self.comm(place) else { return };
         if let Some(meeting) = comm.calls(which).get_mut(index) {
             meeting.begin();
         }
-        let done = Done::Met { place, which, index };
         let is_split = comm.remote.is_some();
         let mut private = Vec::new();
         let moves = match which {
@@ -314,18 +323,19 @@ impl State {
                         self.order_message(place, from, to);
                         Moves::Elsewhere { _held: source.or(target) }
                     }
-                    _ => return self.meeting_over(place, which, index),
+                    _ => return self.meeting_over(id),
                 }
             }
         };
         if is_split {
-            return self.move_split(place, (which, index), moves, private, out);
+            return self.move_split(id, moves, private, out);
         }
-        out.jobs.push(Job::new(done, moves));
+        out.jobs.push(Job::new(Done::Met(id), moves));
     }
 
     /// Ends a meeting that every rank has completed.
-    pub(super) fn meeting_over(&mut self, place: MemberId, which: Which, index: u64) {
+    pub(super) fn meeting_over(&mut self, id: MeetingId) {
+        let MeetingId { place, which, index } = id;
         let Some(comm) = self.comm(place) else { return };
         let size = comm.calls(which).get(index).map_or(0, Meeting::size);
         for member in 0..size {

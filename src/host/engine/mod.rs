@@ -32,6 +32,7 @@ mod worker;
 pub(super) use barrier::{Brings, announce};
 pub(super) use comm::{Member, MemberId};
 pub(super) use job::Parked;
+use remote::Event;
 pub(crate) use remote::Joining;
 pub(super) use stream::{Point, Progress, StreamToken};
 
@@ -164,7 +165,9 @@ impl Engine {
     }
 
     pub(super) fn exchanged(&self, comm: &Member, exchanges: u64) {
-        self.lock().say_exchanged(comm.place(), exchanges);
+        // Peers can hear of what it does next before their exchange is over, and then know that it
+        // will succeed.
+        self.lock().say(comm.place(), &Event::Exchanged(exchanges));
     }
 
     pub(super) fn register(
@@ -197,7 +200,7 @@ impl Engine {
 
     pub(super) fn unregister(&self, comm: &Member, id: WindowId) {
         self.change(Here::Nothing, |state, out| {
-            state.say_no_window(comm.place(), id);
+            state.say(comm.place(), &Event::NoWindow(id));
             state.unregister(comm.place(), id, out);
         });
     }

@@ -26,7 +26,7 @@ const RANKS: usize = 256;
 
 /// A call of a rank, by its number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) enum Next {
+pub(in crate::host::engine) enum Next {
     /// An operation, or a refusal of one.
     Call(u64),
     /// A host-side exchange.
@@ -35,7 +35,7 @@ pub(super) enum Next {
 
 /// What must happen before a rank's next call.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct Until {
+pub(in crate::host::engine) struct Until {
     pub(super) comm: u64,
     pub(super) rank: u32,
     pub(super) next: Next,

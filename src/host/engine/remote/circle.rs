@@ -16,7 +16,7 @@ use crate::error::{Deadlock, Error};
 
 /// A deadlock that a process has found.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Found {
+pub(in crate::host::engine) struct Found {
     /// The ranks of the communicator that it is of.
     ends: Vec<u32>,
     /// The ranks that its report names.

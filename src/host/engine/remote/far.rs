@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::comm::MemberId;
 use super::super::job::{Done, Job};
-use super::super::meeting::Which;
+use super::super::meeting::MeetingId;
 use super::super::state::{Out, State};
 use super::super::{ENGINE, Engine, Here};
 use super::packet::{EAGER, Event, Note};
@@ -37,7 +37,7 @@ impl Remote {
     /// Asks a rank on another machine for what batches of an operation read of it.
     pub(super) fn fetch(
         &self,
-        (place, which, index): (MemberId, Which, u64),
+        id: MeetingId,
         rank: u32,
         reads: Vec<(usize, Read)>,
         moves: &Arc<Moves>,
@@ -46,19 +46,22 @@ impl Remote {
         let number = far::number(false);
         let piece = |(_, read): &(usize, Read)| (read.from.offset, read.bytes as u32);
         let pieces = reads.iter().map(piece).collect();
-        let of = (place, which, index);
         for (batch, read) in reads {
             let from = rank as usize;
             far::carry(Message {
                 link: read.from.link,
-                comm: place.id,
+                comm: id.place.id,
                 rank,
                 is_sent: false,
                 number,
                 at: read.to,
                 bytes: read.bytes,
                 keep: Some(moves.clone()),
-                then: Some(Box::new(move |how| ENGINE.fetched(of, batch, from, how))),
+                then: Some(Box::new(move |how| {
+                    ENGINE.change(Here::Small, |state, out| {
+                        state.fetched(id, batch, from, how, out);
+                    });
+                })),
             });
         }
         self.note(own, rank as usize, &Note::Fetch { number, pieces }, &[]);
@@ -72,16 +75,6 @@ impl Engine {
             state.hear(out);
             state.hear_far(from, bytes, out);
         });
-    }
-
-    fn fetched(
-        &self,
-        of: (MemberId, Which, u64),
-        batch: usize,
-        rank: usize,
-        how: Result<(), String>,
-    ) {
-        self.change(Here::Small, |state, out| state.fetched(of, batch, rank, how, out));
     }
 
     /// Sends what a rank on another machine reads of this process's memory.

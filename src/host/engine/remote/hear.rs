@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use super::super::active_group::{Booked, HostOp};
 use super::super::barrier::Brings;
 use super::super::comm::{CommState, MemberId};
-use super::super::meeting::Which;
+use super::super::meeting::{MeetingId, Which};
 use super::super::state::{Out, State, Step};
 use super::super::stream::Task;
 use super::packet::{Event, Header, Issued, Named, NamedOp, sent};
@@ -165,7 +165,7 @@ impl State {
             }
             Event::Moved(which, index, step) => {
                 which.is_within(size).then_some(()).ok_or(Nonsense)?;
-                self.moved(place, (which, index), step, out);
+                self.moved(MeetingId { place, which, index }, step, out);
             }
             Event::Put => {
                 let Some(there) = comm.remote.as_mut().and_then(|it| it.there(place.rank)) else {

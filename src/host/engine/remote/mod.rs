@@ -26,7 +26,8 @@ use far::Putting;
 use hear::Later;
 pub(in crate::host) use join::Ear;
 pub(crate) use join::Joining;
-use packet::{Event, Header, Named, Note};
+pub(super) use packet::Event;
+use packet::{Header, Named, Note};
 use steps::Moving;
 
 use super::active_group::{Booked, HostOp, Phase};
@@ -237,11 +238,10 @@ impl State {
         }
     }
 
-    /// Says that a rank completed so many host-side exchanges. Peers can hear of what it does next
-    /// before their exchange is over, and then know that it will succeed.
-    pub(super) fn say_exchanged(&mut self, place: MemberId, exchanges: u64) {
+    /// Tells the other processes what happens to a rank.
+    pub(super) fn say(&mut self, place: MemberId, event: &Event) {
         if let Some(comm) = self.comm(place) {
-            comm.say(place.rank, &Event::Exchanged(exchanges), &[]);
+            comm.say(place.rank, event, &[]);
         }
     }
 
@@ -270,27 +270,6 @@ impl State {
         let named = Named::Shared { offset, bytes: memory.bytes() as u64 };
         comm.say(place.rank, &Event::Window(id, named), &[]);
         Ok(())
-    }
-
-    /// Says that a rank uses a window no longer.
-    pub(super) fn say_no_window(&mut self, place: MemberId, id: WindowId) {
-        if let Some(comm) = self.comm(place) {
-            comm.say(place.rank, &Event::NoWindow(id), &[]);
-        }
-    }
-
-    /// Says that a rank has completed its next put.
-    pub(super) fn say_put(&mut self, place: MemberId) {
-        if let Some(comm) = self.comm(place) {
-            comm.say(place.rank, &Event::Put, &[]);
-        }
-    }
-
-    /// Says that a closure of a rank has arrived at a barrier.
-    pub(super) fn say_arrived(&mut self, place: MemberId, dev: WindowId, index: usize) {
-        if let Some(comm) = self.comm(place) {
-            comm.say(place.rank, &Event::Arrived(dev, index), &[]);
-        }
     }
 
     /// Whether a rank's group can go on after a put that it has reached, if another process has a

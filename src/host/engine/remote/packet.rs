@@ -64,7 +64,7 @@ impl Note {
 
 /// What a rank's peers learn of it, in the order in which it happens.
 #[derive(Serialize, Deserialize)]
-pub(super) enum Event {
+pub(in crate::host::engine) enum Event {
     /// Its stream has reached a group, or refuses it for a reason. Small parts that it sends follow
     /// the packet.
     Group { ops: Vec<(u64, NamedOp)>, refused: Option<String> },
@@ -94,7 +94,7 @@ pub(super) enum Event {
 
 /// How much a rank has issued.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Issued {
+pub(in crate::host::engine) struct Issued {
     pub(super) groups: u64,
     pub(super) collectives: u64,
     /// By peer: sends and receives.
@@ -103,7 +103,7 @@ pub(super) struct Issued {
 
 /// Memory, as peers know it.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-pub(super) enum Named {
+pub(in crate::host::engine) enum Named {
     /// No peer reads it.
     Hidden,
     /// In the memory that the rank's process shares.
@@ -113,7 +113,7 @@ pub(super) enum Named {
 }
 
 /// An operation of a group. A scalar is its bytes.
-pub(super) type NamedOp = form::Op<Named, [u8; 8], Target, u8>;
+pub(in crate::host::engine) type NamedOp = form::Op<Named, [u8; 8], Target, u8>;
 
 /// Parts of at most so many bytes are sent with the call, and nobody waits until they are read.
 pub(super) const EAGER: usize = 4096;

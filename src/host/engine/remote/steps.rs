@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::active_group::{ActiveGroup, Booked, HostOp, Phase};
 use super::super::comm::MemberId;
 use super::super::job::{Done, Job};
-use super::super::meeting::{Which, any_call};
+use super::super::meeting::{MeetingId, Which, any_call};
 use super::super::state::{Out, State, Void};
 use super::packet::{Event, is_eager};
 use crate::host::block::Block;
@@ -88,12 +88,12 @@ impl State {
     /// Starts the part of this process in an operation that every rank has reached.
     pub(in crate::host::engine) fn move_split(
         &mut self,
-        place: MemberId,
-        (which, index): (Which, u64),
+        id: MeetingId,
         mut moves: Moves,
         private: Vec<Option<Box<Held>>>,
         out: &mut Out,
     ) {
+        let MeetingId { place, which, index } = id;
         let Some(comm) = self.comm(place) else { return };
         let size = comm.size();
         let meeting = comm.seen_calls(which).and_then(|calls| calls.get(index));
@@ -113,18 +113,19 @@ impl State {
         moving.is_eager = is_eager;
         moving.done.resize(size, 0);
         if moves_here && has_chunks {
-            return self.start_step(place, which, index, out);
+            return self.start_step(id, out);
         }
-        self.step_over(place, which, index, out);
+        self.step_over(id, out);
     }
 
     /// Starts the next step of an operation, and fetches what it reads of other machines.
-    fn start_step(&mut self, place: MemberId, which: Which, index: u64, out: &mut Out) {
+    fn start_step(&mut self, id: MeetingId, out: &mut Out) {
+        let MeetingId { place, which, index } = id;
         let Some(comm) = self.comm(place) else { return };
         let Some(remote) = &mut comm.remote else { return };
         let Some(moving) = remote.moving.get_mut(&(which, index)) else { return };
         let (step, Some(moves)) = (moving.step, moving.moves.clone()) else { return };
-        let done = Done::Met { place, which, index };
+        let done = Done::Met(id);
         moving.jobs = 1;
         if !remote.is_spread || moving.is_eager {
             let chunks = 0..moves.chunks(step);
@@ -144,19 +145,20 @@ impl State {
             }
         }
         for (rank, reads) in reads {
-            remote.fetch((place, which, index), rank, reads, &moves);
+            remote.fetch(id, rank, reads, &moves);
         }
     }
 
     /// A message with bytes of another machine has come, or why it has not.
     pub(super) fn fetched(
         &mut self,
-        (place, which, index): (MemberId, Which, u64),
+        id: MeetingId,
         batch: usize,
         rank: usize,
         how: Result<(), String>,
         out: &mut Out,
     ) {
+        let MeetingId { place, which, index } = id;
         if let Err(why) = how {
             self.unreached(place.of(rank), &why, out);
         }
@@ -171,22 +173,16 @@ impl State {
             return;
         }
         match is_broken {
-            true => self.copied(place, which, index, out),
+            true => self.copied(id, out),
             false => {
-                let done = Done::Met { place, which, index };
-                out.jobs.push(Job::step(done, moves, step, chunks.clone()));
+                out.jobs.push(Job::step(Done::Met(id), moves, step, chunks.clone()));
             }
         }
     }
 
     /// This process has copied its part of a step.
-    pub(in crate::host::engine) fn copied(
-        &mut self,
-        place: MemberId,
-        which: Which,
-        index: u64,
-        out: &mut Out,
-    ) {
+    pub(in crate::host::engine) fn copied(&mut self, id: MeetingId, out: &mut Out) {
+        let MeetingId { place, which, index } = id;
         let remote = self.comm(place).and_then(|comm| comm.remote.as_mut());
         let moving = remote.and_then(|remote| remote.moving.get_mut(&(which, index)));
         let Some(moving) = moving else { return };
@@ -201,17 +197,12 @@ impl State {
             self.settle(out);
             self.hear(out);
         }
-        self.step_over(place, which, index, out);
+        self.step_over(id, out);
     }
 
     /// This process has moved its part of a step.
-    pub(in crate::host::engine) fn step_over(
-        &mut self,
-        place: MemberId,
-        which: Which,
-        index: u64,
-        out: &mut Out,
-    ) {
+    pub(in crate::host::engine) fn step_over(&mut self, id: MeetingId, out: &mut Out) {
+        let MeetingId { place, which, index } = id;
         let Some(comm) = self.comm(place) else { return };
         let (size, is_broken) = (comm.size(), comm.broken);
         let Some(remote) = &mut comm.remote else { return };
@@ -221,7 +212,7 @@ impl State {
         if moving.is_eager {
             let gone = remote.moving.remove(&(which, index));
             out.void.extend(gone.and_then(|moving| moving.moves).map(Void::Moves));
-            return self.meeting_over(place, which, index);
+            return self.meeting_over(id);
         }
         // Nothing more happens in a communicator that broke.
         moving.step = if is_broken { LEFT } else { moving.step + 1 };
@@ -233,34 +224,24 @@ impl State {
         for rank in sayers() {
             comm.say(rank, &Event::Moved(which, index, step), &[]);
         }
-        self.go_on_moving(place, which, index, out);
+        self.go_on_moving(id, out);
     }
 
     /// A rank of another process has completed steps of an operation.
-    pub(in crate::host::engine) fn moved(
-        &mut self,
-        place: MemberId,
-        (which, index): (Which, u64),
-        step: usize,
-        out: &mut Out,
-    ) {
+    pub(in crate::host::engine) fn moved(&mut self, id: MeetingId, step: usize, out: &mut Out) {
+        let MeetingId { place, which, index } = id;
         let Some(comm) = self.comm(place) else { return };
         let size = comm.size();
         let Some(remote) = &mut comm.remote else { return };
         let moving = remote.moving.entry((which, index)).or_default();
         moving.done.resize(size, 0);
         moving.done[place.rank] = moving.done[place.rank].max(step);
-        self.go_on_moving(place, which, index, out);
+        self.go_on_moving(id, out);
     }
 
     /// Starts the next step if every rank has completed the last one, or ends the operation.
-    pub(in crate::host::engine) fn go_on_moving(
-        &mut self,
-        place: MemberId,
-        which: Which,
-        index: u64,
-        out: &mut Out,
-    ) {
+    pub(in crate::host::engine) fn go_on_moving(&mut self, id: MeetingId, out: &mut Out) {
+        let MeetingId { place, which, index } = id;
         let Some(comm) = self.comm(place) else { return };
         let (size, is_broken) = (comm.size(), comm.broken);
         let Some(remote) = &mut comm.remote else { return };
@@ -283,16 +264,16 @@ impl State {
         if done >= steps {
             remote.moving.remove(&(which, index));
             out.void.push(Void::Moves(moves));
-            return self.meeting_over(place, which, index);
+            return self.meeting_over(id);
         }
         if done < moving.step || moving.step >= steps || is_broken {
             return;
         }
         let step = moving.step;
         if moves.chunks(step) == 0 {
-            return self.step_over(place, which, index, out);
+            return self.step_over(id, out);
         }
-        self.start_step(place, which, index, out);
+        self.start_step(id, out);
     }
 
     /// Before a communicator breaks: tells the other processes that this one's ranks leave the
@@ -339,9 +320,10 @@ impl State {
         let idle = remote.moving.iter().filter(|(_, one)| one.moves.is_some() && one.jobs == 0);
         let idle: Vec<_> = idle.map(|(key, one)| (*key, one.step)).collect();
         for ((which, index), step) in idle {
+            let id = MeetingId { place, which, index };
             match is_broken && step < LEFT {
-                true => self.step_over(place, which, index, out),
-                false => self.go_on_moving(place, which, index, out),
+                true => self.step_over(id, out),
+                false => self.go_on_moving(id, out),
             }
         }
         self.end_puts(place, out);
