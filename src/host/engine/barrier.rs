@@ -5,7 +5,7 @@
 //! Launches record their device communicators, so that a rank whose closure is still queued does
 //! not count as absent.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use super::remote::Event;
 use super::report::some;
 use super::spin::SPIN;
 use super::state::{Out, State};
-use super::stream::{Current, StreamState, Task};
+use super::stream::{Current, Progress, StreamState, Task};
 use super::{Engine, Here};
 use crate::backend::WindowId;
 use crate::error::{Error, Site};
@@ -103,7 +103,7 @@ thread_local! {
     /// The device communicators of this thread's next launch.
     static NEXT: RefCell<Vec<Brings>> = const { RefCell::new(Vec::new()) };
     /// The stream whose closure this thread runs.
-    static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
+    static CURRENT: RefCell<Option<Arc<Progress>>> = const { RefCell::new(None) };
 }
 
 /// Adds a device communicator to this thread's next launch.
@@ -117,11 +117,16 @@ pub(super) fn announced() -> Vec<Brings> {
 }
 
 /// Runs a stream's closure.
-pub(super) fn in_closure<T>(stream: usize, run: impl FnOnce() -> T) -> T {
+pub(super) fn in_closure<T>(stream: Arc<Progress>, run: impl FnOnce() -> T) -> T {
     let outer = CURRENT.replace(Some(stream));
     let outcome = run();
     CURRENT.set(outer);
     outcome
+}
+
+/// The stream whose closure this thread runs.
+pub(in crate::host) fn current() -> Option<Arc<Progress>> {
+    CURRENT.with_borrow(Clone::clone)
 }
 
 impl Engine {
@@ -164,27 +169,28 @@ impl Engine {
 
     /// Called by a closure at a barrier: waits for the closures of all other ranks.
     pub(in crate::host) fn sync(&self, of: Brings, index: usize) -> Result<()> {
-        let stream = CURRENT.get();
+        let own = current();
+        let own = own.as_deref();
         let waits = self.change(Here::Nothing, |state, out| {
-            let Some((turn, passed)) = state.arrive(of, index, stream, out) else {
+            let Some((turn, passed)) = state.arrive(of, index, own, out) else {
                 return Err(state.fault_of(of.place));
             };
             state.say(of.place, &Event::Arrived(of.dev, index));
             if passed.load(Ordering::Acquire) >= turn {
-                state.pass(of, index, stream);
+                state.pass(of, index, own);
                 return Ok(None);
             }
             let at = At { of, index, turn, thread: quiet::this_thread() };
-            state.set_at(stream, Some(at));
+            state.set_at(own, Some(at));
             state.check_barriers(of.place, out);
             Ok(Some((turn, passed)))
         })?;
         let Some((turn, passed)) = waits else { return Ok(()) };
         let outcome = self.stand(of, index, || passed.load(Ordering::Acquire) >= turn);
         self.change(Here::Nothing, |state, _| {
-            state.set_at(stream, None);
+            state.set_at(own, None);
             if outcome.is_ok() {
-                state.pass(of, index, stream);
+                state.pass(of, index, own);
             }
         });
         outcome
@@ -253,16 +259,15 @@ impl State {
         &mut self,
         of: Brings,
         index: usize,
-        stream: Option<usize>,
+        own: Option<&Progress>,
         out: &mut Out,
     ) -> Option<(u64, Arc<AtomicU64>)> {
-        let own = stream.and_then(|key| self.streams.get(key)).map(|own| own.progress.clone());
         let comm = self.comm(of.place).filter(|comm| !comm.broken)?;
         let size = comm.size();
         let dev = comm.device_comms.get_mut(&of.dev)?;
         let new = || Bar { arrived: vec![0; size], ..Bar::default() };
         let bar = dev.entry(index).or_insert_with(new);
-        if let Some(own) = own.as_ref().and_then(|own| own.order()) {
+        if let Some(own) = own.and_then(Progress::order) {
             own.clock(|own| bar.order.join_arrived(own));
         }
         let (turn, all) = bar.arrive(of.place.rank);
@@ -273,10 +278,9 @@ impl State {
     }
 
     /// A rank passes a barrier: what the others did before is ordered before what it does next.
-    fn pass(&mut self, of: Brings, index: usize, stream: Option<usize>) {
-        let own = stream.and_then(|key| self.streams.get(key)).map(|own| own.progress.clone());
+    fn pass(&mut self, of: Brings, index: usize, own: Option<&Progress>) {
         let bar = self.comm(of.place).and_then(|comm| comm.bar(of.dev, index));
-        if let (Some(bar), Some(own)) = (bar, own.as_ref().and_then(|own| own.order())) {
+        if let (Some(bar), Some(own)) = (bar, own.and_then(Progress::order)) {
             own.clock(|own| own.join(&bar.order));
         }
     }
@@ -292,9 +296,9 @@ impl State {
         })
     }
 
-    fn set_at(&mut self, stream: Option<usize>, to: Option<At>) {
+    fn set_at(&mut self, own: Option<&Progress>, to: Option<At>) {
         if let Some(Current::Launch { at, .. }) =
-            stream.and_then(|key| self.streams.get_mut(key)?.current.as_mut())
+            own.and_then(|own| self.streams.get_mut(own.key)?.current.as_mut())
         {
             *at = to;
         }

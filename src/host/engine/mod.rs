@@ -29,12 +29,12 @@ mod who;
 mod window;
 mod worker;
 
-pub(super) use barrier::{Brings, announce};
+pub(super) use barrier::{Brings, announce, current};
 pub(super) use comm::{Member, MemberId};
 pub(super) use job::Parked;
 use remote::Event;
 pub(crate) use remote::Joining;
-pub(super) use stream::{Point, Progress, StreamToken};
+pub(super) use stream::{Point, StreamToken};
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -52,7 +52,7 @@ use stream::{Closure, Task};
 
 use super::mirror::Ended;
 use super::moves::Held;
-use super::{HostBackend, hazards, shared};
+use super::{HostBackend, shared};
 use crate::backend::{Blame, Departure, Join, Op, Refusal, WindowId};
 use crate::error::{Error, Panicked, Site, Surplus};
 use crate::lock::{Mutex, MutexGuard};
@@ -378,10 +378,9 @@ impl Engine {
                 }
             }
             Work::Run { stream, work, site } => {
-                let outcome = hazards::in_task(&stream, || {
-                    let work = std::panic::AssertUnwindSafe(work);
-                    barrier::in_closure(stream.key, || std::panic::catch_unwind(work))
-                });
+                let work = std::panic::AssertUnwindSafe(work);
+                let run = || std::panic::catch_unwind(work);
+                let outcome = barrier::in_closure(stream.clone(), run);
                 let failed = outcome.err().map(|panic| left_by(panic, site));
                 if let Some(error) = &failed {
                     stream.leave_error(error.clone());

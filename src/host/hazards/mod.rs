@@ -23,15 +23,14 @@ pub(super) use by::Put;
 pub(super) use comm::{CommOrder, collective, message, operates};
 pub(super) use stream::StreamOrder;
 
-use std::cell::RefCell;
-use std::sync::{Arc, LazyLock, Weak};
+use std::sync::{LazyLock, Weak};
 
 use typed_nccl_match::When;
 
 use by::By;
 
 use super::block::Touch;
-use super::engine::Progress;
+use super::engine;
 use crate::Result;
 use crate::communicator::Health;
 use crate::error::{Error, Hazard, NoOrder, OtherUse, Site, reported};
@@ -56,24 +55,9 @@ pub(super) fn is_on() -> bool {
     *ON
 }
 
-thread_local! {
-    /// The stream whose task this thread runs.
-    static TASK: RefCell<Option<Arc<Progress>>> = const { RefCell::new(None) };
-}
-
-/// Runs a stream's closure, so that its accesses count in the stream's order.
-pub(super) fn in_task<T>(stream: &Arc<Progress>, run: impl FnOnce() -> T) -> T {
-    if stream.order().is_none() {
-        return run();
-    }
-    TASK.set(Some(stream.clone()));
-    let outcome = run();
-    TASK.take();
-    outcome
-}
-
+/// The closure that this thread runs, whose accesses count in its stream's order.
 fn task() -> Option<When> {
-    TASK.with_borrow(|task| Some(task.as_ref()?.order()?.at_task()))
+    Some(engine::current()?.order()?.at_task())
 }
 
 /// Records the memory that a closure is about to access.

@@ -104,7 +104,7 @@ impl State {
             one.lines.truncate(LINES);
             one.ranks.truncate(RANKS);
         });
-        if let Some(remote) = self.comm(place).and_then(|comm| comm.remote.as_mut()) {
+        if let Some(remote) = self.remote(place) {
             remote.blocked.insert((place.rank, next.is_exchange()), (next, until));
             self.end_circle(out);
         }

@@ -172,8 +172,7 @@ impl Engine {
     /// A put to a rank on another machine is complete.
     pub(super) fn written(&self, to: MemberId, number: u64) {
         self.change(Here::Small, |state, out| {
-            let Some(comm) = state.comm(to) else { return };
-            let Some(remote) = &mut comm.remote else { return };
+            let Some(remote) = state.remote(to) else { return };
             if remote.puts.get(&number).is_some_and(|put| put.to == to.rank)
                 && let Some(put) = remote.puts.remove(&number)
             {
@@ -199,8 +198,7 @@ impl State {
         to: Target,
         done: Done,
     ) {
-        let Some(comm) = self.comm(place) else { return };
-        let Some(remote) = &mut comm.remote else { return };
+        let Some(remote) = self.remote(place) else { return };
         let Some(link) = remote.link(peer) else { return };
         let (number, bytes) = (far::number(true), from.bytes());
         remote.puts.insert(number, Putting { to: peer, done });
@@ -230,7 +228,7 @@ impl State {
 
     /// Tells a rank on another machine that its put is complete.
     pub(in crate::host::engine) fn tell_written(&mut self, own: MemberId, to: usize, number: u64) {
-        if let Some(remote) = self.comm(own).and_then(|comm| comm.remote.as_ref()) {
+        if let Some(remote) = self.remote(own) {
             remote.note(own.rank, to, &Note::Written(number), &[]);
         }
     }
@@ -244,8 +242,7 @@ impl State {
         let over = remote.puts.iter().filter(|(_, put)| is_over(put)).map(|(number, _)| *number);
         let over: Vec<u64> = over.collect();
         for number in over {
-            let remote = self.comm(place).and_then(|comm| comm.remote.as_mut());
-            if let Some(put) = remote.and_then(|remote| remote.puts.remove(&number)) {
+            if let Some(put) = self.remote(place).and_then(|remote| remote.puts.remove(&number)) {
                 self.job_over(put.done, out);
             }
         }

@@ -100,7 +100,7 @@ impl State {
 
     /// Takes in an event once its causes have been heard: they may come by another way.
     fn hear_in_turn(&mut self, place: MemberId, causes: Vec<u64>, bytes: Vec<u8>, out: &mut Out) {
-        let Some(remote) = self.comm(place).and_then(|comm| comm.remote.as_mut()) else { return };
+        let Some(remote) = self.remote(place) else { return };
         if causes.is_empty() {
             return self.hear_now(place, &bytes, out);
         }

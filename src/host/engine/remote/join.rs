@@ -225,7 +225,7 @@ impl Engine {
 
     fn with_remote<T>(&self, place: MemberId, with: impl FnOnce(&mut Remote) -> T) -> Option<T> {
         let mut state = self.lock();
-        Some(with(state.comm(place)?.remote.as_mut()?))
+        Some(with(state.remote(place)?))
     }
 
     /// The processes that this one has not mapped.
@@ -384,8 +384,7 @@ impl State {
     fn release(&mut self, ended: &[u64], out: &mut Out) {
         let stand: Vec<_> = self.broken_and_moving().collect();
         for place in stand {
-            let remote = self.comm(place).and_then(|comm| comm.remote.as_mut());
-            for rank in remote.into_iter().flat_map(|remote| &mut remote.ranks) {
+            for rank in self.remote(place).into_iter().flat_map(|remote| &mut remote.ranks) {
                 if let Place::There(there) = rank
                     && let Reach::Mapped(peer) = &there.reach
                 {

@@ -238,6 +238,11 @@ impl State {
         }
     }
 
+    /// What is known of the ranks of other processes, if there are any.
+    fn remote(&mut self, place: MemberId) -> Option<&mut Remote> {
+        self.comm(place)?.remote.as_deref_mut()
+    }
+
     /// Tells the other processes what happens to a rank.
     pub(super) fn say(&mut self, place: MemberId, event: &Event) {
         if let Some(comm) = self.comm(place) {

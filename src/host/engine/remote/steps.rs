@@ -121,8 +121,7 @@ impl State {
     /// Starts the next step of an operation, and fetches what it reads of other machines.
     fn start_step(&mut self, id: MeetingId, out: &mut Out) {
         let MeetingId { place, which, index } = id;
-        let Some(comm) = self.comm(place) else { return };
-        let Some(remote) = &mut comm.remote else { return };
+        let Some(remote) = self.remote(place) else { return };
         let Some(moving) = remote.moving.get_mut(&(which, index)) else { return };
         let (step, Some(moves)) = (moving.step, moving.moves.clone()) else { return };
         let done = Done::Met(id);
@@ -183,8 +182,7 @@ impl State {
     /// This process has copied its part of a step.
     pub(in crate::host::engine) fn copied(&mut self, id: MeetingId, out: &mut Out) {
         let MeetingId { place, which, index } = id;
-        let remote = self.comm(place).and_then(|comm| comm.remote.as_mut());
-        let moving = remote.and_then(|remote| remote.moving.get_mut(&(which, index)));
+        let moving = self.remote(place).and_then(|remote| remote.moving.get_mut(&(which, index)));
         let Some(moving) = moving else { return };
         if moving.jobs > 1 {
             moving.jobs -= 1;
