@@ -113,8 +113,8 @@ impl BusyThreads {
         threads <= cores && self.ready.load(Relaxed) == 0
     }
 
-    /// Spins for at most the first limit, and for the second one since `hear` last brought news. Returns
-    /// whether the wait is over.
+    /// Spins for at most the first limit, and for the second one since `hear` last brought news.
+    /// Returns whether the wait is over.
     pub(super) fn spin(
         &self,
         limits: (Duration, Duration),
