@@ -41,6 +41,12 @@ pub trait Listener: Send + Sync {
     /// A rank will send nothing more: its process, its connection or its communicator has ended.
     fn died(&self, rank: Rank, why: &str);
 
+    /// The process of a rank that [`died`](Self::died) has ended, or the ranks continue without it
+    /// as if it had.
+    fn process_died(&self, rank: Rank) {
+        let _ = rank;
+    }
+
     /// The other ranks took this one for dead, and continue without it.
     fn left_out(&self, why: &str) {
         let _ = why;

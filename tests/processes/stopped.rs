@@ -60,6 +60,14 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "a_host_process_that_stays_stopped",
+        program: || {
+            let deadline = Duration::from_secs(15);
+            launch!(works, CommConfig::builder().deadline(deadline).build())
+        },
+        test: |run| [0, 2].into_iter().for_each(|victim| stay_stopped(run, victim)),
+    },
+    Test {
         name: "a_host_process_that_was_stopped_in_a_copy",
         program: || {
             let deadline = Duration::from_secs(15);
@@ -73,6 +81,24 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
 ];
+
+/// A rank of three stays stopped until the others have said far more than a log holds.
+fn stay_stopped(run: &Run, victim: usize) {
+    let mut ranks = Ranks::start(3, |_| {
+        let mut command = run.bare();
+        command.env("TYPED_NCCL_HEARTBEAT", "0.3").env("TYPED_NCCL", "host").env(STEPS, "20000");
+        command
+    });
+    (0..3).for_each(|rank| ranks.hears(rank, "works"));
+    ranks.signal(victim, libc::SIGSTOP);
+    (0..3).filter(|rank| *rank != victim).for_each(|rank| ranks.ends(rank));
+    ranks.signal(victim, libc::SIGCONT);
+    for (rank, ended) in ranks.ended().into_iter().enumerate() {
+        assert!(ended.status.success(), "rank {rank}, {victim} was stopped: {}", ended.said);
+        let words = if rank == victim { "was left out" } else { "finished with 2" };
+        assert!(ended.said.contains(words), "rank {rank}, {victim} was stopped: {}", ended.said);
+    }
+}
 
 /// Rank 1 is stopped while it copies from rank 0, which then writes over what was copied.
 fn stop_in_a_copy(run: &Run, after: Duration) {
@@ -157,6 +183,9 @@ enum Others {
 /// How long the others keep working.
 const LIVE: &str = "TYPED_NCCL_TEST_LIVE";
 
+/// How many steps the others then take at least.
+const STEPS: &str = "TYPED_NCCL_TEST_STEPS";
+
 fn stop(run: &Run, victims: &[usize], others: Others, beat: &str) {
     on_a_new_stage();
     let live = if others == Others::Live { "3000" } else { "0" };
@@ -230,14 +259,15 @@ fn works<D: Device>(mut comm: Communicator<D>) -> Result<()> {
 }
 
 fn lives_on<D: Device>(comm: &Communicator<D>) -> Result<()> {
-    let live = env::var(LIVE).ok().and_then(|millis| millis.parse().ok()).unwrap_or(0);
+    let number = |name| env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(0);
+    let live = number(LIVE);
     let begun = Instant::now();
     // Together, so that all take the same number of steps.
     while *comm.agree(begun.elapsed() < Duration::from_millis(live))?.max() {
         step(comm)?;
         thread::sleep(Duration::from_millis(5));
     }
-    Ok(())
+    (0..number(STEPS)).try_for_each(|_| step(comm))
 }
 
 /// Whatever it calls, it gets the same error.

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Weak;
 
+use super::message::Left;
 use crate::Rank;
 use crate::backend::Listener;
 use crate::error::Error;
@@ -37,7 +38,7 @@ pub(super) struct Call {
 #[derive(Clone)]
 pub(super) enum Event {
     Message(u32, Vec<u8>),
-    Died(u32, String),
+    Died(Left),
     Stopped(u32, String),
     LeftOut(String),
     Failed(Error),
@@ -53,7 +54,12 @@ impl Call {
         let Some(listener) = self.listener.upgrade() else { return };
         match self.event {
             Event::Message(from, bytes) => listener.message(Rank(from), &bytes),
-            Event::Died(rank, why) => listener.died(Rank(rank), &why),
+            Event::Died(left) => {
+                listener.died(Rank(left.rank), &left.why);
+                if left.died {
+                    listener.process_died(Rank(left.rank));
+                }
+            }
             Event::Stopped(rank, why) => listener.stopped(Rank(rank), &why),
             Event::LeftOut(why) => listener.left_out(&why),
             Event::Failed(error) => listener.failed(&error),

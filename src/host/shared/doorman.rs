@@ -33,6 +33,12 @@ pub(in crate::host) struct Address {
     pub(super) id: u64,
 }
 
+impl Address {
+    pub(in crate::host) fn id(&self) -> u64 {
+        self.id
+    }
+}
+
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Address").field("id", &self.id).finish_non_exhaustive()

@@ -14,7 +14,7 @@ pub(super) const READERS: usize = 4096;
 /// The ring's size in words of eight bytes.
 pub(super) const RING: u64 = 1 << 17;
 
-/// A cursor of a reader that reads no more.
+/// A cursor of a reader that reads no more, or that the owner waits for no longer.
 pub(super) const LEFT: u64 = u64::MAX;
 
 #[repr(C, align(4096))]

@@ -1,6 +1,7 @@
 //! The log's reading side. A peer's memory may hold anything, and change at any time.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::fence;
 
 use super::header::{Header, LEFT, RING};
 use super::log::{CHUNK, HEAD, MORE, Place};
@@ -14,6 +15,8 @@ pub(super) enum Broken {
     Record(u64, u64),
     #[error("a record is too large for this process's memory")]
     Large,
+    #[error("it took this process for dead")]
+    Forgotten,
 }
 
 pub(super) struct Inbox {
@@ -28,10 +31,15 @@ impl Inbox {
         Self { place, partial: Vec::new(), ended: false }
     }
 
-    /// Reads no more. The peer need not wait for us.
-    pub(super) fn end(&mut self, header: &Header) {
+    /// Reads no more. The peer need not wait for us. An error if it does not wait any longer.
+    pub(super) fn end(&mut self, header: &Header) -> Result<(), Broken> {
         self.ended = true;
-        header.cursors[self.place.slot].0.store(LEFT, Release);
+        self.moves_to(header, LEFT)
+    }
+
+    /// Whether the peer waits for this reader no longer.
+    pub(super) fn is_forgotten(&self, header: &Header) -> bool {
+        header.cursors[self.place.slot].0.load(Relaxed) != self.place.cursor
     }
 
     /// Where the log ends now, if there is anything to read.
@@ -64,8 +72,9 @@ impl Inbox {
             if ours {
                 self.copy(header, start + HEAD, length)?;
             }
-            self.place.cursor = start + size;
-            header.cursors[self.place.slot].0.store(self.place.cursor, Release);
+            // What was copied is whole if the writer still waited for this reader afterwards.
+            fence(Acquire);
+            self.moves_to(header, start + size)?;
             if ours && !more {
                 record.clear();
                 std::mem::swap(record, &mut self.partial);
@@ -73,6 +82,14 @@ impl Inbox {
             }
         }
         Ok(false)
+    }
+
+    /// Moves the cursor, unless the slot is no longer this reader's.
+    fn moves_to(&mut self, header: &Header, to: u64) -> Result<(), Broken> {
+        let cursor = &header.cursors[self.place.slot].0;
+        let moved = cursor.compare_exchange(self.place.cursor, to, Release, Relaxed);
+        self.place.cursor = moved.map(|_| to).map_err(|_| Broken::Forgotten)?;
+        Ok(())
     }
 
     fn copy(&mut self, header: &Header, start: u64, length: usize) -> Result<(), Broken> {
@@ -154,12 +171,12 @@ mod tests {
         };
         let mut left = Inbox::new(admit(&mut log, header, 2));
         full(&mut log, &mut sent);
-        left.end(header);
+        left.end(header).expect("it is waited for");
         assert_eq!(header.cursors[1].0.load(Relaxed), LEFT);
         admit(&mut log, header, 3);
         let wrong = admit(&mut log, header, 4);
         header.cursors[wrong.slot].0.store(1 << 62, Relaxed);
-        log.forget(3);
+        log.forget(header, 3);
         let mut got = 0;
         while log.waits() {
             got += read(&mut slow, header).expect("it is whole").len();
@@ -170,6 +187,33 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_that_was_forgotten_gets_no_torn_record() {
+        for lapped in [false, true] {
+            let arena = arena();
+            let (header, mut log) = (arena.header(), Log::new());
+            let place = admit(&mut log, header, 1);
+            log.append(header, &[1; 1000]);
+            let (mut inbox, mut record) = (Inbox::new(place), Vec::new());
+            let end = inbox.news(header).expect("there is a record");
+            log.forget(header, 1);
+            admit(&mut log, header, 2);
+            if lapped {
+                // The writer is a record ahead of where the reader believes it to be.
+                let wait = RING / 125;
+                (0..wait).for_each(|_| log.append(header, &[2; 1000]));
+                assert!(log.waits());
+                log.forget(header, 2);
+                assert!(log.flush(header));
+            }
+            let read = inbox.next(header, end, &mut record);
+            assert_eq!((read, record.len()), (Err(Broken::Forgotten), 0), "lapped: {lapped}");
+            assert!(inbox.is_forgotten(header));
+            assert_eq!(inbox.end(header), Err(Broken::Forgotten));
+            assert_eq!(header.cursors[place.slot].0.load(Relaxed), LEFT);
+        }
+    }
+
+    #[test]
     fn places_run_out_and_come_back() {
         let arena = arena();
         let (header, mut log) = (arena.header(), Log::new());
@@ -177,7 +221,7 @@ mod tests {
             admit(&mut log, header, id);
         }
         assert!(log.admit(header, 1, Process::new(0)).is_none());
-        log.forget(77);
+        log.forget(header, 77);
         assert_eq!(admit(&mut log, header, 1).slot, 77);
     }
 
@@ -203,6 +247,7 @@ mod tests {
             let end = if random() % 50 == 0 { u64::from(random()) << 32 } else { end };
             header.head.0.store(end, Relaxed);
             let place = Place { slot: READERS - 1, cursor, number: 0 };
+            header.cursors[place.slot].0.store(cursor, Relaxed);
             broken += usize::from(read(&mut Inbox::new(place), header).is_err());
         }
         assert!((1..2000).contains(&broken), "{broken}");
@@ -216,6 +261,7 @@ mod tests {
             header.word(0).store(head, Relaxed);
             header.head.0.store(end, Relaxed);
             let place = Place { slot: 0, cursor: 0, number: 0 };
+            header.cursors[place.slot].0.store(place.cursor, Relaxed);
             read(&mut Inbox::new(place), header)
         };
         assert_eq!(read(0, RING + 1), Err(Broken::End(RING + 1)));

@@ -5,12 +5,15 @@
 //! see whole chunks. A reader stores its cursor with Release after it has copied, and the writer
 //! loads it with Acquire before it writes over those words. The words themselves are relaxed
 //! atomics: a peer that breaks the rules changes values, and no more.
+//!
+//! A reader that is forgotten may be alive, and even in the middle of a copy. Its cursor says so
+//! before its words are written over, and it looks at its cursor after it has copied.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicU64, fence};
 
-use super::header::{Header, READERS, RING};
+use super::header::{Header, LEFT, READERS, RING};
 use super::process::Process;
 
 /// The most bytes of a chunk.
@@ -103,7 +106,7 @@ impl Log {
         let slot = match self.readers.len() < READERS {
             true => self.readers.len(),
             false => {
-                self.bury();
+                self.bury(header);
                 self.readers.iter().position(Option::is_none)?
             }
         };
@@ -118,13 +121,13 @@ impl Log {
     }
 
     /// Waits for this process no longer.
-    pub(super) fn forget(&mut self, id: u64) {
-        self.retain(|reader| reader.id != id);
+    pub(super) fn forget(&mut self, header: &Header, id: u64) {
+        self.retain(header, |reader| reader.id != id);
     }
 
     /// Waits no longer for processes that have ended.
-    pub(super) fn bury(&mut self) {
-        self.retain(|reader| !reader.process.has_ended());
+    pub(super) fn bury(&mut self, header: &Header) {
+        self.retain(header, |reader| !reader.process.has_ended());
     }
 
     /// The readers that have ended.
@@ -145,9 +148,10 @@ impl Log {
         !self.overflow.is_empty()
     }
 
-    fn retain(&mut self, keep: impl Fn(&Reader) -> bool) {
-        for reader in &mut self.readers {
+    fn retain(&mut self, header: &Header, keep: impl Fn(&Reader) -> bool) {
+        for (reader, cursor) in self.readers.iter_mut().zip(&header.cursors) {
             if reader.as_ref().is_some_and(|reader| !keep(reader)) {
+                cursor.0.store(LEFT, Relaxed);
                 *reader = None;
             }
         }
@@ -162,6 +166,8 @@ impl Log {
                 return false;
             }
         }
+        // A reader that sees one of the words below also sees that it was forgotten before.
+        fence(Release);
         let flags = if more { MORE } else { 0 };
         for (position, word) in (self.head..).zip([bytes.len() as u64 | flags, number]) {
             header.word(position).store(word, Relaxed);
@@ -180,12 +186,13 @@ impl Log {
         self.floor = self.head;
         for (reader, cursor) in self.readers.iter_mut().zip(&header.cursors) {
             let Some(known) = reader else { continue };
-            let cursor = cursor.0.load(Acquire);
-            if (known.cursor..=self.head).contains(&cursor) {
-                known.cursor = cursor;
-                self.floor = self.floor.min(cursor);
+            let at = cursor.0.load(Acquire);
+            if (known.cursor..=self.head).contains(&at) {
+                known.cursor = at;
+                self.floor = self.floor.min(at);
             } else {
                 // It has left, or it counts wrong and must not hold up others.
+                cursor.0.store(LEFT, Relaxed);
                 *reader = None;
             }
         }

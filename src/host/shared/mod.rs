@@ -53,9 +53,9 @@ pub(super) fn send(bytes: &[u8]) {
     ring_all();
 }
 
-/// Passes on everything new of all peers, in each peer's order, with the peer's id. Returns
-/// whether there was anything. Called by one thread at a time.
-pub(super) fn drain(each: &mut dyn FnMut(u64, &[u8])) -> bool {
+/// Passes on everything new of all peers, in each peer's order, with the peer's id, or why nothing
+/// more can be read of a peer. Returns whether there was anything. Called by one thread at a time.
+pub(super) fn drain(each: &mut dyn FnMut(u64, Result<&[u8], String>)) -> bool {
     let Some(arena) = opened() else { return false };
     bell::attend(arena.header());
     let drain = |any, peer: &Arc<Peer>| peer.drain(each) | any;
@@ -67,9 +67,11 @@ pub(super) fn ended() -> Vec<u64> {
     LOG.lock().ended()
 }
 
-/// Forgets a peer that has ended: its records end. Drain them first, once it has.
+/// Forgets a peer that has ended or is taken for dead: its records end, and those for others wait
+/// for it no longer. Drain its records first, once it has ended.
 pub(super) fn forget(peer: u64) {
-    LOG.lock().forget(peer);
+    let Some(arena) = opened() else { return };
+    LOG.lock().forget(arena.header(), peer);
     peer::remove(peer);
 }
 
@@ -110,7 +112,7 @@ fn move_on(arena: &'static Arena) {
         }
         let moved = log.flush(arena.header());
         if !moved && rest == LONGEST_LOOK {
-            log.bury();
+            log.bury(arena.header());
         }
         drop(log);
         if moved {

@@ -34,7 +34,11 @@ pub(in crate::host) fn connect(address: &Address, within: Duration) -> io::Resul
         return Err(io::Error::new(ErrorKind::InvalidInput, "that is this process's own memory"));
     }
     if let Some(peer) = find(address.id) {
-        return Ok(peer);
+        if !peer.inbox.lock().is_forgotten(peer.header()) {
+            return Ok(peer);
+        }
+        // It took this process for dead and waits for it no longer.
+        remove(address.id);
     }
     let (file, place) = doorman::visit(address, own, within).map_err(timed_out)?;
     let mapping = map::received(file)?;
@@ -63,7 +67,7 @@ pub(super) fn remove(id: u64) {
     let Some(peer) = known.iter().find(|peer| peer.id == id).cloned() else { return };
     *peers = Some(known.iter().filter(|peer| peer.id != id).cloned().collect());
     drop(peers);
-    peer.inbox.lock().end(peer.header());
+    let _ = peer.inbox.lock().end(peer.header());
 }
 
 pub(super) fn all() -> Arc<[Arc<Peer>]> {
@@ -90,8 +94,8 @@ impl Peer {
         self.mapping.header()
     }
 
-    /// Reads what is new.
-    pub(super) fn drain(&self, each: &mut dyn FnMut(u64, &[u8])) -> bool {
+    /// Reads what is new. An error, which comes last, says why nothing more can be read.
+    pub(super) fn drain(&self, each: &mut dyn FnMut(u64, Result<&[u8], String>)) -> bool {
         let Some(end) = self.inbox.lock().news(self.header()) else { return false };
         let mut record = Vec::new();
         let mut any = false;
@@ -101,14 +105,14 @@ impl Peer {
                 Ok(true) => {
                     drop(inbox);
                     any = true;
-                    each(self.id, &record);
+                    each(self.id, Ok(&record));
                 }
                 Ok(false) => return any,
                 Err(broken) => {
-                    inbox.end(self.header());
+                    let broken = inbox.end(self.header()).err().unwrap_or(broken);
                     drop(inbox);
-                    log::error!("events of process {:x} cannot be read: {broken}", self.id);
-                    return any;
+                    each(self.id, Err(format!("its events cannot be read: {broken}")));
+                    return true;
                 }
             }
         }
@@ -117,7 +121,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        self.inbox.get_mut().end(self.mapping.header());
+        let _ = self.inbox.get_mut().end(self.mapping.header());
     }
 }
 

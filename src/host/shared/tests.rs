@@ -167,6 +167,7 @@ fn echo() {
             std::hint::spin_loop();
         }
         drain(&mut |_, record| {
+            let record = record.expect("it is whole");
             goes_on = !record.is_empty();
             send(record);
         });
@@ -190,6 +191,7 @@ fn records_come_back_in_order() {
     while !empty && Instant::now() < deadline {
         sleep(Duration::from_millis(100));
         drain(&mut |peer, record| {
+            let record = record.expect("it is whole");
             assert_eq!(peer, other.peer.id());
             match record.len() {
                 0 => empty = true,
@@ -225,6 +227,7 @@ fn slow() {
     while count < RECORDS {
         sleep(Duration::from_secs(1));
         drain(&mut |_, record| {
+            let record = record.expect("it is whole");
             let byte = count as u8;
             assert_eq!(Some(record.len()), lengths.next(), "record {count}");
             assert!(record.iter().all(|other| *other == byte), "record {count}");

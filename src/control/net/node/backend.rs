@@ -14,7 +14,7 @@ impl Node {
     /// Adds a listener of this rank. It first gets the messages so far and the ranks that are gone.
     pub(crate) fn listen(&mut self, net: &mut Net, channel: u64, listener: &Weak<dyn Listener>) {
         let calls = self.channels.listen(channel, listener);
-        let death = |left: &Left| Event::Died(left.rank, left.why.clone());
+        let death = |left: &Left| Event::Died(left.clone());
         let left_out = self.standing.excluded().map(|why| Event::LeftOut(why.to_owned()));
         let events = self.departed_before(u64::MAX).map(death).chain(left_out);
         let news = events.chain([Event::CaughtUp]).map(|event| Call::new(listener, event));

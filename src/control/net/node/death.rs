@@ -168,7 +168,7 @@ impl Node {
     }
 
     fn handle_gone(&mut self, net: &mut Net, left: &Left) {
-        self.report(net, &Event::Died(left.rank, left.why.clone()));
+        self.report(net, &Event::Died(left.clone()));
         self.await_orphans(net);
         if left.died {
             if let Some(at) = self.links.iter().position(|link| link.peer == left.rank) {

@@ -52,20 +52,24 @@ impl State {
     /// say something has a smaller tick, and can be read once that can.
     pub(in crate::host::engine) fn hear(&mut self, out: &mut Out) {
         loop {
-            let mut heard = Vec::new();
-            let mut drain = || {
-                shared::has_news()
-                    && shared::drain(&mut |peer, bytes| heard.extend(Heard::new(peer, bytes)))
+            let (mut heard, mut lost) = (Vec::new(), Vec::new());
+            let mut each = |peer, bytes: Result<&[u8], String>| match bytes {
+                Ok(bytes) => heard.extend(Heard::new(peer, bytes)),
+                Err(why) => lost.push((peer, why)),
             };
+            let mut drain = || shared::has_news() && shared::drain(&mut each);
             // The cause of what is read in one pass can be read in the next one at the latest.
             while drain() {}
-            if heard.is_empty() {
+            if heard.is_empty() && lost.is_empty() {
                 return;
             }
             heard.sort_by_key(|one| one.header.tick);
             for one in heard {
                 TICK.fetch_max(one.header.tick, Ordering::Relaxed);
                 self.hear_one(one, out);
+            }
+            for (peer, why) in lost {
+                self.lose_process(peer, &why, out);
             }
         }
     }
@@ -397,4 +401,18 @@ fn kept(op: NamedOp, from: &Source, payload: &mut &[u8]) -> Result<Booked, Nonse
     };
     let booked = op.map(memory, |bytes| Scale::Host(*bytes), |to| *to, |config| *config);
     is_sound.then_some(booked).ok_or(Nonsense)
+}
+
+impl Place {
+    /// The process on this machine that a rank is in, by its arena.
+    pub(super) fn process(&self) -> Option<u64> {
+        match self {
+            Self::Known(address) => Some(address.id()),
+            Self::There(there) => match &there.reach {
+                Reach::Mapped(peer) => Some(peer.id()),
+                Reach::Far(_) => None,
+            },
+            Self::Unknown | Self::Here | Self::Elsewhere(_) => None,
+        }
+    }
 }

@@ -339,6 +339,18 @@ impl Listener for Ear {
         self.gone(rank, why, true);
     }
 
+    /// Otherwise this process's events for others would wait until that one reads them.
+    fn process_died(&self, rank: Rank) {
+        let mut out = Out::take();
+        let mut state = ENGINE.lock();
+        state.hear(&mut out);
+        if let Some(process) = state.process(self.place.of(rank.index())) {
+            shared::forget(process);
+            state.release(&[process], &mut out);
+        }
+        ENGINE.finish(state, out, Here::Nothing);
+    }
+
     fn stopped(&self, rank: Rank, why: &str) {
         self.gone(rank, why, false);
     }
@@ -385,15 +397,35 @@ impl State {
         let stand: Vec<_> = self.broken_and_moving().collect();
         for place in stand {
             for rank in self.remote(place).into_iter().flat_map(|remote| &mut remote.ranks) {
-                if let Place::There(there) = rank
-                    && let Reach::Mapped(peer) = &there.reach
-                {
-                    there.is_dead |= ended.contains(&peer.id());
+                let has_ended = rank.process().is_some_and(|process| ended.contains(&process));
+                if let Place::There(there) = rank {
+                    there.is_dead |= has_ended;
                 }
             }
             self.end_moving(place, out);
         }
         self.settle(out);
+    }
+
+    /// The process on this machine that a rank is in, by its arena.
+    fn process(&mut self, place: MemberId) -> Option<u64> {
+        self.comm(place)?.remote.as_ref()?.ranks.get(place.rank)?.process()
+    }
+
+    /// Nothing more can be heard from a process on this machine: its ranks are lost.
+    pub(super) fn lose_process(&mut self, process: u64, why: &str, out: &mut Out) {
+        shared::forget(process);
+        let ranks_of = |(at, comm): (_, &CommState)| {
+            let ranks = comm.remote.iter().flat_map(|remote| remote.ranks.iter().enumerate());
+            let lost = ranks.filter(|(_, rank)| rank.process() == Some(process));
+            let id = comm.id;
+            lost.map(move |(rank, _)| MemberId { comm: at, id, rank }).collect::<Vec<_>>()
+        };
+        let lost: Vec<_> = self.comms.iter().flat_map(ranks_of).collect();
+        for place in lost {
+            self.gone(place, why, true, out);
+        }
+        self.release(&[process], out);
     }
 
     /// Whether it is not known yet that a rank of another process is gone.
