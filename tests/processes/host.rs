@@ -136,6 +136,15 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "host_processes_with_little_address_space",
+        program: || launch!(meets),
+        test: |run| {
+            let little = ["-c", "ulimit -v 12582912 && exec \"$0\"", &program()];
+            let ended = own(run.by("sh", &little), "host:3,processes");
+            assert!(ended.status.success(), "{ended:?}");
+        },
+    },
+    Test {
         name: "a_host_process_that_aborts_after_a_barrier",
         program: || launch!(aborts_after_barriers),
         test: |run| {

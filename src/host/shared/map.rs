@@ -21,8 +21,11 @@ const LARGEST: usize = 1 << 40;
 /// Where the heap begins, after the header.
 pub(super) const HEAP: usize = size_of::<Header>().next_multiple_of(LARGE_PAGE);
 
-/// What the arenas of four processes on each core may take of the 128 TiB that a process can map.
-const ADDRESSES: usize = 1 << 45;
+/// What the arenas of all processes of a machine may take of the 128 TiB that a process can map.
+const ADDRESSES: usize = 1 << 46;
+
+/// A machine may have so many processes for each core.
+const PER_CORE: usize = 4;
 
 /// A shared mapping that begins at a large page, with a header.
 pub(super) struct Mapping {
@@ -97,20 +100,35 @@ impl Drop for Mapping {
 pub(super) fn create() -> io::Result<(File, Mapping)> {
     let system = rustix::system::sysinfo();
     let memory = (system.totalram as usize).saturating_mul(system.mem_unit as usize);
-    // Growing a file beyond this limit would kill the process.
-    let limit = getrlimit(Resource::Fsize).current.map_or(LARGEST, |limit| limit as usize);
-    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
-    let limit = limit.min(ADDRESSES / cores);
-    let mut bytes = memory.clamp(1 << 30, LARGEST).next_power_of_two();
-    while bytes > limit && bytes > SMALLEST {
-        bytes /= 2;
-    }
+    let limit = |of| getrlimit(of).current.map_or(usize::MAX, |limit| limit as usize);
+    let mut bytes = size(memory, cores(), limit(Resource::Fsize), limit(Resource::As));
     loop {
         match sized(bytes) {
             Err(_) if bytes > SMALLEST => bytes /= 2,
             made => return made,
         }
     }
+}
+
+/// The size of an arena, at limits of this process on files and on addresses.
+fn size(memory: usize, cores: usize, file: usize, addresses: usize) -> usize {
+    // The other half is for everything else.
+    let all = ADDRESSES.min(addresses / 2);
+    // Growing a file beyond its limit would kill the process.
+    let limit = file.min(all / (PER_CORE * cores));
+    let mut bytes = memory.clamp(1 << 30, LARGEST).next_power_of_two();
+    while bytes > limit && bytes > SMALLEST {
+        bytes /= 2;
+    }
+    bytes
+}
+
+/// The machine's cores, also those that this process is not bound to: other processes are.
+fn cores() -> usize {
+    // SAFETY: the function takes a number.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    let own = std::thread::available_parallelism().map_or(1, NonZero::get);
+    usize::try_from(online).unwrap_or(0).max(own)
 }
 
 pub(super) fn sized(bytes: usize) -> io::Result<(File, Mapping)> {
@@ -130,5 +148,51 @@ pub(super) fn received(file: OwnedFd) -> io::Result<Mapping> {
     match seals.contains(SealFlags::SHRINK) && whole {
         true => Mapping::new(&file, bytes),
         false => Err(io::Error::new(io::ErrorKind::InvalidData, "not the memory of a peer")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PER_CORE, SMALLEST, cores, size};
+
+    const MAX: usize = usize::MAX;
+
+    #[test]
+    fn the_arenas_of_a_machine_fit_into_half_of_what_a_process_can_map() {
+        for cores in [1, 2, 64, 128, 192, 1024] {
+            for memory in [1 << 30, 1 << 40, 3 << 40] {
+                let arenas = size(memory, cores, MAX, MAX) * PER_CORE * cores;
+                assert!(arenas <= 1 << 46, "{memory} bytes, {cores} cores");
+                let little = size(memory, cores, MAX, 64 << 30) * PER_CORE * cores;
+                assert!(little <= 32 << 30 || cores > 64, "{memory} bytes, {cores} cores");
+            }
+        }
+        // A rank may have far more than its share of the memory.
+        assert_eq!(size(1 << 40, 128, MAX, MAX), 128 << 30);
+        assert_eq!(size(1 << 36, 2, MAX, MAX), 1 << 36);
+        assert_eq!(size(1 << 36, 2, 1 << 30, MAX), 1 << 30);
+        assert_eq!(size(1 << 36, 2, MAX, 12 << 30), 512 << 20);
+        assert_eq!(size(1 << 36, 1024, 0, 0), SMALLEST);
+    }
+
+    #[test]
+    fn a_process_that_is_bound_to_one_core_counts_all() {
+        let all = cores();
+        let bound = std::thread::spawn(|| {
+            // SAFETY: an empty set of cores is all zeros.
+            let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+            // SAFETY: it takes no pointer. This thread alone is bound, to the core that it is on.
+            let core = unsafe { libc::sched_getcpu() };
+            // SAFETY: the set has room for every core of the system.
+            unsafe { libc::CPU_SET(core as usize, &mut one) };
+            // SAFETY: the set is as large as is said.
+            let bound = unsafe { libc::sched_setaffinity(0, size_of_val(&one), &raw const one) };
+            assert_eq!(
+                (bound, std::thread::available_parallelism().map_or(0, usize::from)),
+                (0, 1)
+            );
+            cores()
+        });
+        assert_eq!(bound.join().expect("it counts"), all);
     }
 }
