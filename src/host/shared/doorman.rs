@@ -11,6 +11,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{self, RecvAncillaryMessage, SendAncillaryMessage};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
@@ -114,7 +115,8 @@ pub(super) fn visit(address: &Address, own: u64, within: Duration) -> io::Result
     let flags = net::SocketFlags::CLOEXEC;
     let socket = net::socket_with(net::AddressFamily::UNIX, net::SocketType::STREAM, flags, None)?;
     net::sockopt::set_socket_timeout(&socket, net::sockopt::Timeout::Send, Some(within))?;
-    net::connect(&socket, &net::SocketAddrUnix::new_abstract_name(&address.name)?)?;
+    let name = net::SocketAddrUnix::new_abstract_name(&address.name)?;
+    retry_on_intr(|| net::connect(&socket, &name))?;
     let mut stream = UnixStream::from(socket);
     // A stranger could have taken the name of a process that ended.
     if !is_trusted(credentials(&stream)?.uid) {
@@ -122,13 +124,19 @@ pub(super) fn visit(address: &Address, own: u64, within: Duration) -> io::Result
     }
     stream.write_all(&address.token)?;
     stream.write_all(own.as_bytes())?;
-    stream.set_read_timeout(Some(left(deadline)?))?;
     let mut reply = [0_u64; 3];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = net::RecvAncillaryBuffer::new(&mut space);
     let flags = net::RecvFlags::CMSG_CLOEXEC;
-    let mut to = [IoSliceMut::new(reply.as_mut_bytes())];
-    let got = net::recvmsg(&stream, &mut to, &mut control, flags)?;
+    let got = loop {
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        let into = &mut [IoSliceMut::new(reply.as_mut_bytes())];
+        match net::recvmsg(&stream, into, &mut control, flags) {
+            // As after a stop of this process, whatever the handlers say.
+            Err(Errno::INTR) => {}
+            got => break got?,
+        }
+    };
     let file = control.drain().find_map(|message| match message {
         RecvAncillaryMessage::ScmRights(mut files) => files.next(),
         _ => None,

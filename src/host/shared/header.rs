@@ -17,6 +17,9 @@ pub(super) const RING: u64 = 1 << 17;
 /// A cursor of a reader that reads no more, or that the owner waits for no longer.
 pub(super) const LEFT: u64 = u64::MAX;
 
+/// A cursor of a reader that was admitted and has not begun to read.
+pub(super) const PENDING: u64 = LEFT - 1;
+
 #[repr(C, align(4096))]
 pub(super) struct Header {
     pub(super) magic: AtomicU64,

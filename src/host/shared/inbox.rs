@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
-use super::header::{Header, LEFT, RING};
+use super::header::{Header, LEFT, PENDING, RING};
 use super::log::{CHUNK, HEAD, MORE, Place};
 
 /// Why a peer's log cannot be read.
@@ -29,6 +29,13 @@ pub(super) struct Inbox {
 impl Inbox {
     pub(super) fn new(place: Place) -> Self {
         Self { place, partial: Vec::new(), ended: false }
+    }
+
+    /// Begins to read, if the peer still waits for that.
+    pub(super) fn begin(&self, header: &Header) -> Result<(), Broken> {
+        let cursor = &header.cursors[self.place.slot].0;
+        let begun = cursor.compare_exchange(PENDING, self.place.cursor, Release, Relaxed);
+        begun.map(drop).map_err(|_| Broken::Forgotten)
     }
 
     /// Reads no more. The peer need not wait for us. An error if it does not wait any longer.
@@ -109,9 +116,10 @@ impl Inbox {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::Ordering::Relaxed;
+    use std::time::{Duration, Instant};
 
     use super::super::arena::Arena;
-    use super::super::header::{Header, LEFT, READERS, RING};
+    use super::super::header::{Header, LEFT, PENDING, READERS, RING};
     use super::super::log::{Log, Place};
     use super::super::map;
     use super::super::process::Process;
@@ -123,6 +131,13 @@ mod tests {
 
     fn admit(log: &mut Log, header: &Header, id: u64) -> Place {
         log.admit(header, id, Process::new(0)).expect("there is a place")
+    }
+
+    /// A reader that has begun.
+    fn open(header: &Header, place: Place) -> Inbox {
+        let inbox = Inbox::new(place);
+        inbox.begin(header).expect("it is waited for");
+        inbox
     }
 
     /// All that there is to read.
@@ -139,12 +154,12 @@ mod tests {
     fn a_reader_gets_what_is_sent_from_then_on() {
         let arena = arena();
         let (header, mut log) = (arena.header(), Log::new());
-        let first = Inbox::new(admit(&mut log, header, 1));
+        let first = open(header, admit(&mut log, header, 1));
         let large = vec![7; 3 << 20];
         log.append(header, &large);
         assert!(log.waits());
         log.append(header, b"before");
-        let mut second = Inbox::new(admit(&mut log, header, 2));
+        let mut second = open(header, admit(&mut log, header, 2));
         log.append(header, b"after");
         log.append(header, b"");
         let (mut first, mut of_first, mut of_second) = (first, Vec::new(), Vec::new());
@@ -161,7 +176,7 @@ mod tests {
     fn a_reader_that_has_left_or_was_forgotten_or_counts_wrong_is_not_waited_for() {
         let arena = arena();
         let (header, mut log) = (arena.header(), Log::new());
-        let mut slow = Inbox::new(admit(&mut log, header, 1));
+        let mut slow = open(header, admit(&mut log, header, 1));
         let mut sent = 0;
         let full = |log: &mut Log, sent: &mut usize| {
             while !log.waits() {
@@ -169,7 +184,7 @@ mod tests {
                 *sent += 1;
             }
         };
-        let mut left = Inbox::new(admit(&mut log, header, 2));
+        let mut left = open(header, admit(&mut log, header, 2));
         full(&mut log, &mut sent);
         left.end(header).expect("it is waited for");
         assert_eq!(header.cursors[1].0.load(Relaxed), LEFT);
@@ -193,7 +208,7 @@ mod tests {
             let (header, mut log) = (arena.header(), Log::new());
             let place = admit(&mut log, header, 1);
             log.append(header, &[1; 1000]);
-            let (mut inbox, mut record) = (Inbox::new(place), Vec::new());
+            let (mut inbox, mut record) = (open(header, place), Vec::new());
             let end = inbox.news(header).expect("there is a record");
             log.forget(header, 1);
             admit(&mut log, header, 2);
@@ -211,6 +226,29 @@ mod tests {
             assert_eq!(inbox.end(header), Err(Broken::Forgotten));
             assert_eq!(header.cursors[place.slot].0.load(Relaxed), LEFT);
         }
+    }
+
+    #[test]
+    fn a_visitor_that_gives_up_holds_up_nobody_for_long() {
+        let arena = arena();
+        let (header, mut log) = (arena.header(), Log::new());
+        let gives_up = Inbox::new(admit(&mut log, header, 1));
+        let mut reads = open(header, admit(&mut log, header, 2));
+        let (mut sent, mut got) = (0, 0);
+        while !log.waits() {
+            log.append(header, 0, &[1; 1000]);
+            sent += 1;
+            got += read(&mut reads, header, 2).expect("it is whole").len();
+        }
+        assert_eq!(got, sent - 1);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while log.waits() {
+            assert!(Instant::now() < deadline, "the visitor is waited for");
+            std::thread::sleep(Duration::from_millis(5));
+            log.flush(header);
+        }
+        assert_eq!(read(&mut reads, header, 2).map(|last| last.len()), Ok(1));
+        assert_eq!(gives_up.begin(header), Err(Broken::Forgotten));
     }
 
     #[test]
@@ -247,8 +285,8 @@ mod tests {
             let end = if random() % 50 == 0 { u64::from(random()) << 32 } else { end };
             header.head.0.store(end, Relaxed);
             let place = Place { slot: READERS - 1, cursor, number: 0 };
-            header.cursors[place.slot].0.store(cursor, Relaxed);
-            broken += usize::from(read(&mut Inbox::new(place), header).is_err());
+            header.cursors[place.slot].0.store(PENDING, Relaxed);
+            broken += usize::from(read(&mut open(header, place), header).is_err());
         }
         assert!((1..2000).contains(&broken), "{broken}");
     }
@@ -261,8 +299,8 @@ mod tests {
             header.word(0).store(head, Relaxed);
             header.head.0.store(end, Relaxed);
             let place = Place { slot: 0, cursor: 0, number: 0 };
-            header.cursors[place.slot].0.store(place.cursor, Relaxed);
-            read(&mut Inbox::new(place), header)
+            header.cursors[place.slot].0.store(PENDING, Relaxed);
+            read(&mut open(header, place), header)
         };
         assert_eq!(read(0, RING + 1), Err(Broken::End(RING + 1)));
         assert_eq!(read(0, 1), Err(Broken::Record(0, 1)));

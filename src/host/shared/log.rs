@@ -12,8 +12,9 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU64, fence};
+use std::time::{Duration, Instant};
 
-use super::header::{Header, LEFT, READERS, RING};
+use super::header::{Header, LEFT, PENDING, READERS, RING};
 use super::process::Process;
 
 /// The most bytes of a chunk.
@@ -21,6 +22,9 @@ pub(super) const CHUNK: usize = 64 << 10;
 
 /// Words before a chunk's bytes: length and flags, the record's number.
 pub(super) const HEAD: u64 = 2;
+
+/// How long a reader may take to begin. One that gave up meanwhile asks again, as another reader.
+const BEGINS: Duration = Duration::from_secs(3);
 
 /// The flag of a chunk that others of the same record follow.
 pub(super) const MORE: u64 = 1 << 32;
@@ -42,6 +46,7 @@ struct Reader {
     /// Where it was when last looked at.
     cursor: u64,
     process: Process,
+    admitted: Instant,
 }
 
 struct Chunk {
@@ -111,8 +116,8 @@ impl Log {
             }
         };
         let cursor = self.head;
-        header.cursors[slot].0.store(cursor, Relaxed);
-        let reader = Some(Reader { id, cursor, process });
+        header.cursors[slot].0.store(PENDING, Relaxed);
+        let reader = Some(Reader { id, cursor, process, admitted: Instant::now() });
         match self.readers.get_mut(slot) {
             Some(free) => *free = reader,
             None => self.readers.push(reader),
@@ -186,7 +191,17 @@ impl Log {
         self.floor = self.head;
         for (reader, cursor) in self.readers.iter_mut().zip(&header.cursors) {
             let Some(known) = reader else { continue };
-            let at = cursor.0.load(Acquire);
+            let mut at = cursor.0.load(Acquire);
+            if at == PENDING {
+                at = match known.admitted.elapsed() < BEGINS {
+                    true => known.cursor,
+                    // Unless it begins just now.
+                    false => cursor
+                        .0
+                        .compare_exchange(PENDING, LEFT, Acquire, Acquire)
+                        .unwrap_or_else(|begun| begun),
+                };
+            }
             if (known.cursor..=self.head).contains(&at) {
                 known.cursor = at;
                 self.floor = self.floor.min(at);

@@ -47,6 +47,8 @@ pub(in crate::host) fn connect(address: &Address, within: Duration) -> io::Resul
     if !peer.header().is_of(address.id) {
         return Err(io::Error::new(ErrorKind::InvalidData, "not the memory of that peer"));
     }
+    let too_late = |_| io::Error::new(ErrorKind::TimedOut, "the peer waited no longer");
+    peer.inbox.lock().begin(peer.header()).map_err(too_late)?;
     let mut peers = PEERS.lock();
     let known = peers.as_deref().unwrap_or_default();
     // Another thread may have connected meanwhile: ours is dropped then, which ends its place.
