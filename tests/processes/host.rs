@@ -1,5 +1,7 @@
 //! Ranks without GPUs as processes of one machine, on the host backend itself: no doubles.
 
+use std::io;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
 use std::time::Duration;
 use std::{env, process, thread};
@@ -132,6 +134,26 @@ pub(crate) const TESTS: &[Test] = &[
                         "{ended:?}"
                     );
                 }
+            }
+        },
+    },
+    Test {
+        name: "a_host_process_that_ends_under_a_parent_that_ignores_its_children",
+        program: || launch!(ends),
+        test: |run| {
+            for (way, code) in [("kill", 128 + 9), ("leave", 3), ("error", 1)] {
+                let mut command = run.bare();
+                // SAFETY: it takes numbers.
+                let ignore = || match unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) } {
+                    libc::SIG_ERR => Err(io::Error::last_os_error()),
+                    _ => Ok(()),
+                };
+                // SAFETY: between fork and exec the closure makes one system call.
+                unsafe { command.pre_exec(ignore) };
+                command.env(WAY, way);
+                let ended = own(command, "host:3,processes");
+                assert_eq!(ended.status.code(), Some(code), "{way}: {ended:?}");
+                says(&ended.stderr, &["rank 1 (process ", "the first that failed"]);
             }
         },
     },

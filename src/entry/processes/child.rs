@@ -69,9 +69,10 @@ impl Child {
         }
         self.send(libc::SIGKILL);
         self.ended = true;
-        // The status is lost if this program ignores the end of its children (SIGCHLD).
+        // The status is lost if another thread took it, or has this program ignore SIGCHLD. Nothing
+        // shows then that the rank succeeded.
         let status = self.process.try_wait().ok().flatten();
-        Some(self.status(status.unwrap_or_else(|| ExitStatus::from_raw(0))))
+        Some(self.status(status.unwrap_or_else(|| ExitStatus::from_raw(1 << 8))))
     }
 
     /// The name of a process that is still running.
