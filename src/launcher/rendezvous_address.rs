@@ -40,7 +40,7 @@ impl RendezvousAddress {
     /// Beside a port that is or may be in use.
     pub(super) fn beside(host: &str, port: u16, job: String) -> Self {
         let first = if port > u16::MAX - PORTS { port - PORTS } else { port + 1 };
-        Self::at(host, first..first + PORTS, job)
+        Self::at(host, first..=first + (PORTS - 1), job)
     }
 
     fn at(host: &str, ports: impl Iterator<Item = u16>, job: String) -> Self {
@@ -64,6 +64,25 @@ impl RendezvousAddress {
                 Ok(Self::on("127.0.0.1", job))
             }
             _ => Err(LaunchFault::NoAddress { launched: launched.clone(), here }.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PORTS, RendezvousAddress};
+
+    #[test]
+    fn ports_beside_another_are_other_ports_up_to_the_last() {
+        for port in [1, 29_500, 65_530, 65_531, 65_532, 65_534, 65_535] {
+            let beside = RendezvousAddress::beside("h", port, String::new());
+            let tried = beside.addresses.iter().map(|address| {
+                let (_, port) = address.rsplit_once(':').expect("a host and a port");
+                port.parse::<u16>().expect("a port")
+            });
+            let tried: Vec<_> = tried.collect();
+            assert_eq!(tried.len(), usize::from(PORTS), "beside {port}");
+            assert!(!tried.contains(&port) && tried.is_sorted(), "{tried:?} beside {port}");
         }
     }
 }
