@@ -3,7 +3,7 @@
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, process, thread};
 
 use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Seat, Sum, launch, tag};
@@ -158,6 +158,14 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "a_forked_child_of_a_host_process_that_exits",
+        program: || launch!(forks),
+        test: |run| {
+            let ended = own(run.bare(), "host:2,processes");
+            assert!(ended.status.success(), "{ended:?}");
+        },
+    },
+    Test {
         name: "host_processes_with_little_address_space",
         program: || launch!(meets),
         test: |run| {
@@ -276,6 +284,27 @@ fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {
     comm.all_reduce_in_place(&mut x, Sum)?;
     let sum = x.to_vec()?[999];
     println!("rank {} of {} on {:?}: {sum}", comm.rank(), comm.size(), comm.device());
+    comm.finish()
+}
+
+/// A child made by `fork` runs the process's exit functions, and has none of its threads.
+fn forks<D: Device>(comm: Communicator<D>) -> Result<()> {
+    comm.barrier()?;
+    // SAFETY: the child does nothing but exit.
+    let child = match unsafe { libc::fork() } {
+        0 => process::exit(0),
+        child => child,
+    };
+    let since = Instant::now();
+    let mut status = 1;
+    // SAFETY: the system writes the status, and the child is this process's.
+    while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
+        assert!(since.elapsed() < Duration::from_secs(15), "the child does not end");
+        thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(status, 0);
+    // This process still takes part.
+    comm.barrier()?;
     comm.finish()
 }
 

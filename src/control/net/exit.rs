@@ -1,5 +1,6 @@
 //! Process exit: delivers the last messages, and reports ranks that never ended.
 
+use std::process;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,10 +11,11 @@ use super::hub::{Command, Hub};
 /// their own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-static HUB: OnceLock<Arc<Hub>> = OnceLock::new();
+/// The process that asked, and its hub.
+static HUB: OnceLock<(u32, Arc<Hub>)> = OnceLock::new();
 
 pub(super) fn flush_at_exit(hub: &Arc<Hub>) {
-    if HUB.set(hub.clone()).is_ok() {
+    if HUB.set((process::id(), hub.clone())).is_ok() {
         // SAFETY: `end` may run at any time and never unwinds.
         if unsafe { libc::atexit(end) } != 0 {
             log::debug!("atexit failed: this process will exit without telling the other ranks");
@@ -22,7 +24,8 @@ pub(super) fn flush_at_exit(hub: &Arc<Hub>) {
 }
 
 extern "C" fn end() {
-    let Some(hub) = HUB.get() else { return };
+    // A child made by `fork` has none of the threads that would answer.
+    let Some((_, hub)) = HUB.get().filter(|(asked, _)| *asked == process::id()) else { return };
     let (sender, done) = channel();
     hub.send(Command::End(sender));
     // After a timeout the peers see the connections close.
