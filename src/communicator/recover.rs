@@ -177,6 +177,9 @@ impl<W: World> Live<W> {
             without = &[];
             let (old, names) = (self.core.health.clone(), going.names());
             log::info!("{}: agreed to go on without {names}", W::NAME);
+            // Taken before the old communicator ends, which can take seconds: the others look for
+            // this rank at once.
+            let seat = Seat::from(meeting.successor(&decision));
             // The ranks that are left out learn of it, and operations in flight end.
             let end = |comm: &mut Option<_>| {
                 revoke(&old, format!("it goes on without {names} (at {site})"));
@@ -195,7 +198,7 @@ impl<W: World> Live<W> {
                     Ok(None)
                 }
             };
-            let met = self.meet_once(meeting, (&decision, &terms), dividing, site);
+            let met = self.meet_once(seat, (&decision, &terms), dividing, site);
             end(&mut comm);
             match met {
                 Ok(()) => break Ok(()),
@@ -266,13 +269,12 @@ impl<W: World> Live<W> {
     /// the meeting where they meet next.
     fn meet_once(
         &mut self,
-        meeting: &Control,
+        seat: Seat,
         (decision, terms): (&Decision, &Terms),
         dividing: Result<Option<<Back<W> as Lifecycle>::Dividing>>,
         site: Site,
     ) -> Result<(), (Error, Option<Control>)> {
         let (config, limit) = (terms.config.clone(), self.core.limit());
-        let seat = Seat::from(meeting.successor(decision));
         let setup = Setup::new(seat, self.device.clone(), config).after(&self.core.health);
         let mut starting = Starting::<W>::post(setup, site);
         starting.go_on_from(decision.next, &terms.limits);

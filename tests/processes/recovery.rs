@@ -13,7 +13,32 @@ use typed_nccl::{Communicator, Device, Error, Result, Sum, launch};
 use crate::machine::Test;
 use crate::ranks::Ranks;
 
-pub(crate) const TESTS: &[Test] = &[Test {
+pub(crate) const TESTS: &[Test] = &[
+    HOW_LONG,
+    Test {
+        name: "an_abort_that_takes_longer_than_a_rank_may_be_silent",
+        program: || launch!(recovers),
+        test: |run| {
+            // The others look for rank 0 while it aborts. Where ranks may share GPUs it may take 5 s.
+            let mut ranks = Ranks::start(4, |rank| {
+                let mut command = run.on_gpus();
+                command.env("TYPED_NCCL_HEARTBEAT", "0.3");
+                command.env("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+                command.env("FAKE_NCCL_ABORT_TAKES", if rank == 0 { "4200" } else { "0" });
+                command
+            });
+            (0..4).for_each(|rank| ranks.hears(rank, "works"));
+            ranks.kill(3);
+            for (rank, ended) in ranks.ended().iter().enumerate().filter(|(rank, _)| *rank != 3) {
+                assert!(ended.status.success(), "rank {rank}: {}", ended.said);
+                let recovered = format!("rank {rank} of 4 is rank {rank} of 3: rank 3 lost");
+                assert!(ended.said.contains(&recovered), "rank {rank}: {}", ended.said);
+            }
+        },
+    },
+];
+
+const HOW_LONG: Test = Test {
     name: "how_long_a_recovery_takes",
     program: || {
         log::set_logger(&Notes).map_err(Error::other)?;
@@ -58,7 +83,7 @@ pub(crate) const TESTS: &[Test] = &[Test {
             println!("{part}: median {:?}, 90% {:?}, slowest {:?}", at(50), at(90), at(100));
         }
     },
-}];
+};
 
 const PARTS: [&str; 4] = ["noticed", "agreed", "connected", "verified"];
 

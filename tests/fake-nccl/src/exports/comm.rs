@@ -1,8 +1,11 @@
 //! The life of a communicator. Handles are returned at once; no call waits for other ranks unless
 //! data moves. As with NCCL, ending a null communicator succeeds.
 
+use std::env;
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::Duration;
 
 use nccl_sys::{
     Layout, NCCL_COMM_NULL, NCCL_CONFIG_UNDEF_INT, NCCL_REVOKE_DEFAULT, NCCL_SHRINK_ABORT,
@@ -91,6 +94,12 @@ fn meet(member: Arc<Member>, blocks: bool) -> ncclComm_t {
     handle
 }
 
+/// How long an abort takes: `FAKE_NCCL_ABORT_TAKES`, in milliseconds.
+static ABORT_TAKES: LazyLock<Duration> = LazyLock::new(|| {
+    let millis = env::var("FAKE_NCCL_ABORT_TAKES").ok().and_then(|millis| millis.parse().ok());
+    Duration::from_millis(millis.unwrap_or(0))
+});
+
 /// The end of a communicator. To destroy it waits for all work on its device; what an abort waits
 /// for depends on the work that it ends, and is not simulated.
 fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
@@ -102,8 +111,9 @@ fn leave(state: &mut State, comm: Place<ncclComm>, aborts: bool) -> Answer {
     let gpu = state.live(comm)?.gpu;
     state.leave(comm)?;
     moves::later(move || {
-        if !aborts {
-            freeing::until_idle(gpu);
+        match aborts {
+            true => thread::sleep(*ABORT_TAKES),
+            false => freeing::until_idle(gpu),
         }
         if let Some(member) = member {
             member.end(aborts);
