@@ -11,6 +11,9 @@ use super::message::Message;
 use super::proof::{CHALLENGE, Proof, Secret};
 use super::seal::{Forged, Seal};
 
+/// The most bytes that are encrypted at a time: heartbeats of other connections wait meanwhile.
+pub(super) const AT_ONCE: usize = 1 << 20;
+
 /// Identifies a connection; keys are never reused.
 pub(super) type Key = u64;
 
@@ -86,8 +89,9 @@ pub(super) struct Conn {
     sealed: Vec<u8>,
     /// The encryption, if the ranks have a secret.
     seal: Option<Seal>,
-    /// Messages to be encrypted.
+    /// Messages to be encrypted, of which `taken` bytes are.
     plain: Vec<u8>,
+    taken: usize,
     /// Bytes to be transmitted, of which `sent` are.
     output: Vec<u8>,
     sent: usize,
@@ -138,6 +142,7 @@ impl Conns {
             sealed: Vec::new(),
             seal: None,
             plain: Vec::new(),
+            taken: 0,
             output: Vec::new(),
             sent: 0,
             is_dirty: false,
@@ -267,8 +272,8 @@ impl Conns {
         let conn = self.all.get_mut(&key)?;
         // Seal here rather than per frame, so that one record holds every message since the last
         // write.
-        if let Some(seal) = &mut conn.seal {
-            seal.seal(&mut conn.plain, &mut conn.output);
+        if conn.output.is_empty() && !conn.plain.is_empty() {
+            conn.seal_next();
         }
         Some(&conn.output[conn.sent..])
     }
@@ -283,7 +288,7 @@ impl Conns {
             conn.sent = 0;
             conn.output.clear();
             conn.output.shrink_to(1 << 16);
-        } else if conn.sent > 1 << 20 {
+        } else if conn.sent > 1 << 20 && conn.sent > conn.output.len() / 2 {
             conn.output.drain(..conn.sent);
             conn.sent = 0;
         }
@@ -343,11 +348,66 @@ impl Conn {
         self.seal.is_some()
     }
 
-    fn has_more(&self) -> bool {
+    /// Encrypts the next bytes, unless the handshake is not done.
+    fn seal_next(&mut self) {
+        let Some(seal) = &mut self.seal else { return };
+        let end = self.plain.len().min(self.taken + AT_ONCE);
+        if seal.seal(&self.plain[self.taken..end], &mut self.output) {
+            self.taken = end;
+        }
+        if self.taken == self.plain.len() {
+            self.taken = 0;
+            self.plain.clear();
+            self.plain.shrink_to(1 << 16);
+        }
+    }
+
+    pub(super) fn has_more(&self) -> bool {
         !self.output.is_empty() || !self.plain.is_empty()
     }
 
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.peer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{AT_ONCE, Conns, Role};
+    use crate::control::net::message::Message;
+    use crate::control::net::proof::{CHALLENGE, CLAIM, Proof, Secret};
+
+    #[test]
+    fn a_large_message_is_sealed_in_parts() {
+        let now = Instant::now();
+        let mut sides = [(); 2].map(|()| Conns::new(Duration::from_secs(1), now));
+        let keys = [0, 1].map(|side| sides[side].add(None, Role::Link { node: 7, peer: 1 }));
+        let proof = Proof { challenge: [1; CHALLENGE], claim: [2; CLAIM] };
+        for (side, key) in keys.into_iter().enumerate() {
+            sides[side].seal(key, &Secret::of_text("same"), &proof, side == 0);
+        }
+        let bytes: Vec<u8> = (0..5 * AT_ONCE / 2).map(|byte| byte as u8).collect();
+        let message = Message::Tell { from: 0, to: None, channel: 0, bytes: &bytes };
+        sides[0].send(keys[0], &message);
+        sides[0].send(keys[0], &Message::Beat);
+        let mut expected = Vec::new();
+        message.push(&mut expected);
+        Message::Beat.push(&mut expected);
+        let mut parts = 0;
+        for round in 0..20 {
+            let (from, to) = (round % 2, 1 - round % 2);
+            let sent = sides[from].poll_transmit(keys[from]).expect("it is open").to_vec();
+            assert!(sent.len() < AT_ONCE + AT_ONCE / 100, "{} bytes at once", sent.len());
+            parts += usize::from(sent.len() > AT_ONCE / 4);
+            sides[from].handle_sent(keys[from], sent.len());
+            let conn = sides[to].get(keys[to]).expect("it is open");
+            conn.handle_bytes(&sent, now).expect("it is authentic");
+        }
+        let conn = sides[1].get(keys[1]).expect("it is open");
+        assert!(conn.input == expected, "{} bytes of {}", conn.input.len(), expected.len());
+        assert_eq!(parts, 3);
+        assert!(sides[0].is_drained());
     }
 }

@@ -11,7 +11,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::address;
-use super::conns::{Action, ConnectError, Key};
+use super::conns::{AT_ONCE, Action, ConnectError, Key};
 use super::endpoint::{Endpoint, OWN_ACCEPTOR, TICK};
 use super::hub::Ask;
 use crate::quiet::Quiet;
@@ -42,6 +42,8 @@ pub(super) struct Io {
     last_flush: Instant,
     /// Connections whose last read may have left data in the socket.
     unread: Vec<Key>,
+    /// Connections that have more to write than was written in one turn.
+    unsent: Vec<Key>,
     heartbeat: Duration,
 }
 
@@ -68,6 +70,7 @@ impl Io {
             scratch: vec![0; SCRATCH],
             last_flush: now,
             unread: Vec::new(),
+            unsent: Vec::new(),
             heartbeat,
         };
         io.add_acceptor(OWN_ACCEPTOR, listener)?;
@@ -91,7 +94,7 @@ impl Io {
         let mut events = Events::with_capacity(1024);
         loop {
             let next = self.endpoint.poll_timeout();
-            let timeout = match self.unread.is_empty() {
+            let timeout = match self.unread.is_empty() && self.unsent.is_empty() {
                 true => next.map(|at| at.saturating_duration_since(Instant::now())),
                 false => Some(Duration::ZERO),
             };
@@ -134,6 +137,9 @@ impl Io {
                 self.flush_if_due();
             }
             self.endpoint.handle_timeout(Instant::now());
+            for key in std::mem::take(&mut self.unsent) {
+                self.endpoint.conns().mark_dirty(key);
+            }
             self.flush();
         }
     }
@@ -294,13 +300,22 @@ impl Io {
     }
 
     fn write(&mut self, key: Key) -> io::Result<()> {
-        let Self { streams, endpoint, .. } = self;
+        let Self { streams, endpoint, unsent, .. } = self;
         let Some(Stream { socket, .. }) = streams.get_mut(&key) else { return Ok(()) };
         let conns = endpoint.conns();
+        let mut written = 0;
         while let Some(bytes) = conns.poll_transmit(key).filter(|bytes| !bytes.is_empty()) {
             match socket.write(bytes) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
-                Ok(count) => conns.handle_sent(key, count),
+                Ok(count) => {
+                    conns.handle_sent(key, count);
+                    written += count;
+                    if written > AT_ONCE {
+                        // Other connections get their turn first.
+                        unsent.push(key);
+                        return Ok(());
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(()),

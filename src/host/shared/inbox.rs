@@ -236,9 +236,9 @@ mod tests {
         let mut reads = open(header, admit(&mut log, header, 2));
         let (mut sent, mut got) = (0, 0);
         while !log.waits() {
-            log.append(header, 0, &[1; 1000]);
+            log.append(header, &[1; 1000]);
             sent += 1;
-            got += read(&mut reads, header, 2).expect("it is whole").len();
+            got += read(&mut reads, header).expect("it is whole").len();
         }
         assert_eq!(got, sent - 1);
         let deadline = Instant::now() + Duration::from_secs(20);
@@ -247,7 +247,7 @@ mod tests {
             std::thread::sleep(Duration::from_millis(5));
             log.flush(header);
         }
-        assert_eq!(read(&mut reads, header, 2).map(|last| last.len()), Ok(1));
+        assert_eq!(read(&mut reads, header).map(|last| last.len()), Ok(1));
         assert_eq!(gives_up.begin(header), Err(Broken::Forgotten));
     }
 

@@ -359,6 +359,9 @@ impl Network {
         let is_shut_down = bytes.is_empty() && conns.poll_shutdown(key);
         if !bytes.is_empty() {
             conns.handle_sent(key, bytes.len());
+            if conns.get(key).is_some_and(|conn| conn.has_more()) {
+                conns.mark_dirty(key);
+            }
             self.bytes += bytes.len() as u64;
             match self.pipes[pipe].meddling.take() {
                 None => {}
