@@ -62,6 +62,12 @@ impl Inbox {
         end: u64,
         record: &mut Vec<u8>,
     ) -> Result<bool, Broken> {
+        let read = self.read(header, end, record);
+        // Whoever is not waited for may find anything.
+        read.map_err(|broken| if self.is_forgotten(header) { Broken::Forgotten } else { broken })
+    }
+
+    fn read(&mut self, header: &Header, end: u64, record: &mut Vec<u8>) -> Result<bool, Broken> {
         while !self.ended && end != self.place.cursor {
             let start = self.place.cursor;
             let words = end.wrapping_sub(start);
