@@ -191,21 +191,11 @@ impl Preparing<'_> {
                     steps.push(Step { stream, waits, records, work });
                 }
                 Work::Group(operations) => {
-                    // NCCL's groups can span communicators, ours do not: issue one after the other,
-                    // in the plan's order of communicators, which is the same on all ranks.
-                    let begin = steps.len();
-                    for among in 0..self.plan.communicators.len() {
-                        let own: Vec<&Lowered> =
-                            operations.iter().filter(|one| one.among().index() == among).collect();
-                        if own.is_empty() {
-                            continue;
-                        }
-                        let work = self.group(among, &own, site, &mut groups)?;
-                        let waits = if steps.len() == begin { waits.clone() } else { Vec::new() };
-                        steps.push(Step { stream, waits, records: None, work });
-                    }
-                    if let Some(last) = steps[begin..].last_mut() {
-                        last.records = records;
+                    // All of one communicator.
+                    if let Some(first) = operations.first() {
+                        let among = first.among().index();
+                        let work = self.group(among, operations, site, &mut groups)?;
+                        steps.push(Step { stream, waits, records, work });
                     }
                 }
             }
@@ -258,7 +248,7 @@ impl Preparing<'_> {
     fn group(
         &self,
         among: usize,
-        operations: &[&Lowered],
+        operations: &[Lowered],
         site: Site,
         groups: &mut Vec<Vec<Template>>,
     ) -> Result<Prepared, BindFault> {

@@ -37,7 +37,7 @@ pub(crate) fn check(
             }
             let unit = unit as u32;
             if let Some((earlier, theirs)) = before
-                && (theirs != among || among.count_ones() > 1)
+                && theirs != among
             {
                 let stream = program.units[earlier as usize % units].stream;
                 if !orders.clocks.ended(earlier, stream, unit) {

@@ -10,10 +10,14 @@ use crate::verdict::Check;
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
     let mut accesses = Vec::new();
-    for unit in instance.program.units.iter().filter(|unit| !unit.is_compute) {
-        let ops = instance.program.ops_of(unit);
+    // A group of several communicators is several units.
+    let groups = instance.program.units.chunk_by(|_, next| next.continues);
+    for group in groups.filter(|group| !group[0].is_compute) {
+        let (first, last) = (&group[0], &group[group.len() - 1]);
+        let all = first.first_op as usize..(last.first_op + last.ops) as usize;
+        let ops = &instance.program.ops[all];
         if ops.len() > 1 {
-            one_stream(unit, ops, report);
+            one_stream(first, ops, report);
             waits_alone(ops, report);
             queues(ops, report);
         }

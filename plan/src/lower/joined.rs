@@ -40,7 +40,9 @@ impl Joined {
             }
             let after = of.iter().fold(0, |set, &at| set | program.units[at as usize].after);
             let count = ops.len() as u32 - first_op;
-            Unit { first_op, ops: count, after, ..program.units[of[0] as usize].clone() }
+            // Whole groups were checked before.
+            let first = program.units[of[0] as usize].clone();
+            Unit { first_op, ops: count, after, continues: false, ..first }
         });
         let made = made.collect();
         let program = Program {

@@ -83,9 +83,6 @@ impl Turns {
                     Some((other, ..)) if other != class => {
                         return Kind::Alone("its group holds operations of several kinds");
                     }
-                    Some((_, other, _)) if other != op.communicator => {
-                        return Kind::Alone("its group uses several communicators");
-                    }
                     Some((.., other)) if other != unit.stream => {
                         return Kind::Alone("its stream is not the same on all ranks");
                     }

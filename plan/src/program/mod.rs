@@ -82,7 +82,7 @@ pub(crate) struct Stride {
     pub(crate) written: Option<String>,
 }
 
-/// A compute step, or operations that NCCL launches as one.
+/// A compute step, or operations of one communicator that NCCL launches as one.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Unit {
     pub(crate) rank: u32,
@@ -96,6 +96,8 @@ pub(crate) struct Unit {
     pub(crate) is_compute: bool,
     /// Streams to wait for, one bit each.
     pub(crate) after: u64,
+    /// Whether it is of the same group as the rank's unit before, which has another communicator.
+    pub(crate) continues: bool,
 }
 
 /// One operation, or one region that a compute step reads or writes.
@@ -257,12 +259,12 @@ impl Program {
         self.place(self.units[unit].statement)
     }
 
-    /// The communicators that a unit uses, one bit each.
+    /// The communicators that a unit uses, one bit each: one, or none.
     pub(crate) fn communicators_of(&self, unit: &Unit) -> u64 {
         if unit.is_compute {
             return 0;
         }
-        self.ops_of(unit).iter().fold(0, |set, op| set | 1 << op.communicator)
+        self.ops_of(unit).first().map_or(0, |op| 1 << op.communicator)
     }
 }
 

@@ -131,6 +131,9 @@ fn from_a_rank_that_waits(program: &Program, circuit: &[u32]) -> Vec<u32> {
 /// Why a unit comes after an earlier one of its rank.
 fn why(earlier: u32, unit: u32, report: &Report<'_>) -> String {
     let program = report.program;
+    if program.units[unit as usize].continues && earlier + 1 == unit {
+        return "a group is launched communicator by communicator, in the plan's order".to_owned();
+    }
     match reason(program, earlier, unit) {
         Some(Reason::Stream(_)) if program.streams == 1 => "the plan has one stream".to_owned(),
         Some(Reason::Stream(stream)) => format!("on stream `{}`", report.stream(stream)),

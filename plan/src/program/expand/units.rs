@@ -1,39 +1,48 @@
 //! Turns operations into units, in the order of issue.
 
+use std::collections::BTreeSet;
+
 use super::{MOST_OPERATIONS, Walk};
 use crate::ir::Place;
 use crate::program::{Buckets, Op, Unit};
 
 impl Walk<'_> {
-    /// Makes units of the pending operations: one for each rank that has any.
+    /// Makes units of the pending operations: for each rank that has any, one for each of their
+    /// communicators, in the plan's order. So they are launched.
     pub(super) fn issue(&mut self, statement: u32) {
         let mut pending = std::mem::take(&mut self.pending);
-        if pending.windows(2).any(|pair| pair[0].0 > pair[1].0) {
-            pending.sort_by_key(|(rank, ..)| *rank);
+        let place = |(rank, op, _): &(u32, Op, u64)| (*rank, op.communicator);
+        if pending.windows(2).any(|pair| place(&pair[0]) > place(&pair[1])) {
+            pending.sort_by_key(place);
         }
+        let among: BTreeSet<u16> = pending.iter().map(|(_, op, _)| op.communicator).collect();
         let mut begin = 0;
+        let mut before = None;
         while begin < pending.len() {
-            let rank = pending[begin].0;
-            let end = begin + pending[begin..].partition_point(|(other, ..)| *other == rank);
+            let (rank, communicator) = place(&pending[begin]);
+            let own = &pending[begin..];
+            let own = &own[..own.partition_point(|one| place(one) == (rank, communicator))];
             let first_op = self.ops.len() as u32;
-            let of_unit = &pending[begin..end];
-            self.ops.extend(of_unit.iter().map(|(_, op, _)| op.clone()));
-            let first = &of_unit[0].1;
+            self.ops.extend(own.iter().map(|(_, op, _)| op.clone()));
+            let first = &own[0].1;
             self.issued[rank as usize] += 1;
+            let after = own.iter().fold(0, |set, (.., after)| set | after);
             self.units.push(Unit {
                 rank,
                 statement,
-                turn: self.turn,
+                turn: self.turn + among.range(..communicator).count() as u32,
                 first_op,
-                ops: (end - begin) as u32,
+                ops: own.len() as u32,
                 stream: first.stream,
                 is_compute: first.kind.is_access(),
-                after: of_unit.iter().fold(0, |set, (.., after)| set | after),
+                after,
+                continues: before == Some(rank),
             });
-            begin = end;
+            begin += own.len();
+            before = Some(rank);
         }
         pending.clear();
-        self.turn += 1;
+        self.turn += among.len().max(1) as u32;
         self.pending = pending;
     }
 

@@ -62,22 +62,16 @@ pub(crate) fn expand(
 }
 
 fn units(mut issued: Vec<Issued>) -> Vec<Unit> {
-    issued.sort_by(|a, b| (&a.unit, &a.op.key).cmp(&(&b.unit, &b.op.key)));
+    issued.sort_by(|a, b| (&a.unit, a.op.among, &a.op.key).cmp(&(&b.unit, b.op.among, &b.op.key)));
     let mut units: Vec<Unit> = Vec::new();
-    for Issued { unit: key, op } in issued {
-        match units.last_mut() {
-            Some(unit) if unit.key == key => {
-                unit.after.extend(&op.after);
-                unit.ops.push(op);
-            }
-            _ => {
-                units.push(Unit { key, stream: op.stream, after: op.after.clone(), ops: vec![op] })
-            }
-        }
-    }
-    for unit in &mut units {
-        unit.after.sort_unstable();
-        unit.after.dedup();
+    // A group is launched once for each communicator.
+    for part in issued.chunk_by(|a, b| (&a.unit, a.op.among) == (&b.unit, b.op.among)) {
+        let group = issued.iter().filter(|one| one.unit == part[0].unit);
+        let mut after: Vec<usize> = group.flat_map(|one| one.op.after.clone()).collect();
+        after.sort_unstable();
+        after.dedup();
+        let ops: Vec<Op> = part.iter().map(|one| one.op.clone()).collect();
+        units.push(Unit { key: part[0].unit.clone(), stream: ops[0].stream, after, ops });
     }
     units
 }

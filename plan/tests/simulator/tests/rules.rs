@@ -4,7 +4,7 @@ use plan_simulator::make::*;
 use plan_simulator::{Random, shake, simulate};
 use typed_nccl_plan::ir::{
     Array, CollectiveKind, Coverage, ElementType, Expr, Launch, Location, LoopId, Order, Plan,
-    Postcondition, Reduction, Role, StepKind, Values, Version,
+    Postcondition, Reduction, Role, Step, StepKind, Values, Version,
 };
 use typed_nccl_plan::verdict::Check::{self, *};
 
@@ -109,6 +109,28 @@ fn groups_are_alike_at_both_ends() {
         when(odd(), vec![send(all(0), ring(-1)), receive(all(1), ring(-1))]),
     ];
     assert_eq!(outcome(&exchange, &[4]), [Groups]);
+}
+
+/// A group of two communicators is launched as two, in the plan's order.
+#[test]
+fn groups_of_two_communicators() {
+    let mut crossed = plan(ANY);
+    crossed.communicators.push(communicator("row", &[0]));
+    crossed.buffers = vec![
+        buffer("x", Role::In, 4),
+        buffer("y", Role::In, 4),
+        buffer("u", Role::Out, 4),
+        buffer("v", Role::Out, 4),
+    ];
+    let sends = || group(vec![via(send(all(1), rank(1)), 1), send(all(0), rank(1))]);
+    let (first, second) = (receive(all(2), rank(0)), via(receive(all(3), rank(0)), 1));
+    let mut both = |receives: Vec<Step>| {
+        crossed.steps =
+            vec![when(Expr::Rank.eq(0), vec![sends()]), when(Expr::Rank.eq(1), receives)];
+        outcome(&crossed, &[2])
+    };
+    assert_eq!(both(vec![first.clone(), second.clone()]), []);
+    assert_eq!(both(vec![second, first]), [Deadlock]);
 }
 
 #[test]

@@ -8,19 +8,22 @@ use crate::unit::{Act, Op, Span, Unit};
 
 pub(crate) fn check(units: &[Vec<Unit>], outcome: &mut Outcome) {
     for (rank, units) in units.iter().enumerate() {
-        for unit in units {
+        // Whole groups, of all communicators.
+        for group in units.chunk_by(|a, b| a.key == b.key) {
+            let ops: Vec<&Op> = group.iter().flat_map(|unit| &unit.ops).collect();
             let mut note = |what: &str| {
-                outcome.note(Check::Groups, || format!("rank {rank}, step {:?}: {what}", unit.key));
+                let key = &group[0].key;
+                outcome.note(Check::Groups, || format!("rank {rank}, step {key:?}: {what}"));
             };
-            if unit.ops.iter().any(|op| op.stream != unit.stream) {
+            if ops.iter().any(|op| op.stream != ops[0].stream) {
                 note("several streams");
             }
-            let waits = unit.ops.iter().filter(|op| matches!(op.act, Act::Wait(_))).count();
-            if waits != 0 && waits != unit.ops.len() {
+            let waits = ops.iter().filter(|op| matches!(op.act, Act::Wait(_))).count();
+            if waits != 0 && waits != ops.len() {
                 note("a wait with something else");
             }
-            for (at, one) in unit.ops.iter().enumerate() {
-                for (number, other) in unit.ops.iter().enumerate() {
+            for (at, one) in ops.iter().enumerate() {
+                for (number, other) in ops.iter().enumerate() {
                     if number != at && pairwise(one) && message(other) && one.among == other.among {
                         note("messages with a collective that is made of messages");
                     }
