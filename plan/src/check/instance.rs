@@ -4,8 +4,8 @@ use super::links::Links;
 use super::orders::Orders;
 use super::report::Report;
 use super::{
-    collectives, coverage, deadlock, device_order, equations, hazards, initialised, messages,
-    postcondition, signals, steps, units,
+    collectives, coverage, deadlock, device_order, equations, grouped, hazards, initialised,
+    messages, postcondition, signals, steps, units,
 };
 use crate::ir::Plan;
 use crate::program::{Budget, Env, MOST_WORK, Program, Until};
@@ -115,6 +115,7 @@ fn matched(instance: &Instance<'_>, budget: &mut Budget, report: &mut Report<'_>
     let messages = messages::check(instance, report);
     in_time()?;
     let collectives = collectives::check(instance, report);
+    grouped::check(instance.program, &messages, &collectives, report);
     in_time()?;
     let signals = signals::check(instance, report);
     in_time()?;

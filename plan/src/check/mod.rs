@@ -10,6 +10,7 @@ mod deadlock;
 mod device_order;
 mod does;
 mod equations;
+mod grouped;
 mod hazards;
 mod initialised;
 mod instance;

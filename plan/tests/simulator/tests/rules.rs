@@ -134,6 +134,31 @@ fn groups_of_two_communicators() {
 }
 
 #[test]
+fn collectives_are_grouped_alike_on_all_members() {
+    let mut grouped = plan(ANY);
+    grouped.buffers = vec![
+        buffer("x", Role::InOut, 4),
+        buffer("y", Role::InOut, 2),
+        buffer("a", Role::In, 3),
+        buffer("b", Role::InOut, 3),
+    ];
+    let sum = CollectiveKind::AllReduce(Reduction::Sum);
+    let reduce = |of: u32| collective(sum.clone(), all(of), all(of));
+    let (root, other) = (|| Expr::Rank.eq(0), || Expr::Rank.eq(1));
+    grouped.steps = vec![
+        when(root(), vec![group(vec![reduce(0), reduce(1)])]),
+        when(other(), vec![reduce(0), reduce(1)]),
+    ];
+    assert_eq!(outcome(&grouped, &[2]), [Groups]);
+    let message = || when(root(), vec![send(all(2), rank(1))]);
+    let receive = || when(other(), vec![receive(all(3), rank(0))]);
+    grouped.steps = vec![group(vec![reduce(0), message()]), receive()];
+    assert_eq!(outcome(&grouped, &[2]), [Groups]);
+    grouped.steps = vec![group(vec![reduce(0), message(), receive(), reduce(1)])];
+    assert_eq!(outcome(&grouped, &[2]), []);
+}
+
+#[test]
 fn collectives_in_one_order() {
     let mut both = two();
     let sum = CollectiveKind::AllReduce(Reduction::Sum);

@@ -1,5 +1,6 @@
 //! Collectives: the same on all members, in the same order (A2, A4). Which of the two rules a
-//! difference breaks is a matter of the telling: both are noted.
+//! difference breaks is a matter of the telling: both are noted. Grouped alike on all members, with
+//! the messages in the same groups (A8).
 
 use typed_nccl_plan::ir::{CollectiveName, CommunicatorId, ElementType, Reduction};
 use typed_nccl_plan::verdict::Check;
@@ -33,8 +34,33 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
                     });
                 }
             }
+            let own = grouped(&units[rank], communicator);
+            if !grouped(&units[first], communicator).iter().zip(&own).all(|(a, b)| a == b) {
+                outcome.note(Check::Groups, || {
+                    format!("ranks {first} and {rank} group their collectives differently")
+                });
+            }
         }
     }
+}
+
+/// Of each collective of a communicator, the group that it is in: see [`with`].
+fn grouped(units: &[Unit], communicator: usize) -> Vec<(usize, usize)> {
+    (0..units.len())
+        .flat_map(|unit| {
+            let (first, many) = with(units, unit, communicator);
+            vec![(first, many); many]
+        })
+        .collect()
+}
+
+/// The collectives of a communicator in a unit: how many came before it, and how many are in it.
+pub(super) fn with(units: &[Unit], unit: usize, communicator: usize) -> (usize, usize) {
+    let many = |unit: &Unit| {
+        let own = unit.ops.iter().filter(|op| op.among == Some(communicator));
+        own.filter(|op| matches!(op.act, Act::Collective { .. })).count()
+    };
+    (units[..unit].iter().map(many).sum(), many(&units[unit]))
 }
 
 fn calls<'a>(instance: &'a Instance<'_>, units: &[Unit], communicator: usize) -> Vec<Call<'a>> {

@@ -1,4 +1,5 @@
-//! What may share a group (A8), but for the parting of messages, which is with the messages.
+//! What may share a group (A8), but for the parting of messages and of collectives, which is with
+//! them.
 
 use typed_nccl_plan::ir::CollectiveKind;
 use typed_nccl_plan::verdict::Check;

@@ -72,6 +72,15 @@ pub(crate) fn check(instance: &Instance<'_>, units: &[Vec<Unit>], outcome: &mut 
             if sender == receiver && send.unit != receive.unit {
                 outcome.note(Check::SelfMessages, || format!("rank {sender}: in two groups"));
             }
+            let of = |rank: usize, unit| {
+                let (before, many) = super::collectives::with(&units[rank], unit, among);
+                (many > 0).then_some((before, many))
+            };
+            if of(sender, send.unit) != of(receiver, receive.unit) {
+                outcome.note(Check::Groups, || {
+                    format!("{sender} to {receiver}: grouped with other collectives at each end")
+                });
+            }
             let lower = sender.min(receiver);
             let pair =
                 if sender == lower { (send.unit, receive.unit) } else { (receive.unit, send.unit) };
