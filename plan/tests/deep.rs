@@ -142,11 +142,34 @@ fn around(outer: &impl Serialize, inner: &impl Serialize) -> Vec<u8> {
 
 #[test]
 fn bytes_of_nested_numbers() {
-    for tag in [Expr::Rank + 1, Expr::Rank.min(1), Expr::Rank % 2] {
+    let in_condition = Expr::choice(Expr::Rank.ge(0), 2.into(), 3.into());
+    let in_case = Expr::choice(Expr::Size.ge(0), Expr::Rank, 3.into());
+    for tag in [Expr::Rank + 1, Expr::Rank.min(1), Expr::Rank % 2, in_condition, in_case] {
         let bytes = bytes(&around(&tag, &Expr::Rank), &Expr::Rank);
         let why = postcard::from_bytes::<Expr>(&bytes).expect_err("it is too deep");
         assert_eq!(why, postcard::Error::SerdeDeCustom);
     }
+}
+
+/// Cases in cases are a level each.
+#[test]
+fn bytes_of_cases_as_deep_as_numbers_may_be() {
+    let cases = |end: i64| {
+        let one = |other, at: i64| Expr::choice(Expr::Size.eq(at), at.into(), other);
+        (1..end).fold(Expr::Rank, one)
+    };
+    // A condition is three deep.
+    let deep = cases(62);
+    assert!(matches!(deep, Expr::Choice(_)));
+    let bytes = postcard::to_stdvec(&deep).expect("bytes");
+    assert_eq!(postcard::from_bytes::<Expr>(&bytes).expect("it is not too deep"), deep);
+    assert_eq!(cases(63), Expr::TooDeep);
+    // A list of constants by an index is such, in the condition of another.
+    let picked = |index: &Expr| Expr::pick(&[1.into(), 2.into(), 3.into()], index);
+    let inner = (0..3).fold(Expr::Rank, |index, _| picked(&index));
+    assert!(matches!(inner, Expr::Choice(_)));
+    let bytes = postcard::to_stdvec(&inner).expect("bytes");
+    assert_eq!(postcard::from_bytes::<Expr>(&bytes).expect("it is not too deep"), inner);
 }
 
 #[test]

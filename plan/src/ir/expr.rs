@@ -50,7 +50,7 @@ pub enum Expr {
     /// The bits in which two differ.
     Xor(Subexpr, Subexpr),
     /// One of two.
-    Choice(#[serde(deserialize_with = "shape::number")] Box<Choice>),
+    Choice(Box<Choice>),
     /// No number: the element of a list of constants at this index, which it does not have.
     Absent(Subexpr),
     /// An expression that was nested more than [`MOST_NESTING`](super::MOST_NESTING) deep.
@@ -64,6 +64,7 @@ pub enum Expr {
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     /// The condition.
+    #[serde(deserialize_with = "shape::number")]
     pub condition: Condition,
     /// The number if it holds.
     pub then: Subexpr,
