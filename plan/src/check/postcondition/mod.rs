@@ -121,9 +121,10 @@ fn compare(
     };
     let parts: Vec<Pieces> = (0..).zip(&spans).map(initial).collect();
     let parts: Vec<&Pieces> = parts.iter().collect();
-    let uneven = parts.iter().any(|part| part.len() != parts[0].len());
     let spec = kind.spec();
-    if uneven || (spec.send.is_whole && !parts[0].len().is_multiple_of(size as u64)) {
+    let sent = if spec.send.only_root { &parts[root..=root] } else { &parts };
+    let uneven = sent.iter().any(|part| part.len() != sent[0].len());
+    if uneven || (spec.send.is_whole && !sent[0].len().is_multiple_of(size as u64)) {
         let title =
             format!("what the plan says it computes is no {}: its parts differ", kind.name());
         let help = ["change the regions"];

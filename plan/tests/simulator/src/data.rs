@@ -79,7 +79,11 @@ fn postcondition(
         _ => 1,
     };
     for (rank, span) in recvs.iter().enumerate() {
-        let count = sent[rank].len() / parts;
+        let sender = match post.kind {
+            Kind::Broadcast(_) | Kind::Scatter(_) => root.unwrap_or(rank),
+            _ => rank,
+        };
+        let count = sent[sender].len() / parts;
         if let Some(made) = collect(&post.kind, root, rank, count, &sent) {
             let found = load(&memory.objects, rank, span);
             if made != found {
