@@ -22,7 +22,7 @@ pub(super) fn made_by(unit: u32, op: u32) -> Term {
 /// What an element is.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Value {
-    /// Terms in their order, reduced so; one term alone is itself.
+    /// Terms in their order, reduced so, each once for a minimum or maximum; one alone is itself.
     Of(Option<Reduction>, Vec<Term>),
     /// Several reductions in one another, made by an operation, and which of its elements it is.
     Mixed(u32, u64),
@@ -78,7 +78,7 @@ pub(super) struct Values {
     known: HashMap<Value, u32>,
     /// What was reduced, in order.
     made: Vec<Made>,
-    /// The most terms of one value: a claim has at most one per rank, and terms never become fewer.
+    /// The most terms of one value: a claim has no more, and terms never become fewer.
     most: usize,
     /// Terms of all values that were reduced or looked at further on.
     terms: usize,
@@ -188,16 +188,23 @@ impl Values {
         (op, element): (u32, u64),
         len: u64,
     ) -> u32 {
-        if let [one] = parts {
-            return *one;
+        let mut parts = parts.to_vec();
+        if is_idempotent(by) {
+            parts.sort_unstable();
+            parts.dedup();
         }
-        let joined = self.joined(by, parts);
+        if let [one] = parts[..] {
+            return one;
+        }
+        let joined = self.joined(by, &parts);
         let all: usize = parts.iter().map(|part| self.count(*part)).sum();
-        self.terms +=
-            if all > MOST_TERMS { all } else { joined.as_ref().map_or(parts.len(), Vec::len) };
+        self.terms += match &joined {
+            Some(terms) if all <= MOST_TERMS && !is_idempotent(by) => terms.len(),
+            None if all <= MOST_TERMS => parts.len(),
+            _ => all,
+        };
         match joined {
-            Some(mut terms) if !self.too_many() => {
-                terms.sort_unstable();
+            Some(terms) if !self.too_many() => {
                 let value = self.id(Value::Of(Some(by), terms));
                 self.made.push(Made { value, len, op });
                 value
@@ -206,22 +213,33 @@ impl Values {
         }
     }
 
-    /// The terms of all parts, unless reductions are mixed.
+    /// The terms of all parts in order, unless reductions are mixed.
     fn joined(&self, by: Reduction, parts: &[u32]) -> Option<Vec<Term>> {
+        let most = if is_idempotent(by) { MOST_TERMS } else { self.most };
         let mut terms = Vec::new();
         for &part in parts {
             match self.of(part) {
                 Value::Of(how, more)
                     if (more.len() == 1 || *how == Some(by))
-                        && terms.len() + more.len() <= self.most =>
+                        && terms.len() + more.len() <= most =>
                 {
                     terms.extend(more);
                 }
                 _ => return None,
             }
         }
+        terms.sort_unstable();
+        if is_idempotent(by) {
+            terms.dedup();
+        }
         // An average of averages is one if each is of as many.
         let is_uneven = |part: &u32| self.count(*part) != self.count(parts[0]);
-        (by != Reduction::Avg || !parts.iter().any(is_uneven)).then_some(terms)
+        let is_right = by != Reduction::Avg || !parts.iter().any(is_uneven);
+        (is_right && terms.len() <= self.most).then_some(terms)
     }
+}
+
+/// Whether a term that comes twice counts once.
+fn is_idempotent(by: Reduction) -> bool {
+    matches!(by, Reduction::Min | Reduction::Max)
 }

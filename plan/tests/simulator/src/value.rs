@@ -1,6 +1,7 @@
 //! What an element holds: where it came from, and what was combined into it.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use typed_nccl_plan::ir::{CollectiveKind, Reduction};
@@ -14,8 +15,13 @@ pub(crate) enum Value {
     Torn(u64),
     /// What the caller left there, or a compute step.
     Plain(u64),
-    /// Several combined: how many, and the sum of their hashes.
+    /// Several combined: how many, and the sum of their hashes; in a minimum or maximum each once.
     Reduced(Reduction, u32, u64),
+}
+
+thread_local! {
+    /// What minima and maxima are of, by the sum of the hashes.
+    static OF: RefCell<HashMap<u64, BTreeSet<u64>>> = RefCell::default();
 }
 
 pub(crate) fn hash(what: impl Hash) -> u64 {
@@ -36,6 +42,9 @@ pub(crate) fn reduce(by: Reduction, values: impl Iterator<Item = Value>) -> Valu
         })
         .collect();
     let joins = by != Reduction::Avg || counts.len() == 1;
+    if matches!(by, Reduction::Min | Reduction::Max) {
+        return of_once(by, &values);
+    }
     let (mut many, mut sum, mut only) = (0u32, 0u64, Value::Undefined(0));
     for value in values {
         only = value;
@@ -51,6 +60,28 @@ pub(crate) fn reduce(by: Reduction, values: impl Iterator<Item = Value>) -> Valu
         }
     }
     if many == 1 { only } else { Value::Reduced(by, many, sum) }
+}
+
+/// A minimum or a maximum: what comes twice counts once.
+fn of_once(by: Reduction, values: &[Value]) -> Value {
+    let all: BTreeSet<u64> = values
+        .iter()
+        .flat_map(|value| match value {
+            Value::Reduced(kind, _, sum) if *kind == by => {
+                OF.with_borrow(|of| of.get(sum).cloned().unwrap_or_default())
+            }
+            other => BTreeSet::from([hash(other)]),
+        })
+        .collect();
+    if let [first, rest @ ..] = values
+        && rest.iter().all(|value| value == first)
+    {
+        return *first;
+    }
+    let sum = all.iter().fold(0, |sum: u64, one| sum.wrapping_add(*one));
+    let many = all.len() as u32;
+    OF.with_borrow_mut(|of| of.insert(sum, all));
+    Value::Reduced(by, many, sum)
 }
 
 /// What a collective leaves on member `me`, from what each member sent; `None` if it leaves
