@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash};
 
 use serde::Serialize;
 use typed_nccl_plan::build::{Guard, Number, Peer, PlanBuilder, Refused, at, chain, either, ring};
-use typed_nccl_plan::check::check;
+use typed_nccl_plan::check::{check, check_at};
 use typed_nccl_plan::ir::{
     Cases, Comparison, Condition, Expr, Location, Loop, LoopId, Peer as IrPeer, Plan, Reduction,
     Step, StepKind, When,
@@ -297,6 +297,21 @@ fn numbers_at_the_ends_of_64_bits() {
             }
         }
     }
+}
+
+/// Regions of a step are compared in little time, however many buffers an array has.
+#[test]
+fn a_step_on_large_arrays() {
+    let mut plan = PlanBuilder::new("arrays");
+    plan.ranks(1..=1);
+    let k = plan.param("k", 1..);
+    let net = plan.stream("net");
+    let g = plan.array(k).in_out::<f32>("g", |_| Number::from(2));
+    let h = plan.array(k).in_out::<f32>("h", |_| Number::from(2));
+    plan.on(net).run("mix").reads(g).reads(h).writes(h);
+    let plan = plan.unchecked().expect("a plan");
+    let sizes = plan.sizes(&[1], &[vec![200_000]]).expect("sizes that it claims");
+    assert!(check_at(&plan, &sizes).is_ok());
 }
 
 /// Each has a counter of its own.

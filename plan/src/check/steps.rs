@@ -1,17 +1,20 @@
 //! A9 within local work: what one step writes does not overlap, nor does what it reads overlap
 //! that.
 
+use super::equations::Equations;
 use super::instance::Instance;
 use super::report::Report;
-use crate::ir::{Step, StepKind};
+use crate::ir::{LocalWork, Step, StepKind};
 use crate::program::{NONE, Op, OpKind, Span};
 use crate::verdict::Check;
 
 pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
+    let works = Equations::new(instance.plan);
     for unit in instance.program.units.iter().filter(|unit| unit.is_compute) {
         let ops = instance.program.ops_of(unit);
         if ops.len() > 1
-            && let Some((first, second)) = overlap(ops)
+            && let Some(work) = works.step(unit)
+            && let Some((first, second)) = overlap(work, ops)
             && !report.knows(Check::Hazards, first)
         {
             tell(first, second, report);
@@ -20,28 +23,46 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
 }
 
 /// Two uses of the same elements, the second of which writes.
-fn overlap(ops: &[Op]) -> Option<(&Op, &Op)> {
-    let writes = || ops.iter().filter(|op| op.kind == OpKind::Write);
-    writes().find_map(|write| {
-        let meets = |op: &&Op| {
-            let span = used(op);
-            op.part != write.part && span.overlaps(write.target) && !is_updated(ops, op, write)
-        };
-        ops.iter().find(meets).map(|other| (other, write))
-    })
+fn overlap<'o>(work: &LocalWork<'_>, ops: &'o [Op]) -> Option<(&'o Op, &'o Op)> {
+    let mut all: Vec<&Op> = ops.iter().filter(|op| !used(op).is_empty()).collect();
+    all.sort_by_key(|op| (used(op).object, used(op).start));
+    // What begins earlier, and reaches to the present one: of writes one, or two overlap.
+    let (mut write, mut reads): (Option<&Op>, Vec<&Op>) = (None, Vec::new());
+    for op in all {
+        let reaches = |before: &&Op| used(before).overlaps(used(op));
+        write = write.filter(reaches);
+        if op.kind == OpKind::Read {
+            if let Some(write) = write.filter(|write| !is_updated(work, op, write)) {
+                return Some((op, write));
+            }
+            reads.push(op);
+            continue;
+        }
+        reads.retain(reaches);
+        let read = reads.iter().find(|read| !is_updated(work, read, op));
+        if let Some(first) = write.or_else(|| read.copied()) {
+            return Some((first, op));
+        }
+        write = Some(op);
+    }
+    None
 }
 
 fn used(op: &Op) -> Span {
     if op.source.object == NONE { op.target } else { op.source }
 }
 
-/// Whether a step reads and writes one region.
-fn is_updated(ops: &[Op], read: &Op, write: &Op) -> bool {
-    let region = |of: &Op| {
-        let part = of.part;
-        ops.iter().filter(move |op| op.part == part).map(used)
-    };
-    read.kind == OpKind::Read && region(read).eq(region(write))
+/// Whether the work reads and writes one region. Of a step they are written alike: it gets what it
+/// reads and what it writes each for itself.
+fn is_updated(work: &LocalWork<'_>, read: &Op, write: &Op) -> bool {
+    let (from, to) = (usize::from(read.part), usize::from(write.part));
+    match work.name {
+        Some(_) => {
+            work.reads.get(from)
+                == to.checked_sub(work.reads.len()).and_then(|to| work.writes.get(to))
+        }
+        None => used(read) == used(write),
+    }
 }
 
 fn tell(first: &Op, second: &Op, report: &mut Report<'_>) {

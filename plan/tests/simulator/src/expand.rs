@@ -261,7 +261,7 @@ impl Walk<'_> {
             }
         }
         let name = hash.finish();
-        self.apart(&compute.reads, &compute.writes)?;
+        self.apart((&compute.reads, &compute.writes), true)?;
         let act = Act::Compute {
             name,
             known: self.known(compute)?,
@@ -310,19 +310,23 @@ impl Walk<'_> {
         Ok(known)
     }
 
-    /// What a step writes is apart, and what it reads is apart from that or the very same region
-    /// (A9).
-    fn apart(&mut self, reads: &[Region], writes: &[Region]) -> Result<(), Malformed> {
+    /// What is written is apart, and what is read is apart from that or the very same (A9): of a
+    /// step, by its name.
+    fn apart(&mut self, regions: (&[Region], &[Region]), by_name: bool) -> Result<(), Malformed> {
         let mut parts = |regions: &[Region]| -> Result<Vec<Vec<Span>>, Malformed> {
             regions.iter().map(|region| self.regions(std::slice::from_ref(region))).collect()
         };
-        let (reads, writes) = (parts(reads)?, parts(writes)?);
+        let (reads, writes) = (parts(regions.0)?, parts(regions.1)?);
         let meet = |a: &[Span], b: &[Span]| a.iter().any(|a| b.iter().any(|b| a.meets(b)));
         let twice =
             (0..writes.len()).any(|at| writes[..at].iter().any(|before| meet(before, &writes[at])));
-        let partly = reads
-            .iter()
-            .any(|read| !writes.contains(read) && writes.iter().any(|write| meet(read, write)));
+        let same = |read: usize, write: usize| match by_name {
+            true => regions.0[read] == regions.1[write],
+            false => reads[read] == writes[write],
+        };
+        let partly = (0..reads.len()).any(|read| {
+            (0..writes.len()).any(|write| !same(read, write) && meet(&reads[read], &writes[write]))
+        });
         if twice || partly {
             let rank = self.rank;
             self.outcome.note(Check::Hazards, || format!("rank {rank}: regions of a step overlap"));

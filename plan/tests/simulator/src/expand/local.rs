@@ -28,7 +28,7 @@ impl Walk<'_> {
         let target = self.region(&assign.to)?;
         let of: Vec<Span> =
             assign.of.iter().map(|one| self.region(one)).collect::<Result<_, _>>()?;
-        self.apart(&assign.of, std::slice::from_ref(&assign.to))?;
+        self.apart((&assign.of, std::slice::from_ref(&assign.to)), false)?;
         let mut known = Vec::new();
         if of.iter().any(|one| one.said != target.said) {
             let rank = self.rank;
