@@ -251,3 +251,43 @@ fn chunks_lie_in_their_buffers() {
         &["(put) of block 0 of rank 0 is outside of the output of rank 1, which has 2 chunks"],
     );
 }
+
+#[test]
+fn buffers_are_as_large_as_the_collective_needs() {
+    let sized = |collective: &str, sizes: &[[usize; 2]]| {
+        let ranks = sizes.len();
+        let gpus = sizes.iter().enumerate();
+        let gpus = gpus.map(|(rank, of)| gpu(rank, ranks, [of[0], of[1], 0], "o", "memory"));
+        report(&plan(collective, "Simple", gpus.collect())).to_string()
+    };
+    for (collective, sizes) in [
+        ("allreduce", [[1, 0], [1, 0]]),
+        ("allreduce", [[0, 0], [0, 0]]),
+        ("allreduce", [[2, 1], [2, 1]]),
+        ("allreduce", [[1, 1], [2, 2]]),
+        ("broadcast", [[1, 0], [1, 1]]),
+        ("reduce", [[1, 1], [1, 0]]),
+        ("sendrecv", [[1, 0], [1, 0]]),
+        ("allgather", [[1, 1], [1, 1]]),
+        ("allgather", [[1, 0], [1, 0]]),
+        ("reducescatter", [[2, 2], [2, 2]]),
+        ("reducescatter", [[3, 1], [3, 1]]),
+        ("alltoall", [[1, 1], [1, 1]]),
+        ("alltoall", [[2, 0], [2, 0]]),
+    ] {
+        let text = sized(collective, &sizes);
+        says(&text, &["does not fit", "of 2 ranks"]);
+    }
+    // A test claims nothing of its buffers.
+    says(&sized("test", &[[2, 0], [1, 1]]), &["right"]);
+}
+
+#[test]
+fn a_schedule_has_ranks() {
+    for collective in ["allreduce", "test"] {
+        let text = plan(collective, "Simple", Vec::new()).to_string();
+        let error = verify(text.as_bytes(), "empty.json").expect_err("it has no ranks");
+        says(&error.to_string(), &["`gpus` is `[]`, which is not a list of one rank or more"]);
+    }
+}
+

@@ -36,6 +36,7 @@ pub(crate) fn read(text: &str) -> Result<Program, Unreadable> {
     let cut = Cut::of(&plan, &source)?;
     let mut program = empty(&plan, &cut, &source)?;
     let mut refused = Refusals::new("MSCCL++'s executor does not do what the schedule means");
+    program.is_fatal = !fit(&plan, program.collective, &source, &mut refused);
     if !matches!(plan.protocol.as_str(), "Simple" | "LL") {
         let title = format!("`{}` is no protocol of MSCCL++: Simple or LL", plan.protocol);
         refused.add(Location::default(), title);
@@ -127,6 +128,11 @@ fn syntax(error: &serde_json::Error, lines: u32) -> Unreadable {
 /// The program without its blocks.
 fn empty(plan: &Plan<'_>, cut: &Cut, source: &Source<'_>) -> Result<Program, Unreadable> {
     let too_large = || Unreadable::too_large("chunks", limits::CELLS);
+    if plan.gpus.is_empty() {
+        let (value, wanted) = ("[]".to_owned(), "a list of one rank or more".to_owned());
+        let reason = Reason::Value { attribute: "gpus", value, wanted };
+        return Err(Unreadable::new(Location::default(), reason));
+    }
     if plan.gpus.len() > limits::RANKS as usize {
         return Err(Unreadable::too_large("ranks", limits::RANKS));
     }
@@ -163,6 +169,43 @@ fn empty(plan: &Plan<'_>, cut: &Cut, source: &Source<'_>) -> Result<Program, Unr
         is_fatal: false,
         assumed,
     })
+}
+
+/// Whether all ranks' buffers have what the collective needs, and what rank 0's have.
+fn fit(
+    plan: &Plan<'_>,
+    collective: Collective,
+    source: &Source<'_>,
+    refused: &mut Refusals,
+) -> bool {
+    if collective == Collective::Custom {
+        return true;
+    }
+    let mut fit = true;
+    let ranks = plan.gpus.len() as u64;
+    let sizes = |gpu: &Gpu<'_>| (u64::from(gpu.input_chunks), u64::from(gpu.output_chunks));
+    let first = plan.gpus.first().map(sizes).unwrap_or_default();
+    for (rank, gpu) in plan.gpus.iter().enumerate() {
+        let (input, output) = sizes(gpu);
+        let fits = match collective {
+            Collective::AllGather => output == input * ranks,
+            Collective::ReduceScatter => input == output * ranks,
+            Collective::AllToAll => input == output && input % ranks == 0,
+            _ => input == output,
+        };
+        let than = match (fits && input > 0 && output > 0, (input, output) == first) {
+            (true, true) => continue,
+            (true, false) => format!("rank 0's {} and {} in ", first.0, first.1),
+            (false, _) => String::new(),
+        };
+        let title = format!(
+            "rank {rank} has {input} chunks of input and {output} of output, which does not fit \
+             {than}a schedule of {ranks} ranks for {collective}"
+        );
+        refused.add(begin(gpu, source), title);
+        fit = false;
+    }
+    fit
 }
 
 /// Where a rank's first operation is.
