@@ -79,6 +79,7 @@ pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
         written_out: 0,
         indexed: HashSet::new(),
         elsewhere: false,
+        own_end: false,
         nameless: false,
     };
     resolver.header(plan);
@@ -112,6 +113,8 @@ struct Resolver<'f> {
     indexed: HashSet<ir::BufferId>,
     /// Whether the present region is another rank's.
     elsewhere: bool,
+    /// Whether the present region ends with its memory, whose length differs from rank to rank.
+    own_end: bool,
     /// A declaration had no name: undeclared names are not reported.
     nameless: bool,
 }

@@ -227,8 +227,9 @@ impl Resolver<'_> {
             && !matches!(&*text(root), "rank" | "size")
         {
             match self.look(root, Want::Any)? {
-                Meaning::Buffer(_) | Meaning::Region(_) => {
-                    return self.region(value).map(|region| Meaning::Region(Box::new(region)));
+                Meaning::Buffer(_) | Meaning::Region(..) => {
+                    let (region, ends_alike) = self.region_and_end(value)?;
+                    return Ok(Meaning::Region(Box::new(region), ends_alike));
                 }
                 Meaning::Peer(peer) if matches!(value.kind, ExprKind::Name(_)) => {
                     return Ok(Meaning::Peer(peer));

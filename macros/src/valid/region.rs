@@ -14,7 +14,10 @@ impl Resolver<'_> {
         match &expr.kind {
             ExprKind::Name(name) => match self.look(name, Want::Memory)? {
                 Meaning::Buffer(buffer) => Ok(Region::all(buffer)),
-                Meaning::Region(region) => Ok(*region),
+                Meaning::Region(region, ends_alike) => {
+                    self.own_end |= !ends_alike;
+                    Ok(*region)
+                }
                 _ => Err(Reported),
             },
             ExprKind::Field(base, field) => {
@@ -39,8 +42,9 @@ impl Resolver<'_> {
                 let to = to.as_ref().map(|to| self.number(to));
                 let (mut region, from, to) = (region?, from.transpose()?, to.transpose()?);
                 self.single(&region, base)?;
-                if to.is_none() {
-                    self.end_is_known(&region, base, expr.area)?;
+                match to {
+                    None => self.end_is_known(&region, base, expr.area)?,
+                    Some(_) => self.own_end = false,
                 }
                 self.slice(&mut region, from, to);
                 Ok(region)
@@ -61,14 +65,34 @@ impl Resolver<'_> {
     /// Memory of another rank, with this rank's numbers.
     pub(super) fn region_elsewhere(&mut self, expr: &ast::Expr) -> Looked<Region> {
         self.elsewhere = true;
-        let region = self.region(expr);
+        let region = self.region_and_end(expr);
         self.elsewhere = false;
-        region
+        let (region, ends_alike) = region?;
+        if ends_alike {
+            return Ok(region);
+        }
+        let name = expr.root().map(ToString::to_string).unwrap_or_default();
+        let of = &self.buffer(region.buffer).name;
+        let title = format!("`{name}` ends where `{of}` ends, which is elsewhere on another rank");
+        let help = format!("write both ends: `{of}[a..b]`");
+        self.tell(Fault::new(expr.area, title).help(help))
+    }
+
+    /// Memory, and whether numbers that are written say where it ends, not a length that differs
+    /// from rank to rank.
+    pub(super) fn region_and_end(&mut self, expr: &ast::Expr) -> Looked<(Region, bool)> {
+        self.own_end = false;
+        let region = self.region(expr)?;
+        Ok((region, !self.own_end))
     }
 
     /// Checks that the end of a region that is not written is known here.
     fn end_is_known(&mut self, region: &Region, base: &ast::Expr, area: Area) -> Looked<()> {
-        if !self.elsewhere || region.range.is_some() || !self.len(region).mentions_rank() {
+        if region.range.is_some() || !self.len(region).mentions_rank() {
+            return Ok(());
+        }
+        if !self.elsewhere {
+            self.own_end = true;
             return Ok(());
         }
         let name = base.root().map(ToString::to_string).unwrap_or_default();

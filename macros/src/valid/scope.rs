@@ -28,7 +28,8 @@ pub(super) enum Meaning {
     Communicator(CommunicatorId),
     Counter(LoopId),
     Number(ir::Expr),
-    Region(Box<ir::Region>),
+    /// Part of memory, and whether numbers that are written say where it ends.
+    Region(Box<ir::Region>, bool),
     Peer(ir::Peer),
     /// Declared with an error, which was reported.
     Broken,
@@ -134,7 +135,7 @@ impl Meaning {
             | Self::Number(_) => {
                 matches!(want, Want::Number | Want::Peer | Want::Any)
             }
-            Self::Buffer(_) | Self::Region(_) => matches!(want, Want::Memory | Want::Any),
+            Self::Buffer(_) | Self::Region(..) => matches!(want, Want::Memory | Want::Any),
             Self::Stream(_) => want == Want::Stream,
             Self::Signal(_) => want == Want::Signal,
             Self::Communicator(_) => want == Want::Communicator,
@@ -155,7 +156,7 @@ impl Meaning {
             Self::Communicator(_) => "a communicator",
             Self::Counter(_) => "a counter",
             Self::Number(_) => "a number",
-            Self::Region(_) => "part of memory",
+            Self::Region(..) => "part of memory",
             Self::Peer(_) => "another rank",
             Self::Broken => "wrong",
         }
@@ -312,7 +313,7 @@ impl Resolver<'_> {
     }
 
     pub(super) fn is_memory(&self, name: &Ident) -> bool {
-        matches!(self.scope.look(&text(name)), Some(Meaning::Buffer(_) | Meaning::Region(_)))
+        matches!(self.scope.look(&text(name)), Some(Meaning::Buffer(_) | Meaning::Region(..)))
     }
 
     /// The memory that a name refers to, and whether it refers to a single buffer of an array
@@ -320,7 +321,7 @@ impl Resolver<'_> {
     pub(super) fn memory_of(&self, name: &Ident) -> Option<(BufferId, bool)> {
         match self.scope.look(&text(name)) {
             Some(Meaning::Buffer(buffer)) => Some((*buffer, false)),
-            Some(Meaning::Region(region)) => Some((region.buffer, region.index.is_some())),
+            Some(Meaning::Region(region, _)) => Some((region.buffer, region.index.is_some())),
             _ => None,
         }
     }
