@@ -56,6 +56,29 @@ impl Resolver<'_> {
         plan.settings.checks.iter().for_each(|check| self.check(check));
     }
 
+    /// Refuses type parameters that are called as what the plan's module declares.
+    pub(super) fn type_names(&mut self, plan: &Plan) {
+        let valid = &self.valid;
+        let steps = valid.computed.len();
+        let is_slot = |name: &str| (0..steps).any(|nth| name == format!("Step{nth}"));
+        let is_given =
+            |known: &Known| matches!(known.kind, Kind::Number | Kind::List | Kind::Counts);
+        let has_params = valid.plan.axes.len() > 1 || valid.params.iter().any(is_given);
+        let is_taken = |name: &str| match name {
+            "Bound" | "Buffers" | "S" | "W" => true,
+            "Params" => has_params,
+            "Closures" | "Runner" | "Step" | "Steps" => steps > 0,
+            name => is_slot(name),
+        };
+        let is_free = |name: &&str| self.types.iter().all(|(known, _)| known != name);
+        let free = ["T", "U", "V", "E"].into_iter().find(is_free).unwrap_or("Item");
+        for param in plan.types.iter().filter(|param| is_taken(&text(&param.name))) {
+            let title = format!("the plan's module has its own type `{}`", param.name);
+            let help = format!("choose another name for this type parameter, such as `{free}`");
+            self.faults.push(Fault::new(param.name.span(), title).help(help));
+        }
+    }
+
     fn promises(&mut self, promises: &[Promised], around: &[ir::Each]) -> Looked<()> {
         let all: Vec<_> = promises.iter().map(|one| self.promised(one, around)).collect();
         all.into_iter().collect()

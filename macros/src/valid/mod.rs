@@ -86,6 +86,7 @@ pub(crate) fn valid(plan: &ast::Plan, faults: &mut Vec<Fault>) -> Valid {
     let around = Around::default();
     let steps = resolver.block(&plan.body, &around, true);
     resolver.valid.plan.steps = steps;
+    resolver.type_names(plan);
     resolver.valid.plan.files = resolver.files;
     resolver.valid
 }
