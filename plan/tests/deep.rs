@@ -8,8 +8,8 @@ use serde::Serialize;
 use typed_nccl_plan::build::{Guard, Number, Peer, PlanBuilder, Refused, at, chain, either, ring};
 use typed_nccl_plan::check::{check, check_at};
 use typed_nccl_plan::ir::{
-    Cases, Comparison, Condition, Expr, Location, Loop, LoopId, Peer as IrPeer, Plan, Reduction,
-    Step, StepKind, When,
+    Asked, AxisId, Cases, Comparison, Condition, Expr, Location, Loop, LoopId, Peer as IrPeer,
+    Plan, Reduction, Step, StepKind, When,
 };
 use typed_nccl_plan::verdict::{ProblemKind, Rejected};
 
@@ -296,6 +296,26 @@ fn numbers_at_the_ends_of_64_bits() {
                 assert!(!rejected.problems.is_empty());
             }
         }
+    }
+}
+
+/// Sizes that a plan asks to be checked may be any numbers of 64 bits.
+#[test]
+fn ranks_to_check_at_the_end_of_64_bits() {
+    let mut plan = PlanBuilder::new("ends");
+    plan.ranks(1..);
+    let (k, len) = (plan.param("k", 1..), plan.param("len", 1..));
+    let (net, a) = (plan.stream("net"), plan.in_out::<f64>("a", len));
+    plan.when((k % 8).lt(7), |plan| plan.on(net).all_reduce_in_place(a, Reduction::Sum));
+    let mut plan = plan.unchecked().expect("a plan");
+    for end in [i64::MAX, i64::MAX / 2, i64::MAX / 4] {
+        let extents = vec![(AxisId(0), vec![end])];
+        plan.checks = vec![Asked { extents, ..Asked::default() }];
+        let rejected = check(&plan).expect_err("these are too many");
+        assert!(
+            rejected.problems.iter().all(|one| one.kind == ProblemKind::TooLarge),
+            "{rejected}"
+        );
     }
 }
 

@@ -291,3 +291,21 @@ fn a_schedule_has_ranks() {
     }
 }
 
+#[test]
+fn numbers_of_32_bits_do_not_overflow() {
+    let mut many = all_gather(2);
+    let copy = &mut ops(&mut many, 0, 0)[3];
+    copy["tbg_info"] = json!({ "tb_id": u32::MAX, "tbg_size": 1 });
+    copy["src_buff"][0]["size"] = json!(u32::MAX);
+    copy["src_buff"][0]["index"] = json!(u32::MAX);
+    says(&report(&many).to_string(), &["is outside of the input"]);
+    let mut gpus = Vec::new();
+    for rank in 0..4096_usize {
+        let output = if rank == 4095 { 2_000_000 } else { 0 };
+        gpus.push(json!({
+            "id": rank, "input_chunks": 0, "output_chunks": output, "scratch_chunks": 0,
+            "threadblocks": [],
+        }));
+    }
+    assert!(!report(&plan("reducescatter", "Simple", gpus)).is_right());
+}

@@ -273,14 +273,16 @@ impl<'a> Chooser<'a> {
         if decides {
             values.extend(written().map(|number| (number + 2, 1)));
             values.extend(written().flat_map(|number| [(number, 2), (number + 1, 2)]));
-            values.extend([(ranks - 1, 2), (ranks, 1), (ranks + 1, 2), (2 * ranks, 3)]);
-            let rounds = self.written.periods.iter().map(|period| period * ranks + 2);
+            values.extend([(ranks - 1, 2), (ranks, 1), (ranks.saturating_add(1), 2)]);
+            values.push((ranks.saturating_mul(2), 3));
+            let rounds = self.written.periods.iter();
+            let rounds = rounds.map(|period| period.saturating_mul(ranks).saturating_add(2));
             values.extend(rounds.filter(|value| *value <= MOST_RANKS).map(|value| (value, 2)));
         } else {
             let lengths = self.written.lengths.iter().copied();
             let all = written().chain(lengths).flat_map(|number| [(number, 2), (number + 1, 2)]);
             values.extend(all);
-            values.extend([(ranks, 2), (2 * ranks, 3), (7, 3)]);
+            values.extend([(ranks, 2), (ranks.saturating_mul(2), 3), (7, 3)]);
         }
         values.retain(|(value, _)| allowed.contains(*value));
         values.sort_by_key(|&(value, level)| (level, value));
@@ -291,8 +293,9 @@ impl<'a> Chooser<'a> {
         // More values, to satisfy conditions.
         let more = (0..17).map(|more| first.saturating_add(more));
         let more = more.chain([24, 32, 48, 64, 96, 128, 256, 512, 1024]);
-        let more = more.chain([1, 2, 3, 4, 6, 8, 12, 16].map(|times| times * ranks));
-        let more = more.chain(extents.iter().flat_map(|extent| [*extent, 2 * extent, 4 * extent]));
+        let more = more.chain([1, 2, 3, 4, 6, 8, 12, 16].map(|times| ranks.saturating_mul(times)));
+        let few = |&extent: &i64| [1, 2, 4].map(|times| extent.saturating_mul(times));
+        let more = more.chain(extents.iter().flat_map(few));
         early.extend(more.filter(|value| allowed.contains(*value)).map(|value| (value, FILLER)));
         earliest(early)
     }

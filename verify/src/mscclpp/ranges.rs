@@ -54,7 +54,7 @@ impl Reader<'_, '_> {
         let (mut begin, mut length) = match op.tbg_info {
             Some(group) if group.tbg_size > 0 => {
                 let each = length / u64::from(group.tbg_size);
-                (begin + u64::from(group.tb_id) * each, each)
+                (begin.saturating_add(u64::from(group.tb_id).saturating_mul(each)), each)
             }
             _ => (begin, length),
         };
@@ -64,7 +64,7 @@ impl Reader<'_, '_> {
             if offset >= length {
                 return Err(Lacks::Turns);
             }
-            begin += offset;
+            begin = begin.saturating_add(offset);
             length = unit.min(length - offset);
         }
         Ok((begin, length))
@@ -87,7 +87,7 @@ impl Reader<'_, '_> {
         };
         let chunks = cells.chunks(rank, buffer);
         let fine = u64::from(cells.fine);
-        if begin + length > u64::from(chunks) * fine {
+        if begin.saturating_add(length) > u64::from(chunks) * fine {
             let name = match buffer {
                 Buffer::Input => "input",
                 Buffer::Output => "output",

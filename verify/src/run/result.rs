@@ -47,7 +47,10 @@ impl Play<'_> {
         match self.program.collective {
             Collective::AllReduce => all(at),
             Collective::Reduce => (rank == 0).then(|| all(at)).flatten(),
-            Collective::ReduceScatter => all(rank * count(rank, Buffer::Output) + at),
+            // There are far fewer cells than numbers of 32 bits.
+            Collective::ReduceScatter => {
+                all(rank.saturating_mul(count(rank, Buffer::Output)).saturating_add(at))
+            }
             Collective::AllGather => {
                 let share = count(rank, Buffer::Input).max(1);
                 one(at / share, at % share)
