@@ -319,6 +319,23 @@ fn ranks_to_check_at_the_end_of_64_bits() {
     }
 }
 
+/// A condition on every element of a list is not looked at for ever.
+#[test]
+fn a_promise_of_many_turns() {
+    let mut plan = PlanBuilder::new("turns");
+    let (n, len) = (plan.ranks(2..), plan.param("len", 1..));
+    plan.promise_each("i", Number::from(0)..len, |i| i.ge(0));
+    plan.promise_each("i", Number::from(0)..len, |i| i.lt(n * len));
+    // Loops around none.
+    plan.promise_each("i", Number::from(0)..len - len, |i| i.lt(0));
+    let (net, a) = (plan.stream("net"), plan.in_out::<f32>("a", len));
+    plan.on(net).all_reduce_in_place(a, Reduction::Sum);
+    let plan = plan.unchecked().expect("a plan");
+    assert!(plan.sizes(&[2], &[vec![1 << 18]]).is_ok());
+    let why = plan.sizes(&[2], &[vec![1 << 60]]).expect_err("nobody looks at so many turns");
+    assert!(why.to_string().contains("has too many turns"), "{why}");
+}
+
 /// Regions of a step are compared in little time, however many buffers an array has.
 #[test]
 fn a_step_on_large_arrays() {

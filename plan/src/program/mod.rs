@@ -14,6 +14,7 @@ pub(crate) use eval::{Env, NoValue};
 pub(crate) use expand::{declared, expand, too_large};
 pub(crate) use layout::Layout;
 pub(crate) use objects::{NoMemory, NoSpan, Object, Objects};
+pub(crate) use promised::Breach;
 pub(crate) use statements::Statements;
 pub(crate) use turns::Turns;
 

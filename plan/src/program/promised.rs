@@ -6,14 +6,22 @@ use crate::ir::{Each, LoopId, Promise};
 /// The values of counters in one turn of loops.
 type Turn = Vec<(LoopId, i64)>;
 
+/// Why a promise is not kept.
+pub(crate) enum Breach {
+    /// It does not hold in this turn of the loops around it.
+    In(Turn),
+    /// There are more turns than are looked at.
+    TooManyTurns,
+}
+
 impl Env<'_> {
     /// Whether a promise holds, in at most so many turns of the loops around it.
     pub(crate) fn keeps(&self, promise: &Promise, most: u64) -> bool {
         self.breach(promise, most).is_none()
     }
 
-    /// The first turn in which a promise does not hold. One beyond `most` counts as such.
-    pub(crate) fn breach(&self, promise: &Promise, most: u64) -> Option<Turn> {
+    /// Why a promise is not kept, if it is not. At most so many turns are looked at.
+    pub(crate) fn breach(&self, promise: &Promise, most: u64) -> Option<Breach> {
         let mut left = most;
         self.breach_in(promise, &promise.around, &mut Vec::new(), &mut left)
     }
@@ -24,17 +32,23 @@ impl Env<'_> {
         around: &[Each],
         turn: &mut Turn,
         left: &mut u64,
-    ) -> Option<Turn> {
+    ) -> Option<Breach> {
         let Some((each, inner)) = around.split_first() else {
-            let fits = left.checked_sub(1).map(|less| *left = less).is_some();
-            let holds = fits && self.holds(&promise.condition) == Ok(true);
-            return (!holds).then(|| turn.clone());
+            let Some(less) = left.checked_sub(1) else { return Some(Breach::TooManyTurns) };
+            *left = less;
+            let holds = self.holds(&promise.condition) == Ok(true);
+            return (!holds).then(|| Breach::In(turn.clone()));
         };
-        let Ok(turns) = Turns::of_each(each, self) else { return Some(turn.clone()) };
+        let Ok(turns) = Turns::of_each(each, self) else { return Some(Breach::In(turn.clone())) };
+        if turns.most() > *left {
+            return Some(Breach::TooManyTurns);
+        }
         let index = each.counter.index();
         let mut counters = self.counters.to_vec();
         counters.resize(counters.len().max(index + 1), None);
         turns.iter().find_map(|value| {
+            // Those of a loop around others count too: these may be empty.
+            *left = left.saturating_sub(u64::from(!inner.is_empty()));
             counters[index] = Some(value);
             turn.push((each.counter, value));
             let counters = &counters;

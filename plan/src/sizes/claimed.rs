@@ -5,11 +5,14 @@ use std::fmt;
 
 use super::named;
 use crate::ir::{BufferId, Plan, Values};
-use crate::program::{Env, NoMemory, Objects};
+use crate::program::{Breach, Env, NoMemory, Objects};
 use crate::verdict::Sizes;
 
 /// The most allocations of one rank.
 const MOST_ALLOCATIONS: u64 = 1 << 20;
+
+/// The most turns of the loops around one condition: seconds.
+const MOST_TURNS: u64 = 1 << 26;
 
 /// Why a plan does not support these sizes. Displayed as one sentence: the given value, and the
 /// plan's claim.
@@ -54,6 +57,13 @@ pub enum NotClaimed {
         /// The counters of the loops around it, and the sizes.
         sizes: String,
     },
+    /// The loops around a promise have too many turns to look at.
+    Turns {
+        /// The promise, as text.
+        promise: String,
+        /// The sizes.
+        sizes: String,
+    },
     /// A length or a count cannot be computed, is negative, or requires more allocations than one
     /// rank may have.
     Memory {
@@ -89,6 +99,12 @@ impl fmt::Display for NotClaimed {
             }
             Self::Promise { promise, sizes } => {
                 write!(f, "`{promise}` does not hold for {sizes}")
+            }
+            Self::Turns { promise, sizes } => {
+                write!(
+                    f,
+                    "the loop around `{promise}` has too many turns for {sizes}: at most {MOST_TURNS} are looked at"
+                )
             }
             Self::Memory { buffer, why } => write!(f, "the length of `{buffer}`: {why}"),
         }
@@ -161,7 +177,12 @@ impl Plan {
         }
         let sizes = named(self, extents, params);
         for promise in &self.promises {
-            if let Some(turn) = Env::new(extents, params).breach(promise, u64::MAX) {
+            let breach = Env::new(extents, params).breach(promise, MOST_TURNS);
+            if let Some(Breach::TooManyTurns) = breach {
+                let promise = self.show(&promise.condition);
+                return Err(NotClaimed::Turns { promise, sizes: sizes.text });
+            }
+            if let Some(Breach::In(turn)) = breach {
                 let counters = turn.iter().map(|(counter, value)| {
                     format!("{} = {value}, ", self.counters[counter.index()].name)
                 });
