@@ -127,7 +127,7 @@ pub trait State: sealed::Sealed + Sized {
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot communicate",
     label = "this needs a `Ready` communicator",
-    note = "`Uninit`: `connect()` it first; `Initializing`: `ready()` gives the ready one",
+    note = "`Uninit`: `connect()` it first; `Initializing`: `ready().wait()?`, or `ready().await?`, gives the ready one",
     note = "`Revoked`: `shrink(&[])` it to those who live; `Suspended`: `resume()` it first",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
@@ -205,8 +205,8 @@ impl CanEnqueue for Shared<'_> {
 #[diagnostic::on_unimplemented(
     message = "only an `Uninit` communicator, as `build()` gives it, can be connected",
     label = "this communicator is `{Self}`",
-    note = "`Initializing`: it is connecting, and `ready()` waits for it",
-    note = "`Ready`, `Suspended` and `Revoked` ones are connected",
+    note = "`Initializing`: it is connecting: wait by `ready().wait()?`, or `ready().await?`",
+    note = "`Ready`, `Suspended` and `Revoked` ones are connected: leave `connect()` out",
     note = "`Finalized` and `Aborted` are over: take a new seat"
 )]
 pub trait CanConnect: State {

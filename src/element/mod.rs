@@ -137,8 +137,9 @@ pub trait Integer: Numeric {}
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point type",
-    label = "`Avg`, and a kernel for `Float`, need one",
-    note = "NCCL would average integers by adding and dividing, which truncates: use `Sum`, and divide where you read the result"
+    label = "`Avg`, `exact()` and a kernel for `Float` need one",
+    note = "NCCL would average integers by adding and dividing, which truncates: use `Sum`, and divide where you read the result",
+    note = "sums of integers need no `exact()`; a kernel for integers too says `Numeric` where it says `Float`"
 )]
 pub trait Float: Numeric {}
 

@@ -47,7 +47,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot write into `{Self}`",
     label = "a shared view, or no device memory",
-    note = "allocate with `stream.device()` or `comm.device()`, and take views with `slice_mut`"
+    note = "allocate with `stream.device()` or `comm.device()`, and take views with `slice_mut`; host values are copied there with `from_slice`"
 )]
 pub trait WrittenAs<T, D: Device> {
     /// The elements, as an argument.

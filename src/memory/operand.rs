@@ -100,7 +100,7 @@ pub trait Readable<D: Device>: Elements<Device = D> {
     message = "a communicator on `{D}` cannot write into `{Self}`",
     label = "this lives on another device, is a shared view, or is no device memory",
     note = "NCCL does not check this: it would write the other device's memory, or hang",
-    note = "allocate with `comm.device()`, and take views with `slice_mut`; what `device.lend` lends is written if it is lent as `&mut x`"
+    note = "allocate with `comm.device()`, and take views with `slice_mut`; host values are copied there with `from_slice`; what `device.lend` lends is written if it is lent as `&mut x`"
 )]
 pub trait Writable<D: Device>: Readable<D> {
     /// An exclusive view of all of it.
@@ -119,7 +119,8 @@ pub trait Writable<D: Device>: Readable<D> {
 #[diagnostic::on_unimplemented(
     message = "the receive buffer holds `{Self}`, the send buffer `{S}`",
     label = "both sides of an operation hold one data type",
-    note = "NCCL takes one data type for both and would write past the end, or half: give both buffers one element type"
+    note = "NCCL takes one data type for both and would write past the end, or half: give both buffers one element type",
+    note = "`DynElem` is the element of a `DynBuffer`: give it a type with `typed::<f32>()?`, or make the other buffer a `DynBuffer` with `into_dyn()`"
 )]
 pub trait SameDtype<S> {}
 

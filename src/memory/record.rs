@@ -31,7 +31,7 @@ use crate::{DType, Device, Element, Elements, Readable, Slice, SliceMut, Writabl
     message = "a group on `{D}` cannot read `{Self}`",
     label = "this lives on another device, is taken by value or by `&mut`, or is no device memory",
     note = "NCCL does not check this: it would read the other device's memory, or hang",
-    note = "record `&buffer`, `&window` or a view by value, allocated with `comm.device()`; a lane records the views that it was handed"
+    note = "record `&buffer`, `&window` or a view by value, allocated with `comm.device()`; host values are copied there with `from_slice`; a lane records the views that it was handed"
 )]
 pub trait RecordRead<'e, D: Device>: Elements<Device = D> {
     /// The place of the elements, for as long as the group's loan.
@@ -47,7 +47,7 @@ pub trait RecordRead<'e, D: Device>: Elements<Device = D> {
     message = "a group on `{D}` cannot write into `{Self}`",
     label = "this lives on another device, is shared or taken by value, or is no device memory",
     note = "NCCL does not check this: it would write the other device's memory, or hang",
-    note = "record `&mut buffer`, `&mut window` or a view from `slice_mut` by value, allocated with `comm.device()`; a lane records the views that it was handed"
+    note = "record `&mut buffer`, `&mut window` or a view from `slice_mut` by value, allocated with `comm.device()`; host values are copied there with `from_slice`; a lane records the views that it was handed"
 )]
 pub trait RecordWrite<'e, D: Device>: Elements<Device = D> {
     /// The place of the elements, for as long as the group's loan.
