@@ -241,6 +241,9 @@ impl NoOrder {
         let (first, second) = if *put_is_first { (puts, uses) } else { (uses, puts) };
         write!(f, "{first}, {second}, and nothing orders the two; ")?;
         match (is_put, put_is_first) {
+            (false, _) if from == rank && put.site == *site => {
+                write!(f, "one call reads and writes them: put to another part of the window")
+            }
             (true, _) if from == rank => write!(
                 f,
                 "put both in one context, or wait for a signal of rank {owner} in between"
