@@ -291,7 +291,7 @@ mod tests {
                 (LARGE + 5, 8, LARGE_PAGE),
             ] {
                 let piece = arena.alloc(length, align).expect("there is room");
-                assert!(len(&piece) >= length && piece.start().addr() % aligned == 0);
+                assert!(len(&piece) >= length && piece.start().addr().is_multiple_of(aligned));
                 assert!(is_all(&piece, 0), "{length} in round {round}");
                 fill(&piece, 0xff);
                 assert_eq!(arena.offset_of(piece.start()), Some(piece.offset()));
