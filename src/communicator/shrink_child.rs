@@ -3,6 +3,8 @@
 use super::builder::Setup;
 use super::starting::Starting;
 use super::{Back, CanEnqueue, CommConfig, Communicator, SharedChild, State};
+#[cfg(doc)]
+use crate::Error;
 use crate::backend::{ChildPlace, Lifecycle, Part};
 use crate::control::Patience;
 use crate::error::Site;
