@@ -291,7 +291,9 @@ impl<M: PlanMemory<W> + ?Sized, W: World> PlanMemory<W> for &mut M {}
 pub trait InputOf<T: Element, W: World>: PlanInput<W> {}
 
 /// Memory of elements `T` that a field of a plan's `Buffers` takes if the plan writes it:
-/// [`InputOf`] without shared views. See its example.
+/// [`InputOf`] without shared views.
+///
+/// See the example of [`InputOf`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not memory of `{T}` that a plan on `{W}` can write",
     label = "the plan declares one memory of `{T}` here, and writes it",
@@ -299,8 +301,9 @@ pub trait InputOf<T: Element, W: World>: PlanInput<W> {}
 )]
 pub trait MemoryOf<T: Element, W: World>: InputOf<T, W> + PlanMemory<W> {}
 
-/// Each half of a [`Swapped`] pair in a field of a plan's `Buffers`: a buffer of elements `T`. See
-/// the example of [`Swapped`].
+/// Each half of a [`Swapped`] pair in a field of a plan's `Buffers`: a buffer of elements `T`.
+///
+/// See the example of [`Swapped`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a whole buffer of `{T}` on `{W}`",
     label = "the plan declares two copies of a buffer of `{T}` here",
