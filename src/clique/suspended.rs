@@ -35,7 +35,7 @@ impl<W: World> Clique<W> {
     pub fn suspend(self) -> Result<SuspendedClique<W>> {
         let (site, id) = (Site::caller(), self.id);
         let members = at_once("suspend", site, with_handles(self.members), |member| {
-            member.suspend_at(site).map_err(given_up)
+            member.suspend_at(site).map_err(given_up(site))
         })?;
         Ok(SuspendedClique { members, id })
     }
@@ -59,7 +59,7 @@ impl<W: World> SuspendedClique<W> {
     pub fn resume(self) -> Result<Clique<W>> {
         let (site, id) = (Site::caller(), self.id);
         let members = at_once("resume", site, with_handles(self.members), |member| {
-            member.resume_at(site).map_err(given_up)
+            member.resume_at(site).map_err(given_up(site))
         })?;
         Ok(Clique { members, id })
     }

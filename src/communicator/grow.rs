@@ -141,7 +141,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanGrow,
     {
-        self.try_grow(invitation).map_err(given_up)
+        self.try_grow(invitation).map_err(given_up(Site::caller()))
     }
 
     /// [`grow`](Self::grow) that returns the communicator when it fails: intact, on all ranks,
@@ -169,7 +169,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanGrow,
     {
-        self.try_grow_with(invitation, config).map_err(given_up)
+        self.try_grow_with(invitation, config).map_err(given_up(Site::caller()))
     }
 
     /// [`grow_with`](Self::grow_with) that returns the communicator when it fails, with the

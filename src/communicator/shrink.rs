@@ -78,7 +78,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanShrink,
     {
-        self.try_shrink(without).map_err(given_up)
+        self.try_shrink(without).map_err(given_up(Site::caller()))
     }
 
     /// [`shrink`](Self::shrink) with another configuration from then on. All remaining ranks must
@@ -92,7 +92,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanShrink,
     {
-        self.try_shrink_with(without, config).map_err(given_up)
+        self.try_shrink_with(without, config).map_err(given_up(Site::caller()))
     }
 
     /// [`shrink`](Self::shrink) that returns the communicator when it fails.

@@ -44,7 +44,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanSuspend,
     {
-        self.try_suspend().map_err(given_up)
+        self.try_suspend().map_err(given_up(Site::caller()))
     }
 
     /// [`suspend`](Self::suspend) that returns the communicator when it fails: unchanged after
@@ -78,7 +78,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanResume,
     {
-        self.try_resume().map_err(given_up)
+        self.try_resume().map_err(given_up(Site::caller()))
     }
 
     /// [`resume`](Self::resume) that returns the communicator when it fails, still suspended:
@@ -113,10 +113,14 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-pub(crate) fn given_up<W: World, S: State>(failed: Failed<Communicator<W, S>>) -> Error {
-    let Failed { error, value } = failed;
-    value.abort_because(&error.to_string());
-    error
+/// Aborts a communicator that its caller does not get back.
+pub(crate) fn given_up<W: World, S: State>(
+    site: Site,
+) -> impl FnOnce(Failed<Communicator<W, S>>) -> Error {
+    move |Failed { error, value }| {
+        drop(S::abort(value.body, &error.to_string(), site));
+        error
+    }
 }
 
 impl<W: World> Live<W> {
