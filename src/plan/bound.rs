@@ -533,8 +533,11 @@ pub(super) fn children<W: World, S: State + CanEnqueue>(
         let (color, key) = (color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX));
         // The program cannot register memory with a communicator that it does not see.
         let config = &comm.here().core.config;
-        let any = (config.transfers == Transfers::Registered)
-            .then(|| CommConfig { transfers: Transfers::Any, ..config.clone() });
+        let any = (config.transfers == Transfers::Registered).then(|| CommConfig {
+            transfers: Transfers::Any,
+            watch: None,
+            ..config.clone()
+        });
         let child = comm.split_at::<SomeRanks>(color, key, any, Site::caller())?;
         children.push(Child::Part(child));
     }

@@ -27,6 +27,9 @@ const ADDRESSES: usize = 1 << 46;
 /// A machine may have so many processes for each core.
 const PER_CORE: usize = 4;
 
+/// The most cores for whose processes limited addresses are shared out.
+const FEW: usize = 16;
+
 /// A shared mapping that begins at a large page, with a header.
 pub(super) struct Mapping {
     start: NonNull<u8>,
@@ -112,10 +115,11 @@ pub(super) fn create() -> io::Result<(File, Mapping)> {
 
 /// The size of an arena, at limits of this process on files and on addresses.
 fn size(memory: usize, cores: usize, file: usize, addresses: usize) -> usize {
-    // The other half is for everything else.
-    let all = ADDRESSES.min(addresses / 2);
+    // The other half is for everything else. Of limited addresses, smaller shares would hold
+    // no buffers of real sizes.
+    let limited = addresses / 2 / (PER_CORE * cores.min(FEW));
     // Growing a file beyond its limit would kill the process.
-    let limit = file.min(all / (PER_CORE * cores));
+    let limit = file.min(limited).min(ADDRESSES / (PER_CORE * cores));
     let mut bytes = memory.clamp(1 << 30, LARGEST).next_power_of_two();
     while bytes > limit && bytes > SMALLEST {
         bytes /= 2;
@@ -153,7 +157,7 @@ pub(super) fn received(file: OwnedFd) -> io::Result<Mapping> {
 
 #[cfg(test)]
 mod tests {
-    use super::{PER_CORE, SMALLEST, cores, size};
+    use super::{FEW, PER_CORE, SMALLEST, cores, size};
 
     const MAX: usize = usize::MAX;
 
@@ -164,7 +168,7 @@ mod tests {
                 let arenas = size(memory, cores, MAX, MAX) * PER_CORE * cores;
                 assert!(arenas <= 1 << 46, "{memory} bytes, {cores} cores");
                 let little = size(memory, cores, MAX, 64 << 30) * PER_CORE * cores;
-                assert!(little <= 32 << 30 || cores > 64, "{memory} bytes, {cores} cores");
+                assert!(little <= 32 << 30 || cores > FEW, "{memory} bytes, {cores} cores");
             }
         }
         // A rank may have far more than its share of the memory.
@@ -172,6 +176,7 @@ mod tests {
         assert_eq!(size(1 << 36, 2, MAX, MAX), 1 << 36);
         assert_eq!(size(1 << 36, 2, 1 << 30, MAX), 1 << 30);
         assert_eq!(size(1 << 36, 2, MAX, 12 << 30), 512 << 20);
+        assert_eq!(size(1 << 36, 192, MAX, 64 << 30), 512 << 20);
         assert_eq!(size(1 << 36, 1024, 0, 0), SMALLEST);
     }
 

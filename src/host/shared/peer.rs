@@ -38,7 +38,7 @@ pub(in crate::host) fn connect(address: &Address, within: Duration) -> io::Resul
             return Ok(peer);
         }
         // It took this process for dead and waits for it no longer.
-        remove(address.id);
+        remove_this(&peer);
     }
     let (file, place) = doorman::visit(address, own, within).map_err(timed_out)?;
     let mapping = map::received(file)?;
@@ -64,10 +64,17 @@ pub(in crate::host) fn connect(address: &Address, within: Duration) -> io::Resul
 
 /// Removes a peer: its records end here.
 pub(super) fn remove(id: u64) {
+    if let Some(peer) = find(id) {
+        remove_this(&peer);
+    }
+}
+
+/// Removes this one: its process may have been met again.
+fn remove_this(peer: &Arc<Peer>) {
     let mut peers = PEERS.lock();
     let known = peers.as_deref().unwrap_or_default();
-    let Some(peer) = known.iter().find(|peer| peer.id == id).cloned() else { return };
-    *peers = Some(known.iter().filter(|peer| peer.id != id).cloned().collect());
+    let others = known.iter().filter(|known| !Arc::ptr_eq(known, peer)).cloned();
+    *peers = Some(others.collect());
     drop(peers);
     let _ = peer.inbox.lock().end(peer.header());
 }
