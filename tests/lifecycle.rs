@@ -499,3 +499,22 @@ fn a_host_knows_what_it_can_do() -> Result<()> {
         comm.finish()
     })
 }
+
+/// A change that fails ends the communicator; the others hear where the program asked for it.
+#[test]
+fn a_change_that_fails_is_named_by_its_line() {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        comm.barrier()?;
+        if comm.rank().index() == 1 {
+            let error = comm.shrink(&[7]).expect_err("there is no rank 7");
+            assert!(matches!(error, Error::NoSuchRank(_)), "{error}");
+            return Ok(());
+        }
+        let error = comm.barrier().expect_err("rank 1 has given up").to_string();
+        assert!(error.contains("lifecycle.rs") && !error.contains("src/communicator"), "{error}");
+        comm.abort();
+        Ok(())
+    })
+    .expect("both ranks are told");
+}

@@ -590,22 +590,3 @@ fn children_of_a_split_recover_for_themselves() {
         world.finish()
     });
 }
-
-/// A change that fails ends the communicator; the others hear where the program asked for it.
-#[test]
-fn a_change_that_fails_is_named_by_its_line() {
-    typed_nccl::spmd::<Host>(2, |place| {
-        let comm = place.init()?;
-        comm.barrier()?;
-        if comm.rank().index() == 1 {
-            let error = comm.shrink(&[7]).expect_err("there is no rank 7");
-            assert!(matches!(error, Error::NoSuchRank(_)), "{error}");
-            return Ok(());
-        }
-        let error = comm.barrier().expect_err("rank 1 has given up").to_string();
-        assert!(error.contains("survive.rs") && !error.contains("src/communicator"), "{error}");
-        comm.abort();
-        Ok(())
-    })
-    .expect("both ranks are told");
-}

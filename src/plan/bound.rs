@@ -1,12 +1,11 @@
 //! A plan, bound to a communicator.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use typed_nccl_plan::check::Accepted;
 use typed_nccl_plan::cost::{Estimate, Topology, estimate};
-use typed_nccl_plan::ir::{self, Plan, Role};
+use typed_nccl_plan::ir::{Plan, Role};
 use typed_nccl_plan::lower::{Decided, Schedule};
 use typed_nccl_plan::verdict::Sizes;
 
@@ -14,6 +13,7 @@ use super::agree::{BindAnswer, Unbound, agree, hash, hash_of};
 use super::argument::Back;
 use super::asked::Asked;
 use super::captured::Captured;
+use super::children::{Children, children};
 use super::counted::{Lists, Passed};
 use super::declaration::Declaration;
 use super::give::{Given, refusal};
@@ -33,33 +33,7 @@ use crate::backend::{Piece, WindowId};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{BindFault, Error, Site};
 use crate::stream::{Awaited, StreamShared};
-use crate::{
-    AnyDevice, CommConfig, Communicator, DType, Device, Host, Label, Result, Stream, Transfers,
-    Work, World,
-};
-
-/// The world of a communicator of some of a plan's ranks.
-pub(super) struct SomeRanks<D = Host>(PhantomData<fn() -> D>);
-
-impl<D: Device> World for SomeRanks<D> {
-    type Device = D;
-    const NAME: &'static str = "part of a plan";
-}
-
-impl Label for SomeRanks {
-    type On<D: Device> = SomeRanks<D>;
-}
-
-/// The communicators of a plan.
-pub(super) type Children<W> = Vec<Child<W>>;
-
-/// A communicator of a plan.
-pub(super) enum Child<W: World> {
-    /// The one that the plan is bound to.
-    Whole,
-    /// One of some of its ranks, created by the plan.
-    Part(Communicator<SomeRanks<<W as World>::Device>>),
-}
+use crate::{AnyDevice, Communicator, DType, Device, Host, Result, Stream, Work, World};
 
 /// A plan that all ranks of a communicator have agreed on, ready to run.
 ///
@@ -508,40 +482,6 @@ fn share_windows<W: World, S: State + CanEnqueue>(
     })?;
     same.listen();
     Ok(same)
-}
-
-/// The communicators of a plan, some with a subset of the ranks.
-pub(super) fn children<W: World, S: State + CanEnqueue>(
-    comm: &mut Communicator<W, S>,
-    plan: &Plan,
-    extents: &[i64],
-) -> Result<Children<W>> {
-    let rank = comm.rank().index();
-    let mut children = Children::new();
-    for communicator in &plan.communicators {
-        if communicator.axes.len() == plan.axes.len() {
-            children.push(Child::Whole);
-            continue;
-        }
-        let place = rank_in(communicator, extents, rank);
-        // Identified by their common position along all other axes.
-        let others = (0..).map(ir::AxisId).take(plan.axes.len());
-        let others = others.filter(|axis| !communicator.axes.contains(axis)).collect();
-        let others = ir::Communicator { axes: others, ..communicator.clone() };
-        let color = rank_in(&others, extents, rank);
-        let (color, key) = (u32::try_from(color), i64::try_from(place));
-        let (color, key) = (color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX));
-        // The program cannot register memory with a communicator that it does not see.
-        let config = &comm.here().core.config;
-        let any = (config.transfers == Transfers::Registered).then(|| CommConfig {
-            transfers: Transfers::Any,
-            watch: None,
-            ..config.clone()
-        });
-        let child = comm.split_at::<SomeRanks>(color, key, any, Site::caller())?;
-        children.push(Child::Part(child));
-    }
-    Ok(children)
 }
 
 /// The instance for these values and the communicator's size.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use typed_nccl_plan::ir::{Launch, Role};
 
 use super::argument::{Back, PlanOperand};
-use super::bound::Child;
 use super::call::Steps;
+use super::children::Child;
 use super::give::Run;
 use super::prepare::{Prepared, Template};
 use super::run::{Stop, fill};

@@ -6,7 +6,7 @@ use typed_nccl_plan::cost::Topology;
 use typed_nccl_plan::ir::Plan;
 use typed_nccl_plan::lower::{Schedule, Work};
 
-use super::bound::{Child, Children, children};
+use super::children::{Child, Children, children};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{Error, Site};
 use crate::{AnyDevice, Communicator, DType, Device, Host, Result, World};

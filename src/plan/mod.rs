@@ -13,6 +13,7 @@ mod bound;
 pub mod build;
 mod call;
 mod captured;
+mod children;
 mod counted;
 mod declaration;
 mod give;

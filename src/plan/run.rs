@@ -7,8 +7,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::argument::PlanOperand;
-use super::bound::Child;
 use super::call::{Call, Steps};
+use super::children::Child;
 use super::give::Run;
 use super::kernels::Kernel;
 use super::prepare::{Prepared, Spot, Step, Template};

@@ -5,7 +5,7 @@
 
 use typed_nccl_plan::lower::{Schedule, WarmUp};
 
-use super::bound::{Child, Children};
+use super::children::{Child, Children};
 use super::local::{self, kind};
 use crate::communicator::{CanEnqueue, State};
 use crate::{Buffer, Communicator, Device, Result, Sum, World, record};
