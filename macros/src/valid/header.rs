@@ -56,7 +56,7 @@ impl Resolver<'_> {
         plan.settings.checks.iter().for_each(|check| self.check(check));
     }
 
-    /// Refuses type parameters that are called as what the plan's module declares.
+    /// Refuses type parameters with the name of a type that the plan's module declares.
     pub(super) fn type_names(&mut self, plan: &Plan) {
         let valid = &self.valid;
         let steps = valid.computed.len();

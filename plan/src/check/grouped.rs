@@ -41,7 +41,7 @@ pub(crate) fn check(
     }
 }
 
-/// Tells of a collective that two members group differently.
+/// Reports a collective that two members group differently.
 fn unlike(first: &Op, other: &Op, report: &mut Report<'_>) {
     let program = report.program;
     let size = |op: &Op| program.units[op.unit as usize].ops;
@@ -62,7 +62,7 @@ fn unlike(first: &Op, other: &Op, report: &mut Report<'_>) {
     report.tell(Check::Groups, program.at(more.unit as usize), title, story.to_vec(), &help);
 }
 
-/// Tells of a message that only one end groups with these collectives.
+/// Reports a message that only one end groups with these collectives.
 fn at_one_end((here, there): (&Op, &Op), report: &mut Report<'_>) {
     let program = report.program;
     let (rank, other) = (program.rank(here), program.rank(there));
