@@ -38,6 +38,36 @@ fn impatient(seat: Seat, millis: u64) -> Communicator<Host<AnyDevice>> {
     comm.connect().expect("init")
 }
 
+/// A rank that is slow to see that all have come is ready, and its first call is told.
+#[test]
+fn a_rank_that_sees_late_that_all_have_come_is_told_at_its_first_call() {
+    type Leaves = fn(Communicator<Host<AnyDevice>>);
+    let ways: [(Leaves, &str); 2] = [
+        (|comm| drop(comm.abort_because("enough")), "rank 0 left: it was aborted (at "),
+        (drop, "rank 0 left: its communicator was dropped without `finish`"),
+    ];
+    for (leaves, why) in ways {
+        let (seen, gone) = (Barrier::new(2), Barrier::new(2));
+        pair(
+            |seat| {
+                seen.wait();
+                leaves(connect(seat));
+                gone.wait();
+            },
+            |seat| {
+                let starting = seat.start(Host::any(1).expect("a host device")).expect("it starts");
+                seen.wait();
+                gone.wait();
+                let mut comm = starting.ready().wait().expect("all ranks have come");
+                let error = comm.barrier().expect_err("rank 0 has left");
+                let Error::PeerFailed(failed) = &error else { panic!("{error}") };
+                assert!(failed.lost.len() == 1 && failed.lost[0] == 0, "{error}");
+                assert!(error.to_string().contains(why), "{error}");
+            },
+        );
+    }
+}
+
 #[test]
 fn a_finished_communicator_says_so() -> Result<()> {
     let comm = connect(Seat::local(1).remove(0));

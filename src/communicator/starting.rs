@@ -56,6 +56,8 @@ pub struct Starting<W: World> {
 enum JoinRole {
     /// A rank of a new communicator.
     First,
+    /// A survivor, which meets the others again if one fails.
+    Survivor,
     /// A member of a growing communicator. If the others do not join, it keeps the old one, so
     /// ranks that wait for it do not hang.
     Member,
@@ -234,7 +236,7 @@ impl<W: World> Starting<W> {
     }
 
     fn patience(&self, limit: Limit) -> Patience<'_> {
-        let needs_all = self.part != JoinRole::First;
+        let needs_all = matches!(self.part, JoinRole::Member | JoinRole::Newcomer);
         Patience { needs_all, ..Patience::new(&self.health, limit, "init", self.site) }
     }
 
@@ -262,7 +264,12 @@ impl<W: World> Starting<W> {
     /// Starts the backend, once all ranks have joined.
     fn meet(&mut self, limit: Limit) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
-        control.all_here(&self.health, "init")?;
+        // In one process, joining the host's communicator needs no other rank.
+        let is_alone = Back::<W>::IN_PROCESS && !control.is_remote();
+        match self.part {
+            JoinRole::First if is_alone => control.all_connect(&self.health, "init")?,
+            _ => control.all_here(&self.health, "init")?,
+        }
         // From here on the child is independent of its parent, because other ranks may have theirs
         // already.
         if let Some(parent) = self.parent.take() {
@@ -336,15 +343,32 @@ impl<W: World> Starting<W> {
         self.joined(comm).map(Some)
     }
 
+    /// Whether others have left since they were ready, which fails this rank's first call.
+    fn looks_around(&self, control: &Control) -> Result<bool> {
+        let here = |()| control.all_here(&self.health, "the next operation");
+        match self.health.check().and_then(here) {
+            Ok(()) => Ok(false),
+            Err(error @ Error::PeerFailed(_)) if self.part == JoinRole::First => {
+                control.all_connect(&self.health, "init")?;
+                // `joined` tells the others.
+                let _ = self.health.poison(error);
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn joined(&mut self, comm: <Back<W> as Lifecycle>::Comm) -> Result<Live<W>> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         // A rank that leaves from now on finds the backend's communicator and fails it.
-        let is_well = control.all_here(&self.health, "init").and_then(|()| self.health.check());
-        if let Err(error) = is_well {
-            // Ranks that are ready learn the reason.
-            Back::<W>::abort(comm, &error.to_string());
-            return Err(error);
-        }
+        let is_told = match self.looks_around(control) {
+            Ok(is_told) => is_told,
+            Err(error) => {
+                // Ranks that are ready learn the reason.
+                Back::<W>::abort(comm, &error.to_string());
+                return Err(error);
+            }
+        };
         Back::<W>::keep(&comm);
         let (leave, stop) =
             (control.leaver(Leaves::Stopped), <Back<W> as Lifecycle>::departer(&comm));
@@ -385,6 +409,9 @@ impl<W: World> Starting<W> {
         core.is_recorded(who);
         let (rank, size) = self.place();
         self.health.is_ready(&self.changes, || Change::Ready { rank, size });
+        if is_told {
+            self.health.tell_others();
+        }
         Ok(Live::new(core, self.device.clone(), stream))
     }
 
@@ -407,6 +434,7 @@ impl<W: World> Starting<W> {
 
     /// Makes it the successor of a communicator with these limits and so many exchanges.
     pub(super) fn go_on_from(&mut self, exchanges: u64, limits: &Arc<Limits>) {
+        self.part = JoinRole::Survivor;
         self.limits = limits.clone();
         // The communicator that it replaces reports changes.
         self.changes = Changes::none();
@@ -437,7 +465,7 @@ impl<W: World> Starting<W> {
         let control = self.control.take()?;
         let (rank, absent): (_, fn(u64, Rank, &str)) = (self.health.rank(), Back::<W>::absent);
         Some(move |why: &str| {
-            control.depart(why);
+            control.leaver(Leaves::Unready)(why);
             absent(control.id(), rank, why);
         })
     }

@@ -17,6 +17,8 @@ pub(crate) struct Left {
     pub(crate) dropped: bool,
     /// It takes part in nothing more.
     pub(crate) gone: bool,
+    /// It was still connecting.
+    pub(crate) unready: bool,
     /// Its communicator is poisoned: it can only join the survivors.
     pub(crate) stopped: bool,
     /// Its process has ended, or cannot be reached.
@@ -32,7 +34,8 @@ impl Left {
 
     /// A rank that ended in good order, after joining every split up to exchange `split`.
     pub(crate) fn ended(rank: u32, why: String, split: u64) -> Self {
-        Self { rank, why, dropped: false, gone: true, stopped: false, died: false, split }
+        let (dropped, unready, stopped, died) = (false, false, false, false);
+        Self { rank, why, dropped, gone: true, unready, stopped, died, split }
     }
 
     /// A rank that announces its own departure.
@@ -40,6 +43,7 @@ impl Left {
         let ended = Self::ended(rank, why, split);
         match how {
             Leaves::Gone => ended,
+            Leaves::Unready => Self { unready: true, ..ended },
             Leaves::Stopped => Self { gone: false, stopped: true, ..ended },
             Leaves::Dropped => Self { gone: false, dropped: true, ..ended },
         }
@@ -53,6 +57,11 @@ impl Left {
     /// Whether it contributes to no more exchanges.
     pub(crate) fn is_out(&self) -> bool {
         self.gone || self.stopped
+    }
+
+    /// Whether those that connect with it cannot become ready. One that was ready has met them all.
+    pub(crate) fn keeps_from_ready(&self) -> bool {
+        self.unready || self.died
     }
 
     /// Whether it left before joining the child that exchange `seq` makes.
@@ -84,8 +93,8 @@ impl Left {
         let Some(known) = known else { return self.clone() };
         let (why, dropped) = (known.why.clone(), known.dropped | self.dropped);
         let (gone, stopped) = (known.gone | self.gone, known.stopped | self.stopped);
-        let died = known.died | self.died;
-        Self { why, dropped, gone, stopped, died, ..self.clone() }
+        let (died, unready) = (known.died | self.died, known.unready | self.unready);
+        Self { why, dropped, gone, unready, stopped, died, ..self.clone() }
     }
 }
 
@@ -94,6 +103,8 @@ impl Left {
 pub(crate) enum Leaves {
     /// It takes part in nothing more.
     Gone,
+    /// Likewise, and it was still connecting.
+    Unready,
     /// Its communicator is poisoned.
     Stopped,
     /// It takes part in the last exchange at most.

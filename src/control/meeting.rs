@@ -398,13 +398,18 @@ impl Meeting {
         self.done(&mut self.state(), rank, seq);
     }
 
-    /// Fails if a rank has left, even if it had contributed.
-    pub(super) fn all_here(&self, rank: u32, name: &'static str, during: Topic) -> Result<()> {
+    /// Fails if another rank has left in such a way, even if it had contributed.
+    pub(super) fn none_left(
+        &self,
+        rank: u32,
+        (name, during): (&'static str, Topic),
+        way: fn(&Left) -> bool,
+    ) -> Result<()> {
         let state = self.state();
         if let Some(error) = state.replica.broken(name) {
             return Err(error);
         }
-        let others = state.left.iter().filter(|left| left.is_out() && left.rank != rank);
+        let others = state.left.iter().filter(|left| way(left) && left.rank != rank);
         failure(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
 

@@ -46,6 +46,7 @@ use crate::rank::Generation;
 use crate::wait::Noted;
 use crate::{Rank, Result, trace};
 
+use left::Left;
 use survivors::Arrival;
 
 /// One rank's end of the control plane.
@@ -274,7 +275,12 @@ impl Control {
 
     /// Fails if a rank has left, even if it had contributed.
     pub(crate) fn all_here(&self, health: &Health, during: Topic) -> Result<()> {
-        self.meeting.all_here(self.rank, health.name(), during)
+        self.meeting.none_left(self.rank, (health.name(), during), Left::is_out)
+    }
+
+    /// Fails if a rank has left that was still connecting.
+    pub(crate) fn all_connect(&self, health: &Health, during: Topic) -> Result<()> {
+        self.meeting.none_left(self.rank, (health.name(), during), Left::keeps_from_ready)
     }
 
     /// The error for ranks that dropped their communicators, after the last exchange.

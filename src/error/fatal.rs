@@ -35,7 +35,8 @@ pub struct PeerFailed {
     pub name: &'static str,
     /// The lost ranks.
     pub lost: Vec<Rank>,
-    /// The reason: `its thread panicked`. For several ranks, each one's reason, earliest first.
+    /// The reason: `its thread panicked`. If several ranks left for different reasons,
+    /// each one's, earliest first.
     pub why: String,
     /// What cannot complete: a call that the lost ranks did not complete, with its line and, for
     /// collectives and transfers, its number; `the next operation` if this rank made no such call.
@@ -58,7 +59,9 @@ impl Departed {
     pub(crate) fn each(left: &[(Rank, &str)]) -> Self {
         let ranks = left.iter().map(|(rank, _)| *rank).collect();
         let why = match left {
-            [(_, why)] => (*why).to_owned(),
+            [(_, why), rest @ ..] if rest.iter().all(|(_, other)| other == why) => {
+                (*why).to_owned()
+            }
             several => {
                 let each = several.iter().take(REASONS);
                 let each: Vec<_> = each.map(|(rank, why)| format!("rank {rank}: {why}")).collect();

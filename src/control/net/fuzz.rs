@@ -178,6 +178,7 @@ fn message(dice: &mut Dice, output: &mut Vec<u8>) {
             why: text,
             dropped: dice.roll(2) == 0,
             gone: dice.roll(2) == 0,
+            unready: dice.roll(2) == 0,
             stopped: dice.roll(2) == 0,
             died: dice.roll(2) == 0,
             split: dice.number().into(),
