@@ -68,6 +68,34 @@ fn a_rank_that_sees_late_that_all_have_come_is_told_at_its_first_call() {
     }
 }
 
+/// Likewise, if the others have revoked it: they all go on together.
+#[test]
+fn a_rank_that_sees_late_that_all_have_come_goes_on_after_a_revocation() {
+    let (seen, gone) = (Barrier::new(2), Barrier::new(2));
+    pair(
+        |seat| {
+            seen.wait();
+            let mut comm = connect(seat);
+            assert!(comm.abort_handle().revoke("a new epoch"));
+            comm.barrier().expect_err("it is revoked");
+            gone.wait();
+            comm.recover().expect("both go on");
+            assert_eq!(comm.size(), 2);
+            comm.barrier().and_then(|()| comm.finish()).expect("both are well");
+        },
+        |seat| {
+            let starting = seat.start(Host::any(1).expect("a host device")).expect("it starts");
+            seen.wait();
+            gone.wait();
+            let mut comm = starting.ready().wait().expect("all ranks have come");
+            let error = comm.barrier().expect_err("rank 0 has revoked it");
+            assert!(matches!(error, Error::Revocation(_)), "{error}");
+            comm.recover().expect("both go on");
+            comm.barrier().and_then(|()| comm.finish()).expect("both are well");
+        },
+    );
+}
+
 #[test]
 fn a_finished_communicator_says_so() -> Result<()> {
     let comm = connect(Seat::local(1).remove(0));

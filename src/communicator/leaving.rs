@@ -15,7 +15,7 @@ use super::reaper::{self, Orphan};
 use crate::lock::Mutex;
 
 /// How long the other ranks may wait for the reason while the body continues.
-const GRACE: Duration = Duration::from_millis(500);
+const GRACE: Duration = Duration::from_secs(2);
 
 thread_local! {
     /// What has left during the rank's body on this thread; `None` outside a body.

@@ -107,7 +107,7 @@ type Back<W> = <<W as World>::Device as Device>::Backend;
 /// finalises it within its deadline or aborts it; dropping it during a panic aborts it. The other
 /// ranks get the reason, at the latest from their `finish`. Under [`spmd`](crate::spmd) and
 /// `launch!` that is the error that the rank's body returns, or its panic, reported when the body
-/// ends or after half a second at most.
+/// ends or after two seconds at most.
 pub struct Communicator<W: World, S: State = Ready> {
     pub(crate) body: S::Body<W>,
 }

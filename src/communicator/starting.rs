@@ -264,12 +264,7 @@ impl<W: World> Starting<W> {
     /// Starts the backend, once all ranks have joined.
     fn meet(&mut self, limit: Limit) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
-        // In one process, joining the host's communicator needs no other rank.
-        let is_alone = Back::<W>::IN_PROCESS && !control.is_remote();
-        match self.part {
-            JoinRole::First if is_alone => control.all_connect(&self.health, "init")?,
-            _ => control.all_here(&self.health, "init")?,
-        }
+        self.none_left(control)?;
         // From here on the child is independent of its parent, because other ranks may have theirs
         // already.
         if let Some(parent) = self.parent.take() {
@@ -332,8 +327,7 @@ impl<W: World> Starting<W> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         let Some((joining, _)) = &mut self.joining else { return Err(self.ended()) };
         let Some(comm) = <Back<W> as Lifecycle>::joined(joining)? else {
-            control.all_here(&self.health, "init")?;
-            self.health.check()?;
+            self.none_left(control)?;
             if waited >= limit.time {
                 let report = "all ranks have come, and the backend is still connecting".to_owned();
                 return Err(self.patience(limit).timeout(waited, report));
@@ -343,25 +337,33 @@ impl<W: World> Starting<W> {
         self.joined(comm).map(Some)
     }
 
-    /// Whether others have left since they were ready, which fails this rank's first call.
-    fn looks_around(&self, control: &Control) -> Result<bool> {
-        let here = |()| control.all_here(&self.health, "the next operation");
-        match self.health.check().and_then(here) {
-            Ok(()) => Ok(false),
-            Err(error @ Error::PeerFailed(_)) if self.part == JoinRole::First => {
-                control.all_connect(&self.health, "init")?;
+    /// Fails if this rank cannot become ready, because it was told to end or because others left.
+    fn none_left(&self, control: &Control) -> Result<()> {
+        if self.part == JoinRole::First && Back::<W>::JOINS_LATE {
+            control.all_connect(&self.health, "init")?;
+            return self.health.check_apart_from_peers();
+        }
+        control.all_here(&self.health, "init")?;
+        self.health.check()
+    }
+
+    /// Whether others left after they were ready. This rank is ready too, and its first call fails.
+    fn have_ready_ones_left(&self, control: &Control) -> Result<bool> {
+        self.none_left(control)?;
+        match control.all_here(&self.health, "the next operation") {
+            Err(error @ Error::PeerFailed(_)) => {
                 // `joined` tells the others.
                 let _ = self.health.poison(error);
-                Ok(true)
             }
-            Err(error) => Err(error),
+            other => other?,
         }
+        Ok(!self.health.is_well())
     }
 
     fn joined(&mut self, comm: <Back<W> as Lifecycle>::Comm) -> Result<Live<W>> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         // A rank that leaves from now on finds the backend's communicator and fails it.
-        let is_told = match self.looks_around(control) {
+        let is_told = match self.have_ready_ones_left(control) {
             Ok(is_told) => is_told,
             Err(error) => {
                 // Ranks that are ready learn the reason.

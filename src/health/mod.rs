@@ -272,6 +272,16 @@ impl Health {
         if self.is_well() { Ok(()) } else { self.cause() }
     }
 
+    /// [`check`](Self::check) of a rank that is not ready, for which ranks that left are no fault if
+    /// they were: they have done all that it needs.
+    pub(crate) fn check_apart_from_peers(&self) -> Result<()> {
+        let is_asked = self.request.get().is_some() || self.revocation.get().is_some();
+        match self.fault.get() {
+            Some(Error::PeerFailed(_) | Error::Revocation(_)) if !is_asked => Ok(()),
+            _ => self.check(),
+        }
+    }
+
     #[inline]
     pub(crate) fn is_well(&self) -> bool {
         !self.tripped.load(Ordering::Relaxed)

@@ -366,6 +366,7 @@ unsafe impl Lifecycle for HostBackend {
     type Dividing = Infallible;
 
     const IN_PROCESS: bool = true;
+    const JOINS_LATE: bool = true;
 
     fn join(join: Join, _: Option<Infallible>) -> Result<Joining> {
         Joining::new(join)
