@@ -79,6 +79,24 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
     Test {
+        name: "threads_of_a_process_that_hear_late_of_each_other",
+        program: || ranks_on(Host::any, many_barriers),
+        test: |run| {
+            let mut ranks = run.ranks(2);
+            ranks.hears(0, "rank 0 begins");
+            for _ in 0..4 {
+                // What its threads tell each other goes through the other process.
+                ranks.signal(0, libc::SIGSTOP);
+                thread::sleep(Duration::from_millis(300));
+                ranks.signal(0, libc::SIGCONT);
+                thread::sleep(Duration::from_millis(100));
+            }
+            let said = outcomes(&ranks.ended());
+            let well = |said: &&String| said.ends_with(": all is well");
+            assert_eq!(said.iter().filter(well).count(), 2 * THREADS, "{said:?}");
+        },
+    },
+    Test {
         name: "two_threads_of_a_process_put_into_one_window_of_another",
         program: || ranks_on(Host::any, both_put),
         test: |run| tells(run, ["all is well"; 4]),
@@ -211,6 +229,17 @@ fn one_refuses_a_put(mut comm: Comm) -> Result<()> {
             window.to_vec()?;
         }
         _ => {}
+    }
+    comm.finish()
+}
+
+fn many_barriers(comm: Communicator<Host<AnyDevice>>) -> Result<()> {
+    if comm.rank() == 0 {
+        println!("rank 0 begins");
+    }
+    for _ in 0..400 {
+        comm.barrier()?;
+        thread::sleep(Duration::from_millis(5));
     }
     comm.finish()
 }

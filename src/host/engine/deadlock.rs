@@ -237,11 +237,14 @@ impl Looking<'_> {
         let place = MemberId { comm, id: exchange.id(), rank };
         let part = |peer| {
             let of = place.of(peer);
-            // A dropped communicator sends its part when its work is over.
-            let dropped = self.state.seen_member(of).is_some_and(|m| m.gone.is_some());
-            let on = match dropped {
-                true => self.own_work(of),
-                false => self.caller(of),
+            let member = self.state.seen_member(of);
+            let posted = member.and_then(|member| member.health.as_ref()?.posted());
+            let on = match () {
+                // Between processes, each rank hears of each part for itself: it is on its way.
+                () if posted.is_some_and(|posted| posted > number) => None,
+                // A dropped communicator sends its part when its work is over.
+                () if member.is_some_and(|member| member.gone.is_some()) => self.own_work(of),
+                () => self.caller(of),
             };
             Need { on, why: Why::Part { peer } }
         };
@@ -254,10 +257,13 @@ impl Looking<'_> {
         let place = MemberId { comm, id: submission.comm(), rank: submission.rank().index() };
         match submission.awaits() {
             Awaits::Nothing => Vec::new(),
-            // Unless all threads wait, any of them may submit or be issuing.
+            // Unless all threads wait, any of them may submit or be issuing. Between processes, a
+            // submission may be on its way.
             Awaits::Ranks(ranks) => {
+                let is_local = self.state.seen_comm(place).is_some_and(|c| c.remote.is_none());
+                let knows = self.all_wait && is_local;
                 let need = |peer: usize| {
-                    let on = if self.all_wait { self.caller(place.of(peer)) } else { None };
+                    let on = if knows { self.caller(place.of(peer)) } else { None };
                     Need { on, why: Why::Key { place, peer } }
                 };
                 ranks.iter().map(|rank| need(rank.index())).collect()
