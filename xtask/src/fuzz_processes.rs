@@ -1,10 +1,7 @@
 //! Random programs of several ranks, each rank a process of this machine without a GPU.
 
-use std::net::{Ipv4Addr, TcpListener};
-use std::ops::Range;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::AtomicU16;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use typed_nccl::Seat;
@@ -20,10 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Which rank a process is, and where the ranks of each communicator meet.
 const RANK: &str = "FUZZ_RANK";
-const ADDRESSES: &str = "FUZZ_ADDRESSES";
-
-/// Where the ranks meet.
-const PORTS: Range<u16> = 10_000..20_000;
+const FILES: &str = "FUZZ_FILES";
 
 /// Every so many programs have ranks that die.
 const DYING: u64 = 3;
@@ -62,9 +56,9 @@ pub(crate) fn run(seed: &str, seconds: &str) -> Check {
 pub(crate) fn rank(seed: &str) -> Check {
     let script = script(number(seed)?);
     let given = |name| std::env::var(name).map_err(|error| Failure::NotMade(error.to_string()));
-    let (rank, addresses) = (number(&given(RANK)?)?, given(ADDRESSES)?);
-    let seat = |address: &str| Seat::tcp(address, rank as usize, script.shape.ranks);
-    let seats: Result<Vec<Seat>, _> = addresses.split(' ').map(seat).collect();
+    let (rank, files) = (number(&given(RANK)?)?, given(FILES)?);
+    let seat = |file: PathBuf| Seat::file(file, rank as usize, script.shape.ranks);
+    let seats: Result<Vec<Seat>, _> = std::env::split_paths(&files).map(seat).collect();
     let seats = seats.map_err(|error| Failure::NotMade(error.to_string()))?;
     perform(seats, &script, &script.outcome());
     match claims::faults() {
@@ -73,31 +67,25 @@ pub(crate) fn rank(seed: &str) -> Check {
     }
 }
 
-/// A free port below those that the system gives to connections, which could take it meanwhile.
-fn listener() -> Check<TcpListener> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let bound = (0..PORTS.len()).find_map(|_| {
-        let next = NEXT.fetch_add(1, Relaxed).wrapping_add(std::process::id() as u16);
-        let port = PORTS.start + next % PORTS.len() as u16;
-        TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok()
-    });
-    bound.ok_or_else(|| Failure::NotMade(format!("no port of {PORTS:?} is free")))
+/// Where the ranks of each communicator meet: other runs at the same time have others.
+fn files(seed: u64) -> Vec<PathBuf> {
+    let process = std::process::id();
+    let name = |comm| format!("typed-nccl-fuzz-{process}-{seed}-{comm}");
+    (0..COMMS).map(|comm| std::env::temp_dir().join(name(comm))).collect()
 }
 
 fn find(seed: u64) -> Check<Option<String>> {
     let failed = |error: std::io::Error| Failure::NotMade(error.to_string());
     let ranks = script(seed).shape.ranks;
-    let listeners: Vec<_> = (0..COMMS).map(|_| listener()).collect::<Result<_, _>>()?;
-    let address = |listener: &TcpListener| Ok(listener.local_addr()?.to_string());
-    let addresses: Vec<String> =
-        listeners.iter().map(address).collect::<Result<_, _>>().map_err(failed)?;
-    drop(listeners);
+    let files = files(seed);
+    let given = std::env::join_paths(&files);
+    let given = given.map_err(|error| Failure::NotMade(error.to_string()))?;
     let this = std::env::current_exe().map_err(failed)?;
     let start = |rank: usize| {
         Command::new(&this)
             .args(["fuzz", &seed.to_string(), "rank"])
             .env(RANK, rank.to_string())
-            .env(ADDRESSES, addresses.join(" "))
+            .env(FILES, &given)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
@@ -121,5 +109,7 @@ fn find(seed: u64) -> Check<Option<String>> {
             said.push(format!("rank {rank} of {ranks} {how}: {}", text.trim()));
         }
     }
+    // Rank 0 leaves its file if it dies.
+    files.iter().for_each(|file| drop(std::fs::remove_file(file)));
     Ok((!said.is_empty()).then(|| said.join("; ")))
 }
