@@ -43,8 +43,8 @@ pub trait Listener: Send + Sync {
 
     /// The process of a rank that [`died`](Self::died) has ended, or the ranks continue without it
     /// as if it had.
-    fn process_died(&self, rank: Rank) {
-        let _ = rank;
+    fn process_died(&self, rank: Rank, why: &str) {
+        let _ = (rank, why);
     }
 
     /// The other ranks took this one for dead, and continue without it.

@@ -8,11 +8,13 @@ use std::env;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, launch};
+use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, World, launch, tag};
 
 use crate::kills::below;
 use crate::machine::{Run, Test, on_a_new_stage};
 use crate::ranks::Ranks;
+
+tag!(Part);
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -80,6 +82,14 @@ pub(crate) const TESTS: &[Test] = &[
             }
         },
     },
+    Test {
+        name: "a_host_process_that_stops_when_its_ranks_have_left",
+        program: || {
+            let deadline = Duration::from_secs(40);
+            launch!(leaves_and_stops, CommConfig::builder().deadline(deadline).build())
+        },
+        test: stop_after_all,
+    },
 ];
 
 /// A rank of three stays stopped until the others have said far more than a log holds.
@@ -98,6 +108,54 @@ fn stay_stopped(run: &Run, victim: usize) {
         let words = if rank == victim { "was left out" } else { "finished with 2" };
         assert!(ended.said.contains(words), "rank {rank}, {victim} was stopped: {}", ended.said);
     }
+}
+
+/// A process is stopped that shares no communicator any more, until the others have said more than
+/// a log holds.
+fn stop_after_all(run: &Run) {
+    let mut jobs = ["finishes", "drops"].map(|how| {
+        let ranks = Ranks::start(3, |_| {
+            let mut command = run.bare();
+            command.env("TYPED_NCCL", "host").env(HOW, how);
+            command
+        });
+        (how, ranks)
+    });
+    for (_, ranks) in &mut jobs {
+        [0, 1].into_iter().for_each(|rank| ranks.ends(rank));
+        ranks.signal(2, libc::SIGCONT);
+    }
+    for (how, ranks) in jobs {
+        for (rank, ended) in ranks.ended().into_iter().enumerate() {
+            let words = if rank == 2 { "was stopped" } else { "took all steps" };
+            let is_well = ended.status.success() && ended.said.contains(words);
+            assert!(is_well, "rank {rank}, which {how} its communicator: {}", ended.said);
+        }
+    }
+}
+
+/// How the ranks leave what they share with the one that stops.
+const HOW: &str = "TYPED_NCCL_TEST_HOW";
+
+fn leaves_and_stops<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let stops = comm.rank().index() == 2;
+    let part = comm.split::<Part>(u32::from(stops), 0)?;
+    let finishes = env::var(HOW).is_ok_and(|how| how == "finishes");
+    let kept = match finishes {
+        true => comm.finish().map(|()| None)?,
+        false => Some(comm),
+    };
+    if stops {
+        drop((part, kept));
+        // SAFETY: a system call on numbers.
+        assert_eq!(unsafe { libc::raise(libc::SIGSTOP) }, 0);
+        println!("was stopped");
+        return Ok(());
+    }
+    (0..3000).try_for_each(|_| step(&part))?;
+    println!("took all steps");
+    drop(kept);
+    part.finish()
 }
 
 /// Rank 1 is stopped while it copies from rank 0, which then writes over what was copied.
@@ -213,7 +271,7 @@ fn stop(run: &Run, victims: &[usize], others: Others, beat: &str) {
     }
 }
 
-fn step<D: Device>(comm: &Communicator<D>) -> Result<()> {
+fn step<W: World>(comm: &Communicator<W>) -> Result<()> {
     let mut x = comm.device().from_slice(&[1_u64; 100])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
     assert_eq!(x.to_vec()?, [comm.size() as u64; 100]);

@@ -57,7 +57,7 @@ impl Call {
             Event::Died(left) => {
                 listener.died(Rank(left.rank), &left.why);
                 if left.died {
-                    listener.process_died(Rank(left.rank));
+                    listener.process_died(Rank(left.rank), &left.why);
                 }
             }
             Event::Stopped(rank, why) => listener.stopped(Rank(rank), &why),

@@ -90,7 +90,7 @@ fn admit(arena: &Arena, token: &[u8; 32], visitor: &UnixStream) -> io::Result<()
     let Some(place) = place else { return refused("too many processes read this one's events") };
     let sent = hand_over(arena, place, visitor);
     if sent.is_err() {
-        LOG.lock().leave(place);
+        LOG.lock().leave(arena.header(), place);
     }
     sent
 }

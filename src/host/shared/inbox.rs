@@ -49,10 +49,22 @@ impl Inbox {
         header.cursors[self.place.slot].0.load(Relaxed) != self.place.cursor
     }
 
-    /// Where the log ends now, if there is anything to read.
-    pub(super) fn news(&self, header: &Header) -> Option<u64> {
+    /// Whether nothing more will be read: it has ended, or the peer does not wait for it.
+    pub(super) fn is_over(&self, header: &Header) -> bool {
+        self.ended || self.is_forgotten(header)
+    }
+
+    /// Where the log ends now, if there is anything to read. A reader that was forgotten finds out
+    /// here too: the peer may say nothing more.
+    pub(super) fn news(&self, header: &Header) -> Result<Option<u64>, Broken> {
+        if self.ended {
+            return Ok(None);
+        }
+        if self.is_forgotten(header) {
+            return Err(Broken::Forgotten);
+        }
         let end = header.head.0.load(Acquire);
-        (!self.ended && end != self.place.cursor).then_some(end)
+        Ok((end != self.place.cursor).then_some(end))
     }
 
     /// Reads the next record before `end`. False if there is none.
@@ -149,7 +161,7 @@ mod tests {
     /// All that there is to read.
     fn read(inbox: &mut Inbox, header: &Header) -> Result<Vec<Vec<u8>>, Broken> {
         let (mut all, mut record) = (Vec::new(), Vec::new());
-        let end = inbox.news(header).unwrap_or(inbox.place.cursor);
+        let end = inbox.news(header)?.unwrap_or(inbox.place.cursor);
         while inbox.next(header, end, &mut record)? {
             all.push(record.clone());
         }
@@ -215,7 +227,7 @@ mod tests {
             let place = admit(&mut log, header, 1);
             log.append(header, &[1; 1000]);
             let (mut inbox, mut record) = (open(header, place), Vec::new());
-            let end = inbox.news(header).expect("there is a record");
+            let end = inbox.news(header).ok().flatten().expect("there is a record");
             log.forget(header, 1);
             admit(&mut log, header, 2);
             if lapped {
@@ -255,6 +267,54 @@ mod tests {
         }
         assert_eq!(read(&mut reads, header).map(|last| last.len()), Ok(1));
         assert_eq!(gives_up.begin(header), Err(Broken::Forgotten));
+    }
+
+    #[test]
+    fn a_reader_that_was_forgotten_learns_it_without_news_and_one_that_ended_is_over() {
+        let arena = arena();
+        let (header, mut log) = (arena.header(), Log::new());
+        let forgotten = open(header, admit(&mut log, header, 1));
+        let mut ended = open(header, admit(&mut log, header, 2));
+        assert_eq!([&forgotten, &ended].map(|inbox| inbox.news(header)), [Ok(None), Ok(None)]);
+        log.forget(header, 1);
+        assert_eq!(forgotten.news(header), Err(Broken::Forgotten));
+        ended.end(header).expect("it is waited for");
+        assert!(ended.is_over(header) && !ended.is_forgotten(header));
+        assert_eq!(ended.news(header), Ok(None));
+    }
+
+    #[test]
+    fn a_place_that_is_taken_back_is_nobodys() {
+        let arena = arena();
+        let (header, mut log) = (arena.header(), Log::new());
+        let place = admit(&mut log, header, 1);
+        log.leave(header, place);
+        assert_eq!(Inbox::new(place).begin(header), Err(Broken::Forgotten));
+    }
+
+    #[test]
+    fn readers_that_leave_no_room_are_named() {
+        let arena = arena();
+        let (header, mut log) = (arena.header(), Log::new());
+        let [mut slow, mut reads] = [1, 2].map(|id| open(header, admit(&mut log, header, id)));
+        let (none, long) = (Duration::ZERO, Duration::from_secs(60));
+        log.append(header, &[1; 1000]);
+        assert!(log.stalled(header, none).is_empty(), "there is room");
+        while !log.waits() {
+            log.append(header, &[1; 1000]);
+            read(&mut reads, header).expect("it is whole");
+        }
+        assert_eq!(log.stalled(header, none), [1]);
+        assert!(log.stalled(header, long).is_empty());
+        let short = Duration::from_millis(200);
+        std::thread::sleep(short);
+        assert_eq!(log.stalled(header, short), [1]);
+        let (end, mut record) = (slow.news(header).ok().flatten(), Vec::new());
+        assert_eq!(slow.next(header, end.expect("there is a lot"), &mut record), Ok(true));
+        assert!(log.stalled(header, short).is_empty(), "it reads");
+        read(&mut slow, header).expect("it is whole");
+        assert!(log.flush(header));
+        assert!(log.stalled(header, none).is_empty());
     }
 
     #[test]

@@ -46,7 +46,8 @@ struct Reader {
     /// Where it was when last looked at.
     cursor: u64,
     process: Process,
-    admitted: Instant,
+    /// When it was admitted, or last seen to read or to have read all.
+    since: Instant,
 }
 
 struct Chunk {
@@ -117,7 +118,7 @@ impl Log {
         };
         let cursor = self.head;
         header.cursors[slot].0.store(PENDING, Relaxed);
-        let reader = Some(Reader { id, cursor, process, admitted: Instant::now() });
+        let reader = Some(Reader { id, cursor, process, since: Instant::now() });
         match self.readers.get_mut(slot) {
             Some(free) => *free = reader,
             None => self.readers.push(reader),
@@ -142,10 +143,22 @@ impl Log {
     }
 
     /// Takes a place back that nobody took.
-    pub(super) fn leave(&mut self, place: Place) {
+    pub(super) fn leave(&mut self, header: &Header, place: Place) {
         if let Some(reader) = self.readers.get_mut(place.slot) {
+            header.cursors[place.slot].0.store(LEFT, Relaxed);
             *reader = None;
         }
+    }
+
+    /// The readers that leave no room for what waits, and have read nothing for so long, as far as
+    /// was seen. To be called now and then, also before something waits.
+    pub(super) fn stalled(&mut self, header: &Header, long: Duration) -> Vec<u64> {
+        self.look(header);
+        let is_full = self.waits();
+        let stalls = |reader: &&Reader| {
+            is_full && reader.cursor == self.floor && reader.since.elapsed() >= long
+        };
+        self.readers.iter().flatten().filter(stalls).map(|reader| reader.id).collect()
     }
 
     /// Whether something waits for room.
@@ -193,7 +206,7 @@ impl Log {
             let Some(known) = reader else { continue };
             let mut at = cursor.0.load(Acquire);
             if at == PENDING {
-                at = match known.admitted.elapsed() < BEGINS {
+                at = match known.since.elapsed() < BEGINS {
                     true => known.cursor,
                     // Unless it begins just now.
                     false => cursor
@@ -203,6 +216,9 @@ impl Log {
                 };
             }
             if (known.cursor..=self.head).contains(&at) {
+                if at != known.cursor || at == self.head {
+                    known.since = Instant::now();
+                }
                 known.cursor = at;
                 self.floor = self.floor.min(at);
             } else {

@@ -16,6 +16,8 @@ mod map;
 mod peer;
 mod process;
 #[cfg(test)]
+pub(super) mod stand_in;
+#[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Condvar};
@@ -30,6 +32,17 @@ use self::log::Log;
 use crate::lock::{self, Mutex};
 use crate::quiet::Quiet;
 
+/// Why nothing more can be read of a peer.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) why: String,
+    /// The peer took this process for dead, and not the other way round.
+    pub(super) forgot_this: bool,
+}
+
+/// A record, or why there will be no more.
+type Read<'r> = Result<&'r [u8], Lost>;
+
 /// This process's log.
 static LOG: Mutex<Log> = Mutex::new(Log::new());
 
@@ -39,6 +52,10 @@ static WAITS: Condvar = Condvar::new();
 /// Between two looks for room: the first, and the longest.
 const LOOK: Duration = Duration::from_micros(200);
 const LONGEST_LOOK: Duration = Duration::from_millis(20);
+
+/// How long a reader may read nothing and leave no room: as long as a process may be silent, by
+/// default, before the control plane takes it for dead.
+const STALLS: Duration = Duration::from_secs(15);
 
 /// Appends a record for every connected peer, and wakes them. Never blocks.
 pub(super) fn send(bytes: &[u8]) {
@@ -54,8 +71,9 @@ pub(super) fn send(bytes: &[u8]) {
 }
 
 /// Passes on everything new of all peers, in each peer's order, with the peer's id, or why nothing
-/// more can be read of a peer. Returns whether there was anything. Called by one thread at a time.
-pub(super) fn drain(each: &mut dyn FnMut(u64, Result<&[u8], String>)) -> bool {
+/// more can be read of a peer, which is removed. Returns whether there was anything. Called by one
+/// thread at a time.
+pub(super) fn drain(each: &mut dyn FnMut(u64, Read<'_>)) -> bool {
     let Some(arena) = opened() else { return false };
     bell::attend(arena.header());
     let drain = |any, peer: &Arc<Peer>| peer.drain(each) | any;
@@ -65,6 +83,12 @@ pub(super) fn drain(each: &mut dyn FnMut(u64, Result<&[u8], String>)) -> bool {
 /// The peers whose processes have ended.
 pub(super) fn ended() -> Vec<u64> {
     LOG.lock().ended()
+}
+
+/// The peers that have not read for long while what was sent needs their room in the log. To be
+/// called every few seconds.
+pub(super) fn stalled() -> Vec<u64> {
+    opened().map_or_else(Vec::new, |arena| LOG.lock().stalled(arena.header(), STALLS))
 }
 
 /// Forgets a peer that has ended or is taken for dead: its records end, and those for others wait

@@ -1,6 +1,7 @@
 //! Peers' arenas, mapped here.
 
 use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +9,10 @@ use super::arena;
 use super::bell;
 use super::doorman::{self, Address};
 use super::header::Header;
-use super::inbox::Inbox;
+use super::inbox::{Broken, Inbox};
+use super::log::Place;
 use super::map::{self, Mapping};
+use super::{Lost, Read, forget};
 use crate::lock::Mutex;
 
 /// All that are connected. Replaced as a whole, so that readers need no lock while they read.
@@ -34,17 +37,23 @@ pub(in crate::host) fn connect(address: &Address, within: Duration) -> io::Resul
         return Err(io::Error::new(ErrorKind::InvalidInput, "that is this process's own memory"));
     }
     if let Some(peer) = find(address.id) {
-        if !peer.inbox.lock().is_forgotten(peer.header()) {
+        if !peer.is_over() {
             return Ok(peer);
         }
-        // It took this process for dead and waits for it no longer.
-        remove_this(&peer);
+        // The communicators that share it learn of it first: `drain` reports and removes it.
+        bell::wake();
+        return Err(io::Error::new(ErrorKind::ConnectionReset, Broken::Forgotten));
     }
     let (file, place) = doorman::visit(address, own, within).map_err(timed_out)?;
+    begin(address.id, file, place)
+}
+
+/// Maps the arena of process `id`, and begins to read its log.
+pub(super) fn begin(id: u64, file: OwnedFd, place: Place) -> io::Result<Arc<Peer>> {
     let mapping = map::received(file)?;
     let inbox = Mutex::new(Inbox::new(place));
-    let peer = Arc::new(Peer { id: address.id, mapping, inbox });
-    if !peer.header().is_of(address.id) {
+    let peer = Arc::new(Peer { id, mapping, inbox });
+    if !peer.header().is_of(id) {
         return Err(io::Error::new(ErrorKind::InvalidData, "not the memory of that peer"));
     }
     let too_late = |_| io::Error::new(ErrorKind::TimedOut, "the peer waited no longer");
@@ -52,7 +61,7 @@ pub(in crate::host) fn connect(address: &Address, within: Duration) -> io::Resul
     let mut peers = PEERS.lock();
     let known = peers.as_deref().unwrap_or_default();
     // Another thread may have connected meanwhile: ours is dropped then, which ends its place.
-    if let Some(peer) = known.iter().find(|peer| peer.id == address.id) {
+    if let Some(peer) = known.iter().find(|peer| peer.id == id) {
         return Ok(peer.clone());
     }
     *peers = Some(known.iter().cloned().chain([peer.clone()]).collect());
@@ -103,28 +112,42 @@ impl Peer {
         self.mapping.header()
     }
 
-    /// Reads what is new. An error, which comes last, says why nothing more can be read.
-    pub(super) fn drain(&self, each: &mut dyn FnMut(u64, Result<&[u8], String>)) -> bool {
-        let Some(end) = self.inbox.lock().news(self.header()) else { return false };
-        let mut record = Vec::new();
+    /// Whether its records have ended, or the peer has forgotten this process.
+    pub(in crate::host) fn is_over(&self) -> bool {
+        self.inbox.lock().is_over(self.header())
+    }
+
+    /// Reads what is new. An error, which comes last, says why nothing more can be read; the peer
+    /// has been removed then.
+    pub(super) fn drain(self: &Arc<Self>, each: &mut dyn FnMut(u64, Read<'_>)) -> bool {
         let mut any = false;
-        loop {
-            let mut inbox = self.inbox.lock();
-            match inbox.next(self.header(), end, &mut record) {
-                Ok(true) => {
-                    drop(inbox);
-                    any = true;
-                    each(self.id, Ok(&record));
-                }
-                Ok(false) => return any,
-                Err(broken) => {
-                    let broken = inbox.end(self.header()).err().unwrap_or(broken);
-                    drop(inbox);
-                    each(self.id, Err(format!("its events cannot be read: {broken}")));
-                    return true;
-                }
-            }
+        let Err(mut broken) = self.read(&mut |record| {
+            any = true;
+            each(self.id, Ok(record));
+        }) else {
+            return any;
+        };
+        if let Err(forgotten) = self.inbox.lock().end(self.header()) {
+            broken = forgotten;
         }
+        let forgot_this = broken == Broken::Forgotten;
+        match forgot_this {
+            // It reads this process's log no longer, unless it has come back as another reader.
+            true => remove_this(self),
+            false => forget(self.id),
+        }
+        let why = format!("its events cannot be read: {broken}");
+        each(self.id, Err(Lost { why, forgot_this }));
+        true
+    }
+
+    fn read(&self, each: &mut dyn FnMut(&[u8])) -> Result<(), Broken> {
+        let Some(end) = self.inbox.lock().news(self.header())? else { return Ok(()) };
+        let mut record = Vec::new();
+        while self.inbox.lock().next(self.header(), end, &mut record)? {
+            each(&record);
+        }
+        Ok(())
     }
 }
 

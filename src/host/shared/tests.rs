@@ -9,14 +9,12 @@ use std::time::{Duration, Instant};
 
 use super::bell::sleep;
 use super::map::HEAP;
+use super::stand_in::take_turn;
 use super::{Address, Peer, connect, drain, forget, has_news, open, send};
-use crate::lock::{Mutex, MutexGuard};
+use crate::lock::MutexGuard;
 
 const PART: &str = "TYPED_NCCL_TEST_PART";
 const WITHIN: Duration = Duration::from_secs(20);
-
-/// The log is the process's, so tests that use it take turns.
-static TURN: Mutex<()> = Mutex::new(());
 
 struct Other {
     child: Child,
@@ -46,7 +44,7 @@ fn own() -> Address {
 
 impl Other {
     fn start(part: &str) -> Self {
-        let turn = TURN.lock();
+        let turn = take_turn();
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "host::shared::tests::a_child_plays_its_part", "--nocapture"])
             .env(PART, part)
@@ -296,7 +294,7 @@ fn a_sleeper_wakes_at_once() {
 
 #[test]
 fn who_does_not_know_the_secret_is_refused() {
-    let _turn = TURN.lock();
+    let _turn = take_turn();
     let address = own();
     let mut text = to_text(&address);
     // The last byte of the token: the name, of 16 bytes, is before it.
@@ -314,18 +312,18 @@ fn who_does_not_know_the_secret_is_refused() {
 
 #[test]
 fn a_silent_stranger_stops_nobody_for_long() {
-    let _turn = TURN.lock();
+    let _turn = take_turn();
     let address = own();
     let name = SocketAddr::from_abstract_name(&to_bytes(&address)[..16]).expect("a name");
     let strangers = [(); 2].map(|()| UnixStream::connect_addr(&name).expect("anybody may"));
     let (_, place) = super::doorman::visit(&address, 2, WITHIN).expect("our turn comes");
-    super::LOG.lock().leave(place);
+    super::LOG.lock().leave(open().expect("there is one").header(), place);
     drop(strangers);
 }
 
 #[test]
 fn nobody_at_an_address_is_found_out_at_once() {
-    let _turn = TURN.lock();
+    let _turn = take_turn();
     let mut text = to_text(&own());
     text.replace_range(0..8, "00000000");
     let mut nobody = from_text(&text);

@@ -19,6 +19,14 @@ pub(in crate::host) enum Piece {}
 /// The shared memory of another process.
 pub(in crate::host) enum Peer {}
 
+/// Why nothing more can be read of a peer.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) why: String,
+    /// The peer took this process for dead, and not the other way round.
+    pub(super) forgot_this: bool,
+}
+
 pub(super) fn open() -> io::Result<&'static Arena> {
     let why = "ranks without GPUs share memory, which needs Linux: use `Seat::local`";
     Err(io::Error::new(io::ErrorKind::Unsupported, why))
@@ -38,11 +46,15 @@ pub(super) fn is_own(address: &Address) -> bool {
 
 pub(super) fn send(_: &[u8]) {}
 
-pub(super) fn drain(_: &mut dyn FnMut(u64, Result<&[u8], String>)) -> bool {
+pub(super) fn drain(_: &mut dyn FnMut(u64, Result<&[u8], Lost>)) -> bool {
     false
 }
 
 pub(super) fn ended() -> Vec<u64> {
+    Vec::new()
+}
+
+pub(super) fn stalled() -> Vec<u64> {
     Vec::new()
 }
 
@@ -122,6 +134,10 @@ impl Piece {
 }
 
 impl Peer {
+    pub(in crate::host) fn is_over(&self) -> bool {
+        match *self {}
+    }
+
     pub(in crate::host) fn at(&self, _: u64, _: usize) -> Option<*mut u8> {
         match *self {}
     }

@@ -53,7 +53,7 @@ impl State {
     pub(in crate::host::engine) fn hear(&mut self, out: &mut Out) {
         loop {
             let (mut heard, mut lost) = (Vec::new(), Vec::new());
-            let mut each = |peer, bytes: Result<&[u8], String>| match bytes {
+            let mut each = |peer, bytes: Result<&[u8], shared::Lost>| match bytes {
                 Ok(bytes) => heard.extend(Heard::new(peer, bytes)),
                 Err(why) => lost.push((peer, why)),
             };
@@ -68,8 +68,9 @@ impl State {
                 TICK.fetch_max(one.header.tick, Ordering::Relaxed);
                 self.hear_one(one, out);
             }
-            for (peer, why) in lost {
-                self.lose_process(peer, &why, out);
+            for (peer, lost) in lost {
+                // A peer that took this process for dead has told the others so.
+                self.lose_process(peer, &lost.why, !lost.forgot_this, out);
             }
         }
     }

@@ -69,10 +69,7 @@ impl Joining {
         };
         let member = ENGINE.join(join);
         let ear = wire.as_ref().zip(address).map(|(wire, address)| {
-            let place = member.place();
-            let ready = Mutex::new(vec![false; size]);
-            let asked = Mutex::new(vec![0; size]);
-            let ear = Arc::new(Ear { place, name, ready, asked });
+            let ear = Arc::new(Ear::new(member.place(), name, size));
             let listener: Arc<dyn Listener> = ear.clone();
             wire.listen(Arc::downgrade(&listener) as Weak<dyn Listener>);
             wire.send(None, &Note::At(address, machine()));
@@ -146,6 +143,9 @@ fn machine() -> u64 {
 /// How long a rank waits, before it leaves, until its peers can read its last events.
 const LAST: Duration = Duration::from_secs(1);
 
+/// How often this process looks whether others still read what it says.
+const LOOK: Duration = Duration::from_secs(1);
+
 fn own_address() -> io::Result<Address> {
     let arena = shared::open()?;
     ENGINE.listen()?;
@@ -162,10 +162,15 @@ impl Engine {
             let listen = move || {
                 let _quiet = Quiet::enter();
                 let mut rest = shared::Rest::new();
+                let mut looked = Instant::now();
                 loop {
                     rest.rest();
                     if !self.hear(Here::Small) {
                         self.release();
+                    }
+                    if looked.elapsed() > LOOK {
+                        self.forget_strangers();
+                        looked = Instant::now();
                     }
                 }
             };
@@ -185,12 +190,14 @@ impl Engine {
     }
 
     /// Forgets processes that have ended.
-    fn bury(&self) {
+    pub(super) fn bury(&self) {
         // First, so that all that these have said is taken in.
         let ended = shared::ended();
         self.change(Here::Small, |state, out| {
             state.hear(out);
-            ended.into_iter().for_each(shared::forget);
+            for process in ended {
+                state.forget(process, "its process has ended", out);
+            }
         });
     }
 
@@ -203,6 +210,19 @@ impl Engine {
             self.change(Here::Small, |state, out| {
                 state.hear(out);
                 state.release(&ended, out);
+            });
+        }
+    }
+
+    /// Forgets processes that have stopped and whose ranks have all left: events would wait until
+    /// they read them, and the control plane does not watch them any more.
+    fn forget_strangers(&self) {
+        let stalled = shared::stalled();
+        if !stalled.is_empty() {
+            self.change(Here::Small, |state, out| {
+                state.hear(out);
+                let shares = |process: &u64| state.comms.iter().any(|(_, it)| it.awaits(*process));
+                stalled.into_iter().filter(|process| !shares(process)).for_each(shared::forget);
             });
         }
     }
@@ -223,13 +243,17 @@ impl Engine {
         }
     }
 
-    fn with_remote<T>(&self, place: MemberId, with: impl FnOnce(&mut Remote) -> T) -> Option<T> {
+    pub(super) fn with_remote<T>(
+        &self,
+        place: MemberId,
+        with: impl FnOnce(&mut Remote) -> T,
+    ) -> Option<T> {
         let mut state = self.lock();
         Some(with(state.remote(place)?))
     }
 
     /// The processes that this one has not mapped.
-    fn addresses(&self, place: MemberId) -> Vec<(usize, Address)> {
+    pub(super) fn addresses(&self, place: MemberId) -> Vec<(usize, Address)> {
         let known = |(rank, place): (usize, &Place)| match place {
             Place::Known(address) => Some((rank, address.clone())),
             Place::Unknown | Place::Here | Place::Elsewhere(_) | Place::There(_) => None,
@@ -239,10 +263,14 @@ impl Engine {
         self.with_remote(place, known).unwrap_or_default()
     }
 
-    fn connected(&self, place: MemberId, rank: usize, reach: Reach) {
+    pub(super) fn connected(&self, place: MemberId, rank: usize, reach: Reach) {
         let stream = self.open_stream();
         let there = There { reach, stream, puts: 0, is_dead: false };
         self.with_remote(place, |remote| {
+            // Whoever was forgotten meanwhile is asked again.
+            if matches!(&there.reach, Reach::Mapped(peer) if peer.is_over()) {
+                return;
+            }
             if matches!(remote.ranks[rank], Place::Known(_) | Place::Elsewhere(_)) {
                 remote.ranks[rank] = Place::There(Box::new(there));
             }
@@ -340,15 +368,13 @@ impl Listener for Ear {
     }
 
     /// Otherwise this process's events for others would wait until that one reads them.
-    fn process_died(&self, rank: Rank) {
-        let mut out = Out::take();
-        let mut state = ENGINE.lock();
-        state.hear(&mut out);
-        if let Some(process) = state.process(self.place.of(rank.index())) {
-            shared::forget(process);
-            state.release(&[process], &mut out);
-        }
-        ENGINE.finish(state, out, Here::Nothing);
+    fn process_died(&self, rank: Rank, why: &str) {
+        ENGINE.change(Here::Nothing, |state, out| {
+            state.hear(out);
+            if let Some(process) = state.process(self.place.of(rank.index())) {
+                state.forget(process, why, out);
+            }
+        });
     }
 
     fn stopped(&self, rank: Rank, why: &str) {
@@ -357,29 +383,22 @@ impl Listener for Ear {
 }
 
 impl Ear {
+    pub(super) fn new(place: MemberId, name: &'static str, size: usize) -> Self {
+        let (ready, asked) = (Mutex::new(vec![false; size]), Mutex::new(vec![0; size]));
+        Self { place, name, ready, asked }
+    }
+
     /// Whether a rank asks for this for the first time. Messages may come twice.
     fn is_first(&self, rank: usize, number: u64) -> bool {
         let mut asked = self.asked.lock();
         asked.get_mut(rank).is_some_and(|last| std::mem::replace(last, number.max(*last)) < number)
     }
 
-    /// Takes in that a rank is gone. The others are told too, or what this rank does because of it
-    /// could reach them before the reason does.
+    /// Takes in that a rank is gone.
     fn gone(&self, rank: Rank, why: &str, died: bool) {
         ENGINE.change(Here::Nothing, |state, out| {
             state.hear(out);
-            let of = self.place.of(rank.index());
-            if !state.is_news(of, died) {
-                return;
-            }
-            let gone = Event::Gone { rank: rank.0, why: why.to_owned(), died };
-            // Who has said that it leaves is known to be gone.
-            if let Some(comm) = state.comm(self.place)
-                && comm.members[of.rank].gone.is_none()
-            {
-                comm.say(self.place.rank, &gone, &[]);
-            }
-            state.gone(of, why, died, out);
+            state.tell_gone(self.place.rank, self.place.of(rank.index()), why, died, out);
         });
     }
 }
@@ -412,20 +431,48 @@ impl State {
         self.comm(place)?.remote.as_ref()?.ranks.get(place.rank)?.process()
     }
 
-    /// Nothing more can be heard from a process on this machine: its ranks are lost.
-    pub(super) fn lose_process(&mut self, process: u64, why: &str, out: &mut Out) {
+    /// Forgets a process that has ended or is taken for dead.
+    fn forget(&mut self, process: u64, why: &str, out: &mut Out) {
         shared::forget(process);
+        self.lose_process(process, why, true, out);
+    }
+
+    /// Nothing more can be heard from a process on this machine, in any communicator: its ranks are
+    /// lost, and with `tells` the others hear why. A rank that still connects to it may reach it.
+    pub(super) fn lose_process(&mut self, process: u64, why: &str, tells: bool, out: &mut Out) {
+        let is_lost =
+            |rank: &Place| matches!(rank, Place::There(_)) && rank.process() == Some(process);
         let ranks_of = |(at, comm): (_, &CommState)| {
-            let ranks = comm.remote.iter().flat_map(|remote| remote.ranks.iter().enumerate());
-            let lost = ranks.filter(|(_, rank)| rank.process() == Some(process));
-            let id = comm.id;
-            lost.map(move |(rank, _)| MemberId { comm: at, id, rank }).collect::<Vec<_>>()
+            let remote = comm.remote.as_ref();
+            let ranks = remote.iter().flat_map(|remote| remote.ranks.iter().enumerate());
+            let lost = ranks.filter(|(_, rank)| is_lost(rank));
+            let (id, by) = (comm.id, remote.and_then(|remote| remote.first()).unwrap_or(0));
+            lost.map(move |(rank, _)| (by, MemberId { comm: at, id, rank })).collect::<Vec<_>>()
         };
         let lost: Vec<_> = self.comms.iter().flat_map(ranks_of).collect();
-        for place in lost {
-            self.gone(place, why, true, out);
+        for (by, place) in lost {
+            match tells {
+                true => self.tell_gone(by, place, why, true, out),
+                false => self.gone(place, why, true, out),
+            }
         }
-        self.release(&[process], out);
+        self.settle(out);
+    }
+
+    /// Takes in that a rank is gone. The others are told too, `by` a rank of this process, or what
+    /// that one does because of it could reach them before the reason does.
+    fn tell_gone(&mut self, by: usize, place: MemberId, why: &str, died: bool, out: &mut Out) {
+        if !self.is_news(place, died) {
+            return;
+        }
+        // Who has said that it leaves is known to be gone.
+        if let Some(comm) = self.comm(place)
+            && comm.members[place.rank].gone.is_none()
+        {
+            let rank = place.rank as u32;
+            comm.say(by, &Event::Gone { rank, why: why.to_owned(), died }, &[]);
+        }
+        self.gone(place, why, died, out);
     }
 
     /// Whether it is not known yet that a rank of another process is gone.

@@ -15,6 +15,8 @@ mod hear;
 mod join;
 mod packet;
 mod steps;
+#[cfg(all(test, target_os = "linux"))]
+mod tests;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -207,6 +209,14 @@ impl CommState {
         if let Some(remote) = &mut self.remote {
             remote.calls[rank] += 1;
         }
+    }
+
+    /// Whether a rank in that process may still have to do with it.
+    fn awaits(&self, process: u64) -> bool {
+        self.remote.as_ref().is_some_and(|remote| {
+            let mut ranks = remote.ranks.iter().enumerate();
+            ranks.any(|(rank, it)| it.process() == Some(process) && !remote.is_silent(rank))
+        })
     }
 
     /// Whether some ranks are on other machines.
