@@ -11,6 +11,7 @@ use typed_nccl::{
     Sum,
 };
 
+use crate::ranks;
 use crate::watched::watched;
 
 type Dev = Host<AnyDevice>;
@@ -198,10 +199,10 @@ fn no_owner_is_dropped_under_a_lock() {
     }
 }
 
-/// Connects with a deadline in milliseconds.
+/// Connects, and then has a deadline in milliseconds.
 fn connect(seat: Seat, device: Dev, milliseconds: u64) -> Result<Communicator<Dev>> {
     let config = CommConfig::builder().deadline(Duration::from_millis(milliseconds)).build();
-    Communicator::builder().seat(seat).device(device).config(config).build().connect()
+    ranks::connect(Communicator::builder().seat(seat).device(device).config(config).build())
 }
 
 /// Rank 0 runs `body`; rank 1 is present and makes no call until that is over.

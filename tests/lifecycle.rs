@@ -9,7 +9,7 @@ use typed_nccl::{
     Seat, Sum, tag,
 };
 
-use crate::ranks::spmd;
+use crate::ranks::{self, spmd};
 
 use crate::busy::busy;
 
@@ -35,7 +35,7 @@ fn impatient(seat: Seat, millis: u64) -> Communicator<Host<AnyDevice>> {
     let device = Host::any(seat.rank().index() as u32).expect("a host device");
     let config = CommConfig::builder().deadline(Duration::from_millis(millis)).build();
     let comm = Communicator::builder().seat(seat).device(device).config(config).build();
-    comm.connect().expect("init")
+    ranks::connect(comm).expect("init")
 }
 
 /// A rank that is slow to see that all have come is ready, and its first call is told.
@@ -58,7 +58,7 @@ fn a_rank_that_sees_late_that_all_have_come_is_told_at_its_first_call() {
                 let starting = seat.start(Host::any(1).expect("a host device")).expect("it starts");
                 seen.wait();
                 gone.wait();
-                let mut comm = starting.ready().wait().expect("all ranks have come");
+                let comm = starting.ready().wait().expect("all ranks have come");
                 let error = comm.barrier().expect_err("rank 0 has left");
                 let Error::PeerFailed(failed) = &error else { panic!("{error}") };
                 assert!(failed.lost.len() == 1 && failed.lost[0] == 0, "{error}");
@@ -196,13 +196,13 @@ fn a_watchdog_ends_a_wait_from_another_thread() {
     pair(
         move |seat| {
             let comm = connect(seat);
+            let mut x = comm.device().zeros::<f32>(4).expect("memory");
+            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
             let handle = comm.abort_handle();
             let watchdog = std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(50));
                 handle.abort("no progress for 50 ms")
             });
-            let mut x = comm.device().zeros::<f32>(4).expect("memory");
-            comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
             let error = x.to_vec().expect_err("the peer never calls");
             let Error::Abort(aborted) = &error else { panic!("{error:?}") };
             assert_eq!(aborted.why, "no progress for 50 ms");
@@ -234,11 +234,13 @@ fn a_watchdog_ends_a_wait_from_another_thread() {
 #[test]
 fn a_passed_deadline_names_who_is_missing_and_what_it_did_last() {
     let (end, over) = channel::<()>();
+    let (called, until_called) = channel::<()>();
     let first = move |seat| {
         let comm = impatient(seat, 100);
         let mut x = comm.device().zeros::<f32>(4).expect("memory");
         comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
         comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+        until_called.recv().expect("the peer calls once");
         let error = x.to_vec().expect_err("the peer calls once");
         let text = error.to_string();
         assert!(matches!(error, Error::Timeout(_)), "{text}");
@@ -253,6 +255,8 @@ fn a_passed_deadline_names_who_is_missing_and_what_it_did_last() {
         let comm = connect(seat);
         let mut x = comm.device().zeros::<f32>(4).expect("memory");
         comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+        comm.sync(comm.stream()).expect("both have called it");
+        called.send(()).expect("the peer listens");
         over.recv().expect("the peer speaks");
         let error = comm.all_reduce_in_place(&mut x, Sum).expect_err("told");
         assert!(error.to_string().contains("timeout: to_vec"), "{error}");
@@ -409,9 +413,10 @@ fn host_values_travel_and_differences_are_named() -> Result<()> {
 #[test]
 fn two_communicators_of_one_rank_over_the_network() -> Result<()> {
     let lone = || -> Result<_> {
-        let free = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|at| at.local_addr());
-        let address = free.map_err(Error::other)?.to_string();
-        Seat::tcp(address, 0, 1)?.init(Host::any(0)?)
+        let file = ranks::place();
+        let comm = Seat::file(&file, 0, 1)?.init(Host::any(0)?);
+        let _ = std::fs::remove_file(file);
+        comm
     };
     let (mut one, mut other) = (lone()?, lone()?);
     let (mut source, window) = (one.window::<u32>(2)?, one.window::<u32>(2)?);

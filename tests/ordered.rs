@@ -7,9 +7,9 @@ use std::thread::scope;
 use std::time::Duration;
 
 use typed_nccl::error::SubmissionFault;
-use typed_nccl::{CommConfig, Error, Host, Ordered, Result, Sum};
+use typed_nccl::{CommConfig, Communicator, Error, Host, Ordered, Place, Result, Sum};
 
-use crate::ranks::spmd;
+use crate::ranks::{self, spmd};
 
 use crate::busy::busy;
 
@@ -27,6 +27,13 @@ fn shuffled(seed: usize, n: usize) -> Vec<usize> {
         order.swap(at, (state >> 33) as usize % (at + 1));
     }
     order
+}
+
+/// Connects, and then has a deadline.
+fn connect<T>(place: Place<Host<T>>, seconds: u64) -> Result<Communicator<Host<T>>> {
+    let (seat, device) = place.into_parts();
+    let comm = Communicator::builder().seat(seat).device(device).config(within(seconds));
+    ranks::connect(comm.build())
 }
 
 fn within(seconds: u64) -> CommConfig {
@@ -68,7 +75,7 @@ fn any_thread_of_any_rank_in_any_order() -> Result<()> {
 fn a_missing_key_is_named() -> Result<()> {
     let told = busy(|| {
         Host::spmd(3, |place| -> Result<String> {
-            let comm = place.init_with(within(1))?;
+            let comm = connect(place, 5)?;
             let rank = comm.rank().index();
             let ordered = Ordered::new(comm)?;
             // Rank 2 has another key.
@@ -93,9 +100,10 @@ fn a_missing_key_is_named() -> Result<()> {
 
 #[test]
 fn a_call_of_numbered_work_that_a_rank_does_not_make_is_named() -> Result<()> {
+    let over = Barrier::new(2);
     let told = busy(|| {
         Host::spmd(2, |place| -> Result<String> {
-            let ordered = Ordered::new(place.init_with(within(1))?)?;
+            let ordered = Ordered::new(connect(place, 5)?)?;
             let rank = ordered.rank().index();
             let outside = ordered.submit_next(|_| Ok(())).expect_err("in no work");
             assert!(outside.is_refusal() && outside.to_string().contains("numbered"), "{outside}");
@@ -105,9 +113,8 @@ fn a_call_of_numbered_work_that_a_rank_does_not_make_is_named() -> Result<()> {
                 ordered.numbered("inner", || ordered.submit_next(|_| Ok(())))?;
                 if rank == 0 { ordered.submit_next(|_| Ok(())) } else { Ok(()) }
             });
-            if rank == 1 {
-                std::thread::sleep(Duration::from_secs(2));
-            }
+            // Rank 1 stays until then.
+            over.wait();
             Ok(outcome.err().map(|error| error.to_string()).unwrap_or_default())
         })
     })?;

@@ -3,15 +3,14 @@
 
 use std::cell::Cell;
 use std::env;
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io::{self, Read as _};
-use std::iter;
-use std::net::TcpListener;
-use std::process::{Command, Stdio, exit};
+use std::path::PathBuf;
+use std::process::{self, Command, Stdio, exit};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use typed_nccl::{__private, DeviceFamily, Place, Result, Seat};
+use typed_nccl::{__private, Communicator, DeviceFamily, Place, Result, Seat, Uninit, World};
 
 /// How long the ranks of a test may take.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -19,6 +18,12 @@ const LIMIT: Duration = Duration::from_secs(60);
 thread_local! {
     /// How many times this test has run ranks.
     static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Connects within a time of its own, so that a short deadline only counts from then on.
+#[track_caller]
+pub(crate) fn connect<W: World>(comm: Communicator<W, Uninit>) -> Result<Communicator<W>> {
+    comm.start()?.ready().wait_until(Instant::now() + LIMIT)
 }
 
 /// [`typed_nccl::spmd`], in processes if they are asked for.
@@ -33,9 +38,9 @@ pub(crate) fn spmd<F: DeviceFamily>(
     let call = CALLS.get();
     CALLS.set(call + 1);
     let number = |name| env::var(name).ok().and_then(|value| value.parse::<usize>().ok());
-    match (number("RANKS_CALL"), number("RANKS_RANK"), number("RANKS_PORT")) {
-        (Some(this), Some(rank), Some(port)) if this == call => {
-            let seat = Seat::tcp(format!("127.0.0.1:{port}"), rank, n)?;
+    match (number("RANKS_CALL"), number("RANKS_RANK"), env::var_os("RANKS_FILE")) {
+        (Some(this), Some(rank), Some(file)) if this == call => {
+            let seat = Seat::file(file, rank, n)?;
             match __private::one_rank::<F>(seat, body) {
                 Ok(()) => exit(0),
                 Err(error) => {
@@ -52,24 +57,22 @@ pub(crate) fn spmd<F: DeviceFamily>(
     }
 }
 
-/// A free port below those that the system gives to connections, one of which might take it before
-/// rank 0 listens.
-fn free_port() -> u16 {
-    let random = || RandomState::new().build_hasher().finish();
-    let ports = iter::repeat_with(|| 20_000 + (random() % 10_000) as u16);
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    ports.take(1000).find(is_free).expect("there is a free port")
+/// A file where ranks meet, which is new: another test could take a free port before rank 0 listens.
+pub(crate) fn place() -> PathBuf {
+    static PLACES: AtomicUsize = AtomicUsize::new(0);
+    let number = PLACES.fetch_add(1, Ordering::Relaxed);
+    env::temp_dir().join(format!("typed-nccl-tests-{}-{number}", process::id()))
 }
 
 /// Runs this test again as `n` processes, each of which is one rank in the test's call.
 fn processes(n: usize, call: usize) {
     let test = thread::current().name().expect("a test has a name").to_owned();
-    let port = free_port();
+    let file = place();
     let start = |rank: usize| {
         let mut this = Command::new(env::current_exe().expect("this program"));
         this.args(["--exact", &test, "--nocapture"]);
         this.env("RANKS_CALL", call.to_string()).env("RANKS_RANK", rank.to_string());
-        this.env("RANKS_PORT", port.to_string()).env("RUST_TEST_THREADS", "2");
+        this.env("RANKS_FILE", &file).env("RUST_TEST_THREADS", "2");
         this.stdout(Stdio::null()).stderr(Stdio::piped()).stdin(Stdio::null());
         let mut child = this.spawn().expect("this program starts");
         let mut said = child.stderr.take().expect("it is piped");
@@ -100,6 +103,7 @@ fn processes(n: usize, call: usize) {
             all += &format!("rank {rank} ended with {code:?}: {said}\n");
         }
     }
+    let _ = std::fs::remove_file(file);
     assert!(all.is_empty(), "{all}");
 }
 

@@ -1,7 +1,7 @@
 //! Ranks die, and the others continue: revoke, shrink, recover, agree, on threads.
 
-use std::sync::Mutex;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use typed_nccl::{
@@ -17,16 +17,7 @@ type Anywhere = Host<AnyDevice>;
 
 /// Runs a body on each of several ranks, and waits for all of them. A hang is reported.
 fn ranks(n: usize, body: impl Fn(Communicator<Anywhere>) -> Result<()> + Send + Sync + 'static) {
-    patient(n, Duration::from_secs(30), body);
-}
-
-/// The same, with a deadline.
-fn patient(
-    n: usize,
-    deadline: Duration,
-    body: impl Fn(Communicator<Anywhere>) -> Result<()> + Send + Sync + 'static,
-) {
-    let body = std::sync::Arc::new(body);
+    let body = Arc::new(body);
     let (told, hears) = channel();
     for seat in Seat::local(n) {
         let (body, told) = (body.clone(), told.clone());
@@ -34,7 +25,7 @@ fn patient(
             let rank = seat.rank().index();
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let device = Host::any(rank as u32)?;
-                let config = CommConfig::builder().deadline(deadline).build();
+                let config = CommConfig::builder().deadline(Duration::from_secs(30)).build();
                 let comm = Communicator::builder().seat(seat).device(device).config(config);
                 let comm = comm.build().connect()?;
                 // All of them are present before the first one leaves.
@@ -283,7 +274,7 @@ fn deaths_during_recovery_are_recovered_from() {
 fn who_does_not_come_is_left_out_at_the_deadline() {
     let (told, hears) = channel();
     let hears = Mutex::new(hears);
-    patient(3, Duration::from_millis(400), move |mut comm| {
+    ranks(3, move |mut comm| {
         if comm.rank().index() == 1 {
             hears.lock().expect("one listens").recv().expect("the others go on");
             let error = comm.recover().expect_err("it came too late");
@@ -292,7 +283,7 @@ fn who_does_not_come_is_left_out_at_the_deadline() {
             drop(comm.abort());
             return Ok(());
         }
-        let recovery = comm.recover()?;
+        let recovery = comm.within(Duration::from_secs(3)).recover()?;
         assert_eq!(recovery.lost[0].rank.index(), 1);
         adds_up(&comm)?;
         comm.finish()?;
@@ -529,21 +520,26 @@ fn a_handle_revokes_from_another_thread() {
 
 #[test]
 fn a_handle_ends_the_wait_for_the_survivors() {
-    ranks(2, |mut comm| {
+    let (recovers, gone) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
+    ranks(2, move |mut comm| {
         if comm.rank().index() == 0 {
-            let handle = comm.abort_handle();
+            let (handle, recovers) = (comm.abort_handle(), recovers.clone());
             std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(50));
+                recovers.wait();
+                // By now, or soon, it waits.
+                std::thread::sleep(Duration::from_millis(20));
                 handle.abort("enough")
             });
             let error = comm.recover().expect_err("the other one does not come");
             assert!(matches!(error, Error::Abort(_)), "{error}");
             comm.abort();
+            gone.wait();
             return Ok(());
         }
         let error = until_it_fails(&comm);
         assert!(matches!(error, Error::Revocation(_)), "{error}");
-        std::thread::sleep(Duration::from_millis(100));
+        recovers.wait();
+        gone.wait();
         let recovery = comm.recover()?;
         assert!(recovery.lost[0].why.contains("it was aborted"), "{recovery}");
         comm.finish()

@@ -6,7 +6,9 @@ mod device;
 mod mirror;
 mod signals;
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use typed_nccl::{
@@ -14,7 +16,8 @@ use typed_nccl::{
     Symmetric, SymmetricStrict, Transfers, Window, WindowKind, tag,
 };
 
-use crate::ranks::spmd;
+use crate::busy::busy;
+use crate::ranks::{self, spmd};
 
 fn says(error: &Error, parts: &[&str]) {
     let text = error.to_string();
@@ -542,22 +545,31 @@ fn a_put_that_meets_the_owners_work_is_a_hazard_not_undefined() -> Result<()> {
 
 #[test]
 fn a_close_that_is_half_done_is_the_end() -> Result<()> {
-    let outcomes = Host::spmd(2, |place| -> Result<Error> {
-        let (seat, device) = place.into_parts();
-        let config = CommConfig::builder().deadline(Duration::from_millis(300)).build();
-        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
-        let mut comm = comm.connect()?;
-        let window = comm.window::<f32>(16)?;
-        if comm.rank().index() == 1 {
-            // Too late: its part alone would complete the exchange.
-            std::thread::sleep(Duration::from_millis(800));
-            return Ok(comm.close(window).expect_err("rank 0 gave up"));
-        }
-        let failed = comm.try_close(window).expect_err("rank 1 is late");
-        assert!(matches!(failed.error, Error::Timeout(_)), "{}", failed.error);
-        // The window may be gone on the other rank, so nothing is put there.
-        let put = comm.put_signal(&failed.value, 1, failed.value.at(0));
-        Ok(put.expect_err("the communicator is poisoned"))
+    let (gave_up, hears) = channel();
+    let hears = Mutex::new(hears);
+    let outcomes = busy(|| {
+        Host::spmd(2, |place| -> Result<Error> {
+            let (seat, device) = place.into_parts();
+            let config = CommConfig::builder().deadline(Duration::from_millis(300)).build();
+            let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+            let mut comm = ranks::connect(comm)?;
+            let mut patient = comm.within(Duration::from_secs(20));
+            let window = patient.window::<f32>(16)?;
+            // A timeout on one rank may fail another that has not returned.
+            patient.barrier()?;
+            drop(patient);
+            if comm.rank().index() == 1 {
+                // Too late: its part alone would complete the exchange.
+                hears.lock().expect("no panic").recv().expect("rank 0 gives up");
+                return Ok(comm.close(window).expect_err("rank 0 gave up"));
+            }
+            let failed = comm.try_close(window).expect_err("rank 1 is late");
+            gave_up.send(()).expect("rank 1 listens");
+            assert!(matches!(failed.error, Error::Timeout(_)), "{}", failed.error);
+            // The window may be gone on the other rank, so nothing is put there.
+            let put = comm.put_signal(&failed.value, 1, failed.value.at(0));
+            Ok(put.expect_err("the communicator is poisoned"))
+        })
     })?;
     says(&outcomes[0], &["timeout: close"]);
     says(&outcomes[1], &["rank 0 left", "timeout: close"]);

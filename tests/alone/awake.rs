@@ -246,15 +246,14 @@ pub(crate) fn until_it_tries_again() -> Result<()> {
 /// A rank that finishes for a while, gives up for now, and lets the other one proceed.
 pub(crate) fn until_it_finishes() -> Result<()> {
     let mut seats = Seat::local(2);
-    let connect = |seat: Seat| {
-        let device = Host::any(seat.rank().index() as u32)?;
-        let config = CommConfig::builder().deadline(LONG).build();
-        Communicator::builder().seat(seat).device(device).config(config).build().connect()
-    };
     let (go, wait) = channel();
     let first = seats.remove(0);
     let other = thread::spawn(move || -> Result<()> {
-        let mut comm = connect(first)?;
+        let config = CommConfig::builder().deadline(LONG).build();
+        let comm = Communicator::builder().seat(first).device(Host::any(0)?).config(config);
+        // The other rank may be late here.
+        let starting = comm.build().start()?;
+        let mut comm = starting.ready().wait_until(Instant::now() + Duration::from_secs(60))?;
         while let Err(Failed { error, value }) = comm.try_finish() {
             assert!(matches!(error, Error::Timeout(_)), "{error}");
             go.send(()).ok();
@@ -262,7 +261,7 @@ pub(crate) fn until_it_finishes() -> Result<()> {
         }
         Ok(())
     });
-    let comm = connect(seats.remove(0))?;
+    let comm = seats.remove(0).init(Host::any(1)?)?;
     wait.recv().expect("it tries");
     comm.finish()?;
     other.join().map_err(|_| Error::other("it panicked"))?

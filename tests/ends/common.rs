@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use typed_nccl::{AnyDevice, CommConfig, Communicator, Host, Seat, Stream, Uninit};
 
+use crate::ranks;
+
 pub(crate) type Dev = Host<AnyDevice>;
 pub(crate) type Comm = Communicator<Dev>;
 
@@ -64,15 +66,16 @@ pub(crate) fn connect(seat: Seat) -> Comm {
     seat.init(device).expect("init")
 }
 
-/// Connects with a deadline of `millis`.
+/// A communicator to connect, with a deadline of `millis`.
 pub(crate) fn build(seat: Seat, millis: u64) -> Communicator<Dev, Uninit> {
     let device = device(seat.rank().index());
     let config = CommConfig::builder().deadline(Duration::from_millis(millis)).build();
     Communicator::builder().seat(seat).device(device).config(config).build()
 }
 
+/// Connects, and then has a deadline of `millis`.
 pub(crate) fn impatient(seat: Seat, millis: u64) -> Comm {
-    build(seat, millis).connect().expect("init")
+    ranks::connect(build(seat, millis)).expect("init")
 }
 
 pub(crate) fn alone() -> Comm {

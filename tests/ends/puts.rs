@@ -1,6 +1,7 @@
 //! Puts into memory that a closure holds.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use typed_nccl::{Error, Result, Seat, Window};
 
@@ -49,13 +50,14 @@ fn a_put_meets_a_closure(len: usize) {
             drop(comm);
         },
         move |seat| {
-            let mut comm = build(seat, 300).connect().expect("init");
+            let mut comm = build(seat, 20_000).connect().expect("init");
             let window = comm.window::<u64>(len).expect("window");
             comm.barrier().expect("both have it");
             let line = until_occupied.recv().expect("it runs");
             let here = line!() + 1;
             comm.put_signal(&window, 0, window.at(0)).expect("enqueued");
-            let error = comm.stream().sync().expect_err("the closure has the memory");
+            let comm = comm.within(Duration::from_millis(300));
+            let error = comm.sync(comm.stream()).expect_err("the closure has the memory");
             assert!(matches!(error, Error::Timeout(_)), "{error}");
             let put = format!("put_signal of {len} u64 to 0, at tests/ends/puts.rs:{here}");
             let closure = format!("the closure that rank 0 launched at tests/ends/puts.rs:{line}");

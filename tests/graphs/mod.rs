@@ -7,6 +7,7 @@ mod panics;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
+use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
@@ -152,19 +153,22 @@ fn a_launch_that_stops_in_the_middle_ends_the_communicator() -> Result<()> {
         })?;
         let (stream, in_use) = (comm.device().stream()?, &Barrier::new(2));
         thread::scope(|threads| {
+            let (go, wait) = channel::<()>();
             let reads = threads.spawn(move || -> Result<Vec<f32>> {
-                stream.launch(&mut x, |x, ()| {
+                stream.launch(&mut x, move |x, ()| {
                     x.fill(1.0);
-                    thread::sleep(Duration::from_secs(2));
+                    wait.recv().ok();
                 })?;
                 in_use.wait();
                 x.to_vec()
             });
             in_use.wait();
-            thread::sleep(Duration::from_millis(500));
+            // By then it reads.
+            thread::sleep(Duration::from_secs(2));
             let error = graph.launch(&comm).expect_err("its second step waits for the reader");
             assert!(matches!(&error, Error::MemoryInUse(it) if it.waited.is_some()), "{error}");
             assert_eq!(comm.health().expect_err("its first step was issued"), error);
+            drop(go);
             reads.join().expect("it does not panic")
         })?;
         comm.abort();

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use typed_nccl::{AnyDevice, CommConfig, Communicator, Host, Result, Seat};
 
+use crate::ranks::connect;
+
 type Anywhere = Host<AnyDevice>;
 
 /// Runs a body on each of several ranks with this configuration, and waits for all of them. A hang
@@ -27,7 +29,7 @@ fn ranks(
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 let device = Host::any(rank as u32)?;
                 let comm = Communicator::builder().seat(seat).device(device).config(config);
-                body(comm.build().connect()?)
+                body(connect(comm.build())?)
             }));
             let _ = told.send((rank, outcome.map_err(drop)));
         });

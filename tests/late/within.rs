@@ -156,10 +156,13 @@ fn an_inner_one_gives_way_to_the_outer_one() {
 
 #[test]
 fn another_communicator_in_its_place_has_its_own() {
-    let over = Arc::new(Barrier::new(2));
+    let (split, over) = (Arc::new(Barrier::new(2)), Arc::new(Barrier::new(2)));
     ranks(2, with(SHORT), move |mut comm| {
-        let mut other = comm.within(LONG).split::<Half>(0, 0)?.within(LONG).split::<Half>(0, 0)?;
+        let mut between = comm.within(LONG).split::<Half>(0, 0)?;
+        let mut other = between.within(LONG).split::<Half>(0, 0)?;
         let mut third = comm.within(LONG).split::<Half>(0, 0)?;
+        // A timeout on one rank fails a split that another has not returned from.
+        split.wait();
         if comm.rank().index() == 0 {
             std::mem::swap(&mut *other.within(LONG), &mut third);
             for comm in [&other, &third] {
@@ -167,7 +170,7 @@ fn another_communicator_in_its_place_has_its_own() {
             }
         }
         over.wait();
-        for comm in [other, third] {
+        for comm in [between, other, third] {
             comm.abort();
         }
         comm.abort();
@@ -190,16 +193,20 @@ fn a_child_has_its_parents_own() {
 fn calls_in_a_request_may_have_their_own() {
     let (told, hears) = mpsc::channel::<()>();
     let (told, hears) = (std::sync::Mutex::new(Some(told)), std::sync::Mutex::new(hears));
+    let both = Barrier::new(2);
     ranks(2, with(LONG), move |comm| {
         let rank = comm.rank().index();
         let ordered = Ordered::new(comm)?;
-        let outcome = ordered.submit("barrier", |comm| match rank {
-            0 => {
+        let outcome = ordered.submit("barrier", |comm| {
+            // A timeout on one rank fails a request that waits for its turn.
+            both.wait();
+            if rank == 0 {
                 let outcome = comm.within(SHORT).barrier();
                 drop(told.lock().expect("nobody panics").take());
                 Ok(outcome)
+            } else {
+                Ok(hears.lock().expect("nobody panics").recv().map_err(Error::other))
             }
-            _ => Ok(hears.lock().expect("nobody panics").recv().map_err(Error::other)),
         })?;
         if rank == 0 {
             assert!(matches!(whose(outcome), Deadline::Within(_)));
