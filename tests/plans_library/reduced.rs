@@ -7,7 +7,7 @@ use typed_nccl::plans::{
 };
 use typed_nccl::{Numeric, bf16};
 
-use super::ranks::{RUNS, buffers, ranks, timings};
+use super::ranks::{RUNS, buffers, early, ranks, timings};
 
 /// What a rank has in a run.
 fn own(rank: usize, run: usize, at: usize) -> usize {
@@ -15,12 +15,12 @@ fn own(rank: usize, run: usize, at: usize) -> usize {
 }
 
 macro_rules! sums {
-    ($plan:ident, $n:expr, $type:ty, $value:expr, $params:expr, $len:expr) => {{
+    ($plan:ident, $n:expr, $type:ty, $value:expr, $params:expr, $len:expr, $timings:ident) => {{
         let (n, value): (usize, fn(usize) -> $type) = ($n, $value);
         ranks!(n, |comm| {
             let rank = comm.rank().index();
             let mut reduce = $plan::bind::<$type, _>(&mut comm, $params)?;
-            for timing in timings(&comm) {
+            for timing in $timings(&comm) {
                 reduce.set_timing(timing);
                 let values = |run| (0..$len).map(|at| value(own(rank, run, at))).collect();
                 let mut all = buffers(comm.device(), (0..RUNS).map(values))?;
@@ -37,13 +37,13 @@ macro_rules! sums {
     }};
 }
 
-/// Of several types, whose sums are exact.
+/// Of several types, whose sums are exact; one of them with every timing.
 macro_rules! all_sums {
     ($plan:ident, $n:expr, $params:expr, $len:expr) => {{
-        sums!($plan, $n, i32, |x| x as i32, $params, $len);
-        sums!($plan, $n, u8, |x| x as u8, $params, $len);
-        sums!($plan, $n, f64, |x| x as f64, $params, $len);
-        sums!($plan, $n, bf16, |x| bf16::from_f32(x as f32), $params, $len);
+        sums!($plan, $n, i32, |x| x as i32, $params, $len, timings);
+        sums!($plan, $n, u8, |x| x as u8, $params, $len, early);
+        sums!($plan, $n, f64, |x| x as f64, $params, $len, early);
+        sums!($plan, $n, bf16, |x| bf16::from_f32(x as f32), $params, $len, early);
     }};
 }
 
@@ -66,7 +66,7 @@ fn along_two_trees() {
     for n in [1, 2, 3, 4, 5, 6, 7, 8, 9, 16] {
         let params = |pieces| double_tree_all_reduce::Params { len: 6, pieces };
         all_sums!(double_tree_all_reduce, n, params(1), 6);
-        sums!(double_tree_all_reduce, n, i32, |x| x as i32, params(3), 6);
+        sums!(double_tree_all_reduce, n, i32, |x| x as i32, params(3), 6, timings);
     }
 }
 
