@@ -30,7 +30,7 @@ fn connect(seat: Seat) -> Communicator<Host<AnyDevice>> {
     seat.init(device).expect("init")
 }
 
-/// Likewise, with a deadline of `millis`.
+/// Likewise, and then with a deadline of `millis`.
 fn impatient(seat: Seat, millis: u64) -> Communicator<Host<AnyDevice>> {
     let device = Host::any(seat.rank().index() as u32).expect("a host device");
     let config = CommConfig::builder().deadline(Duration::from_millis(millis)).build();
