@@ -1,7 +1,9 @@
 //! Ranks that are small shell scripts.
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -49,29 +51,62 @@ fn shell(script: &str) -> Command {
     command
 }
 
-/// Runs one script per rank; `signals` supplies the incoming signals.
+/// Something that scripts wait for: a file appears.
+struct Sign(PathBuf);
+
+impl Sign {
+    fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let made = MADE.fetch_add(1, Relaxed);
+        let name = format!("typed-nccl-sign.{}.{made}", std::process::id());
+        Self(std::env::temp_dir().join(name))
+    }
+
+    fn give(&self) {
+        std::fs::write(&self.0, "").unwrap();
+    }
+
+    /// Makes a script give it.
+    fn given(&self) -> String {
+        format!("touch {}", self.0.display())
+    }
+
+    /// Makes a script wait for it.
+    fn awaited(&self) -> String {
+        format!("until [ -e {} ]; do sleep 0.01; done", self.0.display())
+    }
+}
+
+impl Drop for Sign {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Runs one script per rank; `signals` supplies the incoming signals, by what was printed to both
+/// streams.
 fn run_with(
     scripts: &[&str],
     others: Others,
-    signals: impl FnMut(&Printed) -> Vec<i32> + Send + 'static,
+    signals: impl FnMut(&Printed, &Printed) -> Vec<i32> + Send + 'static,
 ) -> Outcome {
     let (out, error) = (Printed::default(), Printed::default());
     let lock = |printed: &Printed| Arc::new(Mutex::new(printed.clone()));
     let sink = Sink { out: lock(&out), error: lock(&error) };
     let commands: Vec<_> = scripts.iter().map(|script| shell(script)).collect();
     let (told, over) = mpsc::channel();
-    let (mut signals, seen) = (signals, out.clone());
+    let (mut signals, seen) = (signals, (out.clone(), error.clone()));
     // The starting thread must live as long as they may.
     thread::spawn(move || {
         let watch = Watch::start(commands, sink, others).expect("the shell starts");
-        let _ = told.send(watch.watch(|| signals(&seen)));
+        let _ = told.send(watch.watch(|| signals(&seen.0, &seen.1)));
     });
     let code = over.recv_timeout(Duration::from_secs(60)).expect("it hangs");
     Outcome { code, out, error }
 }
 
 fn run(scripts: &[&str]) -> Outcome {
-    run_with(scripts, Others::End, |_| Vec::new())
+    run_with(scripts, Others::End, |_, _| Vec::new())
 }
 
 #[test]
@@ -121,15 +156,30 @@ fn the_first_failure_ends_all() {
 
 #[test]
 fn the_others_go_on_if_that_is_asked_for() {
-    let run = |scripts: &[&str]| run_with(scripts, Others::GoOn, |_| Vec::new());
-    let Outcome { code, out, error } = run(&["kill -KILL $$", "sleep 0.3; echo done", "exit 7"]);
+    // Runs them until the others have ended; rank 1 goes on then.
+    let run = |scripts: &dyn Fn(String) -> Vec<String>, others: usize| {
+        let sign = Sign::new();
+        let scripts = scripts(sign.awaited());
+        let scripts: Vec<&str> = scripts.iter().map(String::as_str).collect();
+        run_with(&scripts, Others::GoOn, move |_, error| {
+            if error.lines().len() == others {
+                sign.give();
+            }
+            Vec::new()
+        })
+    };
+    let scripts = |awaited| {
+        vec!["kill -KILL $$".to_owned(), format!("{awaited}; echo done"), "exit 7".to_owned()]
+    };
+    let Outcome { code, out, error } = run(&scripts, 2);
     assert_eq!((code, out.text()), (0, "[1] done\n".into()));
     let text = error.text();
     for words in ["rank 0 (process ", "signal 9; the others go on", "rank 2 (process ", "code 7"] {
         assert!(text.contains(words), "{text}");
     }
     // No process is left that succeeded.
-    let Outcome { code, error, .. } = run(&["exit 7", "sleep 0.3; exit 3"]);
+    let scripts = |awaited| vec!["exit 7".to_owned(), format!("{awaited}; exit 3")];
+    let Outcome { code, error, .. } = run(&scripts, 1);
     assert_eq!((code, error.text().contains("exit code 3\n")), (7, true), "{}", error.text());
 }
 
@@ -156,12 +206,16 @@ fn the_first_is_the_one_that_no_other_made_fail() {
     }
     // Of two with reasons of their own, the first to report counts; an uncertain one counts less.
     let (own, unsure) = (word("own 1"), word("unsure 1"));
-    let slow = format!("{own}; sleep 0.3; exit 1");
-    named(&["sleep 0.1; exit 7", &slow], 1, 1);
+    let said = Sign::new();
+    let later = format!("{}; sleep 0.5; exit 7", said.awaited());
+    let slow = format!("{own}; {}; sleep 1; exit 1", said.given());
+    named(&[&later, &slow], 1, 1);
     named(&[&format!("{unsure}; exit 3"), "sleep 0.2; exit 7"], 1, 7);
     // An earlier failure that it was told of.
-    let goes_on = format!("{told}; {}; exit 5", word("own runs"));
-    named(&["sleep 0.2; exit 7", &goes_on], 1, 5);
+    let said = Sign::new();
+    let later = format!("{}; sleep 0.5; exit 7", said.awaited());
+    let goes_on = format!("{told}; {}; {}; exit 5", word("own runs"), said.given());
+    named(&[&later, &goes_on], 1, 5);
     // It is killed on its way out.
     let stays = format!("{own}; sleep 600");
     named(&[&exits, &stays], 1, 1);
@@ -213,7 +267,7 @@ fn what_a_rank_has_started_ends_with_it() {
 fn signals_are_passed_on() {
     let script = "trap 'echo told; exit 0' USR1; echo ready; while :; do sleep 0.1; done";
     let mut sent = false;
-    let Outcome { code, out, .. } = run_with(&[script, script], Others::End, move |seen| {
+    let Outcome { code, out, .. } = run_with(&[script, script], Others::End, move |seen, _| {
         let ready =
             seen.lines().len() == 2 && !std::mem::replace(&mut sent, seen.lines().len() == 2);
         if ready { vec![libc::SIGUSR1] } else { Vec::new() }
@@ -226,7 +280,7 @@ fn signals_are_passed_on() {
 fn the_second_interrupt_ends_what_ignores_the_first() {
     let script = "trap '' INT TERM; echo ready; while :; do sleep 0.1; done";
     let mut calls = 0;
-    let Outcome { code, .. } = run_with(&[script], Others::End, move |seen| {
+    let Outcome { code, .. } = run_with(&[script], Others::End, move |seen, _| {
         calls += usize::from(!seen.lines().is_empty());
         if calls == 1 || calls == 20 { vec![libc::SIGINT] } else { Vec::new() }
     });

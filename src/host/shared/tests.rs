@@ -253,13 +253,14 @@ fn a_dead_reader_stops_nobody() {
     let mut other = Other::start("silent");
     for dies in [false, true] {
         if dies {
+            // It is waited for as long as it lives.
+            assert!(super::LOG.lock().waits());
             other.child.kill().expect("it runs");
         }
         for _ in 0..100 {
             send(&[1; 60_000]);
         }
     }
-    assert!(super::LOG.lock().waits());
     // Nobody forgets it: that it has ended is enough.
     let deadline = Instant::now() + WITHIN;
     while super::LOG.lock().waits() {

@@ -102,6 +102,21 @@ impl Node {
         self.control.collect(ticket, &patience)
     }
 
+    /// Tries to meet the others until the error of a passed deadline says this.
+    fn waits_until_told(&self, words: &[&str]) {
+        let started = Instant::now();
+        loop {
+            let limit = Duration::from_millis(100);
+            let error = self.exchange("init", b"", limit).expect_err("they do not meet");
+            let text = error.to_string();
+            if words.iter().all(|word| text.contains(word)) {
+                return;
+            }
+            let may_wait = matches!(error, Error::Timeout(_)) && started.elapsed() < LIMIT;
+            assert!(may_wait, "{words:?}: {text}");
+        }
+    }
+
     fn kill(&self) {
         self.hub.send(Command::Kill(self.key));
     }
