@@ -24,7 +24,7 @@ fn opposite_first_operations_are_told_and_freed() {
     on(NEWEST, || {
         nccl().set_stuck(ncclAllReduce, true);
         let errors = Cuda::spmd(2, |place| {
-            let mut rows = connect(place, 1000)?;
+            let mut rows = connect(place, 3000)?;
             let columns = rows.split::<Columns>(0, 0)?;
             let mut x = rows.device().zeros::<f32>(8)?;
             let (called, line) = match rows.rank().index() {
@@ -176,7 +176,7 @@ fn an_end_waits_for_a_revocation() {
             _ => {}
         });
         let comm = Seat::local(1).remove(0);
-        let comm = connect_alone(comm, 1000)?;
+        let comm = connect_alone(comm, 3000)?;
         let mut x = comm.device().zeros::<f32>(8)?;
         // NCCL may report success.
         let _ = comm.all_reduce_in_place(&mut x, Sum);
@@ -228,7 +228,7 @@ fn a_thread_that_cannot_be_freed_is_named_and_does_not_keep_the_process() {
         });
         nccl().set_stuck(ncclAllReduce, true);
         let seat = Seat::local(1).remove(0);
-        let comm = connect_alone(seat, 1000)?;
+        let comm = connect_alone(seat, 3000)?;
         let asks = comm.abort_handle();
         thread::spawn(move || {
             let mut x = comm.device().zeros::<f32>(8)?;

@@ -106,7 +106,7 @@ fn each_thread_is_told_after_a_drop() {
 #[test]
 fn each_thread_is_told_of_an_end_in_the_background() {
     on(NEWEST, || {
-        let comm = connect_alone(300)?;
+        let comm = connect_alone(2000)?;
         let streams = streams(&comm, 2)?;
         let data = hanging(&comm, &streams, 2)?;
         drop(comm);

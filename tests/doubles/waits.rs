@@ -34,7 +34,7 @@ fn a_deadline_names_every_ranks_last_call() {
     on(NEWEST, || {
         Cuda::spmd(3, |place| {
             let first = place.rank().index() == 0;
-            let comm = connect(place, if first { 1000 } else { 20_000 })?;
+            let comm = connect(place, if first { 3000 } else { 20_000 })?;
             let (mut x, y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<i64>(5)?);
             let mut all = comm.device().zeros::<i64>(15)?;
             let before = format!(
@@ -86,7 +86,7 @@ fn a_deadline_names_every_ranks_last_call() {
 fn transfers_and_refusals_are_in_the_report() {
     on(NEWEST, || {
         Cuda::spmd(2, |place| {
-            let comm = connect(place, 1000)?;
+            let comm = connect(place, 3000)?;
             let mut x = comm.device().zeros::<f32>(8)?;
             comm.barrier()?;
             if comm.rank().index() == 1 {
@@ -501,7 +501,7 @@ fn a_call_that_does_not_return() {
             }
         });
         Cuda::spmd(2, |place| {
-            let comm = connect(place, 1000)?;
+            let comm = connect(place, 3000)?;
             let mut x = comm.device().zeros::<f32>(8)?;
             if comm.rank().index() == 0 {
                 comm.all_reduce_in_place(&mut x, Sum)?;

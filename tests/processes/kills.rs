@@ -56,11 +56,11 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// Far more than an end takes that waits for nothing.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// More than an end takes that waits for nothing, and less than one that waits for the stream.
+const PATIENCE: Duration = Duration::from_secs(7);
 
 /// How long the ranks wait for one that never came.
-const DEADLINE: Duration = Duration::from_secs(5);
+const DEADLINE: Duration = Duration::from_secs(8);
 
 /// The phases through which ranks go; each is printed when it begins.
 const PHASES: [&str; 5] = ["connect", "work", "split", "bind", "finish"];

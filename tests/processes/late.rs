@@ -10,7 +10,7 @@ use typed_nccl::{
     Change, CommConfig, Communicator, Device, Error, Result, Stragglers, Sum, World, launch, tag,
 };
 
-use crate::machine::{Run, Test, output};
+use crate::machine::{Run, Test, wait};
 
 tag!(Named, Strict, Brief);
 
@@ -18,10 +18,14 @@ pub(crate) const TESTS: &[Test] = &[Test {
     name: "a_rank_that_is_late",
     program: || launch!(late),
     test: |run: &Run| {
-        for kind in ["cuda:3", "cuda-threads:3"] {
+        // Both at once, as most of the time is waiting.
+        let started = ["cuda:3", "cuda-threads:3"].map(|kind| {
             let mut command = run.on_gpus();
             command.env("TYPED_NCCL", kind);
-            let ended = output(command);
+            (kind, command.spawn().expect("the program starts"))
+        });
+        for (kind, child) in started {
+            let ended = wait(child);
             assert!(ended.status.success(), "{kind}: {ended:?}");
         }
     },
@@ -62,7 +66,8 @@ fn is_named<D: Device>(world: &mut Communicator<D>) -> Result<()> {
             let standing = comm.health()?;
             let late = standing.late().iter().find(|late| late.rank.index() == 2);
             if let Some(late) = late {
-                assert_eq!(late.operations, 3, "{standing}");
+                // The first may not be known to be over on rank 2.
+                assert!(matches!(late.operations, 3 | 4), "{standing}");
                 assert!(late.since.elapsed() >= Duration::from_millis(100), "{standing}");
                 break;
             }
@@ -81,7 +86,7 @@ fn is_named<D: Device>(world: &mut Communicator<D>) -> Result<()> {
 fn is_left_out<D: Device>(world: &mut Communicator<D>) -> Result<()> {
     let (tell, told) = channel();
     let watch = move |change: &Change| drop(tell.send(change.clone()));
-    let stragglers = Stragglers::LeaveOut(Duration::from_millis(300));
+    let stragglers = Stragglers::LeaveOut(Duration::from_secs(3));
     let config = CommConfig::builder().stragglers(stragglers).watch(watch).build();
     let mut comm = world.split_with::<Strict>(0, 0, config)?;
     adds_up(&comm)?;

@@ -104,7 +104,7 @@ pub(crate) const TESTS: &[Test] = &[
 fn falls_silent(run: &Run) {
     let Some(machines) = Machines::new("s") else { return };
     machines.cable("wire", "10.77.0", 24);
-    let beat = ("TYPED_NCCL_HEARTBEAT", "0.3");
+    let beat = ("TYPED_NCCL_HEARTBEAT", "1.5");
     let mut ranks = machines.ranks(run, 4, "10.77.0.1:29500", &[beat]);
     (0..4).for_each(|rank| ranks.hears(rank, "begins"));
     let processes: Vec<u32> = (0..4).map(|rank| ranks.process(rank)).collect();

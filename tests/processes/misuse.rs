@@ -322,7 +322,7 @@ fn makes<W: typed_nccl::World + 'static>(comm: Communicator<W>) -> Result<()> {
 
 pub(crate) const TESTS: &[Test] = &[Test {
     name: "mistakes_are_told_as_between_threads",
-    program: || launch!(makes, CommConfig::builder().deadline(Duration::from_secs(5)).build()),
+    program: || launch!(makes, CommConfig::builder().deadline(Duration::from_secs(20)).build()),
     test: |run| {
         let (left, unlike) = (Mutex::new(MISTAKES.iter()), Mutex::new(Vec::new()));
         let work = || {

@@ -11,7 +11,7 @@ use typed_nccl::Result;
 
 use crate::machine::Test;
 use crate::ranks::Ranks;
-use crate::raw::{I64, OK, Raw, SUM, address, call, handle, hangs, settle};
+use crate::raw::{I64, OK, Raw, SUM, address, after, call, handle, hangs, settle};
 
 pub(crate) const TESTS: &[Test] = &[
     Test { name: "every_collective", program: collectives, test: |run| run.ranks(3).succeed() },
@@ -239,7 +239,7 @@ fn connects() -> Result<()> {
     let (raw, device) = Raw::world()?;
     if raw.rank == 1 {
         // It is present until rank 0 has seen that it does not call.
-        thread::sleep(Duration::from_millis(600));
+        after(false);
         return Ok(());
     }
     let stream = device.stream()?;
@@ -257,6 +257,7 @@ fn connects() -> Result<()> {
         });
         let waited = hears.recv_timeout(Duration::from_millis(300));
         assert!(waited.is_err(), "nobody holds it up");
+        after(true);
         assert_eq!(call!(raw, ncclCommRevoke(raw.comm, NCCL_REVOKE_DEFAULT)), OK);
         assert_eq!(hears.recv(), Ok(ncclResult_t::ncclInternalError));
     });
@@ -271,7 +272,7 @@ fn waits() -> Result<()> {
     let on = handle(&stream)?;
     assert_eq!(raw.sum(&device, 1)?, 2);
     if raw.rank == 0 {
-        thread::sleep(Duration::from_millis(700));
+        after(false);
         assert_eq!(call!(raw, ncclSignal(1, 0, 0, 0, raw.comm, on)), OK);
         settle(on);
         return Ok(());
@@ -285,6 +286,7 @@ fn waits() -> Result<()> {
     });
     hangs(on);
     assert!(hears.try_recv().is_err(), "it frees memory, which takes an idle device");
+    after(true);
     assert_eq!(hears.recv(), Ok(OK));
     settle(on);
     Ok(())

@@ -3,13 +3,13 @@
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::iter;
-use std::net::TcpListener;
-use std::path::PathBuf;
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
-use std::{env, fs, process};
+use std::{env, fs, mem, process};
 
 use crate::machine::LIMIT;
 
@@ -29,6 +29,41 @@ pub(crate) struct Ended {
     pub(crate) said: String,
     /// When its end was noticed.
     pub(crate) at: Instant,
+}
+
+/// Something that a test lets its processes know: a file appears.
+pub(crate) struct Sign(PathBuf);
+
+/// Where it appears.
+const SIGN: &str = "TYPED_NCCL_TEST_SIGN";
+
+impl Sign {
+    pub(crate) fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("typed-nccl-sign.{}.{}", process::id(), MADE.fetch_add(1, Relaxed));
+        Self(env::temp_dir().join(name))
+    }
+
+    /// Has a process wait for it.
+    pub(crate) fn is_for(&self, command: &mut Command) {
+        command.env(SIGN, &self.0);
+    }
+
+    pub(crate) fn give(&self) {
+        fs::write(&self.0, "").expect("there is room for it");
+    }
+
+    /// Whether this process need not wait for it, or no longer.
+    pub(crate) fn is_given() -> bool {
+        env::var_os(SIGN).is_none_or(|path| Path::new(&path).exists())
+    }
+}
+
+impl Drop for Sign {
+    fn drop(&mut self) {
+        // It may not have been given.
+        let _ = fs::remove_file(&self.0);
+    }
 }
 
 /// How often its end is checked.
@@ -163,11 +198,15 @@ impl Drop for Rank {
     }
 }
 
-/// A port at which nobody listens. It is below those that the system gives to connections, so that
-/// none of another test takes it before a rank does.
+/// A port at which nobody listens, and the first of five, as a job tries the four beside it. They
+/// are below those that the system gives to connections, and this process keeps the first in UDP,
+/// so that no other test takes one before a rank does.
 pub(crate) fn free_port() -> u16 {
     let random = || RandomState::new().build_hasher().finish();
-    let ports = iter::repeat_with(|| 10_000 + (random() % 10_000) as u16);
-    let is_free = |port: &u16| TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let ports = iter::repeat_with(|| 10_000 + 5 * (random() % 2000) as u16);
+    let is_free = |port: &u16| {
+        let number = UdpSocket::bind(("127.0.0.1", *port)).map(mem::forget);
+        number.is_ok() && TcpListener::bind(("127.0.0.1", *port)).is_ok()
+    };
     ports.take(1000).find(is_free).expect("there is a free port")
 }

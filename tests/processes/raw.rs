@@ -53,6 +53,17 @@ pub(crate) fn meet(is_first: bool, write: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     }
 }
 
+/// Waits until one rank, which has met the others, comes here.
+pub(crate) fn after(is_first: bool) {
+    let path = folder().with_extension("after");
+    if is_first {
+        fs::write(&path, "").expect("the stage is there");
+    }
+    while !path.exists() {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 impl Raw {
     /// The communicator of all ranks of the job, each on its own GPU.
     pub(crate) fn world() -> Result<(Self, Cuda<AnyDevice>)> {

@@ -22,7 +22,7 @@ pub(crate) const TESTS: &[Test] = &[
             // The others look for rank 0 while it aborts. Where ranks may share GPUs it may take 5 s.
             let mut ranks = Ranks::start(4, |rank| {
                 let mut command = run.on_gpus();
-                command.env("TYPED_NCCL_HEARTBEAT", "0.3");
+                command.env("TYPED_NCCL_HEARTBEAT", "1.3");
                 command.env("NCCL_MULTI_RANK_GPU_ENABLE", "1");
                 command.env("FAKE_NCCL_ABORT_TAKES", if rank == 0 { "4200" } else { "0" });
                 command

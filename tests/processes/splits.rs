@@ -2,7 +2,7 @@
 //! children, and failed divisions.
 
 use std::env;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -84,16 +84,10 @@ pub(crate) const TESTS: &[Test] = &[
             assert!(ended.status.success(), "{ended:?}");
         },
     },
-    Test {
-        name: "a_child_past_its_deadline",
-        program: || launch!(late, CommConfig::builder().deadline(Duration::from_secs(1)).build()),
-        test: both,
-    },
+    Test { name: "a_child_past_its_deadline", program: || launch!(late), test: both },
     Test {
         name: "a_member_that_comes_after_the_others_gave_up_is_told",
-        program: || {
-            launch!(gives_up, CommConfig::builder().deadline(Duration::from_secs(1)).build())
-        },
+        program: || launch!(gives_up),
         test: |run| {
             for (rank, ended) in Ranks::start(3, |_| run.on_gpus()).ended().iter().enumerate() {
                 let said = &ended.said;
@@ -425,19 +419,17 @@ fn dies_before<D: Device>(mut world: Communicator<D>) -> Result<()> {
 fn gives_up<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let rank = world.rank().index();
     assert_eq!(sum(&world, 1)?, 3);
-    if rank == 2 {
-        thread::sleep(Duration::from_millis(2500));
+    let mut error = Ok(());
+    while rank != 1 && error.is_ok() {
+        // Until it hears of it; nobody else calls it.
+        thread::sleep(Duration::from_millis(20));
+        error = world.health().map(drop);
     }
-    let error = match rank {
-        0 => loop {
-            // Until it hears of it; nobody else calls it.
-            if let Err(error) = world.health().map(drop) {
-                break error;
-            }
-            thread::sleep(Duration::from_millis(20));
-        },
-        _ => world.shrink_child::<Half>(&[0]).map(drop).expect_err("rank 2 is late"),
-    };
+    if rank != 0 {
+        let mut world = world.within(Duration::from_secs(1));
+        error = world.shrink_child::<Half>(&[0]).map(drop);
+    }
+    let error = error.expect_err("rank 2 is late");
     if rank == 1 {
         assert!(matches!(error, Error::Timeout(_)), "{error}");
     }
@@ -470,20 +462,27 @@ fn shrinks_refused<D: Device>(world: Communicator<D>) -> Result<()> {
 
 /// One rank's NCCL call takes longer than the others wait.
 fn late<D: Device>(mut world: Communicator<D>) -> Result<()> {
+    static GAVE_UP: AtomicBool = AtomicBool::new(false);
     let rank = world.rank().index();
     if rank == 1 {
         nccl().before(|function| {
-            if function == ncclCommSplit && thread::current().name() == Some("NCCL split of rank 1")
-            {
-                thread::sleep(Duration::from_millis(1500));
+            let is_late = thread::current().name() == Some("NCCL split of rank 1");
+            while function == ncclCommSplit && is_late && !GAVE_UP.load(Relaxed) {
+                thread::sleep(Duration::from_millis(5));
             }
         });
     }
     world.barrier()?;
-    let outcome = match rank {
-        0 => world.split_some::<Half>(None, 0).map(drop),
-        _ => world.split::<Half>(0, 0).map(drop),
+    let outcome = {
+        let mut world = world.within(Duration::from_secs(2));
+        match rank {
+            0 => world.split_some::<Half>(None, 0).map(drop),
+            _ => world.split::<Half>(0, 0).map(drop),
+        }
     };
+    if rank == 1 {
+        GAVE_UP.store(true, Relaxed);
+    }
     let error = outcome.expect_err("it takes too long");
     assert!(matches!(error, Error::Timeout(_) | Error::PeerFailed(_)), "{error}");
     assert!(error.to_string().contains("the backend is still"), "{error}");

@@ -2,17 +2,17 @@
 //! it gets that error, whichever rank it is, and the others have continued without it.
 //!
 //! `STOPS=20 cargo test -p tests --test processes a_process_that_was_stopped` does this 20 times,
-//! with heartbeats of a second.
+//! with random victims.
 
 use std::env;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, World, launch, tag};
 
 use crate::kills::below;
 use crate::machine::{Run, Test, on_a_new_stage};
-use crate::ranks::Ranks;
+use crate::ranks::{Ranks, Sign};
 
 tag!(Part);
 
@@ -31,7 +31,7 @@ pub(crate) const TESTS: &[Test] = &[
                 (&[0, 1], Others::Live),
                 (&[1, 2], Others::HaveEnded),
             ];
-            short.into_iter().for_each(|(victims, others)| stop(run, victims, others, "0.3"));
+            short.into_iter().for_each(|(victims, others)| stop(run, victims, others));
             let more = env::var("STOPS").ok().and_then(|n| n.parse::<u64>().ok());
             let mut random = 1;
             for _ in 0..more.unwrap_or(0) {
@@ -44,7 +44,7 @@ pub(crate) const TESTS: &[Test] = &[
                     _ => Others::HaveEnded,
                 };
                 println!("ranks {victims:?} are stopped; when they go on, {others:?}");
-                stop(run, &victims, others, "1");
+                stop(run, &victims, others);
             }
         },
     },
@@ -96,7 +96,9 @@ pub(crate) const TESTS: &[Test] = &[
 fn stay_stopped(run: &Run, victim: usize) {
     let mut ranks = Ranks::start(3, |_| {
         let mut command = run.bare();
-        command.env("TYPED_NCCL_HEARTBEAT", "0.3").env("TYPED_NCCL", "host").env(STEPS, "20000");
+        command.env("TYPED_NCCL_HEARTBEAT", BEAT).env("TYPED_NCCL", "host");
+        // A log holds 1 MiB, and a step writes 800 bytes and more.
+        command.env(STEPS, "5000");
         command
     });
     (0..3).for_each(|rank| ranks.hears(rank, "works"));
@@ -162,7 +164,7 @@ fn leaves_and_stops<D: Device>(mut comm: Communicator<D>) -> Result<()> {
 fn stop_in_a_copy(run: &Run, after: Duration) {
     let mut ranks = Ranks::start(2, |_| {
         let mut command = run.bare();
-        command.env("TYPED_NCCL_HEARTBEAT", "0.1").env("TYPED_NCCL", "host");
+        command.env("TYPED_NCCL_HEARTBEAT", BEAT).env("TYPED_NCCL", "host");
         command
     });
     (0..2).for_each(|rank| ranks.hears(rank, "works"));
@@ -209,9 +211,10 @@ fn copies<D: Device>(comm: Communicator<D>) -> Result<()> {
 /// Rank 3 is killed, and another one is stopped while the ranks recover.
 fn stop_in_recovery(run: &Run, victim: usize, after: Duration) {
     on_a_new_stage();
+    let over = Sign::new();
     let mut ranks = Ranks::start(SIZE, |_| {
         let mut command = run.on_gpus();
-        command.env("TYPED_NCCL_HEARTBEAT", "0.3").env(LIVE, "3000");
+        over.is_for(command.env("TYPED_NCCL_HEARTBEAT", BEAT));
         command
     });
     (0..SIZE).for_each(|rank| ranks.hears(rank, "works"));
@@ -221,6 +224,8 @@ fn stop_in_recovery(run: &Run, victim: usize, after: Duration) {
     ranks.signal(victim, libc::SIGSTOP);
     (0..3).filter(|rank| *rank != victim).for_each(|rank| ranks.hears(rank, " of 2: "));
     ranks.signal(victim, libc::SIGCONT);
+    ranks.hears(victim, "was left out");
+    over.give();
     for (rank, ended) in ranks.ended().into_iter().enumerate().take(3) {
         let context = format!("rank {rank}, {victim} was stopped after {after:?}: {}", ended.said);
         assert!(ended.status.success(), "{context}");
@@ -231,25 +236,28 @@ fn stop_in_recovery(run: &Run, victim: usize, after: Duration) {
 
 const SIZE: usize = 4;
 
-/// The others' state when the process continues.
+/// The others' state when the process continues, and until it is told.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Others {
     Live,
     HaveEnded,
 }
 
-/// How long the others keep working.
-const LIVE: &str = "TYPED_NCCL_TEST_LIVE";
+/// The heartbeat, in seconds. A process that the system stops for three of them is left out too.
+const BEAT: &str = "1.5";
 
 /// How many steps the others then take at least.
 const STEPS: &str = "TYPED_NCCL_TEST_STEPS";
 
-fn stop(run: &Run, victims: &[usize], others: Others, beat: &str) {
+fn stop(run: &Run, victims: &[usize], others: Others) {
     on_a_new_stage();
-    let live = if others == Others::Live { "3000" } else { "0" };
+    let over = Sign::new();
     let mut ranks = Ranks::start(SIZE, |_| {
         let mut command = run.on_gpus();
-        command.env("TYPED_NCCL_HEARTBEAT", beat).env(LIVE, live);
+        command.env("TYPED_NCCL_HEARTBEAT", BEAT);
+        if others == Others::Live {
+            over.is_for(&mut command);
+        }
         command
     });
     (0..SIZE).for_each(|rank| ranks.hears(rank, "works"));
@@ -262,6 +270,8 @@ fn stop(run: &Run, victims: &[usize], others: Others, beat: &str) {
         }
     }
     victims.iter().for_each(|victim| ranks.signal(*victim, libc::SIGCONT));
+    victims.iter().for_each(|victim| ranks.hears(*victim, "was left out"));
+    over.give();
     let rest = format!("finished with {}", SIZE - victims.len());
     for (rank, ended) in ranks.ended().into_iter().enumerate() {
         let context = format!("rank {rank}, {victims:?} were stopped, {others:?}: {}", ended.said);
@@ -317,15 +327,13 @@ fn works<D: Device>(mut comm: Communicator<D>) -> Result<()> {
 }
 
 fn lives_on<D: Device>(comm: &Communicator<D>) -> Result<()> {
-    let number = |name| env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(0);
-    let live = number(LIVE);
-    let begun = Instant::now();
     // Together, so that all take the same number of steps.
-    while *comm.agree(begun.elapsed() < Duration::from_millis(live))?.max() {
+    while *comm.agree(!Sign::is_given())?.max() {
         step(comm)?;
         thread::sleep(Duration::from_millis(5));
     }
-    (0..number(STEPS)).try_for_each(|_| step(comm))
+    let steps = env::var(STEPS).ok().and_then(|number| number.parse().ok()).unwrap_or(0);
+    (0..steps).try_for_each(|_| step(comm))
 }
 
 /// Whatever it calls, it gets the same error.

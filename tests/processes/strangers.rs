@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
 use log::{LevelFilter, Log, Metadata, Record};
-use typed_nccl::{CommConfig, Communicator, Cuda, Device, Error, Result, Seat, launch};
+use typed_nccl::{Communicator, Cuda, Device, Error, Result, Seat, launch};
 
 use crate::machine::{LIMIT, Test, with_gpus};
 use crate::ranks::{Ranks, free_port};
@@ -67,20 +67,28 @@ const FILES: Test = Test {
     name: "a_process_without_files_to_open",
     program: || {
         let (device, seat) = (Cuda::local()?, Seat::from_env()?);
-        let config = CommConfig::builder().deadline(Duration::from_secs(4)).build();
-        let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+        let comm = Communicator::builder().seat(seat).device(device).build();
         // It has reached the meeting place, which is here.
-        thread::sleep(Duration::from_secs(1));
+        let address = env::var("TYPED_NCCL_ADDRESS").map_err(Error::other)?;
+        let address: SocketAddr = address.parse().map_err(Error::other)?;
+        doors(process::id(), address.port());
         let mut files = Vec::new();
         while let Ok(file) = fs::File::open("/dev/null") {
             files.push(file);
         }
         println!("no more files");
-        match comm.connect() {
-            Err(Error::Timeout(timeout)) => println!("told: {timeout}"),
-            outcome => panic!("{outcome:?}"),
+        let (mut starting, begun) = (comm.start()?, Instant::now());
+        loop {
+            let soon = Instant::now() + Duration::from_millis(100);
+            let failed = starting.try_ready(soon).expect_err("the other never comes");
+            let text = failed.error.to_string();
+            assert!(matches!(failed.error, Error::Timeout(_)) && begun.elapsed() < LIMIT, "{text}");
+            if text.contains("Too many open files") {
+                println!("told: {text}");
+                return Ok(());
+            }
+            starting = failed.value;
         }
-        Ok(())
     },
     test: |run| {
         let (port, program) = (free_port(), env::current_exe().expect("a test is a program"));

@@ -11,7 +11,7 @@ use typed_nccl::{CommConfig, Communicator, Device, Result, launch};
 
 use crate::left;
 use crate::machine::{Run, Test, clear, example, on_a_new_stage, output, says, with_gpus};
-use crate::ranks::Ranks;
+use crate::ranks::{Ranks, Sign};
 
 #[path = "../../examples/survivor.rs"]
 #[allow(dead_code, reason = "it is a program of its own")]
@@ -122,10 +122,12 @@ impl Deaths {
 
     /// The time from the last death to the end.
     fn happen(&self, run: &Run, on_gpus: bool) -> Duration {
-        let mut ranks = match on_gpus {
-            true => Ranks::start(self.size, |_| run.bare()),
-            false => run.ranks(self.size),
-        };
+        let all_died = Sign::new();
+        let mut ranks = Ranks::start(self.size, |_| {
+            let mut command = if on_gpus { run.bare() } else { run.on_gpus() };
+            all_died.is_for(&mut command);
+            command
+        });
         for rank in 0..self.size {
             ranks.hears(rank, "begins");
         }
@@ -139,6 +141,7 @@ impl Deaths {
             ranks.kill(victim);
             killed = Instant::now();
         }
+        all_died.give();
         for (rank, ended) in ranks.ended().into_iter().enumerate() {
             if !self.dies(rank) {
                 let context = format!("rank {rank} of {self:?}: {}", ended.said);
@@ -156,21 +159,16 @@ fn below(random: &mut u64, bound: u64) -> u64 {
     (*random >> 33) % bound
 }
 
-/// The least time that the ranks train: longer than all deaths take.
-const TRAINING: Duration = Duration::from_millis(1300);
-
-/// Trains until all survivors agree that it has been long enough.
+/// Trains until all survivors agree that all deaths are over.
 fn trains<D: Device>(comm: Communicator<D>) -> Result<()> {
     let mut trainer = Trainer::new(comm)?;
     println!("rank {} begins", trainer.comm.rank());
-    let begun = Instant::now();
     loop {
         if trainer.comm.health().is_err() {
             println!("recovers");
         }
         let stepped = trainer.next().and_then(|()| {
-            let over = begun.elapsed() >= TRAINING;
-            Ok(trainer.step % 8 == 0 && *trainer.comm.agree(over)?.min())
+            Ok(trainer.step % 8 == 0 && *trainer.comm.agree(Sign::is_given())?.min())
         });
         match stepped {
             Ok(true) => break,

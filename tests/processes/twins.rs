@@ -34,8 +34,8 @@ pub(crate) const TESTS: &[Test] = &[Test {
 fn all<D: Device>(mut world: Communicator<D>) -> Result<()> {
     let patience = |seconds| CommConfig::builder().deadline(Duration::from_secs(seconds)).build();
     let mut child = |seconds| world.split_with::<Twin>(0, 0, patience(seconds));
-    let (first, second) = (child(2)?, child(2)?);
-    let impatient = [child(2)?, child(2)?, child(2)?];
+    let (first, second) = (child(5)?, child(5)?);
+    let impatient = [child(5)?, child(5)?, child(5)?];
     let patient = [child(60)?, child(60)?, child(60)?, child(60)?];
     thread::scope(|scope| {
         scope.spawn(|| opposite_first_operations(first, second));

@@ -115,6 +115,8 @@ fn dies<D: Device>(comm: Communicator<D>) -> Result<()> {
     let mut x = comm.device().zeros::<f32>(8)?;
     comm.all_reduce_in_place(&mut x, Sum)?;
     comm.sync(comm.stream())?;
+    // The others have completed it too.
+    comm.barrier()?;
     if comm.rank().index() == 1 {
         // SAFETY: the call takes two numbers.
         let _ = unsafe { libc::raise(libc::SIGKILL) };

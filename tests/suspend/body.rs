@@ -141,19 +141,18 @@ pub(crate) fn a_rank_dies_instead<W: World>(comm: Communicator<W>) -> Result<()>
     comm.finish()
 }
 
-/// A rank does not call: the others' deadline passes.
-pub(crate) fn a_deadline_passes<W: World>(
-    comm: Communicator<W>,
-    told: impl FnOnce(),
-) -> Result<()> {
+/// Of two ranks, rank 1 does not call until rank 0's deadline has passed.
+pub(crate) fn a_deadline_passes<W: World>(comm: Communicator<W>, both: &Barrier) -> Result<()> {
     if comm.rank().index() == 0 {
-        let failed = comm.try_suspend().expect_err("the others do not come");
+        let outcome = comm.try_suspend();
+        both.wait();
+        let failed = outcome.expect_err("the others do not come");
         let text = failed.error.to_string();
         assert!(matches!(failed.error, Error::Timeout(_)), "{text}");
         assert!(text.contains("suspend") && text.contains("rank 1"), "{text}");
         failed.value.abort();
     } else {
-        told();
+        both.wait();
         comm.abort();
     }
     Ok(())

@@ -56,9 +56,8 @@ fn a_rank_dies_instead() {
 
 #[test]
 fn a_deadline_passes() {
-    watched(2, body::impatient(300), |comm| {
-        body::a_deadline_passes(comm, || thread::sleep(Duration::from_millis(600)))
-    });
+    let both = Barrier::new(2);
+    watched(2, body::impatient(3000), move |comm| body::a_deadline_passes(comm, &both));
 }
 
 #[test]

@@ -295,8 +295,9 @@ fn a_window_of_another_communicator_is_refused() -> Result<()> {
     comm.finish()
 }
 
-/// The errors of the ranks of `size` when rank `size - 1` does not come to the barrier.
-fn without_the_last<F>(size: usize, deadline: Duration, last: F) -> Vec<String>
+/// The errors of the ranks of `size` when rank `size - 1` does not come to the barrier, where the
+/// others wait for so long.
+fn without_the_last<F>(size: usize, patience: Duration, last: F) -> Vec<String>
 where
     F: for<'id> Fn(&mut Communicator<Host<Scoped<'id>>>, &DevComm<Host<Scoped<'id>>>) -> Result<()>
         + Sync,
@@ -304,7 +305,7 @@ where
     let (all_have_one, errors) = (Barrier::new(size), Mutex::new(vec![String::new(); size]));
     let outcome = Host::spmd(size, |place| {
         let (seat, device) = place.into_parts();
-        let config = CommConfig::builder().deadline(deadline).build();
+        let config = CommConfig::builder().deadline(Duration::from_secs(60)).build();
         let comm = Communicator::builder().seat(seat).device(device).config(config).build();
         let mut comm = comm.connect()?;
         let api = comm.device_api()?;
@@ -313,10 +314,12 @@ where
         let rank = comm.rank().index();
         let outcome = match rank + 1 == size {
             true => last(&mut comm, &dev),
-            false => comm
-                .stream()
-                .launch((&dev,), |(dev,), ()| dev.lsa_barrier(1).sync())
-                .and_then(|()| comm.sync(comm.stream())),
+            false => {
+                let comm = comm.within(patience);
+                let launched =
+                    comm.stream().launch((&dev,), |(dev,), ()| dev.lsa_barrier(1).sync());
+                launched.and_then(|()| comm.sync(comm.stream()))
+            }
         };
         errors.lock().expect("nobody panics")[rank] =
             outcome.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -329,7 +332,7 @@ where
 #[test]
 fn a_rank_that_never_launches_is_named_after_the_deadline() {
     let looked = AtomicUsize::new(0);
-    let errors = without_the_last(3, Duration::from_millis(300), |comm, _| {
+    let errors = without_the_last(3, Duration::from_secs(3), |comm, _| {
         // It is busy elsewhere, until the others have given up.
         while comm.health().is_ok() {
             std::thread::sleep(Duration::from_millis(5));
