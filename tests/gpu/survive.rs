@@ -235,7 +235,7 @@ pub(crate) fn a_rank_dies_instead_of_suspending() -> Result<()> {
 
 pub(crate) fn a_deadline_passes_while_suspending() -> Result<()> {
     // Connecting obeys it too.
-    let (millis, both) = (busy(5_000, 16) as u64, std::sync::Barrier::new(2));
+    let (millis, both) = (busy(5_000, 16) as u64, Barrier::new(2));
     Cuda::spmd(2, |place| -> Result<()> {
         let (seat, device) = place.into_parts();
         let comm = Communicator::builder().seat(seat).device(device);
