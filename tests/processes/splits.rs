@@ -481,6 +481,8 @@ fn late<D: Device>(mut world: Communicator<D>) -> Result<()> {
         }
     };
     if rank == 1 {
+        // The others hear of it.
+        thread::sleep(Duration::from_secs(3));
         GAVE_UP.store(true, Relaxed);
     }
     let error = outcome.expect_err("it takes too long");
