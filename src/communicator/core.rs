@@ -10,7 +10,9 @@ use super::leaving::{PANICKED, leave};
 use super::recover::Survivors;
 use super::unconsumed::Unconsumed;
 use super::{CommConfig, Health, Key, Limit, Limits, Made, Resources, reaper};
-use crate::backend::{Backend, HostWait, KernelOffer, Op, Refusal, Slot, WaitsOn, Watcher, Wire};
+use crate::backend::{
+    Backend, Departure, HostWait, KernelOffer, Op, Refusal, Slot, WaitsOn, Watcher, Wire,
+};
 use crate::control::{Control, Exchange, Parts, Patience, Ticket, Topic};
 use crate::device_comm::Shared as DeviceShared;
 use crate::error::{Error, NoSuchRank, Site, StaleRank};
@@ -509,9 +511,9 @@ impl<B: Backend> Drop for Core<B> {
                 health.end();
                 changes.tell_of(|| Change::Finished);
             } else if panics {
-                leave(PANICKED, move |why| abandon::<B>(comm, &control, (&health, &changes), why));
+                leave(PANICKED, move |why| abandon::<B>(comm, control, (&health, &changes), why));
             } else if let Err(cause) = health.check() {
-                abandon::<B>(comm, &control, (&health, &changes), &cause.to_string());
+                abandon::<B>(comm, control, (&health, &changes), &cause.to_string());
             } else {
                 reaper::take::<B>(comm, control, (health, changes), deadline);
             }
@@ -538,26 +540,30 @@ fn once_ended<B: Backend>(held: Vec<Arc<DeviceShared<B>>>, then: impl FnOnce() +
 pub(super) const ENDED: &str = "its communicator has ended";
 
 fn abort<B: Backend>(comm: Option<B::Comm>, control: Option<Control>, why: &str) {
-    // Abort the backend first: it poisons every rank with this cause, before a rank waiting in an
-    // exchange can leave for the same reason and be reported as the cause itself.
-    if let Some(comm) = comm {
-        B::abort(comm, why);
+    // The backend first: it poisons every rank with this cause, before a rank waiting in an
+    // exchange can leave for the same reason and be reported as the cause itself. The host's
+    // communicator lasts until the control plane knows: a rank that joins meanwhile finds it, or
+    // hears there why it is gone.
+    if let Some(comm) = &comm {
+        B::departer(comm)(why, Departure::AtOnce);
     }
     if let Some(control) = control {
         control.depart(why);
+    }
+    if let Some(comm) = comm {
+        B::abort(comm, why);
     }
 }
 
 /// Ends a communicator that was dropped, which its program may not be aware of.
 pub(super) fn abandon<B: Backend>(
     comm: B::Comm,
-    control: &Control,
+    control: Control,
     (health, changes): (&Health, &Changes),
     why: &str,
 ) {
     health.takes_down(why);
-    B::abort(comm, why);
-    control.depart(why);
+    abort::<B>(Some(comm), Some(control), why);
     match B::ENDS_REACH_POINTS {
         true => health.end_when_told(health.ended()),
         false => health.end_when_drained(),

@@ -112,7 +112,7 @@ fn run(receiver: &Receiver<Left>) {
 impl<B: Backend> Dropped<B> {
     fn abort(&mut self, why: &str) -> bool {
         if let Some((comm, control)) = self.parts.take() {
-            abandon::<B>(comm, &control, (&self.health, &self.changes), why);
+            abandon::<B>(comm, control, (&self.health, &self.changes), why);
         }
         true
     }

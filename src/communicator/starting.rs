@@ -264,13 +264,12 @@ impl<W: World> Starting<W> {
     /// Starts the backend, once all ranks have joined.
     fn meet(&mut self, limit: Limit) -> Result<()> {
         let Some(control) = &self.control else { return Err(self.ended()) };
-        self.none_left(control)?;
         // From here on the child is independent of its parent, because other ranks may have theirs
         // already.
         if let Some(parent) = self.parent.take() {
             parent.lets_go(&self.health);
-            self.health.check()?;
         }
+        self.none_left(control)?;
         let join = Join {
             id: control.id(),
             rank: self.health.rank().0,
@@ -347,30 +346,28 @@ impl<W: World> Starting<W> {
         self.health.check()
     }
 
-    /// Whether others left after they were ready. This rank is ready too, and its first call fails.
-    fn have_ready_ones_left(&self, control: &Control) -> Result<bool> {
+    /// Fails as [`none_left`](Self::none_left). If others left after they were ready, this rank is
+    /// ready too, and its first call fails.
+    fn look_around(&self, control: &Control) -> Result<()> {
         self.none_left(control)?;
         match control.all_here(&self.health, "the next operation") {
             Err(error @ Error::PeerFailed(_)) => {
                 // `joined` tells the others.
                 let _ = self.health.poison(error);
+                Ok(())
             }
-            other => other?,
+            other => other,
         }
-        Ok(!self.health.is_well())
     }
 
     fn joined(&mut self, comm: <Back<W> as Lifecycle>::Comm) -> Result<Live<W>> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         // A rank that leaves from now on finds the backend's communicator and fails it.
-        let is_told = match self.have_ready_ones_left(control) {
-            Ok(is_told) => is_told,
-            Err(error) => {
-                // Ranks that are ready learn the reason.
-                Back::<W>::abort(comm, &error.to_string());
-                return Err(error);
-            }
-        };
+        if let Err(error) = self.look_around(control) {
+            // Ranks that are ready learn the reason.
+            Back::<W>::abort(comm, &error.to_string());
+            return Err(error);
+        }
         Back::<W>::keep(&comm);
         let (leave, stop) =
             (control.leaver(Leaves::Stopped), <Back<W> as Lifecycle>::departer(&comm));
@@ -411,7 +408,8 @@ impl<W: World> Starting<W> {
         core.is_recorded(who);
         let (rank, size) = self.place();
         self.health.is_ready(&self.changes, || Change::Ready { rank, size });
-        if is_told {
+        if !self.health.is_well() {
+            // It may have failed before there was a way to tell them.
             self.health.tell_others();
         }
         Ok(Live::new(core, self.device.clone(), stream))

@@ -59,7 +59,8 @@ impl Left {
         self.gone || self.stopped
     }
 
-    /// Whether those that connect with it cannot become ready. One that was ready has met them all.
+    /// Whether those that connect with it may not become ready. One that was ready has met them all
+    /// and has sent what they need; of one that died this is not known.
     pub(crate) fn keeps_from_ready(&self) -> bool {
         self.unready || self.died
     }

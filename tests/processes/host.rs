@@ -10,7 +10,7 @@ use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Seat, Sum, l
 
 use crate::launchers::{MPICH, Mpirun, OPEN_MPI, installed, program};
 use crate::machine::{Run, Test, example, lines, output, says};
-use crate::ranks::Ranks;
+use crate::ranks::{Ranks, Sign};
 
 tag!(Child);
 
@@ -267,7 +267,53 @@ pub(crate) const TESTS: &[Test] = &[
             }
         },
     },
+    Test {
+        name: "a_host_process_that_exits_while_it_connects",
+        program: exits_while_it_connects,
+        test: |run| {
+            let sign = Sign::new();
+            let mut ranks = Ranks::start(3, |rank| {
+                let mut command = run.bare();
+                command.env("TYPED_NCCL", "host");
+                if rank == 2 {
+                    sign.is_for(&mut command);
+                }
+                command
+            });
+            ranks.hears(1, "it has come");
+            ranks.ends(1);
+            sign.give();
+            let ended = ranks.ended();
+            for rank in [0, 2] {
+                assert!(ended[rank].said.contains("rank 1 left: "), "{ended:?}");
+            }
+        },
+    },
 ];
+
+/// The others come after rank 1, which has done its part, has ended.
+fn exits_while_it_connects() -> Result<()> {
+    while !Sign::is_given() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let seat = Seat::from_env()?;
+    let rank = seat.rank();
+    let mut starting = seat.start(Host::any(rank.index() as u32)?)?;
+    if rank != 1 {
+        let error = starting.ready().wait().map(drop).expect_err("rank 1 is gone");
+        println!("{error}");
+        return Ok(());
+    }
+    loop {
+        let failed = starting.try_ready(Instant::now() + Duration::from_millis(50));
+        let failed = failed.map(drop).expect_err("rank 2 is missing");
+        if failed.error.to_string().contains("arrived: 0 1") {
+            println!("it has come");
+            process::exit(0);
+        }
+        starting = failed.value;
+    }
+}
 
 /// The output of three ranks.
 const MET: [&str; 3] =

@@ -205,7 +205,8 @@ impl Log {
         for (reader, cursor) in self.readers.iter_mut().zip(&header.cursors) {
             let Some(known) = reader else { continue };
             let mut at = cursor.0.load(Acquire);
-            if at == PENDING {
+            let is_pending = at == PENDING;
+            if is_pending {
                 at = match known.since.elapsed() < BEGINS {
                     true => known.cursor,
                     // Unless it begins just now.
@@ -216,7 +217,7 @@ impl Log {
                 };
             }
             if (known.cursor..=self.head).contains(&at) {
-                if at != known.cursor || at == self.head {
+                if !is_pending && (at != known.cursor || at == self.head) {
                     known.since = Instant::now();
                 }
                 known.cursor = at;

@@ -72,8 +72,9 @@ impl Endpoint {
             Command::End(done) => {
                 let why = "its process ended without `finish`";
                 let open = |key: &NodeKey| !self.closing.contains(key);
+                // Some may be connecting.
                 for key in self.nodes.keys().copied().filter(open).collect::<Vec<_>>() {
-                    self.with_node(key, |node, net| node.leave(net, why, Leaves::Gone));
+                    self.with_node(key, |node, net| node.leave(net, why, Leaves::Unready));
                     self.close_node(key, false);
                 }
                 // A failed rendezvous lingers, to tell latecomers.

@@ -69,7 +69,7 @@ impl State {
                 self.hear_one(one, out);
             }
             for (peer, lost) in lost {
-                // A peer that took this process for dead has told the others so.
+                // A peer that took this process for dead lives: it tells the others of this one.
                 self.lose_process(peer, &lost.why, !lost.forgot_this, out);
             }
         }

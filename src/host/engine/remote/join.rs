@@ -115,6 +115,7 @@ impl Joining {
                 }
             }
         }
+        self.since = None;
         if !self.is_ready && ENGINE.knows_all(ear.place) {
             self.is_ready = true;
             wire.send(None, &Note::Ready);
@@ -214,8 +215,8 @@ impl Engine {
         }
     }
 
-    /// Forgets processes that have stopped and whose ranks have all left: events would wait until
-    /// they read them, and the control plane does not watch them any more.
+    /// Forgets processes that have stopped and share no communicator with this one: events would
+    /// wait until they read them, and the control plane does not watch them any more.
     fn forget_strangers(&self) {
         let stalled = shared::stalled();
         if !stalled.is_empty() {
