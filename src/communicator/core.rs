@@ -539,19 +539,23 @@ fn once_ended<B: Backend>(held: Vec<Arc<DeviceShared<B>>>, then: impl FnOnce() +
 /// The reason given for resources of a communicator that has ended.
 pub(super) const ENDED: &str = "its communicator has ended";
 
-fn abort<B: Backend>(comm: Option<B::Comm>, control: Option<Control>, why: &str) {
+fn abort<B: Backend>(comm: Option<B::Comm>, mut control: Option<Control>, why: &str) {
     // The backend first: it poisons every rank with this cause, before a rank waiting in an
-    // exchange can leave for the same reason and be reported as the cause itself. The host's
-    // communicator lasts until the control plane knows: a rank that joins meanwhile finds it, or
-    // hears there why it is gone.
-    if let Some(comm) = &comm {
+    // exchange can leave for the same reason and be reported as the cause itself.
+    if B::JOINS_LATE
+        && let Some(comm) = &comm
+    {
         B::departer(comm)(why, Departure::AtOnce);
-    }
-    if let Some(control) = control {
-        control.depart(why);
+        // Before `comm` goes: a rank that joins meanwhile finds it, or hears why it is gone.
+        if let Some(control) = control.take() {
+            control.depart(why);
+        }
     }
     if let Some(comm) = comm {
         B::abort(comm, why);
+    }
+    if let Some(control) = control {
+        control.depart(why);
     }
 }
 
