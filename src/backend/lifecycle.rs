@@ -29,7 +29,7 @@ pub unsafe trait Lifecycle: Launches {
     /// Whether ranks that are all threads of one process have newcomers of that process only.
     const IN_PROCESS: bool = false;
 
-    /// Whether a rank that is late still becomes ready once others, which were, have left.
+    /// Whether a connecting rank can become ready after ranks that were ready have left.
     const JOINS_LATE: bool = false;
 
     /// The library release that all ranks must share, for messages: `NCCL 2.28.3`. Empty if there

@@ -56,7 +56,7 @@ pub struct Starting<W: World> {
 enum JoinRole {
     /// A rank of a new communicator.
     First,
-    /// A survivor, which meets the others again if one fails.
+    /// A survivor of a recovery. If another one fails, the rest meet again.
     Survivor,
     /// A member of a growing communicator. If the others do not join, it keeps the old one, so
     /// ranks that wait for it do not hang.

@@ -17,7 +17,7 @@ pub(crate) struct Left {
     pub(crate) dropped: bool,
     /// It takes part in nothing more.
     pub(crate) gone: bool,
-    /// It was still connecting.
+    /// It was connecting, or may have been.
     pub(crate) unready: bool,
     /// Its communicator is poisoned: it can only join the survivors.
     pub(crate) stopped: bool,
@@ -59,8 +59,8 @@ impl Left {
         self.gone || self.stopped
     }
 
-    /// Whether those that connect with it may not become ready. One that was ready has met them all
-    /// and has sent what they need; of one that died this is not known.
+    /// Whether ranks that connect with it cannot rely on becoming ready. A rank that was ready has
+    /// sent them all that they need; one that died may not have.
     pub(crate) fn keeps_from_ready(&self) -> bool {
         self.unready || self.died
     }
@@ -104,7 +104,7 @@ impl Left {
 pub(crate) enum Leaves {
     /// It takes part in nothing more.
     Gone,
-    /// Likewise, and it was still connecting.
+    /// It takes part in nothing more, and may not have been ready.
     Unready,
     /// Its communicator is poisoned.
     Stopped,

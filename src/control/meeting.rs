@@ -398,18 +398,18 @@ impl Meeting {
         self.done(&mut self.state(), rank, seq);
     }
 
-    /// Fails if another rank has left in such a way, even if it had contributed.
+    /// Fails if another rank that `counts` has left, even if it had contributed.
     pub(super) fn none_left(
         &self,
         rank: u32,
         (name, during): (&'static str, Topic),
-        way: fn(&Left) -> bool,
+        counts: fn(&Left) -> bool,
     ) -> Result<()> {
         let state = self.state();
         if let Some(error) = state.replica.broken(name) {
             return Err(error);
         }
-        let others = state.left.iter().filter(|left| way(left) && left.rank != rank);
+        let others = state.left.iter().filter(|left| counts(left) && left.rank != rank);
         failure(&others.collect::<Vec<_>>(), name, during).map_or(Ok(()), Err)
     }
 

@@ -278,7 +278,7 @@ impl Control {
         self.meeting.none_left(self.rank, (health.name(), during), Left::is_out)
     }
 
-    /// Fails if a rank has died, or has left while it was still connecting.
+    /// Fails if a rank has died, or may have left before it was ready.
     pub(crate) fn all_connect(&self, health: &Health, during: Topic) -> Result<()> {
         self.meeting.none_left(self.rank, (health.name(), during), Left::keeps_from_ready)
     }

@@ -35,8 +35,8 @@ pub struct PeerFailed {
     pub name: &'static str,
     /// The lost ranks.
     pub lost: Vec<Rank>,
-    /// The reason: `its thread panicked`. If several ranks left for different reasons,
-    /// each one's, earliest first.
+    /// The reason: `its thread panicked`. If several ranks left for different reasons, each one's,
+    /// earliest first.
     pub why: String,
     /// What cannot complete: a call that the lost ranks did not complete, with its line and, for
     /// collectives and transfers, its number; `the next operation` if this rank made no such call.

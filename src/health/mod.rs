@@ -272,8 +272,8 @@ impl Health {
         if self.is_well() { Ok(()) } else { self.cause() }
     }
 
-    /// [`check`](Self::check) of a rank that is not ready, for which ranks that left are no fault if
-    /// they were: they have done all that it needs.
+    /// As [`check`](Self::check), but ignores ranks that left. A connecting rank asks this: those
+    /// that were ready have already done all that it needs of them.
     pub(crate) fn check_apart_from_peers(&self) -> Result<()> {
         let is_asked = self.request.get().is_some() || self.revocation.get().is_some();
         match self.fault.get() {
