@@ -1,8 +1,8 @@
 //! Memory owned by the program, on the host: adopted, lent, and by address.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Barrier};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 use std::{mem, thread};
 
@@ -133,6 +133,48 @@ fn an_owner_lives_until_the_last_use_is_over() {
         drop(device.adopt(Noted(vec![0.0], drops.clone()))?.into_dyn());
         assert_eq!(drops.load(SeqCst), 4);
         Ok(())
+    });
+}
+
+/// A vector whose drop waits for a message.
+struct Waiting(Vec<f32>, Mutex<Receiver<()>>, Sender<bool>);
+
+// SAFETY: the vector's own elements; nobody else touches them.
+unsafe impl<Tag> ForeignMemory<Host<Tag>> for Waiting {
+    type Elem = f32;
+
+    fn start(&mut self) -> *mut f32 {
+        self.0.as_mut_ptr()
+    }
+
+    fn elements(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let came = self.1.lock().map(|from| from.recv_timeout(Duration::from_secs(20)));
+        let _ = self.2.send(matches!(came, Ok(Ok(()))));
+    }
+}
+
+#[test]
+fn an_owners_drop_may_wait_for_the_streams_next_closure() {
+    watched(|| {
+        let device = Dev::any(0)?;
+        let stream = device.stream()?;
+        let ((sends, sent), (tells, told), (opens, open)) = (channel(), channel(), channel::<()>());
+        // Too much to be copied by the thread that enqueues it.
+        let x = device.adopt(Waiting(vec![1.0; 1 << 20], Mutex::new(sent), tells))?;
+        let mut y = device.zeros::<f32>(1 << 20)?;
+        stream.launch((), move |(), ()| assert!(open.recv().is_ok()))?;
+        stream.copy(&x, &mut y)?;
+        stream.launch((), move |(), ()| assert!(sends.send(()).is_ok()))?;
+        drop(x);
+        opens.send(()).expect("heard");
+        assert!(told.recv().expect("dropped"), "the closure ran while the owner waited for it");
+        stream.sync()
     });
 }
 

@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 use block::{Block, Touch};
 use engine::{Brings, ENGINE, Joining, Member, Point, StreamToken};
 use mirror::{HostDevComm, Mirror, PeerParts};
-use moves::Held;
+use moves::{Held, How, Local};
 
 use crate::backend::{
     AllocKind, Blame, Copies, Departer, Departure, DeviceBytes, DeviceComms, DeviceShared, Graphs,
@@ -229,13 +229,11 @@ unsafe impl Copies for HostBackend {
         bytes: usize,
         site: Site,
     ) -> Result<()> {
-        let read = [Held::new(from.clone(), start, bytes)];
+        let read = vec![Held::new(from.clone(), start, bytes)];
         let written = Held::new(to.clone(), offset, bytes);
-        enqueue(stream, site, read, written, move |[from], to| {
-            // SAFETY: the caller keeps the ranges inside and apart, and ordered uses away; peers
-            // are kept away meanwhile.
-            unsafe { std::ptr::copy_nonoverlapping(from.start(), to, bytes) };
-        });
+        // SAFETY: the caller keeps the ranges inside and apart.
+        let work = unsafe { Local::new(read, written, How::Copy) };
+        ENGINE.enqueue_local(stream, site, work);
         Ok(())
     }
 
@@ -250,7 +248,8 @@ unsafe impl Copies for HostBackend {
         let read = [Held::new(from.clone(), start, count * dtype.size())];
         let written = Held::new(to.clone(), offset, count * into.size());
         enqueue(stream, site, read, written, move |[from], to| {
-            // SAFETY: as in `copy`.
+            // SAFETY: the caller keeps the ranges inside and apart, and ordered uses away; peers
+            // are kept away meanwhile.
             unsafe { converter(from.start(), to, count) };
         });
         Ok(())
@@ -269,7 +268,7 @@ unsafe impl Copies for HostBackend {
             for element in 0..count {
                 // SAFETY: the caller keeps the range inside.
                 let to = unsafe { to.add(element * size) };
-                // SAFETY: as in `copy`; the value is this function's own.
+                // SAFETY: as above; the value is this function's own, and peers are kept away.
                 unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, size) };
             }
         });

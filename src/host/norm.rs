@@ -3,8 +3,8 @@
 use std::slice;
 use std::sync::Arc;
 
-use super::engine::StreamToken;
-use super::moves::{Held, combine};
+use super::engine::{ENGINE, StreamToken};
+use super::moves::{Held, How, Local};
 use super::{HostBackend, enqueue};
 use crate::Result;
 use crate::backend::{Allocation, Combined, Kernels, Rows};
@@ -47,12 +47,9 @@ unsafe impl Kernels for HostBackend {
             Held::new(memory.clone(), start, bytes)
         };
         let (read, written): (Vec<_>, _) = (of.iter().map(held).collect(), held(&(to, offset)));
-        enqueue(stream, site, read, written, move |read, to| {
-            let of: Vec<_> = read.iter().map(|one| one.start().cast_const()).collect();
-            // SAFETY: the caller keeps the ranges inside, aligned, apart or equal, and ordered uses
-            // away; peers are kept away meanwhile.
-            unsafe { combine(by, dtype, &of, to, count) };
-        });
+        // SAFETY: the caller keeps the ranges inside, aligned, and apart or equal.
+        let work = unsafe { Local::new(read, written, How::Combine(by, dtype)) };
+        ENGINE.enqueue_local(stream, site, work);
         Ok(())
     }
 

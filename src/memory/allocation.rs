@@ -62,6 +62,11 @@ impl<B: Backend> Allocation<B> {
         self.is_nccls
     }
 
+    /// Whether it is owned elsewhere: when it is dropped, its owner's code runs.
+    pub(crate) fn is_owned_elsewhere(&self) -> bool {
+        self.keeper.is_some()
+    }
+
     /// Makes `owner` keep the memory.
     pub(crate) fn own(&self, owner: Owner) {
         if let Some(keeper) = &self.keeper {

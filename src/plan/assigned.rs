@@ -6,7 +6,7 @@ use typed_nccl_plan::ir;
 use typed_nccl_plan::lower::Elements;
 
 use super::argument::{Back, PlanOperand};
-use super::prepare::{Preparing, Spot, reduction};
+use super::prepare::{Object, Preparing, Spot, reduction};
 use crate::backend::{Backend, Combined, Copies, Kernels};
 use crate::error::{BindFault, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
@@ -42,6 +42,29 @@ impl Preparing<'_> {
 }
 
 impl Assigned {
+    /// Takes over the next assignment of the stream, if one pass over the elements gives the same
+    /// bits as two; otherwise returns it. So `x += y; x += z;` is one kernel. A report of a race on
+    /// a window names the line of its statement.
+    pub(super) fn absorb(&mut self, next: Self, objects: &[Object]) -> Option<Self> {
+        let Self { to, by, of, dtype, site } = self;
+        let is_window = |spot: &Spot| objects[spot.object].is_window;
+        let names_its_line = *site == next.site || !next.of.iter().any(is_window);
+        let goes_on = next.to == *to
+            && next.of.len() > 1
+            && next.of[0] == *to
+            && next.of[1..].iter().all(|one| one != to)
+            && (of.len() == 1 || *by == next.by);
+        let fits = of.len() + next.of.len() - 1 <= ir::MOST_ASSIGNED;
+        // Narrow floats are rounded after each assignment.
+        let is_rounded = next.by.averages() || dtype.is_float() && dtype.size() < 4;
+        if !goes_on || !fits || is_rounded || !names_its_line {
+            return Some(next);
+        }
+        *by = next.by;
+        of.extend(next.of.into_iter().skip(1));
+        None
+    }
+
     /// Loads what the device needs for it, which may block.
     pub(super) fn load<D: Device>(&self, stream: &Stream<D>) -> Result<()> {
         match self.of.len() {

@@ -183,8 +183,26 @@ impl Preparing<'_> {
                     steps.push(Step { stream, waits, records, work });
                 }
                 Work::Assign { to, by, of } => {
-                    let work = Prepared::Assign(self.assigned(to, *by, of, site)?);
-                    steps.push(Step { stream, waits, records, work });
+                    let next = self.assigned(to, *by, of, site)?;
+                    let next = match steps.last_mut() {
+                        Some(Step {
+                            stream: same,
+                            records: before,
+                            work: Prepared::Assign(last),
+                            ..
+                        }) if *same == stream && before.is_none() && waits.is_empty() => {
+                            let rest = last.absorb(next, self.objects);
+                            if rest.is_none() {
+                                *before = records;
+                            }
+                            rest
+                        }
+                        _ => Some(next),
+                    };
+                    steps.extend(next.map(|next| {
+                        let work = Prepared::Assign(next);
+                        Step { stream, waits, records, work }
+                    }));
                 }
                 Work::Kernel { operations, legs } => {
                     let work = Prepared::Kernel(self.kernel(operations, legs, site)?);

@@ -1,10 +1,11 @@
 //! Tests that need internals: shaken timing finds results that depend on luck.
 
-use typed_nccl_plan::build::{PlanBuilder, ring};
+use typed_nccl_plan::build::{Bf16, PlanBuilder, SameElement, ring};
+use typed_nccl_plan::ir;
 
 use super::prepare::{Prepared, Template};
 use super::{Swapped, Timing, Values, bind};
-use crate::{Communicator, Host, Result, World};
+use crate::{Communicator, Host, Numeric, Result, World};
 
 /// Runs a put to the next rank, with or without its wait, and counts the runs that end with wrong
 /// numbers or an error.
@@ -67,4 +68,34 @@ fn shaking_finds_a_wait_that_is_missing() {
     let counts = counts.expect("the ranks run");
     assert!(counts.iter().all(|[right, _]| *right == 0), "{counts:?}");
     assert!(counts.iter().any(|[_, missing]| *missing > 0), "{counts:?}");
+}
+
+/// The passes over `x` of a plan that adds 20 regions to it; and what `x` is then.
+fn passes<P: SameElement<P>, T: Numeric>(one: T) -> Result<(usize, Vec<T>)> {
+    let mut plan = PlanBuilder::new("sums");
+    plan.ranks(1..);
+    let (x, y) = (plan.in_out::<P>("x", 2), plan.input::<P>("y", 21));
+    let net = plan.stream("net");
+    for at in 0..20 {
+        plan.on(net).update(x, ir::Reduction::Sum, y.slice(at..at + 2));
+    }
+    let checked = plan.check().unwrap_or_else(|refused| panic!("{refused}"));
+    let done = Host::spmd(1, |place| -> Result<(usize, Vec<T>)> {
+        let mut comm = place.init()?;
+        let mut sums = bind(&mut comm, checked.plan(), &Values::new())?;
+        let mut x = comm.device().from_slice(&[one; 2])?;
+        let y = comm.device().from_slice(&[one; 21])?;
+        sums.on(&comm).write("x", &mut x).read("y", &y).run(&mut ())?;
+        Ok((sums.fixed.steps.len(), x.to_vec()?))
+    });
+    Ok(done?.remove(0))
+}
+
+#[test]
+fn sums_in_a_row_are_one_pass_unless_each_is_rounded() {
+    // 1 + 15 regions, then 1 + 5.
+    assert_eq!(passes::<f32, _>(1.0_f32), Ok((2, vec![21.0; 2])));
+    assert_eq!(passes::<i8, _>(1_i8), Ok((2, vec![21; 2])));
+    let one = crate::bf16::from_f32(1.0);
+    assert_eq!(passes::<Bf16, _>(one), Ok((20, vec![crate::bf16::from_f32(21.0); 2])));
 }

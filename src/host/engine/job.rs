@@ -1,10 +1,12 @@
-//! Jobs: the data movement of one operation that all ranks have reached, in chunks.
+//! Jobs: in chunks, the data movement of one operation that all ranks have reached, or of one task
+//! of a stream.
 
 use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use super::Here;
 use super::comm::MemberId;
 use super::meeting::MeetingId;
 use super::remote::Event;
@@ -60,6 +62,8 @@ pub(in crate::host) struct Parked {
 #[derive(Clone, Copy)]
 pub(super) enum Done {
     Met(MeetingId),
+    /// A stream's current task.
+    Task(usize),
     Put {
         from: MemberId,
         to: usize,
@@ -102,9 +106,14 @@ impl Job {
         together.count().max(usize::from(one))
     }
 
-    /// Whether every chunk has been taken by a thread.
-    pub(super) fn is_taken(&self) -> bool {
-        self.next.load(Ordering::Relaxed) >= self.chunks
+    /// Which jobs a worker does next that completes this one. Before it looks, it drops the job.
+    pub(super) fn then(&self, here: Here) -> Here {
+        if self.moves.may_run_owners() { Here::Nothing } else { here }
+    }
+
+    /// How many chunks no thread has taken yet.
+    pub(super) fn untaken(&self) -> usize {
+        self.chunks.saturating_sub(self.next.load(Ordering::Relaxed))
     }
 
     /// Runs all chunks on this thread, the only one with the job. Returns the first chunk that a
@@ -133,7 +142,7 @@ impl Job {
     /// Runs a chunk, and returns whether it completed the job; `None` if a closure blocks it.
     fn try_run(&self, chunk: usize) -> Option<bool> {
         // SAFETY: the counter gives each chunk to one thread, which runs it or passes it on unrun.
-        // The operation's ranks do not proceed until all chunks are done.
+        // The operation's ranks, or the stream, do not proceed until all chunks are done.
         unsafe { self.moves.run(self.step, chunk) }.ok()?;
         // Release publishes this thread's writes to the thread that reaches zero, and acquire
         // receives them.
@@ -184,6 +193,7 @@ impl State {
                     false => self.copied(id, out),
                 }
             }
+            Done::Task(stream) => self.task_over(stream, out),
             Done::Put { from, to, slot, site } => {
                 self.say(from, &Event::Put);
                 self.raise(from, to, slot, Ok(site));

@@ -51,7 +51,7 @@ use state::{Out, State, Void, Work};
 use stream::{Closure, Task};
 
 use super::mirror::Ended;
-use super::moves::Held;
+use super::moves::{Held, Local};
 use super::{HostBackend, shared};
 use crate::backend::{Blame, Departure, Join, Op, Refusal, WindowId};
 use crate::error::{Error, Panicked, Site, Surplus};
@@ -84,6 +84,8 @@ pub(super) struct Engine {
 #[derive(Clone, Copy)]
 enum Here {
     Nothing,
+    /// None yet, but it takes a piece of work right afterwards, as workers do.
+    OneLater,
     /// The first small ones: enqueueing returns soon, however much was waiting for it.
     First,
     Small,
@@ -123,6 +125,11 @@ impl Engine {
     pub(super) fn enqueue_launch(&self, stream: &StreamToken, site: Site, work: Closure) {
         let brings = barrier::announced();
         self.enqueue(stream, Task::Launch { work, site, brings });
+    }
+
+    /// Enqueues work on one rank's memory.
+    pub(super) fn enqueue_local(&self, stream: &StreamToken, site: Site, work: Local) {
+        self.enqueue(stream, Task::Local { work, site });
     }
 
     fn enqueue(&self, stream: &StreamToken, task: Task) {
@@ -271,7 +278,7 @@ impl Engine {
         if let Some(work) = state.help() {
             self.busy_threads.note(&state);
             drop((state, waiting));
-            return self.run(work);
+            return self.run(work, Here::Nothing);
         }
         state.watch(point);
         drop(state);
@@ -299,7 +306,7 @@ impl Engine {
         loop {
             state.settle(&mut out);
             let own = match here {
-                Here::Nothing => 0,
+                Here::Nothing | Here::OneLater => 0,
                 Here::Any if !self.busy_threads.may_have_help() => out.jobs.len(),
                 Here::First | Here::Small | Here::Any => out.small_jobs(),
             };
@@ -307,7 +314,10 @@ impl Engine {
             if out.jobs.len() > own || !out.closures.is_empty() {
                 state.ready.extend(out.jobs.drain(own..).map(|job| Work::Move(Arc::new(job))));
                 state.ready.extend(out.closures.drain(..));
-                failed = self.wake_workers(&mut state);
+                // What is dropped or told first may take long.
+                let is_next = out.void.is_empty() && out.poisoned.is_empty();
+                let own = usize::from(is_next && matches!(here, Here::OneLater));
+                failed = self.wake_workers(&mut state, own);
                 self.busy_threads.note(&state);
             }
             drop(state);
@@ -342,8 +352,8 @@ impl Engine {
                 Ok(()) => at += 1,
                 Err(chunk) => {
                     let job = Arc::new(jobs.remove(at));
-                    self.run(Work::Resume(Parked::new(job.clone(), chunk)));
-                    self.run(Work::Move(job));
+                    self.run(Work::Resume(Parked::new(job.clone(), chunk)), Here::Nothing);
+                    self.run(Work::Move(job), Here::Nothing);
                 }
             }
         }
@@ -354,27 +364,27 @@ impl Engine {
         let mut state = self.lock();
         state.ready.extend(parked.into_iter().map(Work::Resume));
         self.busy_threads.note(&state);
-        if let Some(error) = self.wake_workers(&mut state) {
+        if let Some(error) = self.wake_workers(&mut state, 0) {
             drop(state);
             log::warn!("no thread for a host worker: {error}");
         }
     }
 
-    fn over(&self, job: &Job) {
-        self.change(Here::Nothing, |state, out| state.job_over(job.done, out));
+    fn over(&self, job: &Job, here: Here) {
+        self.change(job.then(here), |state, out| state.job_over(job.done, out));
     }
 
-    fn run(&self, work: Work) {
+    fn run(&self, work: Work, here: Here) {
         match work {
             Work::Move(job) => {
                 if job.run() {
-                    self.over(&job);
+                    self.over(&job, here);
                 }
             }
             Work::Resume(parked) => {
                 let job = parked.job.clone();
                 if parked.run() {
-                    self.over(&job);
+                    self.over(&job, here);
                 }
             }
             Work::Run { stream, work, site } => {
@@ -385,7 +395,7 @@ impl Engine {
                 if let Some(error) = &failed {
                     stream.leave_error(error.clone());
                 }
-                self.change(Here::Nothing, |state, out| {
+                self.change(here, |state, out| {
                     state.in_closures -= 1;
                     if let Some(error) = failed {
                         state.closure_failed(stream.key, error);

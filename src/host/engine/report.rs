@@ -36,6 +36,10 @@ impl State {
                     let report = format!("the closure launched at {} is not over", site);
                     return Some(Blame { culprit: Culprit::Program, report });
                 }
+                (Some(Current::Local { site }), _) => {
+                    let report = format!("the work enqueued at {site} is not over");
+                    return Some(Blame { culprit: Culprit::Program, report });
+                }
                 (None, Some(Task::Wait(other))) => key = other.stream().key,
                 (None, Some(Task::Group { place, .. })) => {
                     // Not its turn: an earlier group of this rank is on another stream.

@@ -130,17 +130,30 @@ impl State {
         self.take(|work| matches!(work, Work::Move(_) | Work::Resume(_)))
     }
 
+    /// How many threads the ready work could use; no more than `most` are counted.
+    pub(super) fn pieces(&self, most: usize) -> usize {
+        let pieces = |work: &Work| match work {
+            Work::Move(job) => job.untaken().max(1),
+            Work::Resume(_) | Work::Run { .. } => 1,
+        };
+        let mut sum = 0;
+        self.ready.iter().find(|work| {
+            sum += pieces(work);
+            sum >= most
+        });
+        sum.min(most)
+    }
+
     /// Work for a worker.
     pub(super) fn any_work(&mut self) -> Option<Work> {
         self.take(|_| true)
     }
 
-    /// Takes a closure, or joins a job, which stays for others until every chunk is taken. The
-    /// thread that finds no chunk left removes the job, and drops it after releasing the lock.
+    /// Takes a closure, or joins a job, which stays for others as long as it has chunks for them.
     fn take(&mut self, may: impl Fn(&Work) -> bool) -> Option<Work> {
         let index = self.ready.iter().position(may)?;
         match &self.ready[index] {
-            Work::Move(job) if !job.is_taken() => Some(Work::Move(job.clone())),
+            Work::Move(job) if job.untaken() > 1 => Some(Work::Move(job.clone())),
             Work::Move(_) | Work::Resume(_) => self.ready.remove(index),
             Work::Run { .. } => {
                 self.in_closures += 1;

@@ -12,10 +12,12 @@ use super::ENGINE;
 use super::active_group::{ActiveGroup, HostOp};
 use super::barrier::{At, Brings};
 use super::comm::MemberId;
-use super::state::{Out, State, Step, Work};
+use super::job::{Done, Job};
+use super::state::{Out, State, Step, Void, Work};
 use crate::communicator::Health;
 use crate::error::{Error, Site};
-use crate::host::hazards::StreamOrder;
+use crate::host::hazards::{self, StreamOrder};
+use crate::host::moves::{Local, Moves};
 use crate::lock::{Mutex, MutexGuard};
 
 /// User compute, boxed.
@@ -209,6 +211,8 @@ pub(super) enum Task {
     Group { place: MemberId, unit: u64, ops: Vec<HostOp>, refused: Option<Error> },
     /// User compute, and its device communicators.
     Launch { work: Closure, site: Site, brings: Vec<Brings> },
+    /// Work on one rank's memory.
+    Local { work: Local, site: Site },
     /// Waits for another stream.
     Wait(Point),
     /// Records the time.
@@ -229,6 +233,8 @@ enum Replay {
 pub(super) enum Current {
     /// A group, waiting for the other ranks or moving data.
     Group { place: MemberId },
+    /// Work on one rank's memory.
+    Local { site: Site },
     /// A closure, waiting for a thread, running, or at a barrier.
     Launch { site: Site, brings: Vec<Brings>, at: Option<At> },
 }
@@ -361,6 +367,20 @@ impl State {
                 stream.current = Some(Current::Launch { site, brings, at: None });
                 let stream = stream.progress.clone();
                 out.closures.push(Work::Run { stream, work, site });
+                false
+            }
+            Some(Task::Local { work, site }) => {
+                stream.current = Some(Current::Local { site });
+                if let Some(order) = stream.progress.order() {
+                    hazards::local(order, &work, site);
+                }
+                let job = Job::new(Done::Task(key), Moves::Local(work));
+                if job.untaken() == 0 {
+                    self.task_over(key, out);
+                    out.void.push(Void::Job(job));
+                    return true;
+                }
+                out.jobs.push(job);
                 false
             }
             Some(Task::Group { place, ops, refused, .. }) => {

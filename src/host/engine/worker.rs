@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 use std::thread;
 
-use super::state::State;
-use super::{ENGINE, Engine};
+use super::state::{State, Work};
+use super::{ENGINE, Engine, Here};
 use crate::lock;
 
 /// Read once, as the answer comes from files.
@@ -16,10 +16,11 @@ pub(super) static CORES: LazyLock<usize> =
 const IDLE: usize = 256;
 
 impl Engine {
-    /// Wakes workers for ready work. Starts them the first time, and one more for each inside a
-    /// closure, which may take arbitrarily long. Returns the error if one could not be started.
+    /// Wakes as many workers as there are pieces of ready work, apart from those that this thread
+    /// takes next. Starts workers the first time, and one more for each inside a closure, which may
+    /// take arbitrarily long. Returns the error if one could not be started.
     #[must_use = "to be logged after the lock"]
-    pub(super) fn wake_workers(&self, state: &mut State) -> Option<std::io::Error> {
+    pub(super) fn wake_workers(&self, state: &mut State, own: usize) -> Option<std::io::Error> {
         let wanted = *CORES + state.in_closures;
         while state.workers < wanted {
             let name = format!("typed-nccl worker {}", state.workers);
@@ -32,7 +33,16 @@ impl Engine {
                 }
             }
         }
-        self.work.notify_all();
+        // Waking nobody would still be a call of the system.
+        let idle = state.idle_workers;
+        let pieces = match idle {
+            0 => 0,
+            _ => state.pieces(idle + own).saturating_sub(own),
+        };
+        match pieces {
+            all if all == idle && idle > 0 => self.work.notify_all(),
+            some => (0..some).for_each(|_| self.work.notify_one()),
+        }
         None
     }
 
@@ -44,11 +54,11 @@ impl Engine {
             match work {
                 Some(work) => {
                     // The remaining work may be a closure that this worker's closure waits for.
-                    if !state.ready.is_empty() {
-                        let _ = self.wake_workers(&mut state);
+                    if matches!(work, Work::Run { .. }) && !state.ready.is_empty() {
+                        let _ = self.wake_workers(&mut state, 0);
                     }
                     drop(state);
-                    self.run(work);
+                    self.run(work, Here::OneLater);
                     state = self.lock();
                 }
                 None if state.workers > *CORES + state.in_closures + IDLE => {

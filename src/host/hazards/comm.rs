@@ -11,8 +11,9 @@ use super::line::Line;
 use super::{Clash, StreamOrder, used};
 use crate::Rank;
 use crate::backend::Slot;
-use crate::error::{Call, CollectiveName, Operation};
+use crate::error::{Call, CollectiveName, Operation, Site};
 use crate::host::block::Touch;
+use crate::host::moves::Local;
 
 /// How many unawaited signals of a kind keep their own clock. Beyond that, the oldest get the next
 /// one's clock, which hides mistakes and invents none.
@@ -136,6 +137,13 @@ pub(in crate::host) fn operates(
     }
     for written in written.into_iter().flat_map(|written| without(written, read, call.operation)) {
         used(&written, by(), &stream.at_task()).into_iter().for_each(Clash::tell);
+    }
+}
+
+/// Records what work on one rank's memory reads and writes.
+pub(in crate::host) fn local(stream: &StreamOrder, work: &Local, site: Site) {
+    for touch in work.uses().filter(|touch| touch.block.is_shared()) {
+        used(&touch, By::Owner(site), &stream.at_task()).into_iter().for_each(Clash::tell);
     }
 }
 

@@ -20,7 +20,7 @@ mod line;
 mod stream;
 
 pub(super) use by::Put;
-pub(super) use comm::{CommOrder, collective, message, operates};
+pub(super) use comm::{CommOrder, collective, local, message, operates};
 pub(super) use stream::StreamOrder;
 
 use std::sync::{LazyLock, Weak};

@@ -107,6 +107,11 @@ impl Collective {
         written.filter_map(|rank| self.parts[rank].recv.as_ref())
     }
 
+    /// What all ranks send and receive.
+    pub(super) fn memory(&self) -> impl Iterator<Item = &Held> {
+        self.parts.iter().flat_map(|part| part.send.iter().chain(&part.recv))
+    }
+
     fn chunk_len(&self) -> usize {
         let chunk = if self.is_large { COPY } else { CHUNK };
         let most = (chunk / self.dtype.size()).max(1);

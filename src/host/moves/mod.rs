@@ -1,11 +1,12 @@
-//! Moves: the memory accesses of an operation that all ranks have reached, in chunks that any
-//! thread may run.
+//! Moves: the memory accesses of an operation that all ranks have reached, or of work on one rank's
+//! memory, in chunks that any thread may run.
 
 mod arith;
 mod batches;
 mod blocks;
 mod collective;
 mod exact;
+mod local;
 mod past;
 mod reduce;
 mod split;
@@ -14,7 +15,8 @@ use std::sync::Arc;
 
 pub(super) use batches::{Batch, Read};
 pub(super) use collective::Collective;
-pub(super) use reduce::combine;
+pub(super) use local::{How, Local};
+use reduce::combine;
 
 use super::block::{self, Block, InUse, Touch};
 use super::engine::Parked;
@@ -141,6 +143,8 @@ pub(super) enum Moves {
     /// From one rank to another. The target is as long as the source: counts of transfers and
     /// lengths of windows were compared.
     Copy { from: Held, to: Held },
+    /// Within one rank.
+    Local(Local),
     /// Another process moves it. The memory here is kept meanwhile.
     Elsewhere { _held: Option<Held> },
 }
@@ -157,7 +161,7 @@ impl Moves {
     pub(super) fn steps(&self) -> usize {
         match self {
             Self::Collective(collective) => collective.steps(),
-            Self::Copy { .. } | Self::Elsewhere { .. } => 1,
+            Self::Copy { .. } | Self::Local(_) | Self::Elsewhere { .. } => 1,
         }
     }
 
@@ -167,6 +171,7 @@ impl Moves {
             // Within one allocation, source and target may overlap, so this is one chunk.
             Self::Copy { from, to } if Arc::ptr_eq(&from.allocation, &to.allocation) => 1,
             Self::Copy { from, .. } => from.bytes.div_ceil(COPY),
+            Self::Local(local) => local.chunks(),
             Self::Elsewhere { .. } => 0,
         }
     }
@@ -176,7 +181,20 @@ impl Moves {
         match self {
             Self::Collective(collective) => collective.bytes(),
             Self::Copy { from, .. } => from.bytes,
+            Self::Local(local) => local.bytes(),
             Self::Elsewhere { .. } => 0,
+        }
+    }
+
+    /// Whether its memory may be given back to other owners when it is dropped. Their code may take
+    /// arbitrarily long.
+    pub(super) fn may_run_owners(&self) -> bool {
+        let is_theirs = |held: &Held| held.allocation.is_owned_elsewhere();
+        match self {
+            Self::Collective(collective) => collective.memory().any(is_theirs),
+            Self::Copy { from, to } => is_theirs(from) || is_theirs(to),
+            Self::Local(local) => local.memory().any(is_theirs),
+            Self::Elsewhere { _held: held } => held.as_ref().is_some_and(is_theirs),
         }
     }
 
@@ -208,6 +226,8 @@ impl Moves {
                 }
                 Ok(())
             }
+            // SAFETY: the caller's promise.
+            Self::Local(local) => unsafe { local.run(chunk) },
             Self::Elsewhere { .. } => Ok(()),
         }
     }
@@ -225,6 +245,7 @@ impl Moves {
                 let (start, bytes) = self.piece(from, chunk);
                 vec![from.touch(start, bytes, false), to.touch(start, bytes, true)]
             }
+            Self::Local(local) => local.touches(chunk),
             Self::Elsewhere { .. } => Vec::new(),
         }
     }
