@@ -83,7 +83,7 @@ fn beside_mpi(times: usize) -> Result<()> {
 /// `allreduce.c`, compiled; what was compiled before where there is no compiler.
 fn mpi_program() -> String {
     let binary = concat!(env!("CARGO_TARGET_TMPDIR"), "/allreduce").to_owned();
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/allreduce.c");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/allreduce.c");
     let compiled = Command::new("mpicc").args(["-O2", "-o", &binary, source]).status();
     if !compiled.is_ok_and(|status| status.success()) {
         eprintln!("mpicc does not compile {source}");
