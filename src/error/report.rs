@@ -242,7 +242,10 @@ impl NoOrder {
         write!(f, "{first}, {second}, and nothing orders the two; ")?;
         match (is_put, put_is_first) {
             (false, _) if from == rank && put.site == *site => {
-                write!(f, "one call reads and writes them: put to another part of the window")
+                write!(
+                    f,
+                    "the put itself reads them, as its source and its target overlap: put to another part of the window"
+                )
             }
             (true, _) if from == rank => write!(
                 f,

@@ -28,7 +28,8 @@ pub(crate) fn check(
         let mut members = meeting.members.iter().map(|&op| &program.ops[op as usize]);
         let Some(first) = members.next() else { continue };
         if let Some(other) = members.find(|other| differ(first, other)) {
-            return unlike(first, other, report);
+            let many = |op: &Op| with[op.unit as usize].1;
+            return unlike(first, other, many, report);
         }
     }
     for message in messages {
@@ -42,21 +43,22 @@ pub(crate) fn check(
 }
 
 /// Reports a collective that two members group differently.
-fn unlike(first: &Op, other: &Op, report: &mut Report<'_>) {
+fn unlike(first: &Op, other: &Op, many: impl Fn(&Op) -> u32, report: &mut Report<'_>) {
     let program = report.program;
-    let size = |op: &Op| program.units[op.unit as usize].ops;
-    let (more, less) = if size(first) < size(other) { (other, first) } else { (first, other) };
+    let (more, less) = if many(first) < many(other) { (other, first) } else { (first, other) };
     let OpKind::Collective(kind) = more.kind else { return };
     let name = kind.name();
     let (here, there) = (program.rank(more), program.rank(less));
+    let apart = if many(less) > 1 { "in another group" } else { "without them" };
     let title = format!(
-        "rank {here} groups this {name} with others, and rank {there} does not group it so: NCCL begins \
-         the collectives of a group in an order of its own"
+        "rank {here} calls this {name} in a group with other collectives, and rank {there} calls it {apart}: \
+         NCCL runs the collectives of a group in an order of its own, so the ranks can wait for each \
+         other forever"
     );
     let line = program.at(more.unit as usize).line;
     let help = [
-        format!("group the same collectives on all {}", report.members(more)),
-        format!("or take the group in line {line} apart"),
+        format!("put the same collectives into one group on all {}", report.members(more)),
+        format!("or call them one after the other, without the group in line {line}"),
     ];
     let story = [more, less].map(|op| report.unit_line(op.unit, report.unit_does(op.unit)));
     report.tell(Check::Groups, program.at(more.unit as usize), title, story.to_vec(), &help);
@@ -67,8 +69,9 @@ fn at_one_end((here, there): (&Op, &Op), report: &mut Report<'_>) {
     let program = report.program;
     let (rank, other) = (program.rank(here), program.rank(there));
     let title = format!(
-        "rank {rank} groups this message with a collective, and rank {other} does not group it so: NCCL \
-         begins a group's collectives before its messages"
+        "rank {rank} has this message in a group with a collective, and rank {other} has its end outside of \
+         that group: NCCL runs a group's collectives before its messages, so the ranks can wait for \
+         each other forever"
     );
     let line = program.place(here.statement).line;
     let help = [
