@@ -113,7 +113,7 @@ fn one(runs: u64) -> Result<Versus> {
 fn grouped(runs: u64, count: usize) -> Result<Versus> {
     let (mut comm, mut other) = (alone()?, alone()?);
     let mut plan = bound(&mut comm, |plan| {
-        let g = plan.array(count as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
+        let g = plan.array(count as i64).in_out::<f32>("g", |_| COUNT);
         let net = plan.stream("net");
         plan.for_each("i", ..count as i64, |plan, i| {
             plan.on(net).all_reduce_in_place(g.at(i), Sum);
@@ -162,7 +162,7 @@ fn exchange(runs: u64) -> Result<Versus> {
 fn overlapped(runs: u64, count: usize) -> Result<Versus> {
     let (mut comm, other) = (alone()?, alone()?);
     let mut plan = bound(&mut comm, |plan| {
-        let g = plan.array(count as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
+        let g = plan.array(count as i64).in_out::<f32>("g", |_| COUNT);
         let (net, compute) = (plan.stream("net"), plan.stream("compute"));
         plan.for_each("i", ..count as i64, |plan, i| {
             plan.on(compute).run("backward").argument(i).writes(g.at(i));

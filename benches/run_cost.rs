@@ -81,7 +81,7 @@ impl Bench {
                 declared.on(net).all_reduce_in_place(x, Sum);
             }
         } else {
-            let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
+            let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| COUNT);
             declared.for_each("i", ..BUFFERS as i64, |plan, i| {
                 plan.on(net).all_reduce_in_place(g.at(i), Sum);
             });

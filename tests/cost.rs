@@ -104,7 +104,7 @@ fn kernels_allocate_nothing(captured: bool) -> Result<()> {
         if captured {
             declared.captured();
         }
-        let g = declared.array(64).in_out::<f32>("g", |_| 256.into());
+        let g = declared.array(64).in_out::<f32>("g", |_| 256);
         let net = declared.stream("net");
         declared.for_each("i", ..64, |plan, i| {
             plan.on(net).all_reduce_in_place(g.at(i), Sum);
@@ -138,7 +138,7 @@ fn a_run_of_a_plan_allocates_nothing() -> Result<()> {
     let mut comm = alone()?;
     let mut declared = PlanBuilder::new("measured");
     declared.ranks(1..);
-    let g = declared.array(8).in_out::<f32>("g", |_| 16.into());
+    let g = declared.array(8).in_out::<f32>("g", |_| 16);
     let (a, b) = (declared.input::<f32>("a", 16), declared.output::<f32>("b", 16));
     let (net, compute) = (declared.stream("net"), declared.stream("compute"));
     declared.for_each("i", ..8, |plan, i| {

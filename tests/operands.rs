@@ -141,8 +141,8 @@ fn lanes_keep_the_views_that_they_are_handed() -> Result<()> {
 fn shift_two() -> Plan {
     let mut plan = PlanBuilder::new("shift_two");
     plan.ranks(1..);
-    let a = plan.array(2).input::<f32>("a", |_| (LEN as i64).into());
-    let b = plan.array(2).output::<f32>("b", |_| (LEN as i64).into());
+    let a = plan.array(2).input::<f32>("a", |_| LEN);
+    let b = plan.array(2).output::<f32>("b", |_| LEN);
     let net = plan.stream("net");
     for i in 0..2 {
         plan.on(net).transfer(a.at(i), ring(1), b.at(i));

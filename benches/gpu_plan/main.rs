@@ -172,7 +172,7 @@ fn many<W: World>(comm: &mut Communicator<W>, captured: bool, kernels: bool) -> 
     if !kernels {
         declared.without_kernels();
     }
-    let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
+    let g = declared.array(BUFFERS as i64).in_out::<f32>("g", |_| COUNT);
     let net = declared.stream("net");
     declared.for_each("i", ..BUFFERS as i64, |plan, i| {
         plan.on(net).all_reduce_in_place(g.at(i), Sum);

@@ -95,7 +95,7 @@ fn backward<'id>(
 
 fn overlapped<'id>(comm: &mut Rank<'id>, runs: u32) -> Result<Both> {
     let mut plan = bound(comm, |plan| {
-        let g = plan.array(BUCKETS as i64).in_out::<f32>("g", |_| (COUNT as i64).into());
+        let g = plan.array(BUCKETS as i64).in_out::<f32>("g", |_| COUNT);
         let (net, compute) = (plan.stream("net"), plan.stream("compute"));
         plan.for_each("i", ..BUCKETS as i64, |plan, i| {
             plan.on(compute).run("backward").argument(i).writes(g.at(i));

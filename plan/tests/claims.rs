@@ -205,7 +205,7 @@ fn more_buffers_than_are_followed() {
     let mut plan = PlanBuilder::new("many buffers");
     plan.ranks(1..);
     let len = plan.param("len", 1..);
-    let g = plan.array(len).in_out::<Generic>("g", |_| 1.into());
+    let g = plan.array(len).in_out::<Generic>("g", |_| 1);
     let net = plan.stream("net");
     plan.on(net).all_reduce_in_place(g.at(0), Reduction::Sum);
     plan.computes(CollectiveKind::AllReduce(Reduction::Sum), g.at(0), g.at(0));

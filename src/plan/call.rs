@@ -222,7 +222,7 @@ impl<W: World> fmt::Debug for Call<'_, W> {
 /// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
 /// let mut plan = PlanBuilder::new("look");
 /// plan.ranks(1..);
-/// let (x, net) = (plan.array(2).input::<f32>("x", |_| 4.into()), plan.stream("net"));
+/// let (x, net) = (plan.array(2).input::<f32>("x", |_| 4), plan.stream("net"));
 /// plan.on(net).run("look").reads(x);
 /// let checked = plan.check().expect("a plan that is right");
 ///
@@ -309,7 +309,7 @@ impl<T: Element, W: World> fmt::Debug for Slices<'_, T, W> {
 /// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
 /// let mut plan = PlanBuilder::new("fill");
 /// plan.ranks(1..);
-/// let (x, net) = (plan.array(2).output::<f32>("x", |_| 4.into()), plan.stream("net"));
+/// let (x, net) = (plan.array(2).output::<f32>("x", |_| 4), plan.stream("net"));
 /// plan.on(net).run("numbers").writes(x);
 /// let checked = plan.check().expect("a plan that is right");
 ///

@@ -272,7 +272,7 @@ fn a_captured_plan_is_one_launch() {
         let mut declared = PlanBuilder::new("many");
         declared.ranks(1..);
         declared.captured();
-        let g = declared.array(16).in_out::<f32>("g", |_| 64.into());
+        let g = declared.array(16).in_out::<f32>("g", |_| 64);
         let (net, compute) = (declared.stream("net"), declared.stream("compute"));
         declared.for_each("i", ..16, |plan, i| {
             plan.on(compute).run("fill").argument(i).writes(g.at(i));

@@ -102,7 +102,7 @@ pub(crate) fn a_captured_plan() -> Result<()> {
         let mut declared = PlanBuilder::new("many");
         declared.ranks(1..);
         declared.captured();
-        let g = declared.array(64).in_out::<u64>("g", |_| 128.into());
+        let g = declared.array(64).in_out::<u64>("g", |_| 128);
         let net = declared.stream("net");
         declared.for_each("i", ..64, |plan, i| {
             plan.on(net).all_reduce_in_place(g.at(i), Sum);
@@ -137,8 +137,8 @@ pub(crate) fn a_captured_plan_of_two_streams() -> Result<()> {
         let mut declared = PlanBuilder::new("beside");
         declared.ranks(1..);
         declared.captured();
-        let g = declared.array(8).output::<u64>("g", |_| 128.into());
-        let sums = declared.array(8).output::<u64>("sums", |_| 128.into());
+        let g = declared.array(8).output::<u64>("g", |_| 128);
+        let sums = declared.array(8).output::<u64>("sums", |_| 128);
         let (net, compute) = (declared.stream("net"), declared.stream("compute"));
         declared.for_each("i", ..8, |plan, i| {
             plan.on(compute).run("fill").argument(i).writes(g.at(i));

@@ -152,7 +152,7 @@ fn memory_of_several_in_any_order() {
     let mut declared = PlanBuilder::new("several");
     declared.ranks(1..);
     let [a, b] = ["a", "b"].map(|name| declared.in_out::<u32>(name, 1));
-    let list = declared.array(2).in_out::<u32>("list", |_| 1.into());
+    let list = declared.array(2).in_out::<u32>("list", |_| 1);
     let (c, net) = (declared.output::<u32>("c", 1), declared.stream("net"));
     declared.on(net).all_reduce_in_place(a, Sum);
     declared.on(net).all_reduce_in_place(b, Sum);

@@ -25,6 +25,21 @@ pub struct DeclareArray<'p, K = Plain, C = Single> {
     count: Number,
 }
 
+/// The lengths of an array's buffers: a closure from the index to anything that is a [`Number`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` gives no lengths of an array's buffers",
+    label = "expected a closure from the index to the length",
+    note = "where all are of one length: `|_| len`; where a list has the lengths: `|i| lens.at(i)`"
+)]
+pub trait LengthOfEach: FnOnce(Number) -> <Self as LengthOfEach>::Length {
+    /// What the closure returns.
+    type Length: Into<Number>;
+}
+
+impl<F: FnOnce(Number) -> N, N: Into<Number>> LengthOfEach for F {
+    type Length = N;
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Traits {
     window: bool,
@@ -46,12 +61,12 @@ macro_rules! roles {
         impl<K, C> DeclareArray<'_, K, C> {
             $(
                 $(#[$doc])+
-                /// `len` gives the length of the buffer at an index.
+                /// `len` gives the length of the buffer at an index: `|_| 4`, `|i| lens.at(i)`.
                 #[track_caller]
                 pub fn $method<T: PlanElement>(
                     self,
                     name: &str,
-                    len: impl FnOnce(Number) -> Number,
+                    len: impl LengthOfEach,
                 ) -> Buffers<T, K, C> {
                     self.several(name, Role::$role, len)
                 }
@@ -164,11 +179,11 @@ impl<K, C> DeclareArray<'_, K, C> {
         self,
         name: &str,
         role: Role,
-        len: impl FnOnce(Number) -> Number,
+        len: impl LengthOfEach,
     ) -> Buffers<T, K, C> {
         let plan = self.one.plan;
         let index = plan.counter(&format!("{name}_index"));
-        let len = len(Number(plan.stamp().push(Expr::Loop(index))));
+        let len = len(Number(plan.stamp().push(Expr::Loop(index)))).into();
         let array = Array { count: plan.expr(self.count), index };
         let one = Declare::<K, C> { plan, ..self.one };
         let base = one.declare::<T>(name, role, len, Some(array));

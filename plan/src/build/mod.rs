@@ -43,7 +43,7 @@ mod windows;
 
 pub use claims::Sources;
 pub use compute::Run;
-pub use declare::{Declare, DeclareArray};
+pub use declare::{Declare, DeclareArray, LengthOfEach};
 pub use finish::Refused;
 pub use guard::Guard;
 pub use memory::{

@@ -48,7 +48,7 @@ fn a_group_has_2048_operations_at_most() {
 fn joined_when_the_first_waits_for_all() {
     let mut plan = PlanBuilder::new("buckets at the end");
     plan.ranks(1..);
-    let g = plan.array(4).in_out::<f32>("g", |_| 16.into());
+    let g = plan.array(4).in_out::<f32>("g", |_| 16);
     let (net, cmp) = (plan.stream("net"), plan.stream("cmp"));
     plan.for_each("i", ..4, |plan, i| {
         plan.on(cmp).run("backward").argument(i).writes(g.at(i));

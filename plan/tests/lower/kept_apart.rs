@@ -50,7 +50,7 @@ fn not_with_a_wait() {
 fn not_on_windows() {
     let mut plan = PlanBuilder::new("windows");
     plan.ranks(1..);
-    let g = plan.window().array(4).in_out::<f32>("g", |_| 16.into());
+    let g = plan.window().array(4).in_out::<f32>("g", |_| 16);
     let net = plan.stream("net");
     plan.for_each("i", ..4, |plan, i| {
         plan.on(net).all_reduce_in_place(g.at(i), Reduction::Sum);
@@ -65,7 +65,7 @@ fn not_on_windows() {
 fn not_when_the_second_waits_for_more() {
     let mut plan = PlanBuilder::new("buckets");
     plan.ranks(1..);
-    let g = plan.array(4).in_out::<f32>("g", |_| 16.into());
+    let g = plan.array(4).in_out::<f32>("g", |_| 16);
     let (net, cmp) = (plan.stream("net"), plan.stream("cmp"));
     plan.for_each("i", ..4, |plan, i| {
         plan.on(cmp).run("backward").argument(i).writes(g.at(i));

@@ -91,7 +91,7 @@ fn a_kernel_takes_96_operations_of_one_kind() {
     assert_eq!(lens(&kernels(&plan, 2), 1), [96, 4]);
     let mut mixed = PlanBuilder::new("mixed");
     mixed.ranks(1..);
-    let (a, b) = (mixed.array(8).in_out::<f32>("a", |_| 4.into()), mixed.in_out::<i64>("b", 4));
+    let (a, b) = (mixed.array(8).in_out::<f32>("a", |_| 4), mixed.in_out::<i64>("b", 4));
     let net = mixed.stream("net");
     mixed.for_each("i", ..8, |plan, i| {
         plan.on(net).all_reduce_in_place(a.at(i), Reduction::Sum);
@@ -173,7 +173,7 @@ fn ranks_that_group_differently_launch_no_kernel() {
 fn on_windows(many: i64, between: impl Fn(&mut PlanBuilder, [Stream; 2], i64)) -> Plan {
     let mut plan = PlanBuilder::new("windows");
     plan.ranks(1..);
-    let g = plan.window().array(many).in_out::<f32>("g", |_| 256.into());
+    let g = plan.window().array(many).in_out::<f32>("g", |_| 256);
     let streams = [plan.stream("net"), plan.stream("cmp")];
     for i in 0..many {
         plan.on(streams[0]).all_reduce_in_place(g.at(i), Reduction::Sum);
@@ -276,7 +276,7 @@ fn what_waited_for_some_waits_for_all() {
     let mut plan = PlanBuilder::new("events");
     plan.ranks(1..);
     plan.once();
-    let g = plan.window().array(4).in_out::<f32>("g", |_| 256.into());
+    let g = plan.window().array(4).in_out::<f32>("g", |_| 256);
     let (net, cmp) = (plan.stream("net"), plan.stream("cmp"));
     for i in 0..4 {
         plan.on(net).all_reduce_in_place(g.at(i), Reduction::Sum);

@@ -39,7 +39,7 @@ pub(crate) fn apart_because(schedule: &Schedule, why: &str) {
 pub(crate) fn all_reduces(many: i64, again: impl Fn(&mut PlanBuilder, Stream, Number)) -> Plan {
     let mut plan = PlanBuilder::new("all-reduces");
     plan.ranks(1..);
-    let g = plan.array(many).in_out::<f32>("g", |_| 256.into());
+    let g = plan.array(many).in_out::<f32>("g", |_| 256);
     let net = plan.stream("net");
     plan.for_each("i", ..many, |plan, i| {
         plan.on(net).all_reduce_in_place(g.at(i), Reduction::Sum);
