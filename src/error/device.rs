@@ -144,21 +144,23 @@ pub struct NcclFailed {
     pub result: NcclResult,
     /// NCCL's description.
     pub says: String,
-    /// The loaded release.
+    /// The loaded library: `NCCL`, or AMD's `RCCL`.
+    pub library: &'static str,
+    /// The loaded release; of RCCL, the release of NCCL that it follows.
     pub version: NcclVersion,
 }
 
 impl fmt::Display for NcclFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { function, call, result, says, version } = self;
-        write!(f, "{function} of NCCL {version} gave {result}")?;
+        let Self { function, call, result, says, library, version } = self;
+        write!(f, "{function} of {library} {version} gave {result}")?;
         if let Some(call) = call {
             write!(f, " for {call}")?;
         }
         if !says.is_empty() {
             write!(f, ": {says}")?;
         }
-        f.write_str("; `NCCL_DEBUG=WARN` makes NCCL say more")
+        write!(f, "; `NCCL_DEBUG=WARN` makes {library} say more")
     }
 }
 

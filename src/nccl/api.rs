@@ -103,7 +103,8 @@ impl Nccl {
             says = format!("{says}; {last}");
         }
         let (result, version) = (NcclResult::from_code(result.0), self.api.version().into());
-        NcclFailed { function, call, result, says, version }.into()
+        let library = self.api.library().name();
+        NcclFailed { function, call, result, says, library, version }.into()
     }
 
     pub(super) fn sentence(&self, result: ncclResult_t) -> String {

@@ -17,11 +17,18 @@ pub enum Library {
 /// Functions that no NCCL has, and every RCCL has one of.
 pub(crate) const RCCLS_OWN: [&CStr; 2] = [c"mscclLoadAlgo", c"ncclAllReduceWithBias"];
 
-impl fmt::Display for Library {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Library {
+    /// Its name: `NCCL` or `RCCL`.
+    pub const fn name(self) -> &'static str {
+        match self {
             Self::Nccl => "NCCL",
             Self::Rccl => "RCCL",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }

@@ -1,9 +1,11 @@
 //! AMD's RCCL in NCCL's place: what it has works, what it lacks is refused by name.
 
+use nccl_sys::Function::ncclAllReduce;
+use nccl_sys::ncclResult_t;
 use typed_nccl::{CallConfig, Error, NcclVersion, Result, Sum, library, params, tag};
 
 use crate::common::{alone, says};
-use crate::scenario::{Machine, NEWEST, Nccl, on, release, version};
+use crate::scenario::{Machine, NEWEST, Nccl, nccl, on, release, version};
 
 fn rccl(text: &str) -> Machine {
     Machine { nccl: Nccl::Rccl(version(text)), ..NEWEST }
@@ -37,6 +39,24 @@ fn it_is_told_from_nccl() {
         assert!(!library::is_rccl()?);
         Ok(())
     });
+}
+
+#[test]
+fn an_error_names_it() {
+    for (machine, name) in [(rccl("2.30.7"), "RCCL"), (release("2.30.7"), "NCCL")] {
+        on(machine, || {
+            let comm = alone()?;
+            let mut x = comm.device().zeros::<f32>(2)?;
+            nccl().fail(ncclAllReduce, ncclResult_t::ncclSystemError);
+            let error = comm.all_reduce_in_place(&mut x, Sum).expect_err("NCCL fails");
+            let Error::NcclFailed(failed) = &error else { panic!("{error}") };
+            assert_eq!(failed.library, name);
+            let text = error.to_string();
+            assert!(text.contains(&format!("ncclAllReduce of {name} 2.30.7 gave ")), "{text}");
+            assert!(text.ends_with(&format!("makes {name} say more")), "{text}");
+            Ok(())
+        });
+    }
 }
 
 #[test]
