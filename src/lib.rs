@@ -58,6 +58,7 @@ pub mod memory;
 mod metered;
 #[cfg(feature = "cuda")]
 mod nccl;
+mod one_thread;
 mod own_thread;
 pub mod p2p;
 mod quiet;
@@ -159,6 +160,12 @@ mod shown {
     #[doc = include_str!("../README.md")]
     mod readme {}
 }
+
+#[doc(hidden)]
+pub use one_thread::{
+    AnotherThread, SeveralThreads, ShareBuffer, ShareCommunicator, ShareGraph, ShareStream,
+    ShareWindow, UseView, UseWindowView,
+};
 
 #[doc(hidden)]
 pub mod __private {

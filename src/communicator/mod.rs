@@ -90,6 +90,7 @@ use state::HoldsLive;
 use std::fmt;
 
 use crate::error::Failed;
+use crate::one_thread::{SeveralThreads, ShareCommunicator};
 use crate::{Device, Rank, Result, World};
 
 /// The backend of a world's device.
@@ -151,25 +152,11 @@ impl<W: World, S: State> fmt::Debug for Communicator<W, S> {
     }
 }
 
-/// No other crate can name this.
-mod unshared {
-    /// Says why a communicator `C` is not `Sync`.
-    #[diagnostic::on_unimplemented(
-        message = "`{C}` cannot be shared between threads",
-        label = "a communicator serves one thread at a time",
-        note = "all ranks must make the same calls in the same order: move it to the one thread that uses it",
-        note = "for calls from several threads, `Ordered::new(comm)?` keeps one order on all ranks; a `Mutex` would not",
-        note = "to end it from another thread, take an `abort_handle()`, which is `Sync`"
-    )]
-    pub trait SharedBetweenThreads<C> {}
+// SAFETY: never applies: nothing implements `ShareCommunicator`, and no other crate can.
+unsafe impl<W: World, S: State> Sync for Communicator<W, S> where
+    SeveralThreads: ShareCommunicator<Self>
+{
 }
-use unshared::SharedBetweenThreads;
-
-// SAFETY: the impl never applies: nothing implements `SharedBetweenThreads`, and no other crate can
-// name it. An explicit impl replaces the automatic one, so that the compiler reports our message.
-// The communicator is a parameter of the bound rather than its `Self`, because rustc would
-// otherwise prefer the standard library's message for a communicator that must be `Sync`.
-unsafe impl<W: World, S: State> Sync for Communicator<W, S> where (): SharedBetweenThreads<Self> {}
 
 #[cfg(test)]
 mod tests {

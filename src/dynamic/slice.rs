@@ -7,9 +7,8 @@ use std::sync::Arc;
 
 use super::buffer::checked;
 use crate::error::Site;
-use crate::memory::{
-    Allocation, Elements, Extent, RecordRead, RecordWrite, Recorded, UsedOnAnotherThread,
-};
+use crate::memory::{Allocation, Elements, Extent, RecordRead, RecordWrite, Recorded};
+use crate::one_thread::{AnotherThread, UseView};
 use crate::{DType, Device, DynElem, Element, Readable, Result, Slice, SliceMut, Writable};
 
 /// A shared view of elements whose data type is a value: part of a [`DynBuffer`](crate::DynBuffer),
@@ -43,19 +42,17 @@ pub struct DynSliceMut<'a, D: Device> {
     types: PhantomData<fn() -> SliceMut<'a, u8, D>>,
 }
 
-// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<D: Device> Send for DynSlice<'_, D> where (): UsedOnAnotherThread<Self> {}
+// SAFETY: never applies: nothing implements `UseView`, and no other crate can.
+unsafe impl<D: Device> Send for DynSlice<'_, D> where AnotherThread: UseView<Self> {}
 
 // SAFETY: as for `Send`.
-unsafe impl<D: Device> Sync for DynSlice<'_, D> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<D: Device> Sync for DynSlice<'_, D> where AnotherThread: UseView<Self> {}
 
-// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<D: Device> Send for DynSliceMut<'_, D> where (): UsedOnAnotherThread<Self> {}
+// SAFETY: never applies: nothing implements `UseView`, and no other crate can.
+unsafe impl<D: Device> Send for DynSliceMut<'_, D> where AnotherThread: UseView<Self> {}
 
 // SAFETY: as for `Send`.
-unsafe impl<D: Device> Sync for DynSliceMut<'_, D> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<D: Device> Sync for DynSliceMut<'_, D> where AnotherThread: UseView<Self> {}
 
 impl<'a, D: Device> DynSlice<'a, D> {
     /// The extent is in elements of that type.

@@ -29,6 +29,7 @@ use crate::backend::{Backend, Graphs, WindowId};
 use crate::communicator::{CanEnqueue, Core, Maker, On, State};
 use crate::error::{Error, OtherDevice, Site};
 use crate::memory::Booking;
+use crate::one_thread::{SeveralThreads, ShareGraph};
 use crate::stream::StreamCore;
 use crate::{Communicator, Device, Result, Stream, World};
 use recording::Step;
@@ -250,21 +251,8 @@ impl<W: World> fmt::Debug for Graph<W> {
     }
 }
 
-/// No other crate can name this.
-mod unshared {
-    /// Says why a graph `G` is not `Sync`.
-    #[diagnostic::on_unimplemented(
-        message = "`{G}` cannot be shared between threads",
-        label = "a graph is launched by one thread at a time",
-        note = "all ranks launch their graphs in one order: move it, with its communicator, to the thread that launches it"
-    )]
-    pub trait SharedBetweenThreads<G> {}
-}
-use unshared::SharedBetweenThreads;
-
-// SAFETY: the impl never applies: nothing implements `SharedBetweenThreads`, and no other crate can
-// name it. An explicit impl replaces the automatic one, so that the compiler reports our message.
-unsafe impl<W: World> Sync for Graph<W> where (): SharedBetweenThreads<Self> {}
+// SAFETY: never applies: nothing implements `ShareGraph`, and no other crate can.
+unsafe impl<W: World> Sync for Graph<W> where SeveralThreads: ShareGraph<Self> {}
 
 #[cfg(test)]
 mod tests {

@@ -9,6 +9,7 @@ use super::slice::Extent;
 use super::{Allocation, DeviceMem, Slice, SliceMut};
 use crate::backend::{AllocKind, Backend, Memory};
 use crate::error::{BadLength, Error, Overflow, Site};
+use crate::one_thread::{SeveralThreads, ShareBuffer};
 use crate::{DType, Device, Element, Result, wait};
 
 /// `len` elements of type `T` on device `D`, in memory of kind `M`.
@@ -151,18 +152,8 @@ pub(crate) fn allocate<B: Backend>(
     Allocation::new(ordinal, bytes.ok_or_else(too_long)?, kind)
 }
 
-/// Says why a buffer `B` is not `Sync`.
-#[diagnostic::on_unimplemented(
-    message = "`{B}` cannot be shared between threads",
-    label = "a buffer serves one thread at a time",
-    note = "its uses are put in stream order as one thread enqueues them: move it to the thread that uses it, or put it into a `Mutex`",
-    note = "what several threads may read is its values: `to_vec()`"
-)]
-pub trait SharedBetweenThreads<B> {}
-
-// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<T, D: Device, M> Sync for Buffer<T, D, M> where (): SharedBetweenThreads<Self> {}
+// SAFETY: never applies: nothing implements `ShareBuffer`, and no other crate can.
+unsafe impl<T, D: Device, M> Sync for Buffer<T, D, M> where SeveralThreads: ShareBuffer<Self> {}
 
 /// Copies to the host, for every view.
 pub(super) fn read<T: Element, D: Device>(

@@ -50,7 +50,6 @@ pub(crate) use lent::{Ending, Lent, lend};
 pub(crate) use order::{Lessee, Order};
 pub(crate) use record::Recorded;
 pub(crate) use slice::Extent;
-pub(crate) use slice::UsedOnAnotherThread;
 
 pub(crate) use allocation::Allocation;
 pub(crate) use lease::Lease;

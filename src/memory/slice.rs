@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::{Allocation, buffer};
 use crate::backend::{Backend, Span};
 use crate::error::{BadRange, Error, Site};
+use crate::one_thread::{AnotherThread, UseView};
 use crate::{Device, Element, Result, element, wait};
 
 /// A range of elements in an allocation, or the range that did not fit.
@@ -292,27 +293,17 @@ impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
     }
 }
 
-/// Says why a view `V` is neither `Send` nor `Sync`.
-#[diagnostic::on_unimplemented(
-    message = "`{V}` stays on its thread",
-    label = "a view serves the thread that has its buffer",
-    note = "the uses of a buffer are put in stream order as one thread enqueues them, and its views are uses of it",
-    note = "move the buffer, and take the view on the other thread; for parts on several threads, allocate a buffer for each"
-)]
-pub trait UsedOnAnotherThread<V> {}
-
-// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<T, D: Device> Send for Slice<'_, T, D> where (): UsedOnAnotherThread<Self> {}
+// SAFETY: never applies: nothing implements `UseView`, and no other crate can.
+unsafe impl<T, D: Device> Send for Slice<'_, T, D> where AnotherThread: UseView<Self> {}
 
 // SAFETY: as for `Send`.
-unsafe impl<T, D: Device> Sync for Slice<'_, T, D> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<T, D: Device> Sync for Slice<'_, T, D> where AnotherThread: UseView<Self> {}
 
 // SAFETY: as for `Slice`.
-unsafe impl<T, D: Device> Send for SliceMut<'_, T, D> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<T, D: Device> Send for SliceMut<'_, T, D> where AnotherThread: UseView<Self> {}
 
 // SAFETY: as for `Slice`.
-unsafe impl<T, D: Device> Sync for SliceMut<'_, T, D> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<T, D: Device> Sync for SliceMut<'_, T, D> where AnotherThread: UseView<Self> {}
 
 impl<T, D: Device> Clone for Slice<'_, T, D> {
     fn clone(&self) -> Self {

@@ -5,7 +5,8 @@ use std::fmt;
 use super::argument::PlanOperand;
 use super::prepare::{Computes, Region, Spot};
 use crate::error::{BadStep, Error};
-use crate::memory::{Extent, UsedOnAnotherThread};
+use crate::memory::Extent;
+use crate::one_thread::{AnotherThread, UseView};
 use crate::{Device, Element, Result, Slice, SliceMut, Stream, World};
 
 /// The compute steps of a plan that is made at run time. A closure `|call: &mut Call<'_, Host>| ..`
@@ -242,19 +243,17 @@ pub struct Slices<'r, T, W: World> {
     types: std::marker::PhantomData<fn() -> T>,
 }
 
-// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<T, W: World> Send for Slices<'_, T, W> where (): UsedOnAnotherThread<Self> {}
+// SAFETY: never applies: nothing implements `UseView`, and no other crate can.
+unsafe impl<T, W: World> Send for Slices<'_, T, W> where AnotherThread: UseView<Self> {}
 
 // SAFETY: as for `Send`.
-unsafe impl<T, W: World> Sync for Slices<'_, T, W> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<T, W: World> Sync for Slices<'_, T, W> where AnotherThread: UseView<Self> {}
 
-// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<T, W: World> Send for SlicesMut<'_, T, W> where (): UsedOnAnotherThread<Self> {}
+// SAFETY: never applies: nothing implements `UseView`, and no other crate can.
+unsafe impl<T, W: World> Send for SlicesMut<'_, T, W> where AnotherThread: UseView<Self> {}
 
 // SAFETY: as for `Send`.
-unsafe impl<T, W: World> Sync for SlicesMut<'_, T, W> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<T, W: World> Sync for SlicesMut<'_, T, W> where AnotherThread: UseView<Self> {}
 
 impl<T, W: World> Clone for Slices<'_, T, W> {
     fn clone(&self) -> Self {

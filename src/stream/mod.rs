@@ -31,6 +31,7 @@ use crate::backend::{Launches, Streams};
 #[cfg(feature = "cuda")]
 use crate::config::LaunchEvent;
 use crate::error::{AdoptFault, NotAdoptable, Site};
+use crate::one_thread::{SeveralThreads, ShareStream};
 use crate::{Device, Result, wait};
 
 /// A queue of work on device `D`: its work runs in order, concurrently with other streams'. Buffers
@@ -191,22 +192,8 @@ impl<T> Stream<Cuda<T>> {
     }
 }
 
-/// No other crate can name this.
-mod unshared {
-    /// Says why a stream `S` is not `Sync`.
-    #[diagnostic::on_unimplemented(
-        message = "`{S}` cannot be shared between threads",
-        label = "a stream serves one thread at a time",
-        note = "move it to the thread that uses it, or open another with `device.stream()`",
-        note = "to order work between threads, send a `Mark`, which is `Sync`: `stream.mark()`"
-    )]
-    pub trait SharedBetweenThreads<S> {}
-}
-use unshared::SharedBetweenThreads;
-
-// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<D: Device> Sync for Stream<D> where (): SharedBetweenThreads<Self> {}
+// SAFETY: never applies: nothing implements `ShareStream`, and no other crate can.
+unsafe impl<D: Device> Sync for Stream<D> where SeveralThreads: ShareStream<Self> {}
 
 impl<D: Device> fmt::Debug for Stream<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -34,6 +34,7 @@ use std::sync::Arc;
 use crate::backend::WindowId;
 use crate::communicator::{Key, SharedLens};
 use crate::memory::{Allocation, Extent};
+use crate::one_thread::{SeveralThreads, ShareWindow};
 use crate::{AsRank, Device, Element, Result, Slice, SliceMut, World};
 
 /// `len` elements of type `T` that the ranks of world `W` registered together as kind `K`.
@@ -77,22 +78,8 @@ pub(crate) struct Named {
     pub(crate) lens: Lens,
 }
 
-/// No other crate can name this.
-mod unshared {
-    /// Says why a window `V` is not `Sync`.
-    #[diagnostic::on_unimplemented(
-        message = "`{V}` cannot be shared between threads",
-        label = "a window serves one thread at a time",
-        note = "its uses are put in stream order as one thread enqueues them: move it, with its communicator, to the thread that uses it",
-        note = "what several threads may read is its values: `to_vec()`"
-    )]
-    pub trait SharedBetweenThreads<V> {}
-}
-use unshared::SharedBetweenThreads;
-
-// SAFETY: never applies: nothing implements `SharedBetweenThreads`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<T, W: World, K> Sync for Window<T, W, K> where (): SharedBetweenThreads<Self> {}
+// SAFETY: never applies: nothing implements `ShareWindow`, and no other crate can.
+unsafe impl<T, W: World, K> Sync for Window<T, W, K> where SeveralThreads: ShareWindow<Self> {}
 
 /// How many elements each rank's part has.
 #[derive(Clone, Debug)]

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::{Named, RmaSource, Window, WindowKind};
 use crate::communicator::Key;
 use crate::memory::{Allocation, Extent, Recorded};
+use crate::one_thread::{AnotherThread, UseWindowView};
 use crate::rma::SignalSlot;
 use crate::{
     DType, Device, Element, Elements, Readable, RecordRead, Result, Slice, World, Writable,
@@ -138,27 +139,29 @@ impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowPlace<'_, T, W, K
     }
 }
 
-/// Says why a view `V` of a window is neither `Send` nor `Sync`.
-#[diagnostic::on_unimplemented(
-    message = "`{V}` stays on its thread",
-    label = "a view serves the thread that has its window",
-    note = "the uses of a window are put in stream order as one thread enqueues them, and its views are uses of it",
-    note = "move the window, with its communicator, and take the view on the other thread"
-)]
-pub trait UsedOnAnotherThread<V> {}
-
-// SAFETY: never applies: nothing implements `UsedOnAnotherThread`, and no other crate can name it.
-// The impl only replaces the automatic one, so that the refusal carries a sentence.
-unsafe impl<T, W: World, K> Send for WindowSlice<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
+// SAFETY: never applies: nothing implements `UseWindowView`, and no other crate can.
+unsafe impl<T, W: World, K> Send for WindowSlice<'_, T, W, K> where
+    AnotherThread: UseWindowView<Self>
+{
+}
 
 // SAFETY: as for `Send`.
-unsafe impl<T, W: World, K> Sync for WindowSlice<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<T, W: World, K> Sync for WindowSlice<'_, T, W, K> where
+    AnotherThread: UseWindowView<Self>
+{
+}
 
 // SAFETY: as for `WindowSlice`.
-unsafe impl<T, W: World, K> Send for WindowPlace<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<T, W: World, K> Send for WindowPlace<'_, T, W, K> where
+    AnotherThread: UseWindowView<Self>
+{
+}
 
 // SAFETY: as for `WindowSlice`.
-unsafe impl<T, W: World, K> Sync for WindowPlace<'_, T, W, K> where (): UsedOnAnotherThread<Self> {}
+unsafe impl<T, W: World, K> Sync for WindowPlace<'_, T, W, K> where
+    AnotherThread: UseWindowView<Self>
+{
+}
 
 /// A source for puts of world `W`: a slice of one of its symmetric windows, or a whole one.
 ///

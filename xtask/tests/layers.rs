@@ -23,6 +23,7 @@ const CORE: &[&str] = &[
     "launcher",
     "lock",
     "metered",
+    "one_thread",
     "own_thread",
     "memory/allocation",
     "memory/booking",
