@@ -92,14 +92,14 @@ pub use clique::{
 };
 pub use collectives::Root;
 pub use communicator::{
-    AbortHandle, Aborted, Agreed, Algorithm, Algorithms, AsConfigured, Becoming, Builder,
-    CallConfig, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanResume, CanShrink,
-    CanSuspend, CaptureOrder, Change, CommConfig, Communicator, CountedTransfers, CtaPolicy, Ctas,
-    DeviceGiven, Finalized, GinConnections, GinType, GraphUse, HasAbortHandle, HasMemory, Health,
-    Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh, Multicast, Network, NoDevice, NoSeat,
-    On, OnDevice, Ordered, PerCall, Properties, Protocol, Ready, Recovery, Revoked, SeatGiven,
-    Shared, SharedChild, Standing, State, Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch,
-    Within, WithoutConfig, Work,
+    AbortHandle, Aborted, Agreed, Algorithm, Algorithms, AsConfigured, AsksForAPart, Becoming,
+    Builder, CallConfig, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanResume,
+    CanShrink, CanSuspend, CaptureOrder, Change, CommConfig, Communicator, CountedTransfers,
+    CtaPolicy, Ctas, DeviceGiven, Finalized, GinConnections, GinType, GraphUse, HasAbortHandle,
+    HasMemory, Health, Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh, Multicast,
+    Network, NoDevice, NoSeat, On, OnDevice, Ordered, PerCall, Properties, Protocol, Ready,
+    Recovery, Revoked, SeatGiven, Shared, SharedChild, SplitNumber, Standing, State, Stragglers,
+    Suspended, Transfers, Uninit, Unnamed, Watch, Within, WithoutConfig, Work,
 };
 #[cfg(feature = "cuda")]
 pub use config::LaunchEvent;

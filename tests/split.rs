@@ -5,14 +5,16 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use typed_nccl::{Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, tag};
+use typed_nccl::{
+    CommConfig, Communicator, Device, Error, Host, Mesh, Rank, Result, Sum, Window, tag,
+};
 
 use crate::ranks::spmd;
 
 tag!(TensorParallel, DataParallel, Expert);
 
 /// MPI's rule: the ranks of one colour, by key, then by rank.
-fn model(wishes: &[(Option<u32>, i64)], rank: usize) -> Option<(usize, Vec<usize>)> {
+fn model(wishes: &[(Option<usize>, i64)], rank: usize) -> Option<(usize, Vec<usize>)> {
     let color = wishes[rank].0?;
     let mut ranks: Vec<usize> = (0..wishes.len()).filter(|&r| wishes[r].0 == Some(color)).collect();
     ranks.sort_by_key(|&r| (wishes[r].1, r));
@@ -25,7 +27,7 @@ proptest! {
     #[test]
     fn splits_follow_mpis_rule_and_split_again(
         wishes in prop::collection::vec(
-            (prop::option::weighted(0.8, 0..3_u32), -3..3_i64, 0..2_u32, -2..2_i64), 1..=8),
+            (prop::option::weighted(0.8, 0..3_usize), -3..3_i64, 0..2_usize, -2..2_i64), 1..=8),
     ) {
         let (first, second): (Vec<_>, Vec<_>) =
             wishes.iter().map(|&(c, k, c2, k2)| ((c, k), (Some(c2), k2))).unzip();
@@ -54,6 +56,62 @@ proptest! {
             world.finish()
         }).expect("no error");
     }
+}
+
+#[test]
+fn colours_and_keys_are_of_the_types_that_programs_have() -> Result<()> {
+    spmd::<Host>(4, |place| {
+        let mut world = place.init()?;
+        let (rank, index) = (world.rank(), world.rank().index());
+        let expect = |child: Result<Communicator<Expert<Host<_>>>>, at: usize| {
+            let child = child?;
+            assert_eq!((child.rank().index(), child.size()), (at, 2));
+            child.finish()
+        };
+        expect(world.split::<Expert>(index / 2, rank), index % 2)?;
+        expect(world.split::<Expert>(rank % 2, -(index as i64)), 1 - index / 2)?;
+        expect(
+            world.split::<Expert>(u64::MAX - index as u64 / 2, u64::MAX - index as u64),
+            1 - index % 2,
+        )?;
+        expect(world.split_with::<Expert>((index % 2) as u8, 0, CommConfig::default()), index / 2)?;
+        let shared = world.split_shared::<Expert>(rank % 2, isize::MIN)?;
+        assert_eq!((shared.rank().index(), shared.size()), (index / 2, 2));
+        shared.finish()?;
+        let some = world.split_some::<Expert>((index > 0).then_some(index % 2), rank)?;
+        assert_eq!(some.as_ref().map(|some| some.size()), [None, Some(2), Some(1), Some(2)][index]);
+        some.map_or(Ok(()), Communicator::finish)?;
+        world.finish()
+    })
+}
+
+/// C's colours below 0 leave a rank out; here they are refused, and the other ranks are told.
+#[test]
+fn a_colour_below_0_is_refused_on_every_rank() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let mut world = place.init()?;
+        let wrong = world.rank() == 1;
+        for shared in [false, true] {
+            let color = if wrong { -1 } else { 0 };
+            let error = match shared {
+                false => world.split::<Expert>(color, 0).map(drop),
+                true => world.split_shared::<Expert>(color, 0).map(drop),
+            };
+            let error = error.expect_err("rank 1 gives a colour below 0");
+            match (&error, wrong) {
+                (Error::BadColor(bad), true) => assert_eq!(bad.found, -1),
+                (error, false)
+                    if error.to_string().contains("rank 1 called a split that was refused") => {}
+                _ => panic!("{error}"),
+            }
+            assert!(
+                !wrong || error.to_string().contains("`split_some::<L>(None, key)`"),
+                "{error}"
+            );
+        }
+        world.barrier()?;
+        world.finish()
+    })
 }
 
 #[test]

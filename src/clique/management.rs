@@ -6,6 +6,7 @@ use std::panic::resume_unwind;
 use std::thread::{Builder, scope};
 
 use super::{Clique, PerRank};
+use crate::communicator::{AsksForAPart, SplitNumber as _, color_of};
 use crate::error::{Abort, Error, Failed, Site};
 use crate::{
     AbortHandle, Blocks, Buffer, Communicator, Device, Element, Label, NcclMem, Numeric, PreMulSum,
@@ -180,7 +181,7 @@ impl<W: World> Clique<W> {
     ///
     /// # fn main() -> Result<()> {
     /// let mut all = Clique::init(Host::open_each(&[0, 1, 2, 3])?)?;
-    /// let pairs = all.split::<Pair>(|rank| (rank.index() as u32 / 2, 0))?;
+    /// let pairs = all.split::<Pair>(|rank| (rank.index() / 2, 0))?;
     /// assert!(pairs.iter().all(|pair| pair.size() == 2));
     /// # for pair in pairs { pair.finish()?; }
     /// # all.finish()
@@ -192,14 +193,17 @@ impl<W: World> Clique<W> {
     #[track_caller]
     pub fn split<L: Label>(
         &mut self,
-        ask: impl FnMut(Rank) -> (u32, i64),
+        ask: impl AsksForAPart,
     ) -> Result<Vec<Clique<L::On<W::Device>>>> {
         let site = Site::caller();
-        let asked = self.ranks().map(ask).collect::<Vec<_>>();
+        // A bad colour is refused before any rank asks.
+        let asked =
+            self.ranks().map(ask).map(|(color, key)| Ok((color_of(color, site)?, key.number())));
+        let asked = asked.collect::<Result<Vec<_>>>()?;
         let children = self.at_once("split", site, asked.clone(), |member, (color, key)| {
             member.split_at::<L>(color, key, None, site)
         })?;
-        let mut cliques: BTreeMap<u32, Vec<Communicator<_>>> = BTreeMap::new();
+        let mut cliques: BTreeMap<u64, Vec<Communicator<_>>> = BTreeMap::new();
         for ((color, _), child) in asked.into_iter().zip(children) {
             cliques.entry(color).or_default().push(child);
         }

@@ -42,6 +42,7 @@ mod resources;
 mod shrink;
 mod shrink_child;
 mod split;
+mod split_number;
 mod split_request;
 mod starting;
 mod state;
@@ -57,6 +58,8 @@ pub use builder::{Builder, DeviceGiven, NoDevice, NoSeat, OnDevice, SeatGiven, U
 pub use ordered::Ordered;
 pub use ready::On;
 pub use split::{Mesh, SharedChild};
+pub(crate) use split_number::color as color_of;
+pub use split_number::{AsksForAPart, SplitNumber};
 pub use state::{
     Aborted, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanResume, CanShrink,
     CanSuspend, Finalized, HasAbortHandle, HasMemory, Initializing, Ready, Revoked, Shared, State,

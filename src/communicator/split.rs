@@ -6,6 +6,7 @@ use std::ops::Deref;
 
 use super::builder::Setup;
 use super::lifecycle::Gone;
+use super::split_number::{SplitNumber, color as color_of};
 use super::split_request::{Child as Wanted, SplitRequest, SplitRequests};
 use super::starting::Starting;
 use super::{Back, CanEnqueue, CommConfig, Communicator, Shared, State};
@@ -18,8 +19,8 @@ const REFUSED: &str = "a split that was refused";
 
 /// A rank's request.
 struct Ask {
-    color: Option<u32>,
-    key: i64,
+    color: Option<u64>,
+    key: i128,
     /// Whether the child borrows its parent.
     borrows: bool,
 }
@@ -43,25 +44,24 @@ impl<W: World, S: State> Communicator<W, S> {
     /// tag!(pub Node);
     ///
     /// fn per_node<D: Device>(world: &mut Communicator<D>) -> Result<Communicator<Node<D>>> {
-    ///     let rank = world.rank().index();
-    ///     world.split::<Node>(rank as u32 / 8, 0)
+    ///     world.split::<Node>(world.rank().index() / 8, 0)
     /// }
     /// ```
     ///
     /// # Errors
-    /// [`Error::InitFailed`] on every rank: ranks of one colour that request children with
-    /// different names or configurations; nothing is divided then. A lost peer; a passed deadline;
-    /// ranks that make other host-side calls.
+    /// [`Error::BadColor`]: a colour below 0. [`Error::InitFailed`] on every rank: ranks of one
+    /// colour that request children with different names or configurations; nothing is divided
+    /// then. A lost peer; a passed deadline; ranks that make other host-side calls.
     #[track_caller]
     pub fn split<L: Label>(
         &mut self,
-        color: u32,
-        key: i64,
+        color: impl SplitNumber,
+        key: impl SplitNumber,
     ) -> Result<Communicator<L::On<W::Device>>>
     where
         S: CanEnqueue,
     {
-        self.split_at::<L>(color, key, None, Site::caller())
+        self.split_by::<L>(color, key, None, Site::caller())
     }
 
     /// [`split`](Self::split) with a configuration for the children. The ranks of one colour must
@@ -72,21 +72,35 @@ impl<W: World, S: State> Communicator<W, S> {
     #[track_caller]
     pub fn split_with<L: Label>(
         &mut self,
-        color: u32,
-        key: i64,
+        color: impl SplitNumber,
+        key: impl SplitNumber,
         config: CommConfig,
     ) -> Result<Communicator<L::On<W::Device>>>
     where
         S: CanEnqueue,
     {
-        self.split_at::<L>(color, key, Some(config), Site::caller())
+        self.split_by::<L>(color, key, Some(config), Site::caller())
+    }
+
+    fn split_by<L: Label>(
+        &mut self,
+        color: impl SplitNumber,
+        key: impl SplitNumber,
+        config: Option<CommConfig>,
+        site: Site,
+    ) -> Result<Communicator<L::On<W::Device>>>
+    where
+        S: CanEnqueue,
+    {
+        let color = self.colored(color, site)?;
+        self.split_at::<L>(color, key.number(), config, site)
     }
 
     /// [`split`](Self::split), or [`split_with`](Self::split_with).
     pub(crate) fn split_at<L: Label>(
         &mut self,
-        color: u32,
-        key: i64,
+        color: u64,
+        key: i128,
         config: Option<CommConfig>,
         site: Site,
     ) -> Result<Communicator<L::On<W::Device>>>
@@ -107,12 +121,13 @@ impl<W: World, S: State> Communicator<W, S> {
     #[track_caller]
     pub fn split_some<L: Label>(
         &mut self,
-        color: Option<u32>,
-        key: i64,
+        color: Option<usize>,
+        key: impl SplitNumber,
     ) -> Result<Option<Communicator<L::On<W::Device>>>>
     where
         S: CanEnqueue,
     {
+        let (color, key) = (color.map(|color| color as u64), key.number());
         self.divide::<L>(Ask { color, key, borrows: false }, None, Site::caller())
     }
 
@@ -146,8 +161,8 @@ impl<W: World, S: State> Communicator<W, S> {
             }
         }
         let own = place[self.rank().index()];
-        let color = own.map(|(group, _)| u32::try_from(group).unwrap_or(u32::MAX));
-        let key = own.map_or(0, |(_, at)| i64::try_from(at).unwrap_or(i64::MAX));
+        let color = own.map(|(group, _)| group as u64);
+        let key = own.map_or(0, |(_, at)| at as i128);
         self.divide::<L>(Ask { color, key, borrows: false }, None, site)
     }
 
@@ -186,10 +201,8 @@ impl<W: World, S: State> Communicator<W, S> {
             return Err(self.refuse_split(why, site));
         }
         let rank = self.rank().index();
-        let color = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let key = i64::try_from(rank).unwrap_or(i64::MAX);
-        let along_rows = self.split_at::<R>(color(rank % cols), key, None, site)?;
-        let along_cols = self.split_at::<C>(color(rank / cols), key, None, site)?;
+        let along_rows = self.split_by::<R>(rank % cols, rank, None, site)?;
+        let along_cols = self.split_by::<C>(rank / cols, rank, None, site)?;
         Ok(Mesh { along_rows, along_cols })
     }
 
@@ -204,14 +217,16 @@ impl<W: World, S: State> Communicator<W, S> {
     #[track_caller]
     pub fn split_shared<L: Label>(
         &mut self,
-        color: u32,
-        key: i64,
+        color: impl SplitNumber,
+        key: impl SplitNumber,
     ) -> Result<SharedChild<'_, L::On<W::Device>>>
     where
         S: CanEnqueue,
     {
         let site = Site::caller();
-        let child = self.divide::<L>(Ask { color: Some(color), key, borrows: true }, None, site)?;
+        let color = self.colored(color, site)?;
+        let ask = Ask { color: Some(color), key: key.number(), borrows: true };
+        let child = self.divide::<L>(ask, None, site)?;
         let parent = &S::live(&self.body).core.health;
         let comm = child.ok_or_else(|| parent.ended())?;
         parent.share_fate(&comm.body.core.health);
@@ -261,10 +276,11 @@ impl<W: World, S: State> Communicator<W, S> {
         let dividing =
             Back::<W>::divide(core.comm()?, &Part { place, borrows, without: Vec::new() })
                 .inspect_err(|error| core.health.fail(error.clone()))?;
-        let (Some(own), Some(color)) = (own, color) else {
+        // A child's number is its first rank: colours are of any size.
+        let (Some(own), Some(&first)) = (own, members.first()) else {
             return core.stand_by(dividing, "split", site).map(|()| None);
         };
-        let seat = Seat::from(control.child(ticket, color, own, &members));
+        let seat = Seat::from(control.child(ticket, first, own, &members));
         let setup = Setup::<L::On<W::Device>>::new(seat, live.device.clone(), config);
         let setup = setup.after(&core.health);
         let child = Starting::post(setup, site).connect_child(&core.health, dividing, limit)?;
@@ -283,8 +299,24 @@ impl<W: World, S: State> Communicator<W, S> {
         self.refuse_split(why, site)
     }
 
+    fn colored(&self, color: impl SplitNumber, site: Site) -> Result<u64>
+    where
+        S: CanEnqueue,
+    {
+        color_of(color, site).map_err(|bad| self.refuse_as(bad.into(), site))
+    }
+
     #[cold]
     fn refuse_split(&self, why: String, site: Site) -> Error
+    where
+        S: CanEnqueue,
+    {
+        self.refuse_as(BadGroups { why, site }.into(), site)
+    }
+
+    /// Tells the other ranks, which may be waiting to split.
+    #[cold]
+    fn refuse_as(&self, error: Error, site: Site) -> Error
     where
         S: CanEnqueue,
     {
@@ -292,7 +324,7 @@ impl<W: World, S: State> Communicator<W, S> {
             Ok(control) => control.refuse(REFUSED, site),
             Err(error) => return error,
         }
-        Error::from(BadGroups { why, site })
+        error
     }
 }
 
@@ -318,8 +350,7 @@ pub struct Mesh<R: World, C: World> {
 /// tag!(pub Node);
 ///
 /// fn halves<W: World, S: State + CanEnqueue>(world: &mut Communicator<W, S>) -> Result<()> {
-///     let color = world.rank().index() as u32 % 2;
-///     let node = world.split_shared::<Node>(color, 0)?;
+///     let node = world.split_shared::<Node>(world.rank() % 2, 0)?;
 ///     node.barrier()?;
 ///     node.finish()
 /// }

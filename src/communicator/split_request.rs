@@ -15,8 +15,8 @@ use crate::error::InitFailed;
 /// One rank's request.
 #[derive(Serialize, Deserialize)]
 pub(super) struct SplitRequest {
-    pub(super) color: Option<u32>,
-    pub(super) key: i64,
+    pub(super) color: Option<u64>,
+    pub(super) key: i128,
     pub(super) child: Child,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct SplitRequests(Vec<SplitRequest>);
 impl SplitRequests {
     /// Checks that all requested children can be created; `name` is the parent's.
     pub(super) fn agree(all: Vec<SplitRequest>, name: &str) -> Result<Self> {
-        let mut children: HashMap<u32, (usize, usize, &Child)> = HashMap::new();
+        let mut children: HashMap<u64, (usize, usize, &Child)> = HashMap::new();
         for (rank, request) in all.iter().enumerate() {
             let SplitRequest { color: Some(color), child, .. } = request else { continue };
             let (first, size, known) = children.entry(*color).or_insert((rank, 0, child));
@@ -75,9 +75,9 @@ impl SplitRequests {
     }
 
     /// The ranks of a colour in the child's order; empty without a colour.
-    pub(super) fn members(&self, color: Option<u32>) -> Vec<u32> {
+    pub(super) fn members(&self, color: Option<u64>) -> Vec<u32> {
         let requests = self.0.iter().enumerate();
-        let mut members: Vec<(i64, u32)> = requests
+        let mut members: Vec<(i128, u32)> = requests
             .filter(|(_, request)| request.color.is_some() && request.color == color)
             .map(|(rank, request)| (request.key, Rank::at(rank).0))
             .collect();

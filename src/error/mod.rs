@@ -66,9 +66,9 @@ pub use nccl::{NcclResult, NcclVersion};
 pub use other::Other;
 pub use plan::{ArgumentFault, BadArgument, BadStep, BoundElsewhere, PlansDiffer, RanAlready};
 pub use refusal::{
-    BadGrid, BadGroups, BadInvitation, BadLength, BadRange, LanesDiffer, NoBuffer, NoMemory,
-    NoSuchRank, NotReducible, OtherClique, OtherDType, OtherDevice, Overflow, SizeVariable, Stale,
-    StaleRank, TagTaken, WaitInLaunch, WrongCommunicator,
+    BadColor, BadGrid, BadGroups, BadInvitation, BadLength, BadRange, LanesDiffer, NoBuffer,
+    NoMemory, NoSuchRank, NotReducible, OtherClique, OtherDType, OtherDevice, Overflow,
+    SizeVariable, Stale, StaleRank, TagTaken, WaitInLaunch, WrongCommunicator,
 };
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
@@ -144,6 +144,8 @@ errors! {
     BadLength(_) => Refusal,
     /// Lists of ranks, or a grid, that do not divide the communicator.
     BadGroups(_) => Refusal,
+    /// A colour of a split that is below 0.
+    BadColor(_) => Refusal,
     /// A grid whose number of places differs from the number of ranks.
     BadGrid(_) => Refusal,
     /// A view reaches past its buffer.

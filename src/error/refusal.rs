@@ -395,6 +395,29 @@ pub struct BadGroups {
     pub site: Site,
 }
 
+/// A colour of a split that is below 0.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat, tag};
+/// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// tag!(Half);
+/// let refused = comm.split::<Half>(-1, 0).map(drop);
+/// assert!(matches!(refused, Err(Error::BadColor(bad)) if bad.found == -1));
+/// assert!(comm.split_some::<Half>(None, 0)?.is_none());
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "split: the colour {found} is below 0 (at {site}); a rank that joins no child calls `split_some::<L>(None, key)`; {UNHARMED}"
+)]
+pub struct BadColor {
+    /// The colour.
+    pub found: i128,
+    /// The call site.
+    pub site: Site,
+}
+
 /// A grid whose number of places differs from the number of ranks.
 ///
 /// See the example of [`BadGroups`].

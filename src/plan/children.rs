@@ -51,8 +51,6 @@ pub(super) fn children<W: World, S: State + CanEnqueue>(
         let others = others.filter(|axis| !communicator.axes.contains(axis)).collect();
         let others = ir::Communicator { axes: others, ..communicator.clone() };
         let color = rank_in(&others, extents, rank);
-        let (color, key) = (u32::try_from(color), i64::try_from(place));
-        let (color, key) = (color.unwrap_or(u32::MAX), key.unwrap_or(i64::MAX));
         // The program cannot register memory with a communicator that it does not see.
         let config = &comm.here().core.config;
         let any = (config.transfers == Transfers::Registered).then(|| CommConfig {
@@ -60,7 +58,7 @@ pub(super) fn children<W: World, S: State + CanEnqueue>(
             watch: None,
             ..config.clone()
         });
-        let child = comm.split_at::<SomeRanks>(color, key, any, Site::caller())?;
+        let child = comm.split_at::<SomeRanks>(color as u64, place as i128, any, Site::caller())?;
         children.push(Child::Part(child));
     }
     Ok(children)
