@@ -16,7 +16,7 @@ use crate::control::{Control, Exchange, Leaves, Parts, Patience, Ticket};
 use crate::error::{self, Error, Failed, Site, reported};
 use crate::health::{Change, Changes, Lateness};
 use crate::record::Who;
-use crate::{Device, Rank, Result, Seat, Stream, World, seat, trace, wait};
+use crate::{Device, Rank, Result, Seat, Stream, World, record, seat, trace, wait};
 
 /// The shortest and the longest pause between polls of the backend. In between, the pause is a
 /// share of the time waited: a machine with more ranks than processors needs them for the ranks
@@ -284,6 +284,7 @@ impl<W: World> Starting<W> {
             wire: control.wire(),
         };
         let stream = Stream::open(&self.device)?;
+        record::name_stream(stream.core.id(), || format!("stream of {}", W::NAME));
         self.joining = Some((Back::<W>::join(join, self.dividing.take())?, stream));
         Ok(())
     }

@@ -345,8 +345,13 @@ impl<W: World> Draft<W> {
         let locals = Local::buffers(comm, &objects).map_err(Unbound::Error)?;
         let warm_up_memory = warm_up::Memory::new(comm, &schedule).map_err(Unbound::Error)?;
         // One stream is the communicator's own; of several, the first one.
-        let stream = |at: usize| (at > 0).then(|| comm.device().stream()).transpose();
-        let streams = (0..plan.streams.len()).map(stream).collect::<Result<_>>();
+        let named = |name: &str| {
+            let name = format!("{}: {name}", plan.name);
+            comm.device().stream().map(|stream| stream.named(&name))
+        };
+        let open = |(at, name)| (at > 0).then(|| named(name)).transpose();
+        let names = plan.streams.iter().map(|stream| stream.name.as_str());
+        let streams = names.enumerate().map(open).collect::<Result<_>>();
         let streams = streams.map_err(Unbound::Error)?;
         let checked = asked.checked() + &kernel_support.told;
         let children = kernel_support.children;

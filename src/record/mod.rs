@@ -112,6 +112,13 @@ impl<B: Backend> Drop for Work<'_, B> {
     }
 }
 
+/// Names a stream on the timeline. `name` is called only if there is one.
+pub(crate) fn name_stream<N: AsRef<str>>(stream: u64, name: impl FnOnce() -> N) {
+    if let Some(timeline) = timeline() {
+        timeline.name(stream, name().as_ref());
+    }
+}
+
 /// Records a change of a communicator's state. A fault is recorded when it happens.
 pub(crate) fn change(row: u32, communicator: &'static str, change: &Change) {
     if let (Some(timeline), false) = (timeline(), matches!(change, Change::Failed(_))) {

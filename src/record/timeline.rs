@@ -5,7 +5,7 @@
 //! releases when the process ends however it ends; a process that finds no lock starts the file
 //! anew.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,9 @@ use crate::lock::Mutex;
 /// The row of a rank's host, among those of its streams.
 const HOST: u64 = 0;
 
+/// How many streams with names are remembered before they are used.
+const MOST_NAMES: usize = 10_000;
+
 pub(super) struct Timeline {
     pattern: Pattern,
     rows: Mutex<Rows>,
@@ -29,8 +32,36 @@ pub(super) struct Timeline {
 #[derive(Default)]
 struct Rows {
     files: HashMap<PathBuf, Option<Arc<File>>>,
-    /// By rank: its file, and the rows that have names.
-    ranks: HashMap<u32, (Option<Arc<File>>, HashSet<u64>)>,
+    ranks: HashMap<u32, OfRank>,
+    /// The names that streams were given, by row.
+    streams: HashMap<u64, Arc<str>>,
+}
+
+/// A rank's rows.
+struct OfRank {
+    file: Option<Arc<File>>,
+    /// Those that were written, with their names.
+    named: HashMap<u64, Arc<str>>,
+    /// How many streams without a name there are.
+    nameless: usize,
+}
+
+impl OfRank {
+    /// The name of a row, if it is to be written.
+    fn name(&mut self, tid: u64, given: &HashMap<u64, Arc<str>>) -> Option<Arc<str>> {
+        let name = match (given.get(&tid), self.named.get(&tid)) {
+            (Some(given), Some(known)) if given == known => return None,
+            (None, Some(_)) => return None,
+            (Some(given), _) => given.clone(),
+            (None, None) if tid == HOST => "host".into(),
+            (None, None) => {
+                self.nameless += 1;
+                format!("stream {}", self.nameless).into()
+            }
+        };
+        self.named.insert(tid, name.clone());
+        Some(name)
+    }
 }
 
 impl Timeline {
@@ -52,6 +83,17 @@ impl Timeline {
     /// The host's last wait is over.
     pub(super) fn wait_over(&self, row: u32) {
         self.end(row, None, now());
+    }
+
+    /// Names a stream, from its next event on.
+    pub(super) fn name(&self, stream: u64, name: &str) {
+        let mut rows = self.rows.lock();
+        let names = &mut rows.streams;
+        if names.len() >= MOST_NAMES {
+            // A program that opens streams all the time: those that are used have their names.
+            names.clear();
+        }
+        names.insert(tid(Some(stream)), name.into());
     }
 
     /// Something begins: on the host, or on a stream.
@@ -88,15 +130,15 @@ impl Timeline {
     /// Writes an event, after the names of its rows if they are new.
     fn write(&self, row: u32, tid: u64, event: impl FnOnce(u64) -> Value) {
         let mut rows = self.rows.lock();
-        let Rows { files, ranks } = &mut *rows;
-        let (file, named) = ranks.entry(row).or_insert_with(|| {
+        let Rows { files, ranks, streams } = &mut *rows;
+        let rank = ranks.entry(row).or_insert_with(|| {
             let path = self.pattern.of(row);
             let file = files.entry(path).or_insert_with_key(|path| opened(path)).clone();
-            (file, HashSet::new())
+            OfRank { file, named: HashMap::new(), nameless: 0 }
         });
-        let Some(file) = file else { return };
+        let Some(file) = rank.file.clone() else { return };
         let mut text = String::new();
-        if named.is_empty() {
+        if rank.named.is_empty() {
             let name = format!("rank {row} ({}, process {})", host(), std::process::id());
             line(&mut text, &metadata(row, HOST, "process_name", &json!({ "name": name })));
             line(
@@ -104,15 +146,14 @@ impl Timeline {
                 &metadata(row, HOST, "process_sort_index", &json!({ "sort_index": row })),
             );
         }
-        if named.insert(tid) {
-            let name = if tid == HOST { "host".to_owned() } else { format!("stream {tid}") };
-            line(&mut text, &metadata(row, tid, "thread_name", &json!({ "name": name })));
+        if let Some(name) = rank.name(tid, streams) {
+            line(&mut text, &metadata(row, tid, "thread_name", &json!({ "name": &*name })));
         }
         line(&mut text, &event(tid));
         // One call, so that lines of several processes do not mix.
-        if let Err(error) = (&**file).write_all(text.as_bytes()) {
+        if let Err(error) = (&*file).write_all(text.as_bytes()) {
             log::error!("the timeline cannot be written any more: {error}");
-            ranks.values_mut().for_each(|(file, _)| *file = None);
+            ranks.values_mut().for_each(|rank| rank.file = None);
         }
     }
 }

@@ -32,7 +32,7 @@ use crate::backend::{Launches, Streams};
 use crate::config::LaunchEvent;
 use crate::error::{AdoptFault, NotAdoptable, Site};
 use crate::one_thread::{SeveralThreads, ShareStream};
-use crate::{Device, Result, wait};
+use crate::{Device, Result, record, wait};
 
 /// A queue of work on device `D`: its work runs in order, concurrently with other streams'. Buffers
 /// order themselves between streams; [`wait_for`](Self::wait_for) orders the rest.
@@ -98,6 +98,22 @@ impl<D: Device> Stream<D> {
     /// The device.
     pub fn device(&self) -> &D {
         &self.device
+    }
+
+    /// Names the stream on the timeline that `TYPED_NCCL_TRACE` asks for. Without a name it is
+    /// `stream 1`, `stream 2`, .. of its rank, by first use.
+    ///
+    /// ```
+    /// # use typed_nccl::{Host, Result};
+    /// # fn main() -> Result<()> {
+    /// let compute = Host::local()?.stream()?.named("compute");
+    /// # compute.sync()
+    /// # }
+    /// ```
+    #[must_use = "it is the stream"]
+    pub fn named(self, name: &str) -> Self {
+        record::name_stream(self.core.id(), || name);
+        self
     }
 
     /// The point after everything enqueued so far. The host does not wait.

@@ -15,6 +15,13 @@ plan! { pub scaled_sum(n: Ranks, len: usize) {
     all_reduce(x, sum);
 } }
 
+plan! { both(n: Ranks, len: usize) {
+    inout x, y: [f32; len];
+    stream net, other;
+    all_reduce(x, sum) on net;
+    run halve(write y) on other;
+} }
+
 kernel! {
     fn attend(x: &mut [f32]);
     // SAFETY: it does nothing.
@@ -34,6 +41,12 @@ tag!(Parity);
 impl<D: Device> scaled_sum::Steps<D> for Twice {
     fn double(&mut self, mut x: SliceMut<'_, f32, D>, stream: &Stream<D>) -> Result<()> {
         stream.launch(&mut x, |_, _| {}) // is on the timeline as this step, not as a launch
+    }
+}
+
+impl<D: Device> both::Steps<D> for Twice {
+    fn halve(&mut self, mut y: SliceMut<'_, f32, D>, stream: &Stream<D>) -> Result<()> {
+        stream.launch(&mut y, |_, _| {})
     }
 }
 
@@ -67,13 +80,22 @@ fn right<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let size = comm.size();
     assert_eq!(x.to_vec()?, vec![(size * size) as f32; 8]);
     drop(bound);
-    let compute = comm.device().stream()?;
+    let compute = comm.device().stream()?.named("compute");
     let mut y = comm.device().zeros::<f32>(8)?;
     compute.run(attend(&mut y))?;
     compute.launch(&mut y, |_, _| {})?;
     compute.copy(&x, &mut y)?;
     compute.sync()?;
-    let child = comm.split::<Parity>((comm.rank().index() % 2) as u32, 0)?;
+    for _ in 0..2 {
+        let nameless = comm.device().stream()?;
+        nameless.fill(&mut y, 1.0)?;
+        nameless.sync()?;
+    }
+    let mut bound = both::bind(&mut comm, both::Params { len: 8 })?;
+    bound.run(&comm, both::Buffers { x: &mut x, y: &mut y }, &mut Twice)?;
+    comm.sync(comm.stream())?;
+    drop(bound);
+    let child = comm.split::<Parity>(comm.rank() % 2, 0)?;
     child.all_reduce_in_place(&mut x, Sum)?;
     child.sync(child.stream())?;
     child.finish()?;

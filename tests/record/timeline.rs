@@ -90,6 +90,19 @@ fn shows_right(events: &[Value], rank: u64) {
     let [attend, launch, copy] = own.map(|slices| (slices[0].tid, slices[0].begin));
     assert!(attend < launch && launch < copy, "in stream order: {attend:?}, {launch:?}, {copy:?}");
     assert!(attend.0 == copy.0 && attend.0 != first[0].tid, "on the compute stream");
+    // Streams have names that a reader of the program knows.
+    let names: BTreeMap<u64, &str> = events
+        .iter()
+        .filter(|event| event["name"] == "thread_name" && event["pid"] == rank)
+        .map(|event| (event["tid"].as_u64().expect("a row"), &event["args"]["name"]))
+        .map(|(tid, name)| (tid, name.as_str().expect("a name")))
+        .collect();
+    assert_eq!((names[&0], names[&attend.0]), ("host", "compute"), "{names:?}");
+    assert_eq!(names[&first[0].tid], "stream of World", "{names:?}");
+    assert_eq!(names[&first[1].tid], "stream of Parity", "{names:?}");
+    for name in ["stream 1", "stream 2", "both: other"] {
+        assert_eq!(names.values().filter(|known| **known == name).count(), 1, "{names:?}");
+    }
     let waits: Vec<_> = all.iter().filter(|slice| slice.event["cname"] == "terrible").collect();
     for wait in ["sync", "finish", "split"] {
         assert!(waits.iter().any(|slice| slice.name == wait && slice.tid == 0), "no {wait}");
