@@ -91,7 +91,7 @@ impl<D: Device> grad_sync::Steps<f32, D> for Gradients<'_, D> {
             let mut begin = 0;
             for gradient in layer {
                 let end = begin + gradient.len();
-                stream.copy(&bucket.slice(begin..end), gradient)?;
+                stream.copy(bucket.slice(begin..end), gradient)?;
                 begin = end;
             }
         }

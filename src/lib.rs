@@ -162,6 +162,8 @@ mod shown {
 }
 
 #[doc(hidden)]
+pub use memory::{EveryOperation, TakeByValue};
+#[doc(hidden)]
 pub use one_thread::{
     AnotherThread, SeveralThreads, ShareBuffer, ShareCommunicator, ShareGraph, ShareStream,
     ShareWindow, UseView, UseWindowView,

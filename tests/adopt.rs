@@ -310,7 +310,7 @@ fn slices_are_lent_to_operations() {
             let x = [comm.rank().index() as i32 + 1; 8];
             let mut y = vec![0; 8];
             let n = device.lend((&x[..4], &mut y[2..6]), |(x, y)| {
-                comm.all_reduce(x, y, Sum)?;
+                comm.all_reduce(&*x, y, Sum)?;
                 Ok(x.len())
             })?;
             assert_eq!((n, y.as_slice()), (4, [0, 0, 3, 3, 3, 3, 0, 0].as_slice()));

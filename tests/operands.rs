@@ -1,9 +1,13 @@
-//! How operands are passed: `&x` and views, in calls, plans, groups, captures and lanes. Calls and
-//! runs of plans borrow them; what records keeps them, and so takes views by value.
+//! How operands are passed: `&x` and views, in calls, plans, groups, captures and lanes. What is
+//! read is a reference or a view by value. What is written is borrowed by calls and runs of plans,
+//! and kept by what records, which so takes exclusive views by value.
 
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Plan, Values};
-use typed_nccl::{Clique, Communicator, DType, Error, Host, Place, Result, Scoped, Sum, group};
+use typed_nccl::{
+    Buffer, Clique, Communicator, DType, Device, DynBuffer, Error, Host, Place, Result, Root,
+    Scoped, Sum, World, group,
+};
 
 use crate::ranks::spmd;
 
@@ -55,6 +59,82 @@ fn calls_borrow_buffers_and_views() -> Result<()> {
         comm.all_reduce(&view, &mut y.slice_mut(0..LEN), Sum)?;
         comm.all_gather(&x.slice(0..LEN), &mut y)?;
         assert_eq!(y.to_vec()?, [[0.0; LEN], [1.0; LEN]].concat());
+        comm.finish()
+    })
+}
+
+#[test]
+fn calls_read_views_by_value() -> Result<()> {
+    each(|place| {
+        start!(place => comm, x, y);
+        let (right, left, rank) = (comm.ring(1), comm.ring(-1), comm.rank().index());
+        let (view, stream) = (x.slice(0..LEN), comm.device().stream()?);
+        let mut half = comm.device().zeros::<f32>(LEN)?;
+        if rank == 0 {
+            comm.send(x.slice(0..LEN), right)?;
+            comm.on(&stream).send(view, right)?;
+            comm.send(&view, right)?;
+        } else {
+            (0..3).try_for_each(|_| comm.recv(&mut half, left))?;
+        }
+        comm.all_reduce(view, &mut y.slice_mut(0..LEN), Sum)?;
+        comm.all_gather(x.slice(..LEN), &mut y)?;
+        assert_eq!(y.to_vec()?, [[0.0; LEN], [1.0; LEN]].concat());
+        comm.reduce_scatter(y.slice(..), &mut half, Sum)?;
+        assert_eq!(half.to_vec()?, [2.0 * rank as f32; LEN]);
+        comm.all_to_all(x.slice(..), &mut y)?;
+        assert_eq!(y.to_vec()?, [[0.0; LEN], [1.0; LEN]].concat());
+        comm.scatter(Root::here_or_at((rank == 1).then(|| y.slice(..)), 1), &mut half)?;
+        assert_eq!(half.to_vec()?, [rank as f32; LEN]);
+        let (all, sum) = (comm.gather(view, 0)?, comm.reduce(view, Sum, 1)?);
+        assert_eq!(
+            (all.map(|all| all.len()), sum.map(|sum| sum.len())),
+            match rank {
+                0 => (Some(2 * LEN), None),
+                _ => (None, Some(LEN)),
+            }
+        );
+        stream.copy(x.slice(..LEN), &mut half)?;
+        stream.convert(x.slice(..LEN), &mut comm.device().zeros::<f64>(LEN)?)?;
+        let kernels = comm.kernels()?;
+        kernels.all_reduce(&comm, x.slice(..LEN), &mut half, Sum)?;
+        assert_eq!(half.to_vec()?, [1.0; LEN]);
+        let dynamic = DynBuffer::zeros(comm.device(), DType::F32, LEN)?;
+        let mut out = DynBuffer::zeros(comm.device(), DType::F32, LEN)?;
+        comm.all_reduce(dynamic.slice(..), &mut out, Sum)?;
+        let window = comm.window::<f32>(LEN)?;
+        comm.all_reduce(window.slice(..), &mut half, Sum)?;
+        comm.close(window)?;
+        comm.finish()
+    })
+}
+
+/// A function's `x: &mut Buffer` is read and written by calls, and is the function's afterwards.
+#[test]
+fn calls_borrow_what_they_write() -> Result<()> {
+    fn there_and_back<W: World>(
+        comm: &Communicator<W>,
+        x: &mut Buffer<f32, W::Device>,
+    ) -> Result<()> {
+        match comm.rank().index() {
+            0 => {
+                comm.send(&*x, 1)?;
+                comm.recv(x, 1)?;
+            }
+            _ => {
+                comm.recv(x, 0)?;
+                comm.send(&*x, 0)?;
+            }
+        }
+        comm.all_reduce_in_place(x, Sum)?;
+        comm.all_gather(x, &mut comm.device().zeros::<f32>(4 * LEN)?)
+    }
+
+    each(|place| {
+        let comm = place.init()?;
+        let mut y = comm.device().from_slice(&[comm.rank().index() as f32; 2 * LEN])?;
+        there_and_back(&comm, &mut y)?;
+        assert_eq!(y.to_vec()?, [0.0; 2 * LEN]);
         comm.finish()
     })
 }
@@ -230,7 +310,7 @@ fn plans_take_one_view_as_calls_do() -> Result<()> {
 /// value where it records.
 #[test]
 fn helpers_take_what_operations_take() -> Result<()> {
-    use typed_nccl::{Group, Readable, RecordRead, RecordWrite, World, Writable};
+    use typed_nccl::{Group, Readable, RecordRead, RecordWrite, Writable};
 
     fn calls<W: World>(
         comm: &Communicator<W>,

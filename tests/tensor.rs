@@ -122,7 +122,7 @@ fn tensors_are_lent_and_adopted() {
         let mut y = tensor(vec![0.0; 10]);
         comm.device().lend((&x, &mut y), |(x, y)| {
             assert_eq!((x.dtype(), x.len(), y.len()), (DType::F32, 10, 10));
-            comm.all_reduce(x, y, Sum)?;
+            comm.all_reduce(&*x, y, Sum)?;
             comm.all_reduce_in_place(&mut y.slice_mut(8..10), Sum)?;
             let mut first = y.typed::<f32>()?;
             comm.all_reduce_in_place(&mut first.slice_mut(0..1), Sum)?;

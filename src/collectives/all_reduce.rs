@@ -6,7 +6,7 @@ use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::Site;
 use crate::group::Group;
 use crate::memory::Holds;
-use crate::{Communicator, Readable, RecordRead, RecordWrite, ReduceOp, Result, World, Writable};
+use crate::{Communicator, RecordRead, RecordWrite, ReduceOp, Result, World, Writable};
 
 /// # Collectives
 ///
@@ -26,10 +26,15 @@ impl<W: World, S: State> Communicator<W, S> {
     /// communicator.
     #[inline]
     #[track_caller]
-    pub fn all_reduce<A, B, E>(&self, send: &A, recv: &mut B, op: impl ReduceOp<E, W>) -> Result<()>
+    pub fn all_reduce<'a, A, B, E>(
+        &self,
+        send: A,
+        recv: &mut B,
+        op: impl ReduceOp<E, W>,
+    ) -> Result<()>
     where
         S: CanEnqueue,
-        A: Readable<W::Device, Elem = E> + ?Sized,
+        A: RecordRead<'a, W::Device, Elem = E>,
         B: Writable<W::Device> + Holds<E> + ?Sized,
     {
         self.here().all_reduce(send, recv, op)
@@ -60,11 +65,17 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn all_reduce<A, B, E>(&self, send: &A, recv: &mut B, op: impl ReduceOp<E, W>) -> Result<()>
+    pub fn all_reduce<'a, A, B, E>(
+        &self,
+        send: A,
+        recv: &mut B,
+        op: impl ReduceOp<E, W>,
+    ) -> Result<()>
     where
-        A: Readable<W::Device, Elem = E> + ?Sized,
+        A: RecordRead<'a, W::Device, Elem = E>,
         B: Writable<W::Device> + Holds<E> + ?Sized,
     {
+        let send = send.recorded();
         let draft = Draft::new(self.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_reduce(send.span(), recv.span(), op.resolve(&self.core.resources));

@@ -2,7 +2,7 @@
 
 use super::Root;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
-use crate::{AsRank, Buffer, Communicator, Element, Readable, Result, World};
+use crate::{AsRank, Buffer, Communicator, Element, RecordRead, Result, World};
 
 /// ## To one rank, by rank
 impl<W: World, S: State> Communicator<W, S> {
@@ -13,9 +13,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: a root that the communicator does not have, a view past its buffer, memory of
     /// another device, no memory for the result; a poisoned communicator.
     #[track_caller]
-    pub fn gather<A: Readable<W::Device, Elem = E> + ?Sized, E: Element>(
+    pub fn gather<'a, A: RecordRead<'a, W::Device, Elem = E>, E: Element>(
         &self,
-        send: &A,
+        send: A,
         root: impl AsRank,
     ) -> Result<Option<Buffer<E, W::Device>>>
     where
@@ -31,9 +31,9 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn gather<A: Readable<W::Device, Elem = E> + ?Sized, E: Element>(
+    pub fn gather<'a, A: RecordRead<'a, W::Device, Elem = E>, E: Element>(
         &self,
-        send: &A,
+        send: A,
         root: impl AsRank,
     ) -> Result<Option<Buffer<E, W::Device>>> {
         let mut out = self.on_root(root, send.len().saturating_mul(self.core.size))?;

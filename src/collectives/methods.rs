@@ -10,8 +10,7 @@ use crate::error::{CollectiveName, Site};
 use crate::group::Group;
 use crate::memory::Holds;
 use crate::{
-    AsRank, Communicator, Rank, Readable, RecordRead, RecordWrite, ReduceOp, Result, World,
-    Writable,
+    AsRank, Communicator, Rank, RecordRead, RecordWrite, ReduceOp, Result, World, Writable,
 };
 
 /// A buffer, or what only the root gives.
@@ -57,15 +56,15 @@ macro_rules! methods {
             $(#[$doc])*
             #[inline]
             #[track_caller]
-            pub fn $name<A, B, E>(
+            pub fn $name<'a, A, B, E>(
                 &self,
-                send: side!($s &A),
+                send: side!($s A),
                 recv: side!($r &mut B)
                 $(, $op: impl ReduceOp<E, W>)?
             ) -> Result<()>
             where
                 S: CanEnqueue,
-                A: Readable<W::Device, Elem = E> + ?Sized,
+                A: RecordRead<'a, W::Device, Elem = E>,
                 B: Writable<W::Device> + Holds<E> + ?Sized,
             {
                 self.here().$name(send, recv $(, $op)?)
@@ -79,20 +78,20 @@ macro_rules! methods {
             /// As there.
             #[inline]
             #[track_caller]
-            pub fn $name<A, B, E>(
+            pub fn $name<'a, A, B, E>(
                 &self,
-                send: side!($s &A),
+                send: side!($s A),
                 recv: side!($r &mut B)
                 $(, $op: impl ReduceOp<E, W>)?
             ) -> Result<()>
             where
-                A: Readable<W::Device, Elem = E> + ?Sized,
+                A: RecordRead<'a, W::Device, Elem = E>,
                 B: Writable<W::Device> + Holds<E> + ?Sized,
             {
                 let (core, site) = (self.core, Site::caller());
-                let (send, from): (Option<&A>, Option<Rank>) = given!($s send, core.own());
+                let (send, from): (Option<A>, Option<Rank>) = given!($s send, core.own());
                 let (recv, to): (Option<&mut B>, Option<Rank>) = given!($r recv, core.own());
-                let send = send.map(|send| (send.dtype(), send.span()));
+                let send = send.map(A::recorded).map(|send| (send.dtype(), send.span()));
                 let recv = recv.as_ref().map(|recv| (recv.dtype(), recv.span()));
                 let op = or_none!(None $(, $op.resolve(&core.resources))?);
                 let name = CollectiveName::$Name;

@@ -2,7 +2,7 @@
 
 use super::Root;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
-use crate::{AsRank, Buffer, Communicator, Element, Readable, ReduceOp, Result, World};
+use crate::{AsRank, Buffer, Communicator, Element, RecordRead, ReduceOp, Result, World};
 
 /// ## To one rank, reduced
 impl<W: World, S: State> Communicator<W, S> {
@@ -13,9 +13,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Refusals: a root that the communicator does not have, a view past its buffer, memory of
     /// another device, no memory for the result; a poisoned communicator.
     #[track_caller]
-    pub fn reduce<A: Readable<W::Device, Elem = E> + ?Sized, E: Element>(
+    pub fn reduce<'a, A: RecordRead<'a, W::Device, Elem = E>, E: Element>(
         &self,
-        send: &A,
+        send: A,
         op: impl ReduceOp<E, W>,
         root: impl AsRank,
     ) -> Result<Option<Buffer<E, W::Device>>>
@@ -32,9 +32,9 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// # Errors
     /// As there.
     #[track_caller]
-    pub fn reduce<A: Readable<W::Device, Elem = E> + ?Sized, E: Element>(
+    pub fn reduce<'a, A: RecordRead<'a, W::Device, Elem = E>, E: Element>(
         &self,
-        send: &A,
+        send: A,
         op: impl ReduceOp<E, W>,
         root: impl AsRank,
     ) -> Result<Option<Buffer<E, W::Device>>> {

@@ -10,7 +10,7 @@ use crate::error::Site;
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
 use crate::{
-    Element, Numeric, OperandsOn, Primitive, Readable, Result, World, Writable, element, stream,
+    Element, Numeric, OperandsOn, Primitive, RecordRead, Result, World, Writable, element, stream,
 };
 
 type Back<W> = super::Back<W>;
@@ -58,14 +58,14 @@ impl<W: World> Capture<'_, W> {
     /// # Errors
     /// As [`Stream::copy`](crate::Stream::copy). Any of them fails the capture.
     #[track_caller]
-    pub fn copy<T, A, B>(&self, from: &A, to: &mut B) -> Result<()>
+    pub fn copy<'a, T, A, B>(&self, from: A, to: &mut B) -> Result<()>
     where
         T: Element,
-        A: Readable<W::Device, Elem = T>,
+        A: RecordRead<'a, W::Device, Elem = T>,
         B: Writable<W::Device, Elem = T>,
     {
         let site = Site::caller();
-        let (from, to) = self.checked(self.stream.copied(from, to, site))?;
+        let (from, to) = self.checked(self.stream.copied(&from.recorded(), to, site))?;
         let bytes = from.len() * size_of::<T>();
         let (from, to) =
             ((from.allocation().clone(), from.offset()), (to.allocation().clone(), to.offset()));
@@ -84,15 +84,16 @@ impl<W: World> Capture<'_, W> {
     /// # Errors
     /// As [`Stream::convert`](crate::Stream::convert). Any of them fails the capture.
     #[track_caller]
-    pub fn convert<T, U, A, B>(&self, from: &A, to: &mut B) -> Result<()>
+    pub fn convert<'a, T, U, A, B>(&self, from: A, to: &mut B) -> Result<()>
     where
         T: Numeric,
         U: Numeric,
-        A: Readable<W::Device, Elem = T>,
+        A: RecordRead<'a, W::Device, Elem = T>,
         B: Writable<W::Device, Elem = U>,
     {
         let site = Site::caller();
-        let (from, to) = self.checked(self.stream.converted(from, to, site))?;
+        let converted = self.stream.converted::<T, U, B>(&from.recorded(), to, site);
+        let (from, to) = self.checked(converted)?;
         let count = from.len();
         let (from, to) =
             ((from.allocation().clone(), from.offset()), (to.allocation().clone(), to.offset()));

@@ -7,7 +7,7 @@ use crate::collectives::Draft;
 use crate::communicator::On;
 use crate::error::{Call, Site};
 use crate::memory::Holds;
-use crate::{Error, Readable, ReduceOp, ReductionName, Result, World, Writable};
+use crate::{Error, RecordRead, ReduceOp, ReductionName, Result, World, Writable};
 
 impl<W: World> Kernels<W> {
     /// Reduces the ranks' `send` elementwise into `recv` on every rank, as
@@ -24,18 +24,18 @@ impl<W: World> Kernels<W> {
     /// Those of the communicator's `all_reduce`; kernels of another communicator; a poisoned
     /// communicator.
     #[track_caller]
-    pub fn all_reduce<A, B, E>(
+    pub fn all_reduce<'a, A, B, E>(
         &self,
         on: &impl Issues<W>,
-        send: &A,
+        send: A,
         recv: &mut B,
         op: impl ReduceOp<E, W>,
     ) -> Result<()>
     where
-        A: Readable<W::Device, Elem = E> + ?Sized,
+        A: RecordRead<'a, W::Device, Elem = E>,
         B: Writable<W::Device> + Holds<E> + ?Sized,
     {
-        let on = on.on();
+        let (on, send) = (on.on(), send.recorded());
         let draft = Draft::new(on.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = draft.all_reduce(send.span(), recv.span(), op.resolve(&on.core.resources));

@@ -11,7 +11,7 @@ use crate::collectives::Draft;
 use crate::communicator::On;
 use crate::error::{BadLength, CollectiveName, Error, Operation, SelfTransfer, Site};
 use crate::memory::{Allocation, Holds, Recorded};
-use crate::{DType, Rank, Readable, RecordRead, RecordWrite, Result, World, Writable};
+use crate::{DType, Rank, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<W: World> Kernels<W> {
     /// Sends block `r` of `send` to rank `r` and receives that rank's block into place `r` of
@@ -23,12 +23,12 @@ impl<W: World> Kernels<W> {
     /// Those of the communicator's `all_to_all`; kernels of another communicator; a poisoned
     /// communicator.
     #[track_caller]
-    pub fn all_to_all<A, B, E>(&self, on: &impl Issues<W>, send: &A, recv: &mut B) -> Result<()>
+    pub fn all_to_all<'a, A, B, E>(&self, on: &impl Issues<W>, send: A, recv: &mut B) -> Result<()>
     where
-        A: Readable<W::Device, Elem = E> + ?Sized,
+        A: RecordRead<'a, W::Device, Elem = E>,
         B: Writable<W::Device> + Holds<E> + ?Sized,
     {
-        let on = on.on();
+        let (on, send) = (on.on(), send.recorded());
         let draft = Draft::new(on.core, send.dtype(), Site::caller());
         let draft = draft.against(Some(recv.dtype()));
         let op = self.of(on.core).and_then(|()| {

@@ -8,7 +8,7 @@ use crate::communicator::{Core, On};
 use crate::error::{BadLength, Error, OtherDevice, Site, Unsupported};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::stream::StreamCore;
-use crate::{DType, Float, Readable, ReduceOp, Result, Sum, World, Writable};
+use crate::{DType, Float, RecordRead, ReduceOp, Result, Sum, World, Writable};
 
 impl<W: World> Kernels<W> {
     /// Sums the ranks' `x` elementwise, then divides each row by the root of the mean of its
@@ -21,21 +21,22 @@ impl<W: World> Kernels<W> {
     /// Refusals: lengths that do not fit, memory of another device; 8-bit floats; kernels of
     /// another communicator; a poisoned communicator.
     #[track_caller]
-    pub fn all_reduce_rms_norm<T, A, G, B>(
+    pub fn all_reduce_rms_norm<'a, T, A, G, B>(
         &self,
         on: &impl Issues<W>,
-        x: &A,
-        weight: &G,
+        x: A,
+        weight: G,
         epsilon: f32,
         y: &mut B,
     ) -> Result<()>
     where
         T: Float,
-        A: Readable<W::Device, Elem = T>,
-        G: Readable<W::Device, Elem = T>,
+        A: RecordRead<'a, W::Device, Elem = T>,
+        G: RecordRead<'a, W::Device, Elem = T>,
         B: Writable<W::Device, Elem = T>,
     {
         let (on, site) = (on.on(), Site::caller());
+        let (x, weight) = (x.recorded(), weight.recorded());
         let draft = Draft::new(on.core, T::DTYPE, site);
         let sum = self.of(on.core).and_then(|()| {
             let sum = ReduceOp::<T, W>::resolve(&Sum, &on.core.resources);

@@ -38,6 +38,8 @@ pub use kind::{DeviceMem, MemoryKind, NcclMem, WindowMemory};
 pub use lent::{Lend, LentAs};
 pub use operand::{Elements, Holds, Readable, SameDtype, Writable};
 pub use pinned::{Copying, Pinned};
+#[doc(hidden)]
+pub use record::{EveryOperation, TakeByValue};
 pub use record::{RecordRead, RecordWrite};
 pub use slice::{Slice, SliceMut};
 

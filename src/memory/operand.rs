@@ -262,9 +262,9 @@ impl<T: Element, W: World, K: WindowKind> Elements for SharedWindow<T, W, K> {
     }
 }
 
-// A reference holds its owner's elements; groups take references.
+// A reference holds its owner's elements; operands are references.
 #[diagnostic::do_not_recommend]
-impl<A: Elements> Elements for &A {
+impl<A: Elements + ?Sized> Elements for &A {
     type Elem = A::Elem;
     type Device = A::Device;
 
@@ -280,7 +280,7 @@ impl<A: Elements> Elements for &A {
 }
 
 #[diagnostic::do_not_recommend]
-impl<A: Elements> Elements for &mut A {
+impl<A: Elements + ?Sized> Elements for &mut A {
     type Elem = A::Elem;
     type Device = A::Device;
 
@@ -302,8 +302,8 @@ mod sealed {
     };
 
     pub trait Sealed {}
-    impl<A: Sealed> Sealed for &A {}
-    impl<A: Sealed> Sealed for &mut A {}
+    impl<A: Sealed + ?Sized> Sealed for &A {}
+    impl<A: Sealed + ?Sized> Sealed for &mut A {}
     impl<D: Device, M> Sealed for DynBuffer<D, M> {}
     impl<D: Device> Sealed for DynSlice<'_, D> {}
     impl<D: Device> Sealed for DynSliceMut<'_, D> {}

@@ -1,4 +1,9 @@
-//! Operands of a group, borrowed until it is issued.
+//! Operands as they are passed to calls, groups and captures.
+//!
+//! An operand that is read is `&buffer`, or a shared view by value or by reference. One that is
+//! written is `&mut buffer` or `&mut view` in a call, which borrows it for the call: a reference
+//! that the caller has stays its own. A group keeps what it writes until it is issued, and so also
+//! takes exclusive views by value.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -6,12 +11,13 @@ use std::sync::Arc;
 use super::{Allocation, Extent};
 use crate::backend::{Backend, Span};
 use crate::error::BadRange;
-use crate::{DType, Device, Element, Elements, Readable, Slice, SliceMut, Writable};
+use crate::{Buffer, DType, Device, Element, Elements, Readable, Slice, SliceMut, Writable};
 
-/// Memory that a group on `D` may read: `&buffer`, `&window`, and shared views by value. Sealed.
+/// An operand that a communicator on `D` reads: `&x` of a buffer, a window or a view, or a shared
+/// view by value. Sealed.
 ///
 /// ```
-/// # use typed_nccl::{Group, Host, RecordRead, RecordWrite, Result, Seat, World};
+/// # use typed_nccl::{Communicator, Group, Host, RecordRead, RecordWrite, Result, Seat, World};
 /// # fn main() -> Result<()> {
 /// fn pass<'e, W: World>(
 ///     g: &mut Group<'e, W>,
@@ -24,35 +30,51 @@ use crate::{DType, Device, Element, Elements, Readable, Slice, SliceMut, Writabl
 /// # let mut comm = Seat::local(1).remove(0).init(Host::local()?)?;
 /// # let (x, mut y) = (comm.device().zeros::<i8>(4)?, comm.device().zeros::<i8>(2)?);
 /// comm.group(|g| pass(g, x.slice(0..2), &mut y))?;
+/// comm.all_gather(x.slice(2..4), &mut y)?; // calls take the same
 /// # comm.finish()
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a group on `{D}` cannot read `{Self}`",
-    label = "this lives on another device, is taken by value or by `&mut`, or is no device memory",
+    message = "a communicator on `{D}` cannot read `{Self}`",
+    label = "this lives on another device, or is no device memory",
     note = "NCCL does not check this: it would read the other device's memory, or hang",
-    note = "record `&buffer`, `&window` or a view by value, allocated with `comm.device()`; host values are copied there with `from_slice`; a lane records the views that it was handed"
+    note = "pass `&x` of a buffer, a window or a view, or a shared view by value; allocate with `comm.device()`, and copy host values there with `from_slice`; a lane records the views that it was handed; the memory of a `SharedWindow` is that of the window that it was made of"
 )]
 pub trait RecordRead<'e, D: Device>: Elements<Device = D> {
-    /// The place of the elements, for as long as the group's loan.
+    /// The place of the elements, for as long as their loan.
     #[doc(hidden)]
     fn recorded(self) -> Recorded<'e, D::Backend>;
 }
 
-/// Memory that a group on `D` may write: `&mut buffer`, `&mut window`, and exclusive views by
-/// value. Sealed.
+/// An operand that a group on `D` writes: `&mut x` of a buffer, a window or a view, or an exclusive
+/// view by value. Sealed.
 ///
 /// See the example of [`RecordRead`].
 #[diagnostic::on_unimplemented(
-    message = "a group on `{D}` cannot write into `{Self}`",
-    label = "this lives on another device, is shared or taken by value, or is no device memory",
+    message = "a communicator on `{D}` cannot write into `{Self}`",
+    label = "this lives on another device, is shared, or is no device memory",
     note = "NCCL does not check this: it would write the other device's memory, or hang",
-    note = "record `&mut buffer`, `&mut window` or a view from `slice_mut` by value, allocated with `comm.device()`; host values are copied there with `from_slice`; a lane records the views that it was handed"
+    note = "pass `&mut x` of a buffer, a window or a view, or a view from `slice_mut` by value; allocate with `comm.device()`, and copy host values there with `from_slice`; a lane records the views that it was handed"
 )]
 pub trait RecordWrite<'e, D: Device>: Elements<Device = D> {
-    /// The place of the elements, for as long as the group's loan.
+    /// The place of the elements, for as long as their loan.
     #[doc(hidden)]
     fn recorded(self) -> Recorded<'e, D::Backend>;
+}
+
+/// What reads and writes memory, and leaves it to its owner.
+#[derive(Debug)]
+pub struct EveryOperation(());
+
+/// Says why a buffer `B` is not passed by value. Nothing implements it.
+#[diagnostic::on_unimplemented(
+    message = "`{B}` is passed by reference: write `&x`",
+    label = "this would give the buffer away: put `&` before it",
+    note = "only views are passed by value, as in `x.slice(0..4)`"
+)]
+pub trait TakeByValue<B> {
+    #[doc(hidden)]
+    fn never(buffer: B) -> !;
 }
 
 /// An operand without its types.
@@ -96,11 +118,21 @@ impl<'e, B: Backend> Recorded<'e, B> {
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<'e, D: Device, A: Readable<D>> RecordRead<'e, D> for &'e A {
+// Recommended, so that memory of another device is refused with the message for memory.
+impl<'e, D: Device, A: Readable<D> + ?Sized> RecordRead<'e, D> for &'e A {
     #[inline]
     fn recorded(self) -> Recorded<'e, D::Backend> {
         Recorded::new(self.place(), self.dtype())
+    }
+}
+
+// A function that has `x: &mut Buffer` passes `x` to what reads it.
+#[diagnostic::do_not_recommend]
+impl<'e, D: Device, A: Readable<D> + ?Sized> RecordRead<'e, D> for &'e mut A {
+    #[inline]
+    fn recorded(self) -> Recorded<'e, D::Backend> {
+        let this: &'e A = self;
+        this.recorded()
     }
 }
 
@@ -112,8 +144,8 @@ impl<'e, T: Element, D: Device> RecordRead<'e, D> for Slice<'e, T, D> {
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<'e, D: Device, A: Writable<D>> RecordWrite<'e, D> for &'e mut A {
+// Recommended, as for what is read.
+impl<'e, D: Device, A: Writable<D> + ?Sized> RecordWrite<'e, D> for &'e mut A {
     #[inline]
     fn recorded(self) -> Recorded<'e, D::Backend> {
         let dtype = self.dtype();
@@ -126,5 +158,15 @@ impl<'e, T: Element, D: Device> RecordWrite<'e, D> for SliceMut<'e, T, D> {
     #[inline]
     fn recorded(self) -> Recorded<'e, D::Backend> {
         Recorded::new(self.into_place(), T::DTYPE)
+    }
+}
+
+// Never applies: a buffer by value is refused with a sentence that says `&x`.
+impl<'e, T: Element, D: Device, M> RecordRead<'e, D> for Buffer<T, D, M>
+where
+    EveryOperation: TakeByValue<Self>,
+{
+    fn recorded(self) -> Recorded<'e, D::Backend> {
+        EveryOperation::never(self)
     }
 }

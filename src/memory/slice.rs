@@ -1,6 +1,6 @@
 //! Views of buffers.
 //!
-//! Making a view checks nothing, so that `&x.slice(a..b)` fits into a call; a range past the end is
+//! Making a view checks nothing, so that `x.slice(a..b)` fits into a call; a range past the end is
 //! remembered and refused by the operation that uses the view. Nothing panics and nothing is lost.
 
 use std::fmt;
@@ -86,7 +86,7 @@ impl Extent {
 /// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
 /// let x = comm.device().from_slice(&[1.0_f32, 2.0, 3.0])?;
 /// let mut sum = comm.device().zeros::<f32>(2)?;
-/// comm.all_reduce(&x.slice(1..3), &mut sum, Sum)?;
+/// comm.all_reduce(x.slice(1..3), &mut sum, Sum)?;
 /// assert_eq!(sum.to_vec()?, [2.0, 3.0]);
 /// # comm.finish()
 /// # }

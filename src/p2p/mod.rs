@@ -15,9 +15,7 @@ use crate::communicator::{CanEnqueue, Core, On, PerCall, State, WithoutConfig};
 use crate::error::Site;
 use crate::group::Group;
 use crate::memory::Recorded;
-use crate::{
-    AsRank, Communicator, Device, Rank, Readable, RecordRead, RecordWrite, Result, World, Writable,
-};
+use crate::{AsRank, Communicator, Device, Rank, RecordRead, RecordWrite, Result, World, Writable};
 
 impl<'c, B: Backend> Draft<'c, B> {
     pub(crate) fn transfer<'a>(
@@ -52,10 +50,11 @@ impl<'c, W: World, C: PerCall<'c>> On<'c, W, C> {
     /// As there.
     #[inline]
     #[track_caller]
-    pub fn send<A: Readable<W::Device> + ?Sized>(&self, buf: &A, to: impl AsRank) -> Result<()>
+    pub fn send<'a, A: RecordRead<'a, W::Device>>(&self, buf: A, to: impl AsRank) -> Result<()>
     where
         C: WithoutConfig,
     {
+        let buf = buf.recorded();
         let draft = Draft::new(self.core, buf.dtype(), Site::caller());
         self.run_transfer(Half::SendTo, draft.transfer(Half::SendTo, buf.span(), to), to)
     }
@@ -143,15 +142,15 @@ impl<'e, W: World, C: PerCall<'e>> Group<'e, W, C> {
 /// Two ranks call them. A send waits on its stream for its receive, so put both directions into one
 /// [group](Self::group).
 impl<W: World, S: State> Communicator<W, S> {
-    /// Sends `buf` to rank `to`, which receives as many elements of the same type. The host does
-    /// not wait; the stream waits for the receive. NCCL: `ncclSend`, 2.7.
+    /// Sends `buf`, `&x` or a view, to rank `to`, which receives as many elements of the same type.
+    /// The host does not wait; the stream waits for the receive. NCCL: `ncclSend`, 2.7.
     ///
     /// # Errors
     /// Refusals: a rank out of range, this rank itself (that takes a group), a view past its
     /// buffer, memory of another device; a poisoned communicator.
     #[inline]
     #[track_caller]
-    pub fn send<A: Readable<W::Device> + ?Sized>(&self, buf: &A, to: impl AsRank) -> Result<()>
+    pub fn send<'a, A: RecordRead<'a, W::Device>>(&self, buf: A, to: impl AsRank) -> Result<()>
     where
         S: CanEnqueue,
     {

@@ -6,8 +6,8 @@ use super::Stream;
 use super::copy::Both;
 use crate::backend::{Backend, Copies, Span};
 use crate::error::Site;
-use crate::memory::{Allocation, Booking};
-use crate::{DType, Device, Numeric, Readable, Result, Writable, record};
+use crate::memory::{Allocation, Booking, Recorded};
+use crate::{DType, Device, Numeric, RecordRead, Result, Writable, record};
 
 impl<D: Device> Stream<D> {
     /// Converts the elements of `from` into those of `to`, of the same length, on this device and
@@ -43,15 +43,15 @@ impl<D: Device> Stream<D> {
     /// # Errors
     /// Lengths that differ, a view past its buffer, memory of another device; an error of CUDA's.
     #[track_caller]
-    pub fn convert<T, U, A, B>(&self, from: &A, to: &mut B) -> Result<()>
+    pub fn convert<'a, T, U, A, B>(&self, from: A, to: &mut B) -> Result<()>
     where
         T: Numeric,
         U: Numeric,
-        A: Readable<D, Elem = T>,
+        A: RecordRead<'a, D, Elem = T>,
         B: Writable<D, Elem = U>,
     {
         let site = Site::caller();
-        let (from, to) = self.converted(from, to, site)?;
+        let (from, to) = self.converted::<T, U, B>(&from.recorded(), to, site)?;
         let uses = Both(&from.allocation().order, &to.allocation().order);
         let _booking = Booking::new(&self.core, uses)?;
         let _recorded = record::work(&self.core, "convert", site);
@@ -69,16 +69,15 @@ impl<D: Device> Stream<D> {
     }
 
     /// The source and target of a conversion; the device is ready for it.
-    pub(crate) fn converted<'a, T, U, A, B>(
+    pub(crate) fn converted<'a, 'b, T, U, B>(
         &self,
-        from: &'a A,
-        to: &'a mut B,
+        from: &Recorded<'a, D::Backend>,
+        to: &'b mut B,
         site: Site,
-    ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)>
+    ) -> Result<(Span<'a, D::Backend>, Span<'b, D::Backend>)>
     where
         T: Numeric,
         U: Numeric,
-        A: Readable<D, Elem = T>,
         B: Writable<D, Elem = U>,
     {
         let because = "the elements of what is converted";

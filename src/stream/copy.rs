@@ -3,8 +3,8 @@
 use super::Stream;
 use crate::backend::{Copies, Span, Streams};
 use crate::error::{BadLength, CaptureFault, Error, Failed, OtherDevice, Site};
-use crate::memory::{Booking, Copying, Order, Pinned, Uses};
-use crate::{Device, Element, Primitive, Readable, Result, Writable, element, record};
+use crate::memory::{Booking, Copying, Order, Pinned, Recorded, Uses};
+use crate::{Device, Element, Primitive, RecordRead, Result, Writable, element, record};
 
 /// The name of a pinned copy's length in errors.
 const PINNED: &str = "the pinned memory's elements";
@@ -51,12 +51,12 @@ impl<D: Device> Stream<D> {
     /// # Errors
     /// As [`upload`](Self::upload).
     #[track_caller]
-    pub fn download<T: Element, A: Readable<D, Elem = T>>(
+    pub fn download<'a, T: Element, A: RecordRead<'a, D, Elem = T>>(
         &self,
-        from: &A,
+        from: A,
         to: Pinned<T, D>,
     ) -> Result<Copying<T, D>, Failed<Pinned<T, D>>> {
-        match self.start_download(from, &to, Site::caller()) {
+        match self.start_download::<T>(&from.recorded(), &to, Site::caller()) {
             Ok(point) => Ok(Copying::new(to, &self.core, point)),
             Err(error) => Err(Failed { error, value: to }),
         }
@@ -81,14 +81,14 @@ impl<D: Device> Stream<D> {
     /// # Errors
     /// Lengths that differ, a view past its buffer, memory of another device.
     #[track_caller]
-    pub fn copy<T, A, B>(&self, from: &A, to: &mut B) -> Result<()>
+    pub fn copy<'a, T, A, B>(&self, from: A, to: &mut B) -> Result<()>
     where
         T: Element,
-        A: Readable<D, Elem = T>,
+        A: RecordRead<'a, D, Elem = T>,
         B: Writable<D, Elem = T>,
     {
         let site = Site::caller();
-        let (from, to) = self.copied(from, to, site)?;
+        let (from, to) = self.copied(&from.recorded(), to, site)?;
         let uses = Both(&from.allocation().order, &to.allocation().order);
         let _booking = Booking::new(&self.core, uses)?;
         let _recorded = record::work(&self.core, "copy", site);
@@ -129,29 +129,24 @@ impl<D: Device> Stream<D> {
     }
 
     /// The source and target of a copy.
-    pub(crate) fn copied<'a, T, A, B>(
+    pub(crate) fn copied<'a, 'b, B: Writable<D, Elem: Element>>(
         &self,
-        from: &'a A,
-        to: &'a mut B,
+        from: &Recorded<'a, D::Backend>,
+        to: &'b mut B,
         site: Site,
-    ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)>
-    where
-        T: Element,
-        A: Readable<D, Elem = T>,
-        B: Writable<D, Elem = T>,
-    {
+    ) -> Result<(Span<'a, D::Backend>, Span<'b, D::Backend>)> {
         self.both("copy", from, to, "the elements of what is copied", site)
     }
 
     /// Source and target of equal length on this device.
-    pub(super) fn both<'a, A: Readable<D>, B: Writable<D, Elem: Element>>(
+    pub(super) fn both<'a, 'b, B: Writable<D, Elem: Element>>(
         &self,
         operation: &'static str,
-        from: &'a A,
-        to: &'a mut B,
+        from: &Recorded<'a, D::Backend>,
+        to: &'b mut B,
         because: &'static str,
         site: Site,
-    ) -> Result<(Span<'a, D::Backend>, Span<'a, D::Backend>)> {
+    ) -> Result<(Span<'a, D::Backend>, Span<'b, D::Backend>)> {
         let bad = |bad| Error::from(bad);
         let (from, to) = (from.span().map_err(bad)?, B::span(to).map_err(bad)?);
         let found = (to.len(), to.allocation().ordinal());
@@ -198,9 +193,9 @@ impl<D: Device> Stream<D> {
         }
     }
 
-    fn start_download<T: Element, A: Readable<D, Elem = T>>(
+    fn start_download<T: Element>(
         &self,
-        from: &A,
+        from: &Recorded<'_, D::Backend>,
         to: &Pinned<T, D>,
         site: Site,
     ) -> Result<Point<D>> {

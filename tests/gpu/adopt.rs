@@ -68,7 +68,7 @@ pub(crate) fn a_lent_slice_is_used_on_at_once() -> Result<()> {
             let mut y = stream.alloc_zeros::<u32>(LEN).expect("there is memory");
             let mut z = stream.alloc_zeros::<u32>(LEN).expect("there is memory");
             comm.device().lend((&x, &mut y), |(x, y)| {
-                (0..20).try_for_each(|_| comm.all_reduce(x, y, Sum))
+                (0..20).try_for_each(|_| comm.all_reduce(&*x, y, Sum))
             })?;
             other.memset_zeros(&mut x).expect("enqueued");
             other.memcpy_dtod(&y, &mut z).expect("enqueued");
