@@ -52,6 +52,7 @@ mod plans_library;
 mod published;
 mod python;
 mod ranges;
+mod reads;
 mod split;
 mod stale;
 mod stamps;

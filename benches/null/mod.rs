@@ -13,9 +13,9 @@ use std::time::Duration;
 use typed_nccl::error::Site;
 
 use typed_nccl::backend::{
-    AllocKind, Allocation, Blame, Collective, Copies, Departer, DeviceComms, DeviceShared, Graphs,
-    Join, KernelOffer, KernelWork, Kernels, Launches, Lease, Lifecycle, Memory, Op, Operations,
-    Piece, Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
+    AllocKind, Allocation, Blame, Collective, Copies, Departer, DeviceComms, DeviceShared,
+    Gathered, Graphs, Join, KernelOffer, KernelWork, Kernels, Launches, Lease, Lifecycle, Memory,
+    Op, Operations, Piece, Reads, Reduction, Refusal, Seen, Streams, Timing, WindowId, Windows,
 };
 use typed_nccl::error::{Abort, Call, CollectiveName, Error};
 use typed_nccl::kernel::{Arguments, Grid, Kernel};
@@ -481,6 +481,24 @@ unsafe impl Kernels for NullBackend {
         pieces: &[Piece],
     ) -> Result<()> {
         black_box((call, work, pieces));
+        Ok(())
+    }
+}
+
+// SAFETY: it reads nothing.
+unsafe impl Reads for NullBackend {
+    type Part = ();
+
+    fn reaches(_: &NullComm, _: Rank, _: Team) -> bool {
+        true
+    }
+
+    fn part(_: &NullComm, _: WindowId, _: Rank) -> Option<()> {
+        Some(())
+    }
+
+    unsafe fn gather(_: &NullComm, _: &Handle, gathered: Gathered<'_, Self>) -> Result<()> {
+        black_box(gathered.count);
         Ok(())
     }
 }

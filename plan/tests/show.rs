@@ -84,16 +84,27 @@ fn peers() {
 fn assignments() {
     let x = || Region::all(BufferId(X));
     let part = |at: i64| part(U, at, at + 1);
-    let shown = |by, of| {
+    let assigned = |by, of| {
         let place = Place { on: StreamId(0), after: vec![] };
         plan().show_assign(&Assign { to: x(), by, of, place })
     };
+    let shown = |by, of: Vec<Region>| assigned(by, of.into_iter().map(Source::own).collect());
     assert_eq!(shown(Reduction::Sum, vec![x(), part(1)]), "x += u[1..2]");
     assert_eq!(shown(Reduction::Sum, vec![part(1), part(2)]), "x = u[1..2] + u[2..3]");
     assert_eq!(shown(Reduction::Prod, vec![x(), part(1), part(2)]), "x *= u[1..2] * u[2..3]");
     assert_eq!(shown(Reduction::Max, vec![x(), part(1)]), "x = max(x, u[1..2])");
     assert_eq!(shown(Reduction::Avg, vec![part(1), part(2)]), "x = avg(u[1..2], u[2..3])");
     assert_eq!(shown(Reduction::Max, vec![part(1)]), "x = u[1..2]");
+    let of = |rank: Expr| Source { rank: Peer::Rank(rank), ..Source::own(part(1)) };
+    assert_eq!(assigned(Reduction::Sum, vec![of(3.into())]), "x = u[1..2] of 3");
+    let two = vec![Source::own(x()), of(0.into())];
+    assert_eq!(assigned(Reduction::Sum, two), "x = sum(x, u[1..2] of 0)");
+    let each = Each { counter: LoopId(0), from: 0.into(), to: Expr::Size, powers: None };
+    let around = vec![Around::Each(each)];
+    let all = vec![Source { around, ..of(Expr::Loop(LoopId(0))) }];
+    let name = &plan().counters[0].name;
+    let wanted = format!("x = max(for {name} in 0..size {{ u[1..2] of {name} }})");
+    assert_eq!(assigned(Reduction::Max, all), wanted);
 }
 
 #[test]

@@ -322,6 +322,7 @@ fn a_range_of_a_whole_array() {
 fn assignments() {
     let all = |buffer: u32| Region::all(BufferId(buffer));
     let assign = |to: Region, by: Reduction, of: Vec<Region>| {
+        let of = of.into_iter().map(Source::own).collect();
         add(StepKind::Assign(Assign { to, by, of, place: place(0, &[]) }))
     };
     let one = "`x` is computed of 0 regions, and must be of 1 to 16";
@@ -343,7 +344,7 @@ fn assignments() {
         assign(all(X), Reduction::Avg, vec![all(X), all(X)])(plan);
     });
     told(98, "an assignment cannot be in a group", |plan| {
-        let (to, of) = (all(X), vec![all(X)]);
+        let (to, of) = (all(X), vec![Source::own(all(X))]);
         let kind = StepKind::Assign(Assign { to, by: Reduction::Sum, of, place: place(0, &[]) });
         plan.steps.push(step(StepKind::Group(vec![step(kind, 98)]), 97));
     });

@@ -20,6 +20,7 @@ mod memory;
 mod op;
 mod operations;
 mod pace;
+mod reads;
 mod reduction;
 mod streams;
 mod teams;
@@ -43,6 +44,7 @@ pub use memory::{AllocKind, Memory};
 pub use op::{Collective, Op, Put, Reduction, Span, Transfer};
 pub use operations::{Operations, RankOps, Refusal};
 pub use pace::{Counts, Pace, Paced};
+pub use reads::{Gathered, Reads, Source};
 pub use reduction::ReductionName;
 pub use streams::{Blame, Culprit, Keeps, Streams};
 pub use teams::{Endpoint, EndpointOf, Team, TeamOf};
@@ -71,6 +73,7 @@ pub trait Backend:
     + DeviceComms
     + Graphs
     + Kernels
+    + Reads
 {
 }
 
@@ -86,5 +89,6 @@ impl<B> Backend for B where
         + DeviceComms
         + Graphs
         + Kernels
+        + Reads
 {
 }

@@ -129,12 +129,9 @@ unsafe impl Copies for CudaBackend {
         bytes: usize,
         _: Site,
     ) -> Result<()> {
-        let from = from.block().at(start) as sys::CUdeviceptr;
-        let to = to.block().at(offset) as sys::CUdeviceptr;
-        within(stream, "copying", bytes, || {
-            // SAFETY: the caller keeps both ranges inside, and other uses away.
-            unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw()) }
-        })
+        let (from, to) = (from.block().at(start) as u64, to.block().at(offset) as u64);
+        // SAFETY: the caller keeps both ranges inside, and other uses away.
+        unsafe { copy_from(stream, from, to, bytes) }
     }
 
     fn can_convert(stream: &Arc<CudaStream>, from: DType, to: DType) -> Result<()> {
@@ -187,6 +184,22 @@ unsafe impl Copies for CudaBackend {
             }
         })
     }
+}
+
+/// Enqueues a copy between addresses of memory that the device reaches.
+///
+/// # Safety
+/// As for [`Copies::copy`].
+pub(crate) unsafe fn copy_from(
+    stream: &CudaStream,
+    from: u64,
+    to: u64,
+    bytes: usize,
+) -> Result<()> {
+    within(stream, "copying", bytes, || {
+        // SAFETY: the caller keeps both ranges inside, and other uses away.
+        unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.raw()) }
+    })
 }
 
 /// Enqueues an operation that touches device memory only.

@@ -27,8 +27,8 @@ const WIDTH: u32 = 256;
 /// Blocks of the grid: enough to fill any GPU.
 const BLOCKS: usize = 4096;
 
-/// The most parameters of a kernel: the target, the count and sixteen sources.
-const PARAMS: usize = 18;
+/// The most parameters of a kernel: the target, the count and the sources of a plan's reduction.
+const PARAMS: usize = 2 + typed_nccl_plan::ir::MOST_REDUCED;
 
 impl<K> Default for Generated<K> {
     fn default() -> Self {

@@ -26,6 +26,7 @@ mod stream;
 mod whose;
 
 pub(crate) use block::{Block, adopt_nccls};
+pub(crate) use copy::copy_from;
 pub(crate) use event::{Recorded, hold, launch_event};
 pub use launch::{DeviceView, DeviceViewMut, RawStream};
 pub(crate) use stream::CudaStream;

@@ -8,7 +8,7 @@ use typed_nccl_plan::NotClaimed;
 use typed_nccl_plan::verdict::Rejected;
 
 use super::Site;
-use crate::{DType, ReductionName};
+use crate::{DType, Rank, ReductionName};
 
 /// A plan that cannot be bound as requested.
 ///
@@ -98,6 +98,16 @@ pub enum BindFault {
     NoSpareSignal {
         /// The number of signals the communicator would need.
         needed: u32,
+    },
+    /// It reads the window of a rank whose memory this one does not reach.
+    #[error(
+        "it reads `{window}` of rank {peer}, whose memory this rank does not reach: send or put it instead, or bind the plan to ranks of one machine whose GPUs reach each other's memory (NCCL 2.29)"
+    )]
+    OutOfReach {
+        /// The window's name in the plan.
+        window: String,
+        /// The rank.
+        peer: Rank,
     },
     /// It averages integers, which NCCL would truncate.
     #[error(

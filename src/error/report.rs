@@ -183,7 +183,10 @@ pub struct NoOrder {
     pub name: &'static str,
     /// The put.
     pub put: Call,
-    /// The rank that puts.
+    /// Whether it is no put, but a plan that reads the window from another rank, as in `v = u of
+    /// peer`.
+    pub reads: bool,
+    /// The rank that puts, or reads.
     pub from: Rank,
     /// Whether the put came first in this run.
     pub put_is_first: bool,
@@ -227,10 +230,11 @@ impl NoOrder {
         start: usize,
         end: usize,
     ) -> fmt::Result {
-        let Self { name, put, from, put_is_first, other } = self;
+        let Self { name, put, reads, from, put_is_first, other } = self;
         let (start, end) = (start / put.dtype.size(), end.div_ceil(put.dtype.size()));
         write!(f, "{start}..{end} of a window of {} of rank {owner} on {name}: ", put.dtype)?;
-        let puts = format!("rank {from} puts at {}", put.site);
+        let does = if *reads { "reads" } else { "puts" };
+        let puts = format!("rank {from} {does} at {}", put.site);
         let OtherUse { rank, site, is_put, is_write } = other;
         let verb = match (is_put, is_write) {
             (true, _) => "puts",
@@ -241,6 +245,14 @@ impl NoOrder {
         let (first, second) = if *put_is_first { (puts, uses) } else { (uses, puts) };
         write!(f, "{first}, {second}, and nothing orders the two; ")?;
         match (is_put, put_is_first) {
+            (_, true) if *reads => write!(
+                f,
+                "on rank {from}, signal when it has read, `comm.signal({rank})`; on rank {rank}, wait for that before the write, `comm.wait_signal({from})`"
+            ),
+            (_, false) if *reads => write!(
+                f,
+                "on rank {rank}, signal when it has written, `comm.signal({from})`; on rank {from}, wait for that before the read, `comm.wait_signal({rank})`"
+            ),
             (false, _) if from == rank && put.site == *site => {
                 write!(
                     f,

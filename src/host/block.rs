@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::ranges::Ranges;
-pub(super) use super::ranges::{InUse, Touch, guard_all, guard_closure, guard_two};
+pub(super) use super::ranges::{InUse, Touch, guard_all, guard_closure, guard_reader, guard_two};
 use super::{far, shared};
 
 use crate::Result;

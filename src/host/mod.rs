@@ -15,6 +15,7 @@ pub(crate) mod mirror;
 mod moves;
 mod norm;
 mod ranges;
+mod reads;
 #[cfg_attr(not(target_os = "linux"), path = "shared/unsupported.rs")]
 mod shared;
 

@@ -262,6 +262,22 @@ pub(super) fn guard_closure<'b>(
     merged(touches).filter_map(|touch| touch.take(Some(site))).collect()
 }
 
+/// Locks what a task of a rank is about to use: of this rank, and what it reads of peers.
+pub(super) fn guard_reader<'b>(
+    touches: impl Iterator<Item = (Touch<'b>, Option<&'b hazards::Put>)>,
+    site: Site,
+) -> Vec<Guard<'b>> {
+    let touches: Vec<_> = touches.filter(|(touch, _)| touch.block.is_shared()).collect();
+    for (touch, reader) in &touches {
+        match reader {
+            Some(reader) => hazards::got(touch, reader),
+            None => hazards::closure(touch, site),
+        }
+    }
+    let touches = touches.into_iter().map(|(touch, _)| touch).collect();
+    merged(touches).filter_map(|touch| touch.take(Some(site))).collect()
+}
+
 /// In locking order, with overlapping ranges merged.
 fn merged<'b>(mut touches: Vec<Touch<'b>>) -> impl Iterator<Item = Touch<'b>> {
     touches.sort_by_key(Touch::key);

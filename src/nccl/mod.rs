@@ -33,6 +33,7 @@ mod one_sided;
 pub mod params;
 mod properties;
 mod raw;
+mod reads;
 mod recorder;
 mod release;
 mod shared;

@@ -29,7 +29,7 @@ use super::timing::Timing;
 use super::values::{Values, dtypes};
 use super::warm_up::{self, warm_up};
 use super::window_record::WindowRecord;
-use crate::backend::{Piece, WindowId};
+use crate::backend::{Piece, Reads, WindowId};
 use crate::communicator::{CanEnqueue, State};
 use crate::error::{BindFault, Error, Site};
 use crate::stream::{Awaited, StreamShared};
@@ -66,6 +66,8 @@ pub(super) struct Fixed<W: World> {
     pub(super) most_written: usize,
     pub(super) parted: Parted,
     pub(super) lists: Lists,
+    /// The caller's windows that other ranks read, by object.
+    pub(super) shown: Vec<usize>,
     /// Compares the ranks' windows, if the caller passes any.
     pub(super) same: Option<Arc<Same>>,
 }
@@ -295,6 +297,7 @@ struct Draft<W: World> {
     children: Option<Children<W>>,
     schedule: Schedule,
     steps: Vec<Step>,
+    shown: Vec<usize>,
     lists: Lists,
     passed: Passed,
     objects: Vec<Object>,
@@ -334,6 +337,8 @@ impl<W: World> Draft<W> {
             pace,
         };
         let (steps, groups) = preparing.steps(&schedule)?;
+        let shown = preparing.shown(&schedule);
+        reaches(comm, &plan, &objects, &steps)?;
         let lists = Lists::new(&plan, &sizes);
         let hash = hash(&schedule, &dtypes, pace);
         let given = given(&plan, &dtypes, &objects, &first);
@@ -362,6 +367,7 @@ impl<W: World> Draft<W> {
             children,
             schedule,
             steps,
+            shown,
             passed: Passed::new(&lists, groups),
             lists,
             objects,
@@ -386,6 +392,7 @@ impl<W: World> Draft<W> {
             children,
             schedule,
             steps,
+            shown,
             lists,
             passed,
             objects,
@@ -450,6 +457,7 @@ impl<W: World> Draft<W> {
                 most_written,
                 parted,
                 lists,
+                shown,
                 same,
             },
         })
@@ -466,6 +474,28 @@ fn given(plan: &Plan, dtypes: &[DType], objects: &[Object], first: &[usize]) -> 
             Given::new((buffer, dtypes[at]), first[at], own)
         })
         .collect()
+}
+
+/// Fails if the plan reads the window of a rank whose memory this one does not reach.
+fn reaches<W: World, S: State + CanEnqueue>(
+    comm: &Communicator<W, S>,
+    plan: &Plan,
+    objects: &[Object],
+    steps: &[Step],
+) -> Result<(), Unbound> {
+    let reads = steps.iter().filter_map(|step| match &step.work {
+        Prepared::Assign(this) => Some(this.peers()),
+        _ => None,
+    });
+    let (world, core) = (comm.world_team(), comm.here().core);
+    for (object, peer) in reads.flatten() {
+        let comm = core.comm().map_err(Unbound::Error)?;
+        if !Back::<W>::reaches(comm, peer, world) {
+            let window = plan.buffers[objects[object].buffer].name.clone();
+            return Err(BindFault::OutOfReach { window, peer }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Sets up the comparison of the ranks' windows.

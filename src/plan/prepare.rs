@@ -221,6 +221,22 @@ impl Preparing<'_> {
         Ok((steps, groups))
     }
 
+    /// The caller's windows of this rank that other ranks read, by object.
+    pub(super) fn shown(&self, schedule: &Schedule) -> Vec<usize> {
+        let own = u32::try_from(self.rank).ok();
+        let mut shown = Vec::new();
+        for call in schedule.ranks.iter().flat_map(|rank| &rank.calls) {
+            let Work::Assign { of, .. } = &call.work else { continue };
+            for of in of.iter().filter(|of| of.rank.is_some() && of.rank == own) {
+                let object = self.spot(of).object;
+                if !self.objects[object].is_local && !shown.contains(&object) {
+                    shown.push(object);
+                }
+            }
+        }
+        shown
+    }
+
     /// The site of a statement in the program, if it has one.
     fn site_of(&self, at: ir::Location) -> Site {
         let here = |site: &&Site| (site.line(), site.column()) == (at.line, at.column);

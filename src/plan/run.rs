@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::argument::PlanOperand;
+use super::assigned::Table;
 use super::call::{Call, Steps};
 use super::children::Child;
 use super::give::Run;
@@ -15,6 +16,7 @@ use super::prepare::{Prepared, Spot, Step, Template};
 use crate::backend::{Op, Refusal, Span, Target, WindowId};
 use crate::communicator::On;
 use crate::error::Error;
+use crate::memory::Booking;
 use crate::unwind::{self, Panic};
 use crate::{Result, Stream, World, record};
 
@@ -67,8 +69,14 @@ impl<W: World> Run<'_, W> {
             return Err(error);
         }
         let _named = record::is_on().then(|| record::in_plan(&self.fixed.plan.name));
-        for at in 0..self.fixed.steps.len() {
-            let Err(stop) = self.step(at, steps, None) else { continue };
+        let shown = self.show().err().map(|error| (0, Stop::Failed(error)));
+        let stopped = shown.or_else(|| {
+            let mut all = 0..self.fixed.steps.len();
+            all.find_map(|at| Some((at, self.step(at, steps, None).err()?)))
+        });
+        let last = self.fixed.steps.len();
+        let stopped = stopped.or_else(|| Some((last, Stop::Failed(self.show().err()?))));
+        if let Some((at, stop)) = stopped {
             let (error, panic) = match stop {
                 Stop::Reported(error) => (self.refuse(at + 1, error), None),
                 Stop::Failed(error) => (self.refuse(at, error), None),
@@ -82,6 +90,23 @@ impl<W: World> Run<'_, W> {
             };
         }
         self.swap();
+        Ok(())
+    }
+
+    /// Orders the plan's streams with other uses of the windows that peers read: peers hear of this
+    /// rank's streams alone, so what the caller does to that memory comes before or after all that
+    /// the streams do in a run.
+    fn show(&self) -> Result<()> {
+        if self.fixed.shown.is_empty() {
+            return Ok(());
+        }
+        for stream in &self.moving.streams {
+            let stream = stream.as_ref().unwrap_or(self.own);
+            for &object in &self.fixed.shown {
+                let order = &self.table.places()[object].allocation.order;
+                drop(Booking::new(&stream.core, (order, false))?);
+            }
+        }
         Ok(())
     }
 
@@ -157,7 +182,10 @@ impl<W: World> Run<'_, W> {
                     Stop::Panicked(call.bad(why), panic)
                 })??;
             }
-            Prepared::Assign(this) => this.enqueue(stream, self.table.places())?,
+            Prepared::Assign(this) => {
+                let memory = Table { of: self.table.places(), objects: &self.fixed.objects };
+                this.enqueue(self.on.core, stream, (&self.fixed.plan, &memory))?;
+            }
             Prepared::Kernel(kernel) => {
                 let lists = (&mut self.moving.pieces, &mut self.moving.uses);
                 let launched = match &self.fixed.children[kernel.among] {

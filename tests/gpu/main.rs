@@ -48,6 +48,7 @@ mod plan_library;
 mod plans;
 mod queries;
 mod raw;
+mod reads;
 #[path = "../stale/ranks.rs"]
 mod stale;
 mod stress;
@@ -146,6 +147,7 @@ const TESTS: &[Test] = tests! {
     assigned::every_type: 1, 60;
     assigned::in_a_graph: 1, 60;
     assigned::plans_of_the_library: 1, 60;
+    reads::every_plan: 1, 60;
     raw::of_another_library_and_back: 2, 60;
     raw::one_that_does_not_block: 2, 60;
     raw::what_does_not_fit_is_refused: 2, 60;

@@ -6,13 +6,19 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use std::{env, process, thread};
 
-use typed_nccl::{Buffer, Communicator, Device, Error, Host, Result, Seat, Sum, launch, tag};
+use typed_nccl::plan::Timing;
+use typed_nccl::{
+    Buffer, CommConfig, Communicator, Device, Error, Host, Result, Seat, Sum, launch, tag,
+};
 
 use crate::launchers::{MPICH, Mpirun, OPEN_MPI, installed, program};
 use crate::machine::{Run, Test, example, lines, output, says};
 use crate::ranks::{Ranks, Sign};
 
 tag!(Child);
+
+#[path = "../reads/body.rs"]
+mod reads_body;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -72,6 +78,25 @@ pub(crate) const TESTS: &[Test] = &[
         name: "host_processes_of_mpich",
         program: || launch!(meets),
         test: |run| met(mpirun(run, &MPICH, &program())),
+    },
+    Test {
+        name: "host_processes_that_read_each_others_windows",
+        program: || launch!(reads, CommConfig::builder().signals(3).build()),
+        test: |run| {
+            let ended = own(run.bare(), "host:3,processes");
+            assert!(ended.status.success(), "{ended:?}");
+        },
+    },
+    Test {
+        name: "a_host_process_that_ends_before_it_is_read",
+        program: || launch!(reads_of_the_dead),
+        test: |run| {
+            let ended = Ranks::start(3, |_| run.bare()).ended();
+            for ended in &ended[..2] {
+                assert!(ended.status.success(), "{ended:?}");
+                assert!(ended.said.contains("the reader was told"), "{ended:?}");
+            }
+        },
     },
     Test {
         name: "host_seats_one_after_the_other",
@@ -431,6 +456,34 @@ fn differs<D: Device>(comm: Communicator<D>) -> Result<()> {
 }
 
 /// The program by our own launcher.
+fn reads<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let rank = comm.rank().index() as u64;
+    reads_body::every_plan(&mut comm, |round| Timing::Shaken(10 * round + rank))?;
+    comm.finish()
+}
+
+/// The last rank ends after a few runs: the others' runs fail, and read nothing that is gone.
+fn reads_of_the_dead<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    use reads_body::around;
+    let (len, is_last) = (100_000, comm.rank().index() + 1 == comm.size());
+    let mut bound = around::bind::<i32, _>(&mut comm, around::Params { len })?;
+    let (x, mut y) = (comm.device().zeros::<i32>(len)?, comm.device().zeros::<i32>(len)?);
+    for run in 0.. {
+        if is_last && run == 3 {
+            process::exit(7);
+        }
+        let ran = bound.run(&comm, around::Buffers { x: &x, y: &mut y });
+        match ran.and_then(|()| y.to_vec()) {
+            Ok(_) => {}
+            Err(Error::PeerFailed(_)) => break,
+            Err(other) => return Err(other),
+        }
+    }
+    println!("the reader was told");
+    comm.abort();
+    Ok(())
+}
+
 fn own(mut command: Command, asked: &str) -> Output {
     command.env("TYPED_NCCL", asked);
     output(command)

@@ -211,11 +211,18 @@ pub(crate) enum Assigned {
     Reduced(Expr),
     /// `avg(a, c)`
     Average(Vec<Expr>, Area),
-    /// `a of rank - 1`, `sum(for r in 0..n { a of r })`: only in `computes`.
-    Claimed { by: Option<Ident>, terms: Vec<Term>, area: Area },
+    /// `a of rank - 1`, `a of 0 + a of 1`, `sum(for r in 0..n { a of r })`.
+    OfRanks {
+        /// The reduction by its name.
+        by: Option<Ident>,
+        /// The sign between the terms.
+        sign: Option<Arithmetic>,
+        terms: Vec<Term>,
+        area: Area,
+    },
 }
 
-/// Memory of ranks, in a claim.
+/// Memory of ranks, in an assignment or a claim.
 #[derive(Debug)]
 pub(crate) enum Term {
     /// `a of rank - 1`; without a rank, of this one.

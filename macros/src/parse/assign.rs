@@ -51,7 +51,7 @@ pub(super) fn assign(cursor: &mut Cursor) -> Parsed<Said> {
         return Err(cursor.expected("memory").help(FORMS));
     }
     let is_average = cursor.is_word(0, "avg") && cursor.is_group(1, Delimiter::Parenthesis);
-    let value = if claim::is_claimed(cursor) {
+    let value = if claim::is_of_ranks(cursor) {
         claim::reduced(cursor)?
     } else if is_average && update.is_none() {
         let first = cursor.span();

@@ -168,8 +168,8 @@ fn communication(cursor: &mut Cursor, through: Option<Ident>, what: Ident) -> Pa
 
 fn unknown(what: &Ident, name: &str, through: Option<&Ident>) -> Fault {
     if name == "get" {
-        return Fault::new(what.span(), "a rank does not read from others' memory").help(
-            "let the other rank send it, as in `send x to rank + 1 into y;`, or put it into a window",
+        return Fault::new(what.span(), "no statement begins with `get`").help(
+            "to read another rank's window, write `v = u of peer;`, as in `v = u of (rank + 1) % n;`",
         );
     }
     let meant = words::meant(name);

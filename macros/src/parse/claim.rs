@@ -1,17 +1,22 @@
-//! What a plan says that memory holds: `b = a of rank - 1`, `x = sum(for r in 0..n { x of r })`.
+//! Memory of ranks, in assignments and in what a plan says that memory holds: `b = a of rank - 1`,
+//! `x = sum(for r in 0..n { x of r })`.
 
 use proc_macro2::{Delimiter, TokenTree};
+use typed_nccl_plan::ir::Operator as Arithmetic;
 
 use super::block::{Said, counts};
 use super::cursor::Cursor;
 use super::{assign, collective, expr, listed};
-use crate::ast::{Assigned, Expr, Statement, StatementKind, StreamClause, Term};
+use crate::area::Area;
+use crate::ast::{
+    Assigned, Expr, ExprKind, Operator, Statement, StatementKind, StreamClause, Term,
+};
 use crate::fault::{Fault, Parsed};
 
 const FORMS: &str = "as in `computes all_gather(a -> b);`, `computes b = a of rank - 1;` or \
                      `computes x = sum(for r in 0..n { x of r });`";
 
-/// What a claim combines regions with.
+/// The names of what combines regions of ranks.
 const REDUCTIONS: [&str; 5] = ["sum", "prod", "min", "max", "avg"];
 
 /// The part after `computes`.
@@ -47,8 +52,8 @@ fn equation(cursor: &mut Cursor) -> Parsed<Statement> {
     Ok(Statement { docs: Default::default(), kind, place, area: cursor.since(first) })
 }
 
-/// The right side of a claim, which no assignment has: `sum(..)`, or `min(..)` with terms in it.
-pub(super) fn is_claimed(cursor: &Cursor) -> bool {
+/// A right side with terms of ranks: `sum(..)`, or `min(..)` with terms in it.
+pub(super) fn is_of_ranks(cursor: &Cursor) -> bool {
     let (Some(TokenTree::Ident(name)), Some(TokenTree::Group(group))) =
         (cursor.peek(0), cursor.peek(1))
     else {
@@ -70,14 +75,58 @@ pub(super) fn reduced(cursor: &mut Cursor) -> Parsed<Assigned> {
     let by = cursor.name("a reduction")?;
     let mut inside = cursor.group(Delimiter::Parenthesis, "`(`")?;
     let terms = terms(&mut inside)?;
-    Ok(Assigned::Claimed { by: Some(by), terms, area: cursor.since(first) })
+    Ok(Assigned::OfRanks { by: Some(by), sign: None, terms, area: cursor.since(first) })
 }
 
-/// A region that was parsed, and the rank after `of`.
-pub(super) fn of(cursor: &mut Cursor, region: Expr) -> Parsed<Assigned> {
-    let first = region.area;
-    let terms = vec![term(cursor, region)?];
-    Ok(Assigned::Claimed { by: None, terms, area: first.to(cursor.last().into()) })
+/// Memory that was parsed, and the rank after `of`; then further terms.
+///
+/// What follows `of` is parsed as one number: where another `of` comes, its last operand is the
+/// next region, as `u` in `u of 0 + u of 1`.
+pub(super) fn of(cursor: &mut Cursor, memory: Expr) -> Parsed<Assigned> {
+    let first = memory.area;
+    let (mut sign, mut terms) = (None, Vec::new());
+    let mut region = last(memory, &mut sign, &mut terms)?;
+    while cursor.take_word("of") {
+        let rank = expr::expr(cursor)?;
+        if !cursor.is_word(0, "of") {
+            terms.push(Term::Memory { region, of: Some(rank) });
+            break;
+        }
+        let ExprKind::Binary(rank, operator, next) = rank.kind else {
+            let form = "as in `x = u of 0 + u of 1`";
+            return Err(cursor
+                .expected("`+`, `*` or the end")
+                .help(format!("one rank follows `of`, {form}")));
+        };
+        joins(operator, next.area, &mut sign)?;
+        terms.push(Term::Memory { region, of: Some(*rank) });
+        region = *next;
+    }
+    let area = first.to(cursor.last().into());
+    Ok(Assigned::OfRanks { by: None, sign, terms, area })
+}
+
+/// The last operand of a sum or a product, whose other operands are memory of this rank.
+fn last(memory: Expr, sign: &mut Option<Arithmetic>, terms: &mut Vec<Term>) -> Parsed<Expr> {
+    let ExprKind::Binary(before, operator, last) = memory.kind else { return Ok(memory) };
+    joins(operator, last.area, sign)?;
+    let before = self::last(*before, sign, terms)?;
+    terms.push(Term::Memory { region: before, of: None });
+    Ok(*last)
+}
+
+/// All terms have one sign between them.
+fn joins(operator: Operator, area: Area, sign: &mut Option<Arithmetic>) -> Parsed<()> {
+    match operator {
+        Operator::Arithmetic(one @ (Arithmetic::Add | Arithmetic::Mul))
+            if sign.is_none_or(|known| known == one) =>
+        {
+            *sign = Some(one);
+            Ok(())
+        }
+        _ => Err(Fault::new(area, "this is not one reduction")
+            .help("memory of ranks is joined by `+` or by `*` alone: `x = u of 0 + u of 1`")),
+    }
 }
 
 fn term(cursor: &mut Cursor, region: Expr) -> Parsed<Term> {

@@ -106,7 +106,7 @@ macro_rules! files {
     };
 }
 
-files! { assigned claims passed conditions unread equations mends slips sizes hazards header messages parts statements names peers regions collectives compute checked checks }
+files! { assigned reads claims passed conditions unread equations mends slips sizes hazards header messages parts statements names peers regions collectives compute checked checks }
 
 /// The table of the documentation quotes the messages of every check.
 #[test]

@@ -20,7 +20,7 @@ macro_rules! sources {
 }
 
 sources! {
-    all_gather all_reduce apart assigned barrier broadcast experts gradients halo halo2d hierarchical one_f1b pipeline ring
+    all_gather all_reduce apart assigned barrier broadcast experts gradients halo halo2d hierarchical one_f1b pipeline reads ring
     schedules
 }
 

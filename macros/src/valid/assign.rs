@@ -1,6 +1,8 @@
 //! Assignments: `x += y`, `x = max(x, y)`, `x = y`.
 
-use typed_nccl_plan::ir::{Assign, Operator as Arithmetic, Place, Reduction, Region, StepKind};
+use typed_nccl_plan::ir::{
+    Assign, Operator as Arithmetic, Place, Reduction, Region, Source, StepKind,
+};
 
 use super::scope::Meaning;
 use super::{Looked, Resolver};
@@ -30,18 +32,16 @@ impl Resolver<'_> {
                 parts.extend(list);
                 *area
             }
-            Assigned::Claimed { by, terms, area } => {
-                let is_own = |term: &Term| matches!(term, Term::Memory { of: None, .. });
-                let fault = match by {
-                    Some(by) if terms.iter().all(is_own) => {
-                        Fault::new(*area, format!("an assignment has no `{by}(..)`"))
-                            .help("write `x = y + z` or `x = y * z`")
-                    }
-                    _ => Fault::new(*area, "a rank does not read from others' memory").help(
-                        "let the other rank send it, as in `send x to rank + 1 into y;`; `of` goes in `computes`",
-                    ),
-                };
-                return self.tell(fault);
+            Assigned::OfRanks { by: Some(by), terms, area, .. } if terms.iter().all(is_own) => {
+                let fault = Fault::new(*area, format!("an assignment has no `{by}(..)`"));
+                return self.tell(fault.help("write `x = y + z` or `x = y * z`"));
+            }
+            Assigned::OfRanks { .. } => {
+                let (to, made) = (to, self.of_ranks(area, update, value));
+                let (to, (by, mut of)) = (to?, made?);
+                of.splice(0..0, update.map(|_| Source::own(to.clone())));
+                self.reduces_sources(&to, by, &of, area)?;
+                return Ok(StepKind::Assign(Assign { to, by, of, place: place? }));
             }
         };
         let of: Vec<_> = parts.into_iter().map(|part| self.assigned(part)).collect();
@@ -56,6 +56,7 @@ impl Resolver<'_> {
             let by_area = if update.is_some() { area } else { whole };
             self.reduces(&element, by == Reduction::Avg, by_area)?;
         }
+        let of = of.into_iter().map(Source::own).collect();
         Ok(StepKind::Assign(Assign { to, by, of, place: place? }))
     }
 
@@ -68,6 +69,21 @@ impl Resolver<'_> {
         self.region(part)
     }
 
+    /// Checks that the type of what sources make has their reduction, if they are several.
+    pub(super) fn reduces_sources(
+        &mut self,
+        to: &Region,
+        by: Reduction,
+        of: &[Source],
+        area: Area,
+    ) -> Looked<()> {
+        if of.len() < 2 && of.iter().all(|source| source.around.is_empty()) {
+            return Ok(());
+        }
+        let element = self.buffer(to.buffer).element.clone();
+        self.reduces(&element, by == Reduction::Avg, area)
+    }
+
     /// Reports a name that was meant to be declared with `let`.
     pub(super) fn names_memory(&mut self, to: &Expr, update: Option<Arithmetic>) -> Looked<()> {
         let ExprKind::Name(name) = &to.kind else { return Ok(()) };
@@ -78,6 +94,10 @@ impl Resolver<'_> {
         let fault = Fault::new(name.span(), format!("no statement begins with `{name}`"));
         self.tell(fault.help(format!("a name is given with `let`: `let {name} = ..;`")))
     }
+}
+
+fn is_own(term: &Term) -> bool {
+    matches!(term, Term::Memory { of: None, .. })
 }
 
 /// The reduction by an operator; one region alone is copied.

@@ -1,15 +1,13 @@
 //! What a plan says that memory holds: `b = a of rank - 1`.
 
-use typed_nccl_plan::ir::{
-    Around, Claim, Each, Operator as Arithmetic, Peer, Reduction, Region, Source,
-};
+use typed_nccl_plan::ir::{Around, Claim, Each, Operator as Arithmetic, Reduction, Source};
 
 use super::assign::reduction;
 use super::number::not;
 use super::statement::MOST_STATEMENTS;
 use super::{Looked, Reported, Resolver};
 use crate::area::Area;
-use crate::ast::{self, Assigned, Block, Statement, StatementKind, Term};
+use crate::ast::{self, Assigned, Block, ExprKind, Operator, Statement, StatementKind, Term};
 use crate::fault::Fault;
 
 impl Resolver<'_> {
@@ -99,50 +97,10 @@ impl Resolver<'_> {
         around: &[Around],
     ) -> Looked<()> {
         let region = self.region(to);
-        let mut by = update.map(|update| reduction(Some(update)));
-        let mut of = Vec::new();
-        match value {
-            Assigned::Claimed { by: named, terms, .. } => {
-                if let Some(named) = named {
-                    let own = match &*named.to_string() {
-                        "sum" => Reduction::Sum,
-                        "prod" => Reduction::Prod,
-                        "min" => Reduction::Min,
-                        "max" => Reduction::Max,
-                        _ => Reduction::Avg,
-                    };
-                    if by.replace(own).is_some_and(|by| by != own) {
-                        let fault = Fault::new(area, "several reductions in one another");
-                        return self.tell(fault.help("claim one kind of them"));
-                    }
-                }
-                self.terms(terms, &[], &mut of)?;
-            }
-            Assigned::Reduced(value) => {
-                let (mut parts, mut sign) = (Vec::new(), update);
-                let help = "it is memory, or a sum, a product, `min`, `max` or `avg` of memory alone: `x = y + z`";
-                self.parts(value, &mut sign, &mut parts, help)?;
-                by = sign.map(|sign| reduction(Some(sign)));
-                for part in parts {
-                    of.push(own(self.region(part)?));
-                }
-            }
-            Assigned::Average(list, _) => {
-                by = Some(Reduction::Avg);
-                for part in list {
-                    of.push(own(self.region(part)?));
-                }
-            }
-        }
+        let (by, mut of) = self.of_ranks(area, update, value)?;
         let to = region?;
-        if update.is_some() {
-            of.insert(0, own(to.clone()));
-        }
-        let by = by.unwrap_or(Reduction::Sum);
-        if of.len() > 1 || of.iter().any(|source| !source.around.is_empty()) {
-            let element = self.buffer(to.buffer).element.clone();
-            self.reduces(&element, by == Reduction::Avg, area)?;
-        }
+        of.splice(0..0, update.map(|_| Source::own(to.clone())));
+        self.reduces_sources(&to, by, &of, area)?;
         self.written_out += 1;
         if self.written_out > MOST_STATEMENTS {
             let title = format!("written out, this is more than {MOST_STATEMENTS} statements");
@@ -153,22 +111,81 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn terms(&mut self, terms: &[Term], around: &[Around], of: &mut Vec<Source>) -> Looked<()> {
+    /// The sources on the right side, and their reduction.
+    pub(super) fn of_ranks(
+        &mut self,
+        area: Area,
+        update: Option<Arithmetic>,
+        value: &Assigned,
+    ) -> Looked<(Reduction, Vec<Source>)> {
+        let mut by = update.map(|update| reduction(Some(update)));
+        let mut of = Vec::new();
+        match value {
+            Assigned::OfRanks { by: named, sign, terms, .. } => {
+                let mut sign = *sign;
+                self.terms(terms, &mut sign, &[], &mut of)?;
+                let named = named.as_ref().map(|named| match &*named.to_string() {
+                    "sum" => Reduction::Sum,
+                    "prod" => Reduction::Prod,
+                    "min" => Reduction::Min,
+                    "max" => Reduction::Max,
+                    _ => Reduction::Avg,
+                });
+                for own in named.into_iter().chain(sign.map(|sign| reduction(Some(sign)))) {
+                    if by.replace(own).is_some_and(|by| by != own) {
+                        let fault = Fault::new(area, "several reductions in one another");
+                        return self.tell(fault.help("use one kind of them"));
+                    }
+                }
+            }
+            Assigned::Reduced(value) => {
+                let (mut parts, mut sign) = (Vec::new(), update);
+                let help = "it is memory, or a sum, a product, `min`, `max` or `avg` of memory alone: `x = y + z`";
+                self.parts(value, &mut sign, &mut parts, help)?;
+                by = sign.map(|sign| reduction(Some(sign)));
+                for part in parts {
+                    of.push(Source::own(self.region(part)?));
+                }
+            }
+            Assigned::Average(list, _) => {
+                by = Some(Reduction::Avg);
+                for part in list {
+                    of.push(Source::own(self.region(part)?));
+                }
+            }
+        }
+        Ok((by.unwrap_or(Reduction::Sum), of))
+    }
+
+    fn terms(
+        &mut self,
+        terms: &[Term],
+        sign: &mut Option<Arithmetic>,
+        around: &[Around],
+        of: &mut Vec<Source>,
+    ) -> Looked<()> {
         for term in terms {
             match term {
-                Term::Memory { region, of: rank } => {
-                    let region = match rank {
-                        Some(_) => self.region_elsewhere(region),
-                        None => self.region(region),
-                    };
-                    let rank = rank.as_ref().map(|rank| self.peer(rank)).transpose();
-                    let rank = rank?.unwrap_or(Peer::Shift(Vec::new()));
-                    of.push(Source { around: around.to_vec(), region: region?, rank });
+                Term::Memory { region, of: None } => {
+                    of.push(Source {
+                        around: around.to_vec(),
+                        ..Source::own(self.region(region)?)
+                    });
+                }
+                Term::Memory { region, of: Some(rank) } => {
+                    let (rank, own) = self.before_memory(rank, sign);
+                    let (region, rank) = (self.region_elsewhere(region), self.peer(rank));
+                    of.push(Source { around: around.to_vec(), region: region?, rank: rank? });
+                    for own in own {
+                        let own = Source::own(self.region(own)?);
+                        of.push(Source { around: around.to_vec(), ..own });
+                    }
                 }
                 Term::For { counter, from, to, powers, body } => {
                     let depth = self.scope.depth();
                     let each = self.counting(counter, (from, to), powers.as_ref())?;
-                    let done = self.terms(body, &[around, &[Around::Each(each)]].concat(), of);
+                    let done =
+                        self.terms(body, sign, &[around, &[Around::Each(each)]].concat(), of);
                     self.scope.leave(depth);
                     done?;
                 }
@@ -176,7 +193,7 @@ impl Resolver<'_> {
                     for row in &*self.each_row(names, list)? {
                         let depth = self.scope.depth();
                         self.take_row(names, row);
-                        let done = self.terms(body, around, of);
+                        let done = self.terms(body, sign, around, of);
                         self.scope.leave(depth);
                         done?;
                     }
@@ -184,15 +201,30 @@ impl Resolver<'_> {
                 Term::If { condition, then, otherwise } => {
                     let condition = self.condition(condition)?;
                     let contrary = Around::When(not(condition.clone()));
-                    self.terms(then, &[around, &[Around::When(condition)]].concat(), of)?;
-                    self.terms(otherwise, &[around, &[contrary]].concat(), of)?;
+                    self.terms(then, sign, &[around, &[Around::When(condition)]].concat(), of)?;
+                    self.terms(otherwise, sign, &[around, &[contrary]].concat(), of)?;
                 }
             }
         }
         Ok(())
     }
-}
 
-fn own(region: Region) -> Source {
-    Source { around: Vec::new(), region, rank: Peer::Shift(Vec::new()) }
+    /// A rank after `of`, and the memory of this rank that follows it behind signs: `u of 0 + v`.
+    fn before_memory<'e>(
+        &self,
+        mut rank: &'e ast::Expr,
+        sign: &mut Option<Arithmetic>,
+    ) -> (&'e ast::Expr, Vec<&'e ast::Expr>) {
+        let mut own = Vec::new();
+        while let ExprKind::Binary(before, Operator::Arithmetic(one), memory) = &rank.kind
+            && matches!(one, Arithmetic::Add | Arithmetic::Mul)
+            && sign.is_none_or(|sign| sign == *one)
+            && memory.root().is_some_and(|name| self.is_memory(name))
+        {
+            *sign = Some(*one);
+            own.insert(0, &**memory);
+            rank = before;
+        }
+        (rank, own)
+    }
 }

@@ -2,7 +2,7 @@
 
 use typed_nccl_plan::ir::Operator as Arithmetic;
 
-use crate::ast::{Block, Expr, ExprKind, Operator, StatementKind, text};
+use crate::ast::{Assigned, Block, Expr, ExprKind, Operator, StatementKind, Term, text};
 
 pub(super) fn names(block: &Block) -> Vec<String> {
     let mut names = Vec::new();
@@ -21,6 +21,9 @@ fn walk(block: &Block, names: &mut Vec<String>) {
             StatementKind::Wait { signals, .. } => {
                 signals.iter().for_each(|one| ring(&one.peer, names));
             }
+            StatementKind::Assign { value: Assigned::OfRanks { terms, .. }, .. } => {
+                of_ranks(terms, names);
+            }
             StatementKind::Group(body)
             | StatementKind::Sequence(body)
             | StatementKind::On(body)
@@ -34,6 +37,19 @@ fn walk(block: &Block, names: &mut Vec<String>) {
                 bodies.iter().for_each(|block| walk(block, names));
             }
             _ => {}
+        }
+    }
+}
+
+fn of_ranks(terms: &[Term], names: &mut Vec<String>) {
+    for term in terms {
+        match term {
+            Term::Memory { of, .. } => of.iter().for_each(|peer| ring(peer, names)),
+            Term::For { body, .. } | Term::Each { body, .. } => of_ranks(body, names),
+            Term::If { then, otherwise, .. } => {
+                of_ranks(then, names);
+                of_ranks(otherwise, names);
+            }
         }
     }
 }

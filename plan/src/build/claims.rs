@@ -8,7 +8,8 @@ use super::span::Count;
 use super::{Open, PlanBuilder};
 use crate::ir::{self, Around, Claim, Each, Expr, Reduction, Region, Source, StepKind};
 
-/// What a claim says that memory is made of: regions of ranks, as the caller filled them.
+/// What memory is made of: in a claim, regions of ranks as the caller filled them; in
+/// [`gathered`](super::On::gathered), as they are when it runs.
 #[derive(Debug)]
 pub struct Sources<'a> {
     plan: &'a mut PlanBuilder<Open>,
@@ -56,10 +57,19 @@ impl PlanBuilder<Open> {
     #[track_caller]
     fn claim<A: Part>(&mut self, to: A, by: Reduction, of: impl FnOnce(&mut Sources<'_>)) -> Claim {
         let (at, to) = (self.here(), self.region(to));
-        let mut sources = Sources { plan: self, around: Vec::new(), all: Vec::new() };
-        of(&mut sources);
-        let of = sources.all;
+        let of = Sources::collect(self, of);
         Claim { around: Vec::new(), to, by, of, at }
+    }
+}
+
+impl<'a> Sources<'a> {
+    pub(super) fn collect(
+        plan: &'a mut PlanBuilder<Open>,
+        of: impl FnOnce(&mut Self),
+    ) -> Vec<Source> {
+        let mut sources = Self { plan, around: Vec::new(), all: Vec::new() };
+        of(&mut sources);
+        sources.all
     }
 }
 

@@ -1,9 +1,10 @@
-//! Local work of this library: copies and reductions within a rank.
+//! Local work of this library: copies and reductions within a rank, and of other ranks' windows.
 
+use super::claims::Sources;
 use super::memory::Part;
 use super::on::On;
 use crate::element::SameElement;
-use crate::ir::{Assign, Reduction, Region, StepKind};
+use crate::ir::{Assign, Reduction, Region, Source, StepKind};
 
 impl On<'_> {
     /// Copies `from` to `to`: `to = from` in `plan!`. Both have one length, and do not overlap.
@@ -42,9 +43,29 @@ impl On<'_> {
         self.assigned(to, by.into(), of);
     }
 
+    /// Makes `to` the reduction of these sources, among them other ranks' windows, which are read
+    /// where they lie: `plan.on(net).gathered(v, Sum, |of| of.rank(u, ring(1)))` is `v = u of
+    /// (rank + 1) % n` in `plan!`. A single source is copied.
+    ///
+    /// A rank past the end of a chain is left out; without any source, `to` keeps its content.
+    /// Nothing happens at the other ranks, so signals must say when their memory may be read, and
+    /// when it has been.
+    #[track_caller]
+    pub fn gathered<A: Part>(
+        &mut self,
+        to: A,
+        by: impl Into<Reduction>,
+        of: impl FnOnce(&mut Sources<'_>),
+    ) {
+        let (to, place) = (self.plan.region(to), self.place.clone());
+        let of = Sources::collect(self.plan, of);
+        self.plan.push(StepKind::Assign(Assign { to, by: by.into(), of, place }));
+    }
+
     #[track_caller]
     fn assigned(&mut self, to: Region, by: Reduction, of: Vec<Region>) {
         let place = self.place.clone();
+        let of = of.into_iter().map(Source::own).collect();
         self.plan.push(StepKind::Assign(Assign { to, by, of, place }));
     }
 }

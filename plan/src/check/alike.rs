@@ -7,6 +7,7 @@ use crate::program::{NONE, Op, OpKind, Program, Span};
 /// same objects, and the same elements of those that several streams use.
 pub(super) fn issue(program: &Program, a: usize, b: usize) -> bool {
     let is_put = |op: &Op| matches!(op.kind, OpKind::Put);
+    let is_get = |op: &Op| matches!(op.kind, OpKind::Get);
     let is_wait = |op: &Op| matches!(op.kind, OpKind::Wait);
     let same = |one: Span, other: Span| {
         one.object == other.object
@@ -14,9 +15,10 @@ pub(super) fn issue(program: &Program, a: usize, b: usize) -> bool {
     };
     are_alike(program, a, b, |one, other| {
         one.communicator == other.communicator
-            && same(one.source, other.source)
+            && (same(one.source, other.source) || is_get(one) && is_get(other))
             && (same(one.target, other.target) || is_put(one) && is_put(other))
             && is_put(one) == is_put(other)
+            && is_get(one) == is_get(other)
             && is_wait(one) == is_wait(other)
     })
 }

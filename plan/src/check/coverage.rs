@@ -42,7 +42,8 @@ fn incoming(instance: &Instance<'_>, wanted: &[Span]) -> Vec<Vec<(u64, u64)>> {
         let reads = |own: &Op| {
             let Span { object, start, end } = own.target;
             let source = |op: &Op| {
-                op.source.object == object && op.source.start < end && start < op.source.end
+                let Span { object: of, start: from, end: to } = op.read();
+                of == object && from < end && start < to
             };
             ops.iter().any(source)
         };

@@ -18,6 +18,7 @@ impl Report<'_> {
     pub(crate) fn does(&self, op: &Op) -> String {
         match op.kind {
             OpKind::Read => format!("reads {}", self.name(op.source)),
+            OpKind::Get => format!("reads {} of rank {}", self.name(op.source), op.peer),
             OpKind::Write => format!("writes {}", self.name(op.target)),
             OpKind::Send => format!("sends {} to rank {}", self.name(op.source), op.peer),
             OpKind::Receive => format!("receives {} from rank {}", self.name(op.target), op.peer),
@@ -71,14 +72,23 @@ impl Report<'_> {
         }
     }
 
+    /// A source of an assignment: "`u` [0, 4) of rank 1".
+    fn named(&self, op: &Op) -> String {
+        match op.kind {
+            OpKind::Get => format!("{} of rank {}", self.name(op.source), op.peer),
+            _ => self.name(op.source),
+        }
+    }
+
     /// What local work does: "runs `add`", "computes `b` += `a`".
     pub(crate) fn work_does(&self, unit: &Unit) -> String {
         match Step::nth(&self.plan().steps, unit.statement).map(|step| &step.kind) {
             Some(StepKind::Compute(this)) => format!("runs `{}`", this.name),
             Some(StepKind::Assign(this)) => {
                 let ops = self.program.ops_of(unit).iter();
-                let (reads, writes): (Vec<_>, Vec<_>) = ops.partition(|op| op.kind == OpKind::Read);
-                let of: Vec<String> = reads.iter().map(|op| self.name(op.source)).collect();
+                let (writes, reads): (Vec<_>, Vec<_>) =
+                    ops.partition(|op| op.kind == OpKind::Write);
+                let of: Vec<String> = reads.iter().map(|op| self.named(op)).collect();
                 let to = writes.first().map_or_else(String::new, |op| self.name(op.target));
                 format!("computes {}", show_reduced(&to, this.by, &of))
             }

@@ -64,7 +64,7 @@ impl<'a> Memory<'a> {
         let program = self.program;
         let unit = &program.units[at as usize];
         let ops = program.ops_of(unit);
-        for op in ops.iter().filter(|op| !op.source.is_empty()) {
+        for op in ops.iter().filter(|op| !op.read().is_empty()) {
             if let Some(element) = self.missing(op.source) {
                 uninitialised(op, element, report);
             }
@@ -99,7 +99,7 @@ impl<'a> Memory<'a> {
         let before = self.program.of_rank(rank).start..unit as usize;
         let mut ops = before.flat_map(|unit| self.program.ops_of(&self.program.units[unit]));
         ops.find(|op| {
-            let Span { object, start, end } = op.source;
+            let Span { object, start, end } = op.read();
             object == span.object && start.max(span.start) < end.min(span.end)
         })
     }

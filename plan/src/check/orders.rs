@@ -132,18 +132,59 @@ impl Orders {
         Some(frontier)
     }
 
+    /// Whether `first` has surely ended when `target` ends. `None` if the search takes too long.
+    pub(crate) fn ended_by(&self, target: u32, first: u32, budget: &mut Budget) -> Option<bool> {
+        let wanted = self.places[end(first) as usize];
+        let mut found = false;
+        self.search_from(end(target), budget, |place, node| {
+            found = node == end(first);
+            place > wanted
+        })?;
+        Some(found)
+    }
+
+    /// Whether a unit of a rank has surely started in a run when `target` starts. `None` if the
+    /// search takes too long.
+    pub(crate) fn begun(
+        &self,
+        target: u32,
+        (rank, run): (u32, u32),
+        budget: &mut Budget,
+    ) -> Option<bool> {
+        let units = self.units_in_all();
+        let mut found = false;
+        self.search(target, budget, |_, node| {
+            let unit = node / 2;
+            found = unit < units
+                && unit / self.units >= run
+                && self.ranks[(unit % self.units) as usize] == rank;
+            !found
+        })?;
+        Some(found)
+    }
+
     /// Visits everything before the start of a unit, the latest first, while `goes_on` holds.
     /// `None` if that takes too long.
     fn search(
         &self,
         target: u32,
         budget: &mut Budget,
+        goes_on: impl FnMut(u32, u32) -> bool,
+    ) -> Option<()> {
+        self.search_from(start(target), budget, goes_on)
+    }
+
+    /// The same of a node, which is visited first.
+    fn search_from(
+        &self,
+        node: u32,
+        budget: &mut Budget,
         mut goes_on: impl FnMut(u32, u32) -> bool,
     ) -> Option<()> {
         let mut seen = self.seen.borrow_mut();
         let (seen, turn) = seen.next(self.places.len());
         let (mut looked, mut open) = (0, BinaryHeap::new());
-        open.push((self.places[start(target) as usize], start(target)));
+        open.push((self.places[node as usize], node));
         while let Some((place, node)) = open.pop()
             && goes_on(place, node)
         {

@@ -24,7 +24,8 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
 
 /// Two uses of the same elements, the second of which writes.
 fn overlap<'o>(work: &LocalWork<'_>, ops: &'o [Op]) -> Option<(&'o Op, &'o Op)> {
-    let mut all: Vec<&Op> = ops.iter().filter(|op| !used(op).is_empty()).collect();
+    let mut all: Vec<&Op> =
+        ops.iter().filter(|op| op.kind != OpKind::Get && !used(op).is_empty()).collect();
     all.sort_by_key(|op| (used(op).object, used(op).start));
     // What begins earlier, and reaches to the present one: of writes one, or two overlap.
     let (mut write, mut reads): (Option<&Op>, Vec<&Op>) = (None, Vec::new());

@@ -8,9 +8,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::instance::Instance;
+use super::ranges::Ranges;
 use super::report::Report;
 use crate::ir::{Plan, Role, Step, StepKind};
-use crate::program::{Op, OpKind, Shift, Span, Stride};
+use crate::program::{Op, OpKind, Program, Shift, Span, Stride};
 use crate::verdict::{Check, Problem};
 
 /// Uses of one buffer that are remembered; of a message that comes after more, nothing is said.
@@ -36,6 +37,26 @@ struct Used<'p> {
     uses: Vec<(Span, Option<u32>)>,
 }
 
+/// What other ranks read of windows, by owner and object.
+struct Gets(HashMap<(u32, u32), Ranges>);
+
+impl Gets {
+    fn new(program: &Program) -> Self {
+        let mut gets: HashMap<_, Ranges> = HashMap::new();
+        for op in program.ops.iter().filter(|op| op.kind == OpKind::Get) {
+            let Span { object, start, end } = op.source;
+            gets.entry((op.peer, object)).or_default().add(start, end);
+        }
+        Self(gets)
+    }
+
+    /// Whether some of these elements are read.
+    fn contains(&self, &(rank, span): &(u32, Span)) -> bool {
+        let of = self.0.get(&(rank, span.object));
+        of.is_some_and(|ranges| ranges.overlaps(span.start, span.end))
+    }
+}
+
 impl Unread {
     pub(super) fn new(plan: &Plan) -> Self {
         let receives =
@@ -46,11 +67,12 @@ impl Unread {
 
     /// Follows the messages of an instance in which nothing is wrong.
     pub(super) fn look(&mut self, instance: &Instance<'_>) {
+        let gets = Gets::new(instance.program);
         for rank in 0..instance.program.ranks() {
             if self.0.is_empty() {
                 return;
             }
-            self.rank(instance, rank);
+            self.rank(instance, rank, &gets);
         }
     }
 
@@ -59,14 +81,14 @@ impl Unread {
         self.0.into_values().flatten().collect()
     }
 
-    fn rank(&mut self, instance: &Instance<'_>, rank: usize) {
+    fn rank(&mut self, instance: &Instance<'_>, rank: usize, gets: &Gets) {
         let program = instance.program;
         let is_given = |span: Span| program.objects.all[span.object as usize].role == Role::InOut;
         let mut memory: HashMap<u32, Used<'_>> = HashMap::new();
         for at in program.of_rank(rank) {
             let unit = &program.units[at];
             let ops = || program.ops_of(unit).iter();
-            for op in ops().filter(|op| !op.source.is_empty()) {
+            for op in ops().filter(|op| !op.read().is_empty()) {
                 let used = memory.entry(op.source.object).or_default();
                 self.read(used, |fresh| fresh.op.target.overlaps(op.source));
                 if is_given(op.source) {
@@ -81,7 +103,11 @@ impl Unread {
                     self.lost(instance, &lost, Some(op));
                 }
                 if op.kind == OpKind::Receive && self.0.contains_key(&op.statement) {
-                    self.receive(used, op);
+                    // A peer's read counts, whenever it comes: its order is checked elsewhere.
+                    match gets.contains(&(rank as u32, op.target)) {
+                        true => drop(self.0.remove(&op.statement)),
+                        false => self.receive(used, op),
+                    }
                 }
                 if is_given(op.target) {
                     used.note((op.target, None));

@@ -80,10 +80,18 @@ impl<'a> Groups<'a> {
 }
 
 impl Groups<'_> {
-    /// Seconds of a local reduction of this many regions, each as long as `to`, or of a copy.
-    pub(crate) fn assigns(&self, to: &Elements, regions: usize) -> f64 {
-        let moved = bytes(self.plan, to) * (regions + 1) as f64;
-        self.topology.launch + self.topology.memory * moved
+    /// Seconds of a rank's reduction of these regions, each as long as `to`, or of a copy. What
+    /// comes from other ranks crosses links, beside the work on memory.
+    pub(crate) fn assigns(&self, rank: u32, to: &Elements, of: &[Elements]) -> f64 {
+        let (topology, bytes) = (self.topology, bytes(self.plan, to));
+        let peers = of.iter().filter_map(|of| topology.link(rank, of.rank?));
+        let (mut latency, mut crossing) = (0.0_f64, 0.0);
+        for link in peers {
+            latency = latency.max(link.alpha);
+            crossing += link.beta * bytes;
+        }
+        let moved = topology.memory * bytes * (of.len() + 1) as f64;
+        topology.launch + latency + moved.max(crossing)
     }
 
     pub(crate) fn kernels(&self) -> &KernelTimes {

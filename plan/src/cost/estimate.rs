@@ -84,7 +84,7 @@ pub fn estimate_with(
             let own = groups.kernel(placed.rank, operations, legs);
             own.unwrap_or_else(|| groups.takes(placed.rank, operations))
         }
-        Work::Assign { to, of, .. } => groups.assigns(to, of.len()),
+        Work::Assign { to, of, .. } => groups.assigns(placed.rank, to, of),
         Work::Compute { name, arguments, .. } => {
             let rank = placed.rank;
             computes(Computes { rank, name, arguments }).as_secs_f64()

@@ -57,7 +57,7 @@ impl<'a> Names<'a> {
                 vec![line]
             }
             Work::Assign { to, by, of } => {
-                let of: Vec<String> = of.iter().map(|one| self.part(one)).collect();
+                let of: Vec<String> = of.iter().map(|one| self.source(one)).collect();
                 let mut line = show_reduced(&self.part(to), *by, &of);
                 if detail == Detail::Least {
                     let sign = line.find('=').unwrap_or(line.len());
@@ -149,6 +149,14 @@ impl<'a> Names<'a> {
         match self.plan.signals.get(signal) {
             Some(signal) => clean(&signal.name),
             None => format!("signal {signal}"),
+        }
+    }
+
+    /// `u[4..8]`, and `u[4..8] of 2` for another rank's.
+    fn source(&self, part: &Elements) -> String {
+        match part.rank {
+            Some(rank) => format!("{} of {rank}", self.part(part)),
+            None => self.part(part),
         }
     }
 

@@ -29,7 +29,8 @@ pub struct Claim {
     pub at: Location,
 }
 
-/// A region of a rank, or one for each turn of loops.
+/// A region of a rank, or one for each turn of loops: of a claim, or of an
+/// [`Assign`](super::Assign).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Source {
@@ -80,11 +81,26 @@ impl Claim {
         around(&self.around, each);
         each(Operand::Region(&self.to));
         each(Operand::Entries(self.of.len()));
-        for source in &self.of {
-            around(&source.around, each);
-            each(Operand::Region(&source.region));
-            source.rank.operands(each);
-        }
+        self.of.iter().for_each(|source| source.operands(each));
+    }
+}
+
+impl Source {
+    /// A region of this rank.
+    pub const fn own(region: Region) -> Self {
+        Self { around: Vec::new(), region, rank: Peer::Shift(Vec::new()) }
+    }
+
+    /// Whether it is a region of this rank, whatever the sizes.
+    pub fn is_own(&self) -> bool {
+        matches!(&self.rank, Peer::Shift(hops) if hops.is_empty())
+    }
+
+    /// Its operands.
+    pub(crate) fn operands<'a>(&'a self, each: &mut dyn FnMut(Operand<'a>)) {
+        around(&self.around, each);
+        each(Operand::Region(&self.region));
+        self.rank.operands(each);
     }
 }
 

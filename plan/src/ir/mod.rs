@@ -36,7 +36,9 @@ pub use step::{
 };
 pub use subexpr::Subexpr;
 pub(crate) use validate::MOST_PROBLEMS;
-pub use validate::{MOST_ASSIGNED, MOST_DECLARED, MOST_NAME, MOST_PARTS, MOST_STEPS, MOST_VALUES};
+pub use validate::{
+    MOST_ASSIGNED, MOST_DECLARED, MOST_NAME, MOST_PARTS, MOST_REDUCED, MOST_STEPS, MOST_VALUES,
+};
 pub(crate) use work::LocalWork;
 
 use std::fmt;

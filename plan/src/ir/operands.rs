@@ -91,7 +91,7 @@ impl Step {
             }
             StepKind::Assign(this) => {
                 each(Operand::Region(&this.to));
-                this.of.iter().for_each(|one| each(Operand::Region(one)));
+                this.of.iter().for_each(|one| one.operands(each));
                 each(Operand::Entries(this.place.after.len()));
             }
             StepKind::Collective(this) => {

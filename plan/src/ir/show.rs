@@ -4,8 +4,8 @@
 use std::fmt::{self, Write};
 
 use super::{
-    Assign, AxisId, Choice, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING,
-    Operator, ParamId, Peer, Plan, Reduction, Region,
+    Around, Assign, AxisId, Choice, Compute, Condition, Equation, Expr, Hop, LoopId, MOST_NESTING,
+    Operator, ParamId, Peer, Plan, Reduction, Region, Source,
 };
 
 /// Arguments of [`Plan::show`], converted from references.
@@ -67,10 +67,41 @@ impl Plan {
         show_reduced(&to, equation.by, &of.collect::<Vec<_>>())
     }
 
-    /// An assignment in the syntax of `plan!`: `b += a`, `b = min(a, c)`.
+    /// An assignment in the syntax of `plan!`: `b += a`, `b = min(a, c)`, `b = u of rank + 1`.
     pub fn show_assign(&self, assign: &Assign) -> String {
-        let of: Vec<String> = assign.of.iter().map(|one| self.show(one)).collect();
-        show_reduced(&self.show(&assign.to), assign.by, &of)
+        let of: Vec<String> = assign.of.iter().map(|one| self.show_source(one)).collect();
+        let to = self.show(&assign.to);
+        // A loop, or a peer that a sign after it would change, stands in parentheses.
+        let is_plain = |one: &Source| one.around.is_empty() && (one.is_own() || of.len() == 1);
+        if assign.of.iter().all(is_plain) {
+            return show_reduced(&to, assign.by, &of);
+        }
+        format!("{to} = {}({})", assign.by, of.join(", "))
+    }
+
+    /// `u of rank + 1`, `for r in 0..n { u of r }`
+    fn show_source(&self, source: &Source) -> String {
+        let mut text = self.show(&source.region);
+        if !source.is_own() {
+            let _ = write!(text, " of {}", self.show(&source.rank));
+        }
+        for around in source.around.iter().rev() {
+            text = match around {
+                Around::When(condition) => format!("if {} {{ {text} }}", self.show(condition)),
+                Around::Each(each) => {
+                    let counter = self.show(&Expr::Loop(each.counter));
+                    let (from, to) = (self.show(&each.from), self.show(&each.to));
+                    match &each.powers {
+                        None => format!("for {counter} in {from}..{to} {{ {text} }}"),
+                        Some(base) => {
+                            let base = self.show(base);
+                            format!("for {counter} in powers of {base} below {to} {{ {text} }}")
+                        }
+                    }
+                }
+            };
+        }
+        text
     }
 }
 

@@ -6,7 +6,7 @@ use super::shape;
 use super::words::words;
 use super::{
     AxisId, Claim, CollectiveKind, CommunicatorId, Condition, Expr, Location, LoopId, MOST_NESTING,
-    MOST_OF_ONE, Region, SignalId, StreamId,
+    MOST_OF_ONE, Region, SignalId, Source, StreamId,
 };
 
 /// A statement of a plan.
@@ -106,10 +106,12 @@ pub struct Equation {
     pub of: Vec<u32>,
 }
 
-/// Local work that this library does on the stream: `b += a`, `b = min(a, c)`, `b = a`.
+/// Local work that this library does on the stream: `b += a`, `b = min(a, c)`, `b = a`,
+/// `b = u of rank + 1`.
 ///
 /// Each element of `to` becomes the reduction of the elements of `of` in its place, with their
-/// content at the start.
+/// content at the start. Sources of other ranks are read where they lie, in those ranks' windows:
+/// the statement waits for nobody, and nothing happens there.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Assign {
@@ -118,8 +120,9 @@ pub struct Assign {
     /// The reduction that combines the regions.
     pub by: Reduction,
     /// The regions that it reads, each as long as `to`. A single one is copied. One of them may be
-    /// `to`; otherwise none overlaps it.
-    pub of: Vec<Region>,
+    /// `to`; otherwise none of this rank overlaps it. A source past the end of an open axis is left
+    /// out; without any source, `to` keeps its content.
+    pub of: Vec<Source>,
     /// Where it runs.
     pub place: Place,
 }

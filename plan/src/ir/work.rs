@@ -1,8 +1,6 @@
 //! Work on a rank's own memory: the user's compute steps, and this library's assignments.
 
-use std::borrow::Cow;
-
-use super::{Equation, Expr, Place, Region, Step, StepKind};
+use super::{Equation, Expr, Place, Reduction, Region, Source, Step, StepKind};
 
 /// What a compute step and an assignment have in common.
 #[derive(Clone)]
@@ -10,9 +8,15 @@ pub(crate) struct LocalWork<'a> {
     /// The name of a compute step; an assignment has none.
     pub(crate) name: Option<&'a str>,
     pub(crate) arguments: &'a [Expr],
+    /// The regions that a compute step reads.
     pub(crate) reads: &'a [Region],
+    /// The sources of an assignment.
+    pub(crate) of: &'a [Source],
     pub(crate) writes: &'a [Region],
-    pub(crate) computes: Cow<'a, [Equation]>,
+    /// The results that a compute step declares.
+    pub(crate) computes: &'a [Equation],
+    /// The reduction of an assignment.
+    pub(crate) by: Option<Reduction>,
     pub(crate) place: &'a Place,
 }
 
@@ -24,21 +28,22 @@ impl StepKind {
                 name: Some(&this.name),
                 arguments: &this.arguments,
                 reads: &this.reads,
+                of: &[],
                 writes: &this.writes,
-                computes: Cow::Borrowed(&this.computes),
+                computes: &this.computes,
+                by: None,
                 place: &this.place,
             }),
-            Self::Assign(this) => {
-                let of = (0..).zip(&this.of).map(|(nth, _)| nth).collect();
-                Some(LocalWork {
-                    name: None,
-                    arguments: &[],
-                    reads: &this.of,
-                    writes: std::slice::from_ref(&this.to),
-                    computes: Cow::Owned(vec![Equation { to: 0, by: this.by, of }]),
-                    place: &this.place,
-                })
-            }
+            Self::Assign(this) => Some(LocalWork {
+                name: None,
+                arguments: &[],
+                reads: &[],
+                of: &this.of,
+                writes: std::slice::from_ref(&this.to),
+                computes: &[],
+                by: Some(this.by),
+                place: &this.place,
+            }),
             _ => None,
         }
     }

@@ -64,10 +64,8 @@ fn places(program: &Program, units: &[u32]) -> Vec<Location> {
 
 fn compute(program: &Program, words: &Words<'_>, unit: &Unit, env: Env<'_>) -> Work {
     let step = words.work(unit.statement);
-    if let Some(LocalWork { name: None, computes, .. }) = step
-        && let [equation] = &**computes
-    {
-        return assign(program, unit, equation.by);
+    if let Some(LocalWork { by: Some(by), .. }) = step {
+        return assign(program, unit, *by);
     }
     // Their values were computed when the program was expanded.
     let env = Env { counters: program.counters.get(&unit.turn).map_or(&[], Vec::as_slice), ..env };
@@ -98,8 +96,14 @@ fn assign(program: &Program, unit: &Unit, by: Reduction) -> Work {
     Work::Assign {
         to: ops.iter().find_map(|op| part(program, op.target)).unwrap_or_default(),
         by,
-        of: ops.iter().filter_map(|op| part(program, op.source)).collect(),
+        of: ops.iter().filter_map(|op| source(program, op)).collect(),
     }
+}
+
+/// What an assignment reads, here or of another rank.
+fn source(program: &Program, op: &Op) -> Option<Elements> {
+    let rank = (op.kind == OpKind::Get).then_some(op.peer);
+    part(program, op.source).map(|part| Elements { rank, ..part })
 }
 
 fn operations(program: &Program, unit: &Unit) -> Vec<Operation> {
@@ -166,5 +170,6 @@ fn part(program: &Program, span: Span) -> Option<Elements> {
         start: span.start,
         end: span.end,
         count: None,
+        rank: None,
     })
 }

@@ -59,7 +59,7 @@ fn touched(work: &Work) -> Vec<(Elements, bool)> {
             writes.extend(to);
         }
         Work::Assign { to, of, .. } => {
-            reads.extend(of);
+            reads.extend(of.iter().filter(|of| of.rank.is_none()));
             writes.push(*to);
         }
         Work::Group(operations) | Work::Kernel { operations, .. } => {

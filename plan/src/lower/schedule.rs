@@ -119,7 +119,7 @@ pub enum Work {
         to: Elements,
         /// The reduction; a single region is copied.
         by: Reduction,
-        /// The elements that it reads, as many from each region.
+        /// The elements that it reads, as many from each region, also of other ranks' windows.
         of: Vec<Elements>,
     },
     /// Operations that NCCL launches as one; one alone needs no group.
@@ -144,7 +144,7 @@ impl Work {
     }
 }
 
-/// Elements of one buffer of this rank.
+/// Elements of one buffer: of this rank, unless [`rank`](Self::rank) names another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Elements {
     /// The buffer, by its index in the plan.
@@ -161,6 +161,9 @@ pub struct Elements {
     /// [`Plan::counts`](crate::ir::Plan::counts) and their lists: at most `end - start`.
     #[serde(default)]
     pub count: Option<u32>,
+    /// The rank of the plan whose window an assignment reads, if it is another one.
+    #[serde(default)]
+    pub rank: Option<u32>,
 }
 
 impl Elements {

@@ -109,7 +109,7 @@ fn class(program: &Program, op: &Op) -> Result<Class, &'static str> {
         OpKind::Wait => {
             Err("a wait for signals is launched alone: in a group it could wait for its own group")
         }
-        OpKind::Read | OpKind::Write => Err("it computes"),
+        OpKind::Read | OpKind::Write | OpKind::Get => Err("it computes"),
         OpKind::Collective(kind) => {
             let window =
                 |object: u32| object != NONE && program.objects.all[object as usize].window;

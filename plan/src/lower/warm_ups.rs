@@ -29,7 +29,7 @@ pub(super) fn warm_ups(program: &Program) -> Vec<WarmUp> {
                     let members = program.layout.together(among, unit.rank as usize);
                     members.for_each(|member| connect(member as u32));
                 }
-                OpKind::Read | OpKind::Write => {}
+                OpKind::Read | OpKind::Write | OpKind::Get => {}
             }
         }
     }

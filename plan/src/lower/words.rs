@@ -28,7 +28,7 @@ impl<'a> Words<'a> {
                 OpKind::Signal => "the signal".to_owned(),
                 OpKind::Wait => "the wait".to_owned(),
                 OpKind::Collective(kind) => format!("the {}", kind.name()),
-                OpKind::Read | OpKind::Write => "the compute step".to_owned(),
+                OpKind::Read | OpKind::Write | OpKind::Get => "the compute step".to_owned(),
             },
             (None, ops) if ops.iter().all(|op| op.kind == OpKind::Wait) => "the wait".to_owned(),
             (None, _) => "the group".to_owned(),

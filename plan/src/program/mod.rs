@@ -108,12 +108,13 @@ pub(crate) struct Op {
     /// The unit that it is part of.
     pub(crate) unit: u32,
     pub(crate) statement: u32,
-    /// For a compute step, the index of the region: first its reads, then its writes.
+    /// For local work, the index of the region: first its reads, then its writes.
     pub(crate) part: u16,
     /// The communicator, by its index in the plan.
     pub(crate) communicator: u16,
     pub(crate) stream: u16,
-    /// The peer, or a collective's root as a rank of the plan; otherwise `u32::MAX`.
+    /// The peer, the owner of memory that is got, or a collective's root as a rank of the plan;
+    /// otherwise `u32::MAX`.
     pub(crate) peer: u32,
     /// The peer's distance, by its index in [`Program::shifts`], or `u32::MAX` for a number.
     pub(crate) shift: u32,
@@ -123,7 +124,8 @@ pub(crate) struct Op {
     pub(crate) times: u32,
     /// The number that a run passes for a message's length, or `u32::MAX`.
     pub(crate) count: u32,
-    /// The elements sent or read; empty for a wait, a receive and a write.
+    /// The elements sent or read; empty for a wait, a receive and a write. What a get reads is in
+    /// the peer's memory.
     pub(crate) source: Span,
     /// The elements received or written; a put's are in the peer's memory.
     pub(crate) target: Span,
@@ -134,6 +136,8 @@ pub(crate) struct Op {
 pub(crate) enum OpKind {
     Read,
     Write,
+    /// A read of another rank's window, by local work.
+    Get,
     Send,
     Receive,
     Put,
@@ -189,14 +193,21 @@ impl Op {
     /// The elements of its own rank that it touches, and whether it writes them.
     pub(crate) fn touched(&self) -> impl Iterator<Item = (Span, bool)> {
         let target = if self.kind == OpKind::Put { Span::NOTHING } else { self.target };
-        let both = [(self.source, false), (target, true)].into_iter();
+        let both = [(self.read(), false), (target, true)].into_iter();
         both.filter(|(span, _)| span.object != NONE && !span.is_empty())
+    }
+}
+
+impl Op {
+    /// The elements of its own rank that it reads.
+    pub(crate) fn read(&self) -> Span {
+        if self.kind == OpKind::Get { Span::NOTHING } else { self.source }
     }
 }
 
 impl OpKind {
     pub(crate) fn is_access(self) -> bool {
-        matches!(self, Self::Read | Self::Write)
+        matches!(self, Self::Read | Self::Write | Self::Get)
     }
 }
 

@@ -234,6 +234,7 @@ impl Random {
         of.retain(|one| element(one) == element(&to));
         of.push(to.clone());
         let by = [Reduction::Sum, Reduction::Prod, Reduction::Min, Reduction::Max][self.below(4)];
+        let of = of.into_iter().map(Source::own).collect();
         StepKind::Assign(Assign { to, by, of, place: self.place(plan) })
     }
 

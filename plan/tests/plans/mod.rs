@@ -18,6 +18,7 @@ pub mod halo2d;
 pub mod hierarchical;
 pub mod one_f1b;
 pub mod pipeline;
+pub mod reads;
 pub mod ring;
 
 use typed_nccl_plan::build::PlanBuilder;
@@ -46,6 +47,7 @@ macro_rules! each_good_plan {
             }
             one_f1b { listed }
             pipeline { forward }
+            reads { around_a_ring along_a_chain one_shot two_shots in_two_copies }
             ring { exchange in_two_halves }
         }
     };
@@ -77,6 +79,10 @@ macro_rules! each_near_miss {
             }
             one_f1b { without_groups grouped_on_one_end }
             pipeline { reads_what_nobody_wrote one_buffer_for_both }
+            reads {
+                without_ready without_done without_done_in_a_loop of_a_caller of_a_caller_twice of_no_window of_nothing
+                longer_there before_the_first
+            }
             ring {
                 sends_first sends_what_nobody_receives receives_doubles onto_itself itself_in_two_steps
                 output_never_written on_two_streams half_for_two_thirds

@@ -3,11 +3,11 @@
 
 mod ptx;
 
-use cudarc::driver::sys;
+use std::sync::Arc;
 
 use super::elementwise::{self, Generated, Kernel};
 use super::{CudaBackend, CudaStream};
-use crate::backend::Combined;
+use crate::backend::{Allocation, Combined};
 use crate::{DType, ReductionName, Result};
 
 /// A GPU's reductions: of so many regions.
@@ -33,10 +33,25 @@ pub(crate) unsafe fn enqueue(
     combined: &Combined<'_, CudaBackend>,
 ) -> Result<()> {
     let &Combined { by, dtype, of, to: (to, offset), count, .. } = combined;
-    let kernel = kernel(stream, (by, dtype, of.len()))?;
-    let sources = of.iter().map(|(from, start)| from.block().at(*start) as sys::CUdeviceptr);
-    let to = to.block().at(offset) as sys::CUdeviceptr;
-    let params = [to, count as u64].into_iter().chain(sources);
+    let address =
+        |(from, start): &(&Arc<Allocation<CudaBackend>>, usize)| from.block().at(*start) as u64;
+    let from: Vec<u64> = of.iter().map(address).collect();
+    // SAFETY: the caller's promise.
+    unsafe { at(stream, (by, dtype), (to.block().at(offset) as u64, count), &from) }
+}
+
+/// Enqueues a reduction of `count` elements at each of these addresses.
+///
+/// # Safety
+/// As for [`Kernels::combine`](crate::backend::Kernels::combine).
+pub(crate) unsafe fn at(
+    stream: &CudaStream,
+    (by, dtype): (ReductionName, DType),
+    (to, count): (u64, usize),
+    from: &[u64],
+) -> Result<()> {
+    let kernel = kernel(stream, (by, dtype, from.len()))?;
+    let params = [to, count as u64].into_iter().chain(from.iter().copied());
     // SAFETY: these are the kernel's parameters, and the memory is what the caller promised.
     unsafe { elementwise::launch(stream, kernel, count, params, "reducing") }
 }

@@ -1,14 +1,17 @@
 //! Windows: each rank's registered memory, the target of its peers' puts.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use super::comm::MemberId;
+use super::comm::{Member, MemberId};
 use super::state::{Out, State, Void};
+use super::{Engine, Here};
 use crate::backend::WindowId;
-use crate::error::Site;
-use crate::host::HostBackend;
+use crate::error::{Call, Operation, Site};
 use crate::host::moves::Held;
+use crate::host::reads::Part;
+use crate::host::{HostBackend, hazards};
 use crate::memory::Allocation;
+use crate::{DType, Rank};
 
 /// One window of a communicator: every rank's part.
 pub(super) struct Window {
@@ -44,6 +47,30 @@ impl Window {
     pub(super) fn address(&self, rank: usize) -> Option<*mut u8> {
         let block = self.parts[rank].as_ref()?.block();
         block.far().is_none().then(|| block.start())
+    }
+}
+
+impl Engine {
+    /// A peer's part of a window, if its memory is reachable from here.
+    pub(in crate::host) fn part(&self, comm: &Member, id: WindowId, peer: usize) -> Option<Part> {
+        // Other processes have said where their parts are before all ranks had registered them.
+        self.hear(Here::Nothing);
+        let (mut state, place) = (self.lock(), comm.place());
+        let comm = state.comm(place)?;
+        let memory = comm.windows.get(&id)?.parts.get(peer)?.clone()?;
+        if memory.far().is_some() {
+            return None;
+        }
+        let ranks = [place.rank, peer];
+        let health = |rank: usize| comm.members[rank].health.as_ref();
+        let [health, owner] = ranks.map(|rank| health(rank).map_or_else(Weak::new, Arc::downgrade));
+        let [from, to] = ranks.map(Rank::at);
+        let call = Call::new(Operation::PutSignal, DType::U8, 0, Site::caller());
+        let by = comm.order.as_ref().map(|order| {
+            let (name, broken) = (comm.name, order.broken.clone());
+            hazards::Put { call, from, to, name, health, owner, broken }
+        });
+        Some(Part { memory, by })
     }
 }
 

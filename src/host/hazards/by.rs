@@ -14,9 +14,21 @@ pub(in crate::host) enum By {
     Owner(Site),
     /// A put of another rank, or of the owner to itself.
     Put(Put),
+    /// A read of another rank, by local work of a plan.
+    Get(Put),
 }
 
-/// A put, with its sender and the memory's owner.
+impl By {
+    /// The put or the read of another rank.
+    pub(super) fn peer(&self) -> Option<&Put> {
+        match self {
+            Self::Owner(_) => None,
+            Self::Put(put) | Self::Get(put) => Some(put),
+        }
+    }
+}
+
+/// A put, with its sender and the memory's owner; or a read, with the reader.
 #[derive(Clone, Debug)]
 pub(in crate::host) struct Put {
     pub(in crate::host) call: Call,

@@ -1,4 +1,5 @@
-//! Hazards: uses of a window that nothing orders with a peer's put, whatever their actual timing.
+//! Hazards: uses of a window that nothing orders with a peer's put, or with a peer's read by local
+//! work of a plan, whatever their actual timing.
 //!
 //! The check uses vector clocks. Every task of a stream, every put and every access by the host
 //! itself is an event of a line, and each clock holds how many events of each line are certainly
@@ -67,6 +68,13 @@ pub(super) fn closure(touch: &Touch<'_>, site: Site) {
     }
 }
 
+/// Records what the present task is about to read of a peer's memory.
+pub(super) fn got(touch: &Touch<'_>, reader: &Put) {
+    if let Some(when) = task() {
+        used(touch, By::Get(reader.clone()), &when).into_iter().for_each(Clash::tell);
+    }
+}
+
 /// Records a read or write of memory by the host itself: immediately, or as a stream's task.
 /// Returns the use that it is not ordered with.
 pub(super) fn copied(touch: &Touch<'_>, site: Site, copy: impl FnOnce()) -> Result<()> {
@@ -91,7 +99,7 @@ fn used(touch: &Touch<'_>, by: By, when: &When) -> Vec<Clash> {
     let ranges = touch.block.ranges().filter(|ranges| ranges.has_owner());
     let Some(ranges) = ranges else { return Vec::new() };
     let bytes = (touch.start, touch.start + touch.bytes);
-    let next = Use::new(bytes, touch.write, matches!(by, By::Put(_)), by, when);
+    let next = Use::new(bytes, touch.write, by.peer().is_some(), by, when);
     let earlier = ranges.uses().add(next.clone(), &when.after, known::now);
     earlier.iter().filter_map(|earlier| Clash::of(earlier, &next)).collect()
 }
@@ -107,13 +115,20 @@ struct Clash {
 impl Clash {
     fn of(first: &Use, second: &Use) -> Option<Self> {
         let (put, put_is_first, other) = match (&first.by, &second.by) {
-            (By::Put(put), _) => (put, true, second),
-            (_, By::Put(put)) => (put, false, first),
+            // Of a put and a read, the put is told as such.
+            (By::Get(_), By::Put(put)) => (put, false, first),
+            (By::Put(put) | By::Get(put), _) => (put, true, second),
+            (_, By::Put(put) | By::Get(put)) => (put, false, first),
             _ => return None,
         };
+        let reads = matches!(
+            (&first.by, &second.by),
+            (By::Get(_), By::Owner(_)) | (By::Owner(_), By::Get(_))
+        );
         let (rank, site, is_put) = match &other.by {
             By::Owner(site) => (put.to, *site, false),
             By::Put(other) => (other.from, other.call.site, true),
+            By::Get(other) => (other.from, other.call.site, false),
         };
         if !put.can_be_awaited() {
             return None;
@@ -121,12 +136,9 @@ impl Clash {
         let other = OtherUse { rank, site, is_put, is_write: other.write };
         let (start, end) = (first.start.max(second.start), first.end.min(second.end));
         let no_order =
-            NoOrder { name: put.name, put: put.call, from: put.from, put_is_first, other };
+            NoOrder { name: put.name, put: put.call, reads, from: put.from, put_is_first, other };
         let hazard = Hazard { rank: put.to, start, end, no_order: Some(no_order) };
-        let puts = [&first.by, &second.by].map(|by| match by {
-            By::Put(put) => Some(put.health.clone()),
-            By::Owner(_) => None,
-        });
+        let puts = [&first.by, &second.by].map(|by| Some(by.peer()?.health.clone()));
         Some(Self { error: Error::from(hazard), owner: put.owner.clone(), puts })
     }
 

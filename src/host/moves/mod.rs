@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) use batches::{Batch, Read};
 pub(super) use collective::Collective;
 pub(super) use local::{How, Local};
-use reduce::combine;
+pub(super) use reduce::combine;
 
 use super::block::{self, Block, InUse, Touch};
 use super::engine::Parked;

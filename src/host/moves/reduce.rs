@@ -132,7 +132,7 @@ unsafe fn lower_past<T: Arith>(acc: &[T::Acc], places: impl Iterator<Item = *mut
 /// # Safety
 /// They are readable and `to` is writable for `count` elements of the type, aligned; `to` overlaps
 /// none of them partly, and nothing else uses the elements.
-pub(super) unsafe fn combine(
+pub(in crate::host) unsafe fn combine(
     by: ReductionName,
     dtype: DType,
     of: &[*const u8],

@@ -52,7 +52,7 @@ fn turned(program: &Program, blocked: &[Blocked]) -> Option<(u32, &'static str, 
     // It goes before all that is between them: work that does not touch what it moves.
     let mut between = program.units[first as usize + 1..second as usize].iter();
     let is_free = between.all(|unit| {
-        let touches = |op: &Op| op.source.overlaps(moved) || op.target.overlaps(moved);
+        let touches = |op: &Op| op.read().overlaps(moved) || op.target.overlaps(moved);
         unit.is_compute && !program.ops_of(unit).iter().any(touches)
     });
     let line = |unit: u32| program.at(unit as usize).line;

@@ -243,7 +243,7 @@ impl Clash<'_> {
         // What the reader needs of this run's puts keeps it after them.
         let read = self.other.span.object;
         let reads = |op: &Op| {
-            is_buffer(op.source) && op.source.object != program.objects.in_run(read, uses as usize)
+            is_buffer(op.read()) && op.source.object != program.objects.in_run(read, uses as usize)
         };
         if ops(user).iter().any(reads) {
             return self.with_done(&format!("at the end of the run, after line {line}"), report);

@@ -1,9 +1,11 @@
 //! A9 and A10: nobody reads or writes what another is writing.
 //!
-//! On one rank, memory itself orders the units that touch it. What is left are puts: they write
-//! another rank's memory, and only signals order them with what is done there.
+//! On one rank, memory itself orders the units that touch it. What is left are puts, which write
+//! another rank's memory, and gets, which read it: only signals order them with what is done there.
 
+mod caller;
 mod clash;
+mod gets;
 mod help;
 mod turns;
 
@@ -20,7 +22,7 @@ use crate::program::{Budget, NONE, OpKind, Program, Span};
 
 /// Whether there is something to ask.
 pub(crate) fn is_asked(instance: &Instance<'_>) -> bool {
-    instance.program.ops.iter().any(|op| op.kind == OpKind::Put)
+    instance.program.ops.iter().any(|op| matches!(op.kind, OpKind::Put | OpKind::Get))
 }
 
 /// How many runs show everything that one run can do to a later one.
@@ -42,7 +44,8 @@ struct Access {
     writes: bool,
 }
 
-/// A put's access: it lasts until its arrival, a unit of the target.
+/// A put's access, which lasts until its arrival, a unit of the target; or a get's, which lasts
+/// until its own unit ends.
 #[derive(Clone, Copy)]
 struct Incoming {
     access: Access,
@@ -53,6 +56,7 @@ struct Incoming {
 struct Uses {
     own: Vec<Access>,
     puts: Vec<Incoming>,
+    gets: Vec<Incoming>,
 }
 
 pub(crate) fn check(
@@ -79,12 +83,22 @@ pub(crate) fn check(
             program.ops[other.op as usize].kind == OpKind::Put
         });
         for (put, other) in &found {
-            Clash { program, orders, rank: *rank, put, other }.tell(report);
+            let clash = Clash { program, orders, rank: *rank, put, other };
+            match program.ops[put.access.op as usize].kind {
+                OpKind::Get => clash.tell_get(report),
+                _ => clash.tell(report),
+            }
+        }
+        if !gets::initialised(&compare, uses, budget, report)
+            || !caller::check(&compare, uses, runs, budget, report)
+        {
+            return report.too_large("what may happen to windows at the same time");
         }
     }
 }
 
-/// The uses of objects that receive puts, for the ranks selected by `asked`, by rank and object.
+/// The uses of objects that other ranks put into or read, for the ranks selected by `asked`, by rank
+/// and object.
 fn collect(
     program: &Program,
     links: &Links,
@@ -110,6 +124,14 @@ fn collect(
             });
             uses.entry((op.peer, object)).or_default().puts.push(Incoming { access, arrival });
         }
+        let gets = (0..).zip(&program.ops).filter(|(_, op)| op.kind == OpKind::Get);
+        for (at, op) in gets.filter(|(_, op)| !is_none(op.source) && asked(op.peer)) {
+            let object = program.objects.in_run(op.source.object, run);
+            let span = Span { object, ..op.source };
+            let access = Access { unit: id(op.unit), op: at, span, writes: false };
+            let get = Incoming { access, arrival: Some(access.unit) };
+            uses.entry((op.peer, object)).or_default().gets.push(get);
+        }
     }
     for run in 0..runs {
         for (at, unit) in (0..).zip(&program.units) {
@@ -118,7 +140,7 @@ fn collect(
             }
             for (op_at, op) in (unit.first_op..).zip(program.ops_of(unit)) {
                 let target = if op.kind == OpKind::Put { Span::NOTHING } else { op.target };
-                for (span, writes) in [(op.source, false), (target, true)] {
+                for (span, writes) in [(op.read(), false), (target, true)] {
                     if is_none(span) {
                         continue;
                     }
@@ -190,49 +212,63 @@ struct Comparison<'a> {
     rank: u32,
 }
 
-/// For each unit asked so far, the progress that every stream of a rank has surely made when it
-/// starts.
-type Frontiers = HashMap<u32, Vec<u32>>;
+/// For each unit and rank asked so far, the progress that every stream of the rank has surely made
+/// when the unit starts.
+type Frontiers = HashMap<(u32, u32), Vec<u32>>;
 
 impl Comparison<'_> {
+    /// The progress of the streams of a rank when a unit starts.
     fn frontier<'f>(
         &self,
         unit: u32,
+        rank: u32,
         known: &'f mut Frontiers,
         budget: &mut Budget,
     ) -> Option<&'f Vec<u32>> {
-        Some(match known.entry(unit) {
+        Some(match known.entry((unit, rank)) {
             Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(place) => place.insert(self.orders.frontier(unit, self.rank, budget)?),
+            Entry::Vacant(place) => place.insert(self.orders.frontier(unit, rank, budget)?),
         })
+    }
+
+    /// The rank of a unit of any run.
+    fn rank_of(&self, unit: u32) -> u32 {
+        self.program.units[(unit % self.orders.units) as usize].rank
     }
 
     fn stream(&self, unit: u32) -> usize {
         usize::from(self.program.units[(unit % self.orders.units) as usize].stream)
     }
 
-    /// Whether a unit of this rank has ended when so much has.
+    /// Whether a unit has ended when so much of its rank has.
     fn is_in(&self, unit: u32, frontier: &[u32]) -> bool {
         self.orders.clocks.place(unit) <= frontier[self.stream(unit)]
     }
 
-    /// Compares every put with every other use of its object. `false` where that took too long.
+    /// Compares every put with every other use of its object, and every get with every write of it.
+    /// `false` where that took too long.
     fn all(&self, uses: &Uses, budget: &mut Budget, found: &mut Vec<(Incoming, Access)>) -> bool {
         let mut known = Frontiers::new();
         let own = uses.own.iter().map(|&access| Incoming { access, arrival: None });
         let own = self.alike(own, false);
         let puts = self.alike(uses.puts.iter().copied(), true);
-        for of in &puts {
+        let gets = self.alike(uses.gets.iter().copied(), false);
+        for (of, is_get) in
+            puts.iter().map(|of| (of, false)).chain(gets.iter().map(|of| (of, true)))
+        {
             if !budget.take(1 + (own.len() + puts.len()) as u64 / 16) {
                 return false;
             }
             for (others, are_puts) in [(&own, false), (&puts, true)] {
-                for other in others.iter().filter(|other| of.span.overlaps(other.span)) {
-                    for put in &of.uses {
-                        match self.pair(put, other, are_puts, &mut known, budget) {
+                let matters = |other: &&Alike| {
+                    of.span.overlaps(other.span) && (!is_get || other.uses[0].access.writes)
+                };
+                for other in others.iter().filter(matters) {
+                    for using in &of.uses {
+                        match self.pair(using, other, are_puts, &mut known, budget) {
                             None => return false,
                             Some(None) => {}
-                            Some(Some(clash)) => found.push((*put, clash)),
+                            Some(Some(clash)) => found.push((*using, clash)),
                         }
                     }
                 }
@@ -241,7 +277,8 @@ impl Comparison<'_> {
         true
     }
 
-    /// The first of these uses that is not ordered with a put. `None` if the search takes too long.
+    /// The first of these uses that is not ordered with a put or a get. `None` if the search takes
+    /// too long.
     fn pair(
         &self,
         put: &Incoming,
@@ -261,7 +298,7 @@ impl Comparison<'_> {
         if !budget.take(8) {
             return None;
         }
-        let frontier = self.frontier(put.access.unit, known, budget)?;
+        let frontier = self.frontier(put.access.unit, self.rank, known, budget)?;
         let before = other.uses[..considered].partition_point(|using| {
             let end = if are_puts { using.arrival } else { Some(using.access.unit) };
             end.is_some_and(|unit| self.is_in(unit, frontier))
@@ -272,18 +309,19 @@ impl Comparison<'_> {
         let mut rest = other.uses[before..considered].iter().filter(|using| !is_itself(using));
         let Some(next) = rest.next() else { return Some(None) };
         let Some(wait) = put.arrival else { return Some(Some(next.access)) };
-        if !are_puts {
+        let waiter = self.rank_of(wait);
+        if !are_puts && waiter == self.rank {
             let stream = self.stream(wait) as u16;
             if self.orders.clocks.ended(wait, stream, next.access.unit) {
                 return Some(None);
             }
         }
-        let frontier = self.frontier(next.access.unit, known, budget)?;
+        let frontier = self.frontier(next.access.unit, waiter, known, budget)?;
         Some((!self.is_in(wait, frontier)).then_some(next.access))
     }
 }
 
-/// A put, and a use of the same memory that is not ordered with it.
+/// A put or a get, and a use of the same memory that is not ordered with it.
 struct Clash<'a> {
     program: &'a Program,
     orders: &'a Orders,

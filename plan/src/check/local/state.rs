@@ -157,6 +157,15 @@ impl State {
                 }
             }
         }
+        // Another rank's window, too, may be read once its signal has come.
+        if self.waits > 0 && ops.iter().any(|op| op.kind == OpKind::Get) {
+            for stream in 0..self.last_wait.len() {
+                if stream != usize::from(own) && self.last_wait[stream] > 0 {
+                    let of = if program.exact { &self.waited } else { &self.on_stream };
+                    add(before, of[stream], Reason::Signals);
+                }
+            }
+        }
         self.touch(program, run, unit, id);
         if ops.iter().any(|op| op.kind == OpKind::Wait) {
             self.waits += 1;

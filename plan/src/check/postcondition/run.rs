@@ -127,7 +127,8 @@ impl<'a> Run<'a> {
 
     fn start(&mut self, unit: &Unit) {
         for (at, op) in (unit.first_op..).zip(self.program.ops_of(unit)) {
-            self.taken[at as usize] = self.read(unit.rank, op.source);
+            let owner = if op.kind == OpKind::Get { op.peer } else { unit.rank };
+            self.taken[at as usize] = self.read(owner, op.source);
         }
     }
 
@@ -166,6 +167,12 @@ impl<'a> Run<'a> {
         ops: &[Op],
         (at, op): (u32, &Op),
     ) -> Pieces {
+        if let Some(by) = step.and_then(|step| step.by) {
+            let reads = unit.first_op as usize..at as usize;
+            let parts: Vec<Pieces> = self.taken[reads].to_vec();
+            let parts: Vec<&Pieces> = parts.iter().collect();
+            return reduce(by, &parts, 0..op.target.len(), at, self.values);
+        }
         let part = usize::from(op.part);
         let equation = step.and_then(|step| {
             let is_own = |to: u32| step.reads.len() + to as usize == part;

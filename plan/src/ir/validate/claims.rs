@@ -1,7 +1,7 @@
-//! Validates claims about memory.
+//! Validates claims about memory, and the sources of assignments.
 
 use super::Found;
-use crate::ir::{Around, Claim, Location, Reduction, Region, Role};
+use crate::ir::{Around, Claim, Location, MOST_NESTING, Reduction, Region, Role, Source};
 
 impl Found<'_> {
     /// A claim about the result, or about memory where it stands.
@@ -11,17 +11,30 @@ impl Found<'_> {
         self.around(&claim.around, at);
         self.region(&claim.to, "what the plan computes", false, at);
         for source in &claim.of {
-            let inside = self.scope.len();
-            self.around(&source.around, at);
-            self.region(&source.region, "what it is made of", false, at);
-            self.peer(&source.rank, 0, at);
+            self.of_rank(source, "what it is made of", at);
             self.source(claim, &source.region, here);
-            self.scope.truncate(inside);
         }
         self.scope.truncate(outside);
         if claim.of.is_empty() {
             self.say(at, "what the plan computes is made of nothing", "name a region of a rank");
         }
+    }
+
+    /// A source of an assignment.
+    pub(super) fn assigned(&mut self, source: &Source, at: Location) {
+        self.of_rank(source, "what is read", at);
+    }
+
+    /// A region of a rank, inside its loops and conditions.
+    fn of_rank(&mut self, source: &Source, what: &str, at: Location) {
+        let inside = self.scope.len();
+        if source.around.len() > MOST_NESTING {
+            return self.say(at, "a source stands in more than 64 loops", "use fewer");
+        }
+        self.around(&source.around, at);
+        self.region(&source.region, what, false, at);
+        self.peer(&source.rank, 0, at);
+        self.scope.truncate(inside);
     }
 
     fn around(&mut self, around: &[Around], at: Location) {

@@ -28,8 +28,12 @@ pub const MOST_VALUES: usize = 4_096;
 /// The most combinations of sizes that a plan asks to be checked at once.
 const MOST_CHECKED: usize = 1024;
 
-/// The most regions that one assignment reads.
+/// The most sources that one assignment names.
 pub const MOST_ASSIGNED: usize = 16;
+
+/// The most regions that one assignment reads, with one for each turn of the loops around its
+/// sources.
+pub const MOST_REDUCED: usize = 64;
 
 /// The most bytes of a name.
 pub const MOST_NAME: usize = 200;

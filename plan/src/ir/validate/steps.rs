@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Found, MOST_ASSIGNED};
 use crate::ir::{
     Assign, Communication, Compute, Equation, Location, Loop, Peer, Place, Reduction, Region,
-    SignalId, Step, StepKind,
+    SignalId, Source, Step, StepKind,
 };
 
 /// The context of a statement.
@@ -98,7 +98,7 @@ impl Found<'_> {
             }
             StepKind::Assign(this) => {
                 self.region(&this.to, "what is assigned to", false, at);
-                this.of.iter().for_each(|one| self.region(one, "what is read", false, at));
+                this.of.iter().for_each(|one| self.assigned(one, at));
                 self.assign(this, at);
                 self.place(&this.place, at);
             }
@@ -185,15 +185,16 @@ impl Found<'_> {
                 format!("`{name}` is computed of {len} regions, and must be of 1 to {most}");
             return self.say(at, title, "reduce them in several statements");
         }
-        for one in &assign.of {
+        for Source { region: one, .. } in &assign.of {
             if let Some(of) = element(one).filter(|of| *of != to) {
                 let other = self.plan.show(one);
                 let title = format!("`{name}` holds {to}, and `{other}` holds {of}");
                 return self.say(at, title, "an assignment converts nothing: give both one type");
             }
         }
-        let averages = assign.by == Reduction::Avg && assign.of.len() > 1;
-        if assign.of.len() > 1 && !to.reduces() {
+        let reduces = assign.of.len() > 1 || assign.of.iter().any(|one| !one.around.is_empty());
+        let averages = assign.by == Reduction::Avg && reduces;
+        if reduces && !to.reduces() {
             let title = format!("`{name}` holds {to}, which no plan reduces");
             self.say(at, title, "compute it in a step");
         } else if averages && !to.averages() {

@@ -72,6 +72,7 @@ impl Walk<'_> {
         Ok(())
     }
 
+    /// A compute step or an assignment.
     fn local(&mut self, rank: usize, this: &LocalWork<'_>) -> Result<(), OutOfBounds> {
         for argument in this.arguments {
             let value = self.env(rank).eval(argument)?;
@@ -81,6 +82,9 @@ impl Walk<'_> {
                 let help = "a step gets numbers from 0: add to it, or run the step under an `if`";
                 return Err(OutOfBounds::new(title, help));
             }
+        }
+        if this.by.is_some() {
+            return self.assigned(rank, this);
         }
         let kinds = [(OpKind::Read, this.reads), (OpKind::Write, this.writes)];
         let mut any = false;

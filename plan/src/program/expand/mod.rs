@@ -7,6 +7,7 @@ mod leaf;
 mod one_sided;
 mod peers;
 mod problems;
+mod sources;
 mod spans;
 mod statements;
 mod transfer;

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use typed_nccl_plan::ir::{
-    CollectiveKind, Comparison, Compute, Condition, Each, Expr, Peer, Place, Plan, Region, Step,
-    StepKind,
+    CollectiveKind, Comparison, Compute, Condition, Each, Expr, Peer, Place, Plan, Region, Source,
+    Step, StepKind,
 };
 
 /// The plan, line by line.
@@ -83,7 +83,14 @@ impl Names<'_> {
         match &step.kind {
             StepKind::Compute(one) => (self.compute(one), None),
             StepKind::Assign(one) => {
-                let of: Vec<String> = one.of.iter().map(|region| self.region(region)).collect();
+                let source = |source: &Source| {
+                    let around: String =
+                        source.around.iter().map(|one| format!("{one:?} ")).collect();
+                    let (region, rank) = (self.region(&source.region), self.peer(&source.rank));
+                    let of = if source.is_own() { String::new() } else { format!(" @ {rank}") };
+                    format!("{around}{region}{of}")
+                };
+                let of: Vec<String> = one.of.iter().map(source).collect();
                 let (to, of) = (self.region(&one.to), of.join(", "));
                 (format!("{to} = {}({of}) {}", one.by, self.place(&one.place)), None)
             }

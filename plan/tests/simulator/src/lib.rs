@@ -69,6 +69,7 @@ fn run(plan: &Plan, sizes: &Sizes, outcome: &mut Outcome) -> Result<(), Malforme
     let clocks = order::Clocks::new(&linked);
     order::communicators(&linked, &clocks, outcome);
     order::races(&linked, &clocks, outcome);
+    order::callers(&linked, &clocks, outcome);
     data::check(&instance, &units, outcome)
 }
 

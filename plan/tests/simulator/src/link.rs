@@ -213,7 +213,7 @@ impl Counts {
                     node.consumes.push(Consumed { queue, from, to });
                 }
             }
-            Act::Put { .. } | Act::Signal { .. } | Act::Compute { .. } => {}
+            Act::Put { .. } | Act::Signal { .. } | Act::Compute { .. } | Act::Assign { .. } => {}
         }
     }
 }
@@ -237,6 +237,8 @@ impl<'a> Linked<'a> {
         let mut counts = Counts::new(named_signals(instance));
         for (rank, list) in units.iter().enumerate() {
             let mut uses: HashMap<Object, Vec<Uses>> = HashMap::new();
+            // Streams that have waited for signals.
+            let mut waited: Vec<usize> = Vec::new();
             // Puts whose signal has not come yet, by communicator and target.
             let mut pending: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
             for run in 0..runs {
@@ -253,6 +255,15 @@ impl<'a> Linked<'a> {
                     for other in memory(&mut uses, instance, rank, unit, &touched) {
                         let other = rank * streams + other;
                         behind.push((other, linked.streams[other].len()));
+                    }
+                    // What reads other ranks' windows comes after the signals so far.
+                    if unit.ops.iter().any(|op| op.gets().next().is_some()) {
+                        for &other in &waited {
+                            behind.push((other, linked.streams[other].len()));
+                        }
+                    }
+                    if unit.waits() && !waited.contains(&stream) {
+                        waited.push(stream);
                     }
                     behind.sort_unstable();
                     behind.dedup();

@@ -6,8 +6,8 @@ use typed_nccl_plan::ir::{
     Assign, Awaited, Axis, AxisId, Buffer, BufferId, Cases, Choice, Collective, CollectiveKind,
     Communicator, CommunicatorId, Compute, Condition, ElementType, Equation, Expr, Hop, Launch,
     Location, Loop, LoopId, Named, Order, Peer, Place, Plan, Put, Receive, Reduction, Region, Role,
-    Send, Signal, SignalId, Step, StepKind, StreamId, Subexpr, Transfer, Values, Version, Wait,
-    When,
+    Send, Signal, SignalId, Source, Step, StepKind, StreamId, Subexpr, Transfer, Values, Version,
+    Wait, When,
 };
 use typed_nccl_plan::verdict::Sizes;
 
@@ -198,6 +198,14 @@ pub fn computes(mut step: Step, by: Reduction, of: &[u32]) -> Step {
 
 /// Local work: a region becomes these, reduced.
 pub fn assign(to: Region, by: Reduction, of: Vec<Region>) -> Step {
+    let of = of.into_iter().map(Source::own).collect();
+    step(StepKind::Assign(Assign { to, by, of, place: place() }))
+}
+
+/// The same, of regions of ranks.
+pub fn gathered(to: Region, by: Reduction, of: Vec<(Region, Peer)>) -> Step {
+    let source = |(region, rank)| Source { around: Vec::new(), region, rank };
+    let of = of.into_iter().map(source).collect();
     step(StepKind::Assign(Assign { to, by, of, place: place() }))
 }
 
@@ -292,7 +300,7 @@ pub fn region_of(step: &mut Step, visit: &mut dyn FnMut(&mut Region)) {
         StepKind::Compute(one) => one.reads.iter_mut().chain(&mut one.writes).for_each(visit),
         StepKind::Assign(one) => {
             visit(&mut one.to);
-            one.of.iter_mut().for_each(visit);
+            one.of.iter_mut().for_each(|source| visit(&mut source.region));
         }
         StepKind::Collective(one) => {
             visit(&mut one.send);
@@ -352,7 +360,12 @@ pub fn expressions(step: &mut Step, visit: &mut dyn FnMut(&mut Expr)) {
             one.powers.iter_mut().for_each(|base| inner(base, visit));
         }
         StepKind::When(one) => condition(&mut one.condition, visit),
-        StepKind::Assign(_) | StepKind::Here(_) | StepKind::Group(_) | StepKind::Sequence(_) => {}
+        StepKind::Assign(one) => {
+            for source in &mut one.of {
+                peer(&mut source.rank, visit);
+            }
+        }
+        StepKind::Here(_) | StepKind::Group(_) | StepKind::Sequence(_) => {}
     }
     if let Some(steps) = body(step) {
         steps.iter_mut().for_each(|step| expressions(step, visit));
@@ -435,6 +448,10 @@ pub fn peer_of(step: &mut Step, visit: &mut dyn FnMut(&mut Peer)) {
         StepKind::Put(one) => visit(&mut one.peer),
         StepKind::Signal(one) => visit(&mut one.peer),
         StepKind::Wait(one) => one.signals.iter_mut().for_each(|one| visit(&mut one.peer)),
+        StepKind::Assign(one) => {
+            let others = one.of.iter_mut().filter(|source| !source.is_own());
+            others.for_each(|source| visit(&mut source.rank));
+        }
         _ => body(step).into_iter().flatten().for_each(|inner| peer_of(inner, visit)),
     }
 }

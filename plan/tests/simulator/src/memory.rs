@@ -94,6 +94,12 @@ impl<'a> Memory<'a> {
         values.and_then(|values| values.get(span.from..span.to)).unwrap_or(&[]).to_vec()
     }
 
+    /// What an operation of a rank reads, here and elsewhere.
+    fn loads(&self, reads: &[(Option<usize>, Span)], (rank, run): (usize, usize)) -> Vec<Value> {
+        let load = |(of, span): &(Option<usize>, Span)| self.load(of.unwrap_or(rank), run, span);
+        reads.iter().flat_map(load).collect()
+    }
+
     /// `torn` is what must still be there if nobody else wrote.
     fn expect(&mut self, place: (usize, usize), span: &Span, torn: Value) {
         if self.tear && self.load(place.0, place.1, span).iter().any(|value| *value != torn) {
@@ -127,9 +133,8 @@ impl<'a> Memory<'a> {
         let unit = self.linked.unit(id);
         let mut read = Vec::new();
         for op in &unit.ops {
-            let (reads, _) = op.touches();
-            let values: Vec<Value> =
-                reads.iter().flat_map(|span| self.load(node.rank, node.run, span)).collect();
+            let reads = op.loads();
+            let values: Vec<Value> = self.loads(&reads, place);
             if values.iter().any(|value| matches!(value, Value::Undefined(_))) {
                 let name =
                     || format!("{} reads what nobody wrote: {reads:?}", self.linked.name(id));
@@ -190,8 +195,7 @@ impl<'a> Memory<'a> {
         let read = self.read.remove(&id).unwrap_or_default();
         let torn = Value::Torn(hash(id));
         for (op, before) in unit.ops.iter().zip(&read) {
-            let (reads, _) = op.touches();
-            let now = reads.iter().flat_map(|span| self.load(node.rank, node.run, span));
+            let now = self.loads(&op.loads(), place).into_iter();
             let own = |put: &usize| Value::Torn(hash(("put", *put)));
             let own: Vec<Value> = self.puts.get(&id).into_iter().flatten().map(own).collect();
             if now.zip(before).any(|(now, then)| now != *then && now != torn && !own.contains(&now))
@@ -215,6 +219,20 @@ impl<'a> Memory<'a> {
                     for one in known {
                         self.leave(place, one, reads, values);
                     }
+                }
+                Act::Assign { to, by, of } => {
+                    let mut left = values.as_slice();
+                    let part = |(_, span): &(Option<usize>, Span)| {
+                        let (part, rest) = left.split_at((span.to - span.from).min(left.len()));
+                        left = rest;
+                        part
+                    };
+                    let parts: Vec<&[Value]> = of.iter().map(part).collect();
+                    let made = (0..to.to - to.from).map(|at| {
+                        reduce(*by, parts.iter().filter_map(|part| part.get(at).copied()))
+                    });
+                    let made: Vec<Value> = made.collect();
+                    self.store(place, to, &made);
                 }
                 Act::Receive { to, .. } => {
                     let message = receives.next().map(|one| (one.queue, one.place));

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use typed_nccl_plan::ir::Order;
+use typed_nccl_plan::ir::{Order, Role};
 use typed_nccl_plan::verdict::Check;
 
 use crate::link::{Linked, Object};
@@ -29,7 +29,8 @@ struct Access {
     node: usize,
     /// The unit at whose end it ends, if it ends.
     until: Option<usize>,
-    /// The rank's own units touch memory by turns of their own; a put writes from outside.
+    /// The rank's own units touch memory by turns of their own; a put writes from outside, and a
+    /// get reads from there.
     put: bool,
 }
 
@@ -178,6 +179,49 @@ pub(crate) fn races(linked: &Linked<'_>, clocks: &Clocks, outcome: &mut Outcome)
     }
 }
 
+/// What the caller fills is written before its rank does anything in a run: a get of it comes after
+/// that, and is over before the next time (A9, A10).
+pub(crate) fn callers(linked: &Linked<'_>, clocks: &Clocks, outcome: &mut Outcome) {
+    let streams = linked.instance.plan.streams.len();
+    for (id, node) in linked.nodes.iter().enumerate() {
+        for (owner, span) in linked.unit(id).ops.iter().flat_map(|op| op.gets()) {
+            let buffer = &linked.instance.plan.buffers[span.buffer];
+            let Some(start) = &clocks.start[id] else { continue };
+            if span.is_empty() || !matches!(buffer.role, Role::In | Role::InOut) {
+                continue;
+            }
+            let copy = linked.object(owner, node.run, &span).copy;
+            let copies = usize::from(buffer.copies.max(1));
+            let fills = |run: &usize| run % copies == copy;
+            let firsts = |run: usize| {
+                (owner * streams..(owner + 1) * streams).filter_map(move |stream| {
+                    let mut list = linked.streams[stream].iter();
+                    let place = list.position(|&one| linked.nodes[one].run >= run)?;
+                    Some((stream, place))
+                })
+            };
+            let name = || format!("{} reads what a caller fills", linked.name(id));
+            if let Some(run) = (0..=node.run).rev().find(fills)
+                && !firsts(run).any(|(stream, place)| start[stream] as usize > 2 * place)
+            {
+                outcome.note(Check::Hazards, name);
+            }
+            let runs = linked.nodes.iter().map(|node| node.run + 1).max().unwrap_or(0);
+            let next = (node.run + 1..runs).find(fills);
+            let is_over = |(stream, place): (usize, usize)| {
+                let Some(before) = place.checked_sub(1) else { return false };
+                let last = clocks.end[linked.streams[stream][before]].as_ref();
+                last.is_none_or(|clock| clock[node.stream] as usize >= 2 * node.place + 2)
+            };
+            if let Some(run) = next
+                && !firsts(run).any(is_over)
+            {
+                outcome.note(Check::ReplayHazards, name);
+            }
+        }
+    }
+}
+
 fn ordered(linked: &Linked<'_>, clocks: &Clocks, first: &Access, second: &Access) -> bool {
     // What never started races with nothing: that it hangs is found elsewhere.
     if clocks.start[first.node].is_none() || clocks.start[second.node].is_none() {
@@ -202,6 +246,14 @@ fn accesses(linked: &Linked<'_>) -> HashMap<Object, Vec<Access>> {
                 let access = Access { from, to, write, node: id, until: Some(id), put: false };
                 all.entry(object).or_default().push(access);
             }
+        }
+    }
+    for (id, node) in linked.nodes.iter().enumerate() {
+        let gets = linked.unit(id).ops.iter().flat_map(|op| op.gets());
+        for (owner, span) in gets.filter(|(_, span)| !span.is_empty()) {
+            let (from, to, until) = (span.from, span.to, Some(id));
+            let access = Access { from, to, write: false, node: id, until, put: true };
+            all.entry(linked.object(owner, node.run, &span)).or_default().push(access);
         }
     }
     let mut consumers: HashMap<(usize, usize), usize> = HashMap::new();

@@ -28,6 +28,12 @@ pub(crate) enum Act {
         /// What the plan says of its results.
         known: Vec<Known>,
     },
+    /// Local work of the library: what it reads of this rank, or of another one, combined.
+    Assign {
+        to: Span,
+        by: Reduction,
+        of: Vec<(Option<usize>, Span)>,
+    },
     Collective {
         kind: CollectiveKind,
         /// The rank of the plan that is the root.
@@ -109,6 +115,10 @@ impl Op {
     pub(crate) fn touches(&self) -> (Vec<Span>, Vec<Span>) {
         match &self.act {
             Act::Compute { reads, writes, .. } => (reads.clone(), writes.clone()),
+            Act::Assign { to, of, .. } => {
+                let own = of.iter().filter(|(rank, _)| rank.is_none()).map(|(_, span)| *span);
+                (own.collect(), vec![*to])
+            }
             Act::Collective { send, recv, .. } => {
                 (send.iter().copied().collect(), recv.iter().copied().collect())
             }
@@ -116,6 +126,20 @@ impl Op {
             Act::Receive { to, .. } => (Vec::new(), vec![*to]),
             Act::Signal { .. } | Act::Wait(_) => (Vec::new(), Vec::new()),
         }
+    }
+
+    /// All that it reads, of this rank or of others.
+    pub(crate) fn loads(&self) -> Vec<(Option<usize>, Span)> {
+        match &self.act {
+            Act::Assign { of, .. } => of.clone(),
+            _ => self.touches().0.into_iter().map(|span| (None, span)).collect(),
+        }
+    }
+
+    /// What it reads of other ranks.
+    pub(crate) fn gets(&self) -> impl Iterator<Item = (usize, Span)> {
+        let all = self.loads().into_iter();
+        all.filter_map(|(rank, span)| Some((rank?, span)))
     }
 
     /// The signal that it raises, and where.

@@ -1,6 +1,6 @@
 //! Compute steps that become assignments of what they read.
 
-use typed_nccl_plan::ir::{Assign, Reduction, Step, StepKind};
+use typed_nccl_plan::ir::{Assign, Reduction, Region, Source, Step, StepKind};
 
 use crate::make;
 use crate::random::Random;
@@ -25,6 +25,8 @@ fn convert(steps: &mut [Step], random: &mut Random) {
         };
         let likely = if this.computes.is_empty() { 4 } else { 2 };
         if random.chance(1, likely) {
+            let of: Vec<Region> = of;
+            let of = of.into_iter().map(Source::own).collect();
             let (to, place) = (to.clone(), this.place.clone());
             step.kind = StepKind::Assign(Assign { to, by, of, place });
         }

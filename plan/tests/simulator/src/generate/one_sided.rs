@@ -1,20 +1,62 @@
 //! Parts of random plans made of puts and signals.
 
-use typed_nccl_plan::ir::{CollectiveKind, Expr, Reduction, Region, Role};
+use typed_nccl_plan::ir::{CollectiveKind, Expr, Peer, Reduction, Region, Role};
 
 use super::Maker;
 use crate::make::{
-    all, collective, compute, group, next, part as range, put, raise, rank, repeat, ring, via,
-    wait, when,
+    all, assign, collective, compute, gathered, group, next, part as range, put, raise, rank,
+    repeat, ring, via, wait, when,
 };
 
 pub(super) fn part(maker: &mut Maker<'_>) {
-    match maker.random.below(6) {
+    match maker.random.below(8) {
         0 | 1 => shift(maker),
         2 => halo(maker),
         3 => to_one(maker),
         4 => all_to_all(maker),
+        5 | 6 => reads(maker),
         _ => bare(maker),
+    }
+}
+
+/// A read of the window of a rank around a ring, with or without what orders it.
+fn reads(maker: &mut Maker<'_>) {
+    let unit = maker.unit();
+    let role = *maker.random.pick(&[Role::Local, Role::InOut, Role::In, Role::Out]);
+    let window = maker.buffer(role, unit.clone(), true);
+    let copies = 1 + maker.random.below(2) as u8;
+    maker.plan.buffers[window as usize].copies = copies;
+    let given = maker.buffer(Role::In, unit.clone(), false);
+    let result = maker.target(&[window]);
+    let by = maker.random.range(1, 2);
+    let (owner, reader) = (ring(by), ring(-by));
+    let (ready, done) = (maker.signal(), maker.signal());
+    let signal = |maker: &mut Maker<'_>, signal, to: &Peer, from: &Peer| {
+        maker.push(raise(signal, to.clone()));
+        maker.push(wait(vec![(signal, from.clone(), 1)]));
+    };
+    if role != Role::In && maker.random.chance(3, 4) {
+        maker.push(assign(all(window), Reduction::Sum, vec![all(given)]));
+    }
+    if maker.random.chance(5, 6) {
+        signal(maker, ready, &reader, &owner);
+    }
+    let mut of = vec![(all(window), owner.clone())];
+    if maker.random.chance(1, 2) {
+        of.push((all(given), Peer::Shift(Vec::new())));
+    }
+    if maker.random.chance(1, 4) {
+        of.push((all(window), rank(0)));
+    }
+    maker.push(gathered(all(result), Reduction::Sum, of));
+    if maker.random.chance(4, 5) {
+        signal(maker, done, &owner, &reader);
+    }
+    if maker.random.chance(1, 4) {
+        barrier(maker);
+    }
+    if role != Role::In && maker.random.chance(1, 4) {
+        maker.push(assign(all(window), Reduction::Sum, vec![all(given)]));
     }
 }
 

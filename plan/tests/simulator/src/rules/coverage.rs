@@ -45,6 +45,10 @@ fn arrivals(units: &[Vec<Unit>], rank: usize) -> impl Iterator<Item = &Span> {
                 let is_read = |to: &&Span| reads.iter().any(|from| from.meets(to));
                 writes.iter().filter(|to| !is_read(to)).collect()
             }
+            Act::Assign { to, of, .. } if owner == rank => {
+                let is_read = of.iter().any(|(rank, from)| rank.is_none() && from.meets(to));
+                if is_read { Vec::new() } else { vec![to] }
+            }
             _ => Vec::new(),
         })
     })

@@ -7,7 +7,7 @@ pub(super) fn call_computes(call: &Call) -> bool {
     matches!(call.work, Work::Compute { .. } | Work::Assign { .. })
 }
 
-/// What a call reads of its own rank, and nothing else reads for it.
+/// What a call reads, of its own rank or as local work of others, and nothing else reads for it.
 pub(super) fn reading(call: &Call, rank: u32) -> Vec<Elements> {
     match &call.work {
         Work::Compute { reads, .. } => reads.clone(),

@@ -15,7 +15,8 @@ impl Machine<'_> {
         let mut reads: Vec<(Elements, Vec<u64>)> = Vec::new();
         let mut writes: Vec<Elements> = Vec::new();
         for part in reading(call, rank as u32) {
-            reads.push((part, self.memory.read(self.plan, rank as u32, &part, run)));
+            let owner = part.rank.unwrap_or(rank as u32);
+            reads.push((part, self.memory.read(self.plan, owner, &part, run)));
         }
         let doing = match &call.work {
             Work::Compute { writes: parts, .. } => {
@@ -43,7 +44,9 @@ impl Machine<'_> {
             self.memory.write(self.plan, rank as u32, part, run, |_| Value::Torn);
         }
         // What is written in place is read at the start alone.
-        let kept = |(part, _): &(Elements, Vec<u64>)| !writes.iter().any(|one| overlap(part, one));
+        let kept = |(part, _): &(Elements, Vec<u64>)| {
+            part.rank.is_some() || !writes.iter().any(|one| overlap(part, one))
+        };
         let inputs = reads.iter().flat_map(|(_, values)| values.iter().copied()).collect();
         let reads = reads.into_iter().filter(kept).collect();
         self.running.insert(id, Running { doing, reads, inputs });
@@ -133,7 +136,7 @@ impl Machine<'_> {
         let Some(Running { doing, reads, inputs }) = self.running.remove(&id) else { return };
         let call = self.call(id);
         for (part, values) in &reads {
-            let now = self.memory.read(self.plan, own, part, run);
+            let now = self.memory.read(self.plan, part.rank.unwrap_or(own), part, run);
             assert_eq!(&now, values, "rank {rank}: {part:?} changed while it was read: {call:?}");
         }
         let writes = match &call.work {

@@ -1,0 +1,118 @@
+//! Gets of memory that the owner's caller fills: the fill is a write of the owner before its run
+//! begins, so a get comes after that, and is over before the caller may fill the memory again.
+
+use super::super::report::Report;
+use super::gets::exchange;
+use super::{Comparison, Incoming, Uses};
+use crate::ir::Role;
+use crate::program::{Budget, Op};
+use crate::verdict::Check;
+
+/// When the caller fills memory that is read in a run.
+struct Fills {
+    /// The last run before which it is filled, up to this one.
+    before: Option<u32>,
+    /// The next such run.
+    next: u32,
+}
+
+/// `false` if the search takes too long.
+pub(super) fn check(
+    compare: &Comparison<'_>,
+    uses: &Uses,
+    runs: usize,
+    budget: &mut Budget,
+    report: &mut Report<'_>,
+) -> bool {
+    let program = compare.program;
+    for get in &uses.gets {
+        let op = &program.ops[get.access.op as usize];
+        let Some(fills) = fills(compare, get, op) else { continue };
+        if let Some(run) = fills.before
+            && !report.knows(Check::Hazards, op)
+        {
+            match compare.orders.begun(get.access.unit, (compare.rank, run), budget) {
+                None => return false,
+                Some(true) => {}
+                Some(false) => early(compare, op, report),
+            }
+        }
+        if (fills.next as usize) < runs && !report.knows(Check::ReplayHazards, op) {
+            match is_over(compare, get, fills.next, budget) {
+                None => return false,
+                Some(true) => {}
+                Some(false) => late(compare, op, report),
+            }
+        }
+    }
+    true
+}
+
+/// `None` for memory that the caller does not fill.
+fn fills(compare: &Comparison<'_>, get: &Incoming, op: &Op) -> Option<Fills> {
+    let object = &compare.program.objects.all[op.source.object as usize];
+    if !matches!(object.role, Role::In | Role::InOut) {
+        return None;
+    }
+    let run = get.access.unit / compare.orders.units;
+    // Of two copies, the caller fills the current one.
+    let is_swapped = object.other_copy != op.source.object;
+    let is_next = object.other_copy < op.source.object;
+    let before = if is_next { run.checked_sub(1) } else { Some(run) };
+    let next = if is_swapped && !is_next { run + 2 } else { run + 1 };
+    Some(Fills { before, next })
+}
+
+/// Whether a get is over before the caller may fill its memory for a run: when what the owner has
+/// issued before is over, since the caller's work waits for all of its streams. `None` if the
+/// search takes too long.
+fn is_over(
+    compare: &Comparison<'_>,
+    get: &Incoming,
+    run: u32,
+    budget: &mut Budget,
+) -> Option<bool> {
+    let (program, units) = (compare.program, compare.orders.units);
+    let mut streams = 0_u64;
+    // The last unit of each stream.
+    for unit in program.of_rank(compare.rank as usize).rev() {
+        let stream = 1 << program.units[unit].stream;
+        if streams & stream != 0 {
+            continue;
+        }
+        streams |= stream;
+        let last = (run - 1) * units + unit as u32;
+        if compare.orders.ended_by(last, get.access.unit, budget)? {
+            return Some(true);
+        }
+    }
+    Some(false)
+}
+
+fn early(compare: &Comparison<'_>, op: &Op, report: &mut Report<'_>) {
+    let (reader, owner) = (compare.program.rank(op), compare.rank);
+    let name = report.name(op.source);
+    let title = format!(
+        "rank {reader} reads {name} of rank {owner}, whose caller may not have filled it yet"
+    );
+    let at = compare.program.place(op.statement);
+    let help = exchange(
+        (op, "ready", (op.stream, op.stream)),
+        false,
+        &format!("before line {}", at.line),
+        report,
+    );
+    report.tell(Check::Hazards, at, title, vec![report.says(op)], [help]);
+}
+
+fn late(compare: &Comparison<'_>, op: &Op, report: &mut Report<'_>) {
+    let (reader, owner) = (compare.program.rank(op), compare.rank);
+    let name = report.name(op.source);
+    let title = format!(
+        "rank {reader} reads {name} of rank {owner}, whose caller may fill it for the next run meanwhile"
+    );
+    let at = compare.program.place(op.statement);
+    let place = format!("at the end of the run, after line {}", at.line);
+    let help = exchange((op, "done", (op.stream, op.stream)), true, &place, report);
+    report.tell(Check::ReplayHazards, at, title, vec![report.says(op)], [help]);
+}
