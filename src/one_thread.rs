@@ -28,8 +28,8 @@ pub trait ShareCommunicator<C> {}
 #[diagnostic::on_unimplemented(
     message = "`{B}` cannot be shared between threads",
     label = "a buffer serves one thread at a time",
-    note = "its uses are put in stream order as one thread enqueues them: move it to the thread that uses it, or put it into a `Mutex`",
-    note = "what several threads may read is its values: `to_vec()`"
+    note = "its uses are put in stream order as one thread enqueues them: move it to the thread that uses it (a `move` closure), or put it into a `Mutex`",
+    note = "to let several threads read its values, copy them out first: `let values = x.to_vec()?;`"
 )]
 pub trait ShareBuffer<B> {}
 
@@ -38,7 +38,7 @@ pub trait ShareBuffer<B> {}
     message = "`{V}` cannot be shared between threads",
     label = "a window serves one thread at a time",
     note = "its uses are put in stream order as one thread enqueues them: move it, with its communicator, to the thread that uses it",
-    note = "what several threads may read is its values: `to_vec()`"
+    note = "to let several threads read its values, copy them out first: `let values = x.to_vec()?;`"
 )]
 pub trait ShareWindow<V> {}
 

@@ -193,7 +193,7 @@ fn names() {
 
 #[test]
 fn regions() {
-    told(99, "what is sent is `g`, an array, and does not say which of its buffers", {
+    told(99, "`g` is an array, and this statement needs one of its buffers", {
         add(send(Region::all(BufferId(G)), next(), 1))
     });
     told(99, "what is sent has an index, and `x` is a single buffer", {
@@ -208,7 +208,7 @@ fn regions() {
     told(99, "the end of a region mentions `i`, which counts nothing around it", {
         add(send(part(X, 0, i()), next(), 1))
     });
-    told(50, "what is covered is `g`, an array, and does not say which of its buffers", |plan| {
+    told(50, "`g` is an array, and this statement needs one of its buffers", |plan| {
         plan.covers[0].region = Region::all(BufferId(G));
     });
 }
@@ -329,7 +329,7 @@ fn assignments() {
     told(99, one, assign(all(X), Reduction::Sum, vec![]));
     let many = "`x` is computed of 17 regions, and must be of 1 to 16";
     told(99, many, assign(all(X), Reduction::Sum, vec![all(X); 17]));
-    let array = "what is read is `g`, an array, and does not say which of its buffers";
+    let array = "`g` is an array, and this statement needs one of its buffers";
     told(99, array, |plan| {
         plan.buffers[G as usize].element = plan.buffers[X as usize].element.clone();
         assign(all(X), Reduction::Sum, vec![all(G)])(plan);

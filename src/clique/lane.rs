@@ -55,10 +55,10 @@ where
 
 /// Required by calls that need one thread per rank. No lane implements it.
 #[diagnostic::on_unimplemented(
-    message = "a lane of `clique.each` records nothing",
-    label = "this thread drives every rank: a call of one of them alone would wait for the others for ever",
-    note = "`clique.group(args, |lane, part| ..)` records rank by rank and issues all of it at once",
-    note = "`clique.all_reduce(&send, &mut recv, op)` and its like run a collective on every rank"
+    message = "`clique.each` cannot make one rank communicate alone",
+    label = "one thread drives all ranks here: a call on this rank alone would wait for the others forever",
+    note = "for a collective, call it on the clique: `clique.all_reduce(&send, &mut recv, op)`",
+    note = "for sends and receives, or different calls for each rank: `clique.group(args, |lane, part| ..)` records every rank's operations and issues them together"
 )]
 pub trait OneRankPerThread {
     #[doc(hidden)]

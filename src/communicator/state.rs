@@ -125,11 +125,11 @@ pub trait State: sealed::Sealed + Sized {
 /// # Ok::<(), typed_nccl::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a communicator that is `{Self}` cannot communicate",
+    message = "a communicator that is `{Self}` cannot be used yet, or any more",
     label = "this needs a `Ready` communicator",
     note = "`Uninit`: `connect()` it first; `Initializing`: `ready().wait()?`, or `ready().await?`, gives the ready one",
-    note = "`Revoked`: `shrink(&[])` it to those who live; `Suspended`: `resume()` it first",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Revoked`: `shrink(&[])` leaves the surviving ranks; `Suspended`: `resume()` it first",
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanEnqueue: State {
     /// The live communicator.
@@ -206,8 +206,8 @@ impl CanEnqueue for Shared<'_> {
     message = "only an `Uninit` communicator, as `build()` gives it, can be connected",
     label = "this communicator is `{Self}`",
     note = "`Initializing`: it is connecting: wait by `ready().wait()?`, or `ready().await?`",
-    note = "`Ready`, `Suspended` and `Revoked` ones are connected: leave `connect()` out",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Ready`, `Suspended` and `Revoked` ones are already connected: leave `connect()` out",
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanConnect: State {
     /// The parameters it was built with.
@@ -237,7 +237,7 @@ impl CanConnect for Uninit {
     label = "this communicator is `{Self}`",
     note = "`Uninit`: `start()` it first, or `connect()` it, which waits",
     note = "`Ready`, `Suspended` and `Revoked` ones are connected: there is nothing to wait for",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanBecomeReady: State {
     /// Waits, or returns it.
@@ -278,10 +278,10 @@ impl CanBecomeReady for Initializing {
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot go on without some of its ranks",
     label = "this needs a `Ready` communicator",
-    note = "`Revoked` and `Suspended`: `shrink(&[])` gives the communicator of those who live",
+    note = "`Revoked` and `Suspended`: `shrink(&[])` gives the communicator of the surviving ranks",
     note = "`Shared`: it uses its parent's resources: `abort()` it, and `recover()` the parent",
     note = "`Uninit` and `Initializing`: the others have not come yet; `abort()` it, and take a new seat",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanGoOn: HoldsLive {}
 
@@ -306,7 +306,7 @@ impl CanGoOn for Ready {}
     label = "this needs a `Ready`, a `Revoked` or a `Suspended` communicator",
     note = "`Shared`: it uses its parent's resources: `finish()` it, and shrink the parent",
     note = "`Uninit` and `Initializing`: take seats of a communicator without those ranks",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanShrink: HoldsLive {}
 
@@ -334,11 +334,11 @@ impl CanShrink for Suspended {}
 #[diagnostic::on_unimplemented(
     message = "a communicator that is `{Self}` cannot grow",
     label = "this needs a `Ready` communicator",
-    note = "`Revoked`: `shrink(&[])` it to those who live, then invite newcomers",
+    note = "`Revoked`: `shrink(&[])` it to the surviving ranks, then invite newcomers",
     note = "`Suspended`: `resume()` it first",
     note = "`Shared`: it uses its parent's resources: `finish()` it, and grow the parent",
     note = "`Uninit` and `Initializing`: take seats of a larger communicator",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanGrow: HoldsLive + CanEnqueue {}
 
@@ -363,10 +363,10 @@ impl CanGrow for Ready {}
     message = "a communicator that is `{Self}` cannot be suspended",
     label = "this needs a `Ready` communicator",
     note = "`Suspended`: it is; `resume()` takes its memory again",
-    note = "`Revoked`: `shrink(&[])` it to those who live, then suspend",
+    note = "`Revoked`: `shrink(&[])` it to the surviving ranks, then suspend",
     note = "`Shared`: it uses its parent's resources: `finish()` it, and suspend the parent",
     note = "`Uninit` and `Initializing` have no memory to give back: connect it first",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanSuspend: HoldsLive + CanEnqueue {}
 
@@ -390,9 +390,9 @@ impl CanSuspend for Ready {}
     message = "only a `Suspended` communicator, as `suspend()` gives it, is resumed",
     label = "this communicator is `{Self}`",
     note = "`Ready` and `Shared` ones have their memory",
-    note = "`Revoked`: `shrink(&[])` it to those who live",
+    note = "`Revoked`: `shrink(&[])` it to the surviving ranks",
     note = "`Uninit` and `Initializing`: connect it first",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanResume: HoldsLive {}
 
@@ -415,9 +415,9 @@ impl CanResume for Suspended {}
     message = "a communicator that is `{Self}` has no memory to tell of",
     label = "this needs a `Ready` or a `Suspended` communicator",
     note = "`Shared`: it uses its parent's, of which the parent tells",
-    note = "`Revoked`: `shrink(&[])` it to those who live",
+    note = "`Revoked`: `shrink(&[])` it to the surviving ranks",
     note = "`Uninit` and `Initializing`: connect it first",
-    note = "`Finalized` and `Aborted` are over: take a new seat"
+    note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait HasMemory: HoldsLive {
     /// The live communicator.

@@ -50,9 +50,9 @@ pub(crate) mod foreign {
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a type of elements",
+    message = "`{Self}` is not an element type",
     label = "neither one of NCCL's data types nor plain data",
-    note = "these are: i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, `half::f16`, `half::bf16`, `float8::F8E4M3`, `float8::F8E5M2`, and `typed_nccl::Bool` for truth values",
+    note = "element types are i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, `half::f16`, `half::bf16`, `float8::F8E4M3`, `float8::F8E5M2`, `typed_nccl::Bool` for truth values, and structs that implement `Plain`; a type parameter needs `T: Element`",
     note = "for a struct of your own: `#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)] #[zerocopy(crate = \"typed_nccl::zerocopy\")] #[repr(C)]` with the derives of `typed_nccl::zerocopy`, and `impl typed_nccl::Plain for ... {{}}`"
 )]
 pub unsafe trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
@@ -138,8 +138,8 @@ pub trait Integer: Numeric {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a floating-point type",
     label = "`Avg`, `exact()` and a kernel for `Float` need one",
-    note = "NCCL would average integers by adding and dividing, which truncates: use `Sum`, and divide where you read the result",
-    note = "sums of integers need no `exact()`; a kernel for integers too says `Numeric` where it says `Float`"
+    note = "sums of integers need no `exact()`; a kernel for integers too says `Numeric` where it says `Float`",
+    note = "NCCL would average integers by adding and dividing, which truncates: use `Sum`, and divide where you read the result"
 )]
 pub trait Float: Numeric {}
 

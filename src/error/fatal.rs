@@ -178,7 +178,9 @@ impl fmt::Display for Deadline {
 /// .expect("rank 0 continues");
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{name} was revoked by rank {by}: {why}; `comm.recover()` goes on with those who live")]
+#[error(
+    "{name} was revoked by rank {by}: {why}; `comm.recover()` goes on with the surviving ranks"
+)]
 pub struct Revocation {
     /// The communicator's name.
     pub name: &'static str,

@@ -49,7 +49,7 @@ impl<'c, W: World> Deref for Capture<'c, W> {
 /// Required by operations that a graph cannot contain.
 #[diagnostic::on_unimplemented(
     message = "the host cannot wait in a capture",
-    label = "this waits on the host, and nothing of what is captured has run",
+    label = "this waits on the host, but none of the captured work has run yet",
     note = "a graph is recorded first and runs when it is launched: wait after `graph.launch(&comm)?`"
 )]
 pub trait NeverInACapture {

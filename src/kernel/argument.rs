@@ -22,7 +22,7 @@ pub fn value<T: Scalar>(value: T) -> Value<T> {
 /// Memory that a kernel reads as `&[T]` on `D`.
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot read `{Self}`",
-    label = "no device memory",
+    label = "not device memory",
     note = "allocate with `stream.device()` or `comm.device()`; host values are copied there with `from_slice`"
 )]
 pub trait ReadAs<T, D: Device> {
@@ -46,7 +46,7 @@ where
 /// Memory that a kernel writes as `&mut [T]` on `D`.
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot write into `{Self}`",
-    label = "a shared view, or no device memory",
+    label = "a shared view, or not device memory",
     note = "allocate with `stream.device()` or `comm.device()`, and take views with `slice_mut`; host values are copied there with `from_slice`"
 )]
 pub trait WrittenAs<T, D: Device> {

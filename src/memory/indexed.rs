@@ -6,9 +6,9 @@ use crate::{Buffer, Device};
 
 /// Says how to name part of a buffer. Never applies.
 #[diagnostic::on_unimplemented(
-    message = "the elements of `{Self}` are on a device, and have no places on the host",
-    label = "this cannot be indexed",
-    note = "a part of it is `x.slice(a..b)`, or `x.slice_mut(a..b)` to be written; its values are `x.to_vec()?`"
+    message = "`{Self}` cannot be indexed: it is device memory",
+    label = "no indexing here",
+    note = "for a part, write `x.slice(a..b)`, or `x.slice_mut(a..b)` to write to it; for its values on the host, `x.to_vec()?`"
 )]
 pub trait HasPlaces<I> {
     #[doc(hidden)]

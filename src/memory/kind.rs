@@ -65,9 +65,10 @@ impl MemoryKind for NcclMem {
 /// # Ok::<(), typed_nccl::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "this memory cannot back a window: it is `{Self}`, and peers reach `NcclMem` only",
-    label = "this memory cannot back a window",
-    note = "allocate it with `device.nccl_zeros(len)`, or use `comm.window(len)`; a tensor that was made in such memory is taken with `tensor.nccl_on(&device)`"
+    message = "a window cannot be made of `{Self}` memory, only of `NcclMem`",
+    label = "this was not allocated with `ncclMemAlloc`",
+    note = "allocate it with `device.nccl_zeros(len)`, or use `comm.window(len)`",
+    note = "a tensor in such memory is taken with `tensor.nccl_on(&device)`"
 )]
 pub trait WindowMemory: MemoryKind {}
 

@@ -64,7 +64,7 @@ pub trait Elements: sealed::Sealed {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a communicator on `{D}` cannot read `{Self}`",
-    label = "this lives on another device, or is no device memory",
+    label = "this lives on another device, or is not device memory",
     note = "NCCL does not check this: it would read the other device's memory, or hang",
     note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`; the memory of a `SharedWindow` is that of the window that it was made of: name that one"
 )]
@@ -98,9 +98,9 @@ pub trait Readable<D: Device>: Elements<Device = D> {
 /// See the example of [`Readable`].
 #[diagnostic::on_unimplemented(
     message = "a communicator on `{D}` cannot write into `{Self}`",
-    label = "this lives on another device, is a shared view, or is no device memory",
-    note = "NCCL does not check this: it would write the other device's memory, or hang",
-    note = "allocate with `comm.device()`, and take views with `slice_mut`; host values are copied there with `from_slice`; what `device.lend` lends is written if it is lent as `&mut x`"
+    label = "this is a shared view, lives on another device, or is not device memory",
+    note = "a shared view is only read: take the view with `slice_mut`, or lend the memory as `device.lend(&mut x, ..)`",
+    note = "otherwise allocate with `comm.device()`, and copy host values there with `from_slice`: NCCL does not check whose memory this is, and would write the wrong memory, or hang"
 )]
 pub trait Writable<D: Device>: Readable<D> {
     /// An exclusive view of all of it.
@@ -119,8 +119,8 @@ pub trait Writable<D: Device>: Readable<D> {
 #[diagnostic::on_unimplemented(
     message = "the receive buffer holds `{Self}`, the send buffer `{S}`",
     label = "both sides of an operation hold one data type",
-    note = "NCCL takes one data type for both and would write past the end, or half: give both buffers one element type",
-    note = "`DynElem` is the element of a `DynBuffer`: give it a type with `typed::<f32>()?`, or make the other buffer a `DynBuffer` with `into_dyn()`"
+    note = "NCCL takes one data type for both: it would write past the end of the receive buffer, or fill only part of it; give both buffers one element type",
+    note = "if one is a `DynBuffer`, whose elements are `DynElem`: give it a type with `typed::<f32>()?`, or convert the other one with `into_dyn()`"
 )]
 pub trait SameDtype<S> {}
 

@@ -43,7 +43,8 @@ pub trait Operand: sealed::Sealed {
 /// See the example of [`OperandsOn`].
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
-    label = "this lives on another device than the stream, or is no device memory",
+    label = "this lives on another device than the stream, or is not device memory",
+    note = "a stream works on its own device only: take the stream and its operands from one device",
     note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six; for a list of buffers, launch once for each"
 )]
 pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
@@ -118,7 +119,8 @@ pub trait Operands {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
-    label = "this lives on another device than the stream, or is no device memory",
+    label = "this lives on another device than the stream, or is not device memory",
+    note = "a stream works on its own device only: take the stream and its operands from one device",
     note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six; for a list of buffers, launch once for each",
     note = "`launch` runs a closure; a kernel is run by `stream.run(..)`"
 )]

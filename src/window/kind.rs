@@ -147,7 +147,8 @@ pub trait RmaTarget: WindowKind {}
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` window has no pointers to its peers' memory",
     label = "not mapped for loads and stores",
-    note = "windows of every other kind are, among the ranks of one team (`comm.lsa_team()`): `comm.window(len)` makes a symmetric one"
+    note = "windows of every other kind have them, among the ranks that share memory (`comm.lsa_team()`): `comm.window(len)` makes a symmetric one",
+    note = "for the endpoints of counted transfers, register the window as `CftCounted`: `comm.register_window_as(memory, CftCounted)`"
 )]
 pub trait LsaPointers: WindowKind {}
 

@@ -1,4 +1,4 @@
-//! A number is no device memory.
+//! A number is not device memory.
 
 use typed_nccl::{Host, Result, Seat, Sum};
 

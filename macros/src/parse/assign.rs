@@ -41,14 +41,19 @@ pub(super) fn is_assign(cursor: &Cursor) -> bool {
 
 /// `x[a..b] += y`, and where it runs.
 pub(super) fn assign(cursor: &mut Cursor) -> Parsed<Said> {
+    equation(cursor, FORMS)
+}
+
+/// An assignment, or a claim that looks like one, of these forms.
+pub(super) fn equation(cursor: &mut Cursor, forms: &str) -> Parsed<Said> {
     let to = expr::memory(cursor)?;
     let Some((_, update)) = SIGNS.iter().find(|(sign, _)| cursor.take_punct(sign)) else {
         let sign = FOREIGN.into_iter().find(|sign| cursor.is_punct(0, sign)).unwrap_or("=");
         let fault = Fault::new(cursor.span(), format!("memory of a plan has no `{sign}`"));
-        return Err(fault.help(FORMS));
+        return Err(fault.help(forms));
     };
     if cursor.is_punct(0, ";") {
-        return Err(cursor.expected("memory").help(FORMS));
+        return Err(cursor.expected("memory").help(forms));
     }
     let is_average = cursor.is_word(0, "avg") && cursor.is_group(1, Delimiter::Parenthesis);
     let value = if claim::is_of_ranks(cursor) {
@@ -63,8 +68,8 @@ pub(super) fn assign(cursor: &mut Cursor) -> Parsed<Said> {
         if let (ExprKind::Name(name), true) =
             (&value.kind, cursor.is_group(0, Delimiter::Parenthesis))
         {
-            let fault = Fault::new(name.span(), format!("memory is not combined by `{name}`"));
-            return Err(fault.help(FORMS));
+            let fault = Fault::new(name.span(), format!("`{name}` does not combine memory"));
+            return Err(fault.help(forms));
         }
         if cursor.is_word(0, "of") { claim::of(cursor, value)? } else { Assigned::Reduced(value) }
     };

@@ -19,6 +19,9 @@ const FORMS: &str = "as in `computes all_gather(a -> b);`, `computes b = a of ra
 /// The names of what combines regions of ranks.
 const REDUCTIONS: [&str; 5] = ["sum", "prod", "min", "max", "avg"];
 
+const EQUATIONS: &str = "a claim is `b = a of rank - 1`, or combines terms with `sum`, `prod`, `min`, `max` or `avg`: \
+                         `b = sum(for r in 0..n { a of r })`";
+
 /// The part after `computes`.
 pub(super) fn computes(cursor: &mut Cursor) -> Parsed<Said> {
     let mut ahead = cursor.clone();
@@ -48,7 +51,7 @@ pub(super) fn here(cursor: &mut Cursor) -> Parsed<Said> {
 
 fn equation(cursor: &mut Cursor) -> Parsed<Statement> {
     let first = cursor.span();
-    let (kind, place) = assign::assign(cursor)?;
+    let (kind, place) = assign::equation(cursor, EQUATIONS)?;
     Ok(Statement { docs: Default::default(), kind, place, area: cursor.since(first) })
 }
 

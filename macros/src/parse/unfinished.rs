@@ -27,6 +27,9 @@ pub(super) fn unfinished(cursor: &Cursor, kind: &StatementKind, place: &StreamCl
                 "the order is `run add(read a, update b) computes b += a on stream after others;`",
             );
         }
+        "from" if is_equation(kind) => {
+            return cursor.expected("`;`").help("memory of another rank is `a of rank - 1`");
+        }
         "into" | "to" | "from" | "signal" => {
             return cursor.expected("`;`").help(
                 "the order is `send a to p into b;`, `put a to p into b signal s;`, `recv b from p;`",
@@ -116,4 +119,9 @@ fn among(cursor: &Cursor, kind: &StatementKind, next: &str) -> Option<Fault> {
         _ => format!("write `{name}.{message};`"),
     };
     Some(Fault::new(area, "a communicator goes in front").help(help))
+}
+
+/// Whether memory of other ranks stands in it as `a of rank - 1`.
+fn is_equation(kind: &StatementKind) -> bool {
+    matches!(kind, StatementKind::Assign { .. } | StatementKind::Claims(_) | StatementKind::Here(_))
 }

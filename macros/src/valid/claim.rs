@@ -56,7 +56,7 @@ impl Resolver<'_> {
             }
             StatementKind::Assign { to, update, value } => {
                 if statement.place.on.is_some() || !statement.place.after.is_empty() {
-                    let fault = Fault::new(statement.area, "a claim runs on no stream");
+                    let fault = Fault::new(statement.area, "a claim does not run on a stream");
                     return self.tell(fault.help("leave out `on` and `after`"));
                 }
                 self.holds(statement.area, to, *update, value, around)

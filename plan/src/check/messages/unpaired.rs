@@ -84,7 +84,7 @@ fn one_side(send: &Unpaired, receive: &Unpaired, report: &mut Report<'_>) {
     let (at, other) = (program.place(sends.statement), program.place(receives.statement));
     let story = vec![report.says(sends), report.says(receives)];
     let title = format!(
-        "this message is never received, and that which line {} receives is never sent",
+        "this message is never received, and the one that line {} receives is never sent",
         other.line
     );
     let back = |op: &Op| report.peer(program.shifts[op.shift as usize].back);

@@ -108,15 +108,14 @@ impl Found<'_> {
             match (&buffer.array, &region.index) {
                 (Some(_), None) if !whole => {
                     let title = format!(
-                        "{what} is `{name}`, an array, and does not say which of its buffers"
+                        "`{name}` is an array, and this statement needs one of its buffers"
                     );
                     self.say(at, title, format!("name one of them, as in `{name}[0]`"));
                 }
                 // The buffers may differ in length, so no range is in all of them.
                 (Some(_), None) if region.range.is_some() => {
-                    let title = format!(
-                        "{what} is a range of `{name}`, an array, and does not say of which of its buffers"
-                    );
+                    let title =
+                        format!("`{name}` is an array, and a range needs one of its buffers");
                     let help =
                         format!("name one of them, as in `{name}[0]`, or leave out the range");
                     self.say(at, title, help);
