@@ -69,6 +69,44 @@ fn a_rank_that_aborts_ends_its_reader() {
     }
 }
 
+/// What the caller enqueues on a stream of its own, before and after a run, is ordered with what
+/// peers read in it, although this rank's part of the plan never touches its window.
+#[test]
+fn a_caller_fills_and_clears_what_is_read_by_streams_of_its_own() {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init_with(CommConfig::builder().signals(2).build())?;
+        let (n, rank, len) = (comm.size(), comm.rank().index(), 1000);
+        let mut shown = shown::bind(&mut comm, shown::Params { len })?;
+        let (mut given, mut y) = (comm.window::<i32>(len)?, comm.device().zeros::<i32>(len)?);
+        let mine = comm.device().stream()?;
+        for round in 0..4 {
+            shown.set_timing(Timing::Shaken(10 * round + rank as u64));
+            let number = |rank: usize| 100 * round as i32 + rank as i32;
+            let own = number(rank);
+            mine.launch(&mut given, move |given, ()| given.fill(own))?;
+            shown.run(&comm, shown::Buffers { given: &given, y: &mut y })?;
+            mine.launch(&mut given, |given, ()| given.fill(-1))?;
+            assert_eq!(y.to_vec()?, vec![number((rank + 1) % n); len]);
+        }
+        comm.finish()
+    })
+    .expect("three ranks, and no hazard");
+}
+
+plan! {
+    /// The next rank's window, which the caller fills.
+    shown(n: Ranks, len: usize) {
+        in window given: [i32; len];
+        out y: [i32; len];
+        signal ready, done;
+        signal ready to (rank - 1) % n;
+        wait ready from (rank + 1) % n;
+        y = given of (rank + 1) % n;
+        signal done to (rank + 1) % n;
+        wait done from (rank - 1) % n;
+    }
+}
+
 plan! {
     /// Nothing says when the caller may fill the window again, so it runs once.
     #[once]
