@@ -1,7 +1,7 @@
 //! Kernels that are generated as PTX: each of the first `count` elements is computed by one thread.
 
 use std::collections::HashMap;
-use std::ffi::{CString, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::hash::Hash;
 use std::ptr;
 
@@ -49,22 +49,41 @@ impl<K: Eq + Hash> Generated<K> {
         if let Some(kernel) = kernels.get(&key) {
             return Ok(*kernel);
         }
-        gpu.bind()?;
-        let failed = |error| driver::failed(doing, gpu.ordinal(), error);
-        // The text contains no zero byte.
-        let text = CString::new(text(&key)).unwrap_or_default();
-        let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-        // SAFETY: `module` is valid for the write; the image is PTX and ends with a zero.
-        let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
-        loaded.result().map_err(failed)?;
-        let name = c"elements".as_ptr();
+        let [kernel] = load(gpu, text(&key), [c"elements"], doing)?;
+        kernels.insert(key, kernel);
+        Ok(kernel)
+    }
+}
+
+/// Loads a text's kernels of these names.
+pub(super) fn load<const N: usize>(
+    gpu: &Gpu,
+    text: String,
+    names: [&CStr; N],
+    doing: &'static str,
+) -> Result<[Kernel; N]> {
+    gpu.bind()?;
+    let failed = |error| driver::failed(doing, gpu.ordinal(), error);
+    // The text contains no zero byte.
+    let text = CString::new(text).unwrap_or_default();
+    let mut module = ptr::null_mut();
+    // SAFETY: `module` is valid for the write; the image is PTX and ends with a zero.
+    let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
+    loaded.result().map_err(failed)?;
+    let mut kernels = [Kernel(ptr::null_mut()); N];
+    for (Kernel(function), name) in kernels.iter_mut().zip(names) {
         // SAFETY: `function` is valid for the write; the module is loaded, and the name ends with a
         // zero.
-        let found = unsafe { sys::cuModuleGetFunction(&raw mut function, module, name) };
+        let found = unsafe { sys::cuModuleGetFunction(function, module, name.as_ptr()) };
         found.result().map_err(failed)?;
-        kernels.insert(key, Kernel(function));
-        Ok(Kernel(function))
+        let registers = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
+        let mut used = 0;
+        // A driver that loads lazily loads it now. SAFETY: `used` is valid for the write; the
+        // kernel exists.
+        let asked = unsafe { sys::cuFuncGetAttribute(&raw mut used, registers, *function) };
+        asked.result().map_err(failed)?;
     }
+    Ok(kernels)
 }
 
 /// Enqueues a kernel over `count` elements.
@@ -102,6 +121,18 @@ pub(super) unsafe fn launch(
 /// The PTX of a kernel, for every GPU since 2014. `body` computes element `%i`; each of `params`,
 /// among which is `count`, is in the register of its name.
 pub(super) fn text(params: &[String], body: &str) -> String {
+    format!("{HEADER}{}", entry("elements", params, "", body))
+}
+
+/// The first lines of a text.
+pub(super) const HEADER: &str = "
+.version 7.0
+.target sm_50
+.address_size 64
+";
+
+/// One kernel of a text, with further registers of 64 bits.
+pub(super) fn entry(name: &str, params: &[String], more: &str, body: &str) -> String {
     let join =
         |each: &dyn Fn(&String) -> String, by| params.iter().map(each).collect::<Vec<_>>().join(by);
     let declared = join(&|name| format!(".param .u64 {name}"), ", ");
@@ -109,16 +140,12 @@ pub(super) fn text(params: &[String], body: &str) -> String {
     let loads = join(&|name| format!("    ld.param.u64 %{name}, [{name}];"), "\n");
     format!(
         "
-.version 7.0
-.target sm_50
-.address_size 64
-
-.visible .entry elements({declared})
+.visible .entry {name}({declared})
 {{
     .reg .pred %p, %q;
     .reg .b16 %h;
     .reg .b32 %block, %width, %blocks, %thread, %f, %u, %a, %b, %c, %s, %sum;
-    .reg .b64 {registers}, %i, %step, %x, %y, %w, %v, %d, %e, %total;
+    .reg .b64 {registers}, %i, %step, %x, %y, %w, %v, %d, %e, %total{more};
 {loads}
     mov.u32 %block, %ctaid.x;
     mov.u32 %blocks, %nctaid.x;

@@ -10,6 +10,7 @@ use super::convert::Conversions;
 use super::copy::PinnedPool;
 use super::declared::DeclaredKernels;
 use super::event::EventPool;
+use super::exact::ExactSums;
 use super::graph::GraphPool;
 use super::kernels::Kernels;
 use super::pool::BlockPool;
@@ -31,6 +32,7 @@ pub(crate) struct Gpu {
     pub(super) pinned: PinnedPool,
     pub(super) conversions: Conversions,
     pub(super) combinations: Combinations,
+    pub(super) exact: ExactSums,
     pub(super) kernels: Kernels,
     pub(super) graphs: GraphPool,
     pub(super) declared: DeclaredKernels,
@@ -68,6 +70,7 @@ impl Gpu {
             pinned: PinnedPool::default(),
             conversions: Conversions::default(),
             combinations: Combinations::default(),
+            exact: ExactSums::default(),
             kernels: Kernels::default(),
             graphs: GraphPool::default(),
             declared: DeclaredKernels::default(),

@@ -17,6 +17,7 @@ mod declared;
 mod driver;
 mod elementwise;
 mod event;
+pub(crate) mod exact;
 mod gpu;
 mod graph;
 pub(crate) mod kernels;

@@ -9,6 +9,7 @@ use typed_nccl_plan::ir::Side;
 use super::api::unsupported;
 use super::comm::Comm;
 use super::config;
+use super::exact;
 use super::functions::{Arguments, Configured, Plain};
 use super::values;
 use crate::backend::{Collective, Half, Op, Span, Transfer};
@@ -68,7 +69,8 @@ impl Comm {
     /// Which operands of a collective are in windows of this communicator or registered with it.
     /// Each rank's NCCL chooses its algorithm by this.
     pub(super) fn memory(&self, collective: &Collective<'_, CudaBackend>) -> u8 {
-        if !is_nccls(collective) {
+        // Exact sums use addresses that NCCL does not know as registered.
+        if !is_nccls(collective) || collective.call.reduction.is_some_and(exact::adds_exactly) {
             return 0;
         }
         let of = |span: &Span1<'_>, bit: u8| match span {
@@ -105,13 +107,14 @@ impl Comm {
         }
     }
 
-    /// Collectives and transfers.
+    /// Collectives and transfers, but for exact sums.
     pub(super) fn others(
         &self,
         stream: &CudaStream,
         ops: &[Op<'_, CudaBackend>],
     ) -> Result<(), Failure> {
         ops.iter().try_for_each(|op| match op {
+            Op::Collective(_) if exact::of(op).is_some() => Ok(()),
             Op::Collective(collective) => self.collective(stream, collective),
             Op::Transfer(transfer) => self.transfer(stream, transfer),
             Op::Put(_) | Op::Signal(_) | Op::Wait(_) => Ok(()),

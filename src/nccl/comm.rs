@@ -12,6 +12,7 @@ use super::api::Nccl;
 use super::compare::Compared;
 use super::destroying::Tenant;
 use super::device::DeviceComm;
+use super::exact::Scratch;
 use super::family::Parked;
 use super::handle::{Handle, Last};
 use super::join::Rest;
@@ -56,6 +57,8 @@ pub struct Comm {
     pub(super) launched: RefCell<Vec<LaunchEvent>>,
     /// For this library's own kernels.
     pub(super) kernel_resources: OnceCell<KernelResources>,
+    /// For exact sums.
+    pub(super) scratch: Scratch,
     pub(super) gpu: &'static Gpu,
     /// `None` once it ends.
     pub(super) tenant: Option<Tenant>,
@@ -108,6 +111,7 @@ impl Comm {
             registered: RefCell::default(),
             launched: RefCell::default(),
             kernel_resources: OnceCell::new(),
+            scratch: Scratch::default(),
             gpu,
             tenant: Some(tenant),
             size: join.size,
@@ -188,6 +192,7 @@ impl Comm {
         let kernel_resources =
             self.kernel_resources.take().into_iter().flat_map(KernelResources::into_memory);
         let memory = windows.chain(self.scalars.take()).chain(kernel_resources);
+        let memory = memory.chain(self.scratch.take());
         let leases = self.registered.take().into_iter().map(|(_, lease)| lease);
         let streams = self.streams.take();
         self.shared.family.park(Parked::of(memory, leases), streams.clone());

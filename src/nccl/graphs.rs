@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::comm::Comm;
+use super::exact;
 use super::family::Family;
 use super::issue::{call, count, possible};
 use super::recorder::{Leg, Recorder};
@@ -66,7 +67,10 @@ pub(super) fn capture(
     stream: &Arc<CudaStream>,
     ops: &[Op<'_, CudaBackend>],
 ) -> Result<()> {
-    ops.iter().try_for_each(|op| possible(comm, op))?;
+    ops.iter().try_for_each(|op| {
+        possible(comm, op)?;
+        exact::prepare(comm, op, true)
+    })?;
     stream.captures(|captured| {
         captured.entries.extend(ops.iter().map(|op| Entry {
             recorder: comm.recorder.clone(),
@@ -76,7 +80,7 @@ pub(super) fn capture(
         }));
     });
     let part = RankOps { comm, stream, ops };
-    comm.inside(|| call(&part, std::slice::from_ref(&part)))
+    comm.inside(|| call(std::slice::from_ref(&part)))
 }
 
 /// Records a captured kernel, and orders it after the previous one of its communicator.
@@ -85,8 +89,6 @@ pub(super) fn capture_kernel(
     stream: &Arc<CudaStream>,
     calls: Vec<What>,
 ) -> Result<()> {
-    let (id, here) = (comm.health.id(), stream.handle().addr());
-    let mut last = None;
     stream.captures(|captured| {
         captured.entries.extend(calls.into_iter().map(|what| Entry {
             recorder: comm.recorder.clone(),
@@ -94,6 +96,15 @@ pub(super) fn capture_kernel(
             rank: comm.shared.rank,
             what,
         }));
+    });
+    follow_captured(comm, stream)
+}
+
+/// Orders later work on a capturing stream after the communicator's last kernel in the graph.
+pub(super) fn follow_captured(comm: &Comm, stream: &Arc<CudaStream>) -> Result<()> {
+    let (id, here) = (comm.health.id(), stream.handle().addr());
+    let mut last = None;
+    stream.captures(|captured| {
         last = match captured.last.iter_mut().find(|(known, _)| *known == id) {
             Some((_, last)) => Some(std::mem::replace(last, here)),
             None => {
@@ -120,7 +131,8 @@ unsafe impl Graphs for CudaBackend {
 
     fn can_capture(comm: &Comm, op: &Op<'_, Self>) -> Result<()> {
         comm.nccl.environment.allows_graphs()?;
-        possible(comm, op)
+        possible(comm, op)?;
+        exact::prepare(comm, op, true)
     }
 
     fn memory_of(comm: &Comm, op: &Op<'_, Self>) -> &'static str {
@@ -164,7 +176,10 @@ unsafe impl Graphs for CudaBackend {
         }
         comms.iter().for_each(|comm| comm.note(stream));
         let mut resources = comms.iter().filter_map(|comm| comm.kernel_resources.get());
-        resources.try_for_each(|one| one.order(stream)).map_err(|error| comms[0].poison(error))?;
+        let ordered = resources.try_for_each(|one| one.order(stream));
+        let ordered =
+            ordered.and_then(|()| comms.iter().try_for_each(|comm| comm.scratch.order(stream)));
+        ordered.map_err(|error| comms[0].poison(error))?;
         calls.iter().for_each(Entry::count);
         // As outside of graphs: a peer that ended before it could see the waits has poisoned the
         // communicator.

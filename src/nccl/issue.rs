@@ -8,6 +8,7 @@ use nccl_sys::ncclResult_t;
 use super::calls::{Failure, is_nccls, start};
 use super::comm::Comm;
 use super::config;
+use super::exact::{self, Runs};
 use super::family::Family;
 use super::graphs;
 use super::recorder::Recorder;
@@ -168,7 +169,6 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
         refuse_all(parts, &error);
         return Err(error);
     }
-    let Some(first) = parts.first() else { return Ok(()) };
     for RankOps { comm, ops, .. } in parts {
         for op in *ops {
             let how = match op {
@@ -188,7 +188,7 @@ fn together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     for RankOps { comm, .. } in parts {
         comm.recorder.cross();
     }
-    let outcome = well.and_then(|()| call(first, parts));
+    let outcome = well.and_then(|()| call(parts));
     for RankOps { comm, .. } in parts {
         comm.recorder.cross();
     }
@@ -228,37 +228,74 @@ pub(super) fn poison_all(parts: &[RankOps<'_, '_, CudaBackend>], error: Error) -
 /// Calls NCCL: one-sided operations one by one in the order of recording, then the rest as one
 /// group. Within a group, NCCL would run one context's operations before the next one's, and so a
 /// wait before the put that a waiting peer needs.
-pub(super) fn call(
-    first: &RankOps<'_, '_, CudaBackend>,
-    parts: &[RankOps<'_, '_, CudaBackend>],
-) -> Result<()> {
-    let (mut calls, mut spreads, mut any) = (0, false, None);
+pub(super) fn call(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
+    let (mut calls, mut spreads, mut adds, mut any) = (0, false, false, None);
     for RankOps { comm, stream, ops } in parts {
         comm.one_sided_operations(stream, ops).map_err(|failure| failed(comm, failure))?;
         for op in ops.iter().filter(|op| !op.is_one_sided()) {
             any.get_or_insert_with(|| op.call());
             calls += 1;
             spreads |= takes_several_calls(comm, op);
+            adds |= exact::of(op).is_some();
         }
     }
     let Some(call) = any else { return Ok(()) };
-    let nccl = first.comm.nccl;
     let others = |part: &RankOps<'_, '_, CudaBackend>| {
         part.comm.others(part.stream, part.ops).map_err(|failure| failed(part.comm, failure))
     };
+    if adds {
+        return add_exactly(parts, call, calls, others);
+    }
     if calls == 1 && !spreads {
         return parts.iter().try_for_each(others);
     }
+    in_group(parts, call, || parts.iter().try_for_each(others))
+}
+
+/// Makes calls of NCCL as one group.
+fn in_group(
+    parts: &[RankOps<'_, '_, CudaBackend>],
+    call: Call,
+    calls: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    let Some(first) = parts.first() else { return Ok(()) };
+    let nccl = first.comm.nccl;
     // SAFETY: the call takes nothing, and this thread ends the group below on every path.
     let started = unsafe { (nccl.group_start)() };
     if started != ncclResult_t::ncclSuccess {
         return Err(failed(first.comm, Failure::Nccl("ncclGroupStart", started, call)));
     }
-    let outcome = parts.iter().try_for_each(others);
+    let outcome = calls();
     // SAFETY: the group was started on this thread.
     let ended = unsafe { (nccl.group_end)() };
     let ended = nccl.check("ncclGroupEnd", Some(call), over(parts, ended));
     outcome.and(ended)
+}
+
+/// A group with exact sums, in steps: all else is in the group of the first one.
+#[cold]
+fn add_exactly(
+    parts: &[RankOps<'_, '_, CudaBackend>],
+    call: Call,
+    calls: usize,
+    others: impl Fn(&RankOps<'_, '_, CudaBackend>) -> Result<()>,
+) -> Result<()> {
+    let sums = parts.iter().flat_map(|part| part.ops).filter(|op| exact::of(op).is_some()).count();
+    let runs = Runs::begin(parts)?;
+    for step in 0..runs.steps().max(1) {
+        runs.before(step)?;
+        let has_others = step == 0 && calls > sums;
+        if has_others || runs.moves(step) {
+            in_group(parts, call, || {
+                if has_others {
+                    parts.iter().try_for_each(&others)?;
+                }
+                runs.inside(step)
+            })?;
+        }
+        runs.after(step)?;
+    }
+    Ok(())
 }
 
 /// A group's result. Each non-blocking communicator completes by itself.
@@ -298,7 +335,11 @@ fn possible_together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     }
     let all =
         |part: &RankOps<'_, '_, _>| part.ops.iter().try_for_each(|op| possible(part.comm, op));
-    parts.iter().try_for_each(all)
+    parts.iter().try_for_each(all)?;
+    let prepare = |part: &RankOps<'_, '_, _>| {
+        part.ops.iter().try_for_each(|op| exact::prepare(part.comm, op, false))
+    };
+    parts.iter().try_for_each(prepare)
 }
 
 /// Fails if the loaded NCCL cannot run an operation.
@@ -306,6 +347,9 @@ pub(super) fn possible(comm: &Comm, op: &Op<'_, CudaBackend>) -> Result<()> {
     match op {
         Op::Collective(collective) => {
             let call = &collective.call;
+            if exact::of(op).is_some() {
+                return exact::possible(comm, collective);
+            }
             values::knows(comm.nccl, call.dtype)?;
             if let Some(reduction) = call.reduction {
                 values::reduces(reduction, call.dtype)?;

@@ -17,6 +17,7 @@ mod destroying;
 mod device;
 mod early;
 mod environment;
+mod exact;
 mod exit;
 mod family;
 mod functions;

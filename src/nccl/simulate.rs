@@ -5,6 +5,7 @@ use std::time::Duration;
 use nccl_sys::{ncclResult_t, ncclSimInfo_t};
 
 use super::api::unsupported;
+use super::exact;
 use super::issue::{failed, poison_all, possible};
 use crate::Result;
 use crate::backend::{Op, RankOps};
@@ -24,6 +25,10 @@ pub(super) fn simulate(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<Duratio
     }
     let function = nccl.api.ncclGroupSimulateEnd().map_err(|missing| unsupported(WHAT, missing))?;
     parts.iter().try_for_each(|part| part.ops.iter().try_for_each(|op| possible(part.comm, op)))?;
+    let sums = parts.iter().flat_map(|part| part.ops).filter_map(exact::of);
+    if let Some(name) = sums.filter_map(|sum| sum.call.reduction).next() {
+        return Err(exact::no_estimate(name));
+    }
     let mut info = ncclSimInfo_t::new();
     let others = |part: &RankOps<'_, '_, CudaBackend>| {
         part.comm.others(part.stream, part.ops).map_err(|failure| failed(part.comm, failure))

@@ -34,6 +34,7 @@ mod device;
 #[cfg(feature = "dlpack")]
 mod dlpack;
 mod errors;
+mod exact;
 mod graphs;
 mod groups;
 mod kernel;
@@ -110,6 +111,16 @@ const TESTS: &[Test] = tests! {
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
     errors::scaling_8_bits_on_one_rank: 1, 60;
+    exact::every_form: 1, 120;
+    exact::in_pieces: 1, 120;
+    exact::in_chunks: 1, 120;
+    exact::in_graphs: 1, 60;
+    exact::on_streams: 1, 60;
+    exact::in_groups: 1, 60;
+    exact::in_a_clique: 1, 60;
+    exact::what_is_refused: 1, 60;
+    exact::ranks_that_differ: 2, 60;
+    exact::what_it_costs: 1, 300;
     cliques::everything_that_groups_do: 1, 60;
     cliques::windows_of_a_clique: 1, 60;
     cliques::a_clique_is_split: 1, 60;

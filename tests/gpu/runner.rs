@@ -234,6 +234,10 @@ pub(crate) fn main(tests: &[Test]) -> ExitCode {
         println!("the doubles with one GPU, which two ranks share");
         let shared = Machine { gpus: 1, shared: 2, doubles: Some(Stage::new()) };
         outcomes.extend(shared.run(&ends));
+        // Sums of two are easy.
+        let sums: Vec<_> = tests.iter().filter(|test| test.module() == "exact").copied().collect();
+        println!("the doubles with one GPU, which three ranks share");
+        outcomes.extend(Machine { gpus: 1, shared: 3, doubles: Some(Stage::new()) }.run(&sums));
     }
     let failed: Vec<_> = outcomes.iter().filter(|(_, how)| *how == How::Failed).collect();
     let skipped = outcomes.iter().filter(|(_, how)| *how == How::Skipped).count();

@@ -1,0 +1,304 @@
+//! A part of an exact sum that is exchanged, added and gathered at once.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use nccl_sys::ncclDataType_t;
+
+use crate::backend::Collective;
+use crate::cuda::exact::{self, Addends};
+use crate::cuda::{CudaBackend, CudaStream};
+use crate::error::{Call, CollectiveName};
+use crate::nccl::calls::{Failure, Span1, number};
+use crate::nccl::comm::Comm;
+use crate::{ReductionName, Result};
+
+/// The most bytes of a message that are exchanged at once.
+const MOST: usize = 32 << 20;
+
+/// A message is sent to all ranks whole if that is this many bytes at most.
+const FEW: usize = 256 << 10;
+
+/// Pieces begin at multiples of this.
+const LINE: usize = 128;
+
+/// Elements of a message, the same on all ranks, and this rank's memory for them.
+pub(super) struct Chunk {
+    name: CollectiveName,
+    call: Call,
+    ranks: usize,
+    rank: usize,
+    root: Option<usize>,
+    /// Elements before it, in the message or in each rank's block.
+    at: usize,
+    len: usize,
+    /// Whether each rank that has a result adds all elements.
+    is_whole: bool,
+    /// Whether pieces are copied before they are sent. In a graph NCCL registers memory of its own
+    /// allocator by itself, and then waits for a peer that received elsewhere.
+    is_staged: bool,
+    by: usize,
+    send: u64,
+    recv: u64,
+}
+
+impl Chunk {
+    /// The chunks of an exact sum.
+    pub(super) fn all(
+        comm: &Comm,
+        collective: &Collective<'_, CudaBackend>,
+        captured: bool,
+    ) -> Vec<Self> {
+        let Collective { name, call, send, recv, .. } = collective;
+        let (size, ranks) = (call.dtype.size(), comm.size as usize);
+        let is_scattered = *name == CollectiveName::ReduceScatter;
+        let is_whole = !is_scattered && call.bytes().saturating_mul(ranks) <= FEW;
+        let piece = (MOST / ranks / LINE).max(1) * LINE / size;
+        let most = if is_scattered { piece } else { piece * ranks };
+        let is_nccls = send.is_some_and(|send| send.allocation().block().is_nccls());
+        // Addresses that NCCL does not know as registered.
+        let alias = |span: &Span1<'_>| match span {
+            Some(span) => span.allocation().block().alias(span.offset()).expose_provenance() as u64,
+            None => 0,
+        };
+        let chunk = |at: usize| Self {
+            name: *name,
+            call: *call,
+            ranks,
+            rank: comm.shared.rank,
+            root: call.root.map(|root| root.index()),
+            at,
+            len: most.min(call.count - at),
+            is_whole,
+            is_staged: captured && is_nccls,
+            by: if call.reduction == Some(ReductionName::ExactMean) { ranks } else { 1 },
+            send: alias(send),
+            recv: alias(recv),
+        };
+        (0..call.count).step_by(most).map(chunk).collect()
+    }
+
+    fn size(&self) -> usize {
+        self.call.dtype.size()
+    }
+
+    fn is_scattered(&self) -> bool {
+        self.name == CollectiveName::ReduceScatter
+    }
+
+    /// The elements of a piece, where the last ranks' may be shorter.
+    fn piece(&self) -> usize {
+        if self.is_whole || self.is_scattered() { self.len } else { self.len.div_ceil(self.ranks) }
+    }
+
+    /// The elements that a rank adds: the first one in this chunk, and their number.
+    fn of(&self, rank: usize) -> (usize, usize) {
+        if self.is_scattered() {
+            return (0, self.len);
+        }
+        if self.is_whole {
+            let adds = self.root.is_none_or(|root| root == rank);
+            return (0, if adds { self.len } else { 0 });
+        }
+        let start = (rank * self.piece()).min(self.len);
+        (start, self.piece().min(self.len - start))
+    }
+
+    /// The bytes between contributions.
+    fn stride(&self) -> usize {
+        (self.piece() * self.size()).next_multiple_of(LINE)
+    }
+
+    /// Where this rank's contribution to a rank's piece is.
+    fn sent(&self, rank: usize) -> u64 {
+        let before = if self.is_scattered() { rank * self.call.count } else { self.of(rank).0 };
+        self.send + ((before + self.at) * self.size()) as u64
+    }
+
+    /// Where a contribution to this rank's piece arrives.
+    fn arrives(&self, scratch: u64, from: usize) -> u64 {
+        let nth = if from < self.rank { from } else { from - 1 };
+        scratch + (nth * self.stride()) as u64
+    }
+
+    /// Results that are not at once where they belong, after the contributions.
+    fn results(&self, scratch: u64) -> u64 {
+        self.arrives(scratch, self.ranks)
+    }
+
+    /// Where a rank's piece is sent from if it is copied before, after the results.
+    fn staged(&self, scratch: u64, rank: usize) -> u64 {
+        self.results(scratch) + ((self.ranks + rank) * self.stride()) as u64
+    }
+
+    /// The memory between that it needs.
+    pub(super) fn bytes(&self) -> usize {
+        let aside = if self.is_aside() { self.ranks } else { 0 };
+        let pieces = if self.is_staged { 3 * self.ranks } else { self.ranks - 1 + aside };
+        pieces * self.stride()
+    }
+
+    /// Whether results go to memory between first: those for another rank, or of pieces that are
+    /// not all as long.
+    fn is_aside(&self) -> bool {
+        match self.root {
+            Some(root) => self.is_gathered() && root != self.rank,
+            None => self.is_gathered() && !self.len.is_multiple_of(self.ranks),
+        }
+    }
+
+    /// Whether the results of the ranks are gathered.
+    pub(super) fn is_gathered(&self) -> bool {
+        self.ranks > 1 && !self.is_whole && !self.is_scattered()
+    }
+
+    /// Where this chunk's results belong, on a rank that has them.
+    fn target(&self) -> u64 {
+        self.recv + (self.at * self.size()) as u64
+    }
+
+    /// Where the results are gathered.
+    fn gathered(&self, scratch: u64) -> u64 {
+        if self.is_aside() { self.results(scratch) } else { self.target() }
+    }
+
+    /// Copies what is sent, if it has to be.
+    pub(super) fn stage(&self, stream: &CudaStream, scratch: u64) -> Result<()> {
+        let peers = (0..self.ranks).filter(|peer| self.is_staged && *peer != self.rank);
+        peers.map(|peer| (peer, self.of(peer).1)).filter(|(_, len)| *len > 0).try_for_each(
+            |(peer, len)| {
+                let (from, to) = (self.sent(peer), self.staged(scratch, peer));
+                // SAFETY: the piece is in the operand, and the memory between has room for it; both
+                // are used in stream order.
+                unsafe { exact::copy(stream, from, to, len * self.size()) }
+            },
+        )
+    }
+
+    /// Sends every rank its piece and receives the contributions to this rank's, in a group.
+    pub(super) fn exchange(
+        &self,
+        comm: &Comm,
+        stream: &CudaStream,
+        scratch: u64,
+    ) -> Result<(), Failure> {
+        for peer in (0..self.ranks).filter(|peer| *peer != self.rank) {
+            let from = match self.is_staged {
+                true => self.staged(scratch, peer),
+                false => self.sent(peer),
+            };
+            self.send(comm, stream, (from, self.of(peer).1), peer)?;
+            self.recv(comm, stream, (self.arrives(scratch, peer), self.of(self.rank).1), peer)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the contributions to this rank's piece.
+    pub(super) fn add(&self, stream: &CudaStream, scratch: u64) -> Result<()> {
+        let (start, count) = self.of(self.rank);
+        if count == 0 {
+            return Ok(());
+        }
+        let before = match self.root {
+            // Another rank's results are a piece alone.
+            Some(_) if self.is_aside() => 0,
+            _ => start * self.size(),
+        };
+        let addends = Addends {
+            dtype: self.call.dtype,
+            count,
+            own: self.sent(self.rank),
+            others: scratch,
+            number: self.ranks - 1,
+            stride: self.stride(),
+            by: self.by,
+            to: self.gathered(scratch) + before as u64,
+        };
+        // SAFETY: the operands have these elements, and the memory between has this rank's piece of
+        // every other rank; all of it is used in stream order. In place, the results replace this
+        // rank's own contribution, after the others got theirs.
+        unsafe { exact::enqueue(stream, &addends) }
+    }
+
+    /// Gathers the ranks' results, in a group.
+    pub(super) fn gather(
+        &self,
+        comm: &Comm,
+        stream: &CudaStream,
+        scratch: u64,
+    ) -> Result<(), Failure> {
+        if !self.is_gathered() {
+            return Ok(());
+        }
+        let at = self.gathered(scratch);
+        let Some(root) = self.root else {
+            let bytes = self.piece() * self.size();
+            let own = address(at + (self.rank * bytes) as u64);
+            let (to, kind) = (address(at), ncclDataType_t::ncclUint8);
+            // SAFETY: all ranks' pieces fit there, and nothing else uses them until the stream has
+            // passed the operation; communicator and stream are alive.
+            let result = unsafe {
+                (comm.nccl.all_gather)(own, to, bytes, kind, comm.handle, stream.handle())
+            };
+            return comm.done("ncclAllGather", self.call, result);
+        };
+        if root != self.rank {
+            return self.send(comm, stream, (at, self.of(self.rank).1), root);
+        }
+        (0..self.ranks).filter(|peer| *peer != root).try_for_each(|peer| {
+            let (start, len) = self.of(peer);
+            self.recv(comm, stream, (at + (start * self.size()) as u64, len), peer)
+        })
+    }
+
+    /// Copies gathered results to where they belong, if they are not there.
+    pub(super) fn settle(&self, stream: &CudaStream, scratch: u64) -> Result<()> {
+        if self.root.is_some() || !self.is_aside() {
+            return Ok(());
+        }
+        let (from, to) = (self.results(scratch), self.target());
+        // SAFETY: the results were gathered there, and the operand has room for them.
+        unsafe { exact::copy(stream, from, to, self.len * self.size()) }
+    }
+
+    /// Sends this many elements.
+    fn send(
+        &self,
+        comm: &Comm,
+        stream: &CudaStream,
+        (from, len): (u64, usize),
+        peer: usize,
+    ) -> Result<(), Failure> {
+        if len == 0 {
+            return Ok(());
+        }
+        let (bytes, kind) = (len * self.size(), ncclDataType_t::ncclUint8);
+        let (from, peer, stream) = (address(from), number(peer as u32), stream.handle());
+        // SAFETY: so many bytes are in an operand, or in the memory between; nothing writes them
+        // until the stream has passed the operation. Communicator and stream are alive.
+        let result = unsafe { (comm.nccl.send)(from, bytes, kind, peer, comm.handle, stream) };
+        comm.done("ncclSend", self.call, result)
+    }
+
+    /// Receives this many elements.
+    fn recv(
+        &self,
+        comm: &Comm,
+        stream: &CudaStream,
+        (to, len): (u64, usize),
+        peer: usize,
+    ) -> Result<(), Failure> {
+        if len == 0 {
+            return Ok(());
+        }
+        let (bytes, kind) = (len * self.size(), ncclDataType_t::ncclUint8);
+        let (to, peer, stream) = (address(to), number(peer as u32), stream.handle());
+        // SAFETY: as in `send`; nothing else uses the bytes until then.
+        let result = unsafe { (comm.nccl.recv)(to, bytes, kind, peer, comm.handle, stream) };
+        comm.done("ncclRecv", self.call, result)
+    }
+}
+
+fn address(address: u64) -> *mut c_void {
+    ptr::with_exposed_provenance_mut(address as usize)
+}
