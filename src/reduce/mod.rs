@@ -121,9 +121,18 @@ impl Sum {
     ///
     /// For `all_reduce`, `reduce`, `reduce_scatter` and their uneven forms, of floating-point
     /// elements. Ranks that ask differently get [`Error::Mismatch`](crate::Error::Mismatch).
-    /// On the host; on GPUs it is refused ([`Error::Unsupported`](crate::Error::Unsupported))
-    /// before anything is sent, as NCCL's order of additions depends on all of the above. The
-    /// ratio to a plain sum: `cargo bench -p benches --bench host_engine -- exact`.
+    ///
+    /// NCCL's order of additions depends on all of the above, so on GPUs it only moves: every rank
+    /// receives the contributions to a piece of the message, a kernel of this library adds them, and
+    /// the results are gathered, all on the call's stream. What arrives takes memory of the
+    /// communicator, kept until that ends: 64 MiB at most, however long the message, and 96 MiB if
+    /// a graph sends from memory of NCCL's allocator. The host waits for nothing but the first
+    /// use, which loads the kernels, and for a longer message than before, which allocates.
+    /// Refused ([`Error::Unsupported`](crate::Error::Unsupported)) before anything is sent: with a
+    /// [`CallConfig`](crate::CallConfig), in an estimate of a group, and of more than 8192 ranks.
+    ///
+    /// The ratio to a plain sum: `cargo bench -p benches --bench host_engine -- exact`, on GPUs
+    /// `--bench gpu_exact`.
     ///
     /// ```
     /// # use typed_nccl::{Host, Result, Seat, Sum};

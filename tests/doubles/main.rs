@@ -40,6 +40,8 @@ mod elements;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod environment;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
+mod exact;
+#[cfg(all(feature = "cuda", target_os = "linux"))]
 mod graphs;
 #[cfg(all(feature = "cuda", target_os = "linux"))]
 mod groups;

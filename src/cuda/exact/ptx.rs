@@ -3,7 +3,7 @@
 //! An element is added in two `f64`, whose own errors are exact; what was lost beyond them is
 //! noted. Floats of which an `f64` holds every sum need one. Where that does not decide, the sum is
 //! made digit by digit, of 32 bits each, from the least: so no thread needs memory of its own, for
-//! which a driver would wait until the GPU is idle. `.rn` keeps the driver from fusing operations.
+//! which a driver may wait until the GPU is idle. `.rn` keeps the driver from fusing operations.
 
 use crate::DType;
 use crate::cuda::convert::ptx::{In, lines, read, write};
@@ -455,6 +455,6 @@ mod tests {
         for dtype in FLOATS {
             assert!(text.contains(&format!(".entry {dtype}(")), "{dtype}");
         }
-        assert!(!text.contains(".local"), "a driver would wait until the GPU is idle");
+        assert!(!text.contains(".local"), "a driver may wait until the GPU is idle");
     }
 }
