@@ -136,7 +136,7 @@ fn forms<T: Real, W: World>(
     if len > 3 {
         let stream = typed_nccl::Device::stream(&device)?;
         let mut y = typed_nccl::Device::zeros::<T>(&device, len)?;
-        comm.on(&stream).all_reduce(&x.slice(1..len - 1), &mut y.slice_mut(2..len), op)?;
+        comm.on(&stream).all_reduce(x.slice(1..len - 1), &mut y.slice_mut(2..len), op)?;
         same(&y.to_vec()?[2..], &needed[1..len - 1], n, "all_reduce of a part");
     }
     for root in [0, n - 1] {
@@ -152,7 +152,7 @@ fn forms<T: Real, W: World>(
     }
     let part = len / n;
     let mut scattered = typed_nccl::Device::zeros::<T>(&device, part)?;
-    comm.reduce_scatter(&x.slice(0..part * n), &mut scattered, op)?;
+    comm.reduce_scatter(x.slice(0..part * n), &mut scattered, op)?;
     same_part(&scattered.to_vec()?, needed, rank * part, "reduce_scatter");
     let mut z = typed_nccl::Device::from_slice(&device, &own[..part * n])?;
     comm.reduce_scatter_in_place(&mut z, op)?;

@@ -13,7 +13,7 @@ pub(crate) fn launched_again<W: World>(mut comm: Communicator<W>) -> Result<()> 
     let mut graph = comm.capture(|g| {
         g.all_reduce_in_place(&mut x, Sum)?;
         g.all_gather(&x, &mut all)?;
-        g.copy(&all.slice(0..1), &mut last)?;
+        g.copy(all.slice(0..1), &mut last)?;
         g.fill(&mut x.slice_mut(0..10), 7)
     })?;
     assert_eq!(graph.len(), 4);
@@ -79,7 +79,7 @@ pub(crate) fn puts_and_waits<W: World>(mut comm: Communicator<W>) -> Result<()> 
         for _ in 0..2 {
             g.put_signal(&out, right, into.at(0))?;
             g.wait_signals(&signals)?;
-            g.copy(&into.local(), &mut out.local_mut())?;
+            g.copy(into.local(), &mut out.local_mut())?;
             // The next put must not come before this copy.
             g.signal(left)?;
             g.wait_signal(right)?;

@@ -84,8 +84,8 @@ fn alike<W: World, T: Few>(
     let mut expected = device.zeros::<T>(len)?;
     let (mut found, mut in_place) = (device.zeros::<T>(len + 2)?, device.zeros::<T>(start + len)?);
     let send = x.slice(start..start + len);
-    comm.all_reduce(&send, &mut expected, op)?;
-    kernels.all_reduce(comm, &send, &mut found.slice_mut(1..1 + len), op)?;
+    comm.all_reduce(send, &mut expected, op)?;
+    kernels.all_reduce(comm, send, &mut found.slice_mut(1..1 + len), op)?;
     comm.stream().copy(&x, &mut in_place)?;
     kernels.all_reduce_in_place(comm, &mut in_place.slice_mut(start..start + len), op)?;
     let (expected, found) = (expected.to_vec()?, found.to_vec()?);
