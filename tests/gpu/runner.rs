@@ -174,6 +174,10 @@ impl Machine {
         if self.shared > 1 {
             // A lazily loaded kernel, or one that shares a queue, would wait for another rank's.
             command.env("NCCL_MULTI_RANK_GPU_ENABLE", "1").env("CUDA_MODULE_LOADING", "EAGER");
+            // NCCL's kernels of more ranks do not fit side by side, and wait for each other.
+            if self.shared > 2 && env::var_os("NCCL_MAX_CTAS").is_none() {
+                command.env("NCCL_MAX_CTAS", "8");
+            }
             command.env("CUDA_DEVICE_MAX_CONNECTIONS", "32");
         }
     }
