@@ -313,8 +313,7 @@ fn a_range_of_a_whole_array() {
     reads(None)(&mut fine);
     assert_eq!(fine.validate(), []);
     let range = Some((Expr::Int(0), Expr::Int(1)));
-    let title =
-        "what is read is a range of `g`, an array, and does not say of which of its buffers";
+    let title = "`g` is an array, and a range needs one of its buffers";
     told(99, title, reads(range));
 }
 

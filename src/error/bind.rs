@@ -101,7 +101,7 @@ pub enum BindFault {
     },
     /// It reads the window of a rank whose memory this one does not reach.
     #[error(
-        "it reads `{window}` of rank {peer}, whose memory this rank does not reach: send or put it instead, or bind the plan to ranks of one machine whose GPUs reach each other's memory (NCCL 2.29)"
+        "it reads `{window}` of rank {peer}, whose memory this rank does not reach: send or put it instead, or bind the plan to ranks of one machine whose GPUs reach each other's memory"
     )]
     OutOfReach {
         /// The window's name in the plan.

@@ -9,7 +9,7 @@ use super::engine::{ENGINE, Member, StreamToken};
 use super::hazards;
 use super::moves::{Held, combine};
 use crate::backend::{Gathered, Reads, Source, Team, WindowId};
-use crate::error::{Call, Operation};
+use crate::error::{Call, Error, Operation};
 use crate::{Rank, Result};
 
 /// A peer's part of a window, and who reads it.
@@ -35,7 +35,7 @@ unsafe impl Reads for HostBackend {
     }
 
     unsafe fn gather(
-        _: &Member,
+        comm: &Member,
         stream: &Arc<StreamToken>,
         gathered: Gathered<'_, Self>,
     ) -> Result<()> {
@@ -52,9 +52,13 @@ unsafe impl Reads for HostBackend {
                 Some(Taken(memory.part(start, bytes)?, by))
             }
         };
-        let of: Vec<Taken> = of.into_iter().filter_map(taken).collect();
+        let Some(of) = of.into_iter().map(taken).collect::<Option<Vec<Taken>>>() else {
+            return Err(Error::other("a peer's window is shorter than it said".to_owned()));
+        };
+        let reading = ENGINE.reading(comm);
         let written = Held::new(to.clone(), offset, bytes);
         let work = move || {
+            let _reading = reading;
             let target = written.whole(true);
             let is_other = |one: &Touch<'_>| {
                 !std::ptr::eq(one.block, target.block) || one.start != target.start

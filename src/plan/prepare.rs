@@ -221,7 +221,8 @@ impl Preparing<'_> {
         Ok((steps, groups))
     }
 
-    /// The caller's windows of this rank that other ranks read, by object.
+    /// The caller's windows of this rank that other ranks read, by object: of two copies both, as
+    /// what is read in one run is the other one in the next.
     pub(super) fn shown(&self, schedule: &Schedule) -> Vec<usize> {
         let own = u32::try_from(self.rank).ok();
         let mut shown = Vec::new();
@@ -229,8 +230,13 @@ impl Preparing<'_> {
             let Work::Assign { of, .. } = &call.work else { continue };
             for of in of.iter().filter(|of| of.rank.is_some() && of.rank == own) {
                 let object = self.spot(of).object;
-                if !self.objects[object].is_local && !shown.contains(&object) {
-                    shown.push(object);
+                let Object { is_local, copies, is_second, .. } = self.objects[object];
+                if is_local || shown.contains(&object) {
+                    continue;
+                }
+                shown.push(object);
+                if copies == 2 {
+                    shown.push(if is_second { object - 1 } else { object + 1 });
                 }
             }
         }

@@ -292,6 +292,8 @@ pub(crate) fn in_graphs() -> Result<()> {
     }
     of::<f32>(640)?;
     of::<f64>(64)?;
+    // Pieces of one length, which are gathered where they belong.
+    of::<f32>(ranks()? * ((256 << 10) / 4 / ranks()? / ranks()? + 8))?;
     of::<bf16>((256 << 10) / 2 / ranks()? + 7)
 }
 
@@ -331,6 +333,11 @@ pub(crate) fn on_streams() -> Result<()> {
 pub(crate) fn in_groups() -> Result<()> {
     let len = (256 << 10) / 8 / ranks()? + 3;
     let needed = &expected::<f64>(ranks()?, len)?;
+    let block = |rank: usize| if rank.is_multiple_of(2) { 40_000 } else { 100_000 };
+    const SHORT: usize = 70_001;
+    const LONG: usize = 140_003;
+    let all: usize = (0..ranks()?).map(block).sum();
+    let long = &expected::<f32>(ranks()?, all.max(LONG))?;
     Cuda::spmd(ranks()?, |place| {
         let mut comm = connect(place, 60)?;
         let mut other = comm.split::<Second>(0, 0)?;
@@ -354,6 +361,24 @@ pub(crate) fn in_groups() -> Result<()> {
         same(&z.to_vec()?, &needed.means, n, "in a group");
         assert_eq!(ones.to_vec()?, [n as u32; 100]);
         assert_eq!(from.to_vec()?, [((rank + n - 1) % n) as u32; 7]);
+        // Sums that use the memory between in different ways.
+        for [first, second] in [[SHORT, LONG], [LONG, SHORT]] {
+            let a = device.from_slice(&values::<f32>(rank, first))?;
+            let b = device.from_slice(&values::<f32>(rank, second))?;
+            let (mut c, mut d) = (device.zeros::<f32>(first)?, device.zeros::<f32>(second)?);
+            comm.group(|g| {
+                g.all_reduce(&a, &mut c, Sum.exact())?;
+                g.all_reduce(&b, &mut d, Avg.exact())
+            })?;
+            same_part(&c.to_vec()?, &long.sums, 0, "before another length");
+            same_part(&d.to_vec()?, &long.means, 0, "after another length");
+        }
+        let blocks: Vec<usize> = (0..n).map(block).collect();
+        let start: usize = blocks[..rank].iter().sum();
+        let uneven = device.from_slice(&values::<f32>(rank, blocks.iter().sum()))?;
+        let mut own = device.zeros::<f32>(blocks[rank])?;
+        comm.reduce_scatter_v(&uneven, &mut own, Sum.exact(), &comm.blocks(blocks[rank])?)?;
+        same_part(&own.to_vec()?, &long.sums, start, "blocks of two lengths");
         let (mut y, mut z) = (device.zeros::<f64>(len)?, device.zeros::<f64>(len)?);
         typed_nccl::group((&mut comm, &mut other), |(comm, other)| {
             other.all_reduce(&x, &mut z, Avg.exact())?;

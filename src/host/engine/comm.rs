@@ -111,6 +111,8 @@ pub(super) struct MemberState {
     pub(super) issued: u64,
     /// How many more a rank of another process has issued.
     pub(super) to_come: u64,
+    /// Held by its work that reads peers' windows, until that is over.
+    pub(super) reads: Arc<()>,
     /// How many collectives it has issued or refused.
     pub(super) collectives: u64,
     /// Its last call, for reports.
@@ -148,7 +150,7 @@ impl MemberState {
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.turn >= self.issued + self.to_come
+        self.turn >= self.issued + self.to_come && Arc::strong_count(&self.reads) == 1
     }
 }
 

@@ -242,6 +242,11 @@ impl Engine {
         state.comm(place).map_or_else(Vec::new, |comm| comm.signals.unawaited(place.rank))
     }
 
+    /// What work holds that reads a peer's window; until it is dropped, the rank is not idle.
+    pub(super) fn reading(&self, comm: &Member) -> Option<Arc<()>> {
+        self.lock().comm(comm.place()).map(|state| state.members[comm.place().rank].reads.clone())
+    }
+
     pub(super) fn is_idle(&self, comm: &Member) -> bool {
         self.lock().is_idle(comm.place())
     }

@@ -34,9 +34,14 @@ pub(super) struct Chunk {
     len: usize,
     /// Whether each rank that has a result adds all elements.
     is_whole: bool,
-    /// Whether pieces are copied before they are sent. In a graph NCCL registers memory of its own
-    /// allocator by itself, and then waits for a peer that received elsewhere.
+    /// Whether pieces are copied before they are sent, as NCCL may know this memory as registered. It
+    /// would wait for a peer that received elsewhere.
     is_staged: bool,
+    /// Whether results are received elsewhere and copied, for the same reason.
+    keeps_off: bool,
+    /// The bytes between contributions: those of the first chunk, so that chunks share the memory
+    /// between in one way.
+    stride: usize,
     by: usize,
     send: u64,
     recv: u64,
@@ -55,7 +60,16 @@ impl Chunk {
         let is_whole = !is_scattered && call.bytes().saturating_mul(ranks) <= FEW;
         let piece = (MOST / ranks / LINE).max(1) * LINE / size;
         let most = if is_scattered { piece } else { piece * ranks };
-        let is_nccls = send.is_some_and(|send| send.allocation().block().is_nccls());
+        // In a graph NCCL registers memory of its own allocator by itself. Other memory has no second
+        // address.
+        let is_named = |span: &Span1<'_>| {
+            span.is_some_and(|span| match span.allocation().block().is_nccls() {
+                true => captured,
+                false => comm.is_known(span.allocation()),
+            })
+        };
+        let first = most.min(call.count);
+        let first = if is_whole || is_scattered { first } else { first.div_ceil(ranks) };
         // Addresses that NCCL does not know as registered.
         let alias = |span: &Span1<'_>| match span {
             Some(span) => span.allocation().block().alias(span.offset()).expose_provenance() as u64,
@@ -70,7 +84,9 @@ impl Chunk {
             at,
             len: most.min(call.count - at),
             is_whole,
-            is_staged: captured && is_nccls,
+            is_staged: is_named(send),
+            keeps_off: is_named(recv),
+            stride: (first * size).next_multiple_of(LINE),
             by: if call.reduction == Some(ReductionName::ExactMean) { ranks } else { 1 },
             send: alias(send),
             recv: alias(recv),
@@ -104,11 +120,6 @@ impl Chunk {
         (start, self.piece().min(self.len - start))
     }
 
-    /// The bytes between contributions.
-    fn stride(&self) -> usize {
-        (self.piece() * self.size()).next_multiple_of(LINE)
-    }
-
     /// Where this rank's contribution to a rank's piece is.
     fn sent(&self, rank: usize) -> u64 {
         let before = if self.is_scattered() { rank * self.call.count } else { self.of(rank).0 };
@@ -118,7 +129,7 @@ impl Chunk {
     /// Where a contribution to this rank's piece arrives.
     fn arrives(&self, scratch: u64, from: usize) -> u64 {
         let nth = if from < self.rank { from } else { from - 1 };
-        scratch + (nth * self.stride()) as u64
+        scratch + (nth * self.stride) as u64
     }
 
     /// Results that are not at once where they belong, after the contributions.
@@ -128,23 +139,24 @@ impl Chunk {
 
     /// Where a rank's piece is sent from if it is copied before, after the results.
     fn staged(&self, scratch: u64, rank: usize) -> u64 {
-        self.results(scratch) + ((self.ranks + rank) * self.stride()) as u64
+        self.results(scratch) + ((self.ranks + rank) * self.stride) as u64
     }
 
     /// The memory between that it needs.
     pub(super) fn bytes(&self) -> usize {
         let aside = if self.is_aside() { self.ranks } else { 0 };
         let pieces = if self.is_staged { 3 * self.ranks } else { self.ranks - 1 + aside };
-        pieces * self.stride()
+        pieces * self.stride
     }
 
     /// Whether results go to memory between first: those for another rank, or of pieces that are
-    /// not all as long.
+    /// not all as long, or which NCCL must not put where they belong.
     fn is_aside(&self) -> bool {
-        match self.root {
-            Some(root) => self.is_gathered() && root != self.rank,
-            None => self.is_gathered() && !self.len.is_multiple_of(self.ranks),
-        }
+        let is_elsewhere = match self.root {
+            Some(root) => root != self.rank,
+            None => !self.len.is_multiple_of(self.ranks),
+        };
+        self.is_gathered() && (is_elsewhere || self.keeps_off)
     }
 
     /// Whether the results of the ranks are gathered.
@@ -201,7 +213,7 @@ impl Chunk {
         }
         let before = match self.root {
             // Another rank's results are a piece alone.
-            Some(_) if self.is_aside() => 0,
+            Some(root) if self.is_aside() && root != self.rank => 0,
             _ => start * self.size(),
         };
         let addends = Addends {
@@ -210,7 +222,7 @@ impl Chunk {
             own: self.sent(self.rank),
             others: scratch,
             number: self.ranks - 1,
-            stride: self.stride(),
+            stride: self.stride,
             by: self.by,
             to: self.gathered(scratch) + before as u64,
         };
@@ -253,7 +265,7 @@ impl Chunk {
 
     /// Copies gathered results to where they belong, if they are not there.
     pub(super) fn settle(&self, stream: &CudaStream, scratch: u64) -> Result<()> {
-        if self.root.is_some() || !self.is_aside() {
+        if !self.is_aside() || self.root.is_some_and(|root| root != self.rank) {
             return Ok(());
         }
         let (from, to) = (self.results(scratch), self.target());

@@ -4,7 +4,7 @@
 //! A message is cut into chunks, and a chunk into a piece for each rank. Every rank sends the others
 //! their pieces, adds those of its own that it received, and the results are gathered. What is
 //! short is sent to all at once. The results of a chunk are gathered in the group that exchanges
-//! the next one. All of it is enqueued on the call's stream, and the memory between is the
+//! the next one of the same sum. All of it is enqueued on the call's stream, and the memory between is the
 //! communicator's ([`Scratch`]).
 //!
 //! Memory is named by addresses that NCCL does not know as registered, so that both sides of every
@@ -81,7 +81,9 @@ pub(super) fn prepare(comm: &Comm, op: &Op<'_, CudaBackend>, captured: bool) -> 
 pub(super) struct Run<'p> {
     comm: &'p Comm,
     stream: &'p Arc<CudaStream>,
-    chunks: Vec<Chunk>,
+    /// `None` after the last chunk of a sum whose results are gathered, as the next sum uses the
+    /// memory between in another way.
+    chunks: Vec<Option<Chunk>>,
     scratch: u64,
 }
 
@@ -94,8 +96,13 @@ impl<'p> Runs<'p> {
         let mut runs = Vec::new();
         for &RankOps { comm, stream, ops } in parts {
             let captured = stream.is_capturing();
-            let sums = ops.iter().filter_map(of);
-            let chunks: Vec<_> = sums.flat_map(|sum| Chunk::all(comm, sum, captured)).collect();
+            let mut chunks: Vec<Option<Chunk>> = Vec::new();
+            for sum in ops.iter().filter_map(of) {
+                if chunks.last().and_then(Option::as_ref).is_some_and(Chunk::is_gathered) {
+                    chunks.push(None);
+                }
+                chunks.extend(Chunk::all(comm, sum, captured).into_iter().map(Some));
+            }
             if chunks.is_empty() {
                 continue;
             }
@@ -127,8 +134,8 @@ impl<'p> Runs<'p> {
         step: usize,
     ) -> impl Iterator<Item = (&Run<'p>, Option<&Chunk>, Option<&Chunk>)> {
         self.0.iter().map(move |run| {
-            let before = step.checked_sub(1).and_then(|before| run.chunks.get(before));
-            (run, before, run.chunks.get(step))
+            let at = |step: usize| run.chunks.get(step).and_then(Option::as_ref);
+            (run, step.checked_sub(1).and_then(at), at(step))
         })
     }
 

@@ -1,5 +1,5 @@
-//! Gets of memory that the owner's caller fills: the fill is a write of the owner before its run
-//! begins, so a get comes after that, and is over before the caller may fill the memory again.
+//! Gets of memory that the owner's caller has: a fill is a write of the owner before its run begins,
+//! so a get comes after that, and is over before the caller may write to the memory again.
 
 use super::super::report::Report;
 use super::gets::exchange;
@@ -48,17 +48,22 @@ pub(super) fn check(
     true
 }
 
-/// `None` for memory that the caller does not fill.
+/// `None` for memory that the caller does not have.
 fn fills(compare: &Comparison<'_>, get: &Incoming, op: &Op) -> Option<Fills> {
     let object = &compare.program.objects.all[op.source.object as usize];
-    if !matches!(object.role, Role::In | Role::InOut) {
+    if object.role == Role::Local {
         return None;
     }
     let run = get.access.unit / compare.orders.units;
     // Of two copies, the caller fills the current one.
     let is_swapped = object.other_copy != op.source.object;
     let is_next = object.other_copy < op.source.object;
-    let before = if is_next { run.checked_sub(1) } else { Some(run) };
+    // What is only written is filled by the run, and the caller's again once the run is over.
+    let before = match object.role {
+        Role::Out => None,
+        _ if is_next => run.checked_sub(1),
+        _ => Some(run),
+    };
     let next = if is_swapped && !is_next { run + 2 } else { run + 1 };
     Some(Fills { before, next })
 }
@@ -109,7 +114,7 @@ fn late(compare: &Comparison<'_>, op: &Op, report: &mut Report<'_>) {
     let (reader, owner) = (compare.program.rank(op), compare.rank);
     let name = report.name(op.source);
     let title = format!(
-        "rank {reader} reads {name} of rank {owner}, whose caller may fill it for the next run meanwhile"
+        "rank {reader} reads {name} of rank {owner}, whose caller may use it for the next run meanwhile"
     );
     let at = compare.program.place(op.statement);
     let place = format!("at the end of the run, after line {}", at.line);
