@@ -1,25 +1,20 @@
 //! Cycles among enqueued operations.
 
-use std::sync::Barrier;
-
 use typed_nccl::{Error, Sum, tag};
 
-use super::common::{ranks, tell};
+use super::common::{all_called, ranks, tell};
 
 tag!(All);
 
 #[test]
 fn two_ranks_that_send_first() {
-    // Nobody waits before all have called, so that the report has every call.
-    let called = Barrier::new(2);
     let first = line!();
-    let outcomes = ranks(2, move |comm| {
+    let outcomes = all_called(2, |comm| {
         let peer = comm.ring(1);
         let x = comm.device().from_slice(&[1.0_f32; 4])?;
         let mut y = comm.device().zeros::<f32>(4)?;
         comm.send(&x, peer)?; // first + 5
         comm.recv(&mut y, peer)?; // first + 6
-        called.wait();
         y.to_vec()
     });
     let (send, recv) = (first + 5, first + 6);
@@ -40,16 +35,13 @@ fn two_ranks_that_send_first() {
 
 #[test]
 fn a_ring_of_four_that_sends_first_on_two_streams() {
-    // Nobody waits before all have called, so that the report has every call.
-    let called = Barrier::new(4);
     let first = line!();
-    let outcomes = ranks(4, move |comm| {
+    let outcomes = all_called(4, |comm| {
         let (left, right) = (comm.ring(-1), comm.ring(1));
         let (x, other) = (comm.device().from_slice(&[1_u32; 2])?, comm.device().stream()?);
         let mut y = comm.device().zeros::<u32>(2)?;
         comm.send(&x, right)?; // first + 5
         comm.on(&other).recv(&mut y, left)?; // first + 6
-        called.wait();
         comm.finish()
     });
     let (send, recv) = (first + 5, first + 6);
@@ -76,10 +68,8 @@ fn a_ring_of_four_that_sends_first_on_two_streams() {
 
 #[test]
 fn two_communicators_in_opposite_orders() {
-    // Nobody waits before all have called, so that the report has every call.
-    let called = Barrier::new(2);
     let first = line!();
-    let outcomes = ranks(2, move |mut comm| {
+    let outcomes = all_called(2, |mut comm| {
         let all = comm.split::<All>(0, 0)?;
         let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
         let mut y = comm.device().from_slice(&[1.0_f32; 8])?;
@@ -91,7 +81,6 @@ fn two_communicators_in_opposite_orders() {
             all.on(stream).all_reduce_in_place(&mut y, Sum)?; // first + 10
             comm.all_reduce_in_place(&mut x, Sum)?; // first + 11
         }
-        called.wait();
         let outcome = y.to_vec();
         let also = all.barrier().expect_err("both communicators are over");
         assert!(matches!(also, Error::Deadlock(_)), "{also}");
@@ -114,10 +103,8 @@ fn two_communicators_in_opposite_orders() {
 
 #[test]
 fn a_wait_and_a_collective_in_opposite_orders_on_two_streams() {
-    // Nobody waits before all have called, so that the report has every call.
-    let called = Barrier::new(2);
     let first = line!();
-    let outcomes = ranks(2, move |mut comm| {
+    let outcomes = all_called(2, |mut comm| {
         let _window = comm.window::<f32>(4)?;
         let mut x = comm.device().from_slice(&[1.0_f32; 4])?;
         let other = comm.device().stream()?;
@@ -128,7 +115,6 @@ fn a_wait_and_a_collective_in_opposite_orders_on_two_streams() {
             comm.on(&other).all_reduce_in_place(&mut x, Sum)?; // first + 9
             comm.signal(0)?; // first + 10
         }
-        called.wait();
         comm.sync(comm.stream())
     });
     let (wait, r0, r1, signal) = (first + 6, first + 7, first + 9, first + 10);

@@ -40,6 +40,25 @@ pub(crate) fn ranks<R: Send + 'static>(
     outcomes.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
+/// As [`ranks`], until a report has every call: a wait anywhere in the process, also in another test,
+/// may find the circle once it is certain, when a rank has yet to make its last call.
+pub(crate) fn all_called<R: Send + 'static>(
+    n: usize,
+    body: impl Fn(Comm) -> Result<R> + Send + Sync + 'static,
+) -> Vec<Result<R>> {
+    let body = std::sync::Arc::new(body);
+    let run = |_| {
+        let body = body.clone();
+        ranks(n, move |comm| body(comm))
+    };
+    let is_early = |outcome: &Result<R>| match outcome {
+        Err(error) => error.to_string().contains("which it has not called"),
+        Ok(_) => false,
+    };
+    let mut runs = (0..20).map(run);
+    runs.find(|outcomes| !outcomes.iter().any(is_early)).expect("all calls, once in 20 times")
+}
+
 /// Every rank reports a deadlock with exactly these lines; `#` stands for this file.
 pub(crate) fn tell<R: std::fmt::Debug>(outcomes: &[Result<R>], file: &str, text: &str) {
     let text = text.replace('#', file);

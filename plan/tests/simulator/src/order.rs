@@ -180,14 +180,14 @@ pub(crate) fn races(linked: &Linked<'_>, clocks: &Clocks, outcome: &mut Outcome)
 }
 
 /// What the caller fills is written before its rank does anything in a run: a get of it comes after
-/// that, and is over before the next time (A9, A10).
+/// that, and of anything that the caller has, it is over before the next time (A9, A10).
 pub(crate) fn callers(linked: &Linked<'_>, clocks: &Clocks, outcome: &mut Outcome) {
     let streams = linked.instance.plan.streams.len();
     for (id, node) in linked.nodes.iter().enumerate() {
         for (owner, span) in linked.unit(id).ops.iter().flat_map(|op| op.gets()) {
             let buffer = &linked.instance.plan.buffers[span.buffer];
             let Some(start) = &clocks.start[id] else { continue };
-            if span.is_empty() || !matches!(buffer.role, Role::In | Role::InOut) {
+            if span.is_empty() || buffer.role == Role::Local {
                 continue;
             }
             let copy = linked.object(owner, node.run, &span).copy;
@@ -201,7 +201,9 @@ pub(crate) fn callers(linked: &Linked<'_>, clocks: &Clocks, outcome: &mut Outcom
                 })
             };
             let name = || format!("{} reads what a caller fills", linked.name(id));
-            if let Some(run) = (0..=node.run).rev().find(fills)
+            // What is only written is the caller's again once the run is over.
+            if buffer.role != Role::Out
+                && let Some(run) = (0..=node.run).rev().find(fills)
                 && !firsts(run).any(|(stream, place)| start[stream] as usize > 2 * place)
             {
                 outcome.note(Check::Hazards, name);
