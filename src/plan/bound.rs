@@ -415,10 +415,7 @@ impl<W: World> Draft<W> {
         locals.sort_by_key(|local| local.object);
         let most_written = steps.iter().map(|step| step.work.writes()).max().unwrap_or(0);
         let gives_windows = objects.iter().any(|object| object.is_window && !object.is_local);
-        let same = match gives_windows {
-            true => Some(share_windows(comm, &plan, &objects, site)?),
-            false => None,
-        };
+        let same = gives_windows.then(|| share_windows(comm, &plan, &objects, site)).transpose()?;
         let events = schedule.ranks[rank].events as usize;
         let parted = Parted::new(&plan, &objects, &schedule.ranks[rank]);
         let of = (comm.here().core.health.id(), W::NAME, comm.size());

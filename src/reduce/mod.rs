@@ -126,8 +126,9 @@ impl Sum {
     /// receives the contributions to a piece of the message, a kernel of this library adds them, and
     /// the results are gathered, all on the call's stream. What arrives takes memory of the
     /// communicator, kept until that ends: 64 MiB at most, however long the message, and 96 MiB if
-    /// it sends from registered memory, or in a graph from that of NCCL's allocator. The host waits for nothing but the first
-    /// use, which loads the kernels, and for a longer message than before, which allocates.
+    /// it sends from registered memory, or in a graph from that of NCCL's allocator. The host waits
+    /// for nothing but the first use, which loads the kernels, and for a longer message than
+    /// before, which allocates.
     /// Refused ([`Error::Unsupported`](crate::Error::Unsupported)) before anything is sent: with a
     /// [`CallConfig`](crate::CallConfig), in an estimate of a group, and of more than 8192 ranks.
     /// Ranks that group it with other calls do so alike.

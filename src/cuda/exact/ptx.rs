@@ -286,7 +286,25 @@ RANGE_NEXT:
         "add.u64 %high, %high, 4",
         "mov.u64 %sign, 0",
     ]);
-    let pass = "PASS:
+    [
+        "SLOW:\n",
+        &begin,
+        &all(dtype, "RANGE", &range),
+        &if_special("SPECIAL"),
+        &limits,
+        PASS,
+        &all(dtype, "DIGIT_OF", PART),
+        ROLL,
+        DIVIDE,
+        KEEP,
+        if dtype == DType::F64 { NEAREST } else { ODD },
+        JOIN,
+    ]
+    .concat()
+}
+
+/// Begins a pass over the digits, and each digit.
+const PASS: &str = "PASS:
     mov.u64 %carry, 0;
     mov.u64 %top, 0;
     mov.u64 %w2, 0;
@@ -305,8 +323,10 @@ DIGIT:
     shl.b64 %bit, %digit, 5;
     mov.b64 %acc, %carry;
 ";
-    // Shifts by 64 and more, also those that are negative, leave nothing.
-    let part = "    shr.u64 %v, %d, 52;
+
+/// Adds the part of a contribution that is in a digit. Shifts by 64 and more, also those that are
+/// negative, leave nothing.
+const PART: &str = "    shr.u64 %v, %d, 52;
     and.b64 %v, %v, 2047;
     and.b64 %m, %d, 4503599627370495;
     setp.ne.u64 %q, %v, 0;
@@ -325,8 +345,9 @@ DIGIT:
     @%q sub.u64 %w, 0, %w;
     add.u64 %acc, %acc, %w;
 ";
-    // The leading digits are those at the last one that is not zero.
-    let roll = "    and.b64 %w, %acc, 4294967295;
+
+/// Ends a digit, and a pass. The leading digits are those at the last one that is not zero.
+const ROLL: &str = "    and.b64 %w, %acc, 4294967295;
     shr.s64 %carry, %acc, 32;
     setp.ne.u64 %q, %w, 0;
     @%q mov.b64 %top, %w;
@@ -350,22 +371,6 @@ DIGITS:
     setp.eq.u64 %q, %top, 0;
     @%q bra WRITE;
 ";
-    [
-        "SLOW:\n",
-        &begin,
-        &all(dtype, "RANGE", &range),
-        &if_special("SPECIAL"),
-        &limits,
-        pass,
-        &all(dtype, "DIGIT_OF", part),
-        roll,
-        DIVIDE,
-        KEEP,
-        if dtype == DType::F64 { NEAREST } else { ODD },
-        JOIN,
-    ]
-    .concat()
-}
 
 /// Divides the leading digits: the quotient is `%top` and `%w1`, whatever is less in `%sticky`.
 const DIVIDE: &str = "    rem.u64 %v, %top, %by;
@@ -447,7 +452,8 @@ mod tests {
     use super::text;
     use crate::cuda::exact::FLOATS;
 
-    /// Prints the text, for an assembler: `cargo test -p typed-nccl --lib exact::ptx -- --nocapture`.
+    /// Prints the text, for an assembler:
+    /// `cargo test -p typed-nccl --lib exact::ptx -- --nocapture`.
     #[test]
     fn each_type_has_a_kernel() {
         let text = text(&FLOATS);

@@ -374,14 +374,7 @@ impl State {
                 if let Some(order) = stream.progress.order() {
                     hazards::local(order, &work, site);
                 }
-                let job = Job::new(Done::Task(key), Moves::Local(work));
-                if job.untaken() == 0 {
-                    self.task_over(key, out);
-                    out.void.push(Void::Job(job));
-                    return true;
-                }
-                out.jobs.push(job);
-                false
+                self.start_local(key, work, out)
             }
             Some(Task::Group { place, ops, refused, .. }) => {
                 stream.current = Some(Current::Group { place });
@@ -393,6 +386,18 @@ impl State {
                 false
             }
         }
+    }
+
+    /// Starts work on one rank's memory; returns true if there is none.
+    fn start_local(&mut self, key: usize, work: Local, out: &mut Out) -> bool {
+        let job = Job::new(Done::Task(key), Moves::Local(work));
+        if job.untaken() > 0 {
+            out.jobs.push(job);
+            return false;
+        }
+        self.task_over(key, out);
+        out.void.push(Void::Job(job));
+        true
     }
 
     /// Records that a stream's current closure failed.

@@ -34,8 +34,8 @@ pub(super) struct Chunk {
     len: usize,
     /// Whether each rank that has a result adds all elements.
     is_whole: bool,
-    /// Whether pieces are copied before they are sent, as NCCL may know this memory as registered. It
-    /// would wait for a peer that received elsewhere.
+    /// Whether pieces are copied before they are sent, as NCCL may know this memory as registered.
+    /// It would wait for a peer that received elsewhere.
     is_staged: bool,
     /// Whether results are received elsewhere and copied, for the same reason.
     keeps_off: bool,
@@ -60,8 +60,8 @@ impl Chunk {
         let is_whole = !is_scattered && call.bytes().saturating_mul(ranks) <= FEW;
         let piece = (MOST / ranks / LINE).max(1) * LINE / size;
         let most = if is_scattered { piece } else { piece * ranks };
-        // In a graph NCCL registers memory of its own allocator by itself. Other memory has no second
-        // address.
+        // In a graph NCCL registers memory of its own allocator by itself. Other memory has no
+        // second address.
         let is_named = |span: &Span1<'_>| {
             span.is_some_and(|span| match span.allocation().block().is_nccls() {
                 true => captured,

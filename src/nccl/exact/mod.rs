@@ -4,8 +4,8 @@
 //! A message is cut into chunks, and a chunk into a piece for each rank. Every rank sends the others
 //! their pieces, adds those of its own that it received, and the results are gathered. What is
 //! short is sent to all at once. The results of a chunk are gathered in the group that exchanges
-//! the next one of the same sum. All of it is enqueued on the call's stream, and the memory between is the
-//! communicator's ([`Scratch`]).
+//! the next one of the same sum. All of it is enqueued on the call's stream, and the memory between
+//! is the communicator's ([`Scratch`]).
 //!
 //! Memory is named by addresses that NCCL does not know as registered, so that both sides of every
 //! message are alike, whatever the ranks' memory is.
