@@ -146,9 +146,8 @@ impl Machine {
         outcomes
     }
 
-    /// How often a test is tried again. CUDA may put the kernels of two ranks that share a GPU into
-    /// one queue of the hardware, most of all those of graphs. If one rank's kernel then waits for
-    /// the other's, both hang, whatever the program does.
+    /// How often a test is tried again. Ranks that share a GPU hang by chance: a kernel of one never
+    /// begins while another's waits for it (docs/decisions/080-shared-gpus.md).
     fn tries_after(&self, outcome: &Outcome) -> usize {
         let hangs = outcome.as_ref().is_err_and(|why| why.starts_with(HANGS));
         if hangs && self.doubles.is_none() && self.shared > 1 { 2 } else { 0 }
@@ -172,7 +171,7 @@ impl Machine {
         }
         command.env(SHARED, self.shared.to_string());
         if self.shared > 1 {
-            // A lazily loaded kernel, or one that shares a queue, would wait for another rank's.
+            // A lazily loaded kernel would wait for another rank's.
             command.env("NCCL_MULTI_RANK_GPU_ENABLE", "1").env("CUDA_MODULE_LOADING", "EAGER");
             // NCCL's kernels of more ranks do not fit side by side, and wait for each other.
             if self.shared > 2 && env::var_os("NCCL_MAX_CTAS").is_none() {
@@ -198,7 +197,7 @@ pub(crate) fn slower() -> u64 {
 }
 
 fn hung_at_first(test: &Test) {
-    println!("        {} hung at first: its ranks share a GPU and its queues", test.name);
+    println!("        {} hung at first: its ranks share a GPU", test.name);
 }
 
 /// Reports a test's outcome at once, so that it is visible before the next one can hang.

@@ -21,7 +21,7 @@ pub(crate) fn check(instance: &Instance<'_>, report: &mut Report<'_>) {
             waits_alone(ops, report);
             queues(ops, report);
         }
-        aliases(ops, &mut accesses, report);
+        aliases(first.rank, ops, &mut accesses, report);
         for op in ops.iter().filter(|op| op.kind == OpKind::Put) {
             put(op, report);
         }
@@ -128,7 +128,7 @@ fn put(op: &Op, report: &mut Report<'_>) {
 /// One access of a group: object, start, end, whether it writes, which operation.
 type Access = (u32, u64, u64, bool, u32);
 
-fn aliases(ops: &[Op], accesses: &mut Vec<Access>, report: &mut Report<'_>) {
+fn aliases(rank: u32, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Report<'_>) {
     accesses.clear();
     for (at, op) in (0..).zip(ops) {
         let source = op.source;
@@ -136,7 +136,9 @@ fn aliases(ops: &[Op], accesses: &mut Vec<Access>, report: &mut Report<'_>) {
             accesses.push((source.object, source.start, source.end, false, at));
         }
         let target = op.target;
-        if target.object != NONE && !target.is_empty() && op.kind != OpKind::Put {
+        // What is put elsewhere is in another rank's memory.
+        let is_here = op.kind != OpKind::Put || op.peer == rank;
+        if target.object != NONE && !target.is_empty() && is_here {
             accesses.push((target.object, target.start, target.end, true, at));
         }
     }

@@ -18,15 +18,20 @@ impl Walk<'_> {
         let among: BTreeSet<u16> = pending.iter().map(|(_, op, _)| op.communicator).collect();
         let mut begin = 0;
         let mut before = None;
+        let mut after = 0;
         while begin < pending.len() {
             let (rank, communicator) = place(&pending[begin]);
             let own = &pending[begin..];
+            if before != Some(rank) {
+                // A group waits for all its operations before its first call.
+                let ranks_own = own.iter().take_while(|(of, ..)| *of == rank);
+                after = ranks_own.fold(0, |set, (.., after)| set | after);
+            }
             let own = &own[..own.partition_point(|one| place(one) == (rank, communicator))];
             let first_op = self.ops.len() as u32;
             self.ops.extend(own.iter().map(|(_, op, _)| op.clone()));
             let first = &own[0].1;
             self.issued[rank as usize] += 1;
-            let after = own.iter().fold(0, |set, (.., after)| set | after);
             self.units.push(Unit {
                 rank,
                 statement,
