@@ -4,6 +4,7 @@ mod addresses;
 mod closed;
 mod device;
 mod mirror;
+mod parts;
 mod signals;
 
 use std::sync::Mutex;

@@ -90,19 +90,19 @@ pub unsafe trait Memory: Sized + 'static {
         }))
     }
 
-    /// A block over the first `bytes` bytes of another block of NCCL memory, which can back a
-    /// window just as the other one. It ends with [`let_go`](Self::let_go).
+    /// A block over `bytes` bytes of another block from byte `at` on, of the same kind of memory:
+    /// it can back a window just as the other one. It ends with [`let_go`](Self::let_go).
     ///
     /// # Errors
     /// The backend does not support it.
     ///
     /// # Safety
-    /// The other block has at least `bytes` bytes. It lives until this one's owner is dropped, and
-    /// nothing uses it meanwhile.
-    unsafe fn alias(block: &Self::Block, bytes: usize) -> Result<Self::Block> {
-        let _ = (block, bytes);
+    /// The other block has these bytes. It lives until this one's owner is dropped, and nothing uses
+    /// these bytes of it meanwhile, except work that comes before all uses of this one.
+    unsafe fn alias(block: &Self::Block, at: usize, bytes: usize) -> Result<Self::Block> {
+        let _ = (block, at, bytes);
         Err(Error::from(Unsupported {
-            what: "a second buffer over NCCL's memory".to_owned(),
+            what: "a second buffer over the same memory".to_owned(),
             needs: "a device that can use it".to_owned(),
             found: format!("`{}` cannot", Self::KIND),
         }))

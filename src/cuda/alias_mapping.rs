@@ -98,13 +98,17 @@ impl AliasMapping {
         // SAFETY: both are valid for the write.
         unsafe { sys::cuMemGetAddressRange_v2(&raw mut start, &raw mut bytes, address) }
             .result()?;
-        let offset = address - start;
-        Ok(Self { address: self.address + offset, bytes: self.bytes - offset as usize })
+        Ok(self.part((address - start) as usize))
     }
 
     /// A copy for another user of the allocation, which must not unmap it.
     pub(super) fn again(&self) -> Self {
-        Self { ..*self }
+        self.part(0)
+    }
+
+    /// The same from byte `at` on, for a user of that part.
+    pub(super) fn part(&self, at: usize) -> Self {
+        Self { address: self.address + at as u64, bytes: self.bytes - at }
     }
 
     /// Unmaps it.

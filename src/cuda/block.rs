@@ -101,6 +101,14 @@ impl Block {
         (start as usize as *mut c_void).wrapping_byte_add(offset)
     }
 
+    /// Whether NCCL takes these bytes for registered if this block is, as it registers whole pages.
+    pub(crate) fn shares_pages_with(&self, start: *mut c_void, bytes: usize) -> bool {
+        const PAGE: usize = 4096;
+        let first = self.address().addr() / PAGE * PAGE;
+        let end = (self.address().addr() + self.raw.bytes.max(1)).next_multiple_of(PAGE);
+        bytes > 0 && first <= start.addr() && start.addr() + bytes <= end
+    }
+
     /// Whether NCCL's allocator made it.
     #[inline]
     pub(crate) fn is_nccls(&self) -> bool {
@@ -130,9 +138,9 @@ impl Drop for Mapped {
     }
 }
 
-/// A block over memory of NCCL's allocator, or other virtual memory, that is owned elsewhere, and
-/// what must go when nothing uses the block any more. `None` for memory of another kind, which NCCL
-/// takes for no window.
+/// A block over memory of NCCL's allocator, or other virtual memory, that is owned elsewhere, its
+/// distance from the start of its allocation, and what must go when nothing uses the block any more.
+/// `None` for memory of another kind, which NCCL takes for no window.
 ///
 /// # Safety
 /// As for [`Memory::adopt`].
@@ -140,7 +148,7 @@ pub(crate) unsafe fn adopt_nccls(
     ordinal: u32,
     start: *mut u8,
     bytes: usize,
-) -> Result<Option<(Block, Box<dyn Send>)>> {
+) -> Result<Option<(Block, usize, Box<dyn Send>)>> {
     let gpu = Gpu::open(ordinal)?;
     gpu.bind()?;
     let address = start.expose_provenance() as sys::CUdeviceptr;
@@ -152,10 +160,11 @@ pub(crate) unsafe fn adopt_nccls(
     if alias.bytes() < bytes {
         return Ok(None);
     }
+    let before = (alias.address - whole.address) as usize;
     let alias = Some(alias);
     gpu.blocks.look(gpu);
     let raw = Raw { address, bytes, kind: AllocKind::Nccl, alias };
-    Ok(Some((Block { raw, gpu }, Box::new(mapped))))
+    Ok(Some((Block { raw, gpu }, before, Box::new(mapped))))
 }
 
 fn fresh(gpu: &'static Gpu, bytes: usize, kind: AllocKind) -> Result<Raw> {
@@ -202,9 +211,10 @@ unsafe impl Memory for CudaBackend {
         Ok(Block { raw, gpu })
     }
 
-    unsafe fn alias(block: &Block, bytes: usize) -> Result<Block> {
+    unsafe fn alias(block: &Block, at: usize, bytes: usize) -> Result<Block> {
         let Raw { address, kind, ref alias, .. } = block.raw;
-        let raw = Raw { address, bytes, kind, alias: alias.as_ref().map(AliasMapping::again) };
+        let (address, alias) = (address + at as u64, alias.as_ref().map(|alias| alias.part(at)));
+        let raw = Raw { address, bytes, kind, alias };
         block.gpu.blocks.look(block.gpu);
         Ok(Block { raw, gpu: block.gpu })
     }

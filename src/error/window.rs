@@ -247,6 +247,17 @@ pub enum WindowFault {
     RegisteredTwice,
     /// The memory is not what was registered.
     OtherMemory,
+    /// The memory is a part that does not begin where a window can.
+    Misaligned {
+        /// How many bytes of its allocation lie before it.
+        before: usize,
+    },
+}
+
+impl WindowFault {
+    /// A window begins at a multiple of this, in bytes of its allocation
+    /// (`NCCL_WIN_REQUIRED_ALIGNMENT`).
+    pub(crate) const ALIGNMENT: usize = 4096;
 }
 
 impl fmt::Display for BadWindow {
@@ -260,6 +271,12 @@ impl fmt::Display for BadWindow {
             WindowFault::OtherMemory => write!(
                 f,
                 "of: the window has other memory than what was registered with {name} (at {site}); give the one that `also_in` was called on"
+            ),
+            WindowFault::Misaligned { before } => write!(
+                f,
+                "register_window: the memory begins {before} bytes into its allocation (at {site}), and NCCL's windows begin at multiples of {}; cut it {} bytes further on; nothing was registered on {name}",
+                WindowFault::ALIGNMENT,
+                before.next_multiple_of(WindowFault::ALIGNMENT) - before
             ),
         }
     }

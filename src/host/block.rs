@@ -42,8 +42,8 @@ pub struct Block {
 enum Kept {
     /// Memory that is freed with this layout.
     Heap(Layout),
-    /// Memory that other processes map.
-    Shared(shared::Piece),
+    /// Memory that other processes map, or a part of it.
+    Shared(Arc<shared::Piece>),
     /// Memory of a rank on another machine, with room for what is read of it.
     Far(far::Place, #[expect(dead_code, reason = "keeps the memory")] Keep),
     /// The mapping of a peer's memory, or bytes that came from another machine; nothing where the
@@ -75,7 +75,7 @@ impl Block {
         if let Some(arena) = shared::opened() {
             let piece = arena.alloc(bytes, align).ok_or_else(none)?;
             let start = NonNull::new(piece.start()).ok_or_else(none)?;
-            return Ok(Self::keeping(start, Kept::Shared(piece)));
+            return Ok(Self::keeping(start, Kept::Shared(Arc::new(piece))));
         }
         let start = match bytes < LARGE {
             // SAFETY: the size is not zero.
@@ -140,6 +140,24 @@ impl Block {
     pub(super) fn adopted(start: *mut u8) -> Self {
         let start = NonNull::new(start).unwrap_or(NonNull::<Line>::dangling().cast());
         Self::keeping(start, Kept::Other(None))
+    }
+
+    /// Covers it from byte `at` on. Its memory stays as long as the caller keeps this block.
+    ///
+    /// # Safety
+    /// `at` is at most the block's size.
+    pub(super) unsafe fn part(&self, at: usize) -> Self {
+        // A peer's put may still be under way into a window that its communicator lost. The part's
+        // own locks would not see it.
+        let all = Touch { block: self, start: 0, bytes: usize::MAX, write: true };
+        drop(all.take_beside());
+        let memory = match &self.memory {
+            Kept::Shared(piece) => Kept::Shared(Arc::clone(piece)),
+            Kept::Heap(_) | Kept::Far(..) | Kept::Other(_) => Kept::Other(None),
+        };
+        // SAFETY: the caller's promise.
+        let start = unsafe { self.start.add(at) };
+        Self::keeping(start, memory)
     }
 
     /// From now on peers may access it, unordered with its owner: every move takes its range first.

@@ -66,8 +66,9 @@ unsafe impl Memory for HostBackend {
         Ok(Block::adopted(start))
     }
 
-    unsafe fn alias(block: &Block, _: usize) -> Result<Block> {
-        Ok(Block::adopted(block.start()))
+    unsafe fn alias(block: &Block, at: usize, _: usize) -> Result<Block> {
+        // SAFETY: the caller's promise.
+        Ok(unsafe { block.part(at) })
     }
 
     unsafe fn read(

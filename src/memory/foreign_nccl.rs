@@ -17,8 +17,8 @@ impl<T: Element, Tag> Buffer<T, Cuda<Tag>, NcclMem> {
     /// A tensor that this library made in such memory is taken safely, with
     /// [`Tensor::nccl_on`](crate::interop::Tensor::nccl_on).
     ///
-    /// NCCL: `ncclCommWindowRegister` takes such memory, 2.27. It refuses a window whose start is
-    /// not a multiple of 4096 bytes.
+    /// NCCL: `ncclCommWindowRegister` takes such memory, 2.27. A window of it begins at a multiple
+    /// of 4096 bytes, the same on all ranks, in its allocation.
     ///
     /// # Errors
     /// With the owner. [`Error::NotAdoptable`]: no elements, an address that is null or not
@@ -28,8 +28,7 @@ impl<T: Element, Tag> Buffer<T, Cuda<Tag>, NcclMem> {
     /// # Safety
     /// The elements are on `device`, initialised, and readable and writable there. Until the owner
     /// is dropped they stay there, nobody else reads or writes them, and no other library has them
-    /// registered with NCCL. Nothing enqueued before uses them. In a window that has pointers to
-    /// peers, the part of each rank starts at the same offset in its allocation.
+    /// registered with NCCL. Nothing enqueued before uses them.
     #[track_caller]
     pub unsafe fn from_raw_nccl<O: Send + 'static>(
         device: &Cuda<Tag>,
@@ -57,8 +56,8 @@ impl<T: Element, Tag> Buffer<T, Cuda<Tag>, NcclMem> {
             },
         };
         match adopted {
-            Ok((block, mapped)) => {
-                let allocation = Allocation::alias(ordinal, block, None);
+            Ok((block, before, mapped)) => {
+                let allocation = Allocation::alias(ordinal, (block, before), None);
                 // Fields are dropped in this order: the mapping before the memory.
                 allocation.own(Owner::new(Box::new((mapped, owner)), None));
                 Ok(Self::from_allocation(Arc::new(allocation), len))

@@ -35,6 +35,11 @@ pub struct NcclMem;
 /// assert_eq!(bytes(&host.zeros(4)?) + bytes(&host.nccl_zeros(4)?), 64);
 /// # Ok::<(), typed_nccl::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not memory that this library allocates",
+    label = "needs a buffer of `DeviceMem` or `NcclMem`",
+    note = "adopted memory goes back to its owner as a whole, with `buffer.into_inner()`; view a part of it with `buffer.slice(..)`"
+)]
 pub trait MemoryKind: sealed::Sealed + 'static {
     /// The allocator.
     const ALLOC: AllocKind;

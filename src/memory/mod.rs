@@ -25,6 +25,7 @@ mod model;
 mod operand;
 mod order;
 pub(crate) mod owner;
+mod parts;
 mod pinned;
 mod record;
 mod slice;

@@ -192,6 +192,25 @@ impl<B: Streams> Order<B> {
         self.settle(&mut spread);
     }
 
+    /// The order of a part of the memory: its uses come after those so far of all of it.
+    pub(super) fn continued(&self) -> Self {
+        let part = Self::default();
+        let mut spread = self.spread();
+        // A plan's streams wait too: the plan may be given the parts as different operands.
+        let uses = spread.uses.iter();
+        let uses = uses.map(|&Use { ref stream, wrote, used, arrived, .. }| {
+            let (stream, team) = (stream.clone(), 0);
+            Use { stream, team, wrote, used, arrived }
+        });
+        let mut its = part.spread();
+        its.uses.extend(uses);
+        part.settle(&mut its);
+        drop(its);
+        self.settle(&mut spread);
+        drop(spread);
+        part
+    }
+
     /// Whether `stream` made every use so far.
     #[inline]
     pub(crate) fn is_alone(&self, stream: &StreamCore<B>) -> bool {

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use super::api::unsupported;
 use super::comm::Comm;
-use crate::Result;
-use crate::backend::Allocation;
+use crate::backend::{Allocation, Span};
 use crate::communicator::Transfers;
 use crate::cuda::CudaBackend;
 use crate::error::{Error, Unsupported};
 use crate::memory::Lease;
+use crate::{DType, Result};
 
 /// NCCL was configured to accept registrations and ignore them.
 #[cold]
@@ -101,10 +101,14 @@ impl Comm {
         self.check("ncclCommDeregister", result)
     }
 
-    /// Whether memory of NCCL's allocator is in a window of this communicator or registered with
-    /// it.
-    pub(super) fn is_known(&self, allocation: &Arc<Allocation<CudaBackend>>) -> bool {
-        let is_it = |known: &Arc<_>| Arc::ptr_eq(known, allocation);
+    /// Whether NCCL takes the elements of this type for registered with this communicator, as a
+    /// window or otherwise: their allocation is, or another part of its page.
+    pub(super) fn is_known(&self, span: Span<'_, CudaBackend>, dtype: DType) -> bool {
+        let start = span.allocation().block().at(span.offset());
+        let bytes = span.len() * dtype.size();
+        let is_it = |known: &Arc<Allocation<CudaBackend>>| {
+            Arc::ptr_eq(known, span.allocation()) || known.block().shares_pages_with(start, bytes)
+        };
         self.windows.borrow().iter().any(|window| is_it(&window.allocation))
             || self.registered.borrow().iter().any(|(_, lease)| is_it(lease.allocation()))
     }

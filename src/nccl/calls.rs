@@ -74,7 +74,7 @@ impl Comm {
             return 0;
         }
         let of = |span: &Span1<'_>, bit: u8| match span {
-            Some(span) if self.is_known(span.allocation()) => bit,
+            Some(span) if self.is_known(*span, collective.call.dtype) => bit,
             _ => 0,
         };
         let spec = collective.name.spec();

@@ -75,9 +75,9 @@ impl Comm {
         let place: *mut ncclWindow_t = Box::into_raw(Box::new(ptr::null_mut()));
         let start = allocation.block().address();
         let result = self.inside(|| {
-            // SAFETY: `place` is valid for a write. The memory is a whole allocation of NCCL's, on
-            // the communicator's device, and held until it is deregistered. NCCL refuses a length
-            // of 0, and every block is longer.
+            // SAFETY: `place` is valid for a write. The memory is NCCL's, on the communicator's
+            // device, and held until it is deregistered. NCCL refuses a length of 0, and every
+            // block begins inside its allocation.
             let result = unsafe { register(self.handle, start, bytes.max(1), place, flags) };
             self.over(result)
         });

@@ -6,7 +6,7 @@ use super::{Lens, Named, Symmetric, Window, WindowKind};
 use crate::backend::{Backend, Windows};
 use crate::communicator::{CanEnqueue, Live, Registered, SharedLens, State};
 use crate::control::Topic;
-use crate::error::{Error, Failed, OtherDevice, Site, WindowsDiffer};
+use crate::error::{BadWindow, Error, Failed, OtherDevice, Site, WindowFault, WindowsDiffer};
 use crate::memory::Allocation;
 use crate::{Buffer, Communicator, Device, Element, NcclMem, Result, WindowMemory, World, wait};
 
@@ -48,7 +48,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`window`](Self::window).
     ///
     /// # Errors
-    /// As there; the buffer is lost. [`try_register_window_as`](Self::try_register_window_as) gives
+    /// As there, and where the ranks' memory begins at different bytes of its allocations;
+    /// [`Error::BadWindow`] for a [part](Buffer::split_at) that no window can begin with; the
+    /// buffer is lost. [`try_register_window_as`](Self::try_register_window_as) gives
     /// it back.
     #[track_caller]
     pub fn register_window<T: Element, M: WindowMemory>(
@@ -160,14 +162,25 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
                 let (operation, what) = (OPERATION, "memory");
                 return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
             }
+            let before = allocation.before();
+            if !before.is_multiple_of(WindowFault::ALIGNMENT) {
+                let (name, fault) = (core.health.name(), WindowFault::Misaligned { before });
+                return Err(BadWindow { name, fault, site }.into());
+            }
             let uses = allocation.order.points(true)?;
             wait::until(&uses, Some(core.within()), OPERATION, site)
         })
     });
+    let lens = if uneven { ", lengths by rank" } else { "" };
+    let count = if uneven { String::new() } else { format!("{len} ") };
+    // NCCL finds a peer's part at the place that this rank's own has in its allocation.
+    let place = match allocation.map_or(0, |allocation| allocation.before()) {
+        0 => String::new(),
+        before => format!(", {before} bytes into its allocation"),
+    };
     let words = match &ready {
         Err(why) => format!("could not: {why}"),
-        Ok(()) if uneven => format!("registered {}, {}, lengths by rank", T::DTYPE, K::NAME),
-        Ok(()) => format!("registered {len} {}, {}", T::DTYPE, K::NAME),
+        Ok(()) => format!("registered {count}{}, {}{lens}{place}", T::DTYPE, K::NAME),
     };
     let ((), id, lens) = core.agree(ready, (words, len), (OPERATION, site), |parts| {
         let (name, closing) = (core.health.name(), false);

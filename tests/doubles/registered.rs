@@ -346,6 +346,29 @@ fn a_collective_with_one_side_that_is_registered() {
     });
 }
 
+/// NCCL registers whole pages, so that it takes a part for registered if its neighbour is.
+#[test]
+fn a_part_beside_one_that_is_registered() {
+    on(NEWEST, || {
+        for (cut, differ) in [(8, true), (1024, false)] {
+            let told = Cuda::spmd(2, |place| {
+                let mut comm = connect(place, 10_000)?;
+                let (known, mut x) = comm.device().nccl_zeros::<f32>(cut + 8)?.split_at(cut)?;
+                if comm.rank().index() == 0 {
+                    let _kept = comm.register_buffer(&known)?;
+                }
+                comm.all_reduce_in_place(&mut x, Sum)?;
+                Ok::<_, Error>(comm.finish().err().map(|error| error.to_string()))
+            })?;
+            for told in told {
+                let both = "rank 0: both sides in windows or registered, rank 1: neither";
+                assert_eq!(told.is_some_and(|told| told.contains(both)), differ, "{cut}");
+            }
+        }
+        Ok(())
+    });
+}
+
 /// Gather and scatter are transfers between the root's memory and the others' parts.
 #[test]
 fn a_gather_with_one_side_that_is_registered() {

@@ -10,7 +10,8 @@ use fake_nccl::Call;
 use nccl_sys::Function::{
     self, ncclCommAbort, ncclCommDeregister, ncclCommRegister, ncclCommWindowDeregister,
     ncclCommWindowRegister, ncclGetCftDeviceLeInfo, ncclGetMultimemDeviceLeInfo,
-    ncclGetMultimemDevicePointer, ncclGetPeerDeviceLeInfo, ncclPutSignal, ncclRedOpDestroy,
+    ncclGetMultimemDevicePointer, ncclGetPeerDeviceLeInfo, ncclMemAlloc, ncclMemFree,
+    ncclPutSignal, ncclRedOpDestroy,
 };
 use nccl_sys::ncclResult_t;
 use typed_nccl::{
@@ -18,7 +19,7 @@ use typed_nccl::{
     LocalOnly, Place, Result, Sum, Symmetric, SymmetricStrict, TeamOf, Window, tag,
 };
 
-use crate::common::{Wire, address, alone, calls, clear, connect, count, says, until};
+use crate::common::{Wire, address, alone, calls, clear, connect, count, handle, says, until};
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
 /// Two contexts of three signals.
@@ -57,6 +58,48 @@ fn registration_names_the_memory_and_its_kind() {
             comm.finish()
         })
         .map(drop)
+    });
+}
+
+/// One allocation of NCCL's; the memory goes back with the last part, and work on it.
+#[test]
+fn parts_of_an_allocation_are_registered_where_they_begin() {
+    on(NEWEST, || {
+        let mut comm = alone()?;
+        let device = comm.device().clone();
+        device.trim()?;
+        clear();
+        let memory = device.nccl_zeros::<f32>(3000)?;
+        let start = address(comm.stream(), &memory)? as usize;
+        let (first, rest) = memory.split_at(1024)?;
+        let (second, third) = rest.split_at(1000)?;
+        let first = comm.register_window(first)?;
+        let second = comm.register_window(second)?;
+        assert_eq!((count(ncclMemAlloc), second.user_ptr().addr()), (1, start + 4096));
+        let registered = calls(ncclCommWindowRegister);
+        let buffs: Vec<_> = registered.iter().map(|call| call.pointer("buff")).collect();
+        assert_eq!(
+            (buffs, said(&registered, "size")),
+            (vec![start, start + 4096], vec![4096, 4000])
+        );
+        // NCCL would refuse it on one rank, and the others would wait.
+        let failed = comm.try_register_window_as(third, Symmetric).expect_err("it is not aligned");
+        assert_error!(Err::<(), _>(failed.error), BadWindow, "8096 bytes into its allocation");
+        assert_eq!(count(ncclCommWindowRegister), 2);
+        drop((comm.close(first)?, failed.value));
+        device.trim()?;
+        assert_eq!(count(ncclMemFree), 0);
+        let mut second = comm.close(second)?;
+        let own = handle(comm.stream())?;
+        cuda().hold(own);
+        comm.all_reduce_in_place(&mut second, Sum)?;
+        drop(second);
+        device.trim()?;
+        assert_eq!(count(ncclMemFree), 0, "work may still use it");
+        cuda().release(own);
+        comm.sync(comm.stream())?;
+        until("the memory is freed", || device.trim().is_ok() && count(ncclMemFree) == 1);
+        comm.finish()
     });
 }
 

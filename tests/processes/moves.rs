@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use nccl_sys::*;
-use typed_nccl::Result;
+use typed_nccl::{Communicator, Device, Result, launch};
 
 use crate::machine::Test;
 use crate::ranks::Ranks;
@@ -17,6 +17,11 @@ pub(crate) const TESTS: &[Test] = &[
     Test { name: "every_collective", program: collectives, test: |run| run.ranks(3).succeed() },
     Test { name: "transfers_in_order", program: transfers, test: |run| run.ranks(2).succeed() },
     Test { name: "puts_and_signals", program: puts, test: |run| run.ranks(2).succeed() },
+    Test {
+        name: "windows_in_parts_of_one_allocation",
+        program: || launch!(parts),
+        test: |run| run.ranks(2).succeed(),
+    },
     Test { name: "splits", program: splits, test: |run| run.ranks(4).succeed() },
     Test { name: "calls_that_differ", program: differs, test: |run| run.ranks(2).succeed() },
     Test { name: "threads_that_connect", program: connects, test: |run| run.ranks(2).succeed() },
@@ -61,6 +66,14 @@ pub(crate) const TESTS: &[Test] = &[
         },
     },
 ];
+
+#[path = "../windows/parts_body.rs"]
+mod parts_body;
+
+/// By this library.
+fn parts<D: Device>(comm: Communicator<D>) -> Result<()> {
+    parts_body::windows(comm)
+}
 
 /// All eight, with numbers that identify their senders.
 fn collectives() -> Result<()> {

@@ -205,8 +205,8 @@ impl<O> Tensor<O> {
             .ok_or_else(|| self.refused(operation, AdoptFault::NotNccls, site))?;
         // SAFETY: it is long enough; it goes into the owner; no buffer of ours has it, and the
         // claim keeps other handles away.
-        let block = unsafe { <D::Backend as Memory>::alias(ours.block(), bytes) }?;
-        let allocation = Allocation::alias(place.ordinal, block, place.theirs);
+        let block = unsafe { <D::Backend as Memory>::alias(ours.block(), 0, bytes) }?;
+        let allocation = Allocation::alias(place.ordinal, (block, ours.before()), place.theirs);
         if let Some(mark) = place.after {
             allocation.order.begin_after(mark.stream(), mark.seq());
         }

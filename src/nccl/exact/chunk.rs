@@ -65,7 +65,7 @@ impl Chunk {
         let is_named = |span: &Span1<'_>| {
             span.is_some_and(|span| match span.allocation().block().is_nccls() {
                 true => captured,
-                false => comm.is_known(span.allocation()),
+                false => comm.is_known(span, call.dtype),
             })
         };
         let first = most.min(call.count);

@@ -86,9 +86,10 @@ pub(crate) fn register(
         let said = String::from_utf8_lossy(&said).into_owned();
         let mut words = said.splitn(3, ' ');
         let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-        let (offset, size) = (number(), number());
+        let (_its_offset, size) = (number(), number());
         let shared = Shared::open(Path::new(words.next().unwrap_or_default()));
         let shared = shared.map_err(|error| failed(&error.to_string()))?;
+        // As NCCL does: a peer's window is taken to begin where this rank's does.
         Ok(Part { shared, offset, size })
     };
     let parts = everybody.iter().map(|rank| part(*rank)).collect::<Result<_, Refusal>>()?;
