@@ -7,7 +7,7 @@ use super::{Buffer, Extent, MemoryKind};
 use crate::error::{AdoptFault, Failed, NotAdoptable, Site};
 use crate::{Device, Element, Result};
 
-impl<T: Element, D: Device, M: MemoryKind> Buffer<T, D, M> {
+impl<T: Element, D: Device, M> Buffer<T, D, M> {
     /// Cuts it in two: the first `mid` elements, and the rest. Each is a buffer like any other, used
     /// and dropped in any order; the memory goes back with the last part of it. Local: nothing is
     /// copied, and the host does not wait. [`parts_mut`](Self::parts_mut) makes views instead.
@@ -36,7 +36,10 @@ impl<T: Element, D: Device, M: MemoryKind> Buffer<T, D, M> {
     /// [`Error::NotAdoptable`](crate::Error::NotAdoptable), a graph has captured it or a
     /// communicator has it registered.
     #[track_caller]
-    pub fn split_at(self, mid: usize) -> Result<(Self, Self), Failed<Self>> {
+    pub fn split_at(self, mid: usize) -> Result<(Self, Self), Failed<Self>>
+    where
+        M: MemoryKind,
+    {
         match self.halves(mid, Site::caller()) {
             Ok(halves) => Ok(halves),
             Err(error) => Err(Failed { error, value: self }),
