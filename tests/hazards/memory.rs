@@ -126,3 +126,26 @@ fn what_moves_in_place_is_not_written_where_it_was() {
     });
     assert!(found >= 2, "{found}");
 }
+
+/// A put into one part of an allocation, and a use of it or of the next part.
+#[test]
+fn parts_of_one_allocation_are_apart() {
+    for beside in [true, false] {
+        let found = hazards(|p| {
+            let memory = p.comm.device().nccl_zeros::<u32>(2048)?;
+            let (first, second) = memory.split_at(1024)?;
+            let mut first = p.comm.register_window(first)?;
+            let mut second = p.comm.register_window(second)?;
+            if p.rank == 0 {
+                p.comm.put_signal(p.source.slice(0..8), 1, first.at(1016))?;
+            }
+            p.comm.barrier()?;
+            if p.rank == 1 {
+                let used = if beside { &mut second } else { &mut first };
+                p.comm.stream().launch(used, |_: &mut [u32], ()| {})?;
+            }
+            Ok(())
+        });
+        assert_eq!(found, if beside { 0 } else { 2 });
+    }
+}
