@@ -26,8 +26,9 @@
 //! with a first program and ends with fifteen mistakes.
 //!
 //! Features: `cuda` (GPUs; on by default), `mpi` (ranks on the CPUs of several machines,
-//! `Seat::mpi`), `tracing` and `metrics`, and for other libraries' memory `dlpack`, `ndarray`,
-//! `candle`, `candle-cuda`, `python`, `torch`, `cupy` and `numpy`.
+//! `Seat::mpi`), `num-complex` (its complex numbers as elements), `tracing` and `metrics`, and for
+//! other libraries' memory `dlpack`, `ndarray`, `candle`, `candle-cuda`, `python`, `torch`, `cupy`
+//! and `numpy`.
 //!
 //! Import by name. There is no prelude, since glob imports make rustc print full paths.
 

@@ -21,6 +21,7 @@ mod candle_gpu;
 mod candle_models;
 mod clique;
 mod collectives;
+mod complex;
 mod convert;
 mod deadlocks;
 #[cfg(feature = "dlpack")]

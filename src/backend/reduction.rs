@@ -93,19 +93,41 @@ impl ReductionName {
     #[inline]
     pub const fn reduces(self, dtype: DType) -> bool {
         match self {
-            Self::Add | Self::Multiply | Self::Least | Self::Greatest | Self::ScaledAdd => {
+            Self::Add | Self::Multiply => {
+                dtype.is_integer() || dtype.is_float() || dtype.part().is_some()
+            }
+            Self::Least | Self::Greatest | Self::ScaledAdd => {
                 dtype.is_integer() || dtype.is_float()
             }
-            Self::Mean | Self::ExactAdd | Self::ExactMean => dtype.is_float(),
+            Self::Mean | Self::ExactAdd | Self::ExactMean => {
+                dtype.is_float() || dtype.part().is_some()
+            }
             Self::WideAdd | Self::WideMean => dtype.is_float() && dtype.size() < 4,
             Self::BitwiseAnd | Self::BitwiseOr | Self::BitwiseXor => dtype.is_integer(),
             Self::LogicalAnd | Self::LogicalOr => matches!(dtype, DType::Bool),
         }
     }
 
+    /// What a reduction of this many elements computes with: sums and means of complex numbers are
+    /// those of twice as many floats.
+    #[inline]
+    pub(crate) const fn computes_with(self, dtype: DType, count: usize) -> (DType, usize) {
+        match dtype.part() {
+            // An operand of so many bytes exists, or it was refused.
+            Some(part) if !matches!(self, Self::Multiply) => (part, 2 * count),
+            _ => (dtype, count),
+        }
+    }
+
     /// What mends a reduction of a type that it does not reduce.
-    pub(crate) const fn remedy(self) -> &'static str {
+    pub(crate) const fn remedy(self, dtype: DType) -> &'static str {
         match self {
+            Self::Least | Self::Greatest if dtype.part().is_some() => {
+                "complex numbers have no order; reduce their magnitudes"
+            }
+            Self::ScaledAdd if dtype.part().is_some() => {
+                "a scalar multiplies floats and integers; multiply before the call, and use `Sum`"
+            }
             Self::Add | Self::Multiply | Self::Least | Self::Greatest | Self::ScaledAdd => {
                 "it needs a number; `And` and `Or` reduce truth values, and plain data can only be moved"
             }

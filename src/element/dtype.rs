@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use typed_nccl_plan::ir::ElementType;
 
+use super::complex::Complex;
 use super::plain::PlainType;
 use super::{Element, Integer, Numeric, Primitive, sealed};
 
@@ -52,6 +53,10 @@ pub enum DType {
     U16,
     /// [`Bool`](crate::Bool), which NCCL lacks
     Bool,
+    /// `num_complex::Complex<f32>`, which NumPy and torch call `complex64`
+    ComplexF32,
+    /// `num_complex::Complex<f64>`, which NumPy and torch call `complex128`
+    ComplexF64,
     /// A [`Plain`](crate::Plain) type
     Plain(&'static PlainType),
 }
@@ -68,7 +73,8 @@ pub(crate) struct Names {
     )]
     pub(crate) python: &'static str,
     /// The code that DLPack has for the format: 0 for signed integers, 1 for unsigned ones, 2 for
-    /// floating-point formats of IEEE 754, 6 for truth values, and others for other floats.
+    /// floating-point formats of IEEE 754, 5 for complex numbers of those, 6 for truth values, and
+    /// others for other floats.
     pub(crate) dlpack: u8,
     /// The type's name in CUDA C++.
     pub(crate) cuda: &'static str,
@@ -126,13 +132,15 @@ macro_rules! define {
         /// The numbers of the data types, by their rows.
         #[repr(u8)]
         enum Row {
-            $($dtype),+
+            $($dtype,)+
+            ComplexF32,
+            ComplexF64,
         }
 
         impl DType {
             /// Every data type that is not a [`Plain`](crate::Plain) type: NCCL's twelve, in NCCL's
             /// order, then those that NCCL lacks.
-            pub const ALL: [Self; 15] = [$(Self::$dtype),+];
+            pub const ALL: [Self; 17] = [$(Self::$dtype,)+ Self::ComplexF32, Self::ComplexF64];
 
             /// Its place in [`ALL`](Self::ALL): NCCL's number, if NCCL has it. Past the end for
             /// plain types.
@@ -140,6 +148,8 @@ macro_rules! define {
             const fn row(self) -> usize {
                 match self {
                     $(Self::$dtype => Row::$dtype as usize,)+
+                    Self::ComplexF32 => Row::ComplexF32 as usize,
+                    Self::ComplexF64 => Row::ComplexF64 as usize,
                     Self::Plain(_) => Self::ALL.len(),
                 }
             }
@@ -154,6 +164,8 @@ macro_rules! define {
                         cuda: $cuda,
                         header: $header,
                     },)+
+                    Self::ComplexF32 => complex("complex<f32>", "complex64"),
+                    Self::ComplexF64 => complex("complex<f64>", "complex128"),
                     // DLPack's opaque handle, which is exported nowhere.
                     Self::Plain(_) => Names {
                         name: "plain data",
@@ -170,6 +182,8 @@ macro_rules! define {
             pub const fn size(self) -> usize {
                 match self {
                     $(Self::$dtype => size_of::<$type>(),)+
+                    Self::ComplexF32 => size_of::<Complex<f32>>(),
+                    Self::ComplexF64 => size_of::<Complex<f64>>(),
                     Self::Plain(plain) => plain.size(),
                 }
             }
@@ -178,16 +192,20 @@ macro_rules! define {
             pub(crate) const fn align(self) -> usize {
                 match self {
                     $(Self::$dtype => align_of::<$type>(),)+
+                    Self::ComplexF32 => align_of::<Complex<f32>>(),
+                    Self::ComplexF64 => align_of::<Complex<f64>>(),
                     Self::Plain(plain) => plain.align(),
                 }
             }
 
-            /// The same type in plans. A plan has plain types by its type parameters only; without a
-            /// name, they are not moved by kernels.
+            /// The same type in plans. A plan has complex numbers and plain types by its type
+            /// parameters only; without a name, they are not moved by kernels.
             pub(crate) const fn in_plans(self) -> ElementType {
                 match self {
                     $(Self::$dtype => ElementType::$dtype,)+
-                    Self::Plain(_) => ElementType::Generic(String::new()),
+                    Self::ComplexF32 | Self::ComplexF64 | Self::Plain(_) => {
+                        ElementType::Generic(String::new())
+                    }
                 }
             }
         }
@@ -211,9 +229,14 @@ macro_rules! define {
 
 data_types!([define] []);
 
+/// What others call complex numbers. C++'s own types are aligned to more than their parts.
+const fn complex(name: &'static str, python: &'static str) -> Names {
+    Names { name, python, dlpack: 5, cuda: "void", header: None }
+}
+
 macro_rules! arms {
     (
-        [$value:expr, $name:ident, $then:expr, $plain:pat => $other:expr]
+        [$value:expr, $name:ident, $then:expr, $other:expr]
         $(($dtype:ident, $type:ty, $($names:tt)*))+
     ) => {
         match $value {
@@ -221,16 +244,19 @@ macro_rules! arms {
                 type $name = $type;
                 $then
             })+
-            $crate::DType::Plain($plain) => $other,
+            $crate::DType::ComplexF32 | $crate::DType::ComplexF64 | $crate::DType::Plain(_) => {
+                $other
+            }
         }
     };
 }
 
-/// Evaluates `$then` with `$name` as the Rust type of a data type, `$other` for a plain type.
+/// Evaluates `$then` with `$name` as the Rust type of a data type, `$other` for a complex or plain
+/// one.
 macro_rules! with_primitive {
-    ($dtype:expr, $name:ident => $then:expr, $plain:pat => $other:expr) => {
+    ($dtype:expr, $name:ident => $then:expr, _ => $other:expr) => {
         $crate::element::data_types!(
-            [$crate::element::arms] [$dtype, $name, $then, $plain => $other]
+            [$crate::element::arms] [$dtype, $name, $then, $other]
         )
     };
 }
@@ -246,7 +272,7 @@ impl DType {
         if row < 12 { Some(row as u8) } else { None }
     }
 
-    /// Whether it is a floating-point type: what `Avg` reduces.
+    /// Whether it is a floating-point type.
     #[inline]
     pub const fn is_float(self) -> bool {
         matches!(self.names().dlpack, 2 | 4 | 7..)
@@ -256,6 +282,23 @@ impl DType {
     #[inline]
     pub const fn is_integer(self) -> bool {
         self.names().dlpack < 2
+    }
+
+    /// The type of a complex number's two parts.
+    #[inline]
+    pub(crate) const fn part(self) -> Option<Self> {
+        match self {
+            Self::ComplexF32 => Some(Self::F32),
+            Self::ComplexF64 => Some(Self::F64),
+            _ => None,
+        }
+    }
+
+    /// Whether it is one of the types that are numbers or truth values in one piece: what fills,
+    /// conversions and kernels take.
+    #[inline]
+    pub(crate) const fn is_primitive(self) -> bool {
+        !matches!(self, Self::Plain(_)) && self.part().is_none()
     }
 
     /// A number that is the same in all processes.
@@ -274,6 +317,7 @@ impl DType {
             0 => Some('i'),
             1 => Some('u'),
             2 => Some('f'),
+            5 => Some('c'),
             6 => Some('b'),
             _ => None,
         }

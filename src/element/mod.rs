@@ -1,12 +1,35 @@
-//! Elements: NCCL's twelve data types as Rust types, 16-bit integers, truth values, and plain data
-//! of the program's own.
+//! Elements: NCCL's twelve data types as Rust types, 16-bit integers, truth values, complex numbers,
+//! and plain data of the program's own.
+//!
+//! Complex numbers are those of the crate `num-complex`, with the feature of that name. [`Sum`],
+//! [`Avg`] and their exact forms reduce them everywhere, [`Prod`] on the host:
+//!
+//! ```
+//! # #[cfg(feature = "num-complex")] {
+//! use num_complex::Complex;
+//! use typed_nccl::{Host, Seat, Sum};
+//!
+//! let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+//! let mut x = comm.device().from_slice(&[Complex::new(1.0_f32, -2.0)])?;
+//! comm.all_reduce_in_place(&mut x, Sum)?;
+//! assert_eq!(x.to_vec()?, [Complex::new(1.0, -2.0)]);
+//! comm.finish()?;
+//! # }
+//! # Ok::<(), typed_nccl::Error>(())
+//! ```
+//!
+//! [`Sum`]: struct@crate::Sum
+//! [`Avg`]: struct@crate::Avg
+//! [`Prod`]: struct@crate::Prod
 
+mod complex;
 mod convert;
 mod dtype;
 mod plain;
 mod truth;
 pub mod zerocopy;
 
+pub(crate) use complex::Complex;
 pub(crate) use convert::{Convert, Wide, converter};
 pub use dtype::DType;
 pub(crate) use dtype::{arms, data_types, with_primitive};
@@ -21,8 +44,9 @@ pub(crate) mod foreign {
 
 /// A type of elements: what buffers hold, and what every operation that only moves data takes.
 ///
-/// NCCL's twelve data types; `i16`, `u16` and [`Bool`]; and types that implement [`Plain`]. NCCL
-/// moves those that it lacks as bytes.
+/// NCCL's twelve data types; `i16`, `u16` and [`Bool`]; with the feature `num-complex`,
+/// `num_complex::Complex<f32>` and `Complex<f64>`; and types that implement [`Plain`]. NCCL moves
+/// those that it lacks as bytes.
 ///
 /// # Safety
 /// `DTYPE` describes `Self`: the same size and alignment, and every bit pattern is a value. Sealed:
@@ -60,7 +84,7 @@ pub unsafe trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     const DTYPE: DType;
 }
 
-/// An element with a data type of its own: all but [`Plain`] types.
+/// A number or truth value: all elements but complex numbers and [`Plain`] types.
 ///
 /// ```
 /// # use typed_nccl::{Buffer, Host, Primitive, Result};
@@ -72,7 +96,7 @@ pub unsafe trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a number or truth value",
-    label = "plain data can be moved, copied and viewed",
+    label = "complex numbers and plain data can be moved, copied and viewed",
     note = "filling memory and kernels take NCCL's data types, i16, u16 and `typed_nccl::Bool`"
 )]
 pub trait Primitive: Element + Default + PartialEq + std::fmt::Debug {}
@@ -80,7 +104,8 @@ pub trait Primitive: Element + Default + PartialEq + std::fmt::Debug {}
 /// An element that `Sum`, `Prod`, `Min` and `Max` reduce: all integers and floats.
 ///
 /// NCCL lacks `i16` and `u16`, so on GPUs reductions of those are refused; 8-bit floats need
-/// compute capability 9.0.
+/// compute capability 9.0. Complex numbers are not ordered and implement [`ReduceOp`](crate::ReduceOp)'s
+/// operators one by one: a function for both says `where Sum: ReduceOp<T, W>`.
 ///
 /// ```
 /// # use typed_nccl::{Buffer, Communicator, Host, Numeric, Result, Seat, Sum, World};
@@ -99,7 +124,8 @@ pub trait Primitive: Element + Default + PartialEq + std::fmt::Debug {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a data type that NCCL reduces",
     label = "no reduction for this data type",
-    note = "`Element` is enough to move data; `Numeric` allows `Sum`, `Prod`, `Min` and `Max`, `Float` also `Avg`"
+    note = "`Element` is enough to move data; `Numeric` allows `Sum`, `Prod`, `Min` and `Max`, `Float` also `Avg`",
+    note = "complex numbers have no order: `Sum`, `Prod` and `Avg` reduce them, and `exact()`"
 )]
 pub trait Numeric: Primitive {}
 

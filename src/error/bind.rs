@@ -118,7 +118,7 @@ pub enum BindFault {
         dtype: DType,
     },
     /// It reduces elements that its reduction does not take.
-    #[error("it reduces {dtype} by `{reduction}`: {}", reduction.remedy())]
+    #[error("it reduces {dtype} by `{reduction}`: {}", reduction.remedy(*dtype))]
     NotReducible {
         /// The reduction.
         reduction: ReductionName,

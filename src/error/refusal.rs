@@ -479,7 +479,7 @@ pub struct OtherDType {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error(
     "{operation}: `{reduction}` cannot reduce {dtype} (at {site}): {}; {UNHARMED}",
-    reduction.remedy()
+    reduction.remedy(*dtype)
 )]
 pub struct NotReducible {
     /// The method.

@@ -43,7 +43,7 @@ const WRITEABLE: c_int = 0x400;
 ///
 /// # Errors
 /// [`Error::NotAdoptable`], with the NumPy expression that fixes it: no array; a data type that
-/// this library lacks (complex ones) or of the other byte order; no elements; elements that are not
+/// this library lacks or of the other byte order; no elements; elements that are not
 /// one contiguous block. [`Error::Other`]: NumPy cannot be imported.
 #[track_caller]
 pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {

@@ -75,6 +75,9 @@ impl Torch {
         let Some(dtype) = self.dtype(&found) else {
             return Ok(Err(AdoptFault::NoSuchType { found: found.to_string() }));
         };
+        if dtype.part().is_some() && x.call_method0(intern!(py, "is_conj"))?.is_truthy()? {
+            return Ok(Err(AdoptFault::Lazy { bit: "conjugate" }));
+        }
         if x.call_method0(intern!(py, "is_neg"))?.is_truthy()? {
             return Ok(Err(AdoptFault::Lazy { bit: "negative" }));
         }
@@ -110,8 +113,7 @@ impl Torch {
 ///
 /// # Errors
 /// [`Error::NotAdoptable`], with the torch expression that fixes it: no tensor; sparse; a data type
-/// that this library lacks, such as complex ones; a pending negation; a tensor that requires a
-/// gradient, even a leaf; a device that is neither a GPU nor the host (`meta`); no
+/// that this library lacks; a pending conjugation or negation; a tensor that requires a gradient, even a leaf; a device that is neither a GPU nor the host (`meta`); no
 /// elements; elements that are not one contiguous block. [`Error::Other`]: torch cannot be
 /// imported, or raised an exception.
 #[track_caller]

@@ -16,10 +16,10 @@ pub(super) fn computes(dtype: DType) -> bool {
     moves(dtype) && dtype.in_plans().is_computed_by_kernels()
 }
 
-/// Whether kernels move this element type. Plain types may have other sizes and alignments than the
-/// elements of kernels.
+/// Whether kernels move this element type. Complex and plain types may have other sizes and
+/// alignments than the elements of kernels.
 pub(super) fn moves(dtype: DType) -> bool {
-    !matches!(dtype, DType::Plain(_))
+    dtype.is_primitive()
 }
 
 /// The algorithm of an `all_reduce` of this many bytes; `None` where NCCL's is better, or the only

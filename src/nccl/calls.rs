@@ -141,7 +141,7 @@ impl Comm {
     ) -> Result<(), Failure> {
         let Collective { name, call, reduction, send, recv, config } = collective;
         let (from, to) = self.addresses(collective);
-        let (count, dtype) = (values::count(call.dtype, call.count), values::dtype(call.dtype));
+        let (count, dtype) = values::counted(call);
         // The mean of one rank is its own value, and NCCL does not divide 8-bit floats there.
         let op = match reduction {
             Some(_) if self.size == 1 && call.reduction == Some(ReductionName::Mean) => {

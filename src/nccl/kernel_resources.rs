@@ -16,6 +16,7 @@ use super::api::unsupported;
 use super::comm::Comm;
 use super::graphs::{self, What};
 use super::recorder::Leg;
+use super::values;
 use crate::backend::{
     AllocKind, Allocation, Combined, KernelOffer, KernelWay, KernelWork, Kernels, MOST_PIECES,
     NOBODY, Piece, Refusal, Windows,
@@ -199,6 +200,9 @@ unsafe impl Kernels for CudaBackend {
         dtype: DType,
         regions: usize,
     ) -> Result<()> {
+        if dtype.part().is_some() {
+            return Err(values::no_products(by, dtype));
+        }
         combine::load(stream, (by, dtype, regions))
     }
 

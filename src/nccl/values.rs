@@ -7,7 +7,7 @@ use nccl_sys::{ncclDataType_t, ncclRedOp_t};
 use super::api::Nccl;
 use crate::backend::{Allocation, Reduction, form};
 use crate::cuda::CudaBackend;
-use crate::error::{Error, Unsupported};
+use crate::error::{Call, Error, Unsupported};
 use crate::{DType, ReductionName, Result};
 
 /// The data type's number. NCCL moves types that it lacks as bytes.
@@ -21,6 +21,16 @@ pub(super) fn dtype(dtype: DType) -> ncclDataType_t {
 pub(super) fn count(dtype: DType, count: usize) -> usize {
     // An operand of so many bytes exists, or it was refused.
     if dtype.nccl_number().is_some() { count } else { count * dtype.size() }
+}
+
+/// The data type's number and the count for a collective; NCCL reduces complex numbers as floats.
+#[inline]
+pub(super) fn counted(call: &Call) -> (usize, ncclDataType_t) {
+    let (dtype, count) = match call.reduction {
+        Some(reduction) => reduction.computes_with(call.dtype, call.count),
+        None => (call.dtype, call.count),
+    };
+    (self::count(dtype, count), self::dtype(dtype))
 }
 
 /// Whether every supported NCCL release knows the data type, and reduces it.
@@ -38,10 +48,20 @@ pub(super) fn reduces(name: ReductionName, dtype: DType) -> Result<()> {
     if !name.is_nccls() {
         return refused(format!("{name} of {dtype}"), "NCCL, which has no such reduction");
     }
-    if dtype.nccl_number().is_none() {
+    if name.computes_with(dtype, 0).0.nccl_number().is_none() {
         return refused(format!("{name} of {dtype}"), "NCCL, which reduces no such data type");
     }
     Ok(())
+}
+
+/// The local work of plans has kernels for sums and means of complex numbers only.
+#[cold]
+pub(super) fn no_products(by: ReductionName, dtype: DType) -> Error {
+    Error::from(Unsupported {
+        what: format!("{by} of {dtype} as local work"),
+        needs: "a communicator of `Host`".to_owned(),
+        found: "a GPU, for which this library multiplies no complex numbers".to_owned(),
+    })
 }
 
 /// Fails if the loaded NCCL does not know the data type.
@@ -117,6 +137,6 @@ mod tests {
         assert!(DType::ALL[..12].iter().copied().map(super::dtype).eq(theirs));
         let moved =
             DType::ALL[12..].iter().map(|dtype| (super::dtype(*dtype), super::count(*dtype, 3)));
-        assert!(moved.eq([(N::ncclUint8, 6), (N::ncclUint8, 6), (N::ncclUint8, 3)]));
+        assert!(moved.eq([6, 6, 3, 24, 48].map(|bytes| (N::ncclUint8, bytes))));
     }
 }

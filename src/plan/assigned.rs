@@ -43,7 +43,7 @@ impl Preparing<'_> {
         };
         let (to, of) = (self.spot(to), of.iter().map(from).collect::<Vec<_>>());
         let (dtype, by) = (self.objects[to.object].dtype, reduction(by));
-        if by == ReductionName::Mean && of.len() > 1 && !dtype.is_float() {
+        if by == ReductionName::Mean && of.len() > 1 && !by.reduces(dtype) {
             return Err(BindFault::Averages { dtype });
         }
         if of.len() > 1 && !by.reduces(dtype) {
@@ -82,7 +82,10 @@ impl Assigned {
     pub(super) fn load<D: Device>(&self, stream: &Stream<D>) -> Result<()> {
         match self.of.len() {
             0 | 1 => Ok(()),
-            many => D::Backend::can_combine(stream.core.raw(), self.by, self.dtype, many),
+            many => {
+                let (dtype, _) = self.by.computes_with(self.dtype, 0);
+                D::Backend::can_combine(stream.core.raw(), self.by, dtype, many)
+            }
         }
     }
 
@@ -118,6 +121,7 @@ impl Assigned {
         };
         let _booking = Booking::new(&stream.core, Both { of: &sources, to: target.0 })?;
         if let Some(of) = of {
+            let (dtype, count) = by.computes_with(dtype, count);
             let gathered = Gathered { by, dtype, of, to: target, count, site };
             // SAFETY: as below; the plan's checks keep peers' ranges inside their windows.
             return unsafe { Back::<W>::gather(core.comm()?, stream.core.raw(), gathered) };
@@ -128,6 +132,7 @@ impl Assigned {
             // the memory's earlier uses.
             return unsafe { Back::<W>::copy(stream.core.raw(), source, target, bytes, site) };
         }
+        let (dtype, count) = by.computes_with(dtype, count);
         let combined = Combined { by, dtype, of: &sources, to: target, count, site };
         // SAFETY: as above; a source that overlaps the target is the target. Allocations are
         // aligned for every type, and offsets are whole elements.

@@ -109,8 +109,8 @@ fn window<W: World, S: State + CanEnqueue>(
 ) -> Result<Registered<W>> {
     with_primitive!(dtype, T => {
         Ok(comm.window::<T>(len)?.into_registered())
-    }, plain => Err(Error::from(Unsupported {
-        what: format!("a plan's own window of {plain}"),
+    }, _ => Err(Error::from(Unsupported {
+        what: format!("a plan's own window of {dtype}"),
         needs: "a window that the program passes as an argument".to_owned(),
         found: "a local one".to_owned(),
     })))

@@ -380,11 +380,11 @@ impl Preparing<'_> {
         let dtype = spot.map_or(DType::U8, |spot| self.objects[spot.object].dtype);
         let mut call = Call::new(name, dtype, count, site);
         call.reduction = kind.reduction().map(reduction);
-        if call.reduction == Some(ReductionName::Mean) && !dtype.is_float() {
-            return Err(BindFault::Averages { dtype });
-        }
         if let Some(reduction) = call.reduction.filter(|by| !by.reduces(dtype)) {
-            return Err(BindFault::NotReducible { reduction, dtype });
+            return Err(match reduction {
+                ReductionName::Mean => BindFault::Averages { dtype },
+                reduction => BindFault::NotReducible { reduction, dtype },
+            });
         }
         // The checks ensured that it is a rank of the communicator.
         call.root = kind.root().map(|&root| Rank::at(root as usize));

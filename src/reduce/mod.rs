@@ -256,3 +256,38 @@ built_in! {
     And: Logical is LogicalAnd,
     Or: Logical is LogicalOr,
 }
+
+#[cfg(feature = "num-complex")]
+mod complex {
+    use num_complex::Complex;
+
+    use super::*;
+
+    macro_rules! of_complex {
+        ($($op:ty: $part:ident is $name:ident),+ $(,)?) => { $(
+            #[diagnostic::do_not_recommend]
+            impl<W: World> ReduceOp<Complex<$part>, W> for $op {
+                #[inline]
+                fn resolve<'r>(
+                    &self,
+                    _: &'r Resources<<W::Device as Device>::Backend>,
+                ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
+                    Ok(form::Reduction::BuiltIn(ReductionName::$name))
+                }
+            }
+        )+ };
+    }
+
+    of_complex! {
+        Sum: f32 is Add,
+        Sum: f64 is Add,
+        Prod: f32 is Multiply,
+        Prod: f64 is Multiply,
+        Avg: f32 is Mean,
+        Avg: f64 is Mean,
+        Exact<Sum>: f32 is ExactAdd,
+        Exact<Sum>: f64 is ExactAdd,
+        Exact<Avg>: f32 is ExactMean,
+        Exact<Avg>: f64 is ExactMean,
+    }
+}

@@ -3,6 +3,7 @@
 use std::mem::ManuallyDrop;
 use std::sync::atomic::Ordering::SeqCst;
 
+use num_complex::Complex;
 use typed_nccl::error::AdoptFault;
 use typed_nccl::interop::dlpack::{
     self, DLManagedTensor, DLManagedTensorVersioned, DLTensor, Layout,
@@ -13,7 +14,7 @@ use super::Dev;
 use super::foreign::{Consumer, Foreign, Form, import, named, refused};
 
 /// dlpack.h's name of each data type that NCCL has.
-const TYPES: [(DType, (u8, u8)); 15] = [
+const TYPES: [(DType, (u8, u8)); 17] = [
     (DType::I8, (0, 8)),
     (DType::U8, (1, 8)),
     (DType::I32, (0, 32)),
@@ -29,6 +30,8 @@ const TYPES: [(DType, (u8, u8)); 15] = [
     (DType::I16, (0, 16)),
     (DType::U16, (1, 16)),
     (DType::Bool, (6, 8)),
+    (DType::ComplexF32, (5, 64)),
+    (DType::ComplexF64, (5, 128)),
 ];
 
 #[test]
@@ -64,13 +67,31 @@ fn bytes<M>(buffer: DynBuffer<Dev, M>) -> Vec<u64> {
             }
         };
     }
-    of!(i8, u8, i32, u32, i64, u64, f16, f32, f64, bf16, F8E4M3, F8E5M2, i16, u16, Bool)
+    of!(
+        i8,
+        u8,
+        i32,
+        u32,
+        i64,
+        u64,
+        f16,
+        f32,
+        f64,
+        bf16,
+        F8E4M3,
+        F8E5M2,
+        i16,
+        u16,
+        Bool,
+        Complex<f32>,
+        Complex<f64>
+    )
 }
 
 #[test]
 fn what_nccl_has_no_type_for_is_named() {
     for (dtype, name) in [
-        (named(5, 64, 1), "complex64"),
+        (named(5, 32, 1), "complex32"),
         (named(18, 32, 1), "bcomplex32"),
         (named(2, 32, 4), "f32 in 4 lanes"),
         (named(2, 32, 0), "f32 in 0 lanes"),

@@ -1,10 +1,11 @@
 //! Element types as NCCL's numbers.
 
 use nccl_sys::Function::{ncclAllGather, ncclAllReduce, ncclBroadcast};
+use num_complex::Complex;
 use typed_nccl::zerocopy::{FromBytes, Immutable, IntoBytes};
 use typed_nccl::{
-    AnyDevice, Bool, Communicator, Cuda, DType, DynBuffer, F8E4M3, F8E5M2, Max, Or, Plain, Result,
-    Sum, bf16, f16,
+    AnyDevice, Avg, Bool, Communicator, Cuda, DType, DynBuffer, F8E4M3, F8E5M2, Max, Or, Plain,
+    Prod, Result, Sum, bf16, f16,
 };
 
 use crate::common::{alone, assert_silent, clear};
@@ -147,6 +148,38 @@ fn elements_that_nccl_lacks() {
         let outcome = comm.pre_mul_sum(2_i16).map(drop);
         assert_error!(outcome, Unsupported, "PreMulSum of i16");
         assert_eq!(nccl().log().len(), 0);
+        comm.finish()
+    });
+}
+
+/// NCCL sums their parts, and moves them as bytes.
+#[test]
+fn complex_numbers_are_pairs_of_floats() {
+    on(NEWEST, || {
+        let comm = alone()?;
+        let mut x = comm.device().from_slice(&[Complex::new(1.0_f32, 2.0); 5])?;
+        let mut y = comm.device().zeros::<Complex<f64>>(5)?;
+        let last = |function| {
+            let log = nccl().log();
+            let call = log.last().expect("it was called");
+            assert_eq!(call.function, function);
+            (call.int("datatype"), call.int("count"))
+        };
+        comm.all_reduce_in_place(&mut x, Sum)?;
+        assert_eq!(last(ncclAllReduce), (7, 10));
+        comm.all_reduce_in_place(&mut y, Avg)?;
+        assert_eq!(last(ncclAllReduce), (8, 10));
+        comm.broadcast_in_place(&mut y, 0)?;
+        assert_eq!(last(ncclBroadcast), (1, 80));
+        clear();
+        let error = assert_error!(
+            comm.all_reduce_in_place(&mut x, Prod),
+            Unsupported,
+            "Prod of complex<f32>",
+            "`Host`"
+        );
+        assert!(error.is_refusal() && comm.health().is_ok());
+        assert_silent("a product of complex numbers");
         comm.finish()
     });
 }

@@ -26,6 +26,7 @@ mod call;
 mod cliques;
 mod collectives;
 mod common;
+mod complex;
 mod config;
 mod convert;
 #[path = "../plans/declared.rs"]
@@ -111,6 +112,10 @@ const TESTS: &[Test] = tests! {
     errors::a_refusal_is_told: 2, 60;
     errors::a_refusal_of_all_harms_nothing: 1, 60;
     errors::scaling_8_bits_on_one_rank: 1, 60;
+    complex::every_form: 1, 120;
+    complex::in_a_graph: 1, 60;
+    complex::local_work_of_plans: 1, 60;
+    complex::products_are_refused: 1, 60;
     exact::every_form: 1, 120;
     exact::in_pieces: 1, 120;
     exact::in_chunks: 1, 120;

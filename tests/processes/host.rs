@@ -17,6 +17,9 @@ use crate::ranks::{Ranks, Sign};
 
 tag!(Child);
 
+#[path = "../complex/body.rs"]
+mod complex_body;
+
 #[path = "../reads/body.rs"]
 mod reads_body;
 
@@ -29,6 +32,14 @@ pub(crate) const TESTS: &[Test] = &[
             assert!(ended.status.success(), "{ended:?}");
             assert_eq!(lines(&ended.stdout), MET.map(|line| format!("[{}] {line}", &line[5..6])));
             assert_eq!(ended.stderr, b"", "{ended:?}");
+        },
+    },
+    Test {
+        name: "host_processes_sum_complex_numbers",
+        program: || launch!(sums_complex_numbers),
+        test: |run| {
+            let ended = own(run.bare(), "host:3,processes");
+            assert!(ended.status.success(), "{ended:?}");
         },
     },
     Test {
@@ -348,6 +359,12 @@ fn meets_and_says_which<D: Device>(comm: Communicator<D>) -> Result<usize> {
     let rank = comm.rank().index();
     comm.finish()?;
     Ok(rank)
+}
+
+fn sums_complex_numbers<D: Device>(comm: Communicator<D>) -> Result<()> {
+    complex_body::sum::<f32, _>(&comm, 40_001)?;
+    complex_body::product(&comm, 1000)?;
+    comm.finish()
 }
 
 fn meets<D: Device>(comm: Communicator<D>) -> Result<()> {

@@ -148,6 +148,7 @@ class Torch(Case):
             "f32": "float32", "f64": "float64", "bf16": "bfloat16", "u32": "uint32",
             "u64": "uint64", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
             "i16": "int16", "u16": "uint16", "bool": "bool",
+            "complex<f32>": "complex64", "complex<f64>": "complex128",
         }
         comm = alone()
         for name, theirs in names.items():
@@ -167,8 +168,16 @@ class Torch(Case):
             self.refused(TypeError, ["numpy.ndarray"], ours.resolve, numpy.zeros(3), "torch")
 
     def test_types_that_nccl_lacks(self):
-        for dtype in [torch.complex64, torch.complex128]:
-            self.refused(ValueError, [str(dtype)], ours.resolve, torch.zeros(3, dtype=dtype), "torch")
+        x = torch.zeros(3, dtype=torch.complex32)
+        self.refused(ValueError, ["torch.complex32"], ours.resolve, x, "torch")
+
+    def test_complex_numbers_are_summed(self):
+        def work(comm):
+            x = torch.tensor([1.0 + 2.0j, -3.0j]) * (comm.rank[0] + 1)
+            comm.all_reduce_(x, "torch")
+            return x.tolist()
+
+        self.assertEqual(ranks(2, work), [[3.0 + 6.0j, -9.0j]] * 2)
 
     def test_elements_apart(self):
         x = torch.zeros(4, 6)
@@ -217,7 +226,8 @@ class Torch(Case):
 
     def test_lazy_bits(self):
         lazy = torch.ones(3, dtype=torch.complex64).conj()
-        self.refused(ValueError, ["torch.complex64"], ours.resolve, lazy, "torch")
+        self.refused(ValueError, ["conjugate", "resolve_conj()"], ours.resolve, lazy, "torch")
+        ours.resolve(lazy.resolve_conj(), "torch")
         negative = torch._neg_view(torch.ones(3))
         self.refused(ValueError, ["negative", "resolve_neg()"], ours.resolve, negative, "torch")
 
@@ -337,7 +347,7 @@ class Numpy(Case):
         address, dtype, shape, strides, _ = ours.describe(x.T, "numpy")
         self.assertEqual((address, dtype, shape, strides), (x.ctypes.data, "i32", [4, 3], [1, 4]))
         self.assertEqual(ours.describe(numpy.array(1.0), "numpy")[1:3], ("f64", []))
-        for name in ["int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"]:
+        for name in ["int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "complex64", "complex128"]:
             x = alone().empty("numpy", 3, ours.describe(numpy.zeros(1, name), "numpy")[1])
             self.assertEqual(x.dtype, numpy.dtype(name))
 
@@ -345,7 +355,7 @@ class Numpy(Case):
         x = numpy.zeros((4, 6), dtype=numpy.float32)
         resolve = ours.resolve
         self.refused(TypeError, ["`list`"], resolve, [1.0], "numpy")
-        for dtype in ["complex64", "U3", "M8[s]"]:
+        for dtype in ["clongdouble", "U3", "M8[s]"]:
             self.refused(ValueError, [str(numpy.dtype(dtype))], resolve, numpy.zeros(3, dtype), "numpy")
         self.refused(ValueError, [">f4"], resolve, numpy.zeros(3, ">f4"), "numpy")
         for part in [x[:, :3], x[::2], x[::-1], numpy.broadcast_to(x[0], (3, 6))]:
@@ -545,7 +555,7 @@ class Objects(Case):
                 self.__cuda_array_interface__ = {
                     "version": 3, "shape": (4,), "typestr": "<f4", "data": (4096, False), **entries}
 
-        self.refused(ValueError, ["<c8"], ours.describe, Array(typestr="<c8"))
+        self.refused(ValueError, ["<c32"], ours.describe, Array(typestr="<c32"))
         self.refused(ValueError, [">f4"], ours.describe, Array(typestr=">f4"))
         self.refused(ValueError, ["no elements"], ours.describe, Array(shape=(0,), data=(0, False)))
         self.refused(ValueError, ["null"], ours.describe, Array(data=(0, False)))

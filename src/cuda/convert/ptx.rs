@@ -47,7 +47,7 @@ pub(in crate::cuda) fn read(from: DType) -> (String, In) {
         DType::I16 => (lines(&["ld.global.s16 %w, [%x]"]), In::Signed),
         DType::I32 => (lines(&["ld.global.s32 %w, [%x]"]), In::Signed),
         DType::I64 => (lines(&["ld.global.s64 %w, [%x]"]), In::Signed),
-        DType::U8 | DType::Bool | DType::Plain(_) => {
+        DType::U8 | DType::Bool | DType::ComplexF32 | DType::ComplexF64 | DType::Plain(_) => {
             (lines(&["ld.global.u8 %w, [%x]"]), In::Unsigned)
         }
         DType::U16 => (lines(&["ld.global.u16 %w, [%x]"]), In::Unsigned),
@@ -85,8 +85,8 @@ pub(in crate::cuda) fn read(from: DType) -> (String, In) {
 pub(in crate::cuda) fn write(value: In, to: DType) -> String {
     match to {
         DType::I8 => integer(value, "u8", Some((i8::MIN.into(), i8::MAX.into()))),
-        // Truth values and plain types are neither converted nor combined.
-        DType::Bool | DType::Plain(_) => lines(&["trap"]),
+        // These are not converted. Complex numbers are combined part by part.
+        DType::Bool | DType::ComplexF32 | DType::ComplexF64 | DType::Plain(_) => lines(&["trap"]),
         DType::U8 => integer(value, "u8", Some((0, u8::MAX.into()))),
         DType::I16 => integer(value, "u16", Some((i16::MIN.into(), i16::MAX.into()))),
         DType::U16 => integer(value, "u16", Some((0, u16::MAX.into()))),

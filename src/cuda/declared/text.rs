@@ -18,9 +18,9 @@ pub(super) fn whole(kernel: &Kernel, source: &Source) -> String {
     text
 }
 
-/// An element type of the program's own among the types that C++ would have to know.
+/// A complex type or one of the program's own among the types that C++ would have to know.
 pub(super) fn plain(kernel: &Kernel, source: &Source) -> Option<DType> {
-    let is_plain = |dtype: &DType| matches!(dtype, DType::Plain(_));
+    let is_plain = |dtype: &DType| !dtype.is_primitive();
     match source.kind {
         SourceKind::Body => dtypes(kernel).find(is_plain),
         SourceKind::Unit => kernel.types.iter().map(|(_, dtype)| *dtype).find(is_plain),

@@ -8,13 +8,13 @@ use super::super::block::{self, InUse, Touch};
 use super::split::Split;
 use super::{CHUNK, COPY, Entry, Held, past};
 use crate::DType;
-use crate::error::Call;
 
 /// A complete collective: every rank's part, by rank.
 pub(in crate::host) struct Collective {
     spec: Spec,
+    /// What it computes with.
     pub(super) dtype: DType,
-    /// Elements per block, as NCCL counts them.
+    /// Of these, per block, as NCCL counts them.
     pub(super) count: usize,
     root: usize,
     pub(super) parts: Vec<Entry>,
@@ -47,7 +47,10 @@ impl Collective {
         let root = call.root.map_or(0, crate::Rank::index);
         let held = parts.iter().flat_map(|part| [&part.send, &part.recv]).flatten();
         let windows = held.into_iter().any(|held| held.block().is_shared());
-        let Call { dtype, count, .. } = call;
+        let (dtype, count) = match call.reduction {
+            Some(reduction) => reduction.computes_with(call.dtype, call.count),
+            None => (call.dtype, call.count),
+        };
         let spec = name.spec();
         let (is_large, split) = (false, None);
         let mut collective = Self { spec, dtype, count, root, parts, windows, is_large, split };

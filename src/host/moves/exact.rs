@@ -6,11 +6,11 @@
 
 use super::arith::Arith;
 use super::reduce::LANE;
-use crate::element::Wide;
+use crate::element::{Convert, Wide};
 
 /// Sums elements of several ranks, as many as there are results, and divides by their number if it
 /// is a mean.
-pub(super) fn reduce<T: Arith>(from: &[&[T]], mean: bool, results: &mut [T::Acc]) {
+pub(super) fn reduce<T: Arith + Convert>(from: &[&[T]], mean: bool, results: &mut [T::Acc]) {
     let (mut sums, mut rests, mut lost) = ([0.0; LANE], [0.0; LANE], [0_u64; LANE]);
     if let Some(first) = from.first() {
         for (sum, x) in sums.iter_mut().zip(*first) {
@@ -51,7 +51,7 @@ fn two_sum(a: f64, b: f64) -> (f64, f64) {
 
 /// Rounds `(sum + rest) / by` to the element type; `None` where more digits decide.
 #[inline]
-fn round<T: Arith>(sum: f64, rest: f64, by: usize) -> Option<T> {
+fn round<T: Convert>(sum: f64, rest: f64, by: usize) -> Option<T> {
     // Adding +0 would lose the sign of -0.
     let (total, error) = if rest == 0.0 { (sum, 0.0) } else { two_sum(sum, rest) };
     let narrow = |value| T::narrow(Wide::Float(value));

@@ -7,11 +7,10 @@
 use std::ops::Range;
 use std::slice;
 
-use super::arith::{Arith, Bits};
+use super::arith::{Arith, Bits, with_arith};
 use super::collective::{Collective, Flow};
-use super::{Combine, Scale, exact, past};
-use crate::element::{from_bytes, with_primitive};
-use crate::{DType, ReductionName, element};
+use super::{Combine, past};
+use crate::{DType, ReductionName};
 
 /// How many elements accumulate together, on the stack.
 pub(super) const LANE: usize = 512;
@@ -24,7 +23,7 @@ impl Collective {
     pub(super) unsafe fn reduce_block(&self, flow: &Flow, range: Range<usize>) {
         let run: unsafe fn(&Self, &Flow, Range<usize>) =
             // Reductions of plain types were refused.
-            with_primitive!(self.dtype, T => Self::reduce_as::<T>, _ => return);
+            with_arith!(self.dtype, T => Self::reduce_as::<T>, _ => return);
         // SAFETY: the spans hold elements of `dtype`; the rest is the caller's promise.
         unsafe { run(self, flow, range) }
     }
@@ -85,7 +84,7 @@ unsafe fn reduce<'c, T: Arith>(
         });
         if is_exact {
             let from: Vec<&[T]> = from.map(|(from, _)| from).collect();
-            exact::reduce(&from, how.averages(), acc);
+            T::add_exactly(&from, how.averages(), acc);
         } else {
             for (nth, (from, how)) in from.enumerate() {
                 accumulate(acc, from, how, nth == 0);
@@ -116,7 +115,7 @@ unsafe fn lower<T: Arith>(acc: &[T::Acc], to: *mut T) {
 /// As for [`lower`].
 #[inline(never)]
 unsafe fn lower_past<T: Arith>(acc: &[T::Acc], places: impl Iterator<Item = *mut T>) {
-    let mut lowered = [element::zero::<T>(); LANE];
+    let mut lowered = [T::lower(T::Acc::default()); LANE];
     let lowered = &mut lowered[..acc.len()];
     // SAFETY: it has as many elements.
     unsafe { lower(acc, lowered.as_mut_ptr()) };
@@ -140,7 +139,7 @@ pub(in crate::host) unsafe fn combine(
     count: usize,
 ) {
     let run: unsafe fn(ReductionName, &[*const u8], *mut u8, usize) =
-        with_primitive!(dtype, T => combine_as::<T>, _ => return);
+        with_arith!(dtype, T => combine_as::<T>, _ => return);
     // SAFETY: the caller's promise.
     unsafe { run(by, of, to, count) }
 }
@@ -160,19 +159,6 @@ unsafe fn combine_as<T: Arith>(by: ReductionName, of: &[*const u8], to: *mut u8,
     unsafe { reduce::<T>(from, count, write) };
 }
 
-/// The scalar of an operator on elements `T`; the types bind both to one element type.
-fn scalar<T: Arith>(scale: &Scale) -> T {
-    match scale {
-        Scale::Host(bytes) => from_bytes(*bytes),
-        Scale::Device(allocation) => {
-            // SAFETY: the memory holds at least one element.
-            let at = unsafe { allocation.block().at(0) };
-            // SAFETY: aligned and initialised; stream order keeps writers before or after.
-            unsafe { at.cast::<T>().read() }
-        }
-    }
-}
-
 fn each<T: Arith>(acc: &mut [T::Acc], from: &[T], f: impl Fn(T::Acc, T::Acc) -> T::Acc) {
     for (a, x) in acc.iter_mut().zip(from) {
         *a = f(*a, T::raise(*x));
@@ -183,7 +169,7 @@ fn each<T: Arith>(acc: &mut [T::Acc], from: &[T], f: impl Fn(T::Acc, T::Acc) -> 
 fn accumulate<T: Arith>(acc: &mut [T::Acc], from: &[T], how: Option<&Combine>, first: bool) {
     match how {
         Some(Combine::Made(scale)) => {
-            let scale = T::raise(scalar::<T>(scale));
+            let scale = T::raise(T::scalar(scale));
             if first {
                 for (a, x) in acc.iter_mut().zip(from) {
                     *a = T::multiply(T::raise(*x), scale);

@@ -11,7 +11,7 @@ use crate::cuda::{CudaBackend, CudaStream};
 use crate::error::{Call, CollectiveName};
 use crate::nccl::calls::{Failure, Span1, number};
 use crate::nccl::comm::Comm;
-use crate::{ReductionName, Result};
+use crate::{DType, ReductionName, Result};
 
 /// The most bytes of a message that are exchanged at once.
 const MOST: usize = 32 << 20;
@@ -26,6 +26,9 @@ const LINE: usize = 128;
 pub(super) struct Chunk {
     name: CollectiveName,
     call: Call,
+    /// What it adds, and how many in a rank's message or block.
+    dtype: DType,
+    count: usize,
     ranks: usize,
     rank: usize,
     root: Option<usize>,
@@ -55,7 +58,10 @@ impl Chunk {
         captured: bool,
     ) -> Vec<Self> {
         let Collective { name, call, send, recv, .. } = collective;
-        let (size, ranks) = (call.dtype.size(), comm.size as usize);
+        // Of complex numbers the parts are added.
+        let by = call.reduction.unwrap_or(ReductionName::ExactAdd);
+        let (dtype, count) = by.computes_with(call.dtype, call.count);
+        let (size, ranks) = (dtype.size(), comm.size as usize);
         let is_scattered = *name == CollectiveName::ReduceScatter;
         let is_whole = !is_scattered && call.bytes().saturating_mul(ranks) <= FEW;
         let piece = (MOST / ranks / LINE).max(1) * LINE / size;
@@ -68,7 +74,7 @@ impl Chunk {
                 false => comm.is_known(span, call.dtype),
             })
         };
-        let first = most.min(call.count);
+        let first = most.min(count);
         let first = if is_whole || is_scattered { first } else { first.div_ceil(ranks) };
         // Addresses that NCCL does not know as registered.
         let alias = |span: &Span1<'_>| match span {
@@ -78,24 +84,26 @@ impl Chunk {
         let chunk = |at: usize| Self {
             name: *name,
             call: *call,
+            dtype,
+            count,
             ranks,
             rank: comm.shared.rank,
             root: call.root.map(|root| root.index()),
             at,
-            len: most.min(call.count - at),
+            len: most.min(count - at),
             is_whole,
             is_staged: is_named(send),
             keeps_off: is_named(recv),
             stride: (first * size).next_multiple_of(LINE),
-            by: if call.reduction == Some(ReductionName::ExactMean) { ranks } else { 1 },
+            by: if by == ReductionName::ExactMean { ranks } else { 1 },
             send: alias(send),
             recv: alias(recv),
         };
-        (0..call.count).step_by(most).map(chunk).collect()
+        (0..count).step_by(most).map(chunk).collect()
     }
 
     fn size(&self) -> usize {
-        self.call.dtype.size()
+        self.dtype.size()
     }
 
     fn is_scattered(&self) -> bool {
@@ -122,7 +130,7 @@ impl Chunk {
 
     /// Where this rank's contribution to a rank's piece is.
     fn sent(&self, rank: usize) -> u64 {
-        let before = if self.is_scattered() { rank * self.call.count } else { self.of(rank).0 };
+        let before = if self.is_scattered() { rank * self.count } else { self.of(rank).0 };
         self.send + ((before + self.at) * self.size()) as u64
     }
 
@@ -217,7 +225,7 @@ impl Chunk {
             _ => start * self.size(),
         };
         let addends = Addends {
-            dtype: self.call.dtype,
+            dtype: self.dtype,
             count,
             own: self.sent(self.rank),
             others: scratch,
