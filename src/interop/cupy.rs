@@ -1,13 +1,12 @@
 //! CuPy's arrays, through Python.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use super::python::{self, Order, Shape, elements, numbers, type_name};
+use super::python::{self, Order, Shape, elements, numbers, once, type_name};
 use super::{Described, Tensor, TensorPlace};
 use crate::backend::Keeps;
 use crate::error::{AdoptFault, Error, NotAdoptable, Site};
@@ -25,8 +24,8 @@ struct Cupy {
 
 impl Cupy {
     fn get(py: Python<'_>) -> PyResult<&'static Self> {
-        static CUPY: PyOnceLock<Cupy> = PyOnceLock::new();
-        CUPY.get_or_try_init(py, || Self::look_up(py))
+        static CUPY: OnceLock<Cupy> = OnceLock::new();
+        once(&CUPY, || Self::look_up(py))
     }
 
     fn look_up(py: Python<'_>) -> PyResult<Self> {
@@ -40,7 +39,7 @@ impl Cupy {
         });
         Ok(Self {
             dtypes: dtypes.collect(),
-            array: cupy.getattr("ndarray")?.cast_into::<PyType>()?.unbind(),
+            array: cupy.getattr("ndarray")?.extract::<Bound<'_, PyType>>()?.unbind(),
             current_stream: cupy.getattr("cuda")?.getattr("get_current_stream")?.unbind(),
         })
     }

@@ -3,13 +3,13 @@
 //! [`resolve`] reads one attribute, `__array_struct__`, which describes the whole array.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::OnceLock;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType};
 
-use super::python::{self, Order, Shape, dtype_of, elements, type_name};
+use super::python::{self, Order, Shape, dtype_of, elements, once, type_name};
 use super::{Described, Tensor, TensorPlace};
 use crate::error::{AdoptFault, Error, Site};
 use crate::{DType, Device, Result};
@@ -52,13 +52,18 @@ pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
 }
 
 fn describe(x: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
-    static ARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static ARRAY: OnceLock<Py<PyType>> = OnceLock::new();
     let py = x.py();
-    if !x.is_instance(ARRAY.import(py, LIBRARY, "ndarray")?)? {
+    let look_up = || {
+        let array = py.import(LIBRARY)?.getattr("ndarray")?;
+        Ok(array.extract::<Bound<'_, PyType>>()?.unbind())
+    };
+    let array = once(&ARRAY, look_up)?;
+    if !x.is_instance(array.bind(py))? {
         return Ok(Err(AdoptFault::NotATensor { found: type_name(x) }));
     }
-    let capsule = x.getattr(intern!(py, "__array_struct__"))?.cast_into::<PyCapsule>()?;
-    let pointer = capsule.pointer_checked(None)?.cast::<ArrayStruct>();
+    let capsule = x.getattr(intern!(py, "__array_struct__"))?.extract::<Bound<'_, PyCapsule>>()?;
+    let pointer = python::pointer::<ArrayStruct>(&capsule, None)?;
     // SAFETY: NumPy's own array has a structure of this kind in this capsule, which is kept
     // meanwhile.
     let array = unsafe { pointer.as_ref() };

@@ -3,12 +3,13 @@
 //! [`resolve`] reads a handful of attributes that torch implements in C, with names and data types
 //! that are looked up once.
 
+use std::sync::OnceLock;
+
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use super::python::{self, Order, Shape, numbers, type_name};
+use super::python::{self, Order, Shape, numbers, once, type_name};
 use super::{Described, Tensor, TensorPlace};
 use crate::error::{AdoptFault, Error, NotAdoptable, Site};
 use crate::{DType, Device, Result};
@@ -26,8 +27,8 @@ struct Torch {
 
 impl Torch {
     fn get(py: Python<'_>) -> PyResult<&'static Self> {
-        static TORCH: PyOnceLock<Torch> = PyOnceLock::new();
-        TORCH.get_or_try_init(py, || Self::look_up(py))
+        static TORCH: OnceLock<Torch> = OnceLock::new();
+        once(&TORCH, || Self::look_up(py))
     }
 
     fn look_up(py: Python<'_>) -> PyResult<Self> {
@@ -41,7 +42,7 @@ impl Torch {
         }
         let current_stream = torch.getattr("_C")?.getattr_opt("_cuda_getCurrentRawStream")?;
         Ok(Self {
-            tensor: torch.getattr("Tensor")?.cast_into::<PyType>()?.unbind(),
+            tensor: torch.getattr("Tensor")?.extract::<Bound<'_, PyType>>()?.unbind(),
             strided: torch.getattr("strided")?.unbind(),
             dtypes,
             current_stream: current_stream.map(Bound::unbind),

@@ -3,6 +3,7 @@
 use pyo3::PyErr;
 use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyTypeError, PyValueError};
 
+use super::releases::attach;
 use crate::error::{AdoptFault, Error, Failed};
 
 /// A refusal is a `ValueError` (an object that is no tensor, a `TypeError`), a failed allocation a
@@ -13,7 +14,7 @@ impl From<Error> for PyErr {
         let says = error.to_string();
         match &error {
             Error::Other(other) => match other.source.downcast_ref::<Self>() {
-                Some(raised) => pyo3::Python::attach(|py| raised.clone_ref(py)),
+                Some(raised) => attach(|py| raised.clone_ref(py)),
                 None => PyRuntimeError::new_err(says),
             },
             Error::NoMemory(_) => PyMemoryError::new_err(says),

@@ -8,6 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
+use super::releases::{self, detach};
 use super::{Order, Shape};
 use crate::interop::dlpack::{
     self, ConsumerStream, DLManagedTensor, DLManagedTensorVersioned, Export, Exportable, Layout,
@@ -60,7 +61,7 @@ pub(in crate::interop) fn allocate<'py, D: Device + 'static>(
 ) -> PyResult<Bound<'py, PyAny>> {
     // A shape that does not fit into memory is refused by the allocation.
     let len = shape.0.iter().fold(1_usize, |len, &n| len.saturating_mul(n));
-    let buffer = py.detach(|| DynBuffer::nccl_zeros(device, dtype, len))?;
+    let buffer = detach(py, || DynBuffer::nccl_zeros(device, dtype, len))?;
     export(py, buffer, shape, order)
 }
 
@@ -101,7 +102,7 @@ struct Memory {
 
 impl Memory {
     fn with<R: Send>(&self, py: Python<'_>, work: impl FnOnce(&dyn Shared) -> R + Send) -> R {
-        py.detach(|| work(&*self.shared.lock().0))
+        detach(py, || work(&*self.shared.lock().0))
     }
 
     fn is_cuda(&self) -> bool {
@@ -212,9 +213,7 @@ fn capsule<'py, F: ManagedTensor>(
     let_go: unsafe extern "C" fn(*mut ffi::PyObject),
 ) -> PyResult<Bound<'py, PyCapsule>> {
     // SAFETY: the pointer is valid until the matching destructor has run, on any thread.
-    let made = unsafe {
-        PyCapsule::new_with_pointer_and_destructor(py, tensor.cast(), name, Some(let_go))
-    };
+    let made = unsafe { releases::capsule(py, tensor, name, let_go) };
     if made.is_err() {
         // SAFETY: nobody else has it.
         drop(unsafe { Managed::new(tensor) });

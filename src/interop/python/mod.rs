@@ -25,12 +25,14 @@
 //! }
 //! ```
 //!
-//! Features `abi3` and `extension-module` of pyo3 are the extension's choice. A tensor that is
+//! Releases 0.25 to 0.30 of pyo3 will do (before 0.26, `detach` is `allow_threads`): the
+//! extension's own dependency chooses, and `abi3` and `extension-module` are its features. A tensor that is
 //! dropped on a thread of ours is dropped without the interpreter: its object then dies when pyo3
 //! runs next.
 
 mod errors;
 mod export;
+mod releases;
 mod resolve;
 mod shape;
 
@@ -40,5 +42,7 @@ pub use shape::{Order, Shape};
 
 #[allow(unused_imports, reason = "each library's module uses what it needs")]
 pub(super) use export::allocate;
+#[allow(unused_imports, reason = "each library's module uses what it needs")]
+pub(super) use releases::{once, pointer};
 #[allow(unused_imports, reason = "each library's module uses what it needs")]
 pub(super) use resolve::{dtype_of, elements, numbers, tensor, type_name};

@@ -8,6 +8,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyTuple};
 
+use super::pointer;
 use crate::error::{AdoptFault, Error, NotAdoptable, Site};
 use crate::interop::dlpack::{
     self, ConsumerStream, DLManagedTensor, DLManagedTensorVersioned, Managed, ManagedTensor,
@@ -89,7 +90,7 @@ fn by_dlpack(x: &Bound<'_, PyAny>, method: &Bound<'_, PyAny>) -> Result<Tensor<F
             }
             given => given,
         }?;
-        Ok::<_, PyErr>((capsule.cast_into::<PyCapsule>()?, stream))
+        Ok::<_, PyErr>((capsule.extract::<Bound<'_, PyCapsule>>()?, stream))
     })()
     .map_err(Error::other)?;
     take::<DLManagedTensorVersioned>(
@@ -112,7 +113,7 @@ fn take<F: ManagedTensor>(
     used: &'static CStr,
     stream: ConsumerStream,
 ) -> Option<Result<Tensor<Foreign>>> {
-    let tensor: NonNull<F> = capsule.pointer_checked(Some(name)).ok()?.cast();
+    let tensor: NonNull<F> = pointer(capsule, Some(name)).ok()?;
     // SAFETY: a capsule, and a static name.
     let renamed = unsafe { pyo3::ffi::PyCapsule_SetName(capsule.as_ptr(), used.as_ptr()) };
     if renamed != 0 {
@@ -137,7 +138,7 @@ fn by_cuda(x: &Bound<'_, PyAny>, site: Site) -> Result<Tensor<Foreign>> {
 }
 
 fn of_interface(interface: &Bound<'_, PyAny>) -> PyResult<Result<Described, AdoptFault>> {
-    let entry = |name: &str| match interface.cast::<PyDict>()?.get_item(name)? {
+    let entry = |name: &str| match interface.extract::<Bound<'_, PyDict>>()?.get_item(name)? {
         Some(value) if !value.is_none() => Ok::<_, PyErr>(Some(value)),
         _ => Ok(None),
     };
@@ -213,7 +214,7 @@ pub(in crate::interop) fn numbers<N: TryFrom<i64>>(tuple: &Bound<'_, PyAny>) -> 
         let fits = N::try_from(number).ok();
         fits.ok_or_else(|| PyValueError::new_err(format!("{number} is no number of elements")))
     };
-    tuple.cast::<PyTuple>()?.iter_borrowed().map(number).collect()
+    tuple.extract::<Bound<'_, PyTuple>>()?.iter_borrowed().map(number).collect()
 }
 
 /// For messages: `builtins.list`.

@@ -1,9 +1,10 @@
-//! Shapes and orders, also converted from Python.
+//! Shapes and orders, also converted from Python. They do not implement `FromPyObject`, which
+//! changed its form in pyo3 0.27.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
-/// The order of the elements in memory. From Python: `"C"` or `"F"`.
+/// The order of the elements in memory. From Python: [`Order::from_python`].
 ///
 /// ```ignore
 /// // As NumPy's `order="F"`: the first index varies fastest.
@@ -19,13 +20,15 @@ pub enum Order {
     F,
 }
 
-/// The number of elements along each dimension. From Python: an integer, or a tuple or list of
-/// them.
+/// The number of elements along each dimension. From Python: [`Shape::from_python`].
 ///
 /// ```ignore
 /// // `empty(4)` and `empty((2, 3))` of Python.
 /// #[pyfunction]
-/// fn empty(py: Python<'_>, shape: Shape) -> PyResult<Bound<'_, PyAny>> {
+/// fn empty<'py>(
+///     py: Python<'py>,
+///     #[pyo3(from_py_with = Shape::from_python)] shape: Shape,
+/// ) -> PyResult<Bound<'py, PyAny>> {
 ///     numpy::empty(py, &Host::local()?, shape, None, Order::C)
 /// }
 /// ```
@@ -56,10 +59,12 @@ impl From<Vec<usize>> for Shape {
     }
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Shape {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+impl Shape {
+    /// A shape of Python's: an integer, or a tuple or list of them. For pyo3's `from_py_with`.
+    ///
+    /// # Errors
+    /// A `TypeError` that says what a shape is.
+    pub fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(len) = object.extract::<usize>() {
             return Ok(Self::from(len));
         }
@@ -72,10 +77,12 @@ impl<'a, 'py> FromPyObject<'a, 'py> for Shape {
     }
 }
 
-impl<'a, 'py> FromPyObject<'a, 'py> for Order {
-    type Error = PyErr;
-
-    fn extract(object: Borrowed<'a, 'py, PyAny>) -> PyResult<Self> {
+impl Order {
+    /// An order of Python's, `"C"` or `"F"`. For pyo3's `from_py_with`.
+    ///
+    /// # Errors
+    /// A `ValueError` for another string, a `TypeError` for another object.
+    pub fn from_python(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         match object.extract::<String>()?.as_str() {
             "C" => Ok(Self::C),
             "F" => Ok(Self::F),

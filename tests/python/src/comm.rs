@@ -197,9 +197,9 @@ impl Comm {
         &self,
         py: Python<'py>,
         library: &str,
-        shape: Shape,
+        #[pyo3(from_py_with = Shape::from_python)] shape: Shape,
         dtype: Option<&str>,
-        order: Order,
+        #[pyo3(from_py_with = Order::from_python)] order: Order,
     ) -> PyResult<Bound<'py, PyAny>> {
         let dtype = dtype.map(dtype_named).transpose()?;
         match &self.0 {

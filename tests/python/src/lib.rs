@@ -132,7 +132,7 @@ fn describe<'py>(
 fn exported(
     py: Python<'_>,
     shape: Vec<usize>,
-    order: Order,
+    #[pyo3(from_py_with = Order::from_python)] order: Order,
     gpu: Option<u32>,
 ) -> PyResult<Bound<'_, PyAny>> {
     let values: Vec<f32> = (0..shape.iter().product()).map(|n: usize| n as f32).collect();
