@@ -1,5 +1,5 @@
 //! Plans on the host engine beside the calls that do the same, all by turns. Ratios are what to look
-//! at: `host_plans [ranks] [elements] [rounds]`, of 8, 65,536 and 100.
+//! at: `host_plans [ranks] [elements] [rounds] [way]`, of 8, 65,536, 100 and all ways by number.
 
 use std::time::Instant;
 
@@ -46,7 +46,8 @@ fn main() -> Result<()> {
     let numbers: Vec<usize> = std::env::args().filter_map(|x| x.parse().ok()).collect();
     let number = |at: usize, default| numbers.get(at).copied().unwrap_or(default);
     let (ranks, len, rounds) = (number(0, 8), number(1, 1 << 16), number(2, 100));
-    let per_rank = Host::spmd(ranks, |place| times(place.init()?, len, rounds))?;
+    let only = numbers.get(3).copied();
+    let per_rank = Host::spmd(ranks, |place| times(place.init()?, len, rounds, only))?;
     println!("{ranks} ranks, {len} elements, microseconds a round, the best of {TURNS} turns");
     println!("{:<28} {:>10} {:>7} {:>10} {:>7}", "", "waited for", "ratio", "enqueued", "ratio");
     let slowest =
@@ -65,6 +66,7 @@ fn times<D: Device>(
     mut comm: Communicator<D>,
     len: usize,
     rounds: usize,
+    only: Option<usize>,
 ) -> Result<[[f64; 2]; WAYS.len()]> {
     let n = comm.size();
     let mut ring = ring_all_reduce::bind::<f32, _>(&mut comm, ring_all_reduce::Params { len })?;
@@ -82,6 +84,9 @@ fn times<D: Device>(
     let mut best = [[f64::INFINITY; 2]; WAYS.len()];
     for turn in 0..=TURNS {
         for (way, best) in best.iter_mut().enumerate() {
+            if only.is_some_and(|only| only != way) {
+                continue;
+            }
             for (how, best) in best.iter_mut().enumerate() {
                 comm.barrier()?;
                 let start = Instant::now();

@@ -25,7 +25,6 @@ impl<T: ?Sized> Mutex<T> {
     }
 
     /// `None` while it is locked.
-    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "NCCL alone is tried"))]
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         match self.0.try_lock() {
             Ok(guard) => Some(guard),

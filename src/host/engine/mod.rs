@@ -37,6 +37,7 @@ pub(crate) use remote::Joining;
 pub(super) use stream::{Point, StreamToken};
 
 use std::any::Any;
+use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, LazyLock, OnceLock};
 use std::thread::ThreadId;
@@ -46,7 +47,7 @@ use active_group::HostOp;
 use comm::CommState;
 use job::Job;
 use meeting::Which;
-use spin::{BusyThreads, SPIN, SPIN_FOR_NEWS};
+use spin::{BusyThreads, SPIN, SPIN_FOR_NEWS, TRIES};
 use state::{Out, State, Void, Work};
 use stream::{Closure, Task};
 
@@ -95,6 +96,13 @@ enum Here {
 
 impl Engine {
     fn lock(&self) -> MutexGuard<'_, State> {
+        // It is held for less time than a thread takes to sleep and wake.
+        for _ in 0..TRIES {
+            if let Some(state) = self.state.try_lock() {
+                return state;
+            }
+            spin_loop();
+        }
         // The lock guards only queues and counters, and nothing under it panics half-way.
         self.state.lock()
     }
