@@ -17,8 +17,7 @@ pub(super) const SPIN: Duration = Duration::from_micros(20);
 /// How long to spin for the next news of other processes, which wake a thread that wakes another.
 pub(super) const SPIN_FOR_NEWS: Duration = Duration::from_micros(60);
 
-/// How often to try to lock before sleeping. A lock that threads sleep for is handed over by calls of
-/// the system, so a thread that finds some asleep tries as well.
+/// How often to try to lock before sleeping.
 pub(super) const TRIES: usize = 100;
 
 /// How many checks to make between two readings of the clock.
