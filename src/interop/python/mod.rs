@@ -26,9 +26,9 @@
 //! ```
 //!
 //! Releases 0.25 to 0.30 of pyo3 will do (before 0.26, `detach` is `allow_threads`): the
-//! extension's own dependency chooses, and `abi3` and `extension-module` are its features. A tensor that is
-//! dropped on a thread of ours is dropped without the interpreter: its object then dies when pyo3
-//! runs next.
+//! extension's own dependency chooses, and `abi3` and `extension-module` are its features. A tensor
+//! that is dropped on a thread of ours is dropped without the interpreter: its object then dies
+//! when pyo3 runs next.
 
 mod errors;
 mod export;
