@@ -94,6 +94,7 @@ fn right<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let mut bound = both::bind(&mut comm, both::Params { len: 8 })?;
     bound.run(&comm, both::Buffers { x: &mut x, y: &mut y }, &mut Twice)?;
     comm.sync(comm.stream())?;
+    y.to_vec()?; // of the other stream
     drop(bound);
     let child = comm.split::<Parity>(comm.rank() % 2, 0)?;
     child.all_reduce_in_place(&mut x, Sum)?;
