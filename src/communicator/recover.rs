@@ -345,6 +345,7 @@ impl<B: Backend> Core<B> {
         let why = format!("the communicator went on with {size} ranks (at {site})");
         self.resources.end_device_comms(&why);
         let own = self.resources.windows();
+        own.iter().for_each(|window| window.allocation.order.expose());
         let own: BTreeMap<WindowId, usize> =
             own.iter().map(|window| (window.id, window.len)).collect();
         let parts = fresh.gather(&own, TOPIC, site)?;

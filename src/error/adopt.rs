@@ -116,6 +116,8 @@ pub enum AdoptFault {
         /// The other use.
         by: String,
     },
+    /// It was in a window of a communicator that failed.
+    Exposed,
     /// It is lent for the duration of a closure.
     Lent,
     /// It is not in NCCL memory that this library allocated.
@@ -235,6 +237,9 @@ impl AdoptFault {
             Self::InUse { by } => {
                 write!(f, "some of these elements are in use by {by}; end that first")
             }
+            Self::Exposed => f.write_str(
+                "it was in a window of a communicator that failed, and puts of its ranks may still write it as a whole; keep it whole, or allocate other memory",
+            ),
             Self::Lent => f.write_str(
                 "the memory is lent for the time of a closure, and NCCL would name it when that is over; register memory that the device has: allocate it, or have the device own it with `device.adopt(owner)`",
             ),

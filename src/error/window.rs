@@ -274,7 +274,7 @@ impl fmt::Display for BadWindow {
             ),
             WindowFault::Misaligned { before } => write!(
                 f,
-                "register_window: the memory begins {before} bytes into its allocation (at {site}), and NCCL's windows begin at multiples of {}; cut it {} bytes further on; nothing was registered on {name}",
+                "register_window: the memory begins {before} bytes into its allocation (at {site}), and NCCL's windows begin at multiples of {}; cut it where one begins, the next {} bytes further on; nothing was registered on {name}",
                 WindowFault::ALIGNMENT,
                 before.next_multiple_of(WindowFault::ALIGNMENT) - before
             ),

@@ -150,7 +150,7 @@ impl<D: Device> ForeignSpan<D> {
 }
 
 /// Names the holder of registered memory, and how to end it.
-const REGISTERED: &str = "a communicator that has them registered, which `comm.deregister_buffer(registration)` ends, or the communicator's end (after an abort that of all ranks of this process)";
+pub(super) const REGISTERED: &str = "a communicator that has them registered, which `comm.deregister_buffer(registration)` ends, or the communicator's end (after an abort that of all ranks of this process)";
 
 /// Returns the owner of adopted memory once nothing of ours uses the memory.
 pub(crate) fn take_back<B: Backend, O: 'static>(

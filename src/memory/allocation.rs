@@ -98,6 +98,12 @@ impl<B: Backend> Allocation<B> {
         self.before
     }
 
+    /// Whether both are parts of one allocation.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        let whole = |of: &Self| of.keeper.as_ref()?.whole.as_ref().map(Arc::as_ptr);
+        whole(self).is_some_and(|own| whole(other) == Some(own))
+    }
+
     /// Whether it came from NCCL's allocator.
     pub(crate) fn is_nccls(&self) -> bool {
         self.is_nccls

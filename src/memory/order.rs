@@ -39,6 +39,8 @@ struct Spread<B: Streams> {
     uses: Vec<Use<B>>,
     /// How many windows the memory is in.
     windows: u32,
+    /// Whether it was in a window of a communicator that failed.
+    exposed: bool,
     /// How many graphs name it, and how many captured plans.
     graphs: u32,
     plans: u32,
@@ -171,6 +173,7 @@ impl<B: Streams> Default for Order<B> {
                 sole: None,
                 uses: Vec::new(),
                 windows: 0,
+                exposed: false,
                 graphs: 0,
                 plans: 0,
                 registrations: 0,
@@ -313,6 +316,17 @@ impl<B: Streams> Order<B> {
     pub(crate) fn leave_window(&self) {
         let mut spread = self.spread.lock();
         spread.windows = spread.windows.saturating_sub(1);
+    }
+
+    /// The communicator of its window failed. A put that moves data then goes on, and nothing waits
+    /// for it.
+    pub(crate) fn expose(&self) {
+        self.spread.lock().exposed = true;
+    }
+
+    /// Whether puts that nothing waits for may still write it.
+    pub(crate) fn is_exposed(&self) -> bool {
+        self.spread.lock().exposed
     }
 
     /// The streams of a plan use parts of the memory, and the plan orders these uses among

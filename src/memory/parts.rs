@@ -3,6 +3,7 @@
 //! A part is an allocation of its own, with its own order of uses. Whatever takes a buffer takes a
 //! part, on any thread, and no part waits for another.
 
+use super::adopted::REGISTERED;
 use super::{Buffer, Extent, MemoryKind};
 use crate::error::{AdoptFault, Failed, NotAdoptable, Site};
 use crate::{Device, Element, Result};
@@ -33,8 +34,8 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     ///
     /// # Errors
     /// With the buffer: [`Error::BadRange`](crate::Error::BadRange), it is shorter;
-    /// [`Error::NotAdoptable`](crate::Error::NotAdoptable), a graph has captured it or a
-    /// communicator has it registered.
+    /// [`Error::NotAdoptable`](crate::Error::NotAdoptable), a graph has captured it, a communicator
+    /// has it registered or in a window, or it was in a window of a communicator that failed.
     #[track_caller]
     pub fn split_at(self, mid: usize) -> Result<(Self, Self), Failed<Self>>
     where
@@ -50,16 +51,17 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     fn halves(&self, mid: usize, site: Site) -> Result<(Self, Self)> {
         Extent::whole(self.len()).narrow(..mid).checked()?;
         // What names the memory would go on to use it in an order of its own.
-        let by = match &self.allocation().order {
-            order if order.is_captured() => Some("a graph that captured it"),
-            order if order.is_registered() => Some(
-                "a communicator that has them registered, which `comm.deregister_buffer(registration)` ends",
-            ),
-            order if order.is_in_a_window() => Some("a window of another communicator"),
+        let in_use = |by: &str| Some(AdoptFault::InUse { by: by.to_owned() });
+        let fault = match &self.allocation().order {
+            order if order.is_captured() => in_use("a graph that captured it"),
+            order if order.is_registered() => in_use(REGISTERED),
+            order if order.is_in_a_window() => {
+                in_use("a window of another communicator, or of one that ended before `close`")
+            }
+            order if order.is_exposed() => Some(AdoptFault::Exposed),
             _ => None,
         };
-        if let Some(by) = by {
-            let fault = AdoptFault::InUse { by: by.to_owned() };
+        if let Some(fault) = fault {
             return Err(NotAdoptable::new("split_at", fault, site).into());
         }
         // A device's memory may end there. A part without elements begins where this does.

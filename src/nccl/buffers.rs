@@ -102,12 +102,15 @@ impl Comm {
     }
 
     /// Whether NCCL takes the elements of this type for registered with this communicator, as a
-    /// window or otherwise: their allocation is, or another part of its page.
+    /// window or otherwise: their buffer is, or a part beside it in the same page. Unrelated plain
+    /// memory may share a page too; by chance, so it does not count.
     pub(super) fn is_known(&self, span: Span<'_, CudaBackend>, dtype: DType) -> bool {
         let start = span.allocation().block().at(span.offset());
         let bytes = span.len() * dtype.size();
         let is_it = |known: &Arc<Allocation<CudaBackend>>| {
-            Arc::ptr_eq(known, span.allocation()) || known.block().shares_pages_with(start, bytes)
+            Arc::ptr_eq(known, span.allocation())
+                || known.is_beside(span.allocation())
+                    && known.block().shares_pages_with(start, bytes)
         };
         self.windows.borrow().iter().any(|window| is_it(&window.allocation))
             || self.registered.borrow().iter().any(|(_, lease)| is_it(lease.allocation()))
