@@ -104,8 +104,8 @@ pub trait Primitive: Element + Default + PartialEq + std::fmt::Debug {}
 /// An element that `Sum`, `Prod`, `Min` and `Max` reduce: all integers and floats.
 ///
 /// NCCL lacks `i16` and `u16`, so on GPUs reductions of those are refused; 8-bit floats need
-/// compute capability 9.0. Complex numbers are not ordered and implement [`ReduceOp`](crate::ReduceOp)'s
-/// operators one by one: a function for both says `where Sum: ReduceOp<T, W>`.
+/// compute capability 9.0. Complex numbers are not ordered, so they are not `Numeric`; a function for
+/// both says `where Sum: ReduceOp<T, W>`.
 ///
 /// ```
 /// # use typed_nccl::{Buffer, Communicator, Host, Numeric, Result, Seat, Sum, World};

@@ -182,7 +182,7 @@ impl AdoptFault {
             ),
             Self::Null => f.write_str("the address is null: allocate the memory first"),
             Self::Misaligned { address, dtype } => {
-                let size = dtype.size();
+                let size = dtype.align();
                 write!(
                     f,
                     "the address {address:#x} is no multiple of {size}, as that of {dtype} is; copy the elements to a buffer of their own"

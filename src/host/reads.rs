@@ -70,8 +70,11 @@ unsafe impl Reads for HostBackend {
             match from[..] {
                 // SAFETY: the caller keeps the ranges inside and apart; all are held and locked.
                 [from] => unsafe { std::ptr::copy_nonoverlapping(from, written.start(), bytes) },
-                // SAFETY: as above, aligned, and apart or equal.
-                _ => unsafe { combine(by, dtype, &from, written.start(), count) },
+                _ => {
+                    let (dtype, count) = by.computes_with(dtype, count);
+                    // SAFETY: as above, aligned, and apart or equal.
+                    unsafe { combine(by, dtype, &from, written.start(), count) }
+                }
             }
         };
         ENGINE.enqueue_launch(stream, site, Box::new(work));

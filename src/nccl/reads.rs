@@ -47,8 +47,11 @@ unsafe impl Reads for CudaBackend {
             // SAFETY: the caller keeps the ranges inside and apart, and orders uses of its own
             // memory; the peer's is mapped.
             [from] => unsafe { copy_from(stream, from, to, count * dtype.size()) },
-            // SAFETY: as above.
-            _ => unsafe { combine::at(stream, (by, dtype), (to, count), &from) },
+            _ => {
+                let (dtype, count) = by.computes_with(dtype, count);
+                // SAFETY: as above.
+                unsafe { combine::at(stream, (by, dtype), (to, count), &from) }
+            }
         }
     }
 }

@@ -121,7 +121,6 @@ impl Assigned {
         };
         let _booking = Booking::new(&stream.core, Both { of: &sources, to: target.0 })?;
         if let Some(of) = of {
-            let (dtype, count) = by.computes_with(dtype, count);
             let gathered = Gathered { by, dtype, of, to: target, count, site };
             // SAFETY: as below; the plan's checks keep peers' ranges inside their windows.
             return unsafe { Back::<W>::gather(core.comm()?, stream.core.raw(), gathered) };
