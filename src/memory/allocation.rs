@@ -99,6 +99,7 @@ impl<B: Backend> Allocation<B> {
     }
 
     /// Whether both are parts of one allocation.
+    #[cfg(feature = "cuda")]
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         let whole = |of: &Self| of.keeper.as_ref()?.whole.as_ref().map(Arc::as_ptr);
         whole(self).is_some_and(|own| whole(other) == Some(own))
