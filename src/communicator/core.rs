@@ -468,7 +468,16 @@ impl<B: Backend> Core<B> {
         (self.comm, self.control, self.health) = (comm, Some(control), health);
         (self.unconsumed, self.kernel_offer) = (Unconsumed::default(), OnceCell::new());
         self.carrier.set(0);
+        self.write_record();
         self.journal = journal;
+    }
+
+    /// Writes what its journal knows. The thread that watches journals may hold this one for a
+    /// moment, so dropping it would write nothing, and the process may end before that thread does.
+    fn write_record(&self) {
+        if let Some(journal) = &self.journal {
+            journal.look();
+        }
     }
 
     /// Ends it now and tells the other ranks why. For callers whose program knows that it ends.
@@ -490,6 +499,7 @@ impl<B: Backend> Core<B> {
 
 impl<B: Backend> Drop for Core<B> {
     fn drop(&mut self) {
+        self.write_record();
         let held = self.held_by_a_launch();
         let (comm, control) = match self.take() {
             (Some(comm), Some(control)) => (comm, control),
