@@ -64,7 +64,9 @@ fn a_group_of_sends_that_nobody_receives() -> Result<()> {
             comm.group(|g| (0..SENDS).try_for_each(|at| g.send(x.slice(at..at + 1), 1)))?;
             let outcome = comm.sync(comm.stream());
             is_over.wait();
-            assert!(matches!(outcome, Err(Error::Timeout(_))), "{outcome:?}");
+            // If no other thread of this process runs either, nobody can receive them any more.
+            let ended = matches!(outcome, Err(Error::Timeout(_) | Error::Deadlock(_)));
+            assert!(ended, "{outcome:?}");
             Ok(())
         })
     })

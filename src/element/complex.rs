@@ -1,6 +1,6 @@
 //! Complex numbers. Their sums and means are those of their real and imaginary parts.
 
-use std::ops::Mul;
+use std::ops::{Add, Mul, Sub};
 
 /// A complex number as it lies in memory: the layout of `num_complex::Complex`, of C's `_Complex`
 /// and of Python's libraries.
@@ -11,16 +11,16 @@ pub(crate) struct Complex<F> {
     im: F,
 }
 
-impl Mul for Complex<f32> {
+impl<F: Add<Output = F>> Add for Complex<F> {
     type Output = Self;
 
     #[inline]
-    fn mul(self, by: Self) -> Self {
-        Self { re: self.re * by.re - self.im * by.im, im: self.re * by.im + self.im * by.re }
+    fn add(self, by: Self) -> Self {
+        Self { re: self.re + by.re, im: self.im + by.im }
     }
 }
 
-impl Mul for Complex<f64> {
+impl<F: Copy + Add<Output = F> + Sub<Output = F> + Mul<Output = F>> Mul for Complex<F> {
     type Output = Self;
 
     #[inline]

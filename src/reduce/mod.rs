@@ -212,6 +212,22 @@ pub(crate) mod sealed {
     impl<T, W: crate::World, S> Sealed for super::PreMulSum<T, W, S> {}
 }
 
+/// An operator on one element type.
+macro_rules! reduces {
+    ($element:ty, $op:ty: $name:ident) => {
+        #[diagnostic::do_not_recommend]
+        impl<W: World> ReduceOp<$element, W> for $op {
+            #[inline]
+            fn resolve<'r>(
+                &self,
+                _: &'r Resources<<W::Device as Device>::Backend>,
+            ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
+                Ok(form::Reduction::BuiltIn(ReductionName::$name))
+            }
+        }
+    };
+}
+
 macro_rules! built_in {
     ($($op:ty: $bound:ident is $name:ident),+ $(,)?) => { $(
         impl sealed::Sealed for $op {}
@@ -227,16 +243,7 @@ macro_rules! built_in {
         }
 
         // For run-time types, the call itself refuses `Avg` of integers.
-        #[diagnostic::do_not_recommend]
-        impl<W: World> ReduceOp<DynElem, W> for $op {
-            #[inline]
-            fn resolve<'r>(
-                &self,
-                _: &'r Resources<<W::Device as Device>::Backend>,
-            ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
-                Ok(form::Reduction::BuiltIn(ReductionName::$name))
-            }
-        }
+        reduces!(DynElem, $op: $name);
     )+ };
 }
 
@@ -264,30 +271,17 @@ mod complex {
     use super::*;
 
     macro_rules! of_complex {
-        ($($op:ty: $part:ident is $name:ident),+ $(,)?) => { $(
-            #[diagnostic::do_not_recommend]
-            impl<W: World> ReduceOp<Complex<$part>, W> for $op {
-                #[inline]
-                fn resolve<'r>(
-                    &self,
-                    _: &'r Resources<<W::Device as Device>::Backend>,
-                ) -> Result<Reduction<'r, <W::Device as Device>::Backend>> {
-                    Ok(form::Reduction::BuiltIn(ReductionName::$name))
-                }
-            }
+        ($($op:ty: $name:ident),+ $(,)?) => { $(
+            reduces!(Complex<f32>, $op: $name);
+            reduces!(Complex<f64>, $op: $name);
         )+ };
     }
 
     of_complex! {
-        Sum: f32 is Add,
-        Sum: f64 is Add,
-        Prod: f32 is Multiply,
-        Prod: f64 is Multiply,
-        Avg: f32 is Mean,
-        Avg: f64 is Mean,
-        Exact<Sum>: f32 is ExactAdd,
-        Exact<Sum>: f64 is ExactAdd,
-        Exact<Avg>: f32 is ExactMean,
-        Exact<Avg>: f64 is ExactMean,
+        Sum: Add,
+        Prod: Multiply,
+        Avg: Mean,
+        Exact<Sum>: ExactAdd,
+        Exact<Avg>: ExactMean,
     }
 }

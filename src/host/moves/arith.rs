@@ -151,10 +151,10 @@ macro_rules! multiplied {
             fn multiply(a: Self, b: Self) -> Self {
                 a * b
             }
-            // Nothing below is reached: other reductions have been refused, or are of floats.
-            fn add(a: Self, _: Self) -> Self {
-                a
+            fn add(a: Self, b: Self) -> Self {
+                a + b
             }
+            // Nothing below is reached: other reductions have been refused, or are of floats.
             fn smaller(a: Self, _: Self) -> Self {
                 a
             }
