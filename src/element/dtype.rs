@@ -350,10 +350,11 @@ impl DType {
 }
 
 impl DType {
-    /// All of them, for messages.
-    pub(crate) fn list() -> String {
-        let [names @ .., last] = Self::ALL.map(|dtype| dtype.names().name);
-        format!("{} and {last}", names.join(", "))
+    /// NCCL's, for messages.
+    pub(crate) fn of_nccl() -> String {
+        let its = Self::ALL.into_iter().filter(|dtype| dtype.nccl_number().is_some());
+        let names: Vec<_> = its.map(|dtype| dtype.names().name).collect();
+        names.join(", ")
     }
 }
 

@@ -203,7 +203,7 @@ impl AdoptFault {
             Self::NoSuchType { found } => write!(
                 f,
                 "its elements are {found}, which NCCL does not have; NCCL has {}",
-                DType::list()
+                DType::of_nccl()
             ),
             Self::Strided { shape, strides } => write!(
                 f,
