@@ -180,7 +180,7 @@ pub mod __private {
 
     #[cfg(any(test, feature = "models"))]
     pub use crate::control::{Lived, Simulated, Thrown, nodes, simulate, throw};
-    pub use crate::entry::launch;
     #[cfg(any(test, feature = "models"))]
     pub use crate::entry::one_rank;
+    pub use crate::entry::{launch, launch_on_host};
 }

@@ -26,9 +26,9 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// | the same with `TYPED_NCCL=host`, or without any GPU | one host rank |
 ///
 /// The body is generic over its device, since it is compiled for the host and for GPUs. A body for
-/// the host alone, `fn body<Tag>(comm: Communicator<Host<Tag>>)`, takes a build without the GPU
-/// half: with `default-features = false` for this crate, `launch!` compiles the body once, for
-/// [`Host`]. `launch!(body, config)` configures the communicator with a
+/// the host alone, `fn body<Tag>(comm: Communicator<Host<Tag>>)`, is launched by
+/// `launch!(Host: body)`: its ranks are on the host, also where there are GPUs.
+/// `launch!(body, config)` configures the communicator with a
 /// [`CommConfig`](crate::CommConfig), such as a deadline. The body's error is ours or one that ours
 /// converts into, such as anyhow's or `Box<dyn Error + Send + Sync>`. In tests use
 /// [`spmd`](crate::spmd), which takes the number of ranks as an argument.
@@ -94,6 +94,24 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// }
 /// ```
 ///
+/// A body whose closures compute on the host:
+///
+/// ```
+/// use typed_nccl::{Communicator, Host, Result, Sum, launch};
+///
+/// fn main() -> Result<()> {
+///     launch!(Host: body)
+/// }
+///
+/// fn body<Tag>(comm: Communicator<Host<Tag>>) -> Result<()> {
+///     let mut x = comm.device().zeros::<f32>(8)?;
+///     comm.stream().launch(&mut x, |x, ()| x.fill(0.5))?;
+///     comm.all_reduce_in_place(&mut x, Sum)?;
+///     assert_eq!(x.to_vec()?, [0.5 * comm.size() as f32; 8]);
+///     comm.finish()
+/// }
+/// ```
+///
 /// The value is that of this process's rank; where ranks are threads, of rank 0. `T` is usually
 /// `()`:
 ///
@@ -126,6 +144,12 @@ use crate::{AnyDevice, CommConfig, Communicator, Host, Rank, Result};
 /// [`Error::NoSuchDevice`](crate::Error::NoSuchDevice) for missing GPUs.
 #[macro_export]
 macro_rules! launch {
+    (Host: $body:expr $(,)?) => {
+        $crate::launch!(Host: $body, $crate::CommConfig::default())
+    };
+    (Host: $body:expr, $config:expr $(,)?) => {
+        $crate::__private::launch_on_host($config, |comm| $body(comm))
+    };
     ($body:expr $(,)?) => {
         $crate::launch!($body, $crate::CommConfig::default())
     };
@@ -155,25 +179,47 @@ pub fn launch<R: Send, E: From<Error> + Display + Send + 'static>(
     #[cfg(not(feature = "cuda"))]
     let _ = gpu;
     match asked(&Variables::here())? {
-        Ranks::Host(n, others) => {
-            let rank = |place: Place<Host<AnyDevice>>| told(place.rank(), others, on_host(place));
-            ended(Host::<AnyDevice>::ranks(n, rank)?, others)
-        }
         #[cfg(feature = "cuda")]
         Ranks::CudaThreads(n, others) => {
             let rank = |place: Place<OnGpu>| told(place.rank(), others, on_gpu(place));
             ended(OnGpu::ranks(n, rank)?, others)
         }
-        Ranks::HostProcesses(n, others) => Err(start::ranks(n, Some("host"), others).into()),
         #[cfg(feature = "cuda")]
         Ranks::Cuda(n, others) => Err(start::ranks(own_device::gpus(n)?, None, others).into()),
         #[cfg(feature = "cuda")]
         Ranks::This(found) if own_device::is_gpu(&found) => {
             start::this_rank(&found, || own_device::gpu(&found), on_gpu)
         }
+        ranks => run_on_host(ranks, on_host),
+    }
+}
+
+/// The expansion of `launch!(Host: ..)`.
+#[track_caller]
+pub fn launch_on_host<R: Send, E: From<Error> + Display + Send + 'static>(
+    config: CommConfig,
+    host: impl Fn(Communicator<Host<AnyDevice>>) -> Result<R, E> + Sync,
+) -> Result<R, E> {
+    let site = Site::caller();
+    let on_host = |place: Place<Host<AnyDevice>>| host(place.init_at(config.clone(), site)?);
+    run_on_host(asked(&Variables::here())?, on_host)
+}
+
+fn run_on_host<R: Send, E: From<Error> + Display + Send + 'static>(
+    ranks: Ranks,
+    on_host: impl Fn(Place<Host<AnyDevice>>) -> Result<R, E> + Sync,
+) -> Result<R, E> {
+    match ranks {
+        Ranks::Host(n, others) => {
+            let rank = |place: Place<Host<AnyDevice>>| told(place.rank(), others, on_host(place));
+            ended(Host::<AnyDevice>::ranks(n, rank)?, others)
+        }
+        Ranks::HostProcesses(n, others) => Err(start::ranks(n, Some("host"), others).into()),
         Ranks::This(found) | Ranks::ThisOnHost(found) => {
             start::this_rank(&found, || own_device::host(&found), on_host)
         }
+        #[cfg(feature = "cuda")]
+        Ranks::CudaThreads(..) | Ranks::Cuda(..) => Err(Error::from(LaunchFault::HostAlone).into()),
     }
 }
 
@@ -270,11 +316,23 @@ fn parse(value: &str) -> Result<Ranks> {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "cuda")]
+    use super::run_on_host;
     use super::{Others, Ranks, asked, parse};
     use crate::launcher::Variables;
 
     fn fault(lines: &str) -> String {
         asked(&Variables::of(lines)).map(drop).expect_err(lines).to_string()
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn gpus_for_a_job_on_the_host() {
+        for asked in ["cuda", "cuda:2", "cuda-threads:2"] {
+            let ranks = parse(asked).expect(asked);
+            let refused = run_on_host(ranks, |_| Ok::<(), crate::Error>(())).expect_err(asked);
+            assert!(refused.to_string().contains("set TYPED_NCCL=host:4"), "{refused}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod start;
 #[cfg(unix)]
 mod tells;
 
-pub use launch::launch;
+pub use launch::{launch, launch_on_host};
 pub use place::Place;
 pub(crate) use spmd::each;
 #[cfg(any(test, feature = "models"))]

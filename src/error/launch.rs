@@ -155,6 +155,11 @@ pub enum LaunchFault {
         /// What was requested.
         asked: String,
     },
+    /// GPUs were requested for a program whose ranks are on the host.
+    #[error(
+        "TYPED_NCCL asks for GPUs, and `launch!(Host: ..)` runs ranks on the host alone: set TYPED_NCCL=host:4, or make the job generic over its device and call `launch!(job)`"
+    )]
+    HostAlone,
     /// One process was to run all ranks, but a launcher started several.
     #[error("{launched}, and {asked} asks for all ranks, so each of the {} processes would run all of them; use `launch!` or `Seat::from_env()`, without TYPED_NCCL or, for ranks on the CPU, with TYPED_NCCL=host; or leave the launcher out", .launched.size)]
     Copies {

@@ -297,7 +297,9 @@ impl NoOrder {
 /// # Ok::<(), typed_nccl::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("the closure launched at {site} panicked: {message}; what it was to write is unspecified")]
+#[error(
+    "the closure launched at {site} panicked: {message}; the contents of the memory that it writes are unspecified"
+)]
 pub struct Panicked {
     /// The panic's message.
     pub message: String,

@@ -1,9 +1,10 @@
 //! Stream order: which streams used an allocation, and what the next use has to wait for.
 //!
 //! A use on the stream that made all earlier uses costs two relaxed stores. A use on another stream
-//! waits (on the device, not on the host) for everything enqueued so far on the streams it
-//! conflicts with: a read waits for writers, a write for all. `stream.mark()` right after a use
-//! narrows "everything enqueued so far" to the mark. `booking` says how an operation is recorded.
+//! waits (on the device, not on the host) for the streams it conflicts with: a read for writers, a
+//! write for all. It waits up to the first mark after the earlier use, or else for everything
+//! enqueued there so far. A stream of which another has waited for too much marks every operation
+//! from then on (decision 108). `booking` says how an operation is recorded.
 //!
 //! A buffer's header is reached only through `&Buffer` and its views, which are not `Sync`: one
 //! thread at a time. A window's header is reached by the thread that owns the window and by the one

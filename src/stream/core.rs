@@ -3,8 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use super::takers::Taker;
@@ -88,8 +88,11 @@ pub(crate) struct StreamShared<B: Streams> {
     over: AtomicU64,
     undone: Undone,
     users: Mutex<Vec<User>>,
-    /// Points taken by `mark`, with the owner's sequence number.
+    /// Points after operations of these numbers: those of `mark`, and of every operation once the
+    /// stream is `awaited`.
     marks: Mutex<VecDeque<(u64, B::Point)>>,
+    /// Whether another stream had to wait for more of it than it needed.
+    awaited: AtomicBool,
 }
 
 /// [`StreamShared`] for the owner, who may number its operations.
@@ -104,9 +107,27 @@ impl<B: Streams> Owned<'_, B> {
     /// Numbers everything enqueued since the last number.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
+        let number = self.count();
+        if self.0.awaited.load(Relaxed) {
+            self.mark(number);
+        }
+        number
+    }
+
+    #[inline]
+    fn count(&self) -> u64 {
         let number = self.0.last.load(Relaxed) + 1;
         self.0.last.store(number, Relaxed);
         number
+    }
+
+    /// Marks the end of operation `number`. Without the mark, other streams wait for more.
+    #[cold]
+    fn mark(&self, number: u64) {
+        match B::point(&self.0.raw) {
+            Ok(point) => self.0.keep_mark(number, point),
+            Err(error) => log::debug!("no mark after operation {number} of a stream: {error}"),
+        }
     }
 }
 
@@ -185,6 +206,7 @@ impl<B: Streams> StreamCore<B> {
             undone: Undone::default(),
             users: Mutex::default(),
             marks: Mutex::default(),
+            awaited: AtomicBool::new(false),
         });
         Self {
             shared,
@@ -356,16 +378,9 @@ impl<B: Streams> StreamCore<B> {
 
     /// A point after everything enqueued, also by others: it has a number of its own.
     pub(crate) fn mark(&self) -> Result<B::Point> {
-        self.number();
+        let number = self.owned().count();
         let point = B::point(&self.shared.raw)?;
-        let mut marks = self.shared.marks.lock();
-        match marks.len() {
-            // The capacity is never exceeded.
-            0 => marks.reserve_exact(MARKS),
-            MARKS => drop(marks.pop_front()),
-            _ => {}
-        }
-        marks.push_back((self.last_seq(), point.clone()));
+        self.shared.keep_mark(number, point.clone());
         Ok(point)
     }
 
@@ -389,7 +404,11 @@ impl<B: Streams> StreamCore<B> {
         if known.is_some_and(|at| waited[at].1 >= seq) {
             return Ok(());
         }
-        self.wait_for(other, &other.point_after(seq)?.0)?;
+        let (point, reaches) = other.point_after(seq)?;
+        if reaches > seq {
+            other.awaited.store(true, Relaxed);
+        }
+        self.wait_for(other, &point)?;
         match known {
             Some(at) => waited[at].1 = seq,
             None => {
@@ -431,6 +450,23 @@ impl<B: Streams> StreamShared<B> {
         drop(marks);
         let last = self.last();
         marked.map_or_else(|| Ok((B::point(&self.raw)?, last)), Ok)
+    }
+
+    /// Remembers the point after operation `number`.
+    fn keep_mark(&self, number: u64, point: B::Point) {
+        let mut marks = self.marks.lock();
+        let oldest = match marks.len() {
+            // The capacity is never exceeded.
+            0 => {
+                marks.reserve_exact(MARKS);
+                None
+            }
+            MARKS => marks.pop_front(),
+            _ => None,
+        };
+        marks.push_back((number, point));
+        drop(marks);
+        drop(oldest);
     }
 
     /// The point for a host wait for operation `seq`.

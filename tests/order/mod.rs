@@ -11,6 +11,7 @@ mod gate;
 mod handed_over;
 mod kernels;
 mod marks;
+mod overlap;
 mod panics;
 mod programs;
 mod waits;

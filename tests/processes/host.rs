@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
+use std::panic::resume_unwind;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 use std::{env, process, thread};
@@ -37,6 +38,14 @@ pub(crate) const TESTS: &[Test] = &[
     Test {
         name: "host_processes_sum_complex_numbers",
         program: || launch!(sums_complex_numbers),
+        test: |run| {
+            let ended = own(run.bare(), "host:3,processes");
+            assert!(ended.status.success(), "{ended:?}");
+        },
+    },
+    Test {
+        name: "host_processes_hear_of_a_closure_that_panics",
+        program: || launch!(Host: hears_of_a_panic),
         test: |run| {
             let ended = own(run.bare(), "host:3,processes");
             assert!(ended.status.success(), "{ended:?}");
@@ -359,6 +368,28 @@ fn meets_and_says_which<D: Device>(comm: Communicator<D>) -> Result<usize> {
     let rank = comm.rank().index();
     comm.finish()?;
     Ok(rank)
+}
+
+/// Numbers that a closure left unwritten reach no other process.
+fn hears_of_a_panic<Tag>(comm: Communicator<Host<Tag>>) -> Result<()> {
+    let mut x = comm.device().from_slice(&[1, 2])?;
+    let panics = comm.rank().index() == 1;
+    if panics {
+        comm.stream().launch(&mut x, |_, ()| resume_unwind(Box::new("a test's panic")))?;
+    }
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    match x.to_vec() {
+        Err(Error::Panicked(_)) if panics => {}
+        Err(Error::Refused(refused)) => {
+            let text = refused.to_string();
+            assert!(refused.by.index() == 1 && text.contains("a test's panic"), "{text}");
+        }
+        other => panic!("{other:?} on rank {}", comm.rank()),
+    }
+    x.copy_from(&[1, 2])?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    assert_eq!(x.to_vec()?, [3, 6]);
+    comm.finish()
 }
 
 fn sums_complex_numbers<D: Device>(comm: Communicator<D>) -> Result<()> {

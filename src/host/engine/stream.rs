@@ -108,6 +108,11 @@ impl Progress {
         }
     }
 
+    /// The first error of a closure up to here that no host wait has reported.
+    fn untold(&self) -> Option<Error> {
+        self.errors().front().map(|(_, left)| left.error.clone())
+    }
+
     /// The first unreported error of the stream's first `seq` tasks.
     fn take_error(&self, seq: u64) -> Option<Error> {
         let errors = self.errors();
@@ -380,7 +385,8 @@ impl State {
                 stream.current = Some(Current::Group { place });
                 let refused = match &stream.replay {
                     Some(Replay::Failed(error)) => Some(error.clone()),
-                    _ => refused,
+                    // What a closure left unwritten must not reach other ranks as if it were right.
+                    _ => refused.or_else(|| stream.progress.untold()),
                 };
                 self.start_group(place, ActiveGroup::new(key, ops, refused), out);
                 false
