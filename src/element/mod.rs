@@ -1,13 +1,12 @@
 //! Elements: NCCL's twelve data types as Rust types, 16-bit integers, truth values, complex numbers,
 //! and plain data of the program's own.
 //!
-//! Complex numbers are those of the crate `num-complex`, with the feature of that name. [`Sum`],
+//! Complex numbers are those of the crate `num-complex`, exported with the feature of that name. [`Sum`],
 //! [`Avg`] and their exact forms reduce them everywhere, [`Prod`] on the host:
 //!
 //! ```
 //! # #[cfg(feature = "num-complex")] {
-//! use num_complex::Complex;
-//! use typed_nccl::{Host, Seat, Sum};
+//! use typed_nccl::{Complex, Host, Seat, Sum};
 //!
 //! let comm = Seat::local(1).remove(0).init(Host::local()?)?;
 //! let mut x = comm.device().from_slice(&[Complex::new(1.0_f32, -2.0)])?;
@@ -40,6 +39,8 @@ pub use truth::Bool;
 pub(crate) mod foreign {
     pub use float8::{F8E4M3, F8E5M2};
     pub use half::{bf16, f16};
+    #[cfg(feature = "num-complex")]
+    pub use num_complex::Complex;
 }
 
 /// A type of elements: what buffers hold, and what every operation that only moves data takes.
