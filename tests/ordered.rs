@@ -1,13 +1,16 @@
 //! Many threads of many ranks, one communicator.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::{Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::thread::scope;
 use std::time::Duration;
 
 use typed_nccl::error::SubmissionFault;
-use typed_nccl::{CommConfig, Communicator, Error, Host, Ordered, Place, Result, Sum};
+use typed_nccl::{
+    CommConfig, Communicator, Device, Error, Host, Ordered, Place, Result, Sum, World,
+};
 
 use crate::ranks::{self, spmd};
 
@@ -94,6 +97,7 @@ fn a_missing_key_is_named() -> Result<()> {
     ];
     for text in &told {
         assert!(named.iter().any(|named| text.contains(named)), "{text}");
+        assert!(text.contains("as many threads as it has requests in flight"), "{text}");
     }
     Ok(())
 }
@@ -223,6 +227,95 @@ fn a_request_that_fails_ends_the_communicator() -> Result<()> {
         assert!(told[1].contains(why), "{told:?}");
     }
     Ok(())
+}
+
+/// An error of the program's own comes back as it is, and the others get its text.
+#[test]
+fn a_request_fails_with_an_error_of_the_program() -> Result<()> {
+    #[derive(Debug)]
+    enum Stop {
+        Comm(Error),
+        /// Its text panics.
+        Unspeakable,
+        Full,
+    }
+    impl From<Error> for Stop {
+        fn from(error: Error) -> Self {
+            Self::Comm(error)
+        }
+    }
+    impl fmt::Display for Stop {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            match self {
+                Self::Comm(error) => error.fmt(f),
+                Self::Unspeakable => panic!("no words"),
+                Self::Full => f.write_str("the disk is full"),
+            }
+        }
+    }
+    for speaks in [true, false] {
+        let told = Host::spmd(2, |place| -> Result<String> {
+            let ordered = Ordered::new(place.init()?)?;
+            let mut x = ordered.device().from_slice(&[1_i32])?;
+            let rank = ordered.rank().index();
+            let sum = ordered.try_submit("first", |comm| -> Result<i32, Stop> {
+                comm.all_reduce_in_place(&mut x, Sum)?;
+                Ok(x.to_vec()?[0])
+            });
+            assert_eq!(sum.expect("both ranks call it"), 2);
+            let stops = || {
+                let stop = if speaks { Stop::Full } else { Stop::Unspeakable };
+                ordered.try_submit("save", |_| -> Result<(), Stop> { Err(stop) })
+            };
+            Ok(match (rank, speaks) {
+                (0, _) => {
+                    let outcome = ordered.try_submit("save", |comm| -> Result<(), Stop> {
+                        comm.all_reduce_in_place(&mut x, Sum)?;
+                        Ok(x.to_vec().map(drop)?)
+                    });
+                    let Err(Stop::Comm(error)) = outcome else { panic!("{outcome:?}") };
+                    error.to_string()
+                }
+                (_, true) => {
+                    assert!(matches!(stops(), Err(Stop::Full)));
+                    String::new()
+                }
+                (_, false) => {
+                    assert!(std::panic::catch_unwind(AssertUnwindSafe(stops)).is_err());
+                    String::new()
+                }
+            })
+        })?;
+        let why = if speaks { "the disk is full" } else { "with an error" };
+        let failed = format!("the request `save` failed on rank 1: {why}");
+        assert!(told[0].contains(&failed), "{told:?}");
+    }
+    Ok(())
+}
+
+/// The steps of the docs: out of the `Arc`, out of the `Ordered`, recovered, and wrapped again.
+#[test]
+fn a_service_goes_on_after_a_death() -> Result<()> {
+    fn submits<W: World>(ordered: &Ordered<W>, key: &str) -> Result<Vec<i32>> {
+        let mut x = ordered.device().from_slice(&[1_i32])?;
+        ordered.submit(key, |comm| comm.all_reduce_in_place(&mut x, Sum))?;
+        x.to_vec()
+    }
+    typed_nccl::spmd::<Host>(3, |place| {
+        let ordered = Arc::new(Ordered::new(place.init()?)?);
+        if ordered.rank() == 2 {
+            return Ok(());
+        }
+        let lost = submits(&ordered, "loss").expect_err("rank 2 is gone");
+        assert!(lost.is_peer_failure(), "{lost}");
+        let inside = ordered.submit("again", |comm| comm.recover().map(drop));
+        assert!(inside.expect_err("not within a request").is_peer_failure());
+        let mut comm = Arc::into_inner(ordered).expect("no thread has it").into_inner();
+        comm.recover()?;
+        let ordered = Ordered::new(comm)?;
+        assert_eq!(submits(&ordered, "loss")?, [2]);
+        ordered.finish()
+    })
 }
 
 /// The reason of a rank with an `Ordered` that leaves with its own error, or with a panic.

@@ -36,6 +36,27 @@ const REST: Duration = Duration::from_millis(5);
 /// issues it there. So every rank needs as many threads as it has requests in flight whose order
 /// may differ on other ranks.
 ///
+/// # Failures
+/// A request that fails ends the communicator for all requests of all ranks, also if only the
+/// closure's own check failed: validate before [`submit`](Self::submit).
+///
+/// After a death, requests fail with [`Error::PeerFailed`], and so does `recover` inside of one.
+/// Each survivor stops the threads that submit, takes the communicator out, recovers it and wraps
+/// it again:
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use typed_nccl::{Error, Ordered, Result, World};
+/// fn go_on<W: World>(service: Arc<Ordered<W>>) -> Result<Arc<Ordered<W>>> {
+///     // The threads are joined: this is the last `Arc`.
+///     let ordered = Arc::into_inner(service).ok_or_else(|| Error::other("a thread has it"))?;
+///     let mut comm = ordered.into_inner();
+///     println!("{}", comm.recover()?);
+///     Ordered::new(comm).map(Arc::new)
+/// }
+/// ```
+///
+/// # Example
 /// A `Mutex<Communicator>` does if its calls come in one order on every rank anyway: one thread of
 /// each rank makes them all, or the threads take turns that the ranks have agreed on. It saves the
 /// agreement on each request, which between processes is a message to rank 0 and one back.
@@ -72,6 +93,7 @@ const REST: Duration = Duration::from_millis(5);
 pub struct Ordered<W: World> {
     comm: Mutex<Communicator<W>>,
     here: Here,
+    device: W::Device,
     size: usize,
     deadline: Duration,
     health: Arc<Health>,
@@ -128,7 +150,8 @@ impl<W: World> Ordered<W> {
         let id = core.control()?.id();
         let (health, deadline, rank) = (core.health.clone(), core.config.deadline, core.rank);
         let (here, in_flight) = (Here { agenda, rank, comm: id }, Mutex::default());
-        Ok(Self { comm: Mutex::new(comm), here, size, deadline, health, in_flight })
+        let device = comm.device().clone();
+        Ok(Self { comm: Mutex::new(comm), here, device, size, deadline, health, in_flight })
     }
 
     /// Runs `call` when its turn has come: once every rank has submitted `key`, and this rank has
@@ -141,7 +164,9 @@ impl<W: World> Ordered<W> {
     ///
     /// # Errors
     /// Whatever `call` returns. If it fails or panics, it is unknown how much of it was sent, so
-    /// the communicator is aborted and the other ranks get the reason.
+    /// the communicator is aborted for all requests, and the other ranks get the reason. So check
+    /// what can be wrong with a request before it is submitted, not in `call`. A closure that
+    /// returns another error type is passed to [`try_submit`](Self::try_submit).
     ///
     /// [`Error::BadSubmission`]: `key` is in flight on this rank already, or this is inside another
     /// request; nothing is sent. [`Error::Timeout`] names the ranks that have not submitted `key`
@@ -153,6 +178,35 @@ impl<W: World> Ordered<W> {
         key: impl fmt::Display,
         call: impl FnOnce(&mut Communicator<W>) -> Result<T>,
     ) -> Result<T> {
+        self.submit_at(Site::caller(), key.to_string(), call)
+    }
+
+    /// [`submit`](Self::submit), with a closure that returns an error type of the program's own.
+    /// The other ranks get its text.
+    ///
+    /// ```
+    /// # use typed_nccl::{Buffer, Ordered, Sum, World};
+    /// # fn load(_: &str) -> std::io::Result<f32> { Ok(1.0) }
+    /// fn serve<W: World>(
+    ///     ordered: &Ordered<W>,
+    ///     x: &mut Buffer<f32, W::Device>,
+    /// ) -> Result<(), Box<dyn std::error::Error>> {
+    ///     let scale = load("scale")?; // what can fail on one rank alone comes before
+    ///     ordered.try_submit("x", |comm| {
+    ///         comm.all_reduce_in_place(&mut *x, Sum)?;
+    ///         if x.to_vec()?.contains(&scale) { Err("it is used up".into()) } else { Ok(()) }
+    ///     })
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    #[track_caller]
+    pub fn try_submit<T, E: From<Error> + fmt::Display>(
+        &self,
+        key: impl fmt::Display,
+        call: impl FnOnce(&mut Communicator<W>) -> Result<T, E>,
+    ) -> Result<T, E> {
         self.submit_at(Site::caller(), key.to_string(), call)
     }
 
@@ -231,12 +285,12 @@ impl<W: World> Ordered<W> {
         std::ptr::from_ref(self).addr()
     }
 
-    fn submit_at<T>(
+    fn submit_at<T, E: From<Error> + fmt::Display>(
         &self,
         site: Site,
         key: String,
-        call: impl FnOnce(&mut Communicator<W>) -> Result<T>,
-    ) -> Result<T> {
+        call: impl FnOnce(&mut Communicator<W>) -> Result<T, E>,
+    ) -> Result<T, E> {
         wait::allowed("submit", site)?;
         self.health.check()?;
         let _in_flight = self.enter(&key, site)?;
@@ -249,6 +303,11 @@ impl<W: World> Ordered<W> {
     /// This rank.
     pub fn rank(&self) -> Rank {
         self.here.rank
+    }
+
+    /// This rank's device.
+    pub fn device(&self) -> &W::Device {
+        &self.device
     }
 
     /// The number of ranks.
@@ -368,7 +427,10 @@ struct Turn<'a, W: World> {
 }
 
 impl<W: World> Turn<'_, W> {
-    fn take<T>(mut self, call: impl FnOnce(&mut Communicator<W>) -> Result<T>) -> Result<T> {
+    fn take<T, E: fmt::Display>(
+        mut self,
+        call: impl FnOnce(&mut Communicator<W>) -> Result<T, E>,
+    ) -> Result<T, E> {
         let ordered = self.ordered;
         ordered.here.agenda.begins(ordered.here.rank, self.key, self.site);
         ordered.in_flight.lock().inside = Some(std::thread::current().id());
@@ -376,9 +438,12 @@ impl<W: World> Turn<'_, W> {
         let outcome = unwind::catch(|| call(&mut comm));
         drop(comm);
         match outcome {
-            Ok(outcome) => {
-                self.failed = outcome.as_ref().err().map(ToString::to_string);
-                outcome
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => {
+                // It counts as failed even if its text panics.
+                self.failed = Some("with an error".to_owned());
+                self.failed = Some(error.to_string());
+                Err(error)
             }
             Err(panic) => {
                 self.failed = Some(format!("it panicked: {}", panic.message()));

@@ -30,6 +30,10 @@ pub(crate) struct Agenda {
     decides: bool,
 }
 
+/// What mends requests that wait for each other: a rank's threads may all wait with other keys.
+const THREADS: &str = "; all ranks must submit the same keys, and each rank needs as many threads \
+                       as it has requests in flight, as each keeps its thread while it waits";
+
 /// The rank that assigns positions.
 const DECIDES: Rank = Rank(0);
 
@@ -175,6 +179,7 @@ impl Agenda {
         }
         let have = if missing.len() == 1 { "has" } else { "have" };
         let mut report = format!("{} {have} not submitted `{key}`", Ranks(&missing));
+        let mut others = "";
         for rank in missing {
             let mut waits: Vec<(&str, Site)> = state
                 .open
@@ -183,6 +188,7 @@ impl Agenda {
                 .collect();
             waits.sort_unstable_by_key(|(key, _)| *key);
             if let Some((key, site)) = waits.first() {
+                others = THREADS;
                 let more = match waits.len() - 1 {
                     0 => String::new(),
                     more => format!(" and {more} more"),
@@ -190,7 +196,7 @@ impl Agenda {
                 report += &format!("; rank {rank} waits with `{key}` (at {}){more}", site);
             }
         }
-        report
+        report + others
     }
 }
 

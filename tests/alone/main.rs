@@ -163,6 +163,9 @@ mod crossed {
     }
 }
 
+const KEYS: &str = "all ranks must submit the same keys; a request keeps its thread while it waits \
+                    for its turn, so each rank needs as many threads as it has requests in flight";
+
 /// Each rank submits its own key.
 mod keys {
     use super::*;
@@ -190,7 +193,7 @@ mod keys {
         ]);
         format!(
             "rank 0 and rank 1 wait for each other{story}\n\
-             help: all ranks must submit the same keys"
+             help: {KEYS}"
         )
     }
 }
@@ -223,7 +226,7 @@ mod keys_on_threads {
         ]);
         format!(
             "rank 0 and rank 1 wait for each other{story}\n\
-             help: all ranks must submit the same keys"
+             help: {KEYS}"
         )
     }
 }

@@ -28,7 +28,8 @@ const COMMUNICATORS: &str = "use the communicators in one order on all ranks";
 const ORDER: &str =
     "change the order on one of the ranks, so that what another one waits for comes first";
 const CONNECT: &str = "all ranks must connect, and before what they wait for can happen";
-const KEYS: &str = "all ranks must submit the same keys";
+const KEYS: &str = "all ranks must submit the same keys; a request keeps its thread while it waits \
+                    for its turn, so each rank needs as many threads as it has requests in flight";
 const INSIDE: &str = "a request must not wait for another one of its rank: make its calls with the \
                       communicator that the closure is given";
 const BARRIERS: &str =
