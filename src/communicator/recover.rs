@@ -21,7 +21,7 @@ use super::starting::{ROWS, Starting};
 use super::{Back, CanGoOn, Communicator, Core, Health, Lost, Recovery, State};
 use crate::backend::{Backend, ChildPlace, Lifecycle, Part, WindowId};
 use crate::control::{Control, Decision, Patience, Topic};
-use crate::error::{Error, Failed, Ranks, Revocation, Site};
+use crate::error::{Error, Failed, Ranks, Revocation, Site, last_call};
 use crate::window::WindowKind;
 use crate::{Rank, Result, Seat, Symmetric, World, wait};
 
@@ -95,10 +95,11 @@ impl Survivors {
     }
 
     /// Applies a decision, whose members are numbered as in the current meeting.
-    fn go_on_with(&mut self, decision: &Decision) {
+    /// `fault` is how this rank learnt that it cannot go on as before.
+    fn go_on_with(&mut self, decision: &Decision, fault: Option<&Error>) {
         let before = |rank: &u32| self.before.get(*rank as usize).copied();
         let lost = decision.lost.iter().filter_map(|(rank, why)| {
-            let (rank, why) = (before(rank)?, why.clone());
+            let (rank, why) = (before(rank)?, why_lost(*rank, why, fault));
             let at_start = self.at_start.get(rank.index()).filter(|row| **row < ROWS);
             let rank_at_start = at_start.map_or_else(|| rank.index(), |row| *row as usize);
             Some(Lost { rank, rank_at_start, why })
@@ -120,6 +121,16 @@ impl Survivors {
         let Self { before, lost, rank_before, .. } = self;
         let size_before = before.len() + lost.len();
         Recovery { lost, rank_before, size_before, rank, before }
+    }
+}
+
+/// Why a rank is lost. The backend may know its last call, which the control plane does not.
+fn why_lost(rank: u32, why: &str, fault: Option<&Error>) -> String {
+    match fault {
+        Some(Error::PeerFailed(failed)) if failed.lost.iter().all(|lost| lost.0 == rank) => {
+            last_call::fuller(why, &failed.why)
+        }
+        _ => why.to_owned(),
     }
 }
 
@@ -173,7 +184,7 @@ impl<W: World> Live<W> {
             if let Some(error) = last.take_if(|_| again > AGAIN) {
                 break Err(error);
             }
-            going.go_on_with(&decision);
+            going.go_on_with(&decision, self.core.health.fault().as_ref());
             without = &[];
             let (old, names) = (self.core.health.clone(), going.names());
             log::info!("{}: agreed to go on without {names}", W::NAME);

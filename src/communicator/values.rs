@@ -126,7 +126,7 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        let values = self.gather_values(&value)?;
+        let values = self.gather_as("agree", &value, Site::caller())?;
         let own = self.rank();
         let places = || values.iter().zip(0..);
         // The first of equal values.

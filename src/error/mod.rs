@@ -27,6 +27,7 @@ mod device_comm;
 mod fatal;
 mod graph;
 mod kernel;
+pub(crate) mod last_call;
 mod launch;
 mod nccl;
 mod numbered;

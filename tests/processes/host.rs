@@ -174,10 +174,18 @@ pub(crate) const TESTS: &[Test] = &[
                 says(&ended.stderr, &["the first that failed"]);
                 for survivor in [0, 2] {
                     let lost = format!("[{survivor}] lost: [Rank(1)]");
-                    assert!(
-                        lines(&ended.stdout).iter().any(|line| line.starts_with(&lost)),
-                        "{ended:?}"
-                    );
+                    let all = lines(&ended.stdout);
+                    let lost = all.iter().find(|line| line.starts_with(&lost));
+                    let lost = lost.unwrap_or_else(|| panic!("{ended:?}"));
+                    let recovered = format!("[{survivor}] recovered: ");
+                    let recovered = all.iter().find(|line| line.starts_with(&recovered));
+                    let recovered = recovered.unwrap_or_else(|| panic!("{ended:?}"));
+                    if way == "kill" {
+                        for said in [lost, recovered] {
+                            let known = "the last call that is known of it: all_reduce of 1 u32";
+                            assert!(said.contains(known) && !said.contains("init at"), "{said}");
+                        }
+                    }
                 }
             }
         },
@@ -481,7 +489,7 @@ fn ends<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     };
     let Error::PeerFailed(failed) = &error else { return Err(error) };
     println!("lost: {:?}: {error}", failed.lost);
-    comm.recover()?;
+    println!("recovered: {}", comm.recover()?);
     let mut x = comm.device().from_slice(&[1_u32])?;
     comm.all_reduce_in_place(&mut x, Sum)?;
     println!("{} of {before} go on", x.to_vec()?[0]);

@@ -21,7 +21,7 @@ use super::{Family, Member};
 use crate::Rank;
 use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
-use crate::error::{Error, Excluded, Mismatch};
+use crate::error::{Error, Excluded, Mismatch, last_call};
 use crate::lock::Mutex;
 use crate::rate_limited::RateLimited;
 
@@ -317,7 +317,7 @@ impl Listener for Family {
         drop(state);
         let last = self.members.get(rank.index()).and_then(Member::last);
         let why = match last {
-            Some(last) => format!("{why}; the last call that is known of it: {last}"),
+            Some(last) => last_call::with_operation(why, &last),
             None => why.to_owned(),
         };
         if let Some(remote) = &self.remote {

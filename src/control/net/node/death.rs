@@ -9,6 +9,7 @@ use super::super::message::{Left, Message};
 use super::standing::{News, Sign, Verdict};
 use super::{Link, Lost, Node};
 use crate::Rank;
+use crate::error::last_call;
 
 impl Node {
     /// A connection ended without a goodbye.
@@ -96,14 +97,11 @@ impl Node {
 
     fn why_dead(&self, rank: u32, reason: &str) -> String {
         let place = self.member_of(rank).map_or_else(String::new, |member| format!(" ({member})"));
-        let last = match self.ledger.last_of(rank) {
-            Some(contribution) => format!(
-                "; its last host-side call was {} at {}",
-                contribution.topic, contribution.site
-            ),
-            None => String::new(),
-        };
-        format!("its process is gone{place}: {reason}{last}")
+        let why = format!("its process is gone{place}: {reason}");
+        match self.ledger.last_of(rank) {
+            Some(last) => last_call::with_host_side(&why, last.topic, last.site),
+            None => why,
+        }
     }
 
     /// Another communicator found that a process is dead.

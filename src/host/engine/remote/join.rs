@@ -15,7 +15,7 @@ use super::packet::{Event, Note};
 use super::{Place, Reach, Remote, There};
 use crate::backend::{Departure, Join, Listener, Wire};
 use crate::communicator::Health;
-use crate::error::{Error, Excluded, InitFailed};
+use crate::error::{Error, Excluded, InitFailed, last_call};
 use crate::host::far::{self, Spot};
 use crate::host::shared::{self, Address};
 use crate::lock::Mutex;
@@ -517,7 +517,7 @@ impl State {
         } else {
             far::lose(Duration::ZERO);
             let why = match member.last {
-                Some(last) => format!("{why}; the last call that is known of it: {last}"),
+                Some(last) => last_call::with_operation(why, &last),
                 None => why.to_owned(),
             };
             self.depart(place, &why, Departure::AtOnce, out);
