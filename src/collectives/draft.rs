@@ -292,6 +292,7 @@ fn bad_length(
         found,
         needed,
         because,
+        instead: String::new(),
         site,
         collective: true,
     }))

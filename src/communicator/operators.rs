@@ -53,6 +53,7 @@ impl<W: World, S: State> Communicator<W, S> {
                 found: 0,
                 needed: 1,
                 because: "a scalar".to_owned(),
+                instead: String::new(),
                 site,
                 collective: false,
             }));

@@ -133,9 +133,12 @@ impl fmt::Display for Signature {
     }
 }
 
-/// `all_reduce of 1024 f32, Sum, at trainer.rs:41`, `send of 8 f32 to 3, at pipe.rs:7`
+/// `all_reduce of 1024 f32, Sum, at trainer.rs:41`, `send of 8 f32 to 3, at pipe.rs:7`,
+/// `all_to_all_v (send of 8 f32 to 3), at moe.rs:5`
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let method = self.site.method();
+        method.map_or(Ok(()), |method| write!(f, "{method} ("))?;
         match self.operation {
             Operation::Signal | Operation::WaitSignal => write!(f, "{}", self.operation)?,
             Operation::Collective(_)
@@ -159,6 +162,7 @@ impl fmt::Display for Call {
         if let Some(root) = self.root {
             write!(f, ", root {root}")?;
         }
-        write!(f, ", at {}", self.site)
+        let end = if method.is_some() { ")" } else { "" };
+        write!(f, "{end}, at {}", self.site)
     }
 }

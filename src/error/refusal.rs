@@ -38,7 +38,7 @@ fn unharmed(collective: &bool) -> String {
 /// # Ok::<(), typed_nccl::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
-#[error("{operation}: the {buffer} buffer holds {found} {dtype}, {because} need {needed} (at {site}); take {needed} elements, or a slice of that length{}", unharmed(.collective))]
+#[error("{operation}: the {buffer} buffer holds {found} {dtype}, {because} need {needed} (at {site}); {instead}take {needed} elements, or a slice of that length{}", unharmed(.collective))]
 pub struct BadLength {
     /// The method.
     pub operation: &'static str,
@@ -52,6 +52,9 @@ pub struct BadLength {
     pub needed: usize,
     /// The reason: `4 ranks x 1024`.
     pub because: String,
+    /// The arguments that would fit this buffer, where they are known: `for rows of 8 elements pass
+    /// .., otherwise `. Empty where they are not.
+    pub instead: String,
     /// The call site.
     pub site: Site,
     /// Whether other ranks take part in the operation.

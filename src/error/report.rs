@@ -39,6 +39,15 @@ pub struct Mismatch {
     pub ended: bool,
 }
 
+impl Mismatch {
+    /// The method that all of the calls come from, if they are not calls of the program's own.
+    fn method(&self) -> Option<&'static str> {
+        let mut methods = self.calls.iter().map(|(_, call)| call.site.method());
+        let first = methods.next()??;
+        methods.all(|other| other == Some(first)).then_some(first)
+    }
+}
+
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {} differs between ranks:", self.what, self.name)?;
@@ -53,11 +62,17 @@ impl fmt::Display for Mismatch {
             self.calls.first(),
             Some((_, Call { operation: Operation::SendTo | Operation::RecvFrom, .. }))
         );
-        let rule = match transfer {
-            true => {
+        let rule = match self.method() {
+            Some("all_to_all_v") => {
+                "the splits that the ranks pass must agree: of one declaration, scaled and transposed alike, for elements of one type"
+            }
+            Some(_) => {
+                "the blocks that the ranks pass must agree: of one declaration, scaled alike, for elements of one type"
+            }
+            None if transfer => {
                 "a rank's sends to another meet that one's receives in their order, of the same type and count, and leg by leg in an exchange"
             }
-            false => "all ranks must make the same calls in the same order",
+            None => "all ranks must make the same calls in the same order",
         };
         let after = if self.ended { "has ended" } else { "goes on" };
         write!(f, "; {rule}; the outputs are unspecified, the communicator {after}")

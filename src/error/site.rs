@@ -1,6 +1,6 @@
 //! Places in a program: this process's, or another rank's.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::Location;
@@ -48,19 +48,20 @@ unsafe impl Send for Site {}
 // SAFETY: as above.
 unsafe impl Sync for Site {}
 
-/// A place in another process's program.
+/// A place in another process's program, or in this one's with the method that it calls.
 #[derive(PartialEq, Eq, Hash)]
 struct Elsewhere {
     file: Box<str>,
     line: u32,
     column: u32,
+    /// A method that makes several operations, or none.
+    method: Box<str>,
 }
 
-/// How many places of other processes are kept. They are leaked, and a program has few lines that
-/// call this library.
+/// How many of them are kept. They are leaked, and a program has few lines that call this library.
 const MOST: usize = 1 << 16;
 
-/// How many bytes of a file name are kept.
+/// How many bytes of a name are kept.
 const LONGEST: usize = 1 << 10;
 
 impl Site {
@@ -73,11 +74,29 @@ impl Site {
 
     /// A place in the program of another process.
     pub(crate) fn elsewhere(file: &str, line: u32, column: u32) -> Self {
+        Self::kept(file, line, column, "")
+    }
+
+    /// The same place, with the method that is called there: its operations have other names.
+    pub(crate) fn of(self, method: &'static str) -> Self {
+        type Known = HashMap<(usize, &'static str), Site>;
+        static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+        let key = (self.0.addr().get(), method);
+        let mut known = KNOWN.lock();
+        let keep = || Self::kept(self.file(), self.line(), self.column(), method);
+        *known.entry(key).or_insert_with(keep)
+    }
+
+    /// The method that was called there, if the operations that it makes have other names.
+    pub(crate) fn method(self) -> Option<&'static str> {
+        self.place().map(|place| &*place.method).filter(|method| !method.is_empty())
+    }
+
+    fn kept(file: &str, line: u32, column: u32, method: &str) -> Self {
         static KNOWN: LazyLock<Mutex<HashSet<&'static Elsewhere>>> = LazyLock::new(Mutex::default);
         static TOO_MANY: LazyLock<Elsewhere> =
-            LazyLock::new(|| Elsewhere { file: "elsewhere".into(), line: 0, column: 0 });
-        let end = file.floor_char_boundary(file.len().min(LONGEST));
-        let new = Elsewhere { file: file[..end].into(), line, column };
+            LazyLock::new(|| Elsewhere::new("elsewhere", 0, 0, ""));
+        let new = Elsewhere::new(file, line, column, method);
         let mut known = KNOWN.lock();
         let place: &'static Elsewhere = match known.get(&new) {
             Some(place) => place,
@@ -118,16 +137,23 @@ impl Site {
     }
 
     fn parts(self) -> (&'static str, u32, u32) {
+        if let Some(place) = self.place() {
+            return (&place.file, place.line, place.column);
+        }
+        // SAFETY: the bit is clear, so `caller` made it from a `&'static Location`.
+        let site: &'static Location<'static> = unsafe { self.0.cast().as_ref() };
+        (site.file(), site.line(), site.column())
+    }
+
+    /// The place that was kept, if it is one.
+    fn place(self) -> Option<&'static Elsewhere> {
         if self.0.addr().get() & ELSEWHERE == 0 {
-            // SAFETY: the bit is clear, so `caller` made it from a `&'static Location`.
-            let site: &'static Location<'static> = unsafe { self.0.cast().as_ref() };
-            return (site.file(), site.line(), site.column());
+            return None;
         }
         let place = self.0.as_ptr().map_addr(|address| address & !ELSEWHERE);
-        // SAFETY: the bit is set, so `elsewhere` made it from a leaked `&'static Elsewhere`, and
-        // `place` is that pointer without the bit.
-        let place = unsafe { &*place.cast::<Elsewhere>() };
-        (&place.file, place.line, place.column)
+        // SAFETY: the bit is set, so `kept` made it from a leaked `&'static Elsewhere`, and `place`
+        // is that pointer without the bit.
+        Some(unsafe { &*place.cast::<Elsewhere>() })
     }
 
     /// The source file, as it was passed to the compiler.
@@ -143,6 +169,13 @@ impl Site {
     /// The column, from 1.
     pub fn column(self) -> u32 {
         self.parts().2
+    }
+}
+
+impl Elsewhere {
+    fn new(file: &str, line: u32, column: u32, method: &str) -> Self {
+        let cut = |name: &str| name[..name.floor_char_boundary(name.len().min(LONGEST))].into();
+        Self { file: cut(file), line, column, method: cut(method) }
     }
 }
 
@@ -179,14 +212,15 @@ impl fmt::Debug for Site {
 
 impl Serialize for Site {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.parts().serialize(serializer)
+        (self.parts(), self.method().unwrap_or_default()).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Site {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (file, line, column) = <(String, u32, u32)>::deserialize(deserializer)?;
-        Ok(Self::elsewhere(&file, line, column))
+        type Parts = ((String, u32, u32), String);
+        let ((file, line, column), method) = Parts::deserialize(deserializer)?;
+        Ok(Self::kept(&file, line, column, &method))
     }
 }
 
@@ -204,6 +238,18 @@ mod tests {
         assert_eq!((here.file(), here.line(), here.column()), (file!(), line, there.column()));
         assert!(here != Site::caller());
         assert!(there != Site::elsewhere(there.file(), there.line() + 1, there.column()));
+    }
+
+    #[test]
+    fn a_method_goes_along_and_the_place_stays_the_same() {
+        let here = Site::caller();
+        let named = here.of("all_to_all_v");
+        let again = postcard::to_stdvec(&named.of("all_to_all_v")).expect("a place is encoded");
+        let there: Site = postcard::from_bytes(&again).expect("and decoded");
+        assert!(here.method().is_none() && here == named && here == there);
+        assert_eq!([named.method(), there.method()], [Some("all_to_all_v"); 2]);
+        assert_eq!(here.to_string(), there.to_string());
+        assert_eq!(here.of("gather_v").of("scatter_v").method(), Some("scatter_v"));
     }
 
     #[test]

@@ -147,6 +147,7 @@ fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
         found,
         needed,
         because: format!("shape {:?}", described.shape),
+        instead: String::new(),
         site,
         collective: false,
     }))

@@ -228,6 +228,7 @@ impl<'e, W: World> Exchange<'e, W> {
                 found: recv.len(),
                 needed: send.len(),
                 because: "the leg's other side's elements".to_owned(),
+                instead: String::new(),
                 site,
                 collective: true,
             }));

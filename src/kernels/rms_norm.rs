@@ -123,6 +123,7 @@ fn fits<B: Backend>(len: usize, weight: &Span<'_, B>, dtype: DType, site: Site) 
         found: len,
         needed: width.max(1) * len.div_ceil(width.max(1)),
         because: format!("whole rows, of {width} as `weight` has,"),
+        instead: String::new(),
         site,
         collective: true,
     }))

@@ -219,6 +219,7 @@ pub(super) fn host_length<T: Element>(
         found,
         needed,
         because: "the host slice's elements".to_owned(),
+        instead: String::new(),
         site,
         collective: false,
     })

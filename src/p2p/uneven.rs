@@ -205,13 +205,13 @@ impl<'e, W: World> Group<'e, W> {
         A: RecordRead<'e, W::Device, Elem = E>,
         B: RecordWrite<'e, W::Device> + Holds<E>,
     {
-        let site = Site::caller();
+        let site = Site::caller().of("all_to_all_v");
         let (send, recv) = (send.recorded(), recv.recorded());
         let exact = Exact::new("all_to_all_v", send.dtype(), site)
             .made_by(self.on.core, splits.maker)
             .same(recv.dtype())
-            .and("send", send.len(), splits.send_len())
-            .and("receive", recv.len(), splits.recv_len());
+            .back("send", send.len(), splits.send_len(), splits.recv_len())
+            .back("receive", recv.len(), splits.recv_len(), splits.send_len());
         if let Some(wrong) = exact.wrong {
             return self.refuses_transfers(wrong);
         }
@@ -235,7 +235,7 @@ impl<'e, W: World> Group<'e, W> {
         A: RecordRead<'e, W::Device, Elem = E>,
         B: RecordWrite<'e, W::Device> + Holds<E>,
     {
-        let site = Site::caller();
+        let site = Site::caller().of("all_gather_v");
         let (send, recv) = (send.recorded(), recv.recorded());
         let exact = Exact::new("all_gather_v", send.dtype(), site)
             .made_by(self.on.core, blocks.maker)
@@ -261,7 +261,7 @@ impl<'e, W: World> Group<'e, W> {
     where
         B: RecordWrite<'e, W::Device>,
     {
-        let site = Site::caller();
+        let site = Site::caller().of("all_gather_v_in_place");
         let buf = buf.recorded();
         let exact = Exact::new("all_gather_v_in_place", buf.dtype(), site)
             .made_by(self.on.core, blocks.maker)
@@ -293,7 +293,7 @@ impl<'e, W: World> Group<'e, W> {
         A: RecordRead<'e, W::Device, Elem = E>,
         B: RecordWrite<'e, W::Device> + Holds<E>,
     {
-        let site = Site::caller();
+        let site = Site::caller().of("reduce_scatter_v");
         let (send, recv) = (send.recorded(), recv.recorded());
         let exact = Exact::new("reduce_scatter_v", send.dtype(), site)
             .made_by(self.on.core, blocks.maker)
@@ -320,7 +320,7 @@ impl<'e, W: World> Group<'e, W> {
     where
         B: RecordWrite<'e, W::Device, Elem = E>,
     {
-        let site = Site::caller();
+        let site = Site::caller().of("reduce_scatter_v_in_place");
         let buf = buf.recorded();
         let exact = Exact::new("reduce_scatter_v_in_place", buf.dtype(), site)
             .made_by(self.on.core, blocks.maker)
@@ -342,7 +342,7 @@ impl<'e, W: World> Group<'e, W> {
         B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (send, (recv, root)) = (send.recorded(), recv.split(self.rank()));
-        let exact = Exact::new("gather_v", send.dtype(), Site::caller())
+        let exact = Exact::new("gather_v", send.dtype(), Site::caller().of("gather_v"))
             .made_by(self.on.core, blocks.maker)
             .and("send", send.len(), blocks.own().len());
         let recv = recv.map(B::recorded);
@@ -358,7 +358,7 @@ impl<'e, W: World> Group<'e, W> {
     where
         B: RecordWrite<'e, W::Device>,
     {
-        let exact = ("gather_v_in_place", Site::caller());
+        let exact = ("gather_v_in_place", Site::caller().of("gather_v_in_place"));
         self.with_root_in_place(exact, Half::SendTo, buf.recorded(), blocks, root)
     }
 
@@ -373,7 +373,7 @@ impl<'e, W: World> Group<'e, W> {
         B: RecordWrite<'e, W::Device> + Holds<E>,
     {
         let (recv, (send, root)) = (recv.recorded(), send.split(self.rank()));
-        let exact = Exact::new("scatter_v", recv.dtype(), Site::caller())
+        let exact = Exact::new("scatter_v", recv.dtype(), Site::caller().of("scatter_v"))
             .made_by(self.on.core, blocks.maker)
             .and("receive", recv.len(), blocks.own().len());
         let send = send.map(A::recorded);
@@ -394,7 +394,7 @@ impl<'e, W: World> Group<'e, W> {
     where
         B: RecordWrite<'e, W::Device>,
     {
-        let exact = ("scatter_v_in_place", Site::caller());
+        let exact = ("scatter_v_in_place", Site::caller().of("scatter_v_in_place"));
         self.with_root_in_place(exact, Half::RecvFrom, buf.recorded(), blocks, root)
     }
 
@@ -531,10 +531,32 @@ impl Exact {
         self
     }
 
-    fn and(mut self, buffer: &'static str, found: usize, needed: usize) -> Self {
+    /// [`and`](Self::and), of splits, which have another length for the way back.
+    fn back(self, buffer: &'static str, found: usize, needed: usize, back: usize) -> Self {
+        let transposed = (found == back).then_some("for the way back pass `splits.transposed()`");
+        self.exactly(buffer, found, needed, transposed)
+    }
+
+    fn and(self, buffer: &'static str, found: usize, needed: usize) -> Self {
+        self.exactly(buffer, found, needed, None)
+    }
+
+    fn exactly(
+        mut self,
+        buffer: &'static str,
+        found: usize,
+        needed: usize,
+        back: Option<&str>,
+    ) -> Self {
         if found != needed && self.wrong.is_none() {
             let Self { operation, dtype, site, .. } = self;
             let because = "the declared lengths".to_owned();
+            let declared = if operation == "all_to_all_v" { "splits" } else { "blocks" };
+            let rows = found.checked_div(needed).filter(|rows| *rows > 1 && rows * needed == found);
+            let rows =
+                rows.map(|by| format!("for rows of {by} elements pass `{declared}.scaled({by})?`"));
+            let pass = [back.map(str::to_owned), rows].into_iter().flatten();
+            let instead = pass.map(|pass| pass + "; otherwise ").collect();
             let bad = BadLength {
                 operation,
                 buffer,
@@ -542,6 +564,7 @@ impl Exact {
                 found,
                 needed,
                 because,
+                instead,
                 site,
                 collective: true,
             };

@@ -239,6 +239,7 @@ impl<D: Device> Stream<D> {
             found,
             needed,
             because: because.to_owned(),
+            instead: String::new(),
             site,
             collective: false,
         }))

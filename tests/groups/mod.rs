@@ -366,6 +366,86 @@ fn a_rank_that_left_is_named_to_those_who_wait_for_its_transfer_or_signal() -> R
     Ok(())
 }
 
+/// The error names the method that was called and what the ranks passed to it.
+#[test]
+fn splits_and_blocks_that_differ_between_ranks() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let first = comm.rank().index() == 0;
+        let splits = comm.splits(if first { &[0, 7] } else { &[5, 0] })?;
+        let (sends, receives) = (splits.send_len(), splits.recv_len());
+        let send = comm.device().zeros::<f32>(sends)?;
+        let mut recv = comm.device().zeros::<f32>(receives)?;
+        let called = match first {
+            true => comm.all_to_all_v(&send, &mut recv, &splits),
+            false => {
+                let (mut to, from) = (comm.device().zeros::<f32>(sends)?, recv.slice(..));
+                comm.all_to_all_v(from, &mut to, &splits.transposed())
+            }
+        };
+        let error = called.and_then(|()| comm.sync(comm.stream())).expect_err("they differ");
+        // Both directions differ.
+        says(&error, &["called all_to_all_v (send of 7 f32 to ", "at tests/groups/mod.rs:"]);
+        says(&error, &["called all_to_all_v (recv of 5 f32 from "]);
+        says(&error, &["the splits that the ranks pass must agree"]);
+        assert!(!error.to_string().contains("a rank's sends"), "{error}");
+        comm.barrier()?;
+        let _ = comm.sync(comm.stream());
+
+        // Rank 1 scales them.
+        let blocks = comm.blocks(3)?;
+        let (blocks, by) = if first { (blocks, 1) } else { (blocks.scaled(2)?, 2) };
+        let mut all = comm.device().zeros::<u32>(6 * by)?;
+        let called = comm.all_gather_v_in_place(&mut all, &blocks);
+        let error = called.and_then(|()| comm.sync(comm.stream())).expect_err("they differ");
+        says(&error, &["all_gather_v_in_place (", "the blocks that the ranks pass must agree"]);
+        comm.barrier()?;
+        let _ = comm.sync(comm.stream());
+        let mut own = comm.device().zeros::<u32>(3 * by)?;
+        let called = comm.reduce_scatter_v(&all, &mut own, Sum, &blocks);
+        let error = called.and_then(|()| comm.sync(comm.stream())).expect_err("they differ");
+        says(
+            &error,
+            &["reduce_scatter_v (reduce of ", "the blocks that the ranks pass must agree"],
+        );
+        comm.barrier()?;
+        let _ = comm.sync(comm.stream());
+        comm.finish()
+    })
+}
+
+/// A buffer that fits the way back, or rows of several elements: the error says so.
+#[test]
+fn lengths_that_fit_other_splits() -> Result<()> {
+    spmd::<Host>(1, |place| {
+        let comm = place.init()?;
+        let (splits, blocks) = (comm.splits(&[2])?, comm.blocks(2)?);
+        let (x, mut y) = (comm.device().zeros::<u8>(10)?, comm.device().zeros::<u8>(2)?);
+        let error = comm.all_to_all_v(&x, &mut y, &splits).expect_err("5 times as long");
+        let rows = "for rows of 5 elements pass `splits.scaled(5)?`; otherwise take 2 elements";
+        says(&error, &[rows]);
+        let error = comm.all_gather_v(&x, &mut y, &blocks).expect_err("5 times as long");
+        says(&error, &["for rows of 5 elements pass `blocks.scaled(5)?`"]);
+        let error = comm.all_gather_v(x.slice(..9), &mut y, &blocks).expect_err("no multiple");
+        says(&error, &["need 2 (at tests/groups/mod.rs", "); take 2 elements"]);
+        comm.finish()
+    })?;
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let splits = comm.splits(if comm.rank().index() == 0 { &[0, 7] } else { &[5, 0] })?;
+        let back = comm.device().zeros::<u8>(splits.recv_len())?;
+        let mut home = comm.device().zeros::<u8>(splits.send_len())?;
+        let error = comm.all_to_all_v(&back, &mut home, &splits).expect_err("the way back");
+        says(&error, &["for the way back pass `splits.transposed()`; otherwise take"]);
+        assert!(error.is_refusal() && !error.to_string().contains("scaled"), "{error}");
+        comm.barrier()?;
+        let _ = comm.sync(comm.stream());
+        comm.all_to_all_v(&back, &mut home, &splits.transposed())?;
+        comm.sync(comm.stream())?;
+        comm.finish()
+    })
+}
+
 #[test]
 fn uneven_collectives() -> Result<()> {
     for ranks in [1, 2, 4, 7] {

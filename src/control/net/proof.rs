@@ -12,7 +12,7 @@ use super::ident::{CommId, sized};
 const MAGIC: [u8; 4] = *b"tnCP";
 
 /// The version of the frame layout, raised with every change.
-const PROTOCOL: u16 = 4;
+const PROTOCOL: u16 = 5;
 
 pub(super) const CHALLENGE: usize = 4 + Version::BYTES + 32;
 pub(super) const CLAIM: usize = 4 + Version::BYTES + 16 + 1 + 4 + 4 + 32 + 32;

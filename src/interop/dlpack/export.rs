@@ -115,6 +115,7 @@ pub fn export<B: Exportable>(
                 found: len,
                 needed: shape.iter().fold(1, |count: usize, &n| count.saturating_mul(n)),
                 because: format!("shape {shape:?}, {layout:?}"),
+                instead: String::new(),
                 site,
                 collective: false,
             });
