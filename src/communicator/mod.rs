@@ -32,6 +32,7 @@ mod lifecycle;
 mod numbered;
 mod operators;
 mod ordered;
+mod ordered_task;
 mod properties;
 #[cfg(feature = "cuda")]
 mod raw;

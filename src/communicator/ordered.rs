@@ -32,9 +32,9 @@ const REST: Duration = Duration::from_millis(5);
 /// Code without a key at hand, such as a layer of a model, calls within
 /// [`numbered`](Self::numbered) work.
 ///
-/// No thread is started: [`submit`](Self::submit) blocks its thread until the request's turn and
-/// issues it there. So every rank needs as many threads as it has requests in flight whose order
-/// may differ on other ranks.
+/// [`submit`](Self::submit) blocks its thread until the request's turn and issues it there. So
+/// every rank needs as many threads as it has requests in flight whose order may differ on other
+/// ranks, or tasks that [`submit_async`](Self::submit_async).
 ///
 /// # Failures
 /// A request that fails ends the communicator for all requests of all ranks, also if only the
@@ -92,18 +92,18 @@ const REST: Duration = Duration::from_millis(5);
 /// ```
 pub struct Ordered<W: World> {
     comm: Mutex<Communicator<W>>,
-    here: Here,
+    pub(super) here: Here,
     device: W::Device,
     size: usize,
-    deadline: Duration,
-    health: Arc<Health>,
+    pub(super) deadline: Duration,
+    pub(super) health: Arc<Health>,
     in_flight: Mutex<InFlight>,
 }
 
 /// This rank's membership in the order.
-struct Here {
-    agenda: Arc<Agenda>,
-    rank: Rank,
+pub(super) struct Here {
+    pub(super) agenda: Arc<Agenda>,
+    pub(super) rank: Rank,
     /// The communicator's id.
     comm: u64,
 }
@@ -296,8 +296,7 @@ impl<W: World> Ordered<W> {
         let _in_flight = self.enter(&key, site)?;
         let request = self.here.agenda.submit(self.here.rank, &key, site);
         self.await_turn(request, site).inspect_err(|error| self.health.fail(error.clone()))?;
-        let turn = Turn { ordered: self, key: &key, site, failed: None };
-        turn.take(call)
+        Turn::of(self, &key, site).take(call)
     }
 
     /// This rank.
@@ -332,7 +331,7 @@ impl<W: World> Ordered<W> {
     }
 
     /// Marks a key as in flight until the returned value is dropped.
-    fn enter<'a>(&'a self, key: &'a str, site: Site) -> Result<InFlightKey<'a, W>> {
+    pub(super) fn enter<'a>(&'a self, key: &'a str, site: Site) -> Result<InFlightKey<'a, W>> {
         let mut in_flight = self.in_flight.lock();
         let why = match in_flight.sites.get(key) {
             _ if in_flight.inside == Some(std::thread::current().id()) => SubmissionFault::Inside,
@@ -356,24 +355,38 @@ impl<W: World> Ordered<W> {
         let Submission { agenda, request, .. } = &submission;
         let _span = trace::wait(Some(&self.health), "submit", site);
         let (started, mut noted) = (Instant::now(), Noted::default());
-        while !agenda.is_turn(rank, request) {
-            self.health.look();
-            self.health.check()?;
-            let lost = agenda.lost(request);
-            if !lost.is_empty() {
-                return Err(reported(self.abandoned(request, site, &lost)));
-            }
-            let waited = started.elapsed();
-            if waited >= self.deadline {
-                let (operation, report) = ("submit", agenda.report(rank, request));
-                let deadline = Deadline::Configured;
-                return Err(reported(Timeout { operation, site, waited, deadline, report }.into()));
-            }
-            agenda.wait(rank, request, REST.min(self.deadline - waited));
+        while let Some(left) = self.left_until_turn(request, site, started)? {
+            agenda.wait(rank, request, REST.min(left));
             self.health.watch_who_is_late();
             noted.rest(|| self.watch(&submission, site));
         }
-        self.health.check()
+        Ok(())
+    }
+
+    /// How long a request may still wait for its turn; `None` if it has come.
+    pub(super) fn left_until_turn(
+        &self,
+        request: &Request,
+        site: Site,
+        started: Instant,
+    ) -> Result<Option<Duration>> {
+        let Here { agenda, rank, .. } = &self.here;
+        if agenda.is_turn(*rank, request) {
+            return self.health.check().map(|()| None);
+        }
+        self.health.look();
+        self.health.check()?;
+        let lost = agenda.lost(request);
+        if !lost.is_empty() {
+            return Err(reported(self.abandoned(request, site, &lost)));
+        }
+        let waited = started.elapsed();
+        if waited < self.deadline {
+            return Ok(Some(self.deadline - waited));
+        }
+        let (operation, report) = ("submit", agenda.report(*rank, request));
+        let deadline = Deadline::Configured;
+        Err(reported(Timeout { operation, site, waited, deadline, report }.into()))
     }
 
     /// A request that ranks which left did not submit. Those ranks may get this error as the reason
@@ -406,7 +419,7 @@ impl<W: World> fmt::Debug for Ordered<W> {
 }
 
 /// A key that is in flight.
-struct InFlightKey<'a, W: World> {
+pub(super) struct InFlightKey<'a, W: World> {
     ordered: &'a Ordered<W>,
     key: &'a str,
 }
@@ -418,7 +431,7 @@ impl<W: World> Drop for InFlightKey<'_, W> {
 }
 
 /// This rank's turn, which ends when the value is dropped.
-struct Turn<'a, W: World> {
+pub(super) struct Turn<'a, W: World> {
     ordered: &'a Ordered<W>,
     key: &'a str,
     site: Site,
@@ -426,8 +439,12 @@ struct Turn<'a, W: World> {
     failed: Option<String>,
 }
 
-impl<W: World> Turn<'_, W> {
-    fn take<T, E: fmt::Display>(
+impl<'a, W: World> Turn<'a, W> {
+    pub(super) fn of(ordered: &'a Ordered<W>, key: &'a str, site: Site) -> Self {
+        Self { ordered, key, site, failed: None }
+    }
+
+    pub(super) fn take<T, E: fmt::Display>(
         mut self,
         call: impl FnOnce(&mut Communicator<W>) -> Result<T, E>,
     ) -> Result<T, E> {

@@ -4,12 +4,14 @@ use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::panic::resume_unwind;
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, process, thread};
 
 use typed_nccl::plan::Timing;
 use typed_nccl::{
-    Buffer, CommConfig, Communicator, Device, Error, Host, Result, Seat, Sum, launch, tag,
+    AnyDevice, Buffer, CommConfig, Communicator, Device, Error, Host, Ordered, Result, Seat, Sum,
+    launch, tag,
 };
 
 use crate::launchers::{MPICH, Mpirun, OPEN_MPI, installed, program};
@@ -20,6 +22,9 @@ tag!(Child);
 
 #[path = "../complex/body.rs"]
 mod complex_body;
+
+#[path = "../work/service.rs"]
+mod service;
 
 #[path = "../reads/body.rs"]
 mod reads_body;
@@ -48,6 +53,14 @@ pub(crate) const TESTS: &[Test] = &[
         program: || launch!(Host: hears_of_a_panic),
         test: |run| {
             let ended = own(run.bare(), "host:3,processes");
+            assert!(ended.status.success(), "{ended:?}");
+        },
+    },
+    Test {
+        name: "host_processes_serve_more_requests_than_threads",
+        program: || launch!(Host: serves),
+        test: |run| {
+            let ended = own(run.bare(), "host:2,processes");
             assert!(ended.status.success(), "{ended:?}");
         },
     },
@@ -376,6 +389,17 @@ fn meets_and_says_which<D: Device>(comm: Communicator<D>) -> Result<usize> {
     let rank = comm.rank().index();
     comm.finish()?;
     Ok(rank)
+}
+
+/// Requests come in opposite orders.
+fn serves(comm: Communicator<Host<AnyDevice>>) -> Result<()> {
+    let backwards = comm.rank().index() == 1;
+    let service = Arc::new(Ordered::new(comm)?);
+    match backwards {
+        true => service::serve(&service, (0..50).rev())?,
+        false => service::serve(&service, 0..50)?,
+    }
+    service::finish(service)
 }
 
 /// Numbers that a closure left unwritten reach no other process.

@@ -17,6 +17,8 @@ use crate::plans::declared::steps_of;
 use crate::ranks::spmd;
 
 mod server;
+mod service;
+mod tasks;
 
 assert_impl_all!(Work<Host<AnyDevice>>: Send, Sync, Unpin, Future<Output = Result<()>>);
 
