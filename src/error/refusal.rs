@@ -9,7 +9,7 @@ use crate::rank::MOST;
 use crate::{DType, ReductionName};
 
 /// The end of the message of every refused collective.
-pub(super) const UNHARMED: &str = "nothing was sent and the communicator is unharmed, but the other ranks may be waiting: they are told of this refusal";
+pub(super) const UNHARMED: &str = "nothing was sent, and the other ranks are told";
 
 /// The end of the message of a refused call in which other ranks may take part.
 fn unharmed(collective: &bool) -> String {
