@@ -72,6 +72,29 @@ fn of_different_lengths() {
     });
 }
 
+/// Rank 1 passes the splits of the way back: the error names the call, on all ranks.
+#[test]
+fn of_splits_that_differ() {
+    fn passes(comm: &mut Comm, x: &mut Floats, goes_back: bool) -> Result<u32> {
+        let counts = [[0, 7, 0], [5, 0, 0], [0, 0, 0]];
+        let splits = comm.splits(&counts[comm.rank().index()])?;
+        let splits = if goes_back { splits.transposed() } else { splits };
+        let mut y = comm.device().zeros::<f32>(splits.recv_len())?;
+        comm.all_to_all_v(&x.slice(..splits.send_len()), &mut y, &splits)?;
+        Ok(line!() - 1)
+    }
+    on(NEWEST, || {
+        let as_declared: Part = |comm, x| passes(comm, x, false);
+        for (line, error) in play([as_declared, |comm, x| passes(comm, x, true), as_declared]) {
+            assert!(matches!(error, Error::Mismatch(_)), "{error}");
+            let at = format!("tests/doubles/transfers.rs:{line}");
+            says(&error, &["called all_to_all_v (send of 7 f32 to ", &at]);
+            says(&error, &["called all_to_all_v (recv of 5 f32 from ", "must agree"]);
+        }
+        Ok(())
+    });
+}
+
 /// Transfers with others do not count, and groups do not either.
 #[test]
 fn in_another_order() {
