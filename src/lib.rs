@@ -97,10 +97,10 @@ pub use communicator::{
     Builder, CallConfig, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanResume,
     CanShrink, CanSuspend, CaptureOrder, Change, CommConfig, Communicator, CountedTransfers,
     CtaPolicy, Ctas, DeviceGiven, Finalized, GinConnections, GinType, GraphUse, HasAbortHandle,
-    HasMemory, Health, Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh, Multicast,
-    Network, NoDevice, NoSeat, On, OnDevice, Ordered, PerCall, Properties, Protocol, Ready,
-    Recovery, Revoked, SeatGiven, Shared, SharedChild, SplitNumber, Standing, State, Stragglers,
-    Suspended, Transfers, Uninit, Unnamed, Watch, Within, WithoutConfig, Work,
+    HasMemory, Health, Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh,
+    Multicast, Network, NoDevice, NoSeat, On, OnDevice, Ordered, PerCall, Properties, Protocol,
+    Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, SplitNumber, Standing, State,
+    Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch, Within, WithoutConfig, Work,
 };
 #[cfg(feature = "cuda")]
 pub use config::LaunchEvent;
@@ -138,7 +138,7 @@ pub use memory::{
 };
 #[cfg(feature = "cuda")]
 pub use nccl::{library, params};
-pub use p2p::{Blocks, Splits};
+pub use p2p::{BlockLen, Blocks, Splits};
 pub use rank::{AsRank, Rank};
 pub use record::FlightRecord;
 pub use reduce::{

@@ -188,7 +188,9 @@ fn lanes_record_all_that_groups_do() -> Result<()> {
 
     let ops = clique.pre_mul_sum(|rank| 10_i32.pow(rank.index() as u32))?;
     let blocks = clique.blocks(|rank| rank.index() + 1)?;
-    let splits = clique.splits(|rank| vec![rank.index(); 3])?;
+    let below = clique.blocks(|rank| 1 - rank.index() as i32).expect_err("rank 2 has -1");
+    assert!(matches!(below, Error::BadBlockLen(bad) if bad.found == -1));
+    let splits = clique.splits(|rank| vec![rank.index() as u16; 3])?;
     let (mut sum, mut all) = (clique.alloc::<i32>(6)?, clique.alloc::<i32>(6)?);
     let mut part = clique.per_rank(|rank, d| d.zeros::<i32>(rank.index() + 1))?;
     clique.group((&source, &mut sum, &ops), |lane, (source, sum, op)| {

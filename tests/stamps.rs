@@ -102,6 +102,37 @@ fn declared_lengths_that_nothing_can_hold() -> Result<()> {
     })
 }
 
+/// Of any integer type; a rank with one below 0 is refused, and the others are told.
+#[test]
+fn lengths_of_other_types() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let first = comm.rank().index() == 0;
+        let counts: Vec<u32> = vec![1, 2];
+        let lens = comm.splits(&counts)?.recv_len();
+        assert_eq!(lens, comm.splits(&[1_i64, 2])?.recv_len());
+        assert_eq!(lens, comm.splits(&[1, 2])?.recv_len());
+        let empty: &[u8] = &[];
+        let error = comm.splits(empty).expect_err("no count for either rank");
+        assert!(matches!(error, Error::BadSplits(bad) if bad.found == 0));
+        assert_eq!(comm.blocks(3_u8)?.total(), comm.blocks(3)?.total());
+        let refused = [
+            comm.splits(&[2, if first { -7 } else { 7 }]).map(drop),
+            comm.blocks(if first { -7 } else { 7 }).map(drop),
+        ];
+        for error in refused.map(|refused| refused.expect_err("rank 0 has one below 0")) {
+            match (&error, first) {
+                (Error::BadBlockLen(bad), true) => assert_eq!(bad.found, -7),
+                (Error::ValueMismatch(_), false) => says(&error, &["rank 0", "is below 0"]),
+                _ => panic!("{error}"),
+            }
+            assert!(!first || error.is_refusal(), "{error}");
+        }
+        comm.barrier()?;
+        comm.finish()
+    })
+}
+
 #[test]
 fn host_values_of_different_types() -> Result<()> {
     spmd::<Host>(3, |place| {
@@ -124,6 +155,12 @@ fn host_values_of_different_types() -> Result<()> {
             false => comm.broadcast_value(&5_i32, 0).map(drop),
         };
         told(outcome);
+        let outcome = match odd {
+            true => comm.agree(7_u32).map(drop),
+            false => comm.agree(5_i32).map(drop),
+        };
+        let error = outcome.expect_err("they have other types");
+        says(&error, &["agree: rank "]);
         // Our calls are distinguished from the program's.
         let outcome = match odd {
             true => comm.blocks(3).map(drop),

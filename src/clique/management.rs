@@ -8,6 +8,7 @@ use std::thread::{Builder, scope};
 use super::{Clique, PerRank};
 use crate::communicator::{AsksForAPart, SplitNumber as _, color_of};
 use crate::error::{Abort, Error, Failed, Site};
+use crate::p2p::{BlockLen, block_len};
 use crate::{
     AbortHandle, Blocks, Buffer, Communicator, Device, Element, Label, NcclMem, Numeric, PreMulSum,
     Rank, Readable, Registration, Result, SignalSlot, Splits, Window, WindowKind, WindowMemory,
@@ -151,11 +152,16 @@ impl<W: World> Clique<W> {
     /// # Errors
     /// As [`Communicator::splits`].
     #[track_caller]
-    pub fn splits(&mut self, sends: impl FnMut(Rank) -> Vec<usize>) -> Result<PerRank<Splits>> {
+    pub fn splits<N: BlockLen>(
+        &mut self,
+        sends: impl FnMut(Rank) -> Vec<N>,
+    ) -> Result<PerRank<Splits>> {
         let site = Site::caller();
-        let sends = self.ranks().map(sends).collect::<Vec<_>>();
+        // A bad length is refused before any rank declares its own.
+        let counts = |sends: Vec<N>| sends.iter().map(|&n| block_len("splits", n, site)).collect();
+        let sends = self.ranks().map(sends).map(counts).collect::<Result<Vec<_>>>()?;
         let splits =
-            self.at_once("splits", site, sends, |member, sends| member.splits_at(&sends, site));
+            self.at_once("splits", site, sends, |member, sends| member.splits_at(sends, site));
         Ok(self.of_ranks(splits?))
     }
 
@@ -164,9 +170,10 @@ impl<W: World> Clique<W> {
     /// # Errors
     /// As [`Communicator::blocks`].
     #[track_caller]
-    pub fn blocks(&mut self, lens: impl FnMut(Rank) -> usize) -> Result<PerRank<Blocks>> {
+    pub fn blocks<N: BlockLen>(&mut self, lens: impl FnMut(Rank) -> N) -> Result<PerRank<Blocks>> {
         let site = Site::caller();
-        let lens = self.ranks().map(lens).collect::<Vec<_>>();
+        let lens = self.ranks().map(lens).map(|len| block_len("blocks", len, site));
+        let lens = lens.collect::<Result<Vec<_>>>()?;
         let blocks = self.at_once("blocks", site, lens, |member, len| member.blocks_at(len, site));
         Ok(self.of_ranks(blocks?))
     }

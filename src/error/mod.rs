@@ -74,7 +74,7 @@ pub use refusal::{
 pub(crate) use report::Ranks;
 pub use report::{Hazard, Mismatch, NoOrder, OtherUse, Panicked, Refused, ValueMismatch};
 pub use site::Site;
-pub use splits::{BadSplits, SplitsTooLong};
+pub use splits::{BadBlockLen, BadSplits, SplitsTooLong};
 pub use submission::{BadSubmission, SubmissionFault};
 pub use unawaited::{Surplus, Unawaited};
 pub use window::{
@@ -157,6 +157,8 @@ errors! {
     NoBuffer(_) => Refusal,
     /// A count that does not fit into memory.
     Overflow(_) => Refusal,
+    /// A declared length below 0.
+    BadBlockLen(_) => Refusal,
     /// Declared lengths that are not one for each rank.
     BadSplits(_) => Refusal,
     /// Declared lengths that exceed what a buffer can hold.

@@ -5,6 +5,7 @@ use std::fmt;
 use thiserror::Error;
 
 use super::Site;
+use super::refusal::UNHARMED;
 
 /// A rank declared its lengths for too few ranks, or for too many. Every rank gets it.
 ///
@@ -27,6 +28,29 @@ pub struct BadSplits {
     /// The number of ranks.
     pub size: usize,
     /// The call site of this rank's call.
+    pub site: Site,
+}
+
+/// A rank declared a length that is no number of elements.
+///
+/// ```
+/// # use typed_nccl::{Error, Host, Seat};
+/// # let comm = Seat::local(1).remove(0).init(Host::local()?)?;
+/// let refused = comm.splits(&[-1]);
+/// assert!(matches!(refused, Err(Error::BadBlockLen(bad)) if bad.found == -1));
+/// # comm.finish()?;
+/// # Ok::<(), typed_nccl::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error(
+    "{operation}: {found} is not a number of elements (at {site}); give 0 for an empty block; {UNHARMED}"
+)]
+pub struct BadBlockLen {
+    /// The method.
+    pub operation: &'static str,
+    /// The length.
+    pub found: i128,
+    /// The call site.
     pub site: Site,
 }
 

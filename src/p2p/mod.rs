@@ -4,9 +4,12 @@
 //! wildcards, and both sides give one count and one data type. A send waits on its stream for its
 //! receive, so two ranks that exchange must group their halves.
 
+mod block_len;
 mod splits;
 mod uneven;
 
+pub use block_len::BlockLen;
+pub(crate) use block_len::block_len;
 pub use splits::{Blocks, Splits};
 
 use crate::backend::{Backend, Half, Op, Refusal, Span, Transfer};

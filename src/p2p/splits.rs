@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::communicator::{CanEnqueue, Maker, State};
 use crate::error::{BadSplits, Site, SplitsTooLong};
+use crate::p2p::{BlockLen, block_len};
 use crate::{AsRank, Communicator, Rank, Result, World};
 
 /// How many elements each rank sends to each rank, known to all: for
@@ -242,25 +243,29 @@ fn fits(
 /// For `all_to_all_v` and its like.
 impl<W: World, S: State> Communicator<W, S> {
     /// Declares how many elements this rank sends to each rank, by rank, for
-    /// [`all_to_all_v`](Self::all_to_all_v). All ranks call it; the host waits for them.
+    /// [`all_to_all_v`](Self::all_to_all_v). All ranks call it; the host waits for them. Counts are
+    /// integers of any type.
     ///
     /// # Errors
+    /// [`Error::BadBlockLen`](crate::Error::BadBlockLen): a count below 0;
     /// [`Error::BadSplits`](crate::Error::BadSplits): a rank gave too few counts or too many;
     /// [`Error::SplitsTooLong`](crate::Error::SplitsTooLong): more than a buffer can hold; as
     /// [`barrier`](Self::barrier).
     #[track_caller]
-    pub fn splits(&self, sends: &[usize]) -> Result<Splits>
+    pub fn splits<N: BlockLen>(&self, sends: &[N]) -> Result<Splits>
     where
         S: CanEnqueue,
     {
-        self.splits_at(sends, Site::caller())
+        let site = Site::caller();
+        let sends = sends.iter().map(|&count| block_len("splits", count, site)).collect();
+        self.splits_at(self.counted("splits", sends, site)?, site)
     }
 
-    pub(crate) fn splits_at(&self, sends: &[usize], site: Site) -> Result<Splits>
+    pub(crate) fn splits_at(&self, sends: Vec<usize>, site: Site) -> Result<Splits>
     where
         S: CanEnqueue,
     {
-        let counts = self.gather_as("splits", &sends.to_vec(), site)?;
+        let counts = self.gather_as("splits", &sends, site)?;
         let (own, size) = (self.rank(), self.size());
         let wrong = |rank: &usize| counts[*rank].len() != size;
         if let Some(rank) = iter::once(own.index()).chain(0..size).find(wrong) {
@@ -276,14 +281,16 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`scatter_v`](Self::scatter_v). All ranks call it; the host waits for them.
     ///
     /// # Errors
+    /// [`Error::BadBlockLen`](crate::Error::BadBlockLen): a length below 0;
     /// [`Error::SplitsTooLong`](crate::Error::SplitsTooLong): more than a buffer can hold; as
     /// [`barrier`](Self::barrier).
     #[track_caller]
-    pub fn blocks(&self, own: usize) -> Result<Blocks>
+    pub fn blocks(&self, own: impl BlockLen) -> Result<Blocks>
     where
         S: CanEnqueue,
     {
-        self.blocks_at(own, Site::caller())
+        let site = Site::caller();
+        self.blocks_at(self.counted("blocks", block_len("blocks", own, site), site)?, site)
     }
 
     pub(crate) fn blocks_at(&self, own: usize, site: Site) -> Result<Blocks>
@@ -293,5 +300,18 @@ impl<W: World, S: State> Communicator<W, S> {
         let lens = self.gather_as("blocks", &own, site)?;
         let maker = self.here().core.resources.maker();
         Blocks { rank: self.rank(), lens, maker }.fitting("blocks", site)
+    }
+
+    /// The lengths, or their refusal, which the other ranks are told.
+    fn counted<T>(&self, operation: &'static str, lens: Result<T>, site: Site) -> Result<T>
+    where
+        S: CanEnqueue,
+    {
+        if lens.is_err() {
+            let core = self.here().core;
+            core.may_call(operation, site)?;
+            core.control()?.refuse("a declaration of lengths of which one is below 0", site);
+        }
+        lens
     }
 }
