@@ -97,7 +97,7 @@ pub use communicator::{
     Builder, CallConfig, CanBecomeReady, CanConnect, CanEnqueue, CanGoOn, CanGrow, CanResume,
     CanShrink, CanSuspend, CaptureOrder, Change, CommConfig, Communicator, CountedTransfers,
     CtaPolicy, Ctas, DeviceGiven, Finalized, GinConnections, GinType, GraphUse, HasAbortHandle,
-    HasMemory, Health, Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh,
+    HasMemory, Health, InOrder, Initializing, Late, LaunchOrder, Lost, MemoryStats, Mesh,
     Multicast, Network, NoDevice, NoSeat, On, OnDevice, Ordered, PerCall, Properties, Protocol,
     Ready, Recovery, Revoked, SeatGiven, Shared, SharedChild, SplitNumber, Standing, State,
     Stragglers, Suspended, Transfers, Uninit, Unnamed, Watch, Within, WithoutConfig, Work,

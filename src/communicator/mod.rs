@@ -67,7 +67,7 @@ pub use state::{
     Suspended, Uninit,
 };
 pub(crate) use suspend::given_up;
-pub use values::Agreed;
+pub use values::{Agreed, InOrder};
 pub use within::Within;
 pub use work::Work;
 

@@ -122,7 +122,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// # Errors
     /// As [`gather_values`](Self::gather_values).
     #[track_caller]
-    pub fn agree<V: Ord + Serialize + DeserializeOwned>(&self, value: V) -> Result<Agreed<V>>
+    pub fn agree<V: InOrder + Serialize + DeserializeOwned>(&self, value: V) -> Result<Agreed<V>>
     where
         S: CanEnqueue,
     {
@@ -152,6 +152,29 @@ impl<W: World, S: State> Communicator<W, S> {
         Ok(parts)
     }
 }
+
+/// A value of which [`agree`](Communicator::agree) finds the lowest and the highest: any type with
+/// a total order.
+///
+/// Floats have none. Their values go through [`gather_values`](Communicator::gather_values):
+///
+/// ```
+/// # use typed_nccl::{Communicator, InOrder, Result, World};
+/// fn lowest<W: World>(comm: &Communicator<W>, loss: f64) -> Result<Option<f64>> {
+///     Ok(comm.gather_values(&loss)?.into_iter().min_by(f64::total_cmp))
+/// }
+/// fn has_one(_: impl InOrder) {}
+/// has_one((3_u64, "a step and a name"));
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "ranks cannot agree on a `{Self}`: it has no total order",
+    label = "expected a value that is `Ord`, such as an integer",
+    note = "for a float take all values, and compare them by `total_cmp`: `comm.gather_values(&x)?.into_iter().min_by(f64::total_cmp)`"
+)]
+pub trait InOrder: Ord {}
+
+#[diagnostic::do_not_recommend]
+impl<V: Ord> InOrder for V {}
 
 /// The values of all ranks, at least one, as returned by [`Communicator::agree`].
 ///
