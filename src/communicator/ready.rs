@@ -116,6 +116,7 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// Waits on the host for everything enqueued on `stream`, within this communicator's deadline.
+    /// For its own stream that is `comm.sync(comm.stream())`.
     ///
     /// # Errors
     /// An error of work on the stream, returned once; a lost peer; an abort; a passed deadline.
@@ -193,6 +194,21 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 
     /// The communicator's own stream.
+    ///
+    /// A call that takes `&mut` of the communicator, such as [`group`](Self::group), ends the
+    /// borrow. Keep a clone beside it, which is the same stream:
+    ///
+    /// ```
+    /// # use typed_nccl::{Buffer, Communicator, Result, Sum, World};
+    /// fn step<W: World>(
+    ///     comm: &mut Communicator<W>,
+    ///     x: &mut Buffer<f32, W::Device>,
+    /// ) -> Result<()> {
+    ///     let stream = comm.stream().clone();
+    ///     comm.group(|g| g.all_reduce_in_place(&mut *x, Sum))?;
+    ///     comm.sync(&stream)
+    /// }
+    /// ```
     #[inline]
     pub fn stream(&self) -> &Stream<W::Device>
     where
