@@ -52,7 +52,7 @@ pub(crate) const TESTS: &[Test] = &[
             command.env("TYPED_NCCL", "cuda:2");
             let ended = output(command);
             assert_eq!(ended.status.code(), Some(1), "{ended:?}");
-            says(&ended.stderr, &["[1] Error: the disk is full", "the first that failed"]);
+            says(&ended.stderr, &["[1] Error: the disk is full", "the first to fail was rank 1"]);
         },
     },
     Test {

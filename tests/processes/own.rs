@@ -107,7 +107,7 @@ pub(crate) const TESTS: &[Test] = &[
             signal(launcher.id(), "TERM");
             let ended = wait(launcher);
             assert_eq!(ended.status.code(), Some(128 + 15), "{ended:?}");
-            says(&ended.stderr, &["was ended by signal 15"]);
+            says(&ended.stderr, &["the launcher was told to end by signal 15"]);
         },
     },
     Test {

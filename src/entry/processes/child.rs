@@ -75,7 +75,7 @@ impl Child {
         Some(self.status(status.unwrap_or_else(|| ExitStatus::from_raw(1 << 8))))
     }
 
-    /// The name of a process that is still running.
+    /// The name of the process.
     pub(super) fn name(&self) -> String {
         name(self.rank, self.process.id())
     }
@@ -133,11 +133,17 @@ impl Child {
 
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rank, process, code, signal } = self;
-        let name = name(*rank, *process);
-        match signal {
-            Some(signal) => write!(f, "{name} was ended by signal {signal}"),
-            None => write!(f, "{name} ended with exit code {code}"),
+        let was = if self.signal.is_some() { "was " } else { "" };
+        write!(f, "{} {was}{}", name(self.rank, self.process), self.how())
+    }
+}
+
+impl Status {
+    /// How it ended, behind its name and a comma.
+    pub(super) fn how(&self) -> String {
+        match self.signal {
+            Some(signal) => format!("ended by signal {signal}"),
+            None => format!("ended with exit code {}", self.code),
         }
     }
 }

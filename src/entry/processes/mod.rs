@@ -84,6 +84,8 @@ pub(super) struct Watch {
     well: bool,
     /// Whether a terminating signal has been passed on.
     told: bool,
+    /// That signal, if no process had failed before.
+    cause: Option<i32>,
 }
 
 impl Watch {
@@ -102,6 +104,7 @@ impl Watch {
             others,
             well: false,
             told: false,
+            cause: None,
         };
         for (rank, command) in commands.into_iter().enumerate() {
             match Child::start(rank, command, &watch.sink, &tell) {
@@ -150,7 +153,8 @@ impl Watch {
         let was_asked = matches!(self.step, Step::Asked | Step::Killed);
         for status in ended {
             if status.code != 0 && self.others == Others::GoOn {
-                let others = if is_over { "" } else { "; the others go on" };
+                let go_on = !is_over && self.cause.is_none();
+                let others = if go_on { "; the others go on" } else { "" };
                 self.sink.say(&format!("{status}{others}"));
             } else if status.code != 0 && self.step == Step::Run {
                 (self.step, self.due) = (Step::Failed, Instant::now() + GRACE);
@@ -171,19 +175,29 @@ impl Watch {
         }
         self.first = self.failures.first();
         let Some(first) = self.first else { return };
-        let how = match self.failures.status(first) {
-            Some(status) => status.to_string(),
-            None => format!("{} failed", self.children[first].name()),
-        };
+        let status = self.failures.status(first);
+        let who = self.children[first].name();
+        let who = status.map_or(who.clone(), |status| format!("{who}, {}", status.how()));
         let others = match self.children.iter().all(Child::has_ended) {
             true => "",
             false => "; the others are ended too",
         };
-        match (self.others, self.children.len()) {
-            (Others::GoOn, _) => self.sink.say(&format!("none ended well; first, {how}")),
-            (Others::End, 1) => self.sink.say(&how),
-            (Others::End, _) => self.sink.say(&format!("{how}, the first that failed{others}")),
-        }
+        let line = match (self.cause, self.others, self.children.len()) {
+            (Some(signal), ..) => {
+                let how = match status {
+                    Some(status) if status.signal == Some(signal) => String::new(),
+                    _ => format!("; the first to fail after that was {who}"),
+                };
+                format!("the launcher was told to end by signal {signal}, and told its ranks{how}")
+            }
+            (None, Others::GoOn, _) => format!("no rank ended well; the first to fail was {who}"),
+            (None, Others::End, 1) => match status {
+                Some(status) => status.to_string(),
+                None => format!("{who} failed"),
+            },
+            (None, Others::End, _) => format!("the first to fail was {who}{others}"),
+        };
+        self.sink.say(&line);
     }
 
     fn next_step(&mut self) {
@@ -202,10 +216,12 @@ impl Watch {
     fn pass_on(&mut self, signal: i32) {
         let ends = matches!(signal, libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT);
         if ends && std::mem::replace(&mut self.told, true) {
-            self.next_step();
-        } else {
-            self.signal(signal);
+            return self.next_step();
         }
+        if ends && self.failures.first().is_none() {
+            self.cause = Some(signal);
+        }
+        self.signal(signal);
     }
 
     fn signal(&self, signal: i32) {

@@ -180,7 +180,10 @@ fn the_others_go_on_if_that_is_asked_for() {
     // No process is left that succeeded.
     let scripts = |awaited| vec!["exit 7".to_owned(), format!("{awaited}; exit 3")];
     let Outcome { code, error, .. } = run(&scripts, 1);
-    assert_eq!((code, error.text().contains("exit code 3\n")), (7, true), "{}", error.text());
+    let text = error.text();
+    assert_eq!((code, text.contains("exit code 3\n")), (7, true), "{text}");
+    let first = "typed-nccl: no rank ended well; the first to fail was rank 0 (process ";
+    assert!(text.contains(first) && text.ends_with("), ended with exit code 7\n"), "{text}");
 }
 
 /// Makes a script report a word.
@@ -193,7 +196,10 @@ fn the_first_is_the_one_that_no_other_made_fail() {
     let named = |scripts: &[&str], rank: usize, code: i32| {
         let Outcome { code: found, error, .. } = run(scripts);
         let text = error.text();
-        assert!(text.starts_with(&format!("typed-nccl: rank {rank} (process ")), "{text}");
+        assert!(
+            text.starts_with(&format!("typed-nccl: the first to fail was rank {rank} (p")),
+            "{text}"
+        );
         assert_eq!((text.lines().count(), found), (1, code), "{text}");
     };
     // A process that was told of another's failure ends first, in any way.
@@ -274,6 +280,31 @@ fn signals_are_passed_on() {
     });
     let expected = ["[0] ready", "[0] told", "[1] ready", "[1] told"];
     assert_eq!((code, out.lines()), (0, expected.map(str::to_owned).to_vec()));
+}
+
+/// The launcher's own end is no rank's fault.
+#[test]
+fn a_launcher_that_is_told_to_end_blames_no_rank() {
+    let says = |script: &str, others: Others| {
+        let (mut sent, rank) =
+            (false, format!("{script}; echo ready; while :; do sleep 0.1; done"));
+        let Outcome { error, .. } = run_with(&[&rank, &rank], others, move |seen, _| {
+            let is_first = seen.lines().len() == 2 && !std::mem::replace(&mut sent, true);
+            if is_first { vec![libc::SIGTERM] } else { Vec::new() }
+        });
+        // The shell reports on its own children.
+        let text = error.text();
+        let ours = text.lines().filter(|line| line.starts_with("typed-nccl: "));
+        ours.flat_map(|line| [line, "\n"]).collect::<String>()
+    };
+    let told = "typed-nccl: the launcher was told to end by signal 15, and told its ranks";
+    assert_eq!(says(":", Others::End), format!("{told}\n"));
+    let text = says(":", Others::GoOn);
+    assert!(text.ends_with(&format!("{told}\n")) && !text.contains("go on"), "{text}");
+    // How a rank took it is of interest.
+    let text = says("trap 'exit 3' TERM", Others::End);
+    let after = format!("{told}; the first to fail after that was rank ");
+    assert!(text.starts_with(&after) && text.ends_with("), ended with exit code 3\n"), "{text}");
 }
 
 #[test]
