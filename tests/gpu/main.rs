@@ -46,6 +46,7 @@ mod lifecycle;
 mod memory;
 mod order;
 mod ours;
+mod passed;
 mod plan_library;
 mod plans;
 mod queries;
@@ -164,6 +165,8 @@ const TESTS: &[Test] = tests! {
     assigned::in_a_graph: 1, 60;
     assigned::plans_of_the_library: 1, 60;
     reads::every_plan: 1, 60;
+    passed::each_run: 1, 60;
+    passed::a_rank_that_leaves: 2, 60;
     raw::of_another_library_and_back: 2, 60;
     raw::one_that_does_not_block: 2, 60;
     raw::what_does_not_fit_is_refused: 2, 60;

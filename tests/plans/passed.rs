@@ -2,92 +2,34 @@
 
 use typed_nccl::error::ArgumentFault;
 use typed_nccl::plan::{Call, Values, bind};
-use typed_nccl::{Buffer, Communicator, Error, Host, Result, World, plan};
+use typed_nccl::{Communicator, Error, Host, Result};
 
 use crate::ranks::spmd;
+use body::{MOST, dispatch};
 
-plan! {
-    /// Each rank sends every other one as many as `counts` says, row by row.
-    dispatch<T: Element>(n: Ranks, most: usize, run counts: [usize; n * n])
-    where
-        for i in 0..n * n { counts[i] <= most },
-    {
-        in tokens: [T; n * most];
-        inout inbox: [T; n * most];
-        inout seen[i in 0..2]: [T; n * most];
-        stream net, compute;
-        group {
-            for by in 0..n {
-                let to = (rank + by) % n;
-                let from = (rank - by) % n;
-                send tokens[to * most..to * most + counts[rank * n + to]] to rank(to);
-                recv inbox[from * most..from * most + counts[from * n + rank]] from rank(from);
-            }
-        } on net;
-        run keep(read inbox, write seen[1]) on compute;
-        send inbox[..counts[(rank - 1) % n * n + rank]] to (rank - 1) % n
-            into seen[0][..counts[(rank - 1) % n * n + rank]] on net;
-    }
-}
-
-const RANKS: usize = 3;
-const MOST: usize = 4;
-
-type Arrived<D> = [Buffer<u32, D>; 2];
-
-fn bound<W: World>(comm: &mut Communicator<W>) -> Result<dispatch::Bound<u32, W>> {
-    let params = dispatch::Params { most: MOST, counts: &[MOST; RANKS * RANKS] };
-    dispatch::bind::<u32, _>(comm, params)
-}
-
-/// What rank `from` sends to rank `to` in this run.
-fn token(run: usize, from: usize, to: usize) -> u32 {
-    (1000 * run + 10 * from + to) as u32
-}
+#[path = "../passed/body.rs"]
+mod body;
 
 #[test]
 fn each_run_has_its_own_counts() {
-    spmd::<Host>(RANKS, |place| {
+    spmd::<Host>(3, |place| {
         let mut comm = place.init()?;
-        let (rank, device) = (comm.rank().index(), comm.device().clone());
-        let mut dispatch = bound(&mut comm)?;
-        let mut inbox = device.zeros(RANKS * MOST)?;
-        let mut seen: Arrived<_> = [device.zeros(RANKS * MOST)?, device.zeros(RANKS * MOST)?];
-        let mut expected = [0; RANKS * MOST];
-        for run in 0..40 {
-            // From none to the most, for each pair its own.
-            let count = |from: usize, to: usize| (7 * run + 3 * from + 5 * to) % (MOST + 1);
-            let pairs = (0..RANKS).flat_map(|from| (0..RANKS).map(move |to| (from, to)));
-            let counts: Vec<usize> = pairs
-                .map(|(from, to)| match from == rank || to == rank {
-                    true => count(from, to),
-                    // Nobody asks a rank for what others send each other.
-                    false => 0,
-                })
-                .collect();
-            let tokens: Vec<u32> =
-                (0..RANKS * MOST).map(|at| token(run, rank, at / MOST)).collect();
-            let tokens = device.from_slice(&tokens)?;
-            let buffers = dispatch::Buffers {
-                tokens: &tokens,
-                inbox: &mut inbox,
-                seen: &mut seen,
-                counts: &counts,
-            };
-            let mut steps = dispatch.steps().keep(|inbox, mut seen, stream| {
-                stream.launch((&inbox, &mut seen), |(inbox, seen), ()| seen.copy_from_slice(inbox))
-            });
-            dispatch.run(&comm, buffers, &mut steps)?;
-            for from in 0..RANKS {
-                let begin = from * MOST;
-                expected[begin..begin + count(from, rank)].fill(token(run, from, rank));
-            }
-            assert_eq!(inbox.to_vec()?, expected, "run {run}");
-            assert_eq!(seen[1].to_vec()?, expected, "run {run}");
-        }
+        assert!(!body::runs(&mut comm, |run| run == 40)?);
         comm.finish()
     })
     .expect("what is dispatched arrives");
+}
+
+#[test]
+fn a_rank_that_leaves_ends_the_others_runs() {
+    let ended = Host::spmd(3, |place| {
+        let mut comm = place.init()?;
+        let is_last = comm.rank().index() == 2;
+        let told = body::runs(&mut comm, |run| is_last && run == 3)?;
+        comm.abort();
+        Ok::<_, Error>(told)
+    });
+    assert_eq!(ended.expect("no other error"), [true, true, false]);
 }
 
 /// The error of this rank's run with these counts, and the buffers for it.

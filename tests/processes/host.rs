@@ -26,6 +26,9 @@ mod complex_body;
 #[path = "../work/service.rs"]
 mod service;
 
+#[path = "../passed/body.rs"]
+mod passed_body;
+
 #[path = "../reads/body.rs"]
 mod reads_body;
 
@@ -62,6 +65,19 @@ pub(crate) const TESTS: &[Test] = &[
         test: |run| {
             let ended = own(run.bare(), "host:2,processes");
             assert!(ended.status.success(), "{ended:?}");
+        },
+    },
+    Test {
+        name: "host_processes_pass_counts_until_one_dies",
+        program: || launch!(passes_counts),
+        test: |run| {
+            let ended = own(run.bare(), "host:3,processes,survive");
+            let told = lines(&ended.stdout);
+            assert_eq!(
+                told.iter().filter(|line| line.contains("it was told")).count(),
+                2,
+                "{ended:?}"
+            );
         },
     },
     Test {
@@ -388,6 +404,16 @@ fn meets_and_says_which<D: Device>(comm: Communicator<D>) -> Result<usize> {
     let rank = comm.rank().index();
     comm.finish()?;
     Ok(rank)
+}
+
+/// The last rank ends after a few runs.
+fn passes_counts<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let is_last = comm.rank().index() + 1 == comm.size();
+    let ends = |run| if is_last && run == 5 { process::exit(7) } else { false };
+    assert!(passed_body::runs(&mut comm, ends)?);
+    println!("it was told");
+    comm.abort();
+    Ok(())
 }
 
 /// Requests come in opposite orders.

@@ -124,7 +124,7 @@ impl Kill {
             ranks.is_some_and(|ranks| ranks.split(' ').any(|rank| rank == victim.to_string()))
         });
         // A rank of the other half may have left, with this reason.
-        let because = format!("rank {} left: its process is gone", self.victim);
+        let because = format!("rank {} left: its process ", self.victim);
         let is_lost = is_lost || what.contains(&because);
         if is_lost {
             assert!(what.contains("process"), "{context}");
