@@ -97,7 +97,10 @@ fn a_missing_key_is_named() -> Result<()> {
     ];
     for text in &told {
         assert!(named.iter().any(|named| text.contains(named)), "{text}");
-        assert!(text.contains("as many threads as it has requests in flight"), "{text}");
+        assert!(
+            text.contains("a thread, or a task and `submit_async`, for each request in flight"),
+            "{text}"
+        );
     }
     Ok(())
 }

@@ -31,8 +31,8 @@ pub(crate) struct Agenda {
 }
 
 /// What mends requests that wait for each other: a rank's threads may all wait with other keys.
-const THREADS: &str = "; all ranks must submit the same keys, and each rank needs as many threads \
-                       as it has requests in flight, as each keeps its thread while it waits";
+const THREADS: &str = "; all ranks must submit the same keys, and each rank needs a thread, or a \
+                       task and `submit_async`, for each request in flight";
 
 /// The rank that assigns positions.
 const DECIDES: Rank = Rank(0);

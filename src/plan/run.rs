@@ -208,8 +208,8 @@ impl<W: World> Run<'_, W> {
             }
         }
         if let Some(event) = *records {
-            self.moving.events[event] = Some((stream.core.shared(), stream.core.last_seq()));
             stream.core.mark()?;
+            self.moving.events[event] = Some((stream.core.shared(), stream.core.last_seq()));
         }
         Ok(())
     }

@@ -405,7 +405,7 @@ impl<B: Streams> StreamCore<B> {
             return Ok(());
         }
         let (point, reaches) = other.point_after(seq)?;
-        if reaches > seq {
+        if reaches > seq && !other.is_marked(seq) {
             other.awaited.store(true, Relaxed);
         }
         self.wait_for(other, &point)?;
@@ -467,6 +467,11 @@ impl<B: Streams> StreamShared<B> {
         marks.push_back((number, point));
         drop(marks);
         drop(oldest);
+    }
+
+    /// Whether there is a mark right after operation `seq`.
+    fn is_marked(&self, seq: u64) -> bool {
+        self.marks.lock().iter().any(|(marked, _)| (seq..=seq + 1).contains(marked))
     }
 
     /// The point for a host wait for operation `seq`.

@@ -164,7 +164,8 @@ mod crossed {
 }
 
 const KEYS: &str = "all ranks must submit the same keys; a request keeps its thread while it waits \
-                    for its turn, so each rank needs as many threads as it has requests in flight";
+                    for its turn, so each rank needs a thread for each request in flight, or tasks \
+                    and `submit_async`";
 
 /// Each rank submits its own key.
 mod keys {

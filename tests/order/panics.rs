@@ -183,3 +183,57 @@ fn a_panic_that_is_known_holds_nothing_up() -> Result<()> {
         comm.finish()
     })
 }
+
+/// What a program learns after it has enqueued a call does not mend that call.
+#[test]
+fn a_panic_that_is_known_too_late_is_told_to_all() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let (rank, mut x) = (comm.rank().index(), comm.device().from_slice(&[1, 2])?);
+        let mut y = comm.device().zeros::<i32>(2)?;
+        let panics = rank == 0;
+        if panics {
+            // The communicator is at an earlier call, for which the other rank is late.
+            let other = comm.device().stream()?;
+            let mut z = comm.device().zeros::<i32>(2)?;
+            comm.on(&other).all_reduce_in_place(&mut z, Sum)?;
+            comm.stream().launch(&mut x, |_, ()| resume_unwind(Box::new("text")))?;
+            let mark = comm.mark(comm.stream())?;
+            comm.all_reduce(&x, &mut y, Sum)?;
+            assert_eq!(panicked(comm.wait(&mark)), "text");
+            comm.gather_values(&())?;
+            z.to_vec()?;
+            y.to_vec()?;
+        } else {
+            comm.gather_values(&())?;
+            let mut z = comm.device().zeros::<i32>(2)?;
+            comm.all_reduce_in_place(&mut z, Sum)?;
+            comm.all_reduce(&x, &mut y, Sum)?;
+            assert!(matches!(y.to_vec(), Err(Error::Refused(_))));
+        }
+        comm.all_reduce(&x, &mut y, Sum)?;
+        y.to_vec()?;
+        comm.finish()
+    })
+}
+
+/// One wait reports one panic, and is behind all of them.
+#[test]
+fn what_follows_a_wait_behind_two_panics_is_not_refused() -> Result<()> {
+    spmd::<Host>(2, |place| {
+        let comm = place.init()?;
+        let mut x = comm.device().from_slice(&[1, 2])?;
+        if comm.rank().index() == 0 {
+            for text in ["one", "two"] {
+                comm.stream().launch(&mut x, move |_, ()| resume_unwind(Box::new(text)))?;
+            }
+            assert_eq!(panicked(comm.sync(comm.stream())), "one");
+            comm.all_reduce_in_place(&mut x, Sum)?;
+            assert_eq!(panicked(x.to_vec().map(drop)), "two");
+        } else {
+            comm.all_reduce_in_place(&mut x, Sum)?;
+        }
+        assert_eq!(x.to_vec()?, [2, 4]);
+        comm.finish()
+    })
+}

@@ -186,6 +186,8 @@ impl Watch {
             (Some(signal), ..) => {
                 let how = match status {
                     Some(status) if status.signal == Some(signal) => String::new(),
+                    // It may have failed before.
+                    _ if self.others == Others::GoOn => String::new(),
                     _ => format!("; the first to fail after that was {who}"),
                 };
                 format!("the launcher was told to end by signal {signal}, and told its ranks{how}")
@@ -218,7 +220,7 @@ impl Watch {
         if ends && std::mem::replace(&mut self.told, true) {
             return self.next_step();
         }
-        if ends && self.failures.first().is_none() {
+        if ends && (self.others == Others::GoOn || self.failures.first().is_none()) {
             self.cause = Some(signal);
         }
         self.signal(signal);

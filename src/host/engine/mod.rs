@@ -154,7 +154,10 @@ impl Engine {
             let member = &mut comm.members[place.rank];
             let unit = member.issued;
             member.issued += 1;
-            state.push(stream, Task::Group { place, unit, ops: list, refused: None });
+            state.push(
+                stream,
+                Task::Group { place, unit, ops: list, refused: None, time: stream::now() },
+            );
         });
         // If a rank runs far ahead, its operations leave the cache before the other ranks reach
         // them.

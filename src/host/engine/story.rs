@@ -29,7 +29,8 @@ const ORDER: &str =
     "change the order on one of the ranks, so that what another one waits for comes first";
 const CONNECT: &str = "all ranks must connect, and before what they wait for can happen";
 const KEYS: &str = "all ranks must submit the same keys; a request keeps its thread while it waits \
-                    for its turn, so each rank needs as many threads as it has requests in flight";
+                    for its turn, so each rank needs a thread for each request in flight, or tasks \
+                    and `submit_async`";
 const INSIDE: &str = "a request must not wait for another one of its rank: make its calls with the \
                       communicator that the closure is given";
 const BARRIERS: &str =

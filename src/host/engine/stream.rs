@@ -78,18 +78,23 @@ struct Voided {
 struct Left {
     error: Error,
     told: AtomicBool,
+    /// The time from which on the program may know of it: that of the first host wait behind it. 0
+    /// for none.
+    known: AtomicU64,
+}
+
+/// Counts the host waits that found errors of closures: a time for comparison with groups'.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// The time at which a group is enqueued.
+pub(super) fn now() -> u64 {
+    CLOCK.load(Ordering::Relaxed)
 }
 
 /// How many errors a stream keeps, and for how many ended communicators.
 const KEPT: usize = 16;
 
 impl Progress {
-    fn errors(&self) -> MutexGuard<'_, VecDeque<(u64, Arc<Left>)>> {
-        let mut errors = self.errors.lock();
-        errors.retain(|(_, left)| !left.told.load(Ordering::Relaxed));
-        errors
-    }
-
     /// What its tasks come after, if that is checked.
     pub(in crate::host) fn order(&self) -> Option<&StreamOrder> {
         self.order.as_deref()
@@ -97,29 +102,46 @@ impl Progress {
 
     /// Stores an error of the stream's current task.
     pub(super) fn leave_error(&self, error: Error) {
-        self.leave(Arc::new(Left { error, told: AtomicBool::new(false) }));
+        let (told, known) = (AtomicBool::new(false), AtomicU64::new(0));
+        self.leave(Arc::new(Left { error, told, known }));
     }
 
     fn leave(&self, left: Arc<Left>) {
         let task = self.done.load(Ordering::Acquire) + 1;
-        let mut errors = self.errors();
-        if errors.len() < KEPT && !errors.iter().any(|(_, known)| Arc::ptr_eq(known, &left)) {
+        let mut errors = self.errors.lock();
+        if errors.iter().any(|(_, known)| Arc::ptr_eq(known, &left)) {
+            return;
+        }
+        if errors.len() == KEPT
+            && let Some(at) = errors.iter().position(|(_, left)| left.told.load(Ordering::Relaxed))
+        {
+            errors.remove(at);
+        }
+        if errors.len() < KEPT {
             errors.push_back((task, left));
         }
     }
 
-    /// The first error of a closure up to here that no host wait has reported.
-    fn untold(&self) -> Option<Error> {
-        self.errors().front().map(|(_, left)| left.error.clone())
+    /// The first panic up to here of which the program could not know at this time.
+    fn unknown(&self, time: u64) -> Option<Error> {
+        let mut errors = self.errors.lock();
+        let is_known = |left: &Left| (1..=time).contains(&left.known.load(Ordering::Relaxed));
+        // Later groups are of later times.
+        errors.retain(|(_, left)| !left.told.load(Ordering::Relaxed) || !is_known(left));
+        let panics = |left: &Left| matches!(left.error, Error::Panicked(_));
+        let mut unknown = errors.iter().filter(|(_, left)| panics(left) && !is_known(left));
+        unknown.next().map(|(_, left)| left.error.clone())
     }
 
     /// The first unreported error of the stream's first `seq` tasks.
     fn take_error(&self, seq: u64) -> Option<Error> {
-        let errors = self.errors();
-        let untold = |(task, left): &&(u64, Arc<Left>)| {
-            *task <= seq && !left.told.swap(true, Ordering::Relaxed)
-        };
-        errors.iter().find(untold).map(|(_, left)| left.error.clone())
+        let errors = self.errors.lock();
+        let behind = || errors.iter().filter(|(task, _)| *task <= seq).map(|(_, left)| left);
+        for left in behind().filter(|left| left.known.load(Ordering::Relaxed) == 0) {
+            left.known.store(CLOCK.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+        }
+        let mut untold = behind().filter(|left| !left.told.swap(true, Ordering::Relaxed));
+        untold.next().map(|left| left.error.clone())
     }
 
     fn voided(&self) -> MutexGuard<'_, VecDeque<Voided>> {
@@ -156,7 +178,7 @@ impl Progress {
         if let (Some(order), Some(other)) = (self.order(), point.progress.order()) {
             order.waits_for(other, point.seq);
         }
-        let errors: Vec<_> = point.progress.errors().iter().cloned().collect();
+        let errors: Vec<_> = point.progress.errors.lock().iter().cloned().collect();
         for (_, left) in errors.into_iter().filter(|(task, _)| *task <= point.seq) {
             self.leave(left);
         }
@@ -213,7 +235,7 @@ impl Point {
 /// An entry of a queue.
 pub(super) enum Task {
     /// A group of a communicator's operations.
-    Group { place: MemberId, unit: u64, ops: Vec<HostOp>, refused: Option<Error> },
+    Group { place: MemberId, unit: u64, ops: Vec<HostOp>, refused: Option<Error>, time: u64 },
     /// User compute, and its device communicators.
     Launch { work: Closure, site: Site, brings: Vec<Brings> },
     /// Work on one rank's memory.
@@ -381,12 +403,12 @@ impl State {
                 }
                 self.start_local(key, work, out)
             }
-            Some(Task::Group { place, ops, refused, .. }) => {
+            Some(Task::Group { place, ops, refused, time, .. }) => {
                 stream.current = Some(Current::Group { place });
                 let refused = match &stream.replay {
                     Some(Replay::Failed(error)) => Some(error.clone()),
                     // What a closure left unwritten must not reach other ranks as if it were right.
-                    _ => refused.or_else(|| stream.progress.untold()),
+                    _ => refused.or_else(|| stream.progress.unknown(time)),
                 };
                 self.start_group(place, ActiveGroup::new(key, ops, refused), out);
                 false

@@ -233,7 +233,7 @@ impl State {
         member.issued += 1;
         member.to_come = member.to_come.saturating_sub(1);
         let refused = refused.map(Error::other);
-        self.push(&stream, Task::Group { place, unit, ops: booked, refused });
+        self.push(&stream, Task::Group { place, unit, ops: booked, refused, time: 0 });
         Ok(())
     }
 
