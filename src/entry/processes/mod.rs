@@ -177,7 +177,7 @@ impl Watch {
         let Some(first) = self.first else { return };
         let status = self.failures.status(first);
         let who = self.children[first].name();
-        let who = status.map_or(who.clone(), |status| format!("{who}, {}", status.how()));
+        let who = status.map_or_else(|| who.clone(), |status| format!("{who}, {}", status.how()));
         let others = match self.children.iter().all(Child::has_ended) {
             true => "",
             false => "; the others are ended too",
