@@ -179,7 +179,7 @@ fn overlapped(runs: u64, count: usize) -> Result<Versus> {
         "backward" => backward(call.stream(), &mut call.write::<f32>(0)?),
         _ => {
             for one in call.reads::<f32>(0)?.iter() {
-                call.stream().launch(&one, |_, _| ())?;
+                call.stream().launch(one, |_, _| ())?;
             }
             Ok(())
         }
@@ -194,7 +194,7 @@ fn overlapped(runs: u64, count: usize) -> Result<Versus> {
                 other.all_reduce_in_place(one, Sum)?;
             }
             for one in &b {
-                compute.launch(&one.all(), |_, _| ())?;
+                compute.launch(one.all(), |_, _| ())?;
             }
             Ok(())
         },

@@ -1,12 +1,14 @@
-//! How operands are passed: `&x` and views, in calls, plans, groups, captures and lanes. What is
-//! read is a reference or a view by value. What is written is borrowed by calls and runs of plans,
-//! and kept by what records, which so takes exclusive views by value.
+//! How operands are passed: `&x` and views, in calls, plans, groups, captures, lanes, launches and
+//! kernels. What is read is a reference or a view by value. What is written is borrowed by calls,
+//! kernels and runs of plans, and kept by what records and by launches, which so take exclusive
+//! views by value.
 
+use typed_nccl::kernel::RunsOn;
 use typed_nccl::plan::build::{PlanBuilder, ring};
 use typed_nccl::plan::{self, Plan, Values};
 use typed_nccl::{
     Buffer, Clique, Communicator, DType, Device, DynBuffer, Error, Host, Place, Result, Root,
-    Scoped, Sum, World, group,
+    Scoped, Stream, Sum, World, group, kernel,
 };
 
 use crate::ranks::spmd;
@@ -339,4 +341,105 @@ fn helpers_take_what_operations_take() -> Result<()> {
         assert_eq!(y.to_vec()?, [1.0; 2 * LEN]);
         comm.finish()
     })
+}
+
+kernel! {
+    fn add(x: &[f32], y: &mut [f32]);
+    host {
+        y.iter_mut().zip(x).for_each(|(y, x)| *y += x);
+    }
+}
+
+#[test]
+fn launches_take_views_by_value_and_by_reference() -> Result<()> {
+    each(|place| {
+        start!(place => comm, x, y);
+        let stream = comm.device().stream()?;
+        let (of_x, rank) = (x.slice(..LEN), comm.rank().index() as f32);
+        y.copy_from(&[0.0; 2 * LEN])?;
+        let add = |(x, y): (&[f32], &mut [f32]), ()| {
+            y.iter_mut().zip(x).for_each(|(y, x)| *y += x + 1.0);
+        };
+        stream.launch((&x, &mut y), add)?;
+        stream.launch((&x.slice(..LEN), &mut y.slice_mut(..LEN)), add)?;
+        stream.launch((x.slice(..LEN), y.slice_mut(..LEN)), add)?;
+        stream.launch((of_x, &mut y), add)?;
+        stream.launch((of_x, y.slice_mut(LEN..)), add)?;
+        assert_eq!(y.to_vec()?, [[4.0 * (rank + 1.0); LEN], [2.0 * (rank + 1.0); LEN]].concat());
+        let many = (of_x, of_x, of_x, of_x, of_x, of_x, of_x, of_x, of_x, of_x, of_x, &mut y);
+        stream.launch(many, |(a, b, c, d, e, f, g, h, i, j, k, y), ()| {
+            assert!([b, c, d, e, f, g, h, i, j, k].iter().all(|x| *x == a));
+            y.iter_mut().for_each(|y| *y -= 0.0);
+        })?;
+        let (first, second) = y.slice_mut(..).split_at_mut(LEN);
+        stream.launch((first, second), |(x, y), ()| x.swap_with_slice(y))?;
+        stream.launch(y.slice_mut(..LEN), |y, ()| y.fill(7.0))?;
+        assert_eq!(y.to_vec()?, [[7.0; LEN], [4.0 * (rank + 1.0); LEN]].concat());
+        let window = comm.window::<f32>(LEN)?;
+        stream.launch((window.slice(1..), y.slice_mut(..LEN - 1)), |(x, y), ()| {
+            y.copy_from_slice(x);
+        })?;
+        assert_eq!(y.slice(..LEN).to_vec()?, [0.0, 0.0, 0.0, 7.0]);
+        comm.close(window)?;
+        comm.finish()
+    })
+}
+
+#[test]
+#[allow(clippy::needless_borrows_for_generic_args, reason = "both forms are accepted")]
+fn kernels_read_views_by_value() -> Result<()> {
+    /// What a kernel writes is the function's afterwards.
+    fn twice<D: Device>(
+        stream: &Stream<D>,
+        x: &Buffer<f32, D>,
+        y: &mut Buffer<f32, D>,
+    ) -> Result<()>
+    where
+        add: RunsOn<D>,
+    {
+        stream.run(add(x, y))?;
+        stream.run(add(x.slice(..), y))
+    }
+
+    each(|place| {
+        let (host, rank) = (place.device(), place.rank().index() as f32);
+        let (x, mut y) = (host.from_slice(&[rank; 2 * LEN])?, host.zeros::<f32>(2 * LEN)?);
+        let (of_x, stream) = (x.slice(..LEN), host.stream()?);
+        stream.run(add(&x, &mut y))?;
+        stream.run(add(&x.slice(..LEN), &mut y.slice_mut(..LEN)))?;
+        stream.run(add(x.slice(..LEN), &mut y))?;
+        stream.run(add(of_x, &mut y.slice_mut(LEN..)))?;
+        stream.run(add(of_x, &mut y))?;
+        assert_eq!(y.to_vec()?, [[4.0 * rank; LEN], [2.0 * rank; LEN]].concat());
+        twice(&stream, &x, &mut y)?;
+        assert_eq!(y.to_vec()?, [[6.0 * rank; LEN], [4.0 * rank; LEN]].concat());
+        Ok(())
+    })
+}
+
+#[test]
+fn a_view_by_value_past_its_buffer_is_refused() -> Result<()> {
+    let host = Host::local()?;
+    let (x, mut y, stream) = (host.zeros::<f32>(LEN)?, host.zeros::<f32>(LEN)?, host.stream()?);
+    let refused = [
+        stream.launch((x.slice(..=LEN), &mut y), |_, ()| {}),
+        stream.launch((&x, y.slice_mut(LEN + 1..)), |_, ()| {}),
+        stream.launch(y.slice_mut(..=LEN), |_, ()| {}),
+        stream.run(add(x.slice(..=LEN), &mut y)),
+    ];
+    assert!(refused.iter().all(|it| matches!(it, Err(Error::BadRange(_)))), "{refused:?}");
+    stream.sync()
+}
+
+#[test]
+fn a_view_by_value_on_another_device_is_refused() -> Result<()> {
+    let [near, far] = &Host::open_each(&[0, 1])?[..] else { panic!("not two") };
+    let (stream, mut x, mut far) = (near.stream()?, near.zeros::<f32>(LEN)?, far.zeros(LEN)?);
+    let refused = [
+        stream.launch(far.slice(..), |_, ()| {}),
+        stream.launch((x.slice(..), far.slice_mut(..)), |_, ()| {}),
+        stream.run(add(far.slice(..), &mut x)),
+    ];
+    assert!(refused.iter().all(|it| matches!(it, Err(Error::OtherDevice(_)))), "{refused:?}");
+    Ok(())
 }

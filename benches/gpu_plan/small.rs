@@ -109,7 +109,7 @@ fn overlapped<'id>(comm: &mut Rank<'id>, runs: u32) -> Result<Both> {
         "backward" => backward(call.stream(), &mut call.write::<f32>(0)?),
         _ => {
             for one in call.reads::<f32>(0)?.iter() {
-                call.stream().launch(&one, |_, _| ())?;
+                call.stream().launch(one, |_, _| ())?;
             }
             Ok(())
         }
@@ -123,7 +123,7 @@ fn overlapped<'id>(comm: &mut Rank<'id>, runs: u32) -> Result<Both> {
             comm.all_reduce_in_place(one, Sum)?;
         }
         for one in &g {
-            compute.launch(&one.all(), |_, _| ())?;
+            compute.launch(one.all(), |_, _| ())?;
         }
         Ok(())
     })

@@ -8,7 +8,10 @@ use crate::compute::{Argument, Arguments, HeldMemory, Scalar, Shown};
 use crate::device_comm::Entered;
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
-use crate::{DType, Device, Element, Elements, Readable, Result, Slice, SliceMut, Writable};
+use crate::{
+    DType, Device, Element, Elements, Readable, Result, Slice, SliceMut, WindowKind, WindowSlice,
+    World, Writable,
+};
 
 /// A value among the arguments of a launch.
 #[derive(Clone, Copy, Debug)]
@@ -19,26 +22,63 @@ pub fn value<T: Scalar>(value: T) -> Value<T> {
     Value(value)
 }
 
-/// Memory that a kernel reads as `&[T]` on `D`.
+/// An argument that a kernel reads as `&[T]` on `D`: what a call reads.
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot read `{Self}`",
-    label = "not device memory",
-    note = "allocate with `stream.device()` or `comm.device()`; host values are copied there with `from_slice`"
+    label = "taken by value, or not device memory",
+    note = "pass `&x` of a buffer, a window or a view, or a shared view by value; of a guard, `&*guard`; host values are copied to `stream.device()` or `comm.device()` with `from_slice`"
 )]
-pub trait ReadAs<T, D: Device> {
+pub trait ReadAs<'a, T, D: Device> {
     /// The elements, as an argument.
-    fn read(&self) -> Slice<'_, T, D>;
+    fn read(self) -> Slice<'a, T, D>;
 }
 
-impl<T: Element, D, E, F, A> ReadAs<T, D> for A
+impl<'a, T: Element, D, E, F, A> ReadAs<'a, T, D> for &'a A
 where
     A: Readable<F> + Elements<Elem = E, Device = F> + ?Sized,
     [E]: SliceOf<T>,
     F: Device,
     D: RunsWithMemoryOf<F>,
 {
-    fn read(&self) -> Slice<'_, T, D> {
+    fn read(self) -> Slice<'a, T, D> {
         let (allocation, extent) = self.place();
+        Slice::new(allocation, extent)
+    }
+}
+
+// A function that has `x: &mut Buffer` passes `x` to what reads it.
+#[diagnostic::do_not_recommend]
+impl<'a, T: Element, D: Device, A: ?Sized> ReadAs<'a, T, D> for &'a mut A
+where
+    &'a A: ReadAs<'a, T, D>,
+{
+    fn read(self) -> Slice<'a, T, D> {
+        let this: &'a A = self;
+        this.read()
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Element, E: Element, D, F: Device> ReadAs<'a, T, D> for Slice<'a, E, F>
+where
+    [E]: SliceOf<T>,
+    D: RunsWithMemoryOf<F>,
+{
+    fn read(self) -> Slice<'a, T, D> {
+        let (allocation, extent) = self.into_place();
+        Slice::new(allocation, extent)
+    }
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T: Element, E: Element, D, W: World, K: WindowKind> ReadAs<'a, T, D>
+    for WindowSlice<'a, E, W, K>
+where
+    [E]: SliceOf<T>,
+    D: RunsWithMemoryOf<W::Device>,
+{
+    fn read(self) -> Slice<'a, T, D> {
+        let (allocation, extent, _) = self.registered();
         Slice::new(allocation, extent)
     }
 }
@@ -47,7 +87,7 @@ where
 #[diagnostic::on_unimplemented(
     message = "a kernel cannot write into `{Self}`",
     label = "a shared view, or not device memory",
-    note = "allocate with `stream.device()` or `comm.device()`, and take views with `slice_mut`; host values are copied there with `from_slice`"
+    note = "allocate with `stream.device()` or `comm.device()`, and take views with `slice_mut`; of a guard, pass `&mut *guard`; host values are copied there with `from_slice`"
 )]
 pub trait WrittenAs<T, D: Device> {
     /// The elements, as an argument.

@@ -10,7 +10,8 @@ use crate::error::{Error, OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{Device, Element, Elements, Readable, Result, Writable, record};
 
-/// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written.
+/// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written. Views are also
+/// passed by value: `x.slice(..3)`, `y.slice_mut(..3)`.
 ///
 /// See the example of [`OperandsOn`].
 pub trait Operand: sealed::Sealed {
@@ -43,9 +44,9 @@ pub trait Operand: sealed::Sealed {
 /// See the example of [`OperandsOn`].
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
-    label = "this lives on another device than the stream, or is not device memory",
-    note = "a stream works on its own device only: take the stream and its operands from one device",
-    note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six; for a list of buffers, launch once for each"
+    label = "this is taken by value, on another device than the stream, not device memory, or more than twelve operands",
+    note = "operands are on the stream's own device: `&x` for what is read, `&mut x` for what is written, views by value, and `&dev` for a device communicator; of a guard, `&*guard` or `&mut *guard`",
+    note = "pass one, or a tuple of up to twelve; for more, or for a list, launch several times: a stream runs them in order"
 )]
 pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
     /// Checks the operand, and takes hold of the memory.
@@ -75,13 +76,13 @@ pub trait OperandOn<D: Device>: Operand<Backend = D::Backend> {
     }
 }
 
-/// The operands of [`Stream::launch`]: one, or a tuple of up to six.
+/// The operands of [`Stream::launch`]: one, or a tuple of up to twelve.
 ///
 /// See the example of [`OperandsOn`].
 #[diagnostic::on_unimplemented(
     message = "a stream cannot hand `{Self}` to a closure",
     label = "expected `&buffer` for what is read, `&mut buffer` for what is written",
-    note = "operands are buffers, views and device communicators on the stream's own device, one or a tuple of up to six"
+    note = "operands are buffers, views and device communicators on the stream's own device, one or a tuple of up to twelve"
 )]
 pub trait Operands {
     /// The closure's arguments.
@@ -119,9 +120,9 @@ pub trait Operands {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "a stream on `{D}` cannot hand `{Self}` to a closure",
-    label = "this lives on another device than the stream, or is not device memory",
-    note = "a stream works on its own device only: take the stream and its operands from one device",
-    note = "operands are `&buffer` for what is read, `&mut buffer` for what is written and `&dev` for a device communicator, one or a tuple of up to six; for a list of buffers, launch once for each",
+    label = "this is taken by value, on another device than the stream, not device memory, or more than twelve operands",
+    note = "operands are on the stream's own device: `&x` for what is read, `&mut x` for what is written, views by value, and `&dev` for a device communicator; of a guard, `&*guard` or `&mut *guard`",
+    note = "pass one, or a tuple of up to twelve; for more, or for a list, launch several times: a stream runs them in order",
     note = "`launch` runs a closure; a kernel is run by `stream.run(..)`"
 )]
 pub trait OperandsOn<D: Device>: Operands {
@@ -392,6 +393,12 @@ tuples!(
     (A 0, B 1, C 2, E 3),
     (A 0, B 1, C 2, E 3, F 4),
     (A 0, B 1, C 2, E 3, F 4, G 5),
+    (A 0, B 1, C 2, E 3, F 4, G 5, H 6),
+    (A 0, B 1, C 2, E 3, F 4, G 5, H 6, I 7),
+    (A 0, B 1, C 2, E 3, F 4, G 5, H 6, I 7, J 8),
+    (A 0, B 1, C 2, E 3, F 4, G 5, H 6, I 7, J 8, K 9),
+    (A 0, B 1, C 2, E 3, F 4, G 5, H 6, I 7, J 8, K 9, L 10),
+    (A 0, B 1, C 2, E 3, F 4, G 5, H 6, I 7, J 8, K 9, L 10, M 11),
 );
 
 /// Operands, as the memory that a launch uses.
@@ -450,8 +457,14 @@ pub(crate) fn run<D: Device, A: OperandsOn<D>>(
 }
 
 mod sealed {
+    use crate::{Buffer, Device, Peers, Slice, SliceMut, WindowSlice, World};
+
     pub trait Sealed {}
     impl<A> Sealed for &A {}
     impl<A> Sealed for &mut A {}
-    impl<T, W: crate::World, K> Sealed for crate::Peers<'_, T, W, K> {}
+    impl<T, D: Device, M> Sealed for Buffer<T, D, M> {}
+    impl<T, D: Device> Sealed for Slice<'_, T, D> {}
+    impl<T, D: Device> Sealed for SliceMut<'_, T, D> {}
+    impl<T, W: World, K> Sealed for WindowSlice<'_, T, W, K> {}
+    impl<T, W: World, K> Sealed for Peers<'_, T, W, K> {}
 }

@@ -10,6 +10,7 @@ mod takers;
 mod threads;
 mod timed;
 mod undone;
+mod views;
 
 pub use launch::{Operand, OperandOn, Operands, OperandsOn};
 pub use mark::Mark;
@@ -154,8 +155,9 @@ impl<D: Device> Stream<D> {
 
     /// Enqueues your own computation in stream order; the host does not wait.
     ///
-    /// `operands` is one operand or a tuple of them: `&buffer` to read, `&mut buffer` to write
-    /// (views work too). For a list of buffers, launch once for each. On the host the closure gets `&[T]` and `&mut [T]` and runs later, on
+    /// `operands` is one operand or a tuple of up to twelve: `&buffer` to read, `&mut buffer` to
+    /// write; views also by value, `x.slice(..3)` and `y.slice_mut(..3)`. For a list of buffers,
+    /// launch once for each. On the host the closure gets `&[T]` and `&mut [T]` and runs later, on
     /// another thread; it may not wait for a stream or a communicator. A panic in it surfaces at
     /// the next host wait as [`Error::Panicked`](crate::Error::Panicked).
     ///

@@ -136,7 +136,7 @@ fn twice<D: Device>(device: &D, stream: &Stream<D>) -> Result<()> {
     let x = device.from_slice(&(0..100).map(|at| at as f32).collect::<Vec<_>>())?;
     let mut y = device.from_slice(&[1.0; 100])?;
     stream.run(axpy(2.0, &x, &mut y))?;
-    device.stream()?.run(axpy(0.5, &x.slice(50..60), &mut y.slice_mut(20..30)))?;
+    device.stream()?.run(axpy(0.5, x.slice(50..60), &mut y.slice_mut(20..30)))?;
     let expected = (0..100).map(|at| {
         1.0 + 2.0 * at as f32 + if (20..30).contains(&at) { (30 + at) as f32 / 2.0 } else { 0.0 }
     });

@@ -117,7 +117,7 @@ pub(crate) fn in_a_plan() -> Result<()> {
             let mut plan = added::bind(&mut comm, added::Params { len: 1000 })?;
             let mut x = comm.device().from_slice(&[rank as f32; 1000])?;
             let mut steps =
-                plan.steps().add(|got, mut x, stream| stream.run(axpy(1.0, &got, &mut x)));
+                plan.steps().add(|got, mut x, stream| stream.run(axpy(1.0, got, &mut x)));
             plan.run(&comm, added::Buffers { x: &mut x }, &mut steps)?;
             assert_eq!(x.to_vec()?, [(rank + (rank + n - 1) % n) as f32; 1000]);
         }

@@ -99,7 +99,7 @@ fn a_put_to_oneself() {
 #[test]
 fn other_bytes_and_other_reads() {
     let read = |p: &mut Player, range: std::ops::Range<usize>| {
-        p.comm.stream().launch(&p.window.slice(range), |_, ()| {})
+        p.comm.stream().launch(p.window.slice(range), |_, ()| {})
     };
     let beside = |range: std::ops::Range<usize>| {
         hazards(|p| match p.rank {

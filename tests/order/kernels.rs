@@ -66,7 +66,7 @@ fn loans_of_loans() -> Result<()> {
     let comm = Seat::local(1).remove(0).init(Host::local()?)?;
     let (x, mut y) = (comm.device().from_slice(&[1.0; 4])?, comm.device().zeros(4)?);
     let (x, mut y) = (&x, &mut y);
-    comm.stream().run(axpy(2.0, &x, &mut y))?;
+    comm.stream().run(axpy(2.0, x, &mut y))?;
     assert_eq!(y.to_vec()?, [2.0; 4]);
     comm.all_reduce(&x, &mut y, Sum)?;
     assert_eq!(y.to_vec()?, [1.0; 4]);
@@ -127,7 +127,7 @@ fn windows_are_arguments() {
         comm.stream().run(axpy(2.0, &x, &mut window))?;
         comm.all_reduce_in_place(&mut window, Sum)?;
         let mut y = comm.device().zeros(4)?;
-        comm.stream().run(axpy(1.0, &window.slice(2..6), &mut y))?;
+        comm.stream().run(axpy(1.0, window.slice(2..6), &mut y))?;
         assert_eq!(y.to_vec()?, [6.0; 4]);
         drop(window);
         comm.finish()
@@ -151,7 +151,7 @@ fn a_view_past_its_buffer_is_refused() -> Result<()> {
     let host = Host::local()?;
     let stream = host.stream()?;
     let (x, mut y) = (host.zeros(4)?, host.zeros(4)?);
-    let told = stream.run(axpy(1.0, &x.slice(2..5), &mut y)).expect_err("past its end");
+    let told = stream.run(axpy(1.0, x.slice(2..5), &mut y)).expect_err("past its end");
     assert!(matches!(&told, Error::BadRange(_)), "{told}");
     Ok(())
 }

@@ -61,7 +61,7 @@ impl<D: Device> by_doubling::Steps<D> for Adds {
         mut x: SliceMut<'_, f32, D>,
         stream: &Stream<D>,
     ) -> Result<()> {
-        stream.run(add(&other, &mut x))
+        stream.run(add(other, &mut x))
     }
 }
 
@@ -85,7 +85,7 @@ impl<D: Device> ring_all_reduce::Steps<D> for Adds {
         mut x: SliceMut<'_, f32, D>,
         stream: &Stream<D>,
     ) -> Result<()> {
-        stream.run(add(&got, &mut x))
+        stream.run(add(got, &mut x))
     }
 }
 

@@ -94,7 +94,7 @@ impl Rank {
         let stream = queue(comm, &self.streams, round.stream);
         // Whatever stream used a window: this one continues after it.
         for store in windows(round.comm) {
-            stream.launch(&mut self.stores[store].all_mut(), |_, _| ())?;
+            stream.launch(self.stores[store].all_mut(), |_, _| ())?;
         }
         let on = comm.on(stream);
         match fence {

@@ -127,7 +127,7 @@ impl Rough {
         let stream = &rank.streams[stream];
         let never = || fault("a launch that was refused ran");
         let outcome = match *good {
-            [] => stream.launch(&bad, move |_, ()| never()),
+            [] => stream.launch(bad, move |_, ()| never()),
             [a] => {
                 let mut a = rank.stores[a].all_mut();
                 match is_last {
@@ -233,7 +233,7 @@ fn blend(stream: &Queue, [a, b, c, d]: [&mut Store; 4], panics: Panics) -> Resul
 fn readers(rank: &Rank, store: usize, streams: usize) -> Result<()> {
     let x = rank.stores[store].slice(0..rank.shape.size());
     for _ in 0..streams {
-        rank.device.stream()?.launch(&x, |x, ()| drop(hold([Claim::read(x)])))?;
+        rank.device.stream()?.launch(x, |x, ()| drop(hold([Claim::read(x)])))?;
     }
     Ok(())
 }

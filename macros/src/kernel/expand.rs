@@ -175,10 +175,10 @@ impl Signature<'_> {
                 return Passed { memory: Some(memory), param, held: None, bound: None };
             }
             Type::Read(ty) => (
-                quote_spanned!(here=> #name: &'a #memory),
+                quote_spanned!(here=> #name: #memory),
                 quote!(#krate::Slice<'a, #ty, #device>),
-                quote!(#krate::kernel::ReadAs::<#ty, #device>::read(#name)),
-                quote_spanned!(here=> #memory: #its::kernel::ReadAs<#ty, #device> + ?Sized),
+                quote!(#krate::kernel::ReadAs::<'a, #ty, #device>::read(#name)),
+                quote_spanned!(here=> #memory: #its::kernel::ReadAs<'a, #ty, #device>),
             ),
             Type::Write(ty) => (
                 quote_spanned!(here=> #name: &'a mut #memory),
