@@ -66,7 +66,8 @@ pub trait Elements: sealed::Sealed {
     message = "a communicator on `{D}` cannot read `{Self}`",
     label = "this lives on another device, or is not device memory",
     note = "NCCL does not check this: it would read the other device's memory, or hang",
-    note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`; the memory of a `SharedWindow` is that of the window that it was made of: name that one"
+    note = "allocate with `comm.device()`, which is the communicator's own; host values are copied there with `from_slice`; the memory of a `SharedWindow` is that of the window that it was made of: name that one",
+    note = "of a guard, pass `&*guard`; of a list, one buffer at a time, in one `comm.group(..)`"
 )]
 pub trait Readable<D: Device>: Elements<Device = D> {
     /// A shared view of all of it.
@@ -100,7 +101,8 @@ pub trait Readable<D: Device>: Elements<Device = D> {
     message = "a communicator on `{D}` cannot write into `{Self}`",
     label = "this is a shared view, lives on another device, or is not device memory",
     note = "a shared view is only read: take the view with `slice_mut`, or lend the memory as `device.lend(&mut x, ..)`",
-    note = "otherwise allocate with `comm.device()`, and copy host values there with `from_slice`: NCCL does not check whose memory this is, and would write the wrong memory, or hang"
+    note = "otherwise allocate with `comm.device()`, and copy host values there with `from_slice`: NCCL does not check whose memory this is, and would write the wrong memory, or hang",
+    note = "of a guard, pass `&mut *guard`; of a list, one buffer at a time, in one `comm.group(..)`"
 )]
 pub trait Writable<D: Device>: Readable<D> {
     /// An exclusive view of all of it.
