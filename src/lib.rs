@@ -91,6 +91,8 @@ pub use clique::{
     Clique, ConfiguredClique, IndexedByNumber, Lane, LaneOp, LaneWindow, Lanes, OfLane, OfRank,
     OneRankPerThread, PerRank, SuspendedClique,
 };
+#[doc(hidden)]
+pub use collectives::IntoRoot;
 pub use collectives::Root;
 pub use communicator::{
     AbortHandle, Aborted, Agreed, Algorithm, Algorithms, AsConfigured, AsksForAPart, Becoming,

@@ -3,7 +3,7 @@
 //! Not here are `all_reduce` and `broadcast_in_place`, whose signatures compile errors quote, and
 //! `gather` and `reduce`, which allocate the root's buffer.
 
-use super::{Draft, Root};
+use super::{Draft, IntoRoot, Root};
 use crate::backend::Refusal;
 use crate::communicator::{CanEnqueue, On, PerCall, State};
 use crate::error::{CollectiveName, Site};
@@ -13,10 +13,12 @@ use crate::{
     AsRank, Communicator, Rank, RecordRead, RecordWrite, ReduceOp, Result, World, Writable,
 };
 
-/// A buffer, or what only the root gives.
+/// A buffer, or what only the root gives. Where that is written, the parameter is a `Root` itself:
+/// then `Root::Here(y)` borrows a `y` that is a reference.
 macro_rules! side {
     ([all] $Buffer:ty) => { $Buffer };
-    ([root] $Buffer:ty) => { Root<$Buffer> };
+    ([root] &mut $Buffer:ty) => { Root<&mut $Buffer> };
+    ([root] $Buffer:ty) => { impl IntoRoot<$Buffer> };
 }
 
 /// What this rank gives of a side, and the root if that says it.
@@ -25,7 +27,7 @@ macro_rules! given {
         (Some($side), None)
     };
     ([root] $side:ident, $own:expr) => {{
-        let (buffer, root) = $side.split($own);
+        let (buffer, root) = $side.into_root().split($own);
         (buffer, Some(root))
     }};
 }

@@ -19,6 +19,8 @@ mod methods;
 mod reduce;
 mod root;
 
+#[doc(hidden)]
+pub use root::IntoRoot;
 pub use root::Root;
 
 pub(crate) use draft::{Draft, View};

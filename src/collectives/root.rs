@@ -43,3 +43,29 @@ impl<X> Root<X> {
         buffer.map_or_else(|| Self::at(root), Self::Here)
     }
 }
+
+/// What says which rank is the root, and gives its buffer: a [`Root`]. Sealed. A parameter of this
+/// type instead of `Root<X>` has a message of its own: rustc would propose to wrap a number in
+/// `Root::Here`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not say which rank is the root and give its buffer",
+    label = "expected a `Root`",
+    note = "for code that all ranks share: `Root::here_or_at(buffer, 0)`, where `buffer` is an `Option` that only the root fills",
+    note = "for a rank alone: `Root::Here(&x)` on the root, `Root::at(0)` elsewhere; methods named `.._in_place` take the root's rank as a number"
+)]
+pub trait IntoRoot<X>: sealed::Sealed {
+    #[doc(hidden)]
+    fn into_root(self) -> Root<X>;
+}
+
+impl<X> IntoRoot<X> for Root<X> {
+    #[inline]
+    fn into_root(self) -> Self {
+        self
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<X> Sealed for super::Root<X> {}
+}

@@ -6,7 +6,7 @@
 
 use super::{Blocks, Splits};
 use crate::backend::{Backend, Half, Refusal};
-use crate::collectives::{Draft, Root};
+use crate::collectives::{Draft, IntoRoot};
 use crate::communicator::{CanEnqueue, Core, Maker, On, State};
 use crate::error::{BadLength, CollectiveName, Error, NoBuffer, OtherDType, Site};
 use crate::group::Group;
@@ -152,7 +152,7 @@ methods! {
     /// # Errors
     /// Refusals: `blocks` of another communicator; a length that is not what they say; a root that
     /// the communicator does not have; as [`send`](Self::send).
-    fn gather_v<A, B, E>(send: A, recv: Root<B>; blocks: &Blocks);
+    fn gather_v<A, B, E>(send: A, recv: impl IntoRoot<B>; blocks: &Blocks);
 
     /// Copies block r of the root's `send` into rank r's `recv`, blocks as long as `blocks` says.
     /// Every rank calls it. The host does not wait. NCCL: a group of `ncclSend` and `ncclRecv`,
@@ -160,7 +160,7 @@ methods! {
     ///
     /// # Errors
     /// As [`gather_v`](Self::gather_v).
-    fn scatter_v<A, B, E>(send: Root<A>, recv: B; blocks: &Blocks);
+    fn scatter_v<A, B, E>(send: impl IntoRoot<A>, recv: B; blocks: &Blocks);
 
     in one buffer:
 
@@ -336,12 +336,17 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn gather_v<A, B, E>(&mut self, send: A, recv: Root<B>, blocks: &Blocks) -> Result<()>
+    pub fn gather_v<A, B, E>(
+        &mut self,
+        send: A,
+        recv: impl IntoRoot<B>,
+        blocks: &Blocks,
+    ) -> Result<()>
     where
         A: RecordRead<'e, W::Device, Elem = E>,
         B: RecordWrite<'e, W::Device> + Holds<E>,
     {
-        let (send, (recv, root)) = (send.recorded(), recv.split(self.rank()));
+        let (send, (recv, root)) = (send.recorded(), recv.into_root().split(self.rank()));
         let exact = Exact::new("gather_v", send.dtype(), Site::caller().of("gather_v"))
             .made_by(self.on.core, blocks.maker)
             .and("send", send.len(), blocks.own().len());
@@ -367,12 +372,17 @@ impl<'e, W: World> Group<'e, W> {
     /// # Errors
     /// None here: the group validates when it is complete.
     #[track_caller]
-    pub fn scatter_v<A, B, E>(&mut self, send: Root<A>, recv: B, blocks: &Blocks) -> Result<()>
+    pub fn scatter_v<A, B, E>(
+        &mut self,
+        send: impl IntoRoot<A>,
+        recv: B,
+        blocks: &Blocks,
+    ) -> Result<()>
     where
         A: RecordRead<'e, W::Device, Elem = E>,
         B: RecordWrite<'e, W::Device> + Holds<E>,
     {
-        let (recv, (send, root)) = (recv.recorded(), send.split(self.rank()));
+        let (recv, (send, root)) = (recv.recorded(), send.into_root().split(self.rank()));
         let exact = Exact::new("scatter_v", recv.dtype(), Site::caller().of("scatter_v"))
             .made_by(self.on.core, blocks.maker)
             .and("receive", recv.len(), blocks.own().len());
