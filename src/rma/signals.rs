@@ -58,6 +58,7 @@ impl SignalSlot {
 /// let mut arrivals = Signals::new();
 /// arrivals.expect(comm.ring(-1)).expect(comm.ring(1));
 /// comm.wait_signals(&arrivals)?;
+/// comm.wait_signals(&(1..comm.size()).collect())?; // one of each of these ranks
 /// # Ok(())
 /// # }
 /// ```
@@ -104,5 +105,23 @@ impl Signals {
 
     pub(super) fn all(&self) -> &[(Rank, SignalSlot, u32)] {
         &self.all
+    }
+}
+
+/// One more of each rank's: a rank that is named twice is to signal twice.
+impl<R: AsRank> Extend<R> for Signals {
+    fn extend<I: IntoIterator<Item = R>>(&mut self, peers: I) {
+        for peer in peers {
+            self.expect(peer);
+        }
+    }
+}
+
+/// One of each rank's: a rank that is named twice is to signal twice. The wait checks the ranks.
+impl<R: AsRank> FromIterator<R> for Signals {
+    fn from_iter<I: IntoIterator<Item = R>>(peers: I) -> Self {
+        let mut all = Self::new();
+        all.extend(peers);
+        all
     }
 }

@@ -42,6 +42,35 @@ fn signals_count_by_peer_and_slot() -> Result<()> {
     })
 }
 
+/// Ranks are collected as `expect` takes them, and checked by the wait.
+#[test]
+fn signals_are_collected_from_ranks() -> Result<()> {
+    spmd::<Host>(3, |place| {
+        let mut comm = place.init()?;
+        let (_window, size) = (comm.window::<f32>(1)?, comm.size());
+        match comm.rank().index() {
+            0 => {
+                comm.wait_signals(&(1..size).collect())?;
+                // The same rank twice is two signals, whether as a number or as a `Rank`.
+                let mut twice: Signals = [1, 1].into_iter().collect();
+                twice.extend([comm.peer(1)?]);
+                assert_eq!(twice.iter().map(|(_, _, count)| count).collect::<Vec<_>>(), [3]);
+                twice.extend(std::iter::once(2));
+                comm.wait_signals(&twice)?;
+                comm.wait_signals(&std::iter::empty::<usize>().collect())?;
+            }
+            rank => (0..if rank == 1 { 4 } else { 2 }).try_for_each(|_| comm.signal(0))?,
+        }
+        comm.barrier()?;
+        comm.sync(comm.stream())?;
+        // A rank out of range is refused by the wait.
+        let refused = comm.wait_signals(&[size].into_iter().collect());
+        let refused = refused.expect_err("no such rank");
+        assert!(matches!(refused, Error::NoSuchRank(_)), "{refused}");
+        comm.finish()
+    })
+}
+
 /// With the communicator, and with its successors.
 #[test]
 fn signals_before_the_first_window() -> Result<()> {
