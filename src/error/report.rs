@@ -259,37 +259,44 @@ impl NoOrder {
         let uses = format!("rank {rank} {verb} at {}", site);
         let (first, second) = if *put_is_first { (puts, uses) } else { (uses, puts) };
         write!(f, "{first}, {second}, and nothing orders the two; ")?;
-        match (is_put, put_is_first) {
-            (_, true) if *reads => write!(
+        match is_put {
+            _ if *reads => write!(
                 f,
-                "on rank {from}, signal when it has read, `comm.signal({rank})`; on rank {rank}, wait for that before the write, `comm.wait_signal({from})`"
+                "if the read shall see what is written, call `comm.signal({from})` after the write, and `comm.wait_signal({rank})` on rank {from} before the read; if what was there before, `comm.wait_signal({from})` before the write, and `comm.signal({rank})` on rank {from} after the read (between a plan's runs: a barrier)"
             ),
-            (_, false) if *reads => write!(
-                f,
-                "on rank {rank}, signal when it has written, `comm.signal({from})`; on rank {from}, wait for that before the read, `comm.wait_signal({rank})`"
-            ),
-            (false, _) if from == rank && put.site == *site => {
+            false if from == rank && put.site == *site => {
                 write!(
                     f,
                     "the put itself reads them, as its source and its target overlap: put to another part of the window"
                 )
             }
-            (true, _) if from == rank => write!(
+            true if from == rank => write!(
                 f,
                 "put both in one context, or wait for a signal of rank {owner} in between"
             ),
-            (true, _) => write!(
+            true => write!(
                 f,
                 "on rank {owner}, wait for the signal of the first put, then signal rank {rank}, and have rank {rank} wait for that signal before it puts"
             ),
-            (false, true) => write!(
-                f,
-                "on rank {rank}, wait for the signal of rank {from}'s put first: `comm.wait_signal({from})`"
-            ),
-            (false, false) => write!(
-                f,
-                "on rank {rank}, signal when it is done, `comm.signal({from})`; on rank {from}, wait for that before the put, `comm.wait_signal({rank})`"
-            ),
+            false => {
+                let (noun, sees, saw) = match is_write {
+                    true => ("write", "come after the put", "before"),
+                    false => ("read", "see what is put", "what was there before"),
+                };
+                write!(f, "if the {noun} shall {sees}, call `comm.wait_signal(")?;
+                match *rank == owner {
+                    true => write!(f, "{from})` before it")?,
+                    // The signal of a put goes to the owner.
+                    false => write!(
+                        f,
+                        "{owner})` before it, and on rank {owner} `comm.wait_signal({from})`, then `comm.signal({rank})`"
+                    )?,
+                }
+                write!(
+                    f,
+                    "; if {saw}, `comm.signal({from})` after it, and `comm.wait_signal({rank})` on rank {from} before the put (between a plan's runs: a barrier)"
+                )
+            }
         }?;
         if *is_write && !is_put {
             write!(

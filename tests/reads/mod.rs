@@ -146,6 +146,10 @@ fn a_caller_that_fills_what_is_read_is_told() {
     assert!(outcome.iter().any(told), "{outcome:?}");
     let text = outcome.iter().flatten().find(|error| matches!(error, Error::Hazard(_)));
     let text = text.expect("one of them").to_string();
-    // Whichever was first: "signal when it has read", or "written".
-    assert!(text.contains("rank 1 reads at") && text.contains("signal when it has "), "{text}");
+    let mends = [
+        "if the read shall see what is written, call `comm.signal(1)` after the write",
+        "if what was there before, `comm.wait_signal(1)` before the write",
+    ];
+    assert!(text.contains("rank 1 reads at"), "{text}");
+    assert!(mends.iter().all(|mend| text.contains(mend)), "{text}");
 }
