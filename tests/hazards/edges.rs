@@ -3,7 +3,7 @@
 
 use std::sync::{Barrier, mpsc};
 
-use typed_nccl::error::Hazard;
+use typed_nccl::error::{Hazard, OtherUse};
 use typed_nccl::{Rank, Result, Root, Sum};
 
 use super::play::{Player, line_of, play};
@@ -46,6 +46,25 @@ fn names_both_mends(hazard: &Hazard) {
     assert!(mends.iter().all(|mend| text.contains(mend)), "{text}");
 }
 
+/// The same for a write, and for a read by a third rank, to which the owner passes the signal on.
+fn names_the_mends_of_other_uses(hazard: &Hazard) {
+    let text = |change: fn(&mut OtherUse)| {
+        let mut hazard = hazard.clone();
+        change(&mut hazard.no_order.as_mut().expect("with both lines").other);
+        hazard.to_string()
+    };
+    let write = text(|other| other.is_write = true);
+    assert!(
+        write.contains("if the write shall come after the put, call `comm.wait_signal(0)`"),
+        "{write}"
+    );
+    assert!(write.contains("; if before, `comm.signal(0)` after it, and"), "{write}");
+    let third = text(|other| other.rank = Rank::from_index(2));
+    let passed_on = "call `comm.wait_signal(1)` before it, and on rank 1 `comm.wait_signal(0)`, then `comm.signal(2)`;";
+    assert!(third.contains(passed_on), "{third}");
+    assert!(third.contains("`comm.wait_signal(2)` on rank 0 before the put"), "{third}");
+}
+
 #[test]
 fn a_wait_for_the_signal() {
     silent(2, |p| match p.rank {
@@ -63,6 +82,7 @@ fn a_wait_for_the_signal() {
     assert!(text.contains(&format!("rank 1 reads at tests/hazards/play.rs:{read}")), "{text}");
     assert!(text.contains("nothing orders the two"), "{text}");
     names_both_mends(&told[0]);
+    names_the_mends_of_other_uses(&told[0]);
     // A wait after the read does not order it.
     reported(2, |p| match p.rank {
         0 => p.put(1),
