@@ -77,7 +77,7 @@ pub(crate) mod foreign {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type",
     label = "neither one of NCCL's data types nor plain data",
-    note = "element types are i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, `half::f16`, `half::bf16`, `float8::F8E4M3`, `float8::F8E5M2`, `typed_nccl::Bool` for truth values, and structs that implement `Plain`; a type parameter needs `T: Element`",
+    note = "element types are i8, u8, i16, u16, i32, u32, i64, u64, f32, f64, `half::f16`, `half::bf16`, `float8::F8E4M3`, `float8::F8E5M2`, `typed_nccl::Bool` for truth values, `Complex` with the feature `num-complex`, and structs that implement `Plain`; a type parameter needs `T: Element`",
     note = "for a struct of your own: `#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)] #[zerocopy(crate = \"typed_nccl::zerocopy\")] #[repr(C)]` with the derives of `typed_nccl::zerocopy`, and `impl typed_nccl::Plain for ... {{}}`"
 )]
 pub unsafe trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
