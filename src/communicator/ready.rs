@@ -195,8 +195,9 @@ impl<W: World, S: State> Communicator<W, S> {
 
     /// The communicator's own stream.
     ///
-    /// A call that takes `&mut` of the communicator, such as [`group`](Self::group), ends the
-    /// borrow. Keep a clone beside it, which is the same stream:
+    /// It is borrowed from the communicator, and a call that takes `&mut` of it, such as
+    /// [`group`](Self::group), ends the borrow. Ask for the stream again behind such a call, in
+    /// place of keeping it in a variable:
     ///
     /// ```
     /// # use typed_nccl::{Buffer, Communicator, Result, Sum, World};
@@ -204,9 +205,8 @@ impl<W: World, S: State> Communicator<W, S> {
     ///     comm: &mut Communicator<W>,
     ///     x: &mut Buffer<f32, W::Device>,
     /// ) -> Result<()> {
-    ///     let stream = comm.stream().clone();
     ///     comm.group(|g| g.all_reduce_in_place(&mut *x, Sum))?;
-    ///     comm.sync(&stream)
+    ///     comm.sync(comm.stream())
     /// }
     /// ```
     #[inline]

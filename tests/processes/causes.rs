@@ -119,7 +119,9 @@ fn fail(run: &Run, way: &str, take: &str, victim: usize) -> Output {
 /// Checks that it names this rank and no other, and ends with its code; else returns its output.
 fn named(ended: &Output, rank: Option<usize>, code: i32) -> Result<(), String> {
     let said = String::from_utf8_lossy(&ended.stderr);
-    let names = said.lines().filter_map(|line| line.strip_prefix("typed-nccl: rank "));
+    let names = said
+        .lines()
+        .filter_map(|line| line.strip_prefix("typed-nccl: the first to fail was rank "));
     let names: Vec<_> = names.map(|line| line.split(' ').next().unwrap_or("")).collect();
     let is_it = rank.is_none_or(|rank| names == [rank.to_string()]);
     match is_it && names.len() == 1 && ended.status.code() == Some(code) {

@@ -176,8 +176,10 @@ impl Watch {
         self.first = self.failures.first();
         let Some(first) = self.first else { return };
         let status = self.failures.status(first);
-        let who = self.children[first].name();
-        let who = status.map_or_else(|| who.clone(), |status| format!("{who}, {}", status.how()));
+        let mut who = self.children[first].name();
+        if let Some(status) = status {
+            who += &format!(", {}", status.how());
+        }
         let others = match self.children.iter().all(Child::has_ended) {
             true => "",
             false => "; the others are ended too",
