@@ -329,7 +329,8 @@ impl Crates {
 }
 
 /// Crates whose types we pass on.
-const FOREIGN: &[&str] = &["float8", "half", "num_complex", "zerocopy", "typed_nccl_macros", "dlpack_rs"];
+const FOREIGN: &[&str] =
+    &["float8", "half", "num_complex", "zerocopy", "typed_nccl_macros", "dlpack_rs"];
 
 /// Whether an item is public, and where its keyword is, behind `unsafe` and the like.
 fn visibility(all: &[TokenTree], mut at: usize) -> (bool, usize) {
