@@ -100,7 +100,7 @@ fn a_tensor_is_lent_where_it_is() -> Result<()> {
         let (sent, found) = channel();
         in_place_each(comm.device(), &[&middle], |x| {
             comm.all_reduce_in_place(&mut x[0], Sum)?;
-            comm.stream().launch(&x[0].typed::<f32>()?.as_slice(), move |x, _| {
+            comm.stream().launch(x[0].typed::<f32>()?.as_slice(), move |x, _| {
                 sent.send(x.as_ptr().addr() as u64).expect("received");
             })
         })?;
