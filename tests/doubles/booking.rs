@@ -39,18 +39,20 @@ fn a_wait_in_the_middle_of_a_launch_does_not_count_for_it() {
         let y = elsewhere.zeros::<f32>(8)?;
         first.launch(&mut x, |_, _| ())?;
         assert_error!(first.launch((&mut x, &y), |_, _| ()), OtherDevice, "operand");
-        cuda().hold(handle(&reader)?);
+        let held = handle(&reader)?;
+        cuda().hold(held);
         reader.launch(&b, |_, _| ())?;
         let (send, back) = channel();
+        clear();
         first.launch((&mut a, &mut b), move |_, _| {
             let waited = second.launch(&mut x, |_, _| ());
             let _ = send.send((waited, second));
         })?;
         let (waited, second) = back.recv().expect("it ran at the call");
         waited?;
-        clear();
         second.launch(&mut a, |_, _| ())?;
-        assert_eq!(waits(), [(handles.1, handles.0)]);
+        let again = (handles.1, handles.0);
+        assert_eq!(waits(), [(handles.0, held), again, again]);
         Ok(())
     });
 }

@@ -53,8 +53,10 @@ fn a_panic_is_told_behind_a_change_of_streams() {
             let comm = connect(seat);
             let mut x = comm.device().from_slice(&[1.0_f32]).expect("memory");
             comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
-            x.to_vec().expect("nothing is wrong here");
-            comm.finish().expect("nor here");
+            let error = x.to_vec().expect_err("nobody has a gradient");
+            assert!(matches!(error, Error::Refused(_)), "{error}");
+            assert!(error.to_string().contains("no gradient"), "{error}");
+            comm.finish().expect("told already");
         },
     );
 }

@@ -66,7 +66,14 @@ impl Rough {
             Act::Step(ref step) => rank.step(step, expected),
             Act::Blend { stream, reads: [a, b], writes: [c, d], panics } => {
                 let stores = rank.stores.get_disjoint_mut([a, b, c, d]).expect("four stores");
-                blend(&rank.streams[stream], stores, panics)
+                blend(&rank.streams[stream], stores, panics)?;
+                match panics {
+                    // What follows a panic is refused until a host wait has told of it.
+                    Panics::AtFirst | Panics::AtLast if self.shape.ranks > 1 => {
+                        calm(|| rank.streams[stream].sync())
+                    }
+                    _ => Ok(()),
+                }
             }
             Act::Refused { stream, ref good, bad, is_last } => {
                 self.refused(rank, stream, good, bad, is_last)

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::act::{Act, Id, Mood};
+use super::act::{Act, Id, Mood, Panics};
 use super::deaths::{DEATHS, Plan};
 use super::draw;
 use super::model::Model;
@@ -49,11 +49,15 @@ impl Script {
         let mut acts = mood.acts(random, shape, count, false);
         let threads = 1 + random.below(4);
         for act in &mut acts {
-            // The next wait of any thread would report it.
-            if let Act::Step(Step::Round(round)) = act
-                && threads > 1
-            {
-                round.refused_by = None;
+            if threads == 1 {
+                break;
+            }
+            match act {
+                // The next wait of any thread would report it.
+                Act::Step(Step::Round(round)) => round.refused_by = None,
+                // It would refuse what other threads have just enqueued behind it.
+                Act::Blend { panics, .. } => *panics = Panics::No,
+                _ => {}
             }
         }
         Self::new(seed, shape, threads, acts)
