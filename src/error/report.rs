@@ -308,7 +308,8 @@ impl NoOrder {
     }
 }
 
-/// A closure given to `Stream::launch` panicked.
+/// A closure given to `Stream::launch` panicked. The calls that this rank had enqueued behind it,
+/// before a host wait reported it, are refused on all ranks.
 ///
 /// ```
 /// # use typed_nccl::{Error, Host};
