@@ -1,8 +1,8 @@
 //! Elements: NCCL's twelve data types as Rust types, 16-bit integers, truth values, complex numbers,
 //! and plain data of the program's own.
 //!
-//! Complex numbers are those of the crate `num-complex`, exported with the feature of that name. [`Sum`],
-//! [`Avg`] and their exact forms reduce them everywhere, [`Prod`] on the host:
+//! Complex numbers are those of the crate `num-complex`, exported with the feature of that name.
+//! [`Sum`], [`Avg`] and their exact forms reduce them everywhere, [`Prod`] on the host:
 //!
 //! ```
 //! # #[cfg(feature = "num-complex")] {

@@ -158,8 +158,8 @@ impl<D: Device> Stream<D> {
     /// `operands` is one operand or a tuple of up to twelve: `&buffer` to read, `&mut buffer` to
     /// write; views also by value, `x.slice(..3)` and `y.slice_mut(..3)`. For a list of buffers,
     /// launch once for each. On the host the closure gets `&[T]` and `&mut [T]` and runs later, on
-    /// another thread; it may not wait for a stream or a communicator. A panic in it surfaces at
-    /// the next host wait as [`Error::Panicked`](crate::Error::Panicked), and calls that were enqueued
+    /// another thread; it must not wait for a stream or a communicator. A panic in it surfaces at
+    /// the next host wait as [`Error::Panicked`](crate::Error::Panicked). Calls that were enqueued
     /// behind it until then are refused on all ranks.
     ///
     /// In a function generic over the device the views have no methods, since what they are depends
