@@ -19,7 +19,7 @@ pub struct AnotherThread(());
     message = "`{C}` cannot be shared between threads",
     label = "a communicator serves one thread at a time",
     note = "all ranks must make the same calls in the same order: move it to the one thread that uses it",
-    note = "for calls from several threads, `Ordered::new(comm)?` keeps one order on all ranks; a `Mutex` would not",
+    note = "for calls from several threads, `Ordered::new(comm)?` keeps one order on all ranks, with `ordered.submit(key, |comm| ..)?`; a `Mutex` would not",
     note = "to end it from another thread, take an `abort_handle()`, which is `Sync`"
 )]
 pub trait ShareCommunicator<C> {}

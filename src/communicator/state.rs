@@ -125,10 +125,10 @@ pub trait State: sealed::Sealed + Sized {
 /// # Ok::<(), typed_nccl::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "a communicator that is `{Self}` cannot be used yet, or any more",
+    message = "a communicator that is `{Self}` cannot be used in this state",
     label = "this needs a `Ready` communicator",
     note = "`Uninit`: `connect()` it first; `Initializing`: `ready().wait()?`, or `ready().await?`, gives the ready one",
-    note = "`Revoked`: `shrink(&[])` leaves the surviving ranks; `Suspended`: `resume()` it first",
+    note = "`Revoked`: `let comm = comm.shrink(&[])?` is one of the surviving ranks; `Suspended`: `let comm = comm.resume()?`",
     note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanEnqueue: State {
@@ -206,7 +206,7 @@ impl CanEnqueue for Shared<'_> {
     message = "only an `Uninit` communicator, as `build()` gives it, can be connected",
     label = "this communicator is `{Self}`",
     note = "`Initializing`: it is connecting: wait by `ready().wait()?`, or `ready().await?`",
-    note = "`Ready`, `Suspended` and `Revoked` ones are already connected: leave `connect()` out",
+    note = "`Ready`, `Suspended` and `Revoked` ones are already connected: a `Suspended` one becomes ready by `resume()`, a `Revoked` one by `shrink(&[])`",
     note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanConnect: State {
@@ -233,10 +233,10 @@ impl CanConnect for Uninit {
 /// # Ok::<(), typed_nccl::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "only an `Initializing` communicator, as `start()` gives it, is waited for",
+    message = "only an `Initializing` communicator, as `start()` gives it, can be waited for",
     label = "this communicator is `{Self}`",
     note = "`Uninit`: `start()` it first, or `connect()` it, which waits",
-    note = "`Ready`, `Suspended` and `Revoked` ones are connected: there is nothing to wait for",
+    note = "`Ready`, `Suspended` and `Revoked` ones are already connected: a `Suspended` one becomes ready by `resume()`, a `Revoked` one by `shrink(&[])`",
     note = "`Finalized` and `Aborted` communicators have ended: start a new one from a new seat"
 )]
 pub trait CanBecomeReady: State {

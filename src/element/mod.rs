@@ -123,10 +123,10 @@ pub trait Primitive: Element + Default + PartialEq + std::fmt::Debug {}
 /// # }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a data type that NCCL reduces",
-    label = "no reduction for this data type",
+    message = "`{Self}` is not a type that all of `Sum`, `Prod`, `Min` and `Max` reduce",
+    label = "no such reduction for this data type",
     note = "`Element` is enough to move data; `Numeric` allows `Sum`, `Prod`, `Min` and `Max`, `Float` also `Avg`",
-    note = "complex numbers have no order: `Sum`, `Prod` and `Avg` reduce them, and `exact()`"
+    note = "truth values (`typed_nccl::Bool`) are reduced by `And` and `Or`; complex numbers by `Sum`, `Prod` and `Avg`"
 )]
 pub trait Numeric: Primitive {}
 

@@ -123,7 +123,7 @@ impl<T> SliceOf<T> for [T] {}
 #[diagnostic::on_unimplemented(
     message = "a kernel on `{Self}` cannot work on memory of `{F}`",
     label = "memory of another device than the stream's",
-    note = "allocate with `stream.device()`, or run the kernel on a stream of the device that has its memory"
+    note = "allocate with `stream.device()`, or run the kernel on a stream of the device where the memory is"
 )]
 pub trait RunsWithMemoryOf<F: Device>: Device<Backend = F::Backend> {}
 

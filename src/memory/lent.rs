@@ -29,7 +29,7 @@ use crate::{DType, Device, DynSlice, DynSliceMut, Element, Host, Result, Stream,
 #[diagnostic::on_unimplemented(
     message = "`{D}` cannot be lent `{Self}`",
     label = "no borrowed memory of that device",
-    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both `&tensor` and `&mut tensor` of another library, and pairs of these",
+    note = "the host is lent `&[T]` to read and `&mut [T]` to write; a GPU is lent cudarc's `&CudaSlice<T>` and `&mut CudaSlice<T>` and its views; both `&tensor` and `&mut tensor` of another library, and pairs of these",
     note = "a function generic over the device needs the bound, `where for<'a> &'a mut [f32]: Lend<D>`, or copies: `device.from_slice(..)`"
 )]
 pub trait Lend<D: Device>: sealed::Sealed {

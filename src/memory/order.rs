@@ -276,6 +276,7 @@ impl<B: Streams> Order<B> {
         if write {
             (own.wrote, own.arrived) = (seq, false);
         }
+        stream.mark_if_awaited();
         self.settle(&mut spread);
     }
 
@@ -294,6 +295,7 @@ impl<B: Streams> Order<B> {
         let own = spread.own(stream);
         own.arrived |= own.wrote == 0;
         (own.wrote, own.used) = (seq, seq);
+        stream.mark_if_awaited();
         self.settle(&mut spread);
     }
 
@@ -470,12 +472,13 @@ impl<B: Streams> Order<B> {
         spread
     }
 
-    /// Returns to the fast path when one stream is left.
+    /// Returns to the fast path when one stream is left, unless that marks its operations.
     fn settle(&self, spread: &mut Spread<B>) {
         if !spread.is_shared()
             && spread.team == 0
             && spread.turns.is_empty()
-            && spread.uses.len() == 1
+            && let [only] = &*spread.uses
+            && !only.stream.is_awaited()
             && let Some(only) = spread.uses.pop()
         {
             self.wrote.store(only.wrote, Relaxed);

@@ -38,7 +38,7 @@ use crate::{Buffer, DType, Device, Element, Elements, Readable, Slice, SliceMut,
     message = "a communicator on `{D}` cannot read `{Self}`",
     label = "this lives on another device, or is not device memory",
     note = "NCCL does not check this: it would read the other device's memory, or hang",
-    note = "pass `&x` of a buffer, a window or a view, or a shared view by value; allocate with `comm.device()`, and copy host values there with `from_slice`; a lane records the views that it was handed; the memory of a `SharedWindow` is that of the window that it was made of",
+    note = "pass `&x` of a buffer, a window or a view, or a shared view by value; allocate with `comm.device()`, and copy host values there with `from_slice`; in `clique.group`, a lane records the views that it was handed; the memory of a `SharedWindow` is that of the window that it was made of",
     note = "of a guard, pass `&*guard`; of a list, one buffer at a time, in one `comm.group(..)`"
 )]
 pub trait RecordRead<'e, D: Device>: Elements<Device = D> {

@@ -107,27 +107,9 @@ impl<B: Streams> Owned<'_, B> {
     /// Numbers everything enqueued since the last number.
     #[inline]
     pub(crate) fn number(&self) -> u64 {
-        let number = self.count();
-        if self.0.awaited.load(Relaxed) {
-            self.mark(number);
-        }
-        number
-    }
-
-    #[inline]
-    fn count(&self) -> u64 {
         let number = self.0.last.load(Relaxed) + 1;
         self.0.last.store(number, Relaxed);
         number
-    }
-
-    /// Marks the end of operation `number`. Without the mark, other streams wait for more.
-    #[cold]
-    fn mark(&self, number: u64) {
-        match B::point(&self.0.raw) {
-            Ok(point) => self.0.keep_mark(number, point),
-            Err(error) => log::debug!("no mark after operation {number} of a stream: {error}"),
-        }
     }
 }
 
@@ -337,6 +319,19 @@ impl<B: Streams> StreamCore<B> {
         self.owned().number()
     }
 
+    /// Marks the end of the last operation, if other streams wait for parts of this one and it is
+    /// not marked. Without the mark they would wait for more.
+    pub(crate) fn mark_if_awaited(&self) {
+        let last = self.last_seq();
+        if !self.shared.is_awaited() || self.shared.is_marked(last) {
+            return;
+        }
+        match B::point(&self.shared.raw) {
+            Ok(point) => self.shared.keep_mark(last, point),
+            Err(error) => log::debug!("no mark after operation {last} of a stream: {error}"),
+        }
+    }
+
     /// The part that an operation needs, dereferenced once.
     #[inline]
     pub(crate) fn owned(&self) -> Owned<'_, B> {
@@ -378,7 +373,7 @@ impl<B: Streams> StreamCore<B> {
 
     /// A point after everything enqueued, also by others: it has a number of its own.
     pub(crate) fn mark(&self) -> Result<B::Point> {
-        let number = self.owned().count();
+        let number = self.number();
         let point = B::point(&self.shared.raw)?;
         self.shared.keep_mark(number, point.clone());
         Ok(point)
@@ -450,6 +445,12 @@ impl<B: Streams> StreamShared<B> {
         drop(marks);
         let last = self.last();
         marked.map_or_else(|| Ok((B::point(&self.raw)?, last)), Ok)
+    }
+
+    /// Whether another stream had to wait for more of it than it needed.
+    #[inline]
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaited.load(Relaxed)
     }
 
     /// Remembers the point after operation `number`.

@@ -124,7 +124,7 @@ pub trait RmaSource: WindowKind {}
     message = "a `{Self}` window cannot be the target of a put",
     label = "registered without `Symmetric`",
     note = "NCCL does not check this: the put may go to the wrong place",
-    note = "register it with `comm.window(len)` or `comm.register_window(buffer)`, which are symmetric"
+    note = "make it with `comm.window(len)`, or register its memory with `comm.register_window(buffer)`: both are symmetric"
 )]
 pub trait RmaTarget: WindowKind {}
 

@@ -37,7 +37,7 @@ const RUNS: [(&str, &str, u64, usize); 4] = [
 const GPU: [(&str, &str, &str, &[&str], u64, usize); 3] = [
     ("gpu_call", "typed", "typed_in_place", &["ncclAllReduce"], 70, 0),
     ("gpu_kernel", "without", "typed_launch", &DRIVER, 650, 0),
-    ("gpu_kernel", WITH_DEV, "typed_launch_with_dev", &DRIVER, 850, 1),
+    ("gpu_kernel", WITH_DEV, "typed_launch_with_dev", &DRIVER, 900, 1),
 ];
 
 const DRIVER: [&str; 2] = ["cuCtxGetCurrent", "cuLaunchKernel"];

@@ -87,7 +87,7 @@ fn note(types: &Types<'_>, valid: &Valid) -> String {
     });
     let methods: String = methods.collect();
     format!(
-        "write `impl<Tag> {plan}::Steps<{names}Host<Tag>> for {{Self}}`, on GPUs with `Cuda<Tag>` for `Host<Tag>`, and in it\n{}",
+        "write `impl<Tag> {plan}::Steps<{names}Host<Tag>> for {{Self}}`, on GPUs with `Cuda<Tag>` for `Host<Tag>`, in code for all devices `impl<D: Device>` with `D` for it, and in it\n{}",
         methods.trim_end()
     )
 }

@@ -89,7 +89,7 @@ pub trait Memory: Copy + sealed::Sealed {
 /// Memory that an NCCL operation uses: a buffer, or part of one.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not one buffer, nor part of one",
-    label = "an operation reads and writes one buffer",
+    label = "each side of an operation is one buffer",
     note = "of an array, say which buffer: `.at(i)`"
 )]
 pub trait Part: Memory {}

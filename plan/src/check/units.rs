@@ -163,7 +163,7 @@ fn aliases(rank: u32, ops: &[Op], accesses: &mut Vec<Access>, report: &mut Repor
             let title =
                 format!("two operations of one group touch {}, and one writes", report.name(name));
             let mut help = vec![if first.statement == second.statement {
-                "use two buffers: both ends of it run at once, in no order"
+                "use two buffers: both ends of a message run at once, in no order"
             } else {
                 "use two buffers, or make two groups: operations of one group have no order"
             }];
