@@ -49,14 +49,14 @@ impl Script {
         let mut acts = mood.acts(random, shape, count, false);
         let threads = 1 + random.below(4);
         for act in &mut acts {
-            if threads == 1 {
-                break;
-            }
             match act {
                 // The next wait of any thread would report it.
-                Act::Step(Step::Round(round)) => round.refused_by = None,
-                // It would refuse what other threads have just enqueued behind it.
-                Act::Blend { panics, .. } => *panics = Panics::No,
+                Act::Step(Step::Round(round)) if threads > 1 => round.refused_by = None,
+                // It would refuse what other threads have just enqueued behind it. A rank alone is
+                // not made to wait for its panics.
+                Act::Blend { panics, .. } if threads > 1 || shape.ranks == 1 => {
+                    *panics = Panics::No
+                }
                 _ => {}
             }
         }
