@@ -300,6 +300,26 @@ mod sealed {
     pub struct Inside;
 }
 
+/// Implements a sealed trait of the calling module, whose method is `number`, for integers of up to
+/// 64 bits.
+macro_rules! integers {
+    ($Trait:ident) => {
+        crate::rank::integers!($Trait: u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+    };
+    ($Trait:ident: $($integer:ty),+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl $Trait for $integer {
+            #[inline]
+            fn number(self) -> i128 {
+                self as i128
+            }
+        }
+
+        impl sealed::Sealed for $integer {}
+    )+ };
+}
+pub(crate) use integers;
+
 #[cfg(test)]
 mod tests {
     use super::{Generation, MOST, Rank};

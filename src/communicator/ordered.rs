@@ -355,7 +355,7 @@ impl<W: World> Ordered<W> {
         let Submission { agenda, request, .. } = &submission;
         let _span = trace::wait(Some(&self.health), "submit", site);
         let (started, mut noted) = (Instant::now(), Noted::default());
-        while let Some(left) = self.left_until_turn(request, site, started)? {
+        while let Some(left) = self.left_until_turn("submit", request, site, started)? {
             agenda.wait(rank, request, REST.min(left));
             self.health.watch_who_is_late();
             noted.rest(|| self.watch(&submission, site));
@@ -366,6 +366,7 @@ impl<W: World> Ordered<W> {
     /// How long a request may still wait for its turn; `None` if it has come.
     pub(super) fn left_until_turn(
         &self,
+        operation: &'static str,
         request: &Request,
         site: Site,
         started: Instant,
@@ -384,8 +385,7 @@ impl<W: World> Ordered<W> {
         if waited < self.deadline {
             return Ok(Some(self.deadline - waited));
         }
-        let (operation, report) = ("submit", agenda.report(*rank, request));
-        let deadline = Deadline::Configured;
+        let (report, deadline) = (agenda.report(*rank, request), Deadline::Configured);
         Err(reported(Timeout { operation, site, waited, deadline, report }.into()))
     }
 

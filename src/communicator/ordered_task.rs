@@ -75,7 +75,9 @@ impl<W: World> Ordered<W> {
     ) -> impl Future<Output = Result<()>> + Send + use<'_, W> {
         let started = Instant::now();
         let mut waking = None;
-        poll_fn(move |context| match self.left_until_turn(&request, site, started) {
+        let left =
+            move |request: &Request| self.left_until_turn("submit_async", request, site, started);
+        poll_fn(move |context| match left(&request) {
             Ok(None) => Poll::Ready(Ok(())),
             Err(error) => Poll::Ready(Err(error)),
             Ok(Some(_)) => {

@@ -61,21 +61,7 @@ pub(crate) fn color(color: impl SplitNumber, site: Site) -> Result<u64, BadColor
     u64::try_from(found).map_err(|_| BadColor { found, site })
 }
 
-macro_rules! integers {
-    ($($integer:ty),+) => { $(
-        #[diagnostic::do_not_recommend]
-        impl SplitNumber for $integer {
-            #[inline]
-            fn number(self) -> i128 {
-                self as i128
-            }
-        }
-
-        impl sealed::Sealed for $integer {}
-    )+ };
-}
-
-integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+crate::rank::integers!(SplitNumber);
 
 #[diagnostic::do_not_recommend]
 impl SplitNumber for Rank {

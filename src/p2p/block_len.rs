@@ -35,21 +35,7 @@ pub(crate) fn block_len(operation: &'static str, len: impl BlockLen, site: Site)
     usize::try_from(found).map_err(|_| BadBlockLen { operation, found, site }.into())
 }
 
-macro_rules! integers {
-    ($($integer:ty),+) => { $(
-        #[diagnostic::do_not_recommend]
-        impl BlockLen for $integer {
-            #[inline]
-            fn number(self) -> i128 {
-                self as i128
-            }
-        }
-
-        impl sealed::Sealed for $integer {}
-    )+ };
-}
-
-integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize);
+crate::rank::integers!(BlockLen);
 
 mod sealed {
     pub trait Sealed {}
