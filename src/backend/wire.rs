@@ -9,9 +9,9 @@ use crate::error::Error;
 
 /// Carries a backend's messages between ranks that do not share memory.
 pub trait Wire: Send + Sync {
-    /// Sends to one rank, or to all others with `None`. Does not wait. Messages of one rank arrive
-    /// in order, each at least once, unless a rank dies. A message to this rank itself is not
-    /// delivered.
+    /// Sends to one rank, or to all others with `None`. Does not wait. Messages of one rank
+    /// to all arrive in order and once, whichever other ranks leave or die meanwhile, and so do
+    /// those to one receiver. A message to this rank itself is not delivered.
     fn tell(&self, to: Option<Rank>, message: Vec<u8>);
 
     /// Sets the listener for messages and deaths. Earlier events are queued and delivered first. A

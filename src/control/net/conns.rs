@@ -376,7 +376,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::{AT_ONCE, Conns, Role};
-    use crate::control::net::message::Message;
+    use crate::control::net::message::{Message, Tell};
     use crate::control::net::proof::{CHALLENGE, CLAIM, Proof, Secret};
 
     #[test]
@@ -389,7 +389,13 @@ mod tests {
             sides[side].seal(key, &Secret::of_text("same"), &proof, side == 0);
         }
         let bytes: Vec<u8> = (0..5 * AT_ONCE / 2).map(|byte| byte as u8).collect();
-        let message = Message::Tell { from: 0, to: None, channel: 0, bytes: &bytes };
+        let message = Message::Tell(Tell {
+            from: 0,
+            to: None,
+            channel: 0,
+            number: 1,
+            bytes: (&bytes).into(),
+        });
         sides[0].send(keys[0], &message);
         sides[0].send(keys[0], &Message::Beat);
         let mut expected = Vec::new();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::frame;
 use super::hub::Hub;
 use super::ident::CommId;
-use super::message::{Contributions, Failure, Hello, Left, Member, Message, Table};
+use super::message::{Contributions, Failure, Hello, Left, Member, Message, Table, Tell};
 use super::proof::{
     self, CHALLENGE, CLAIM, Claim, Proof, Purpose, Secret, VERDICT, Verdict, Version,
 };
@@ -186,7 +186,9 @@ fn message(dice: &mut Dice, output: &mut Vec<u8>) {
         10 => {
             let to = Some(dice.number()).filter(|to| *to != 0);
             let channel = dice.number().into();
-            Message::Tell { from: dice.number(), to, channel, bytes: &long }
+            let (from, number, bytes) =
+                (dice.number(), dice.number().into(), long.as_slice().into());
+            Message::Tell(Tell { from, to, channel, number, bytes })
         }
         11 => Message::Beat,
         _ => Message::Bye { all_finished: dice.roll(2) == 0 },

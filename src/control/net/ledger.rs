@@ -164,6 +164,13 @@ pub(super) fn parent(rank: u32) -> Option<u32> {
     Some(rank.checked_sub(1)? / FAN_OUT)
 }
 
+/// The ranks directly below one, in a tree that no rank has left.
+pub(super) fn children(rank: u32, size: u32) -> impl Iterator<Item = u32> {
+    let first = u64::from(rank) * u64::from(FAN_OUT) + 1;
+    let below = first..(first + u64::from(FAN_OUT)).min(size.into());
+    below.filter_map(|rank| u32::try_from(rank).ok())
+}
+
 /// Sorts runs and joins adjacent ones with equal contributions.
 pub(super) fn merge(runs: &mut Vec<Run>) {
     runs.sort_by_key(|run| (run.seq, run.first));

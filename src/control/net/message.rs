@@ -50,12 +50,7 @@ pub(super) enum Message<'a> {
         parts: Vec<Contributions<'a>>,
     },
     Left(Left),
-    Tell {
-        from: u32,
-        to: Option<u32>,
-        channel: u64,
-        bytes: &'a [u8],
-    },
+    Tell(Tell<'a>),
     /// Heartbeat.
     Beat,
     /// The sender leaves in good order, after everything that it had to send.
@@ -109,6 +104,29 @@ impl Member {
 impl std::fmt::Display for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "host {}, process {}", self.host, self.pid)
+    }
+}
+
+/// A backend's message.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub(super) struct Tell<'a> {
+    pub(super) from: u32,
+    /// `None` for all other ranks.
+    pub(super) to: Option<u32>,
+    pub(super) channel: u64,
+    /// Counts the sender's messages with this `to`, from 1.
+    pub(super) number: u64,
+    #[serde(borrow)]
+    pub(super) bytes: Cow<'a, [u8]>,
+}
+
+impl Tell<'_> {
+    pub(super) fn into_owned(self) -> Tell<'static> {
+        Tell { bytes: Cow::Owned(self.bytes.into_owned()), ..self }
+    }
+
+    pub(super) fn borrowed(&self) -> Tell<'_> {
+        Tell { bytes: Cow::Borrowed(&self.bytes), ..*self }
     }
 }
 

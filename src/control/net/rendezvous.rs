@@ -11,7 +11,7 @@ use super::conns::{Conns, Key};
 use super::hub::NodeKey;
 use super::ident::CommId;
 use super::job::Job;
-use super::ledger::{FAN_OUT, parent};
+use super::ledger::{children, parent};
 use super::message::{
     Failure, Hello, Left, MOST_ADDRESSES, MOST_RANKS, MOST_TEXT, Member, Message, Table,
 };
@@ -239,9 +239,7 @@ impl Rendezvous {
             }
             if is_first {
                 let size = self.size.map_or(0, |(size, _)| size);
-                let first = u64::from(rank) * u64::from(FAN_OUT) + 1;
-                let below = first..(first + u64::from(FAN_OUT)).min(size.into());
-                next.extend(below.filter_map(|rank| u32::try_from(rank).ok()));
+                next.extend(children(rank, size));
             }
         }
     }

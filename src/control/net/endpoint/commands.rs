@@ -50,9 +50,7 @@ impl Endpoint {
             }
             Command::Tell { node, to, channel, bytes } => {
                 let to = to.map(|to| to.0);
-                self.with_node(node, |node, net| {
-                    node.route_message(net, node.rank, to, channel, &bytes, None)
-                });
+                self.with_node(node, |node, net| node.tell(net, to, channel, bytes));
             }
             Command::Listen { node, channel, listener } => {
                 self.with_node(node, |node, net| node.listen(net, channel, &listener));

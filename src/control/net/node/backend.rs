@@ -1,13 +1,16 @@
 //! Messages of backends: broadcast, or routed along the tree to one rank.
 
+use std::borrow::Cow;
 use std::sync::Weak;
 
 use super::super::channels::{Call, Event};
 use super::super::conns::Key;
 use super::super::endpoint::{Deferred, Net};
-use super::super::ledger::parent;
-use super::super::message::{Left, Message};
+use super::super::ledger::{children, parent};
+use super::super::message::{Left, Message, Tell};
 use super::Node;
+use super::relay::Missing;
+use super::tree::EXPECTED;
 use crate::backend::Listener;
 
 impl Node {
@@ -26,18 +29,37 @@ impl Node {
         net.deferred.extend(self.channels.report(event).map(Deferred::Call));
     }
 
-    /// Delivers a message of a backend, or forwards it.
-    pub(crate) fn route_message(
-        &mut self,
-        net: &mut Net,
-        from: u32,
-        to: Option<u32>,
-        channel: u64,
-        bytes: &[u8],
-        by: Option<Key>,
-    ) {
-        if from != self.rank && to.is_none_or(|to| to == self.rank) {
-            match self.channels.handle_message(channel, from, bytes) {
+    /// Sends a message of this rank.
+    pub(crate) fn tell(&mut self, net: &mut Net, to: Option<u32>, channel: u64, bytes: Vec<u8>) {
+        let (from, number) = (self.rank, self.relay.next(self.rank, to));
+        let tell = Tell { from, to, channel, number, bytes: Cow::Owned(bytes) };
+        if to != Some(from) && self.relay.is_new(&tell, false).is_ok() {
+            self.pass_tell_on(net, &tell, None);
+        }
+    }
+
+    /// Delivers a message, or passes it on; false if it is out of place.
+    pub(super) fn handle_tell(&mut self, net: &mut Net, tell: &Tell<'_>, by: Key) -> bool {
+        let Tell { from, to, channel, number, .. } = *tell;
+        let is_mine = to.is_none_or(|to| to == self.rank);
+        if from >= self.size || to.is_some_and(|to| to >= self.size) {
+            return false;
+        }
+        if from == self.rank {
+            // A new neighbour sends back what it had from others.
+            return number < self.relay.next(from, to);
+        }
+        match self.relay.is_new(tell, is_mine) {
+            Ok(true) => {}
+            Ok(false) => return true,
+            Err(Missing) => {
+                let why = "sent messages that were lost on their way when other ranks left";
+                self.fail(net, vec![from], why.to_owned());
+                return true;
+            }
+        }
+        if is_mine {
+            match self.channels.handle_message(channel, from, &tell.bytes) {
                 Ok(call) => net.deferred.extend(call.map(Deferred::Call)),
                 Err(_) => {
                     let why = "sent more messages than are kept for a rank that is not there yet";
@@ -45,17 +67,34 @@ impl Node {
                 }
             }
         }
-        if to == Some(self.rank) {
-            return;
+        if to != Some(self.rank) {
+            self.pass_tell_on(net, tell, Some(by));
         }
-        let message = Message::Tell { from, to, channel, bytes };
+        true
+    }
+
+    fn pass_tell_on(&mut self, net: &mut Net, tell: &Tell<'_>, by: Option<Key>) {
         // Until a rank leaves, its number determines its position in the tree.
-        let hop = to.filter(|_| self.standing.is_whole()).and_then(|to| self.next_hop(to));
+        let hop = tell.to.filter(|_| self.standing.is_whole()).and_then(|to| self.next_hop(to));
+        let message = Message::Tell(tell.borrowed());
         for link in self.links.iter().filter(|link| Some(link.key) != by) {
             if hop.is_none_or(|hop| hop == link.key) {
                 net.conns.send(link.key, &message);
             }
         }
+        let (now, age) = (net.now(), net.conns.heartbeat * 4 + EXPECTED);
+        if self.relay.has_older(age, now) && self.has_all_neighbours() {
+            self.relay.drop_older(age, now);
+        }
+        self.relay.keep(tell, now);
+    }
+
+    /// Whether all links of the tree that this rank should have are there.
+    fn has_all_neighbours(&self) -> bool {
+        let is_linked = |rank: u32| self.links.iter().any(|link| link.peer == rank);
+        (self.up.is_some() || self.above().is_none())
+            && children(self.rank, self.size).all(|rank| self.is_away(rank) || is_linked(rank))
+            && self.orphans().is_empty()
     }
 
     fn next_hop(&self, to: u32) -> Option<Key> {

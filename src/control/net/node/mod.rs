@@ -13,10 +13,11 @@ mod dial;
 mod end;
 mod exchange;
 mod probe;
+mod relay;
 mod standing;
 mod tree;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
@@ -36,6 +37,7 @@ use crate::control::gathering::is_gathered;
 use dial::Dial;
 use exchange::{Hold, Link};
 use probe::Probe;
+use relay::Relay;
 use standing::Standing;
 
 /// The parameters of a node.
@@ -106,6 +108,7 @@ pub(super) struct Node {
     links: Vec<Link>,
     hold: Hold,
     pub(super) channels: Channels,
+    relay: Relay,
     /// Splits that wait for the table.
     pub(super) pending_children: Vec<ChildSpec>,
     /// The last split that this rank joined.
@@ -116,6 +119,8 @@ pub(super) struct Node {
     closing: Option<Instant>,
     /// What its rank said last has reached a rank that stays, or nobody needs it.
     is_heard: bool,
+    /// Neighbours that left when all ranks had finished.
+    ended_last: BTreeSet<u32>,
 }
 
 impl Node {
@@ -143,11 +148,13 @@ impl Node {
             links: Vec::new(),
             hold: Hold::default(),
             channels: Channels::default(),
+            relay: Relay::default(),
             pending_children: Vec::new(),
             split: 0,
             probes: BTreeMap::new(),
             closing: None,
             is_heard: false,
+            ended_last: BTreeSet::new(),
         }
     }
 

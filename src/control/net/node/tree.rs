@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::conns::Key;
 use super::super::endpoint::{Net, Timer};
-use super::super::ledger::{FAN_OUT, parent};
+use super::super::ledger::{children, parent};
 use super::super::message::{Left, Message};
 use super::super::topics;
 use super::probe::PAUSES;
@@ -15,7 +15,7 @@ use crate::control::FINISH;
 
 /// How long an orphan has to attach, in addition to one heartbeat in which it learns that it is
 /// one.
-const EXPECTED: Duration = Duration::from_secs(3);
+pub(super) const EXPECTED: Duration = Duration::from_secs(3);
 
 impl Node {
     /// Connects to a new parent.
@@ -37,7 +37,7 @@ impl Node {
         }
     }
 
-    fn above(&self) -> Option<u32> {
+    pub(super) fn above(&self) -> Option<u32> {
         self.above_of(self.rank)
     }
 
@@ -71,6 +71,10 @@ impl Node {
         }
         let pending = self.ledger.runs().collect();
         let mut link = Link { key, peer, pending, is_sure: is_up, has_parted: false };
+        // What a rank said before it contributed to an exchange comes first.
+        for tell in self.relay.kept() {
+            net.conns.send(key, &Message::Tell(tell.borrowed()));
+        }
         link.flush(net);
         for left in self.standing.left() {
             net.conns.send(key, &Message::Left(left.clone()));
@@ -108,12 +112,7 @@ impl Node {
                 return self.handle_parts(net, key, seq, (topic, site), parts);
             }
             Message::Left(left) => return self.handle_departure(net, left, Some(key)),
-            Message::Tell { from, to, channel, bytes } => {
-                if from >= self.size || to.is_some_and(|to| to >= self.size) || from == self.rank {
-                    return false;
-                }
-                self.route_message(net, from, to, channel, bytes, Some(key));
-            }
+            Message::Tell(tell) => return self.handle_tell(net, &tell, key),
             Message::Table(bytes) => return self.handle_table(net, bytes, Some(key)),
             Message::Fail(failure) => self.handle_failure(net, failure, Some(key)),
             Message::Missing { count, ranks } => self.handle_missing(net, count, ranks, Some(key)),
@@ -152,12 +151,13 @@ impl Node {
         if needs_none || self.standing.excluded().is_some() {
             return BTreeSet::new();
         }
-        let away = self.standing.away().chain([self.rank]);
-        let below = |rank: u32| {
-            let first = u64::from(rank) * u64::from(FAN_OUT) + 1;
-            first..(first + u64::from(FAN_OUT)).min(self.size.into())
-        };
-        let orphans = away.flat_map(below).filter_map(|rank| u32::try_from(rank).ok());
+        self.orphans_of(self.standing.away())
+    }
+
+    /// Those of them that are below some ranks, or below this one.
+    pub(super) fn orphans_of(&self, away: impl Iterator<Item = u32>) -> BTreeSet<u32> {
+        let away = away.chain([self.rank]);
+        let orphans = away.flat_map(|rank| children(rank, self.size));
         let is_linked = |rank: u32| self.links.iter().any(|link| link.peer == rank);
         let is_missed = |rank: &u32| {
             *rank != self.rank

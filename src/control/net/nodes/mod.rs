@@ -2,9 +2,11 @@
 //! seed determines when ranks join, how long messages take and which faults happen.
 //!
 //! Under all faults, each living rank either completes every exchange with all contributions, or
-//! gets an error about a rank that is really lost. None waits for ever.
+//! gets an error about a rank that is really lost. None waits for ever. What a rank told
+//! all others before an exchange has come once, and in order, when the exchange is complete.
 
 mod network;
+mod words;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use crate::error::{Error, Site};
 use crate::{Rank, Result};
 
 use network::{Meddling, Network, Number, address};
+use words::Words;
 
 const BEAT: Duration = Duration::from_secs(1);
 
@@ -65,6 +68,7 @@ pub struct Lived {
 /// One rank, in a process of its own.
 struct Player {
     meeting: Option<Arc<Meeting>>,
+    words: Arc<Words>,
     joins_at: Duration,
     /// When it starts its next exchange.
     acts_at: Duration,
@@ -133,13 +137,23 @@ impl World {
         let mut dice = Dice(seed ^ 0x9e37_79b9_7f4a_7c15);
         dice.roll(1);
         let drop_one_in = [usize::MAX, 2, 8][dice.roll(3)];
-        let player = |dice: &mut Dice| {
+        let player = |rank: usize, dice: &mut Dice| {
+            let (meeting, words) = (None, Arc::new(Words::of(rank, count)));
             let joins_at = millis(dice.roll(1000));
-            let (acts_at, meeting) = (joins_at, None);
+            let acts_at = joins_at;
             let (drops, is_waiting) = (dice.roll(drop_one_in) == 0, false);
-            Player { meeting, joins_at, acts_at, posted: 0, is_waiting, drops, outcome: None }
+            Player {
+                meeting,
+                words,
+                joins_at,
+                acts_at,
+                posted: 0,
+                is_waiting,
+                drops,
+                outcome: None,
+            }
         };
-        let players = (0..count).map(|_| player(&mut dice)).collect();
+        let players = (0..count).map(|rank| player(rank, &mut dice)).collect();
         let kinds = [
             Kind::Killed,
             Kind::Killed,
@@ -231,6 +245,7 @@ impl World {
             let joiner = Joiner::of(self.network.hub(rank).clone(), rank, count, process)?;
             let key = if rank == 0 { self.root } else { next_node() };
             let meeting = joiner.join(key, self.meet.clone(), self.secret.clone())?;
+            Words::listen(&self.players[rank].words, &meeting);
             self.players[rank].meeting = Some(meeting);
         }
         let player = &mut self.players[rank];
@@ -238,6 +253,7 @@ impl World {
             let (number, part) = (Rank::at(rank).0, part(rank, player.posted));
             let is_last = player.posted + 1 == EXCHANGES;
             let topic = if is_last { FINISH } else { "exchange" };
+            player.words.say(meeting, player.posted);
             meeting.post(number, player.posted, topic, Site::caller(), part);
             player.is_waiting = true;
             if is_last && player.drops {
@@ -262,6 +278,8 @@ impl World {
             Ok(None) => {}
             Ok(Some(parts)) => {
                 is_whole(&parts, count, player.posted)?;
+                let heard = player.words.check(player.posted, &self.victims);
+                heard.map_err(|why| Error::other(format!("{why}; {:?}", self.history)))?;
                 player.posted += 1;
                 player.is_waiting = false;
                 if player.posted == EXCHANGES {
