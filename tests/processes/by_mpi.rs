@@ -1,4 +1,4 @@
-//! Ranks without GPUs on two machines, by Open MPI's mpirun on the first one. Needs the permission
+//! Ranks without GPUs on two machines, by mpirun on the first one. Needs the permission
 //! to make machines.
 
 use std::env;
@@ -11,11 +11,12 @@ use std::time::Duration;
 use std::{hint, thread};
 
 use mpi::Threading;
+use mpi::environment::library_version;
 use typed_nccl::{
     Communicator, Device, Error, Host, Max, Requirements, Result, Seat, Signals, Sum, launch, tag,
 };
 
-use crate::launchers::{OPEN_MPI, installed, program};
+use crate::launchers::{MPICH, OPEN_MPI, installed, program};
 use crate::machine::{Run, Test, example, lines, output, says};
 use crate::machines::Machines;
 
@@ -27,7 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
         program: || launch!(every_operation),
         test: |run| {
             for each in [1, 2] {
-                let Some(ended) = mpirun(run, "o", [each; 2], &[], &program()) else { return };
+                let Some(ended) = mpirun(run, "o", [each; 2], false, &program()) else { return };
                 assert!(ended.status.success(), "{ended:?}");
                 assert_eq!(lines(&ended.stdout), vec!["verified"; 2 * each], "{ended:?}");
             }
@@ -37,7 +38,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "calls_that_differ_between_machines",
         program: || launch!(differs),
         test: |run| {
-            let Some(ended) = mpirun(run, "d", [1, 1], &[], &program()) else { return };
+            let Some(ended) = mpirun(run, "d", [1, 1], false, &program()) else { return };
             assert!(ended.status.success(), "{ended:?}");
             let told = lines(&ended.stdout);
             assert_eq!(told.len(), 2, "{ended:?}");
@@ -49,7 +50,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "a_rank_on_another_machine_that_dies",
         program: || launch!(dies),
         test: |run| {
-            let Some(ended) = mpirun(run, "k", [2, 1], &RECOVERS, &program()) else { return };
+            let Some(ended) = mpirun(run, "k", [2, 1], true, &program()) else { return };
             let said = lines(&ended.stdout);
             let lost = said.iter().filter(|line| line.starts_with("lost: [Rank(2)]")).count();
             let go_on = said.iter().filter(|line| *line == "2 of 3 go on").count();
@@ -60,7 +61,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "a_put_into_a_window_that_a_closure_uses_between_machines",
         program: into_a_window_in_use,
         test: |run| {
-            let Some(ended) = mpirun(run, "u", [1, 1], &[], &program()) else {
+            let Some(ended) = mpirun(run, "u", [1, 1], false, &program()) else {
                 return;
             };
             assert!(ended.status.success(), "{ended:?}");
@@ -71,7 +72,7 @@ pub(crate) const TESTS: &[Test] = &[
         name: "seats_of_mpi_on_two_machines",
         program: by_mpi,
         test: |run| {
-            let Some(ended) = mpirun(run, "w", [1, 1], &[], &program()) else { return };
+            let Some(ended) = mpirun(run, "w", [1, 1], false, &program()) else { return };
             assert!(ended.status.success(), "{ended:?}");
             assert_eq!(lines(&ended.stdout), ["verified"; 2], "{ended:?}");
         },
@@ -90,9 +91,8 @@ pub(crate) const TESTS: &[Test] = &[
             ] {
                 let path = example(name).display().to_string();
                 let dies = ["survivor", "checkpoints"].contains(&name);
-                let (on, options): (_, &[&str]) =
-                    if dies { ([2, 1], &RECOVERS) } else { ([2, 2], &[]) };
-                let Some(ended) = mpirun(run, "x", on, options, &path) else { return };
+                let on = [2, if dies { 1 } else { 2 }];
+                let Some(ended) = mpirun(run, "x", on, dies, &path) else { return };
                 assert!(ended.status.success(), "{name}: {ended:?}");
                 says(&ended.stdout, &[said]);
             }
@@ -100,13 +100,12 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// Without it mpirun ends the job once a rank dies. With it Open MPI 4.1's ends if two processes
-/// are left, of three on both machines, and hangs if three of four are, whatever they run.
-const RECOVERS: [&str; 1] = ["--enable-recovery"];
-
-/// So many ranks on each of two machines.
-fn mpirun(run: &Run, name: &str, on: [usize; 2], also: &[&str], program: &str) -> Option<Output> {
-    let mpirun = installed(&OPEN_MPI)?;
+/// So many ranks on each of two machines, by the MPI that these tests are built with. If one of them
+/// dies, mpirun ends the job unless it `recovers`. Open MPI 4.1's then ends if two processes are
+/// left, of three on both machines, and hangs if three of four are, whatever they run.
+fn mpirun(run: &Run, name: &str, on: [usize; 2], recovers: bool, program: &str) -> Option<Output> {
+    let is_open = library_version().is_ok_and(|version| version.contains("Open MPI"));
+    let mpirun = installed(if is_open { &OPEN_MPI } else { &MPICH })?;
     let machines = Machines::new(name)?;
     machines.cable("wire", "10.77.0", 24);
     // Stands for ssh: its arguments are the machine and the words of a command line.
@@ -122,10 +121,19 @@ fn mpirun(run: &Run, name: &str, on: [usize; 2], also: &[&str], program: &str) -
     let (agent, hosts) =
         (ssh.0.display().to_string(), format!("10.77.0.1:{},10.77.0.2:{}", on[0], on[1]));
     let ranks = (on[0] + on[1]).to_string();
-    let mut options = vec![mpirun, "--allow-run-as-root", "--bind-to", "none"];
-    options.extend(["--mca", "plm_rsh_agent", &agent, "-H", &hosts, "-n", &ranks]);
-    options.extend(["-x", "TYPED_NCCL=host", "-x", "TYPED_NCCL_ADDRESS=10.77.0.1:29400"]);
-    options.extend(also);
+    let mut options = vec![mpirun, "-n", &ranks];
+    if is_open {
+        options.extend(["--allow-run-as-root", "--bind-to", "none", "-H", &hosts]);
+        options.extend(["--mca", "plm_rsh_agent", &agent]);
+        options.extend(["-x", "TYPED_NCCL=host", "-x", "TYPED_NCCL_ADDRESS=10.77.0.1:29400"]);
+        options.extend(recovers.then_some("--enable-recovery"));
+    } else {
+        options.extend(["-launcher", "ssh", "-launcher-exec", &agent, "-hosts", &hosts]);
+        // The name of this machine leads the other one to itself.
+        options.extend(["-localhost", "10.77.0.1", "-genv", "TYPED_NCCL", "host"]);
+        options.extend(["-genv", "TYPED_NCCL_ADDRESS", "10.77.0.1:29400"]);
+        options.extend(recovers.then_some("-disable-auto-cleanup"));
+    }
     options.push(program);
     let words = machines.arguments(0, &options);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
