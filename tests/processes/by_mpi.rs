@@ -128,7 +128,7 @@ fn mpirun(run: &Run, name: &str, on: [usize; 2], recovers: bool, program: &str) 
         options.extend(["-x", "TYPED_NCCL=host", "-x", "TYPED_NCCL_ADDRESS=10.77.0.1:29400"]);
         options.extend(recovers.then_some("--enable-recovery"));
     } else {
-        options.extend(["-launcher", "ssh", "-launcher-exec", &agent, "-hosts", &hosts]);
+        options.extend(["-launcher", "rsh", "-launcher-exec", &agent, "-hosts", &hosts]);
         // The name of this machine leads the other one to itself.
         options.extend(["-localhost", "10.77.0.1", "-genv", "TYPED_NCCL", "host"]);
         options.extend(["-genv", "TYPED_NCCL_ADDRESS", "10.77.0.1:29400"]);
