@@ -91,6 +91,10 @@ pub(crate) const TESTS: &[Test] = &[
             ] {
                 let path = example(name).display().to_string();
                 let dies = ["survivor", "checkpoints"].contains(&name);
+                if dies && !is_open_mpi() {
+                    println!("SKIPPED: {name}: MPICH 4.0 ends the ranks beside one that died");
+                    continue;
+                }
                 let on = [2, if dies { 1 } else { 2 }];
                 let Some(ended) = mpirun(run, "x", on, dies, &path) else { return };
                 assert!(ended.status.success(), "{name}: {ended:?}");
@@ -104,7 +108,7 @@ pub(crate) const TESTS: &[Test] = &[
 /// dies, mpirun ends the job unless it `recovers`. Open MPI 4.1's then ends if two processes are
 /// left, of three on both machines, and hangs if three of four are, whatever they run.
 fn mpirun(run: &Run, name: &str, on: [usize; 2], recovers: bool, program: &str) -> Option<Output> {
-    let is_open = library_version().is_ok_and(|version| version.contains("Open MPI"));
+    let is_open = is_open_mpi();
     let mpirun = installed(if is_open { &OPEN_MPI } else { &MPICH })?;
     let machines = Machines::new(name)?;
     machines.cable("wire", "10.77.0", 24);
@@ -138,6 +142,10 @@ fn mpirun(run: &Run, name: &str, on: [usize; 2], recovers: bool, program: &str) 
     let words = machines.arguments(0, &options);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     Some(output(run.by("ip", &words)))
+}
+
+fn is_open_mpi() -> bool {
+    library_version().is_ok_and(|version| version.contains("Open MPI"))
 }
 
 /// A file that is removed when this is dropped.
