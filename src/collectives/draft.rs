@@ -285,15 +285,6 @@ fn bad_length(
         1 => "the other side's elements".to_owned(),
         _ => format!("{times} ranks x {}", call.count),
     };
-    Error::BadLength(Box::new(BadLength {
-        operation,
-        buffer,
-        dtype,
-        found,
-        needed,
-        because,
-        instead: String::new(),
-        site,
-        collective: true,
-    }))
+    let bad = BadLength::new(operation, buffer, dtype, (found, needed), because, site);
+    Error::from(BadLength { collective: true, ..bad })
 }

@@ -2,7 +2,7 @@
 
 use super::{Back, CanEnqueue, Communicator, Made, Scalar, State};
 use crate::backend::{Copies, Lifecycle};
-use crate::error::{BadLength, Error, OtherDevice, Site};
+use crate::error::{BadLength, OtherDevice, Site};
 use crate::memory::Booking;
 use crate::reduce::{PreMulSum, ScalarInMemory, SettableScalar};
 use crate::{Buffer, Device, Numeric, Result, World, element, wait};
@@ -44,26 +44,14 @@ impl<W: World, S: State> Communicator<W, S> {
         let site = Site::caller();
         let core = &mut S::live_mut(&mut self.body).core;
         let allocation = scalar.allocation();
-        let (operation, kind) = ("pre_mul_sum_device", W::Device::KIND);
+        let (operation, dtype) = ("pre_mul_sum_device", T::DTYPE);
         if scalar.is_empty() {
-            return Err(Error::from(BadLength {
-                operation,
-                buffer: "scalar's",
-                dtype: T::DTYPE,
-                found: 0,
-                needed: 1,
-                because: "a scalar".to_owned(),
-                instead: String::new(),
-                site,
-                collective: false,
-            }));
+            let bad = BadLength::new(operation, "scalar's", dtype, (0, 1), "a scalar", site);
+            return Err(bad.into());
         }
-        if allocation.ordinal() != core.ordinal {
-            let (what, found, needed) = ("scalar", allocation.ordinal(), core.ordinal);
-            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
-        }
+        let at = (allocation.ordinal(), core.ordinal);
+        OtherDevice::unless_same(operation, "scalar", W::Device::KIND, at, site)?;
         wait::until(&allocation.order.points(true)?, Some(core.within()), operation, site)?;
-        let dtype = T::DTYPE;
         let operator = Back::<W>::pre_mul_sum_device(core.comm()?, dtype, allocation)?;
         let made = Made { operator, dtype, scalar: Scalar::Device(allocation.clone()) };
         Ok(PreMulSum::new(core.add_operator(made)?))

@@ -129,12 +129,8 @@ impl<B: Backend> Shared<B> {
         kind: &'static str,
         site: Site,
     ) -> Result<()> {
-        let (found, needed) = (self.allocation.ordinal(), stream.ordinal());
-        if found == needed {
-            return Ok(());
-        }
-        let (operation, what) = ("launch", "device communicator");
-        Err(OtherDevice { operation, what, kind, found, needed, site }.into())
+        let at = (self.allocation.ordinal(), stream.ordinal());
+        Ok(OtherDevice::unless_same("launch", "device communicator", kind, at, site)?)
     }
 
     /// Passes it to this thread's next launch; call right before enqueueing.

@@ -61,6 +61,22 @@ pub struct BadLength {
     pub collective: bool,
 }
 
+impl BadLength {
+    /// In a call of one rank. Set `collective` for other calls.
+    #[cold]
+    pub(crate) fn new(
+        operation: &'static str,
+        buffer: &'static str,
+        dtype: DType,
+        (found, needed): (usize, usize),
+        because: impl Into<String>,
+        site: Site,
+    ) -> Self {
+        let (because, instead) = (because.into(), String::new());
+        Self { operation, buffer, dtype, found, needed, because, instead, site, collective: false }
+    }
+}
+
 /// A view reaches past its buffer.
 ///
 /// See the example of [`BadLength`].
@@ -205,6 +221,23 @@ pub struct OtherDevice {
     pub needed: u32,
     /// The call site.
     pub site: Site,
+}
+
+impl OtherDevice {
+    /// Fails unless `what` is on the device where it must be.
+    #[inline]
+    pub(crate) fn unless_same(
+        operation: &'static str,
+        what: &'static str,
+        kind: &'static str,
+        (found, needed): (u32, u32),
+        site: Site,
+    ) -> Result<(), Self> {
+        match found == needed {
+            true => Ok(()),
+            false => Err(Self { operation, what, kind, found, needed, site }),
+        }
+    }
 }
 
 /// A resource of another communicator.

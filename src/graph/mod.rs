@@ -128,11 +128,8 @@ impl<W: World> Graph<W> {
         if let Some(error) = stream.in_a_step("launch", site) {
             return Err(error);
         }
-        if stream.ordinal() != core.ordinal {
-            let (what, found, needed) = ("stream", stream.ordinal(), core.ordinal);
-            let (operation, kind) = ("launch", W::Device::KIND);
-            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
-        }
+        let at = (stream.ordinal(), core.ordinal);
+        OtherDevice::unless_same("launch", "stream", W::Device::KIND, at, site)?;
         // A step of a plan may launch it, and its memory is not the step's.
         let _own = stream.teamed(0);
         match Back::<W>::ARE_CAPTURED {

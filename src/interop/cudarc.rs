@@ -15,7 +15,7 @@ use cudarc::driver::{
 #[cfg(any(feature = "torch", feature = "cupy"))]
 use crate::backend::Keeps;
 use crate::cuda::{CudaStream, Gpu};
-use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
+use crate::error::{AdoptFault, NotAdoptable, OtherDevice, Site};
 use crate::memory::{Ending, ForeignSpan, Lent, LentAs};
 use crate::{Cuda, Device, Element, ForeignMemory, Lend, Mark, Result, Slice, SliceMut, Stream};
 
@@ -34,12 +34,9 @@ fn check<Tag>(
     operation: &'static str,
     site: Site,
 ) -> Result<&'static Gpu> {
-    let (found, needed) = (number(context), device.ordinal());
-    if found != needed {
-        let (what, kind) = ("stream", Cuda::<Tag>::KIND);
-        return Err(Error::from(OtherDevice { operation, what, kind, found, needed, site }));
-    }
-    let gpu = Gpu::open(needed)?;
+    let at = (number(context), device.ordinal());
+    OtherDevice::unless_same(operation, "stream", Cuda::<Tag>::KIND, at, site)?;
+    let gpu = Gpu::open(device.ordinal())?;
     if context.cu_ctx() != gpu.context().cu_ctx() {
         return Err(NotAdoptable::new(operation, AdoptFault::OtherContext, site).into());
     }

@@ -140,17 +140,9 @@ fn fits(described: &Described, found: usize, site: Site) -> Result<()> {
     if needed == found {
         return Ok(());
     }
-    Err(Error::from(BadLength {
-        operation,
-        buffer: "device",
-        dtype: described.dtype,
-        found,
-        needed,
-        because: format!("shape {:?}", described.shape),
-        instead: String::new(),
-        site,
-        collective: false,
-    }))
+    let because = format!("shape {:?}", described.shape);
+    let lengths = (found, needed);
+    Err(BadLength::new(operation, "device", described.dtype, lengths, because, site).into())
 }
 
 /// Orders the other library's uses after the work enqueued here. From then on it names the memory,

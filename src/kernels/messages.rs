@@ -221,17 +221,9 @@ impl<'e, W: World> Exchange<'e, W> {
         let dtype = send.dtype();
         let (send, recv) = (draft.view(send.span())?, draft.view(recv.span())?);
         if send.len() != recv.len() {
-            return Err(Error::from(BadLength {
-                operation: "exchange",
-                buffer: "receive",
-                dtype,
-                found: recv.len(),
-                needed: send.len(),
-                because: "the leg's other side's elements".to_owned(),
-                instead: String::new(),
-                site,
-                collective: true,
-            }));
+            let (lengths, because) = ((recv.len(), send.len()), "the leg's other side's elements");
+            let bad = BadLength::new("exchange", "receive", dtype, lengths, because, site);
+            return Err(BadLength { collective: true, ..bad }.into());
         }
         let number = |rank: Option<Rank>| match rank {
             None => Ok(None),

@@ -93,12 +93,8 @@ fn normed<W: World>(
 
 /// Refuses weights of another device, which `AnyDevice` does not show.
 fn is_here<B: Backend>(core: &Core<B>, weight: &Span<'_, B>, site: Site) -> Result<()> {
-    let (found, needed) = (weight.allocation().ordinal(), core.ordinal);
-    if found == needed {
-        return Ok(());
-    }
-    let (operation, what, kind) = ("all_reduce_rms_norm", "weight", B::KIND);
-    Err(OtherDevice { operation, what, kind, found, needed, site }.into())
+    let at = (weight.allocation().ordinal(), core.ordinal);
+    Ok(OtherDevice::unless_same("all_reduce_rms_norm", "weight", B::KIND, at, site)?)
 }
 
 /// Refuses incomplete rows, and types that kernels do not compute with.
@@ -116,17 +112,10 @@ fn fits<B: Backend>(len: usize, weight: &Span<'_, B>, dtype: DType, site: Site) 
     if width > 0 && len.is_multiple_of(width) {
         return Ok(());
     }
-    Err(Error::from(BadLength {
-        operation,
-        buffer: "send",
-        dtype,
-        found: len,
-        needed: width.max(1) * len.div_ceil(width.max(1)),
-        because: format!("whole rows, of {width} as `weight` has,"),
-        instead: String::new(),
-        site,
-        collective: true,
-    }))
+    let lengths = (len, width.max(1) * len.div_ceil(width.max(1)));
+    let because = format!("whole rows, of {width} as `weight` has,");
+    let bad = BadLength::new(operation, "send", dtype, lengths, because, site);
+    Err(BadLength { collective: true, ..bad }.into())
 }
 
 /// What a norm reads, and what it reads and writes.

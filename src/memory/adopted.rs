@@ -111,12 +111,9 @@ impl<D: Device> ForeignSpan<D> {
 
     /// Fails unless they are on `device`, at an address of such elements.
     pub(crate) fn check(&self, device: &D, operation: &'static str, site: Site) -> Result<()> {
-        let Self { start, len, dtype, ordinal: found, .. } = *self;
-        let needed = device.ordinal();
-        if found != needed {
-            let (what, kind) = ("memory", D::KIND);
-            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
-        }
+        let Self { start, len, dtype, ordinal, .. } = *self;
+        let at = (ordinal, device.ordinal());
+        OtherDevice::unless_same(operation, "memory", D::KIND, at, site)?;
         match AdoptFault::of_address(start.addr(), len, dtype) {
             Some(fault) => Err(NotAdoptable::new(operation, fault, site).into()),
             None => Ok(()),

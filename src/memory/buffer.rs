@@ -212,17 +212,8 @@ pub(super) fn host_length<T: Element>(
     needed: usize,
     site: Site,
 ) -> Error {
-    Error::from(BadLength {
-        operation,
-        buffer: "device",
-        dtype: T::DTYPE,
-        found,
-        needed,
-        because: "the host slice's elements".to_owned(),
-        instead: String::new(),
-        site,
-        collective: false,
-    })
+    let because = "the host slice's elements";
+    BadLength::new(operation, "device", T::DTYPE, (found, needed), because, site).into()
 }
 
 impl<T: Element, D: Device, M> fmt::Debug for Buffer<T, D, M> {

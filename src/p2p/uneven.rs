@@ -560,25 +560,15 @@ impl Exact {
     ) -> Self {
         if found != needed && self.wrong.is_none() {
             let Self { operation, dtype, site, .. } = self;
-            let because = "the declared lengths".to_owned();
             let declared = if operation == "all_to_all_v" { "splits" } else { "blocks" };
             let rows = found.checked_div(needed).filter(|rows| *rows > 1 && rows * needed == found);
             let rows =
                 rows.map(|by| format!("for rows of {by} elements pass `{declared}.scaled({by})?`"));
             let pass = [back.map(str::to_owned), rows].into_iter().flatten();
             let instead = pass.map(|pass| pass + "; otherwise ").collect();
-            let bad = BadLength {
-                operation,
-                buffer,
-                dtype,
-                found,
-                needed,
-                because,
-                instead,
-                site,
-                collective: true,
-            };
-            self.wrong = Some(bad.into());
+            let (lengths, because) = ((found, needed), "the declared lengths");
+            let bad = BadLength::new(operation, buffer, dtype, lengths, because, site);
+            self.wrong = Some(BadLength { instead, collective: true, ..bad }.into());
         }
         self
     }

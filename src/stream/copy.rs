@@ -232,25 +232,13 @@ impl<D: Device> Stream<D> {
         if found == needed {
             return Ok(());
         }
-        Err(Error::from(BadLength {
-            operation,
-            buffer: "device",
-            dtype: T::DTYPE,
-            found,
-            needed,
-            because: because.to_owned(),
-            instead: String::new(),
-            site,
-            collective: false,
-        }))
+        let lengths = (found, needed);
+        Err(BadLength::new(operation, "device", T::DTYPE, lengths, because, site).into())
     }
 
     pub(super) fn is_here(&self, operation: &'static str, ordinal: u32, site: Site) -> Result<()> {
-        if ordinal == self.core.ordinal() {
-            return Ok(());
-        }
-        let (what, found, needed) = ("buffer", ordinal, self.core.ordinal());
-        Err(OtherDevice { operation, what, kind: D::KIND, found, needed, site }.into())
+        let at = (ordinal, self.core.ordinal());
+        Ok(OtherDevice::unless_same(operation, "buffer", D::KIND, at, site)?)
     }
 }
 

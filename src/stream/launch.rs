@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Held, Launching, Stream, StreamCore};
 use crate::backend::{Backend, Launches, Seen, Span};
 use crate::device_comm::Entered;
-use crate::error::{Error, OtherDevice, Site};
+use crate::error::{OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{Device, Element, Elements, Readable, Result, Writable, record};
 
@@ -177,17 +177,8 @@ impl<'s, D: Device> StreamAccess<'s, D> {
 
     pub(crate) fn check<'a, A: Readable<D>>(&self, operand: &'a A) -> Result<Span<'a, D::Backend>> {
         let span = operand.span()?;
-        let allocation = span.allocation();
-        if allocation.ordinal() != self.core.ordinal() {
-            return Err(Error::from(OtherDevice {
-                operation: "launch",
-                what: "operand",
-                kind: D::KIND,
-                found: allocation.ordinal(),
-                needed: self.core.ordinal(),
-                site: self.site,
-            }));
-        }
+        let at = (span.allocation().ordinal(), self.core.ordinal());
+        OtherDevice::unless_same("launch", "operand", D::KIND, at, self.site)?;
         Ok(span)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Mark, Stream};
 use crate::backend::Timing;
-use crate::error::{Error, OtherDevice, Site};
+use crate::error::{OtherDevice, Site};
 use crate::{Device, Result};
 
 /// A [`Mark`] that knows when its stream reached it; [`since`](Self::since) gives the time between
@@ -69,16 +69,8 @@ impl<D: Device> TimedMark<D> {
     /// [`Error::OtherDevice`]; an error of the device.
     #[track_caller]
     pub fn since(&self, start: &Self) -> Result<Option<Duration>> {
-        if self.ordinal != start.ordinal {
-            return Err(Error::from(OtherDevice {
-                operation: "since",
-                what: "first mark",
-                kind: D::KIND,
-                found: start.ordinal,
-                needed: self.ordinal,
-                site: Site::caller(),
-            }));
-        }
+        let at = (start.ordinal, self.ordinal);
+        OtherDevice::unless_same("since", "first mark", D::KIND, at, Site::caller())?;
         <D::Backend as Timing>::between(&start.time, &self.time)
     }
 }

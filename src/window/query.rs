@@ -125,11 +125,8 @@ impl<W: World, S: State> Communicator<W, S> {
         let core = &mut S::live_mut(&mut self.body).core;
         let span = memory.span().map_err(Error::from)?;
         let allocation = span.allocation();
-        let (found, needed, kind) = (allocation.ordinal(), core.ordinal, W::Device::KIND);
-        if found != needed {
-            let (operation, what) = ("register_buffer", "memory");
-            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
-        }
+        let at = (allocation.ordinal(), core.ordinal);
+        OtherDevice::unless_same("register_buffer", "memory", W::Device::KIND, at, site)?;
         let lease = Lease::new(Lessee::Registration, allocation)
             .ok_or_else(|| NotAdoptable::new("register_buffer", AdoptFault::Lent, site))?;
         let lease = Arc::new(lease);

@@ -157,11 +157,8 @@ pub(super) fn register<W: World, T: Element, K: WindowKind>(
         live.stream.core.idle(core.within(), OPERATION, site)?;
         core.drained(OPERATION, site)?;
         allocation.map_or(Ok(()), |allocation| {
-            let (found, needed, kind) = (allocation.ordinal(), core.ordinal, W::Device::KIND);
-            if found != needed {
-                let (operation, what) = (OPERATION, "memory");
-                return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
-            }
+            let at = (allocation.ordinal(), core.ordinal);
+            OtherDevice::unless_same(OPERATION, "memory", W::Device::KIND, at, site)?;
             let before = allocation.before();
             if !before.is_multiple_of(WindowFault::ALIGNMENT) {
                 let (name, fault) = (core.health.name(), WindowFault::Misaligned { before });

@@ -56,10 +56,7 @@ impl<B: Backend> Place<B> {
             _ => B::whose(start.cast(), needed)
                 .ok_or_else(|| refused(AdoptFault::HostMemory { pinned: false }))?,
         };
-        if found != needed {
-            let (what, kind) = ("memory", B::KIND);
-            return Err(OtherDevice { operation, what, kind, found, needed, site }.into());
-        }
+        OtherDevice::unless_same(operation, "memory", B::KIND, (found, needed), site)?;
         // SAFETY: the caller's promise: nothing else uses the bytes until the operation is over.
         let block = unsafe { B::adopt(needed, start.cast(), bytes) }?;
         let allocation = Allocation::adopted(needed, block, None);

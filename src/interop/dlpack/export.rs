@@ -108,18 +108,10 @@ pub fn export<B: Exportable>(
     match (signed(shape), strides.and_then(|strides| signed(&strides))) {
         (Some(shape), Some(strides)) => Ok(Export { buffer, shape, strides }),
         _ => {
-            let error = Error::from(BadLength {
-                operation: "dlpack::export",
-                buffer: "exported",
-                dtype,
-                found: len,
-                needed: shape.iter().fold(1, |count: usize, &n| count.saturating_mul(n)),
-                because: format!("shape {shape:?}, {layout:?}"),
-                instead: String::new(),
-                site,
-                collective: false,
-            });
-            Err(Failed { error, value: buffer })
+            let needed = shape.iter().fold(1, |count: usize, &n| count.saturating_mul(n));
+            let (lengths, because) = ((len, needed), format!("shape {shape:?}, {layout:?}"));
+            let bad = BadLength::new("dlpack::export", "exported", dtype, lengths, because, site);
+            Err(Failed { error: bad.into(), value: buffer })
         }
     }
 }
