@@ -6,7 +6,7 @@ use super::{DevComm, Entered, Shared};
 use crate::backend::{DeviceComms, Seen};
 use crate::memory::Allocation;
 use crate::stream::StreamAccess;
-use crate::{Device, Operand, OperandOn, Operands, OperandsOn, Result, World};
+use crate::{Device, Operand, OperandOn, Result, World};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -43,44 +43,5 @@ impl<D: Device, W: World<Device = D>> OperandOn<D> for &DevComm<W> {
 
     fn announce(held: &Self::Held) {
         held.announce();
-    }
-}
-
-impl<W: World> Operands for &DevComm<W> {
-    type Views<'v> = <Self as Operand>::View<'v>;
-    type Held = <Self as Operand>::Held;
-
-    unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
-        Back::<W>::view_of(held)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device, W: World<Device = D>> OperandsOn<D> for &DevComm<W> {
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        OperandOn::hold(self, stream)
-    }
-
-    fn used(
-        &self,
-        _: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
-    ) -> Result<()> {
-        Ok(())
-    }
-
-    fn enter<'a>(
-        &'a self,
-        stream: &StreamAccess<'a, D>,
-        entered: &mut Entered<'a, D::Backend>,
-    ) -> Result<()> {
-        OperandOn::enter(self, stream, entered)
-    }
-
-    fn announce(held: &Self::Held) {
-        <Self as OperandOn<D>>::announce(held);
-    }
-
-    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
-        <Self as Operand>::seen(held, seen);
     }
 }

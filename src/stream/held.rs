@@ -26,4 +26,22 @@ impl<B: Backend> Held<B> {
         let (block, bytes) = (self.allocation.block(), self.len * size_of::<T>());
         Seen { block, offset: self.offset, bytes, write }
     }
+
+    /// The elements, to read.
+    ///
+    /// # Safety
+    /// As for [`crate::backend::Launches::view`].
+    pub(super) unsafe fn view<T: Element>(&self) -> B::ViewOnceTheDeviceIsKnown<'_, T> {
+        // SAFETY: the caller's promise.
+        unsafe { B::view(self.allocation.block(), self.offset, self.len) }
+    }
+
+    /// The elements, to write.
+    ///
+    /// # Safety
+    /// As for [`crate::backend::Launches::view_mut`].
+    pub(super) unsafe fn view_mut<T: Element>(&self) -> B::ViewMutOnceTheDeviceIsKnown<'_, T> {
+        // SAFETY: the caller's promise.
+        unsafe { B::view_mut(self.allocation.block(), self.offset, self.len) }
+    }
 }

@@ -8,7 +8,10 @@ use crate::backend::{Backend, Launches, Seen, Span};
 use crate::device_comm::Entered;
 use crate::error::{OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
-use crate::{Device, Element, Elements, Readable, Result, Writable, record};
+use crate::{
+    DevComm, Device, Element, Elements, Readable, Result, Slice, SliceMut, WindowKind, WindowSlice,
+    World, Writable, record,
+};
 
 /// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written. Views are also
 /// passed by value: `x.slice(..3)`, `y.slice_mut(..3)`.
@@ -197,13 +200,7 @@ impl<A: Elements<Elem: Element>> Operand for &A {
         // SAFETY: the span came from a view of `A::Elem`, so it is aligned and in bounds; the
         // launch's booking keeps writers away until the closure is over, and `held` keeps the
         // memory.
-        unsafe {
-            <<A::Device as Device>::Backend as Launches>::view::<A::Elem>(
-                held.allocation.block(),
-                held.offset,
-                held.len,
-            )
-        }
+        unsafe { held.view::<A::Elem>() }
     }
 }
 
@@ -215,34 +212,6 @@ impl<D: Device, A: Readable<D, Elem: Element>> OperandOn<D> for &A {
 
     fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
         Some((self.place().0, false))
-    }
-}
-
-impl<A: Elements<Elem: Element>> Operands for &A {
-    type Views<'v> = <Self as Operand>::View<'v>;
-    type Held = Held<<A::Device as Device>::Backend>;
-
-    unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
-        // SAFETY: the caller's promise is the same.
-        unsafe { <Self as Operand>::view(held) }
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device, A: Readable<D, Elem: Element>> OperandsOn<D> for &A {
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        OperandOn::hold(self, stream)
-    }
-
-    fn used(
-        &self,
-        mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
-    ) -> Result<()> {
-        each((self.place().0, false))
-    }
-
-    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
-        <Self as Operand>::seen(held, seen);
     }
 }
 
@@ -259,13 +228,7 @@ impl<A: Elements<Elem: Element>> Operand for &mut A {
     unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
         // SAFETY: as for `&A`; the order keeps every other use away, and two operands of one launch
         // cannot overlap if one is `&mut`: both borrows live at the call.
-        unsafe {
-            <<A::Device as Device>::Backend as Launches>::view_mut::<A::Elem>(
-                held.allocation.block(),
-                held.offset,
-                held.len,
-            )
-        }
+        unsafe { held.view_mut::<A::Elem>() }
     }
 }
 
@@ -280,32 +243,62 @@ impl<D: Device, A: Writable<D, Elem: Element>> OperandOn<D> for &mut A {
     }
 }
 
-impl<A: Elements<Elem: Element>> Operands for &mut A {
-    type Views<'v> = <Self as Operand>::View<'v>;
-    type Held = Held<<A::Device as Device>::Backend>;
+#[diagnostic::do_not_recommend]
+impl<A: Operand> Operands for A {
+    type Views<'v> = A::View<'v>;
+    type Held = <A as Operand>::Held;
 
     unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
         // SAFETY: the caller's promise is the same.
-        unsafe { <Self as Operand>::view(held) }
+        unsafe { A::view(held) }
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<D: Device, A: Writable<D, Elem: Element>> OperandsOn<D> for &mut A {
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        OperandOn::hold(self, stream)
-    }
+// Not for every `OperandOn`: a compile error about a tuple would no longer point at the operand.
+macro_rules! alone {
+    ($([$($params:tt)*] $operand:ty, on $device:ty;)+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<$($params)*> OperandsOn<$device> for $operand {
+            fn hold(&self, stream: &StreamAccess<'_, $device>) -> Result<<Self as Operands>::Held> {
+                OperandOn::hold(self, stream)
+            }
 
-    fn used(
-        &self,
-        mut each: impl FnMut((&Arc<Allocation<D::Backend>>, bool)) -> Result<()>,
-    ) -> Result<()> {
-        each((self.place().0, true))
-    }
+            fn used(
+                &self,
+                each: impl FnMut((&Arc<Allocation<<$device as Device>::Backend>>, bool)) -> Result<()>,
+            ) -> Result<()> {
+                OperandOn::used(self).map_or(Ok(()), each)
+            }
 
-    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, D::Backend>>) {
-        <Self as Operand>::seen(held, seen);
-    }
+            fn enter<'a>(
+                &'a self,
+                stream: &StreamAccess<'a, $device>,
+                entered: &mut Entered<'a, <$device as Device>::Backend>,
+            ) -> Result<()> {
+                OperandOn::enter(self, stream, entered)
+            }
+
+            fn announce(held: &<Self as Operands>::Held) {
+                <Self as OperandOn<$device>>::announce(held);
+            }
+
+            fn seen<'v>(
+                held: &'v <Self as Operands>::Held,
+                seen: &mut Vec<Seen<'v, <$device as Device>::Backend>>,
+            ) {
+                <Self as Operand>::seen(held, seen);
+            }
+        }
+    )+ };
+}
+
+alone! {
+    [D: Device, A: Readable<D, Elem: Element>] &A, on D;
+    [D: Device, A: Writable<D, Elem: Element>] &mut A, on D;
+    [T: Element, D: Device] Slice<'_, T, D>, on D;
+    [T: Element, D: Device] SliceMut<'_, T, D>, on D;
+    [T: Element, W: World, K: WindowKind] WindowSlice<'_, T, W, K>, on W::Device;
+    [D: Device, W: World<Device = D>] &DevComm<W>, on D;
 }
 
 impl Operands for () {

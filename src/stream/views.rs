@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::Held;
-use super::launch::{Operand, OperandOn, Operands, OperandsOn, StreamAccess};
+use super::launch::{Operand, OperandOn, StreamAccess};
 use crate::backend::{Launches, Seen};
 use crate::memory::Allocation;
 use crate::{
@@ -31,23 +31,7 @@ macro_rules! shown {
             unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
                 // SAFETY: as for `&A` and `&mut A`: a view by value is a loan too, which lives at
                 // the call. A buffer is never taken.
-                unsafe {
-                    <<$device as Device>::Backend as Launches>::$view::<$T>(
-                        held.allocation.block(),
-                        held.offset,
-                        held.len,
-                    )
-                }
-            }
-        }
-
-        impl<$($params)*> Operands for $operand {
-            type Views<'v> = <Self as Operand>::View<'v>;
-            type Held = <Self as Operand>::Held;
-
-            unsafe fn views<'v>(held: &'v Self::Held) -> Self::Views<'v> {
-                // SAFETY: the caller's promise is the same.
-                unsafe { <Self as Operand>::view(held) }
+                unsafe { held.$view::<$T>() }
             }
         }
     };
@@ -69,29 +53,6 @@ macro_rules! by_value {
 
             fn used(&self) -> Option<(&Arc<Allocation<<$device as Device>::Backend>>, bool)> {
                 Some((Readable::place(self).0, $writes))
-            }
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl<$($params)*> OperandsOn<$device> for $operand {
-            fn hold(&self, stream: &StreamAccess<'_, $device>) -> Result<<Self as Operands>::Held> {
-                stream.take(self)
-            }
-
-            fn used(
-                &self,
-                mut each: impl FnMut(
-                    (&Arc<Allocation<<$device as Device>::Backend>>, bool),
-                ) -> Result<()>,
-            ) -> Result<()> {
-                each((Readable::place(self).0, $writes))
-            }
-
-            fn seen<'v>(
-                held: &'v <Self as Operands>::Held,
-                seen: &mut Vec<Seen<'v, <$device as Device>::Backend>>,
-            ) {
-                <Self as Operand>::seen(held, seen);
             }
         }
     };
