@@ -4,7 +4,7 @@
 use ndarray::{ArrayBase, ArrayViewMut, Data, DataMut, Dimension, OwnedRepr};
 
 use crate::error::{AdoptFault, NotAdoptable, Site};
-use crate::memory::{ForeignSpan, HostWaits, Lent, LentAs};
+use crate::memory::{HostWaits, Lent, LentAs};
 use crate::{Device, Element, ForeignMemory, Host, Lend, Mark, Result, Slice, SliceMut};
 
 /// The error for elements that are not contiguous in C order.
@@ -46,89 +46,56 @@ unsafe impl<T: Element, I: Dimension + 'static, Tag> ForeignMemory<Host<Tag>>
     }
 }
 
-/// # Safety
-/// The elements are borrowed for longer than the loan.
-unsafe fn lent<T: Element, Tag>(
-    device: &Host<Tag>,
-    (start, len): (*mut T, usize),
+type Elements<T> = Result<(*mut T, usize)>;
+
+fn shared<S: Data, I: Dimension>(array: &ArrayBase<S, I>, site: Site) -> Elements<S::Elem> {
+    let elements = array.as_slice().ok_or_else(|| refused(array, "lend", site))?;
+    Ok((elements.as_ptr().cast_mut(), elements.len()))
+}
+
+fn exclusive<S: DataMut, I: Dimension>(
+    array: &mut ArrayBase<S, I>,
     site: Site,
-) -> Result<Lent<Host<Tag>, HostWaits>> {
-    let place = ForeignSpan::of(start, len, device.ordinal(), None);
-    // SAFETY: the caller's promise; only shared views are made of a shared borrow.
-    unsafe { Lent::new(device, place, HostWaits, site) }
-}
-
-#[diagnostic::do_not_recommend]
-impl<S: Data, I: Dimension, D: Device> LentAs<D> for &ArrayBase<S, I>
-where
-    S::Elem: Element,
-{
-    type View<'v> = Slice<'v, S::Elem, D>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<S: Data, I: Dimension, Tag> Lend<Host<Tag>> for &ArrayBase<S, I>
-where
-    S::Elem: Element,
-{
-    type Loan = Lent<Host<Tag>, HostWaits>;
-
-    unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
-        let elements = self.as_slice().ok_or_else(|| refused(self, "lend", site))?;
-        let elements = (elements.as_ptr().cast_mut(), elements.len());
-        // SAFETY: the caller's promise.
-        unsafe { lent(device, elements, site) }
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {
-        loan.slice()
+) -> Elements<S::Elem> {
+    match array.as_slice_mut() {
+        Some(elements) => Ok((elements.as_mut_ptr(), elements.len())),
+        None => Err(refused(array, "lend", site)),
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<S: DataMut, I: Dimension, D: Device> LentAs<D> for &mut ArrayBase<S, I>
-where
-    S::Elem: Element,
-{
-    type View<'v> = SliceMut<'v, S::Elem, D>;
+macro_rules! of_ndarray {
+    ($([$($params:tt)*] $memory:ty, of $T:ty: $view:ident $slice:ident, $elements:expr;)+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<$($params)*, I: Dimension, D: Device> LentAs<D> for $memory
+        where
+            $T: Element,
+        {
+            type View<'v> = $view<'v, $T, D>;
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<$($params)*, I: Dimension, Tag> Lend<Host<Tag>> for $memory
+        where
+            $T: Element,
+        {
+            type Loan = Lent<Host<Tag>, HostWaits>;
+
+            unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
+                let elements: fn(Self, Site) -> Elements<$T> = $elements;
+                // SAFETY: the caller's promise: the elements stay borrowed, also without the view;
+                // only shared views are made of a shared borrow.
+                unsafe { Lent::on_host(device, elements(self, site)?, site) }
+            }
+
+            fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {
+                loan.$slice()
+            }
+        }
+    )+ };
 }
 
-#[diagnostic::do_not_recommend]
-impl<S: DataMut, I: Dimension, Tag> Lend<Host<Tag>> for &mut ArrayBase<S, I>
-where
-    S::Elem: Element,
-{
-    type Loan = Lent<Host<Tag>, HostWaits>;
-
-    unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
-        let elements = match self.as_slice_mut() {
-            Some(elements) => (elements.as_mut_ptr(), elements.len()),
-            None => return Err(refused(self, "lend", site)),
-        };
-        // SAFETY: the caller's promise.
-        unsafe { lent(device, elements, site) }
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {
-        loan.slice_mut()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Element, I: Dimension, D: Device> LentAs<D> for ArrayViewMut<'_, T, I> {
-    type View<'v> = SliceMut<'v, T, D>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Element, I: Dimension, Tag> Lend<Host<Tag>> for ArrayViewMut<'_, T, I> {
-    type Loan = Lent<Host<Tag>, HostWaits>;
-
-    unsafe fn lend(mut self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
-        // SAFETY: the caller's promise: the view's elements stay borrowed without it.
-        unsafe { Lend::lend(&mut self, device, site) }
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {
-        loan.slice_mut()
-    }
+of_ndarray! {
+    [S: Data] &ArrayBase<S, I>, of S::Elem: Slice slice, shared;
+    [S: DataMut] &mut ArrayBase<S, I>, of S::Elem: SliceMut slice_mut, exclusive;
+    [T] ArrayViewMut<'_, T, I>, of T: SliceMut slice_mut, |mut it, site| exclusive(&mut it, site);
 }

@@ -220,6 +220,20 @@ impl<D: Device> Ending<D> for HostWaits {
     fn ended(&mut self) {}
 }
 
+impl<Tag> Lent<Host<Tag>, HostWaits> {
+    /// # Safety
+    /// As for [`new`](Self::new).
+    pub(crate) unsafe fn on_host<T: Element>(
+        device: &Host<Tag>,
+        (start, len): (*mut T, usize),
+        site: Site,
+    ) -> Result<Self> {
+        let place = ForeignSpan::of(start, len, device.ordinal(), None);
+        // SAFETY: the caller's promise.
+        unsafe { Self::new(device, place, HostWaits, site) }
+    }
+}
+
 macro_rules! on_the_host {
     ($($memory:ty: $view:ident $slice:ident, $start:expr;)+) => { $(
         #[diagnostic::do_not_recommend]
@@ -232,11 +246,10 @@ macro_rules! on_the_host {
             type Loan = Lent<Host<Tag>, HostWaits>;
 
             unsafe fn lend(self, device: &Host<Tag>, site: Site) -> Result<Self::Loan> {
-                let (start, len): (*mut T, usize) = $start(self);
-                let place = ForeignSpan::of(start, len, device.ordinal(), None);
+                let elements: (*mut T, usize) = $start(self);
                 // SAFETY: the caller's promise: the borrow outlives the loan; only shared views are
                 // made of a shared borrow.
-                unsafe { Lent::new(device, place, HostWaits, site) }
+                unsafe { Lent::on_host(device, elements, site) }
             }
 
             fn view(loan: &Self::Loan) -> <Self as LentAs<Host<Tag>>>::View<'_> {

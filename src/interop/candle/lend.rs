@@ -81,43 +81,6 @@ fn lent<'a, D: Device>(
     Ok(loan)
 }
 
-#[diagnostic::do_not_recommend]
-impl<D: Device> LentAs<D> for &Tensor {
-    type View<'v> = DynSlice<'v, D>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for &'a Tensor {
-    type Loan = Lent<D, Borrowed<'a, D>>;
-
-    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        lent(device, Locked::shared(self, site)?, site)
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
-        loan.dyn_slice()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device> LentAs<D> for &Var {
-    type View<'v> = DynSlice<'v, D>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for &'a Var {
-    type Loan = Lent<D, Borrowed<'a, D>>;
-
-    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        // SAFETY: the caller's promise.
-        unsafe { self.as_tensor().lend(device, site) }
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
-        loan.dyn_slice()
-    }
-}
-
 /// What an operation of candle's reads: its storage and layout, to be lent within the operation.
 ///
 /// Made by [`storage`].
@@ -177,56 +140,33 @@ pub fn storage_mut<'a>(storage: &'a mut impl OperandStorage, layout: &'a Layout)
     StorageMut(Locked::borrowed(Held::of_mut(storage), layout))
 }
 
-#[diagnostic::do_not_recommend]
-impl<'a, D: Device> LentAs<D> for StorageRef<'a> {
-    type View<'v> = DynSlice<'v, D>;
+macro_rules! of_candle {
+    ($($memory:ty: $view:ident $slice:ident, $locked:expr;)+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<'a, D: Device> LentAs<D> for $memory {
+            type View<'v> = $view<'v, D>;
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<'a, D: Device> Lend<D> for $memory {
+            type Loan = Lent<D, Borrowed<'a, D>>;
+
+            unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+                let locked: fn(Self, Site) -> Result<Locked<'a>> = $locked;
+                lent(device, locked(self, site)?, site)
+            }
+
+            fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
+                loan.$slice()
+            }
+        }
+    )+ };
 }
 
-#[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for StorageRef<'a> {
-    type Loan = Lent<D, Borrowed<'a, D>>;
-
-    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        lent(device, self.0, site)
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
-        loan.dyn_slice()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, D: Device> LentAs<D> for StorageMut<'a> {
-    type View<'v> = DynSliceMut<'v, D>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for StorageMut<'a> {
-    type Loan = Lent<D, Borrowed<'a, D>>;
-
-    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        lent(device, self.0, site)
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
-        loan.dyn_slice_mut()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, D: Device> LentAs<D> for Locked<'a> {
-    type View<'v> = DynSliceMut<'v, D>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<'a, D: Device> Lend<D> for Locked<'a> {
-    type Loan = Lent<D, Borrowed<'a, D>>;
-
-    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        lent(device, self, site)
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
-        loan.dyn_slice_mut()
-    }
+of_candle! {
+    &'a Tensor: DynSlice dyn_slice, Locked::shared;
+    &'a Var: DynSlice dyn_slice, |it, site| Locked::shared(it.as_tensor(), site);
+    StorageRef<'a>: DynSlice dyn_slice, |it, _| Ok(it.0);
+    StorageMut<'a>: DynSliceMut dyn_slice_mut, |it, _| Ok(it.0);
+    Locked<'a>: DynSliceMut dyn_slice_mut, |it, _| Ok(it);
 }

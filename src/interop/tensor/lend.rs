@@ -41,42 +41,32 @@ impl<O> Tensor<O> {
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<D: Device, O> LentAs<D> for &Tensor<O> {
-    type View<'v> = DynSlice<'v, D>;
+macro_rules! by_reference {
+    ($($memory:ty: $view:ident $slice:ident, write: $write:literal;)+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<D: Device, O> LentAs<D> for $memory {
+            type View<'v> = $view<'v, D>;
+        }
+
+        #[diagnostic::do_not_recommend]
+        impl<D: Device, O> Lend<D> for $memory {
+            type Loan = Lent<D, Theirs<D>>;
+
+            unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
+                // SAFETY: the caller's promise.
+                unsafe { self.lent(device, $write, site) }
+            }
+
+            fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
+                loan.$slice()
+            }
+        }
+    )+ };
 }
 
-#[diagnostic::do_not_recommend]
-impl<D: Device, O> Lend<D> for &Tensor<O> {
-    type Loan = Lent<D, Theirs<D>>;
-
-    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        // SAFETY: the caller's promise.
-        unsafe { self.lent(device, false, site) }
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
-        loan.dyn_slice()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device, O> LentAs<D> for &mut Tensor<O> {
-    type View<'v> = DynSliceMut<'v, D>;
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device, O> Lend<D> for &mut Tensor<O> {
-    type Loan = Lent<D, Theirs<D>>;
-
-    unsafe fn lend(self, device: &D, site: Site) -> Result<Self::Loan> {
-        // SAFETY: the caller's promise.
-        unsafe { self.lent(device, true, site) }
-    }
-
-    fn view(loan: &Self::Loan) -> <Self as LentAs<D>>::View<'_> {
-        loan.dyn_slice_mut()
-    }
+by_reference! {
+    &Tensor<O>: DynSlice dyn_slice, write: false;
+    &mut Tensor<O>: DynSliceMut dyn_slice_mut, write: true;
 }
 
 /// Not implemented for tensors, so that they are lent by reference: dropping one drops its owner,
