@@ -41,6 +41,7 @@ mod config;
 mod control;
 #[cfg(feature = "cuda")]
 mod cuda;
+mod derived;
 pub mod device;
 pub mod device_api;
 mod device_comm;

@@ -24,11 +24,11 @@ pub use views::{LaneOp, LaneWindow};
 
 use complete::complete;
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::communicator::{Limit, On};
+use crate::derived::debug;
 use crate::error::{Deadline, Error, OtherClique, Site};
 use crate::group::{CommOps, Group, Refuse, estimate_all, issue_all};
 use crate::{
@@ -304,11 +304,7 @@ impl<W: World> Clique<W> {
     }
 }
 
-impl<W: World> fmt::Debug for Clique<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Clique of {} ranks named {}", self.size(), W::NAME)
-    }
-}
+debug!([W: World] Clique<W>, self => "Clique of {} ranks named {}", self.size(), W::NAME);
 
 /// Has every rank's lane record its part, and checks that the whole can complete.
 fn recorded<'e, W: World<Device: DeviceFamily>, A: Lanes<'e, W::Device>>(

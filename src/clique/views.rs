@@ -7,6 +7,7 @@ use std::ops::RangeBounds;
 use super::OfLane;
 use crate::backend::Reduction;
 use crate::communicator::Resources;
+use crate::derived::copy;
 use crate::{
     AsRank, Device, DeviceFamily, Element, Numeric, PreMulSum, ReduceOp, Result, Slice, Window,
     WindowKind, WindowPlace, WindowSlice, World,
@@ -74,13 +75,7 @@ where
     }
 }
 
-impl<T, W: World, K> Clone for LaneWindow<'_, '_, T, W, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T, W: World, K> Copy for LaneWindow<'_, '_, T, W, K> {}
+copy!([T, W: World, K] LaneWindow<'_, '_, T, W, K>);
 
 impl<T: Element, W: World, K: WindowKind> fmt::Debug for LaneWindow<'_, '_, T, W, K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,13 +97,7 @@ impl<'e, T, W: World> LaneOp<'e, '_, T, W> {
     }
 }
 
-impl<T, W: World> Clone for LaneOp<'_, '_, T, W> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T, W: World> Copy for LaneOp<'_, '_, T, W> {}
+copy!([T, W: World] LaneOp<'_, '_, T, W>);
 
 impl<T, W: World> crate::reduce::sealed::Sealed for LaneOp<'_, '_, T, W> {}
 

@@ -6,6 +6,7 @@ use typed_nccl_plan::ir::Side;
 
 use crate::backend::{Backend, Collective, Op, Reduction, Span};
 use crate::communicator::Core;
+use crate::derived::copy;
 use crate::error::{
     BadLength, BadRange, Call, CollectiveName, Error, NoBuffer, NotReducible, Operation,
     OtherDType, Overflow, Site,
@@ -24,13 +25,7 @@ pub(crate) struct Draft<'c, B: Backend> {
     site: Site,
 }
 
-impl<B: Backend> Clone for Draft<'_, B> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<B: Backend> Copy for Draft<'_, B> {}
+copy!([B: Backend] Draft<'_, B>);
 
 impl<'c, B: Backend> Draft<'c, B> {
     #[inline]

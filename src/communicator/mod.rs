@@ -91,8 +91,7 @@ pub(crate) use crate::stamp::Maker;
 
 use state::HoldsLive;
 
-use std::fmt;
-
+use crate::derived::debug;
 use crate::error::Failed;
 use crate::one_thread::{SeveralThreads, ShareCommunicator};
 use crate::{Device, Rank, Result, World};
@@ -150,11 +149,10 @@ impl<W: World, S: State> Communicator<W, S> {
     }
 }
 
-impl<W: World, S: State> fmt::Debug for Communicator<W, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Communicator {} ({}), rank {} of {}", W::NAME, S::NAME, self.rank(), self.size())
-    }
-}
+debug!(
+    [W: World, S: State] Communicator<W, S>,
+    self => "Communicator {} ({}), rank {} of {}", W::NAME, S::NAME, self.rank(), self.size()
+);
 
 // SAFETY: never applies: nothing implements `ShareCommunicator`, and no other crate can.
 unsafe impl<W: World, S: State> Sync for Communicator<W, S> where

@@ -11,6 +11,7 @@ use super::numbered::Numbered;
 use super::{Communicator, Health};
 use crate::backend::{HostWait, Lifecycle, WaitsOn, Watcher};
 use crate::control::{Agenda, Request, Submission};
+use crate::derived::debug;
 use crate::error::{
     Abort, BadSubmission, Deadline, Departed, Error, Ranks, Site, SubmissionFault, Timeout,
     reported,
@@ -412,11 +413,10 @@ impl<W: World> Ordered<W> {
     }
 }
 
-impl<W: World> fmt::Debug for Ordered<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ordered communicator {}, rank {} of {}", W::NAME, self.rank(), self.size)
-    }
-}
+debug!(
+    [W: World] Ordered<W>,
+    self => "Ordered communicator {}, rank {} of {}", W::NAME, self.rank(), self.size
+);
 
 /// A key that is in flight.
 pub(super) struct InFlightKey<'a, W: World> {

@@ -1,6 +1,5 @@
 //! Splitting: communicators of some of a communicator's ranks.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Deref;
 
@@ -11,6 +10,7 @@ use super::split_request::{Child as Wanted, SplitRequest, SplitRequests};
 use super::starting::Starting;
 use super::{Back, CanEnqueue, CommConfig, Communicator, Shared, State};
 use crate::backend::{ChildPlace, Lifecycle, Part};
+use crate::derived::debug;
 use crate::error::{Abort, BadGroups, Error, Site};
 use crate::{Label, Rank, Result, Seat, World, unwind};
 
@@ -388,11 +388,10 @@ impl<W: World> Child<'_, W> {
     }
 }
 
-impl<R: World, C: World> fmt::Debug for Mesh<R, C> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mesh of {:?} and {:?}", self.along_rows, self.along_cols)
-    }
-}
+debug!(
+    [R: World, C: World] Mesh<R, C>,
+    self => "Mesh of {:?} and {:?}", self.along_rows, self.along_cols
+);
 
 impl<W: World> Deref for SharedChild<'_, W> {
     type Target = Communicator<W>;

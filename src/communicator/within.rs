@@ -1,12 +1,12 @@
 //! The limit of host waits: the communicator's deadline, or a different one for some calls.
 
-use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CanEnqueue, Communicator, Limit, Limits, State};
 use crate::World;
+use crate::derived::debug;
 use crate::error::{Deadline, Site};
 
 /// A communicator with a different deadline for host waits, from [`Communicator::within`].
@@ -85,8 +85,7 @@ impl<W: World, S: State + CanEnqueue> DerefMut for Within<'_, W, S> {
     }
 }
 
-impl<W: World, S: State + CanEnqueue> fmt::Debug for Within<'_, W, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} within {:?}", self.comm, self.limits.now().time)
-    }
-}
+debug!(
+    [W: World, S: State + CanEnqueue] Within<'_, W, S>,
+    self => "{:?} within {:?}", self.comm, self.limits.now().time
+);

@@ -1,7 +1,6 @@
 //! GPUs through CUDA and NCCL.
 
 use std::ffi::c_void;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
 use std::sync::OnceLock;
@@ -9,6 +8,7 @@ use std::sync::OnceLock;
 use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
 use crate::config::LaunchEvent;
 use crate::cuda::{CudaBackend, CudaStream, Gpu, count, launch_event};
+use crate::derived::debug;
 use crate::error::{Error, LaunchFault, Launched, NoSuchDevice};
 use crate::launcher::{self, Variables};
 use crate::nccl::shares_gpus;
@@ -289,11 +289,7 @@ impl<Tag> Clone for Cuda<Tag> {
     }
 }
 
-impl<Tag> fmt::Debug for Cuda<Tag> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cuda:{}", self.ordinal)
-    }
-}
+debug!([Tag] Cuda<Tag>, self => "cuda:{}", self.ordinal);
 
 impl LaunchEvent {
     /// An event that the program or another library made, a `cudaEvent_t`, for NCCL to record. The

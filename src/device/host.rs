@@ -1,9 +1,9 @@
 //! The host device: ranks as threads or processes, memory as memory. Needs no GPU.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use super::{AnyDevice, At, Device, DeviceFamily, DeviceTag, Local, Scoped, claim};
+use crate::derived::debug;
 use crate::host::HostBackend;
 use crate::{
     Adopted, Buffer, Element, Failed, ForeignMemory, Lend, LentAs, NcclMem, Pinned, Result, Stream,
@@ -188,8 +188,4 @@ impl<Tag> Clone for Host<Tag> {
     }
 }
 
-impl<Tag> fmt::Debug for Host<Tag> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "host:{}", self.ordinal)
-    }
-}
+debug!([Tag] Host<Tag>, self => "host:{}", self.ordinal);

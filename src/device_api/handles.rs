@@ -1,12 +1,12 @@
 //! The resources of a device communicator as kernels name them: by index and by handle.
 
 use std::ffi::c_void;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::{DevComm, Listed, numbered};
 use crate::backend::Placed;
+use crate::derived::{copy, debug};
 use crate::error::{Error, NotRequired, Site};
 use crate::{Result, Team, World};
 
@@ -75,19 +75,9 @@ impl<'d, W: World, K> Barrier<'d, W, K> {
     }
 }
 
-impl<W: World, K> Clone for Barrier<'_, W, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+copy!([W: World, K] Barrier<'_, W, K>);
 
-impl<W: World, K> Copy for Barrier<'_, W, K> {}
-
-impl<W: World, K> fmt::Debug for Barrier<'_, W, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "barrier {} of {:?}", self.index, self.dev)
-    }
-}
+debug!([W: World, K] Barrier<'_, W, K>, self => "barrier {} of {:?}", self.index, self.dev);
 
 /// A multicast mapping: a store to it reaches all ranks of its team. NCCL: `ncclMultimemHandle_t`.
 ///

@@ -1,6 +1,5 @@
 //! Creation and destruction of device communicators. All ranks do both together, in one order.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -9,6 +8,7 @@ use super::{DevComm, Requirements, Shared};
 use crate::backend::{AllocKind, Backend, DeviceComms, Windows};
 use crate::communicator::{CanEnqueue, Core, Live, Maker, State};
 use crate::control::Topic;
+use crate::derived::debug;
 use crate::error::{DevCommsDiffer, Error, Failed, Site, Unsupported};
 use crate::memory::Allocation;
 use crate::{Communicator, Device, Properties, Result, Team, World, wait};
@@ -39,11 +39,7 @@ impl<W: World> DeviceApi<W> {
     }
 }
 
-impl<W: World> fmt::Debug for DeviceApi<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DeviceApi of {}", W::NAME)
-    }
-}
+debug!([W: World] DeviceApi<W>, self => "DeviceApi of {}", W::NAME);
 
 /// # Device communicators
 ///

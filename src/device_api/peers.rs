@@ -1,11 +1,11 @@
 //! Every rank's part of a window, as an operand of a launch on the host.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use super::{DevComm, Entered, Shared};
 use crate::backend::{DeviceComms as _, Seen};
+use crate::derived::{copy, debug};
 use crate::host::HostBackend;
 use crate::host::mirror::{HostWindow, PeerParts};
 use crate::memory::Allocation;
@@ -34,19 +34,12 @@ pub struct Peers<'d, T, W: World, K> {
     window: &'d Window<T, W, K>,
 }
 
-impl<T, W: World, K> Clone for Peers<'_, T, W, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+copy!([T, W: World, K] Peers<'_, T, W, K>);
 
-impl<T, W: World, K> Copy for Peers<'_, T, W, K> {}
-
-impl<T: Element, W: World, K: WindowKind> fmt::Debug for Peers<'_, T, W, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Peers of {:?}", self.window)
-    }
-}
+debug!(
+    [T: Element, W: World, K: WindowKind] Peers<'_, T, W, K>,
+    self => "Peers of {:?}", self.window
+);
 
 impl<Tag, W: World<Device = Host<Tag>>> DevComm<W> {
     /// Every rank's part of a window, for a closure on the host that also takes the device

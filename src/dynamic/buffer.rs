@@ -1,12 +1,12 @@
 //! Buffers whose data type is known at run time.
 
 use std::cell::Cell;
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::backend::AllocKind;
+use crate::derived::debug;
 use crate::error::{Error, Failed, OtherDType, Site};
 use crate::memory::{self, Allocation, Elements, Extent, take_back};
 use crate::{
@@ -215,8 +215,7 @@ impl<D: Device, M> Readable<D> for DynBuffer<D, M> {
 #[diagnostic::do_not_recommend]
 impl<D: Device, M> Writable<D> for DynBuffer<D, M> {}
 
-impl<D: Device, M> fmt::Debug for DynBuffer<D, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DynBuffer of {} {} on {}", self.len, self.dtype, D::KIND)
-    }
-}
+debug!(
+    [D: Device, M] DynBuffer<D, M>,
+    self => "DynBuffer of {} {} on {}", self.len, self.dtype, D::KIND
+);

@@ -6,6 +6,7 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::buffer::checked;
+use crate::derived::copy;
 use crate::error::Site;
 use crate::memory::{Allocation, Elements, Extent, RecordRead, RecordWrite, Recorded};
 use crate::one_thread::{AnotherThread, UseView};
@@ -192,10 +193,4 @@ views!(DynSlice: RecordRead, DynSliceMut: RecordWrite);
 #[diagnostic::do_not_recommend]
 impl<D: Device> Writable<D> for DynSliceMut<'_, D> {}
 
-impl<D: Device> Clone for DynSlice<'_, D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<D: Device> Copy for DynSlice<'_, D> {}
+copy!([D: Device] DynSlice<'_, D>);

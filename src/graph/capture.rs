@@ -1,6 +1,5 @@
 //! Recording a graph, and comparing the recordings.
 
-use std::fmt;
 use std::ops::Deref;
 
 use super::agree::{CaptureSummary, differ};
@@ -8,6 +7,7 @@ use super::recording::{Recording, Step};
 use super::{Back, Graph, Held};
 use crate::backend::{Backend, Graphs, Streams, WindowId};
 use crate::communicator::{CanEnqueue, Core, GraphUse, Live, On, State};
+use crate::derived::debug;
 use crate::error::{Abort, CapturesDiffer, Error, Site, Unsupported};
 use crate::group::{self, Group};
 use crate::stream::Capturing;
@@ -104,11 +104,10 @@ impl<W: World> Capture<'_, W> {
     }
 }
 
-impl<W: World> fmt::Debug for Capture<'_, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Capture on {}, rank {} of {}", W::NAME, self.rank(), self.size())
-    }
-}
+debug!(
+    [W: World] Capture<'_, W>,
+    self => "Capture on {}, rank {} of {}", W::NAME, self.rank(), self.size()
+);
 
 /// # Graphs
 impl<W: World, S: State> Communicator<W, S> {

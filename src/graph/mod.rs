@@ -22,11 +22,11 @@ pub(crate) use capture::{all_ready, out_of_step};
 pub(crate) use recording::{Leases, Recording};
 pub(crate) use registry::GraphRegistry;
 
-use std::fmt;
 use std::sync::Arc;
 
 use crate::backend::{Backend, Graphs, WindowId};
 use crate::communicator::{CanEnqueue, Core, Maker, On, State};
+use crate::derived::debug;
 use crate::error::{Error, OtherDevice, Site};
 use crate::memory::Booking;
 use crate::one_thread::{SeveralThreads, ShareGraph};
@@ -242,11 +242,7 @@ fn again<B: Backend>(core: &Core<B>, stream: &StreamCore<B>, step: &Step<B>) -> 
     }
 }
 
-impl<W: World> fmt::Debug for Graph<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Graph of {} steps on {}", self.len(), W::NAME)
-    }
-}
+debug!([W: World] Graph<W>, self => "Graph of {} steps on {}", self.len(), W::NAME);
 
 // SAFETY: never applies: nothing implements `ShareGraph`, and no other crate can.
 unsafe impl<W: World> Sync for Graph<W> where SeveralThreads: ShareGraph<Self> {}

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::compute::{Grid, Kernel};
+use crate::derived::debug;
 use crate::{Device, Operands};
 
 /// What [`kernel!`](crate::kernel!) declares. It promises nothing: [`Launch::new`] does.
@@ -94,11 +95,7 @@ impl<K, A, D> Launch<K, A, D> {
     }
 }
 
-impl<K, A, D> std::fmt::Debug for Launch<K, A, D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a launch of `{}`", self.kernel.name)
-    }
-}
+debug!([K, A, D] Launch<K, A, D>, self => "a launch of `{}`", self.kernel.name);
 
 // Implemented so that passing one to `launch` gives a single error: `OperandsOn` names `run`.
 #[diagnostic::do_not_recommend]

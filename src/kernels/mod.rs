@@ -54,10 +54,10 @@ pub use messages::Exchange;
 /// [`Kernels::always`].
 pub use crate::backend::KernelWay as Way;
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use crate::communicator::{CanEnqueue, Core, Maker, On, State};
+use crate::derived::debug;
 use crate::error::Site;
 use crate::{Capture, Communicator, Device, Result, World};
 
@@ -129,11 +129,7 @@ impl<W: World> Clone for Kernels<W> {
     }
 }
 
-impl<W: World> fmt::Debug for Kernels<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernels of {}", W::NAME)
-    }
-}
+debug!([W: World] Kernels<W>, self => "Kernels of {}", W::NAME);
 
 /// Where to enqueue a kernel: a communicator, for its own stream; `comm.on(&stream)`; a capture.
 /// Sealed.

@@ -1,6 +1,5 @@
 //! Buffers: owned device memory with an element type.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
@@ -8,6 +7,7 @@ use std::sync::Arc;
 use super::slice::Extent;
 use super::{Allocation, DeviceMem, Slice, SliceMut};
 use crate::backend::{AllocKind, Backend, Memory};
+use crate::derived::debug;
 use crate::error::{BadLength, Error, Overflow, Site};
 use crate::one_thread::{SeveralThreads, ShareBuffer};
 use crate::{DType, Device, Element, Result, wait};
@@ -216,15 +216,7 @@ pub(super) fn host_length<T: Element>(
     BadLength::new(operation, "device", T::DTYPE, (found, needed), because, site).into()
 }
 
-impl<T: Element, D: Device, M> fmt::Debug for Buffer<T, D, M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Buffer of {} {} on {}:{}",
-            self.len,
-            T::DTYPE,
-            D::KIND,
-            self.allocation.ordinal()
-        )
-    }
-}
+debug!(
+    [T: Element, D: Device, M] Buffer<T, D, M>,
+    self => "Buffer of {} {} on {}:{}", self.len, T::DTYPE, D::KIND, self.allocation.ordinal()
+);

@@ -1,11 +1,11 @@
 //! Pinned memory: host memory that a device copies from and to by itself.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::slice;
 use std::sync::Arc;
 
 use crate::backend::{Copies, Streams};
+use crate::derived::debug;
 use crate::error::{Error, Failed, Overflow, Site, reported};
 use crate::stream::{Awaited, StreamCore};
 use crate::{Device, Element, Result, wait};
@@ -81,11 +81,7 @@ impl<T: Element, D: Device> Pinned<T, D> {
     }
 }
 
-impl<T: Element, D: Device> fmt::Debug for Pinned<T, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Pinned of {} {}", self.len, T::DTYPE)
-    }
-}
+debug!([T: Element, D: Device] Pinned<T, D>, self => "Pinned of {} {}", self.len, T::DTYPE);
 
 /// A copy in stream order that is under way, with its pinned memory.
 ///
@@ -136,8 +132,7 @@ impl<T: Element, D: Device> Copying<T, D> {
     }
 }
 
-impl<T: Element, D: Device> fmt::Debug for Copying<T, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Copying of {} {}", self.pinned.len, T::DTYPE)
-    }
-}
+debug!(
+    [T: Element, D: Device] Copying<T, D>,
+    self => "Copying of {} {}", self.pinned.len, T::DTYPE
+);

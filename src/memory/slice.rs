@@ -3,13 +3,13 @@
 //! Making a view checks nothing, so that `x.slice(a..b)` fits into a call; a range past the end is
 //! remembered and refused by the operation that uses the view. Nothing panics and nothing is lost.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use super::{Allocation, buffer};
 use crate::backend::{Backend, Span};
+use crate::derived::{copy, debug};
 use crate::error::{BadRange, Error, Site};
 use crate::one_thread::{AnotherThread, UseView};
 use crate::{Device, Element, Result, element, wait};
@@ -305,22 +305,11 @@ unsafe impl<T, D: Device> Send for SliceMut<'_, T, D> where AnotherThread: UseVi
 // SAFETY: as for `Slice`.
 unsafe impl<T, D: Device> Sync for SliceMut<'_, T, D> where AnotherThread: UseView<Self> {}
 
-impl<T, D: Device> Clone for Slice<'_, T, D> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+copy!([T, D: Device] Slice<'_, T, D>);
 
-impl<T, D: Device> Copy for Slice<'_, T, D> {}
+debug!([T: Element, D: Device] Slice<'_, T, D>, self => "Slice of {} {}", self.len(), T::DTYPE);
 
-impl<T: Element, D: Device> fmt::Debug for Slice<'_, T, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slice of {} {}", self.len(), T::DTYPE)
-    }
-}
-
-impl<T: Element, D: Device> fmt::Debug for SliceMut<'_, T, D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SliceMut of {} {}", self.len(), T::DTYPE)
-    }
-}
+debug!(
+    [T: Element, D: Device] SliceMut<'_, T, D>,
+    self => "SliceMut of {} {}", self.len(), T::DTYPE
+);

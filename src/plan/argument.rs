@@ -7,6 +7,7 @@ use super::prepare::Spot;
 use super::table::Filled;
 use crate::backend::WindowId;
 use crate::communicator::Core;
+use crate::derived::copy;
 use crate::error::Error;
 use crate::memory::{Allocation, Extent};
 use crate::{Buffer, DType, Device, Element, Slice, SliceMut, Window, World};
@@ -34,13 +35,7 @@ impl<W: World> PlanOperand<'_, W> {
     }
 }
 
-impl<W: World> Clone for PlanOperand<'_, W> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<W: World> Copy for PlanOperand<'_, W> {}
+copy!([W: World] PlanOperand<'_, W>);
 
 /// Collects memory, allocation by allocation.
 #[doc(hidden)]

@@ -1,9 +1,8 @@
 //! Compute steps: the program's work between the communication.
 
-use std::fmt;
-
 use super::argument::PlanOperand;
 use super::prepare::{Computes, Region, Spot};
+use crate::derived::debug;
 use crate::error::{BadStep, Error};
 use crate::memory::Extent;
 use crate::one_thread::{AnotherThread, UseView};
@@ -91,11 +90,7 @@ pub struct Closure<F>(#[doc(hidden)] pub F);
 #[derive(Debug)]
 pub struct NoClosure;
 
-impl<F> fmt::Debug for Closure<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a closure")
-    }
-}
+debug!([F] Closure<F>, self => "a closure");
 
 /// One compute step of a run, with the memory that the plan declares for it.
 ///
@@ -206,15 +201,10 @@ impl<'r, W: World> Call<'r, W> {
     }
 }
 
-impl<W: World> fmt::Debug for Call<'_, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "step `{}` of plan `{}`, with {:?}",
-            self.this.name, self.plan, self.this.arguments
-        )
-    }
-}
+debug!(
+    [W: World] Call<'_, W>,
+    self => "step `{}` of plan `{}`, with {:?}", self.this.name, self.plan, self.this.arguments
+);
 
 /// The buffers of an array, for reading.
 ///
@@ -295,11 +285,10 @@ impl<'r, T: Element, W: World> Slices<'r, T, W> {
     }
 }
 
-impl<T: Element, W: World> fmt::Debug for Slices<'_, T, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} slices of {} on {}", self.len(), T::DTYPE, W::Device::KIND)
-    }
-}
+debug!(
+    [T: Element, W: World] Slices<'_, T, W>,
+    self => "{} slices of {} on {}", self.len(), T::DTYPE, W::Device::KIND
+);
 
 /// The buffers of an array, for writing: an iterator, since each is handed out once.
 ///
@@ -348,8 +337,4 @@ impl<'r, T: Element, W: World> Iterator for SlicesMut<'r, T, W> {
 
 impl<T: Element, W: World> ExactSizeIterator for SlicesMut<'_, T, W> {}
 
-impl<T: Element, W: World> fmt::Debug for SlicesMut<'_, T, W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, to write", self.list)
-    }
-}
+debug!([T: Element, W: World] SlicesMut<'_, T, W>, self => "{:?}, to write", self.list);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use crate::derived::debug;
+
 /// Two buffers or windows of one kind, one of which is current: a plan reads the current one while
 /// its neighbours already fill the next. They swap once a run has been issued, on every rank in the
 /// same run.
@@ -63,8 +65,7 @@ impl<M> Swapped<M> {
     }
 }
 
-impl<M: fmt::Debug> fmt::Debug for Swapped<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Swapped, current {:?}, next {:?}", self.current(), self.next())
-    }
-}
+debug!(
+    [M: fmt::Debug] Swapped<M>,
+    self => "Swapped, current {:?}, next {:?}", self.current(), self.next()
+);

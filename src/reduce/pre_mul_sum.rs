@@ -1,11 +1,11 @@
 //! Sums of elements scaled by a scalar chosen at run time.
 
-use std::fmt;
 use std::marker::PhantomData;
 
 use super::ReduceOp;
 use crate::backend::{Reduction, form};
 use crate::communicator::{Key, Resources};
+use crate::derived::debug;
 use crate::{Device, Numeric, Result, World};
 
 /// Multiplies each rank's elements by that rank's scalar, then adds (`ncclRedOpCreatePreMulSum`).
@@ -99,8 +99,7 @@ impl<T: Numeric, W: World, S> ReduceOp<T, W> for &PreMulSum<T, W, S> {
 
 impl<T, W: World, S> super::sealed::Sealed for &PreMulSum<T, W, S> {}
 
-impl<T: Numeric, W: World, S> fmt::Debug for PreMulSum<T, W, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PreMulSum of {} on {}", T::DTYPE, W::NAME)
-    }
-}
+debug!(
+    [T: Numeric, W: World, S] PreMulSum<T, W, S>,
+    self => "PreMulSum of {} on {}", T::DTYPE, W::NAME
+);

@@ -1,10 +1,10 @@
 //! Marks: points in a stream's order.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::core::{Awaited, StreamShared};
 use crate::backend::Streams;
+use crate::derived::debug;
 use crate::{Device, Result};
 
 /// The point after everything enqueued on a stream when the mark was made. `Send`, `Sync` and
@@ -71,8 +71,4 @@ impl<D: Device> Clone for Mark<D> {
     }
 }
 
-impl<D: Device> fmt::Debug for Mark<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Mark in stream #{}", self.stream.id())
-    }
-}
+debug!([D: Device] Mark<D>, self => "Mark in stream #{}", self.stream.id());

@@ -23,7 +23,6 @@ pub(crate) use launch::{StreamAccess, hold, run};
 pub(crate) use takers::{Takers, Taking};
 pub(crate) use threads::{Capturing, Launching, capturing, launching};
 
-use std::fmt;
 use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
@@ -31,6 +30,7 @@ use crate::Cuda;
 use crate::backend::{Launches, Streams};
 #[cfg(feature = "cuda")]
 use crate::config::LaunchEvent;
+use crate::derived::debug;
 use crate::error::{AdoptFault, NotAdoptable, Site};
 use crate::one_thread::{SeveralThreads, ShareStream};
 use crate::{Device, Result, record, wait};
@@ -214,8 +214,4 @@ impl<T> Stream<Cuda<T>> {
 // SAFETY: never applies: nothing implements `ShareStream`, and no other crate can.
 unsafe impl<D: Device> Sync for Stream<D> where SeveralThreads: ShareStream<Self> {}
 
-impl<D: Device> fmt::Debug for Stream<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Stream #{} on {:?}", self.core.id(), self.device)
-    }
-}
+debug!([D: Device] Stream<D>, self => "Stream #{} on {:?}", self.core.id(), self.device);

@@ -1,11 +1,11 @@
 //! Marks that know when they were reached.
 
-use std::fmt;
 use std::ops::Deref;
 use std::time::Duration;
 
 use super::{Mark, Stream};
 use crate::backend::Timing;
+use crate::derived::debug;
 use crate::error::{OtherDevice, Site};
 use crate::{Device, Result};
 
@@ -89,8 +89,4 @@ impl<D: Device> Clone for TimedMark<D> {
     }
 }
 
-impl<D: Device> fmt::Debug for TimedMark<D> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Timed{:?}", self.mark)
-    }
-}
+debug!([D: Device] TimedMark<D>, self => "Timed{:?}", self.mark);

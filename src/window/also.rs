@@ -1,12 +1,12 @@
 //! One memory in windows of several communicators.
 
-use std::fmt;
 use std::sync::Arc;
 
 use super::close::close;
 use super::register::{Memory, register};
 use super::{Symmetric, Window, WindowKind, WindowPlace, WindowSlice};
 use crate::communicator::{CanEnqueue, State};
+use crate::derived::debug;
 use crate::error::{BadWindow, Error, Failed, Site, WindowFault};
 use crate::{AsRank, Communicator, Element, Result, World, wait};
 
@@ -162,8 +162,7 @@ fn bad_window(name: &'static str, fault: WindowFault, site: Site) -> Error {
     BadWindow { name, fault, site }.into()
 }
 
-impl<T: Element, W: World, K: WindowKind> fmt::Debug for SharedWindow<T, W, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, of another communicator's memory", self.0)
-    }
-}
+debug!(
+    [T: Element, W: World, K: WindowKind] SharedWindow<T, W, K>,
+    self => "{:?}, of another communicator's memory", self.0
+);

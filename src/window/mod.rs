@@ -26,13 +26,13 @@ pub use query::Registration;
 pub use crate::backend::{Endpoint, EndpointOf, Team, TeamOf};
 pub use view::{PutSource, WindowPlace, WindowSlice};
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use crate::backend::WindowId;
 use crate::communicator::{Key, SharedLens};
+use crate::derived::debug;
 use crate::memory::{Allocation, Extent};
 use crate::one_thread::{SeveralThreads, ShareWindow};
 use crate::{AsRank, Device, Element, Result, Slice, SliceMut, World};
@@ -197,19 +197,10 @@ impl<T: Element, W: World, K: WindowKind> Window<T, W, K> {
     }
 }
 
-impl<T: Element, W: World, K: WindowKind> fmt::Debug for Window<T, W, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "Window #{} of {} {}, {}, on {}",
-            self.named.id,
-            self.len(),
-            T::DTYPE,
-            K::NAME,
-            W::NAME
-        )
-    }
-}
+debug!(
+    [T: Element, W: World, K: WindowKind] Window<T, W, K>,
+    self => "Window #{} of {} {}, {}, on {}", self.named.id, self.len(), T::DTYPE, K::NAME, W::NAME
+);
 
 #[cfg(test)]
 mod tests {

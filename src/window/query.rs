@@ -1,6 +1,5 @@
 //! Queries on windows, and registration of plain buffers.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::{Arc, Weak};
@@ -8,6 +7,7 @@ use std::sync::{Arc, Weak};
 use super::{LsaPointers, Team, Window, WindowKind};
 use crate::backend::Windows;
 use crate::communicator::{CanEnqueue, Handle, Held, Key, State};
+use crate::derived::debug;
 use crate::error::{AdoptFault, Error, NotAdoptable, OtherDevice, Site};
 use crate::memory::{Lease, Lessee};
 use crate::{AsRank, Communicator, Device, Element, Rank, Readable, Result, World, wait};
@@ -201,8 +201,4 @@ impl<W: World> Registration<W> {
     }
 }
 
-impl<W: World> fmt::Debug for Registration<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Registration of {} bytes on {}", self.bytes, W::NAME)
-    }
-}
+debug!([W: World] Registration<W>, self => "Registration of {} bytes on {}", self.bytes, W::NAME);

@@ -1,12 +1,12 @@
 //! Views of windows: slices, which puts read, and places, which puts write.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::{Named, RmaSource, Window, WindowKind};
 use crate::communicator::Key;
+use crate::derived::{copy, debug};
 use crate::memory::{Allocation, Extent, Recorded};
 use crate::one_thread::{AnotherThread, UseWindowView};
 use crate::rma::SignalSlot;
@@ -80,19 +80,12 @@ impl<'w, T: Element, W: World, K: WindowKind> WindowSlice<'w, T, W, K> {
     }
 }
 
-impl<T, W: World, K> Clone for WindowSlice<'_, T, W, K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
+copy!([T, W: World, K] WindowSlice<'_, T, W, K>);
 
-impl<T, W: World, K> Copy for WindowSlice<'_, T, W, K> {}
-
-impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowSlice<'_, T, W, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of a {} window on {}", self.slice, K::NAME, W::NAME)
-    }
-}
+debug!(
+    [T: Element, W: World, K: WindowKind] WindowSlice<'_, T, W, K>,
+    self => "{:?} of a {} window on {}", self.slice, K::NAME, W::NAME
+);
 
 /// A place in a window: the target of a put, on the peer that the put names.
 ///
@@ -133,11 +126,10 @@ impl<'w, T: Element, W: World, K: WindowKind> WindowPlace<'w, T, W, K> {
     }
 }
 
-impl<T: Element, W: World, K: WindowKind> fmt::Debug for WindowPlace<'_, T, W, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "element {} of a {} {} window on {}", self.offset, T::DTYPE, K::NAME, W::NAME)
-    }
-}
+debug!(
+    [T: Element, W: World, K: WindowKind] WindowPlace<'_, T, W, K>,
+    self => "element {} of a {} {} window on {}", self.offset, T::DTYPE, K::NAME, W::NAME
+);
 
 // SAFETY: never applies: nothing implements `UseWindowView`, and no other crate can.
 unsafe impl<T, W: World, K> Send for WindowSlice<'_, T, W, K> where

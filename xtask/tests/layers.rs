@@ -15,6 +15,7 @@ const CORE: &[&str] = &[
     "backend",
     "compute",
     "config",
+    "derived",
     "device_comm",
     "element",
     "error",

@@ -7,6 +7,7 @@ use candle_core::shape::Dim;
 use candle_core::{Result as Theirs, Tensor};
 
 use super::crossing::{Crossing, Move};
+use crate::derived::debug;
 use crate::error::{Error, Site};
 use crate::lock::Mutex;
 use crate::{Communicator, Ordered, Rank, Result, World};
@@ -341,8 +342,7 @@ impl<W: World> Clone for Parallel<W> {
     }
 }
 
-impl<W: World> fmt::Debug for Parallel<W> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parallel {}, rank {} of {}", W::NAME, self.rank(), self.size())
-    }
-}
+debug!(
+    [W: World] Parallel<W>,
+    self => "Parallel {}, rank {} of {}", W::NAME, self.rank(), self.size()
+);
