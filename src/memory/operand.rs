@@ -6,7 +6,8 @@ use super::{Allocation, Extent};
 use crate::backend::Span;
 use crate::error::BadRange;
 use crate::{
-    AnyElem, Buffer, DType, Device, Element, SharedWindow, Slice, SliceMut, WindowKind, World,
+    AnyElem, Buffer, DType, Device, Element, SharedWindow, Slice, SliceMut, Window, WindowKind,
+    WindowSlice, World,
 };
 
 /// Device memory: buffers, windows and views of them, on any device.
@@ -151,20 +152,35 @@ pub trait Holds<S> {}
 
 impl<S, A: Elements<Elem: SameDtype<S>> + ?Sized> Holds<S> for A {}
 
-#[diagnostic::do_not_recommend]
-impl<T: Element, D: Device, M> Elements for Buffer<T, D, M> {
-    type Elem = T;
-    type Device = D;
+macro_rules! elements {
+    ($([$($params:tt)*] $memory:ty, on $device:ty;)+) => { $(
+        #[diagnostic::do_not_recommend]
+        impl<T: Element, $($params)*> Elements for $memory {
+            type Elem = T;
+            type Device = $device;
 
-    #[inline]
-    fn dtype(&self) -> DType {
-        T::DTYPE
-    }
+            #[inline]
+            fn dtype(&self) -> DType {
+                T::DTYPE
+            }
 
-    #[inline]
-    fn len(&self) -> usize {
-        self.len()
-    }
+            #[inline]
+            fn len(&self) -> usize {
+                self.len()
+            }
+        }
+    )+ };
+}
+
+elements! {
+    [D: Device, M] Buffer<T, D, M>, on D;
+    [D: Device] Slice<'_, T, D>, on D;
+    [D: Device] SliceMut<'_, T, D>, on D;
+    [W: World, K: WindowKind] Window<T, W, K>, on W::Device;
+    [W: World, K: WindowKind] WindowSlice<'_, T, W, K>, on W::Device;
+    // It has elements but is no operand: the window that owns the memory is, and the message says
+    // so once.
+    [W: World, K: WindowKind] SharedWindow<T, W, K>, on W::Device;
 }
 
 // Recommended, so that generic code without `T: Element` hears of that and not of devices.
@@ -178,42 +194,10 @@ impl<T: Element, D: Device, M> Readable<D> for Buffer<T, D, M> {
 impl<T: Element, D: Device, M> Writable<D> for Buffer<T, D, M> {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Element, D: Device> Elements for Slice<'_, T, D> {
-    type Elem = T;
-    type Device = D;
-
-    #[inline]
-    fn dtype(&self) -> DType {
-        T::DTYPE
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        self.len()
-    }
-}
-
-#[diagnostic::do_not_recommend]
 impl<T: Element, D: Device> Readable<D> for Slice<'_, T, D> {
     #[inline]
     fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         self.into_place()
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<T: Element, D: Device> Elements for SliceMut<'_, T, D> {
-    type Elem = T;
-    type Device = D;
-
-    #[inline]
-    fn dtype(&self) -> DType {
-        T::DTYPE
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        self.len()
     }
 }
 
@@ -245,24 +229,6 @@ impl<D: Device, A: Readable<D>> Readable<D> for &mut A {
 
 #[diagnostic::do_not_recommend]
 impl<D: Device, A: Writable<D>> Writable<D> for &mut A {}
-
-// It has elements but is no operand: the window that owns the memory is, and the message says so
-// once.
-#[diagnostic::do_not_recommend]
-impl<T: Element, W: World, K: WindowKind> Elements for SharedWindow<T, W, K> {
-    type Elem = T;
-    type Device = W::Device;
-
-    #[inline]
-    fn dtype(&self) -> DType {
-        T::DTYPE
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        self.len()
-    }
-}
 
 // A reference holds its owner's elements; operands are references.
 #[diagnostic::do_not_recommend]

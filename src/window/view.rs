@@ -10,9 +10,7 @@ use crate::derived::{copy, debug};
 use crate::memory::{Allocation, Extent, Recorded};
 use crate::one_thread::{AnotherThread, UseWindowView};
 use crate::rma::SignalSlot;
-use crate::{
-    DType, Device, Element, Elements, Readable, RecordRead, Result, Slice, World, Writable,
-};
+use crate::{Device, Element, Readable, RecordRead, Result, Slice, World, Writable};
 
 type Back<W> = <<W as World>::Device as Device>::Backend;
 
@@ -213,22 +211,6 @@ impl<'w, T: Element, W: World, K: RmaSource> PutSource<'w, W> for &'w Window<T, 
     }
 }
 
-#[diagnostic::do_not_recommend]
-impl<T: Element, W: World, K: WindowKind> Elements for Window<T, W, K> {
-    type Elem = T;
-    type Device = W::Device;
-
-    #[inline]
-    fn dtype(&self) -> DType {
-        T::DTYPE
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        self.len()
-    }
-}
-
 // `do_not_recommend`: a window of another device is refused with the message for buffers.
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for Window<T, W, K> {
@@ -240,22 +222,6 @@ impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D> for
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Writable<D> for Window<T, W, K> {}
-
-#[diagnostic::do_not_recommend]
-impl<T: Element, W: World, K: WindowKind> Elements for WindowSlice<'_, T, W, K> {
-    type Elem = T;
-    type Device = W::Device;
-
-    #[inline]
-    fn dtype(&self) -> DType {
-        T::DTYPE
-    }
-
-    #[inline]
-    fn len(&self) -> usize {
-        self.len()
-    }
-}
 
 #[diagnostic::do_not_recommend]
 impl<T: Element, D: Device, W: World<Device = D>, K: WindowKind> Readable<D>
