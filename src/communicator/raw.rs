@@ -111,10 +111,7 @@ impl<Tag, W: World<Device = Cuda<Tag>>> Communicator<W> {
     #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
     #[track_caller]
     pub fn into_raw(mut self) -> Result<ncclComm_t, Failed<Self>> {
-        match self.body.give_away(Site::caller()) {
-            Ok(raw) => Ok(raw),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        self.body.give_away(Site::caller()).map_err(|error| Failed { error, value: self })
     }
 }
 

@@ -207,10 +207,7 @@ impl<W: World> Starting<W> {
 
     #[expect(clippy::result_large_err, reason = "the communicator comes back in it")]
     pub(super) fn ready(mut self, limit: Limit, last: bool) -> Result<Live<W>, Failed<Self>> {
-        match self.join(limit, last) {
-            Ok(live) => Ok(live),
-            Err(error) => Err(Failed { error: reported(error), value: self }),
-        }
+        self.join(limit, last).map_err(|error| Failed { error: reported(error), value: self })
     }
 
     /// Waits until all ranks have joined, then starts the backend. A thread with several ranks

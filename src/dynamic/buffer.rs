@@ -157,10 +157,7 @@ impl<D: Device, O: Send + 'static> DynBuffer<D, Adopted<O>> {
     /// As there.
     #[track_caller]
     pub fn into_inner(self) -> Result<O, Failed<Self>> {
-        match take_back(&self.allocation, Site::caller()) {
-            Ok(owner) => Ok(owner),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        take_back(&self.allocation, Site::caller()).map_err(|error| Failed { error, value: self })
     }
 }
 

@@ -265,10 +265,7 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
     /// ([`register_buffer`](crate::Communicator::register_buffer)).
     #[track_caller]
     pub fn into_inner(self) -> Result<O, Failed<Self>> {
-        match take_back(self.allocation(), Site::caller()) {
-            Ok(owner) => Ok(owner),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        take_back(self.allocation(), Site::caller()).map_err(|error| Failed { error, value: self })
     }
 }
 

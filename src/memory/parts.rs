@@ -41,10 +41,7 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     where
         M: MemoryKind,
     {
-        match self.halves(mid, Site::caller()) {
-            Ok(halves) => Ok(halves),
-            Err(error) => Err(Failed { error, value: self }),
-        }
+        self.halves(mid, Site::caller()).map_err(|error| Failed { error, value: self })
     }
 
     #[track_caller]

@@ -93,10 +93,8 @@ impl<W: World, S: State> Communicator<W, S> {
     where
         S: CanEnqueue,
     {
-        match self.register_at(&buffer, false, Site::caller()) {
-            Ok(window) => Ok(window),
-            Err(error) => Err(Failed { error, value: buffer }),
-        }
+        self.register_at(&buffer, false, Site::caller())
+            .map_err(|error| Failed { error, value: buffer })
     }
 
     /// Registers a buffer's memory.
