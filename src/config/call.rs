@@ -248,8 +248,7 @@ impl CallConfig {
 
     /// The options as values of NCCL's fields.
     pub(crate) fn settings(&self) -> Vec<Setting> {
-        let mut all = Vec::new();
-        self.ctas.settings(&mut |setting| all.push(setting));
+        let mut all: Vec<_> = self.ctas.settings().into_iter().flatten().collect();
         if let Some(text) = self.algorithms.text() {
             all.push(Setting::alike("CallConfig::algorithms", "algSelection", Value::Text(text)));
             let forced = Value::Number(self.algorithms.is_forced.into());

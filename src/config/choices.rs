@@ -108,62 +108,54 @@ pub enum CountedTransfers {
 }
 
 impl GraphUse {
-    pub(super) fn settings(self, put: &mut impl FnMut(Setting)) {
-        let mut mode = |value, name| {
-            put(Setting::own("CommConfig::graphs", "graphUsageMode", Value::Named(value, name)));
+    pub(super) fn settings(self) -> [Option<Setting>; 2] {
+        let named = |field, value, name| {
+            Some(Setting::own("CommConfig::graphs", field, Value::Named(value, name)))
         };
+        let mode = |value, name| named("graphUsageMode", value, name);
+        let order = |value, name| named("graphStreamOrdering", value, name);
         match self {
-            Self::Auto => {}
-            Self::None => mode(0, "None"),
-            Self::One(_) => mode(1, "One"),
-            Self::Mixed => mode(2, "Mixed"),
-        }
-        if let Self::One(order) = self {
-            let (value, name) = match order {
-                CaptureOrder::Kept => (1, "Kept"),
-                CaptureOrder::Free => (0, "Free"),
-            };
-            let value = Value::Named(value, name);
-            put(Setting::own("CommConfig::graphs", "graphStreamOrdering", value));
+            Self::Auto => [None, None],
+            Self::None => [mode(0, "None"), None],
+            Self::One(CaptureOrder::Kept) => [mode(1, "One"), order(1, "Kept")],
+            Self::One(CaptureOrder::Free) => [mode(1, "One"), order(0, "Free")],
+            Self::Mixed => [mode(2, "Mixed"), None],
         }
     }
 }
 
 impl LaunchOrder {
-    pub(super) fn settings(self, put: &mut impl FnMut(Setting)) {
-        let (value, name) = match self {
-            Self::Auto => return,
-            Self::Streams => (0, "Streams"),
-            Self::Calls => (1, "Calls"),
+    pub(super) fn setting(self) -> Option<Setting> {
+        let value = match self {
+            Self::Auto => return None,
+            Self::Streams => Value::Named(0, "Streams"),
+            Self::Calls => Value::Named(1, "Calls"),
         };
-        let value = Value::Named(value, name);
-        put(Setting::own("CommConfig::launch_order", "launchOrderImplicit", value));
+        Some(Setting::own("CommConfig::launch_order", "launchOrderImplicit", value))
     }
 }
 
 impl Multicast {
-    pub(super) fn settings(self, put: &mut impl FnMut(Setting)) {
-        let (value, name) = match self {
-            Self::Auto => return,
-            Self::On => (0, "On"),
-            Self::WithoutTransport => (1, "WithoutTransport"),
-            Self::WithoutSymmetric => (2, "WithoutSymmetric"),
-            Self::Off => (i32::MAX, "Off"),
+    pub(super) fn setting(self) -> Option<Setting> {
+        let value = match self {
+            Self::Auto => return None,
+            Self::On => Value::Named(0, "On"),
+            Self::WithoutTransport => Value::Named(1, "WithoutTransport"),
+            Self::WithoutSymmetric => Value::Named(2, "WithoutSymmetric"),
+            Self::Off => Value::Named(i32::MAX, "Off"),
         };
-        let value = Value::Named(value, name);
-        put(Setting::alike("CommConfig::multicast", "nvlsHostMode", value));
+        Some(Setting::alike("CommConfig::multicast", "nvlsHostMode", value))
     }
 }
 
 impl CountedTransfers {
-    pub(super) fn settings(self, put: &mut impl FnMut(Setting)) {
-        let (value, name) = match self {
-            Self::Auto => return,
-            Self::On => (1, "On"),
-            Self::Off => (2, "Off"),
-            Self::WhereThere => (3, "WhereThere"),
+    pub(super) fn setting(self) -> Option<Setting> {
+        let value = match self {
+            Self::Auto => return None,
+            Self::On => Value::Named(1, "On"),
+            Self::Off => Value::Named(2, "Off"),
+            Self::WhereThere => Value::Named(3, "WhereThere"),
         };
-        let value = Value::Named(value, name);
-        put(Setting::alike("CommConfig::counted_transfers", "hostCftMode", value));
+        Some(Setting::alike("CommConfig::counted_transfers", "hostCftMode", value))
     }
 }

@@ -89,27 +89,22 @@ impl Ctas {
         Some(format!("`Ctas::multicast({blocks})` is not within 1 and {MOST_CTAS}"))
     }
 
-    pub(super) fn settings(&self, put: &mut impl FnMut(Setting)) {
-        let number = |n: u32| Value::Number(n.cast_signed());
-        // NCCL up to 2.31.1 reads the minimum only if the maximum is set as well.
-        if let Some((least, most)) = self.range {
-            put(Setting::alike("Ctas::between", "minCTAs", number(least)));
-            put(Setting::alike("Ctas::between", "maxCTAs", number(most)));
-        }
-        if let Some(blocks) = self.cluster {
-            put(Setting::alike("Ctas::cluster", "cgaClusterSize", number(blocks)));
-        }
-        if let Some(blocks) = self.multicast {
-            put(Setting::alike("Ctas::multicast", "nvlsCTAs", number(blocks)));
-        }
-        if let Some(policy) = self.policy {
-            let (value, name) = match policy {
-                CtaPolicy::Speed => (0, "Speed"),
-                CtaPolicy::Efficiency => (1, "Efficiency"),
-                CtaPolicy::Zero => (2, "Zero"),
-            };
-            put(Setting::alike("Ctas::policy", "CTAPolicy", Value::Named(value, name)));
-        }
+    pub(super) fn settings(&self) -> [Option<Setting>; 5] {
+        let number =
+            |option, field, n: Option<u32>| Setting::number(option, field, n.map(u32::cast_signed));
+        let policy = self.policy.map(|policy| match policy {
+            CtaPolicy::Speed => Value::Named(0, "Speed"),
+            CtaPolicy::Efficiency => Value::Named(1, "Efficiency"),
+            CtaPolicy::Zero => Value::Named(2, "Zero"),
+        });
+        [
+            // NCCL up to 2.31.1 reads the minimum only if the maximum is set as well.
+            number("Ctas::between", "minCTAs", self.range.map(|(least, _)| least)),
+            number("Ctas::between", "maxCTAs", self.range.map(|(_, most)| most)),
+            number("Ctas::cluster", "cgaClusterSize", self.cluster),
+            number("Ctas::multicast", "nvlsCTAs", self.multicast),
+            policy.map(|policy| Setting::alike("Ctas::policy", "CTAPolicy", policy)),
+        ]
     }
 
     pub(super) fn cluster_size(&self) -> Option<u32> {

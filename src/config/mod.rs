@@ -192,33 +192,21 @@ impl CommConfig {
 
     /// The values of NCCL's fields, except contexts, signals and the name.
     pub(crate) fn settings(&self) -> Vec<Setting> {
-        let mut all = Vec::new();
-        let mut put = |setting| all.push(setting);
-        self.ctas.settings(&mut put);
-        self.network.settings(&mut put);
-        if let Some(peers) = self.p2p_peers {
-            let peers = Value::Number(peers.cast_signed());
-            put(Setting::alike("CommConfig::p2p_peers", "maxP2pPeers", peers));
-        }
-        if let Some(on) = self.nvlink_first {
-            let on = Value::Number(on.into());
-            put(Setting::alike("CommConfig::nvlink_first", "nvlinkCentricSched", on));
-        }
-        self.multicast.settings(&mut put);
-        self.counted_transfers.settings(&mut put);
-        self.graphs.settings(&mut put);
-        self.launch_order.settings(&mut put);
-        if self.early_signals {
-            let on = Value::Number(1);
-            put(Setting::alike("CommConfig::early_signals", EARLY_SIGNALS, on));
-        }
-        if self.split_share {
-            put(Setting::alike("CommConfig::split_share", "splitShare", Value::Number(1)));
-        }
-        if self.shrink_share {
-            put(Setting::alike("CommConfig::shrink_share", "shrinkShare", Value::Number(1)));
-        }
-        all
+        let (number, nvlink_first) = (Setting::number, self.nvlink_first.map(i32::from));
+        let chosen = [
+            number("CommConfig::p2p_peers", "maxP2pPeers", self.p2p_peers.map(u32::cast_signed)),
+            number("CommConfig::nvlink_first", "nvlinkCentricSched", nvlink_first),
+            self.multicast.setting(),
+            self.counted_transfers.setting(),
+        ];
+        let shared = [
+            self.launch_order.setting(),
+            number("CommConfig::early_signals", EARLY_SIGNALS, self.early_signals.then_some(1)),
+            number("CommConfig::split_share", "splitShare", self.split_share.then_some(1)),
+            number("CommConfig::shrink_share", "shrinkShare", self.shrink_share.then_some(1)),
+        ];
+        let all = self.ctas.settings().into_iter().chain(self.network.settings());
+        all.chain(chosen).chain(self.graphs.settings()).chain(shared).flatten().collect()
     }
 
     /// The options that must be the same on all ranks.

@@ -67,20 +67,15 @@ impl Network {
         ))
     }
 
-    pub(super) fn settings(&self, put: &mut impl FnMut(Setting)) {
-        if let Some(name) = &self.name {
-            put(Setting::alike("Network::named", "netName", Value::Text(name.clone())));
-        }
-        if let Some(class) = self.traffic_class {
-            let class = Value::Number(class.cast_signed());
-            put(Setting::own("Network::traffic_class", "trafficClass", class));
-        }
-        if let Some(channels) = self.channels_per_peer {
-            let channels = Value::Number(channels.cast_signed());
-            put(Setting::alike("Network::channels_per_peer", "nChannelsPerNetPeer", channels));
-        }
-        if let Some(on) = self.collnet {
-            put(Setting::alike("Network::collnet", "collnetEnable", Value::Number(on.into())));
-        }
+    pub(super) fn settings(&self) -> [Option<Setting>; 4] {
+        let name = self.name.clone().map(Value::Text);
+        let class = self.traffic_class.map(|class| Value::Number(class.cast_signed()));
+        let channels = self.channels_per_peer.map(u32::cast_signed);
+        [
+            name.map(|name| Setting::alike("Network::named", "netName", name)),
+            class.map(|class| Setting::own("Network::traffic_class", "trafficClass", class)),
+            Setting::number("Network::channels_per_peer", "nChannelsPerNetPeer", channels),
+            Setting::number("Network::collnet", "collnetEnable", self.collnet.map(i32::from)),
+        ]
     }
 }

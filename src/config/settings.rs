@@ -36,6 +36,15 @@ impl Setting {
     pub(super) fn own(option: &'static str, field: &'static str, value: Value) -> Self {
         Self { option, field, value, is_alike: false }
     }
+
+    /// One that is alike, if the option is given.
+    pub(super) fn number(
+        option: &'static str,
+        field: &'static str,
+        value: Option<i32>,
+    ) -> Option<Self> {
+        value.map(|value| Self::alike(option, field, Value::Number(value)))
+    }
 }
 
 impl fmt::Display for Value {
