@@ -1,12 +1,11 @@
 //! Views whose data type is known at run time.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use super::buffer::checked;
-use crate::derived::copy;
+use crate::derived::{copy, debug};
 use crate::error::Site;
 use crate::memory::{Allocation, Elements, Extent, RecordRead, RecordWrite, Recorded};
 use crate::one_thread::{AnotherThread, UseView};
@@ -56,30 +55,6 @@ unsafe impl<D: Device> Send for DynSliceMut<'_, D> where AnotherThread: UseView<
 unsafe impl<D: Device> Sync for DynSliceMut<'_, D> where AnotherThread: UseView<Self> {}
 
 impl<'a, D: Device> DynSlice<'a, D> {
-    /// The extent is in elements of that type.
-    pub(crate) fn new(
-        allocation: &'a Arc<Allocation<D::Backend>>,
-        extent: Extent,
-        dtype: DType,
-    ) -> Self {
-        Self { allocation, extent, dtype, types: PhantomData }
-    }
-
-    /// The data type.
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// How many elements; 0 for a range past the end.
-    pub fn len(&self) -> usize {
-        self.extent.checked().map_or(0, |(_, len)| len)
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// A view of part of this view. A range past the end is refused by the operation that uses it.
     #[track_caller]
     pub fn slice(&self, range: impl RangeBounds<usize>) -> Self {
@@ -97,31 +72,7 @@ impl<'a, D: Device> DynSlice<'a, D> {
     }
 }
 
-impl<'a, D: Device> DynSliceMut<'a, D> {
-    /// The extent is in elements of that type.
-    pub(crate) fn new(
-        allocation: &'a Arc<Allocation<D::Backend>>,
-        extent: Extent,
-        dtype: DType,
-    ) -> Self {
-        Self { allocation, extent, dtype, types: PhantomData }
-    }
-
-    /// The data type.
-    pub fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    /// How many elements; 0 for a range past the end.
-    pub fn len(&self) -> usize {
-        self.as_slice().len()
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
+impl<D: Device> DynSliceMut<'_, D> {
     /// A shared view of the same elements, for as long as this view is borrowed.
     pub fn as_slice(&self) -> DynSlice<'_, D> {
         DynSlice::new(self.allocation, self.extent, self.dtype)
@@ -152,6 +103,32 @@ impl<'a, D: Device> DynSliceMut<'a, D> {
 
 macro_rules! views {
     ($($view:ident: $record:ident),+) => { $(
+        impl<'a, D: Device> $view<'a, D> {
+            /// The extent is in elements of that type.
+            pub(crate) fn new(
+                allocation: &'a Arc<Allocation<D::Backend>>,
+                extent: Extent,
+                dtype: DType,
+            ) -> Self {
+                Self { allocation, extent, dtype, types: PhantomData }
+            }
+
+            /// The data type.
+            pub fn dtype(&self) -> DType {
+                self.dtype
+            }
+
+            /// How many elements; 0 for a range past the end.
+            pub fn len(&self) -> usize {
+                self.extent.checked().map_or(0, |(_, len)| len)
+            }
+
+            /// Whether it has no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+
         #[diagnostic::do_not_recommend]
         impl<D: Device> Elements for $view<'_, D> {
             type Elem = DynElem;
@@ -180,11 +157,10 @@ macro_rules! views {
             }
         }
 
-        impl<D: Device> fmt::Debug for $view<'_, D> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{} of {} {}", stringify!($view), self.len(), self.dtype)
-            }
-        }
+        debug!(
+            [D: Device] $view<'_, D>,
+            self => "{} of {} {}", stringify!($view), self.len(), self.dtype
+        );
     )+ };
 }
 

@@ -121,37 +121,45 @@ pub struct SliceMut<'a, T, D: Device> {
     types: PhantomData<fn() -> &'a mut [T]>,
 }
 
+macro_rules! views {
+    ($($View:ident),+) => { $(
+        impl<'a, T: Element, D: Device> $View<'a, T, D> {
+            #[inline]
+            pub(crate) fn new(allocation: &'a Arc<Allocation<D::Backend>>, extent: Extent) -> Self {
+                Self { allocation, extent, types: PhantomData }
+            }
+
+            /// The same view under another type of the same device.
+            pub(crate) fn on<E: Device<Backend = D::Backend>>(self) -> $View<'a, T, E> {
+                $View::new(self.allocation, self.extent)
+            }
+
+            #[inline]
+            pub(crate) fn into_place(self) -> (&'a Arc<Allocation<D::Backend>>, Extent) {
+                (self.allocation, self.extent)
+            }
+
+            /// The number of elements; 0 for a range past the end.
+            pub fn len(&self) -> usize {
+                self.extent.len
+            }
+
+            /// Whether it has no elements.
+            pub fn is_empty(&self) -> bool {
+                self.len() == 0
+            }
+        }
+    )+ };
+}
+
+views!(Slice, SliceMut);
+
 impl<'a, T: Element, D: Device> Slice<'a, T, D> {
-    #[inline]
-    pub(crate) fn new(allocation: &'a Arc<Allocation<D::Backend>>, extent: Extent) -> Self {
-        Self { allocation, extent, types: PhantomData }
-    }
-
-    /// The same view under another type of the same device.
-    pub(crate) fn on<E: Device<Backend = D::Backend>>(self) -> Slice<'a, T, E> {
-        Slice::new(self.allocation, self.extent)
-    }
-
-    #[inline]
-    pub(crate) fn into_place(self) -> (&'a Arc<Allocation<D::Backend>>, Extent) {
-        (self.allocation, self.extent)
-    }
-
     /// The place of the elements, for as long as the view's own loan.
     #[inline]
     pub(crate) fn into_span(self) -> Result<Span<'a, D::Backend>, BadRange> {
         // SAFETY: a view's extent comes from its buffer's length, in elements of `T`.
         unsafe { self.extent.span(self.allocation, size_of::<T>()) }
-    }
-
-    /// The number of elements; 0 for a range past the end.
-    pub fn len(&self) -> usize {
-        self.extent.len
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// A view of part of this view.
@@ -192,35 +200,10 @@ impl<'a, T: Element, D: Device> Slice<'a, T, D> {
     }
 }
 
-impl<'a, T: Element, D: Device> SliceMut<'a, T, D> {
-    #[inline]
-    pub(crate) fn new(allocation: &'a Arc<Allocation<D::Backend>>, extent: Extent) -> Self {
-        Self { allocation, extent, types: PhantomData }
-    }
-
-    /// The same view under another type of the same device.
-    pub(crate) fn on<E: Device<Backend = D::Backend>>(self) -> SliceMut<'a, T, E> {
-        SliceMut::new(self.allocation, self.extent)
-    }
-
+impl<T: Element, D: Device> SliceMut<'_, T, D> {
     #[inline]
     pub(crate) fn place(&self) -> (&Arc<Allocation<D::Backend>>, Extent) {
         (self.allocation, self.extent)
-    }
-
-    #[inline]
-    pub(crate) fn into_place(self) -> (&'a Arc<Allocation<D::Backend>>, Extent) {
-        (self.allocation, self.extent)
-    }
-
-    /// The number of elements; 0 for a range past the end.
-    pub fn len(&self) -> usize {
-        self.extent.len
-    }
-
-    /// Whether it has no elements.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// A shared view of the same elements, for as long as this view is borrowed.
