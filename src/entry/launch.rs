@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 
 use super::others::Others;
-use super::spmd::Outcome;
+use super::spmd::{self, Outcome};
 use super::{Place, own_device, start};
 use crate::error::{Error, InitFailed, LaunchFault, Site, SizeVariable};
 use crate::launcher::{self, Variables};
@@ -182,7 +182,7 @@ pub fn launch<R: Send, E: From<Error> + Display + Send + 'static>(
         #[cfg(feature = "cuda")]
         Ranks::CudaThreads(n, others) => {
             let rank = |place: Place<OnGpu>| told(place.rank(), others, on_gpu(place));
-            ended(OnGpu::ranks(n, rank)?, others)
+            ended(spmd::ranks(n, OnGpu::any, rank)?, others)
         }
         #[cfg(feature = "cuda")]
         Ranks::Cuda(n, others) => Err(start::ranks(own_device::gpus(n)?, None, others).into()),
@@ -212,7 +212,7 @@ fn run_on_host<R: Send, E: From<Error> + Display + Send + 'static>(
     match ranks {
         Ranks::Host(n, others) => {
             let rank = |place: Place<Host<AnyDevice>>| told(place.rank(), others, on_host(place));
-            ended(Host::<AnyDevice>::ranks(n, rank)?, others)
+            ended(spmd::ranks(n, Host::any, rank)?, others)
         }
         Ranks::HostProcesses(n, others) => Err(start::ranks(n, Some("host"), others).into()),
         Ranks::This(found) | Ranks::ThisOnHost(found) => {

@@ -11,7 +11,7 @@ use crate::communicator::{self, Failure};
 use crate::error::{Error, Heard, InitFailed, LaunchFault, WorstReport};
 use crate::launcher::{self, Variables};
 use crate::lock::Mutex;
-use crate::{AnyDevice, DeviceFamily, Host, Rank, Result, Seat, seat};
+use crate::{DeviceFamily, Host, Rank, Result, Seat, seat};
 
 /// Runs `body` as `n` ranks, one thread and one device each, and waits for all of them.
 ///
@@ -109,25 +109,13 @@ impl crate::Cuda {
     }
 }
 
-#[cfg(feature = "cuda")]
-impl crate::Cuda<AnyDevice> {
-    /// Ranks on GPUs 0 to `n` - 1 whose device type is `'static`, for `launch!`.
-    pub(super) fn ranks<R: Send, E: From<Error> + Display + Send + 'static>(
-        n: usize,
-        body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
-    ) -> Result<Outcome<R, E>> {
-        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
-    }
-}
-
-impl Host<AnyDevice> {
-    /// Ranks whose device type is `'static`, for `launch!`.
-    pub(super) fn ranks<R: Send, E: From<Error> + Display + Send + 'static>(
-        n: usize,
-        body: impl Fn(Place<Self>) -> Result<R, E> + Sync,
-    ) -> Result<Outcome<R, E>> {
-        run(n, Self::ordinals, |seat, ordinal| body(Place::new(seat, Self::any(ordinal)?)))
-    }
+/// Ranks whose device type is `'static`, for `launch!`: on devices that `any` opens.
+pub(super) fn ranks<D: DeviceFamily, R: Send, E: From<Error> + Display + Send + 'static>(
+    n: usize,
+    any: fn(u32) -> Result<D>,
+    body: impl Fn(Place<D>) -> Result<R, E> + Sync,
+) -> Result<Outcome<R, E>> {
+    run(n, D::ordinals, |seat, ordinal| body(Place::new(seat, any(ordinal)?)))
 }
 
 /// Refuses to run all ranks in a process that a launcher started as one rank of several, since each
