@@ -211,8 +211,8 @@ impl<W: World> Bound<W> {
             Draft::new(comm, (asked, lowered, kernel_support), sites, values, &pace)
         });
         let own = own.map(|mut draft| {
-            draft.checked += &warning;
-            let (sizes, hash) = (draft.sizes.text.clone(), draft.hash);
+            draft.fixed.checked += &warning;
+            let (sizes, hash) = (draft.fixed.sizes.text.clone(), draft.hash);
             (draft, BindAnswer { sizes, hash, found: None })
         });
         pace.keep(comm.here().core)?;
@@ -290,19 +290,11 @@ impl<W: World> Bound<W> {
 
 /// A rank's state before the ranks have agreed.
 struct Draft<W: World> {
-    plan: Arc<Plan>,
-    sizes: Sizes,
-    checked: String,
+    /// Without communicators and windows, which take all ranks.
+    fixed: Fixed<W>,
     /// The plan's communicators, if they exist already.
     children: Option<Children<W>>,
-    schedule: Schedule,
-    steps: Vec<Step>,
-    shown: Vec<usize>,
-    lists: Lists,
     passed: Passed,
-    objects: Vec<Object>,
-    given: Vec<Given>,
-    locals: Vec<Local<W>>,
     warm_up_memory: warm_up::Memory<W::Device>,
     streams: Vec<Option<Stream<W::Device>>>,
     hash: u128,
@@ -358,25 +350,26 @@ impl<W: World> Draft<W> {
         let names = plan.streams.iter().map(|stream| stream.name.as_str());
         let streams = names.enumerate().map(open).collect::<Result<_>>();
         let streams = streams.map_err(Unbound::Error)?;
-        let checked = asked.checked() + &kernel_support.told;
-        let children = kernel_support.children;
-        Ok(Self {
+        let passed = Passed::new(&lists, groups);
+        let fixed = Fixed {
+            children: Children::new(),
+            checked: asked.checked() + &kernel_support.told,
+            of: (comm.here().core.health.id(), W::NAME, comm.size()),
+            most_written: steps.iter().map(|step| step.work.writes()).max().unwrap_or(0),
+            parted: Parted::new(&plan, &objects, &schedule.ranks[comm.rank().index()]),
+            same: None,
             plan,
-            sizes,
-            checked,
-            children,
             schedule,
+            sizes,
             steps,
-            shown,
-            passed: Passed::new(&lists, groups),
-            lists,
             objects,
             given,
             locals,
-            warm_up_memory,
-            streams,
-            hash,
-        })
+            lists,
+            shown,
+        };
+        let children = kernel_support.children;
+        Ok(Self { fixed, children, passed, warm_up_memory, streams, hash })
     }
 
     /// After the ranks have agreed: creates everything that takes all ranks.
@@ -385,40 +378,21 @@ impl<W: World> Draft<W> {
         comm: &mut Communicator<W, S>,
         site: Site,
     ) -> Result<Bound<W>> {
-        let Self {
-            plan,
-            sizes,
-            checked,
-            children,
-            schedule,
-            steps,
-            shown,
-            lists,
-            passed,
-            objects,
-            given,
-            mut locals,
-            warm_up_memory,
-            streams,
-            ..
-        } = self;
-        Local::register(comm, &objects, &mut locals)?;
-        let rank = comm.rank().index();
-        let mut children = match children {
+        let Self { mut fixed, children, passed, warm_up_memory, streams, .. } = self;
+        Local::register(comm, &fixed.objects, &mut fixed.locals)?;
+        fixed.children = match children {
             Some(made) => made,
-            None => self::children(comm, &plan, &sizes.extents)?,
+            None => self::children(comm, &fixed.plan, &fixed.sizes.extents)?,
         };
-        warm_up(comm, &mut children, &schedule, warm_up_memory, |among, rank| {
-            rank_in(&plan.communicators[among], &sizes.extents, rank)
+        warm_up(comm, &mut fixed.children, &fixed.schedule, warm_up_memory, |among, rank| {
+            rank_in(&fixed.plan.communicators[among], &fixed.sizes.extents, rank)
         })?;
         // Windows were made last; put them in their places among the others.
-        locals.sort_by_key(|local| local.object);
-        let most_written = steps.iter().map(|step| step.work.writes()).max().unwrap_or(0);
-        let gives_windows = objects.iter().any(|object| object.is_window && !object.is_local);
-        let same = gives_windows.then(|| share_windows(comm, &plan, &objects, site)).transpose()?;
-        let events = schedule.ranks[rank].events as usize;
-        let parted = Parted::new(&plan, &objects, &schedule.ranks[rank]);
-        let of = (comm.here().core.health.id(), W::NAME, comm.size());
+        fixed.locals.sort_by_key(|local| local.object);
+        if fixed.objects.iter().any(|object| object.is_window && !object.is_local) {
+            fixed.same = Some(share_windows(comm, &fixed.plan, &fixed.objects, site)?);
+        }
+        let events = fixed.schedule.ranks[comm.rank().index()].events as usize;
         Ok(Bound {
             table: Table::default(),
             moving: Moving {
@@ -440,23 +414,7 @@ impl<W: World> Draft<W> {
                 parted: parted::Last::default(),
                 passed,
             },
-            fixed: Fixed {
-                plan,
-                children,
-                schedule,
-                sizes,
-                checked,
-                of,
-                steps,
-                objects,
-                given,
-                locals,
-                most_written,
-                parted,
-                lists,
-                shown,
-                same,
-            },
+            fixed,
         })
     }
 }
