@@ -9,7 +9,7 @@ use super::{
     AbortHandle, AsConfigured, Back, CallConfig, CanEnqueue, Communicator, Core, HasAbortHandle,
     Standing, State,
 };
-use crate::error::{Error, NoSuchRank, Site};
+use crate::error::{NoSuchRank, Site};
 use crate::stream::StreamCore;
 use crate::{Device, Mark, Rank, Result, Stream, World, wait};
 
@@ -165,17 +165,11 @@ impl<W: World, S: State> Communicator<W, S> {
     /// [`Error::NoSuchRank`].
     #[track_caller]
     pub fn peer(&self, index: usize) -> Result<Rank> {
-        let size = self.size();
+        let (operation, size, site) = ("peer", self.size(), Site::caller());
         if index < size {
             return Ok(self.rank().beside(index));
         }
-        Err(Error::from(NoSuchRank {
-            operation: "peer",
-            asked: index,
-            size,
-            site: Site::caller(),
-            collective: false,
-        }))
+        Err(NoSuchRank { operation, asked: index, size, site, collective: false }.into())
     }
 
     /// The rank `offset` places further around the ring of ranks: `comm.ring(-1)` is the left

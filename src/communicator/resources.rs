@@ -45,13 +45,8 @@ impl Key {
         if self.lineage == dev.lineage {
             return Ok(());
         }
-        Err(Error::from(WrongCommunicator {
-            what: "window",
-            maker: name,
-            name,
-            made_by: self.lineage,
-            used_on: dev.lineage,
-        }))
+        let (what, made_by, used_on) = ("window", self.lineage, dev.lineage);
+        Err(WrongCommunicator { what, maker: name, name, made_by, used_on }.into())
     }
 }
 
@@ -514,13 +509,8 @@ impl<B: Backend> Resources<B> {
         if maker.stamp.lineage == self.stamp.lineage && maker.stamp != self.stamp {
             return self.stale(what, self.changed.clone());
         }
-        Error::from(WrongCommunicator {
-            what,
-            maker: maker.name,
-            name: self.name,
-            made_by: maker.stamp.lineage,
-            used_on: self.stamp.lineage,
-        })
+        let (made_by, used_on) = (maker.stamp.lineage, self.stamp.lineage);
+        WrongCommunicator { what, maker: maker.name, name: self.name, made_by, used_on }.into()
     }
 }
 

@@ -415,11 +415,8 @@ impl<W: World> Starting<W> {
 
     #[cold]
     fn ended(&self) -> Error {
-        Error::from(error::Abort {
-            why: "the communicator has ended".to_owned(),
-            by: self.health.rank(),
-            at: self.site,
-        })
+        let why = "the communicator has ended".to_owned();
+        error::Abort { why, by: self.health.rank(), at: self.site }.into()
     }
 
     pub(super) fn abort(mut self, why: &str, at: Site) -> Gone {

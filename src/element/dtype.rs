@@ -272,6 +272,11 @@ impl DType {
         if row < 12 { Some(row as u8) } else { None }
     }
 
+    /// The size of `len` elements in bytes, if a buffer can hold them.
+    pub(crate) fn bytes_of(self, len: usize) -> Option<usize> {
+        len.checked_mul(self.size()).filter(|&bytes| isize::try_from(bytes).is_ok())
+    }
+
     /// Whether it is a floating-point type.
     #[inline]
     pub const fn is_float(self) -> bool {

@@ -174,6 +174,19 @@ pub struct Overflow {
     pub collective: bool,
 }
 
+impl Overflow {
+    /// The size of a buffer of `count` elements, in bytes.
+    pub(crate) fn unless_fits(
+        operation: &'static str,
+        count: usize,
+        dtype: DType,
+        site: Site,
+    ) -> Result<usize, Self> {
+        let too_long = || Self { operation, count, times: 1, dtype, site, collective: false };
+        dtype.bytes_of(count).ok_or_else(too_long)
+    }
+}
+
 impl fmt::Display for Overflow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { operation, count, times, dtype, site, collective } = self;

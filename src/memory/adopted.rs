@@ -239,8 +239,7 @@ impl<T: Element, D: Device, O: Send + 'static> Buffer<T, D, Adopted<O>> {
     ) -> Result<Self, Failed<O>> {
         let (operation, site) = ("from_raw", Site::caller());
         let place = ForeignSpan::of(start, len, device.ordinal(), None);
-        let fits = len.checked_mul(size_of::<T>()).is_some_and(|b| isize::try_from(b).is_ok());
-        let claimed = match (len, fits) {
+        let claimed = match (len, T::DTYPE.bytes_of(len).is_some()) {
             (0, _) => Err(NotAdoptable::new(operation, AdoptFault::Empty, site).into()),
             (_, false) => Err(NotAdoptable::new(operation, AdoptFault::TooLong, site).into()),
             // SAFETY: the caller's promise; the owner goes into the allocation.

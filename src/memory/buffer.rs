@@ -144,12 +144,7 @@ pub(crate) fn allocate<B: Backend>(
     kind: AllocKind,
     site: Site,
 ) -> Result<Arc<Allocation<B>>> {
-    let bytes = len.checked_mul(dtype.size()).filter(|&bytes| isize::try_from(bytes).is_ok());
-    let too_long = || {
-        let (operation, count, collective) = ("alloc", len, false);
-        Error::from(Overflow { operation, count, times: 1, dtype, site, collective })
-    };
-    Allocation::new(ordinal, bytes.ok_or_else(too_long)?, kind)
+    Allocation::new(ordinal, Overflow::unless_fits("alloc", len, dtype, site)?, kind)
 }
 
 // SAFETY: never applies: nothing implements `ShareBuffer`, and no other crate can.

@@ -41,8 +41,7 @@ impl<T: Element, Tag> Buffer<T, Cuda<Tag>, NcclMem> {
         let site = Site::caller();
         let refused = |fault| Err(Error::from(NotAdoptable::new(OPERATION, fault, site)));
         let ordinal = crate::Device::ordinal(device);
-        let bytes = len.checked_mul(size_of::<T>()).filter(|b| isize::try_from(*b).is_ok());
-        let adopted = match (len, bytes) {
+        let adopted = match (len, T::DTYPE.bytes_of(len)) {
             (0, _) => refused(AdoptFault::Empty),
             (_, None) => refused(AdoptFault::TooLong),
             (_, Some(bytes)) => match AdoptFault::of_address(start.addr(), len, T::DTYPE) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::backend::{Copies, Streams};
 use crate::derived::debug;
-use crate::error::{Error, Failed, Overflow, Site, reported};
+use crate::error::{Failed, Overflow, Site, reported};
 use crate::stream::{Awaited, StreamCore};
 use crate::{Device, Element, Result, wait};
 
@@ -35,18 +35,7 @@ pub struct Pinned<T, D: Device> {
 impl<T: Element, D: Device> Pinned<T, D> {
     #[track_caller]
     pub(crate) fn alloc(device: &D, len: usize) -> Result<Self> {
-        let site = Site::caller();
-        let bytes = len.checked_mul(size_of::<T>()).filter(|&b| isize::try_from(b).is_ok());
-        let bytes = bytes.ok_or_else(|| {
-            Error::from(Overflow {
-                operation: "pinned",
-                count: len,
-                times: 1,
-                dtype: T::DTYPE,
-                site,
-                collective: false,
-            })
-        })?;
+        let bytes = Overflow::unless_fits("pinned", len, T::DTYPE, Site::caller())?;
         let memory = Arc::new(<D::Backend as Copies>::pin(device.ordinal(), bytes)?);
         Ok(Self { memory, len, types: PhantomData })
     }

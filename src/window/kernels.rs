@@ -107,13 +107,8 @@ impl<W: World, S: State> Communicator<W, S> {
     {
         let (core, site) = (&S::live(&self.body).core, Site::caller());
         if index >= team.size {
-            return Err(BadRange {
-                start: index,
-                end: index.saturating_add(1),
-                len: team.size,
-                site,
-            }
-            .into());
+            let end = index.saturating_add(1);
+            return Err(BadRange { start: index, end, len: team.size, site }.into());
         }
         endpoint(core, &place, EndpointOf::Member(team, index), site)
     }

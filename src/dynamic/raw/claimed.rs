@@ -45,8 +45,7 @@ impl<B: Backend> Place<B> {
     ) -> Result<Self> {
         let RawPart { start, len, dtype } = part;
         let refused = |fault| NotAdoptable::new(operation, fault, site);
-        let bytes = len.checked_mul(dtype.size()).filter(|bytes| isize::try_from(*bytes).is_ok());
-        let bytes = bytes.ok_or_else(|| refused(AdoptFault::TooLong))?;
+        let bytes = dtype.bytes_of(len).ok_or_else(|| refused(AdoptFault::TooLong))?;
         if let Some(fault) = AdoptFault::of_address(start.addr(), len, dtype) {
             return Err(refused(fault).into());
         }

@@ -50,7 +50,10 @@ mod form {
 
         /// # Safety
         /// The tensor is valid, of a known version.
-        unsafe fn read(this: NonNull<Self>) -> Self;
+        unsafe fn read(this: NonNull<Self>) -> Self {
+            // SAFETY: the caller's promise.
+            unsafe { this.read() }
+        }
 
         fn tensor(&self) -> &DLTensor;
     }
@@ -65,11 +68,6 @@ impl form::Form for DLManagedTensor {
         // SAFETY: the caller's promise; there is one version.
         let whole = unsafe { this.read() };
         Head { version: None, flags: 0, deleter: whole.deleter }
-    }
-
-    unsafe fn read(this: NonNull<Self>) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { this.read() }
     }
 
     fn tensor(&self) -> &DLTensor {
@@ -89,11 +87,6 @@ impl form::Form for DLManagedTensorVersioned {
         // SAFETY: the caller's promise; every version begins like this.
         let Start { version, deleter, flags, .. } = unsafe { this.read() };
         Head { version: Some(version), flags, deleter }
-    }
-
-    unsafe fn read(this: NonNull<Self>) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe { this.read() }
     }
 
     fn tensor(&self) -> &DLTensor {

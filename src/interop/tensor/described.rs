@@ -56,8 +56,7 @@ impl Described {
         }
         let len = shape.iter().try_fold(1_usize, |len, &n| len.checked_mul(n));
         let fits = |len: &usize| {
-            let bytes = len.checked_mul(dtype.size()).filter(|&it| isize::try_from(it).is_ok());
-            bytes.is_some_and(|bytes| address.checked_add(bytes).is_some())
+            dtype.bytes_of(*len).is_some_and(|bytes| address.checked_add(bytes).is_some())
         };
         let len = len.filter(fits).ok_or(AdoptFault::TooLong)?;
         if let Some(strides) = strides
