@@ -212,16 +212,6 @@ pub struct Memory<'a, B: Backend> {
     write: bool,
 }
 
-impl<'a, B: Backend> Memory<'a, B> {
-    fn check<D: Device<Backend = B>>(
-        memory: &'a impl Readable<D>,
-        stream: &StreamAccess<'_, D>,
-        (dtype, write): (DType, bool),
-    ) -> Result<Self> {
-        Ok(Self { span: stream.check(memory)?, dtype, write })
-    }
-}
-
 impl<B: Backend> Argument<B> for Memory<'_, B> {
     type Held = HeldMemory<B>;
 
@@ -236,35 +226,26 @@ impl<B: Backend> Argument<B> for Memory<'_, B> {
     }
 }
 
-impl<D: Device, T: Element> ArgumentOn<D> for Slice<'_, T, D> {
-    type Checked<'a>
-        = Memory<'a, D::Backend>
-    where
-        Self: 'a;
+macro_rules! memory {
+    ($($View:ident write: $write:literal),+) => { $(
+        impl<D: Device, T: Element> ArgumentOn<D> for $View<'_, T, D> {
+            type Checked<'a>
+                = Memory<'a, D::Backend>
+            where
+                Self: 'a;
 
-    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
-        Memory::check(self, stream, (T::DTYPE, false))
-    }
+            fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
+                Ok(Memory { span: stream.check(self)?, dtype: T::DTYPE, write: $write })
+            }
 
-    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
-        Some((self.place().0, false))
-    }
+            fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
+                Some((Readable::place(self).0, $write))
+            }
+        }
+    )+ };
 }
 
-impl<D: Device, T: Element> ArgumentOn<D> for SliceMut<'_, T, D> {
-    type Checked<'a>
-        = Memory<'a, D::Backend>
-    where
-        Self: 'a;
-
-    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
-        Memory::check(self, stream, (T::DTYPE, true))
-    }
-
-    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
-        Some((self.place().0, true))
-    }
-}
+memory!(Slice write: false, SliceMut write: true);
 
 macro_rules! tuples {
     ($(($($argument:ident $index:tt),*)),+ $(,)?) => { $(

@@ -9,8 +9,8 @@ use crate::device_comm::Entered;
 use crate::error::{OtherDevice, Site};
 use crate::memory::{Allocation, Booking, Order, Uses};
 use crate::{
-    DevComm, Device, Element, Elements, Readable, Result, Slice, SliceMut, WindowKind, WindowSlice,
-    World, Writable, record,
+    DevComm, Device, Element, Readable, Result, Slice, SliceMut, WindowKind, WindowSlice, World,
+    Writable, record,
 };
 
 /// One operand of [`Stream::launch`]: `&buffer` is read, `&mut buffer` is written. Views are also
@@ -183,63 +183,6 @@ impl<'s, D: Device> StreamAccess<'s, D> {
         let at = (span.allocation().ordinal(), self.core.ordinal());
         OtherDevice::unless_same("launch", "operand", D::KIND, at, self.site)?;
         Ok(span)
-    }
-}
-
-impl<A: Elements<Elem: Element>> Operand for &A {
-    type Backend = <A::Device as Device>::Backend;
-    type View<'v> =
-        <<A::Device as Device>::Backend as Launches>::ViewOnceTheDeviceIsKnown<'v, A::Elem>;
-    type Held = Held<<A::Device as Device>::Backend>;
-
-    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, Self::Backend>>) {
-        seen.push(held.seen::<A::Elem>(false));
-    }
-
-    unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
-        // SAFETY: the span came from a view of `A::Elem`, so it is aligned and in bounds; the
-        // launch's booking keeps writers away until the closure is over, and `held` keeps the
-        // memory.
-        unsafe { held.view::<A::Elem>() }
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device, A: Readable<D, Elem: Element>> OperandOn<D> for &A {
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        stream.take(*self)
-    }
-
-    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
-        Some((self.place().0, false))
-    }
-}
-
-impl<A: Elements<Elem: Element>> Operand for &mut A {
-    type Backend = <A::Device as Device>::Backend;
-    type View<'v> =
-        <<A::Device as Device>::Backend as Launches>::ViewMutOnceTheDeviceIsKnown<'v, A::Elem>;
-    type Held = Held<<A::Device as Device>::Backend>;
-
-    fn seen<'v>(held: &'v Self::Held, seen: &mut Vec<Seen<'v, Self::Backend>>) {
-        seen.push(held.seen::<A::Elem>(true));
-    }
-
-    unsafe fn view<'v>(held: &'v Self::Held) -> Self::View<'v> {
-        // SAFETY: as for `&A`; the order keeps every other use away, and two operands of one launch
-        // cannot overlap if one is `&mut`: both borrows live at the call.
-        unsafe { held.view_mut::<A::Elem>() }
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device, A: Writable<D, Elem: Element>> OperandOn<D> for &mut A {
-    fn hold(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Held> {
-        stream.take(*self)
-    }
-
-    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
-        Some((self.place().0, true))
     }
 }
 
