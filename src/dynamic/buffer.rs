@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crate::backend::AllocKind;
 use crate::derived::debug;
 use crate::error::{Error, Failed, OtherDType, Site};
-use crate::memory::{self, Allocation, Elements, Extent, take_back};
+use crate::memory::{self, Allocation, Extent, take_back};
 use crate::{
-    Adopted, Buffer, DType, Device, DeviceMem, DynElem, DynSlice, DynSliceMut, Element, NcclMem,
-    Readable, Result, Writable,
+    Adopted, Buffer, DType, Device, DeviceMem, DynSlice, DynSliceMut, Element, NcclMem, Readable,
+    Result, Writable,
 };
 
 /// `len` elements on device `D`, in memory of kind `M`, whose data type is a value. It can be used
@@ -185,20 +185,6 @@ impl<T: Element, D: Device, M> Buffer<T, D, M> {
     /// The same memory with its data type as a value.
     pub fn into_dyn(self) -> DynBuffer<D, M> {
         DynBuffer::from_allocation(self.allocation().clone(), self.len(), T::DTYPE)
-    }
-}
-
-#[diagnostic::do_not_recommend]
-impl<D: Device, M> Elements for DynBuffer<D, M> {
-    type Elem = DynElem;
-    type Device = D;
-
-    fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    fn len(&self) -> usize {
-        self.len()
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use super::buffer::checked;
 use crate::derived::{copy, debug};
 use crate::error::Site;
-use crate::memory::{Allocation, Elements, Extent, RecordRead, RecordWrite, Recorded};
+use crate::memory::{Allocation, Extent, RecordRead, RecordWrite, Recorded};
 use crate::one_thread::{AnotherThread, UseView};
-use crate::{DType, Device, DynElem, Element, Readable, Result, Slice, SliceMut, Writable};
+use crate::{DType, Device, Element, Readable, Result, Slice, SliceMut, Writable};
 
 /// A shared view of elements whose data type is a value: part of a [`DynBuffer`](crate::DynBuffer),
 /// or a tensor lent by [`lend`](Device::lend). Stays on its thread.
@@ -126,20 +126,6 @@ macro_rules! views {
             /// Whether it has no elements.
             pub fn is_empty(&self) -> bool {
                 self.len() == 0
-            }
-        }
-
-        #[diagnostic::do_not_recommend]
-        impl<D: Device> Elements for $view<'_, D> {
-            type Elem = DynElem;
-            type Device = D;
-
-            fn dtype(&self) -> DType {
-                self.dtype
-            }
-
-            fn len(&self) -> usize {
-                self.len()
             }
         }
 

@@ -6,8 +6,8 @@ use super::{Allocation, Extent};
 use crate::backend::Span;
 use crate::error::BadRange;
 use crate::{
-    AnyElem, Buffer, DType, Device, Element, SharedWindow, Slice, SliceMut, Window, WindowKind,
-    WindowSlice, World,
+    AnyElem, Buffer, DType, Device, DynBuffer, DynElem, DynSlice, DynSliceMut, Element,
+    SharedWindow, Slice, SliceMut, Window, WindowKind, WindowSlice, World,
 };
 
 /// Device memory: buffers, windows and views of them, on any device.
@@ -153,34 +153,39 @@ pub trait Holds<S> {}
 impl<S, A: Elements<Elem: SameDtype<S>> + ?Sized> Holds<S> for A {}
 
 macro_rules! elements {
-    ($([$($params:tt)*] $memory:ty, on $device:ty;)+) => { $(
+    ($([$($params:tt)*] $memory:ty, of $Elem:ty, on $device:ty, $self:ident => $dtype:expr;)+) => { $(
         #[diagnostic::do_not_recommend]
-        impl<T: Element, $($params)*> Elements for $memory {
-            type Elem = T;
+        impl<$($params)*> Elements for $memory {
+            type Elem = $Elem;
             type Device = $device;
 
             #[inline]
-            fn dtype(&self) -> DType {
-                T::DTYPE
+            fn dtype(&$self) -> DType {
+                $dtype
             }
 
             #[inline]
-            fn len(&self) -> usize {
-                self.len()
+            fn len(&$self) -> usize {
+                $self.len()
             }
         }
     )+ };
 }
 
 elements! {
-    [D: Device, M] Buffer<T, D, M>, on D;
-    [D: Device] Slice<'_, T, D>, on D;
-    [D: Device] SliceMut<'_, T, D>, on D;
-    [W: World, K: WindowKind] Window<T, W, K>, on W::Device;
-    [W: World, K: WindowKind] WindowSlice<'_, T, W, K>, on W::Device;
+    [T: Element, D: Device, M] Buffer<T, D, M>, of T, on D, self => T::DTYPE;
+    [T: Element, D: Device] Slice<'_, T, D>, of T, on D, self => T::DTYPE;
+    [T: Element, D: Device] SliceMut<'_, T, D>, of T, on D, self => T::DTYPE;
+    [D: Device, M] DynBuffer<D, M>, of DynElem, on D, self => self.dtype();
+    [D: Device] DynSlice<'_, D>, of DynElem, on D, self => self.dtype();
+    [D: Device] DynSliceMut<'_, D>, of DynElem, on D, self => self.dtype();
+    [T: Element, W: World, K: WindowKind] Window<T, W, K>, of T, on W::Device, self => T::DTYPE;
+    [T: Element, W: World, K: WindowKind] WindowSlice<'_, T, W, K>, of T, on W::Device,
+    self => T::DTYPE;
     // It has elements but is no operand: the window that owns the memory is, and the message says
     // so once.
-    [W: World, K: WindowKind] SharedWindow<T, W, K>, on W::Device;
+    [T: Element, W: World, K: WindowKind] SharedWindow<T, W, K>, of T, on W::Device,
+    self => T::DTYPE;
 }
 
 // Recommended, so that generic code without `T: Element` hears of that and not of devices.
