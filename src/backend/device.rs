@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Backend, WindowId, Windows};
 use crate::device_comm::{Requirements, Shared};
-use crate::error::{Error, NcclVersion, Unsupported};
+use crate::error::{NcclVersion, Unsupported};
 use crate::lock::Mutex;
 use crate::{Properties, Result};
 
@@ -65,11 +65,11 @@ pub unsafe trait DeviceComms: Windows {
         has: &Properties,
     ) -> Result<DeviceBytes<Self::Mirror>> {
         let _ = (comm, id, requirements, has);
-        Err(Error::from(Unsupported {
-            what: "a device communicator".to_owned(),
-            needs: "a backend that has them".to_owned(),
-            found: "this one has none".to_owned(),
-        }))
+        Err(Unsupported::error(
+            "a device communicator",
+            "a backend that has them",
+            "this one has none",
+        ))
     }
 
     /// Records the uses of a device communicator with `shared` from now on.

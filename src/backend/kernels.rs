@@ -220,9 +220,9 @@ pub unsafe trait Kernels: Operations {
 
 #[cold]
 fn no_kernel(what: &str, kind: &str) -> Error {
-    Error::from(Unsupported {
-        what: format!("a kernel for {what}"),
-        needs: "GPUs".to_owned(),
-        found: format!("this is the {kind} backend"),
-    })
+    Unsupported::error(
+        format!("a kernel for {what}"),
+        "GPUs",
+        format!("this is the {kind} backend"),
+    )
 }

@@ -2,7 +2,7 @@
 
 use super::{Owner, Streams};
 use crate::Result;
-use crate::error::{Error, Site, Unsupported};
+use crate::error::{Site, Unsupported};
 
 /// The allocator of memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -83,11 +83,11 @@ pub unsafe trait Memory: Sized + 'static {
     /// until it is passed to [`let_go`](Self::let_go). With no bytes, `start` may be any address.
     unsafe fn adopt(ordinal: u32, start: *mut u8, bytes: usize) -> Result<Self::Block> {
         let _ = (ordinal, start, bytes);
-        Err(Error::from(Unsupported {
-            what: "memory of somebody else's".to_owned(),
-            needs: "a device that can use it".to_owned(),
-            found: format!("`{}` cannot", Self::KIND),
-        }))
+        Err(Unsupported::error(
+            "memory of somebody else's",
+            "a device that can use it",
+            format!("`{}` cannot", Self::KIND),
+        ))
     }
 
     /// A block over `bytes` bytes of another block from byte `at` on, of the same kind of memory:
@@ -101,11 +101,11 @@ pub unsafe trait Memory: Sized + 'static {
     /// these bytes of it meanwhile, except work that comes before all uses of this one.
     unsafe fn alias(block: &Self::Block, at: usize, bytes: usize) -> Result<Self::Block> {
         let _ = (block, at, bytes);
-        Err(Error::from(Unsupported {
-            what: "a second buffer over the same memory".to_owned(),
-            needs: "a device that can use it".to_owned(),
-            found: format!("`{}` cannot", Self::KIND),
-        }))
+        Err(Unsupported::error(
+            "a second buffer over the same memory",
+            "a device that can use it",
+            format!("`{}` cannot", Self::KIND),
+        ))
     }
 
     /// Retires a block that was exported to another library, by [`retire`](Self::retire), or

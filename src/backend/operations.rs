@@ -81,11 +81,11 @@ pub unsafe trait Operations: Lifecycle {
         Self: Backend,
     {
         let _ = parts;
-        Err(Error::from(Unsupported {
-            what: "an estimate of a group".to_owned(),
-            needs: "NCCL on GPUs".to_owned(),
-            found: format!("this is the {} backend, which knows no times", Self::KIND),
-        }))
+        Err(Unsupported::error(
+            "an estimate of a group",
+            "NCCL on GPUs",
+            format!("this is the {} backend, which knows no times", Self::KIND),
+        ))
     }
 
     /// Records refused operations as this rank's turns, so that its peers fail too.

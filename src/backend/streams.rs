@@ -52,11 +52,11 @@ pub unsafe trait Streams: Memory {
     /// `keeps`.
     unsafe fn theirs(ordinal: u32, handle: usize, keeps: Option<Keeps>) -> Result<Self::Stream> {
         let _ = (ordinal, handle, keeps);
-        Err(Error::from(Unsupported {
-            what: "a stream of somebody else's".to_owned(),
-            needs: "a GPU".to_owned(),
-            found: format!("`{}` has none", Self::KIND),
-        }))
+        Err(Unsupported::error(
+            "a stream of somebody else's",
+            "a GPU",
+            format!("`{}` has none", Self::KIND),
+        ))
     }
 
     /// Whether the stream is capturing or may be, in which case enqueued work does not run.

@@ -134,7 +134,7 @@ pub(super) fn record_all() -> Option<RecordAll> {
 }
 
 /// `cuDriverGetVersion`: 12080 for CUDA 12.8.
-pub(super) fn version() -> Option<i32> {
+pub(crate) fn version() -> Option<i32> {
     type Version = unsafe extern "C" fn(*mut i32) -> sys::CUresult;
     // SAFETY: the function is of that type in every release.
     let version = unsafe { function::<Version>(b"cuDriverGetVersion\0") }?;

@@ -1,25 +1,19 @@
 //! Kernels that are generated as PTX: each of the first `count` elements is computed by one thread.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_void};
+use std::ffi::{CString, c_void};
 use std::hash::Hash;
 use std::ptr;
 
 use cudarc::driver::sys;
 
+use super::module::{self, Handle};
 use super::{CudaStream, Gpu, driver};
 use crate::Result;
 use crate::lock::Mutex;
 
 /// A GPU's kernels by what they do; never unloaded.
-pub(super) struct Generated<K>(Mutex<HashMap<K, Kernel>>);
-
-/// A loaded kernel.
-#[derive(Clone, Copy)]
-pub(super) struct Kernel(sys::CUfunction);
-
-// SAFETY: a kernel's handle may be used from any thread.
-unsafe impl Send for Kernel {}
+pub(super) struct Generated<K>(Mutex<HashMap<K, Handle>>);
 
 /// Threads per block.
 const WIDTH: u32 = 256;
@@ -44,46 +38,17 @@ impl<K: Eq + Hash> Generated<K> {
         key: K,
         text: impl FnOnce(&K) -> String,
         doing: &'static str,
-    ) -> Result<Kernel> {
+    ) -> Result<Handle> {
         let mut kernels = self.0.lock();
         if let Some(kernel) = kernels.get(&key) {
             return Ok(*kernel);
         }
-        let [kernel] = load(gpu, text(&key), [c"elements"], doing)?;
+        // The text contains no zero byte.
+        let text = CString::new(text(&key)).unwrap_or_default();
+        let kernel = module::load(gpu, &text, [c"elements"], doing)?[0];
         kernels.insert(key, kernel);
         Ok(kernel)
     }
-}
-
-/// Loads a text's kernels of these names.
-pub(super) fn load<const N: usize>(
-    gpu: &Gpu,
-    text: String,
-    names: [&CStr; N],
-    doing: &'static str,
-) -> Result<[Kernel; N]> {
-    gpu.bind()?;
-    let failed = |error| driver::failed(doing, gpu.ordinal(), error);
-    // The text contains no zero byte.
-    let text = CString::new(text).unwrap_or_default();
-    let mut module = ptr::null_mut();
-    // SAFETY: `module` is valid for the write; the image is PTX and ends with a zero.
-    let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
-    loaded.result().map_err(failed)?;
-    let mut kernels = [Kernel(ptr::null_mut()); N];
-    for (Kernel(function), name) in kernels.iter_mut().zip(names) {
-        // SAFETY: `function` is valid for the write; the module is loaded, and the name ends with a
-        // zero.
-        let found = unsafe { sys::cuModuleGetFunction(function, module, name.as_ptr()) };
-        found.result().map_err(failed)?;
-        let registers = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
-        let mut used = 0;
-        // A driver that loads lazily loads it now. SAFETY: `used` is valid for the write; the
-        // kernel exists.
-        let asked = unsafe { sys::cuFuncGetAttribute(&raw mut used, registers, *function) };
-        asked.result().map_err(failed)?;
-    }
-    Ok(kernels)
 }
 
 /// Enqueues a kernel over `count` elements.
@@ -93,7 +58,7 @@ pub(super) fn load<const N: usize>(
 /// elements at those that are addresses; other uses are ordered before and after.
 pub(super) unsafe fn launch(
     stream: &CudaStream,
-    Kernel(kernel): Kernel,
+    Handle(kernel): Handle,
     count: usize,
     params: impl IntoIterator<Item = u64>,
     doing: &'static str,

@@ -155,17 +155,18 @@ struct Inner {
 
 impl Recorded {
     pub(super) fn now(stream: &Arc<CudaStream>) -> Result<Self> {
-        let gpu = stream.gpu();
-        gpu.bind()?;
-        let event = Event::recorded(gpu, stream.raw())?;
-        Ok(Self(Arc::new(Inner { event, stream: stream.clone() })))
+        Self::of(stream, false)
     }
 
     /// A point that records when it is reached.
     pub(super) fn timed(stream: &Arc<CudaStream>) -> Result<Self> {
+        Self::of(stream, true)
+    }
+
+    fn of(stream: &Arc<CudaStream>, timed: bool) -> Result<Self> {
         let gpu = stream.gpu();
         gpu.bind()?;
-        let event = Event::new(gpu, true)?.record(stream.raw())?;
+        let event = Event::new(gpu, timed)?.record(stream.raw())?;
         Ok(Self(Arc::new(Inner { event, stream: stream.clone() })))
     }
 

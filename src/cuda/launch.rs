@@ -5,7 +5,8 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::declared::{self, Loaded};
+use super::declared;
+use super::module::Handle;
 use super::{Block, CudaBackend, CudaStream};
 use crate::backend::{Launches, Seen};
 use crate::compute::{Arguments, Grid, Kernel};
@@ -136,16 +137,16 @@ unsafe impl Launches for CudaBackend {
         Ok(())
     }
 
-    type Loaded = Loaded;
+    type Loaded = Handle;
 
-    fn load(stream: &Arc<CudaStream>, kernel: &'static Kernel, site: Site) -> Result<Loaded> {
+    fn load(stream: &Arc<CudaStream>, kernel: &'static Kernel, site: Site) -> Result<Handle> {
         declared::load(stream, kernel, site)
     }
 
     unsafe fn run(
         stream: &Arc<CudaStream>,
         site: Site,
-        kernel: (&'static Kernel, Loaded),
+        kernel: (&'static Kernel, Handle),
         grid: Grid,
         arguments: impl Arguments<Self>,
     ) -> Result<()> {

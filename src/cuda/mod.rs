@@ -22,6 +22,7 @@ mod gpu;
 mod graph;
 pub(crate) mod kernels;
 mod launch;
+mod module;
 mod pool;
 mod stream;
 mod whose;
@@ -34,7 +35,7 @@ pub(crate) use stream::CudaStream;
 #[cfg(feature = "python")]
 pub(crate) use whose::ordinal_of;
 
-pub(crate) use driver::{absent, count};
+pub(crate) use driver::{absent, count, version};
 pub(crate) use gpu::Gpu;
 pub(crate) use graph::CudaGraph;
 

@@ -110,45 +110,38 @@ impl BlockPool {
         done
     }
 
-    /// A free block of this size, if there is one.
-    pub(super) fn take(&self, gpu: &'static Gpu, kind: AllocKind, bytes: usize) -> Option<Raw> {
+    /// Looks at the blocks, after those that are no longer in use were made free.
+    fn collected<R>(&self, gpu: &'static Gpu, look: impl FnOnce(&mut State) -> R) -> R {
         let asking = self.asking.lock();
         let done = self.collect(gpu, &asking);
-        let mut state = self.state.lock();
-        let block = state.free.get_mut(&(kind, bytes)).and_then(Vec::pop);
-        drop(state);
+        let found = look(&mut self.state.lock());
         drop(asking);
         drop(done);
-        block
+        found
+    }
+
+    /// A free block of this size, if there is one.
+    pub(super) fn take(&self, gpu: &'static Gpu, kind: AllocKind, bytes: usize) -> Option<Raw> {
+        self.collected(gpu, |state| state.free.get_mut(&(kind, bytes))?.pop())
     }
 
     /// The number of free bytes, and of bytes that enqueued work may still use.
     pub(super) fn bytes(&self, gpu: &'static Gpu) -> (usize, usize) {
-        let asking = self.asking.lock();
-        let done = self.collect(gpu, &asking);
-        let state = self.state.lock();
-        let free = state.free.values().flatten().map(|block| block.bytes).sum();
-        let in_use = state.waiting.iter().map(|waiting| match &waiting.block {
-            Kept::Ours(block) => block.bytes,
-            Kept::Theirs(_) => 0,
-        });
-        let in_use = in_use.sum();
-        drop(state);
-        drop(asking);
-        drop(done);
-        (free, in_use)
+        self.collected(gpu, |state| {
+            let free = state.free.values().flatten().map(|block| block.bytes).sum();
+            let in_use = state.waiting.iter().map(|waiting| match &waiting.block {
+                Kept::Ours(block) => block.bytes,
+                Kept::Theirs(_) => 0,
+            });
+            (free, in_use.sum())
+        })
     }
 
     /// Waits for the device if nothing else shows when other libraries are done with a block.
     fn settle(&self, gpu: &'static Gpu) -> Result<()> {
         let unknown = |waiting: &mut Waiting| matches!(waiting.after, After::Device(_));
-        let asking = self.asking.lock();
-        let done = self.collect(gpu, &asking);
-        let mut state = self.state.lock();
-        let mut over: Vec<Waiting> = state.waiting.extract_if(.., unknown).collect();
-        drop(state);
-        drop(asking);
-        drop(done);
+        let mut over: Vec<Waiting> =
+            self.collected(gpu, |state| state.waiting.extract_if(.., unknown).collect());
         if over.is_empty() {
             return Ok(());
         }
@@ -163,13 +156,7 @@ impl BlockPool {
     /// Returns every free block to its allocator.
     pub(super) fn trim(&self, gpu: &'static Gpu) -> Result<()> {
         self.settle(gpu)?;
-        let asking = self.asking.lock();
-        let done = self.collect(gpu, &asking);
-        let mut state = self.state.lock();
-        let free = std::mem::take(&mut state.free);
-        drop(state);
-        drop(asking);
-        drop(done);
+        let free = self.collected(gpu, |state| std::mem::take(&mut state.free));
         let mut outcome = Ok(());
         for block in free.into_values().flatten() {
             if let Some(alias) = block.alias {

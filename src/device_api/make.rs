@@ -193,7 +193,7 @@ fn may_be_made<W: World>(
         }
     }
     match requirements.fault(&api.has) {
-        Some(fault) => Err(unsupported(&fault.what, &fault.needs, &fault.found)),
+        Some(fault) => Err(fault),
         None => Back::<W>::has_for(core.comm()?, requirements),
     }
 }

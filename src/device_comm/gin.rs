@@ -5,8 +5,9 @@
 
 use std::marker::PhantomData;
 
-use super::requirements::{Fault, Listed};
+use super::requirements::Listed;
 use crate::communicator::Value;
+use crate::error::{Error, Unsupported};
 use crate::{GinType, Properties, Team};
 
 /// Kernels reach every rank over the network. NCCL: `NCCL_GIN_CONNECTION_FULL`.
@@ -279,46 +280,36 @@ impl GinParts {
         }
     }
 
-    pub(crate) fn fault(&self, has: &Properties) -> Option<Fault> {
+    pub(crate) fn fault(&self, has: &Properties) -> Option<Error> {
         let none = Some(GinType::None);
         let (all, rail) = (has.gin != none, has.railed_gin != none);
-        let fault = |what: &str, needs: &str, found: String| Some(Fault::new(what, needs, found));
+        let fault = |what, needs: &str, found: &str| Some(Unsupported::error(what, needs, found));
         let network = "a network that NCCL's kernels reach";
         match self.reach {
             Reach::All if !all && rail => {
-                let found = "it reaches those of the same rail: `Gin::same_rail()`".to_owned();
+                let found = "it reaches those of the same rail: `Gin::same_rail()`";
                 return fault("`Gin::every_rank`", "a network that reaches every rank", found);
             }
             Reach::All if !all => {
-                return fault(
-                    "`Gin::every_rank`",
-                    network,
-                    "`comm.properties()?.gin` is `None`".to_owned(),
-                );
+                return fault("`Gin::every_rank`", network, "`comm.properties()?.gin` is `None`");
             }
             Reach::Rail | Reach::Nth(_) if !all && !rail => {
-                let found = "`comm.properties()?.railed_gin` is `None`".to_owned();
+                let found = "`comm.properties()?.railed_gin` is `None`";
                 return fault("`Gin::same_rail`", network, found);
             }
             Reach::Nth(stride) => {
                 let least = has.gin_min_stride.unwrap_or(1).max(1);
                 if stride == 0 || !(stride as usize).is_multiple_of(least) {
                     let needs = format!("a multiple of {least}");
-                    return fault("`Gin::every_nth`", &needs, format!("it is {stride}"));
+                    return fault("`Gin::every_nth`", &needs, &format!("it is {stride}"));
                 }
             }
             _ => {}
         }
         let way = self.way?;
         let ways = has.gin_types.as_ref()?;
-        match ways.contains(&way) {
-            true => None,
-            false => fault(
-                "`Gin::over`",
-                "a way that there is",
-                format!("there are {ways:?}, and not {way:?}"),
-            ),
-        }
+        let found = format!("there are {ways:?}, and not {way:?}");
+        if ways.contains(&way) { None } else { fault("`Gin::over`", "a way that there is", &found) }
     }
 }
 

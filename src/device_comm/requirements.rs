@@ -2,6 +2,7 @@
 
 use super::gin::{Connection, Gin, GinParts};
 use crate::communicator::{Setting, Value};
+use crate::error::{Error, Unsupported};
 use crate::{Properties, Team};
 
 /// The resources of a [`DevComm`](crate::DevComm): the same on all ranks, and none by default.
@@ -193,13 +194,17 @@ impl Requirements {
     }
 
     /// The first requirement that no communicator, or not this one, can meet.
-    pub(crate) fn fault(&self, has: &Properties) -> Option<Fault> {
+    pub(crate) fn fault(&self, has: &Properties) -> Option<Error> {
         let number = |set: &Setting| match set.value {
             Value::Number(count) => count < 0,
             _ => false,
         };
         if let Some(set) = self.settings().iter().find(|set| number(set)) {
-            return Some(Fault::new(set.name(), "a number that a C `int` has", "it is larger"));
+            return Some(Unsupported::error(
+                set.name(),
+                "a number that a C `int` has",
+                "it is larger",
+            ));
         }
         let wants_multimem = self.lsa_multimem
             || self.listed.iter().any(|listed| matches!(listed, Listed::Multimem(_)));
@@ -209,7 +214,7 @@ impl Requirements {
                 false => "`Requirements::multimem_of`",
             };
             let found = "`comm.properties()?.multimem` is false";
-            return Some(Fault::new(what, "NVLink multicast", found));
+            return Some(Unsupported::error(what, "NVLink multicast", found));
         }
         if let Some((counted, _)) = self.counted {
             let has = match counted {
@@ -219,28 +224,11 @@ impl Requirements {
             if has == Some(false) {
                 let what = "`Requirements::counted`";
                 let found = "`comm.properties()?` has no `cft`, or no `cft_multicast`";
-                return Some(Fault::new(what, "counted transfers of that kind", found));
+                return Some(Unsupported::error(what, "counted transfers of that kind", found));
             }
         }
         let listed = self.listed.iter().find_map(Listed::fault);
         listed.or_else(|| self.gin.as_ref()?.fault(has))
-    }
-}
-
-/// A requirement that cannot be met.
-pub(crate) struct Fault {
-    pub(crate) what: String,
-    pub(crate) needs: String,
-    pub(crate) found: String,
-}
-
-impl Fault {
-    pub(crate) fn new(
-        what: impl Into<String>,
-        needs: impl Into<String>,
-        found: impl Into<String>,
-    ) -> Self {
-        Self { what: what.into(), needs: needs.into(), found: found.into() }
     }
 }
 
@@ -292,7 +280,7 @@ impl Listed {
         }
     }
 
-    fn fault(&self) -> Option<Fault> {
+    fn fault(&self) -> Option<Error> {
         let what = format!("`{}`", self.option());
         let counts = match *self {
             Self::Multimem(_) => Vec::new(),
@@ -302,10 +290,11 @@ impl Listed {
             Self::Buffer { align, .. } => {
                 let found = format!("it is {align}");
                 return (!align.is_power_of_two())
-                    .then(|| Fault::new(what, "an alignment that is a power of 2", found));
+                    .then(|| Unsupported::error(what, "an alignment that is a power of 2", found));
             }
         };
         let is_too_large = counts.iter().any(|count| i32::try_from(*count).is_err());
-        is_too_large.then(|| Fault::new(what, "numbers that a C `int` has", "one is larger"))
+        is_too_large
+            .then(|| Unsupported::error(what, "numbers that a C `int` has", "one is larger"))
     }
 }

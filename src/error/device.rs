@@ -93,6 +93,17 @@ pub struct Unsupported {
     pub found: String,
 }
 
+impl Unsupported {
+    #[cold]
+    pub(crate) fn error(
+        what: impl Into<String>,
+        needs: impl Into<String>,
+        found: impl Into<String>,
+    ) -> super::Error {
+        Self { what: what.into(), needs: needs.into(), found: found.into() }.into()
+    }
+}
+
 /// A CUDA driver call failed. A device fault is permanent: every later call fails too, and only a
 /// new process can use the device again.
 ///

@@ -38,7 +38,7 @@ impl Nccl {
         // vouches for that, as for every library on the machine.
         let api = unsafe { Api::load() }
             .map_err(|error| Error::from(NoNccl { tried: error.to_string() }))?;
-        let nccl = Self::of(api).map_err(|missing| unsupported("a communicator", missing))?;
+        let nccl = Self::of(api).map_err(lacking("a communicator"))?;
         Ok(LOADED.get_or_init(|| nccl))
     }
 
@@ -110,14 +110,15 @@ impl Nccl {
     pub(super) fn sentence(&self, result: ncclResult_t) -> String {
         let Ok(sentence) = self.api.ncclGetErrorString() else { return String::new() };
         // SAFETY: the function accepts any value.
-        text(unsafe { sentence(result) }).unwrap_or_default()
+        text(unsafe { sentence(result) }).unwrap_or_default().trim().to_owned()
     }
 
     /// NCCL's last warning in this process.
     pub(super) fn last_words(&self) -> Option<String> {
         let last = self.api.ncclGetLastError().ok()?;
         // SAFETY: the function ignores the communicator.
-        text(unsafe { last(nccl_sys::NCCL_COMM_NULL) }).filter(|words| !words.is_empty())
+        let words = text(unsafe { last(nccl_sys::NCCL_COMM_NULL) })?.trim().to_owned();
+        (!words.is_empty()).then_some(words)
     }
 }
 
@@ -125,46 +126,40 @@ pub(super) fn version_of(Release(major, minor, patch): Release) -> Version {
     Version::new(major.into(), minor.into(), patch.into())
 }
 
-fn text(words: *const std::ffi::c_char) -> Option<String> {
+pub(super) fn text(words: *const std::ffi::c_char) -> Option<String> {
     if words.is_null() {
         return None;
     }
-    // SAFETY: NCCL's texts are C strings, and this one is copied at once.
+    // SAFETY: NCCL's texts are C strings, which stay valid until this thread asks again.
     let words = unsafe { CStr::from_ptr(words) };
-    Some(words.to_string_lossy().trim().to_owned())
+    Some(words.to_string_lossy().into_owned())
 }
 
 /// The error for a function that the loaded NCCL lacks.
-#[cold]
-pub(super) fn unsupported(what: &str, missing: MissingSymbol) -> Error {
-    let what = format!("{what} ({})", missing.function);
-    let MissingSymbol { needs, loaded, library, .. } = missing;
-    if !missing.is_never_there() {
-        return too_old(&what, needs, loaded, library);
+pub(super) fn lacking(what: &str) -> impl Fn(MissingSymbol) -> Error {
+    move |missing| {
+        let what = format!("{what} ({})", missing.function);
+        let MissingSymbol { needs, loaded, library, .. } = missing;
+        if !missing.is_never_there() {
+            return too_old(&what, needs, loaded, library);
+        }
+        let found = format!("{library} {loaded} is loaded, which does not export it");
+        Unsupported::error(what, format!("NCCL {needs}"), found)
     }
-    let needs = format!("NCCL {needs}");
-    let found = format!("{library} {loaded} is loaded, which does not export it");
-    Error::from(Unsupported { what, needs, found })
 }
 
 #[cold]
 fn too_old(what: &str, needs: Version, loaded: Version, library: Library) -> Error {
     let library = if library == Library::Nccl { String::new() } else { format!("{library} ") };
-    Error::from(Unsupported {
-        what: what.to_owned(),
-        needs: format!("NCCL {needs}"),
-        found: format!(
-            "{library}{loaded} is loaded: load a newer one, which {} can name",
-            nccl_sys::ENVIRONMENT
-        ),
-    })
+    let name = nccl_sys::ENVIRONMENT;
+    let found = format!("{library}{loaded} is loaded: load a newer one, which {name} can name");
+    Unsupported::error(what, format!("NCCL {needs}"), found)
 }
 
 /// Allocates with NCCL's allocator on the current GPU, which is `ordinal`.
 pub(crate) fn alloc(bytes: usize, ordinal: u32) -> Result<u64> {
     let nccl = Nccl::load()?;
-    let alloc =
-        nccl.api.ncclMemAlloc().map_err(|missing| unsupported("memory for windows", missing))?;
+    let alloc = nccl.api.ncclMemAlloc().map_err(lacking("memory for windows"))?;
     let mut address: *mut c_void = std::ptr::null_mut();
     // SAFETY: `address` is valid for a write; the size is not 0.
     let result = unsafe { alloc(&raw mut address, bytes) };
@@ -179,7 +174,7 @@ pub(crate) fn alloc(bytes: usize, ordinal: u32) -> Result<u64> {
 /// The memory is from [`alloc`] on the current GPU, no work uses it, and no window contains it.
 pub(crate) unsafe fn free(address: u64) -> Result<()> {
     let nccl = Nccl::load()?;
-    let free = nccl.api.ncclMemFree().map_err(|missing| unsupported("freeing memory", missing))?;
+    let free = nccl.api.ncclMemFree().map_err(lacking("freeing memory"))?;
     // SAFETY: the caller's promise.
     let result = unsafe { free(std::ptr::with_exposed_provenance_mut(address as usize)) };
     nccl.check("ncclMemFree", None, result)

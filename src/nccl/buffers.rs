@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
 use crate::backend::{Allocation, Span};
 use crate::communicator::Transfers;
@@ -17,12 +17,11 @@ use crate::{DType, Result};
 /// NCCL was configured to accept registrations and ignore them.
 #[cold]
 fn turned_off() -> Error {
-    Error::from(Unsupported {
-        what: "`Transfers::Registered`".to_owned(),
-        needs: "NCCL to register memory".to_owned(),
-        found: "registration is turned off: unset NCCL_LOCAL_REGISTER and NCCL_P2P_USE_CUDA_MEMCPY"
-            .to_owned(),
-    })
+    Unsupported::error(
+        "`Transfers::Registered`",
+        "NCCL to register memory",
+        "registration is turned off: unset NCCL_LOCAL_REGISTER and NCCL_P2P_USE_CUDA_MEMCPY",
+    )
 }
 
 impl Comm {
@@ -38,8 +37,7 @@ impl Comm {
         if bytes.is_empty() || !is_nccls && !self.ignores_plain() {
             return Ok(None);
         }
-        let missing = |missing| unsupported("registering a buffer", missing);
-        let register = self.nccl.api.ncclCommRegister().map_err(missing)?;
+        let register = self.nccl.api.ncclCommRegister().map_err(lacking("registering a buffer"))?;
         self.gpu.bind()?;
         let mut handle: *mut c_void = ptr::null_mut();
         let start = block.at(bytes.start);
@@ -92,8 +90,8 @@ impl Comm {
     }
 
     fn deregister_handle(&self, handle: u64) -> Result<()> {
-        let missing = |missing| unsupported("deregistering a buffer", missing);
-        let deregister = self.nccl.api.ncclCommDeregister().map_err(missing)?;
+        let deregister =
+            self.nccl.api.ncclCommDeregister().map_err(lacking("deregistering a buffer"))?;
         let handle = ptr::with_exposed_provenance_mut(handle as usize);
         self.gpu.bind()?;
         // SAFETY: the handle is from `register_buffer` on this communicator and is released once.

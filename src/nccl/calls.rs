@@ -1,17 +1,17 @@
 //! Maps collectives and transfers to NCCL's functions.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr;
 
-use nccl_sys::{ncclRedOp_t, ncclResult_t};
+use nccl_sys::{ncclDataType_t, ncclRedOp_t, ncclResult_t};
 use typed_nccl_plan::ir::Side;
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
 use super::config;
 use super::exact;
 use super::functions::{Arguments, Configured, Plain};
-use super::values;
+use super::values::{self, number};
 use crate::backend::{Collective, Half, Op, Span, Transfer};
 use crate::communicator::{CallConfig, Transfers};
 use crate::cuda::{CudaBackend, CudaStream};
@@ -43,10 +43,6 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Self::Before(error)
     }
-}
-
-pub(super) fn number(n: u32) -> c_int {
-    c_int::try_from(n).unwrap_or(c_int::MAX)
 }
 
 impl Comm {
@@ -180,7 +176,7 @@ impl Comm {
     ) -> Result<(), Failure> {
         let made = config::of_call(config);
         let function = Configured::of(self.nccl, name);
-        let function = function.map_err(|missing| unsupported("a `CallConfig`", missing))?;
+        let function = function.map_err(lacking("a `CallConfig`"))?;
         // SAFETY: as in `collective`. Texts of the configuration are never freed, and an event
         // lives as long as the communicator.
         let result = unsafe { function.call(arguments, &made) };
@@ -198,6 +194,7 @@ impl Comm {
         (from, to): (*mut c_void, *mut c_void),
     ) -> Result<(), Failure> {
         let (rank, spec, block) = (self.shared.rank, name.spec(), call.bytes());
+        let counted = values::counted(&call);
         let has = |side: Side, rank: usize| side.is_on(call.root == Some(Rank::at(rank)));
         for peer in 0..self.size as usize {
             let at = |start: *mut c_void, side: Side| match side.is_whole {
@@ -209,13 +206,13 @@ impl Comm {
             let send = sends.then(|| at(from, spec.send));
             let recv = receives.then(|| at(to, spec.recv));
             // In place, a rank's own block is already where it belongs.
-            let peer_number = c_int::try_from(peer).unwrap_or(c_int::MAX);
-            let in_place = peer == rank && send == recv;
-            if let (Some(send), false) = (send, in_place) {
-                self.send(stream, call, send, peer_number)?;
+            if peer == rank && send == recv {
+                continue;
             }
-            if let (Some(recv), false) = (recv, in_place) {
-                self.recv(stream, call, recv, peer_number)?;
+            for (half, place) in [(Half::SendTo, send), (Half::RecvFrom, recv)] {
+                if let Some(place) = place {
+                    self.message(stream, (half, call), (place, counted), peer as u32)?;
+                }
             }
         }
         Ok(())
@@ -226,12 +223,9 @@ impl Comm {
         stream: &CudaStream,
         transfer: &Transfer<'_, CudaBackend>,
     ) -> Result<(), Failure> {
-        let address = self.named(&transfer.span);
-        let peer = number(transfer.peer.0);
-        match transfer.half {
-            Half::SendTo => self.send(stream, transfer.call, address, peer),
-            Half::RecvFrom => self.recv(stream, transfer.call, address, peer),
-        }
+        let Transfer { half, call, peer, span } = transfer;
+        let elements = (self.named(span), values::counted(call));
+        self.message(stream, (*half, *call), elements, peer.0)
     }
 
     /// The address that a transfer passes to NCCL.
@@ -255,32 +249,28 @@ impl Comm {
         }
     }
 
-    fn send(
+    /// Enqueues half of a message: the elements at `place`, whose number and type `counted` is.
+    pub(super) fn message(
         &self,
         stream: &CudaStream,
-        call: Call,
-        from: *mut c_void,
-        peer: c_int,
+        (half, call): (Half, Call),
+        (place, counted): (*mut c_void, (usize, ncclDataType_t)),
+        peer: u32,
     ) -> Result<(), Failure> {
-        let (count, dtype) = (values::count(call.dtype, call.count), values::dtype(call.dtype));
-        // SAFETY: `count` elements from here on are in an allocation on the communicator's device.
-        let result =
-            unsafe { (self.nccl.send)(from, count, dtype, peer, self.handle, stream.handle()) };
-        self.done("ncclSend", call, result)
-    }
-
-    fn recv(
-        &self,
-        stream: &CudaStream,
-        call: Call,
-        to: *mut c_void,
-        peer: c_int,
-    ) -> Result<(), Failure> {
-        let (count, dtype) = (values::count(call.dtype, call.count), values::dtype(call.dtype));
-        // SAFETY: as in `send`; nothing else uses the elements until the stream has passed the
-        // operation.
-        let result =
-            unsafe { (self.nccl.recv)(to, count, dtype, peer, self.handle, stream.handle()) };
-        self.done("ncclRecv", call, result)
+        let ((count, dtype), peer) = (counted, number(peer));
+        let (comm, stream) = (self.handle, stream.handle());
+        match half {
+            Half::SendTo => {
+                // SAFETY: the elements are in an allocation on the communicator's device, and
+                // nothing writes them until the stream has passed the operation.
+                let result = unsafe { (self.nccl.send)(place, count, dtype, peer, comm, stream) };
+                self.done("ncclSend", call, result)
+            }
+            Half::RecvFrom => {
+                // SAFETY: as above; nothing else uses the elements until then.
+                let result = unsafe { (self.nccl.recv)(place, count, dtype, peer, comm, stream) };
+                self.done("ncclRecv", call, result)
+            }
+        }
     }
 }

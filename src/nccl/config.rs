@@ -8,11 +8,12 @@ use std::sync::LazyLock;
 use nccl_sys::{Layout, ncclCollConfig_t, ncclConfig_t};
 use typed_nccl_plan::releases::{SEVERAL_SIGNALS, ZERO_CTAS};
 
-use super::api::{Nccl, unsupported};
+use super::api::{Nccl, lacking};
 use super::comm::Comm;
+use super::values::number;
 use crate::Result;
 use crate::communicator::{CallConfig, CommConfig, EARLY_SIGNALS, Setting, Value};
-use crate::error::{Error, Unsupported};
+use crate::error::Unsupported;
 use crate::lock::Mutex;
 
 /// Fails if the loaded NCCL lacks a setting. NCCL itself silently ignores settings that it does not
@@ -29,8 +30,7 @@ pub(super) fn offers(nccl: &Nccl, config: &CommConfig) -> Result<()> {
         nccl.needs("`CtaPolicy::Zero`", ZERO_CTAS)?;
     }
     if config.early_signals {
-        let missing = |missing| unsupported("signals before the first window", missing);
-        nccl.api.ncclSignal().map_err(missing)?;
+        nccl.api.ncclSignal().map_err(lacking("signals before the first window"))?;
     }
     let settings = config.settings();
     // Releases without this field set signals up while connecting.
@@ -51,7 +51,6 @@ pub(super) fn of(config: &CommConfig, name: &str) -> ncclConfig_t {
     let mut made = ncclConfig_t::new();
     made.commName = kept(name).as_ptr();
     let slots = config.slots();
-    let number = |n: u32| c_int::try_from(n).unwrap_or(c_int::MAX);
     if slots.context != 1 || slots.index != 1 {
         made.numRmaCtx = number(slots.context);
     }
@@ -74,11 +73,11 @@ pub(super) fn offers_call(comm: &Comm, config: &CallConfig) -> Result<()> {
     if event.ordinal() == comm.gpu.ordinal() {
         return Ok(());
     }
-    Err(Error::from(Unsupported {
-        what: "a launch event".to_owned(),
-        needs: format!("to be of cuda:{}, where the communicator is", comm.gpu.ordinal()),
-        found: format!("it is of cuda:{}", event.ordinal()),
-    }))
+    Err(Unsupported::error(
+        "a launch event",
+        format!("to be of cuda:{}, where the communicator is", comm.gpu.ordinal()),
+        format!("it is of cuda:{}", event.ordinal()),
+    ))
 }
 
 pub(super) fn of_call(config: &CallConfig) -> ncclCollConfig_t {

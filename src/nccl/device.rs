@@ -15,9 +15,10 @@ use nccl_sys::{
 };
 use typed_nccl_plan::releases;
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
 use super::config::{has, put};
+use super::values::number;
 use crate::backend::{DeviceBytes, DeviceComms, DeviceShared, Placed, WindowHandles, WindowId};
 use crate::cuda::{CudaBackend, CudaStream};
 use crate::device_comm::{DevCommView, Listed, Requirements};
@@ -55,9 +56,9 @@ unsafe impl DeviceComms for CudaBackend {
     }
 
     fn has_for(comm: &Comm, requirements: &Requirements) -> Result<()> {
-        let missing = |missing| unsupported("a device communicator", missing);
-        comm.nccl.api.ncclDevCommCreate().map_err(missing)?;
-        comm.nccl.api.ncclDevCommDestroy().map_err(missing)?;
+        let missing = lacking("a device communicator");
+        comm.nccl.api.ncclDevCommCreate().map_err(&missing)?;
+        comm.nccl.api.ncclDevCommDestroy().map_err(&missing)?;
         has::<ncclDevCommRequirements_t>(comm.nccl, "size", "a device communicator")?;
         for setting in requirements.settings() {
             has::<ncclDevCommRequirements_t>(comm.nccl, setting.field, &setting.name())?;
@@ -77,8 +78,7 @@ unsafe impl DeviceComms for CudaBackend {
         requirements: &Requirements,
         known: &Properties,
     ) -> Result<DeviceBytes<()>> {
-        let missing = |missing| unsupported("a device communicator", missing);
-        let create = comm.nccl.api.ncclDevCommCreate().map_err(missing)?;
+        let create = comm.nccl.api.ncclDevCommCreate().map_err(lacking("a device communicator"))?;
         let loaded = comm.nccl.api.version();
         comm.gpu.bind()?;
         // On the heap, as NCCL may write to it after a call has returned.
@@ -155,18 +155,16 @@ impl Comm {
 
     fn destroy(&self, known: &DeviceComm) -> bool {
         let _ = self.gpu.bind();
-        let destroyed = match self.nccl.api.ncclDevCommDestroy() {
-            Ok(destroy) => {
-                let result = self.inside(|| {
-                    // SAFETY: it is this communicator's and complete, and no kernel uses it any
-                    // more.
-                    let result = unsafe { destroy(self.handle, known.words.as_ptr().cast()) };
-                    self.over(result)
-                });
-                self.check("ncclDevCommDestroy", result)
-            }
-            Err(missing) => Err(unsupported("ending a device communicator", missing)),
-        };
+        let destroy = self.nccl.api.ncclDevCommDestroy();
+        let destroy = destroy.map_err(lacking("ending a device communicator"));
+        let destroyed = destroy.and_then(|destroy| {
+            let result = self.inside(|| {
+                // SAFETY: it is this communicator's and complete, and no kernel uses it any more.
+                let result = unsafe { destroy(self.handle, known.words.as_ptr().cast()) };
+                self.over(result)
+            });
+            self.check("ncclDevCommDestroy", result)
+        });
         destroyed.inspect_err(|error| log::warn!("{error}")).is_ok()
     }
 }
@@ -214,11 +212,7 @@ impl Out {
     }
 }
 
-fn number(count: impl TryInto<i32>) -> i32 {
-    count.try_into().unwrap_or(i32::MAX)
-}
-
-fn team_of(team: &Team) -> ncclTeam_t {
+pub(super) fn team_of(team: &Team) -> ncclTeam_t {
     let (count, rank, stride) = (number(team.size), number(team.rank), number(team.stride));
     ncclTeam_t { nRanks: count, rank, stride }
 }
@@ -298,11 +292,11 @@ fn first<T>(list: &mut Vec<T>) -> *mut T {
 /// A resource as NCCL takes it; its result is written to `out`.
 fn resource(comm: &Comm, listed: &Listed, out: &mut Out) -> Result<ncclDevResourceRequirements_t> {
     let api = &comm.nccl.api;
-    let missing = |missing| unsupported("a requirement of a device communicator", missing);
+    let missing = lacking("a requirement of a device communicator");
     let mut made = ncclDevResourceRequirements_t::new();
     let (function, result) = match listed {
         Listed::LsaBarriers(team, count) => {
-            let ask = api.ncclLsaBarrierCreateRequirement().map_err(missing)?;
+            let ask = api.ncclLsaBarrierCreateRequirement().map_err(&missing)?;
             let (team, count) = (team_of(team), number(*count));
             // SAFETY: both places are valid for what NCCL writes. NCCL keeps the handle's address,
             // and the handle does not move.
@@ -310,15 +304,15 @@ fn resource(comm: &Comm, listed: &Listed, out: &mut Out) -> Result<ncclDevResour
             ("ncclLsaBarrierCreateRequirement", result)
         }
         Listed::GinBarriers(team, count) => {
-            let ask = api.ncclGinBarrierCreateRequirement().map_err(missing)?;
+            let ask = api.ncclGinBarrierCreateRequirement().map_err(&missing)?;
             let (team, count) = (team_of(team), number(*count));
             // SAFETY: as above; the communicator is alive.
             let result = unsafe { ask(comm.handle, team, count, &raw mut out.gin, &raw mut made) };
             ("ncclGinBarrierCreateRequirement", result)
         }
         Listed::AllToAll { blocks, elements, size } => {
-            let slots = api.ncclLLA2ACalcSlots().map_err(missing)?;
-            let ask = api.ncclLLA2ACreateRequirement().map_err(missing)?;
+            let slots = api.ncclLLA2ACalcSlots().map_err(&missing)?;
+            let ask = api.ncclLLA2ACreateRequirement().map_err(&missing)?;
             // SAFETY: the function accepts any numbers.
             let slots = unsafe { slots(number(*elements), number(*size)) };
             // SAFETY: as above.

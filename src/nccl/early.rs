@@ -3,11 +3,11 @@
 use nccl_sys::{ncclComm_t, ncclCommProperties_t, ncclWaitSignalDesc_t};
 use typed_nccl_plan::releases::WINDOWS_SET_UP_SIGNALS;
 
-use super::api::{Nccl, unsupported};
+use super::api::{Nccl, lacking};
 use super::handle::Handle;
 use crate::Result;
 use crate::cuda::Gpu;
-use crate::error::{Error, Unsupported};
+use crate::error::Unsupported;
 
 /// Whether a communicator's first one-sided call is collective without saying so. Then every rank
 /// makes it at a point that all ranks reach.
@@ -39,9 +39,9 @@ pub(super) fn first_signal(
     comm: ncclComm_t,
     own: i32,
 ) -> Result<()> {
-    let missing = |missing| unsupported("one-sided operations", missing);
-    let signal = nccl.api.ncclSignal().map_err(missing)?;
-    let wait = nccl.api.ncclWaitSignal().map_err(missing)?;
+    let missing = lacking("one-sided operations");
+    let signal = nccl.api.ncclSignal().map_err(&missing)?;
+    let wait = nccl.api.ncclWaitSignal().map_err(&missing)?;
     gpu.now_with(|stream| {
         // SAFETY: communicator and stream are alive; the call names no memory.
         let signalled = unsafe { signal(own, 0, 0, 0, comm, stream) };
@@ -65,8 +65,8 @@ pub(super) fn set_up_signals(nccl: &Nccl, gpu: &'static Gpu, handle: &Handle) ->
         if !supports_signals(nccl, comm)? {
             return Ok(());
         }
-        let missing = |missing| unsupported("signals before the first window", missing);
-        let rank_of = nccl.api.ncclCommUserRank().map_err(missing)?;
+        let rank_of =
+            nccl.api.ncclCommUserRank().map_err(lacking("signals before the first window"))?;
         let mut own = 0;
         // SAFETY: the communicator is alive; `own` is valid for a write.
         let result = unsafe { rank_of(comm, &raw mut own) };
@@ -77,10 +77,10 @@ pub(super) fn set_up_signals(nccl: &Nccl, gpu: &'static Gpu, handle: &Handle) ->
     match handle.is_lent {
         false => Ok(()),
         // Its own library configured it.
-        true => Err(Error::from(Unsupported {
-            what: "`CommConfig::early_signals`".to_owned(),
-            needs: "a communicator that is made here".to_owned(),
-            found: "another library made it: make a window first".to_owned(),
-        })),
+        true => Err(Unsupported::error(
+            "`CommConfig::early_signals`",
+            "a communicator that is made here",
+            "another library made it: make a window first",
+        )),
     }
 }

@@ -265,9 +265,10 @@ impl Environment {
 }
 
 fn refuse(variable: Option<&Variable>, what: &str, needs: &str) -> Result<()> {
-    let Some(variable) = variable else { return Ok(()) };
-    let (what, needs) = (what.to_owned(), needs.to_owned());
-    Err(Unsupported { what, needs, found: variable.to_string() }.into())
+    match variable {
+        None => Ok(()),
+        Some(variable) => Err(Unsupported::error(what, needs, variable.to_string())),
+    }
 }
 
 impl fmt::Display for Variable {

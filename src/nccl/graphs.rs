@@ -71,14 +71,7 @@ pub(super) fn capture(
         possible(comm, op)?;
         exact::prepare(comm, op, true)
     })?;
-    stream.captures(|captured| {
-        captured.entries.extend(ops.iter().map(|op| Entry {
-            recorder: comm.recorder.clone(),
-            family: comm.shared.family.clone(),
-            rank: comm.shared.rank,
-            what: What::of(comm, op),
-        }));
-    });
+    record(comm, stream, ops.iter().map(|op| What::of(comm, op)));
     let part = RankOps { comm, stream, ops };
     comm.inside(|| call(std::slice::from_ref(&part)))
 }
@@ -89,6 +82,11 @@ pub(super) fn capture_kernel(
     stream: &Arc<CudaStream>,
     calls: Vec<What>,
 ) -> Result<()> {
+    record(comm, stream, calls);
+    follow_captured(comm, stream)
+}
+
+fn record(comm: &Comm, stream: &CudaStream, calls: impl IntoIterator<Item = What>) {
     stream.captures(|captured| {
         captured.entries.extend(calls.into_iter().map(|what| Entry {
             recorder: comm.recorder.clone(),
@@ -97,7 +95,6 @@ pub(super) fn capture_kernel(
             what,
         }));
     });
-    follow_captured(comm, stream)
 }
 
 /// Orders later work on a capturing stream after the communicator's last kernel in the graph.

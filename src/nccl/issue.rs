@@ -326,12 +326,11 @@ fn possible_together(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<()> {
     // One of the communicators decides whether NCCL's group call blocks. A non-blocking
     // communicator beside it would not learn when the group is complete.
     if parts.len() > 1 && parts.iter().any(|part| part.comm.is_adopted) {
-        return Err(Error::from(Unsupported {
-            what: "a group of several communicators".to_owned(),
-            needs: "communicators that were made here".to_owned(),
-            found: "another library made one of them, which may not block: group it alone"
-                .to_owned(),
-        }));
+        return Err(Unsupported::error(
+            "a group of several communicators",
+            "communicators that were made here",
+            "another library made one of them, which may not block: group it alone",
+        ));
     }
     let all =
         |part: &RankOps<'_, '_, _>| part.ops.iter().try_for_each(|op| possible(part.comm, op));

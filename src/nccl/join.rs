@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use nccl_sys::{NCCL_COMM_NULL, ncclComm_t};
 
-use super::api::{Nccl, unsupported};
+use super::api::{Nccl, lacking};
 use super::comm::Comm;
 use super::config;
 use super::destroying::Tenant;
 use super::early::supports_signals;
 use super::exit;
 use super::family::{self, Family};
-use super::making::{Made, Making, Wanted, number};
+use super::making::{Made, Making, Wanted};
+use super::values::number;
 use crate::Result;
 use crate::backend::Join;
 use crate::communicator::{Health, Transfers};
@@ -39,8 +40,7 @@ fn registers(nccl: &Nccl, transfers: Transfers) -> Result<()> {
     if transfers == Transfers::Any {
         return Ok(());
     }
-    let missing = |missing| unsupported("`Transfers::Registered`", missing);
-    nccl.api.ncclCommRegister().map(|_| ()).map_err(missing)
+    nccl.api.ncclCommRegister().map(|_| ()).map_err(lacking("`Transfers::Registered`"))
 }
 
 impl Joining {
@@ -125,8 +125,8 @@ impl Call {
 
     fn make(&self) -> Result<Made> {
         let &Wanted { nccl, gpu, size, deadline, .. } = &self.wanted;
-        let missing = |missing| unsupported("a communicator", missing);
-        let init = nccl.api.ncclCommInitRankConfig().map_err(missing)?;
+        let missing = lacking("a communicator");
+        let init = nccl.api.ncclCommInitRankConfig().map_err(&missing)?;
         let (rank, make) = (self.rank as usize, || family::unique_id(nccl));
         let mut ids = self.family.unique((rank, &self.health), deadline, make)?;
         let mut config = self.wanted.config();
@@ -142,7 +142,7 @@ impl Call {
                 init(&raw mut comm, size, *id, rank, &raw mut config)
             }),
             ids => {
-                let init = nccl.api.ncclCommInitRankScalable().map_err(missing)?;
+                let init = nccl.api.ncclCommInitRankScalable().map_err(&missing)?;
                 let (ids, count) = (ids.as_mut_ptr(), i32::try_from(ids.len()).unwrap_or(i32::MAX));
                 // SAFETY: as above; `count` is the number of ids, which all ranks have in the same
                 // order.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nccl_sys::{NCCL_WIN_COLL_SYMMETRIC, ncclWindow_t};
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
 use super::graphs::{self, What};
 use super::recorder::Leg;
@@ -246,14 +246,14 @@ unsafe impl Kernels for CudaBackend {
 
 /// Fails if the communicator cannot have kernels.
 fn can(comm: &Comm) -> Result<()> {
-    comm.nccl.api.ncclGetPeerDevicePointer().map_err(|missing| unsupported(WHAT, missing))?;
-    comm.nccl.api.ncclTeamLsa().map_err(|missing| unsupported(WHAT, missing))?;
+    comm.nccl.api.ncclGetPeerDevicePointer().map_err(lacking(WHAT))?;
+    comm.nccl.api.ncclTeamLsa().map_err(lacking(WHAT))?;
     let size = comm.size as usize;
     if size > kernels::RANKS {
         let needs = format!("{} ranks at most", kernels::RANKS);
         return Err(missing(&needs, format!("the communicator has {size}")));
     }
-    let driver = kernels::driver_version();
+    let driver = crate::cuda::version().unwrap_or(0);
     if driver < kernels::DRIVER {
         let found = format!("this one is of CUDA {}.{}", driver / 1000, driver % 1000 / 10);
         return Err(missing("a driver of CUDA 12.4 or later", found));
@@ -278,8 +278,7 @@ const WHAT: &str = "kernels of this library";
 
 #[cold]
 fn missing(needs: &str, found: String) -> Error {
-    let (what, needs) = (WHAT.to_owned(), needs.to_owned());
-    Unsupported { what, needs, found }.into()
+    Unsupported::error(WHAT, needs, found)
 }
 
 #[cold]

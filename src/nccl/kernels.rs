@@ -2,8 +2,10 @@
 
 use nccl_sys::{NCCL_LE_ID_INVALID, ncclCftTeamMode_t, ncclComm_t, ncclTeam_t};
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
+use super::device::team_of;
+use super::values::number;
 use crate::backend::WindowId;
 use crate::window::{Endpoint, EndpointOf, TeamOf};
 use crate::{Result, Team};
@@ -45,22 +47,20 @@ impl Comm {
         offset: usize,
     ) -> Result<Option<Endpoint>> {
         let (api, window) = (&self.nccl.api, self.window(id)?);
-        let missing = |missing| unsupported("an endpoint of a window", missing);
+        let missing = lacking("an endpoint of a window");
         let (mut id, mut place) = (NCCL_LE_ID_INVALID, 0);
-        let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         self.gpu.bind()?;
         let (function, result) = match of {
             EndpointOf::Peer(peer) => {
-                let find = api.ncclGetPeerDeviceLeInfo().map_err(missing)?;
+                let find = api.ncclGetPeerDeviceLeInfo().map_err(&missing)?;
                 let peer = number(peer.index());
                 // SAFETY: the window is this communicator's; `id` and `place` are valid for writes.
                 let result = unsafe { find(window, offset, peer, &raw mut id, &raw mut place) };
                 ("ncclGetPeerDeviceLeInfo", result)
             }
             EndpointOf::Member(team, index) => {
-                let find = api.ncclGetCftDeviceLeInfo().map_err(missing)?;
-                let (count, rank) = (number(team.size), number(team.rank));
-                let team = ncclTeam_t { nRanks: count, rank, stride: number(team.stride) };
+                let find = api.ncclGetCftDeviceLeInfo().map_err(&missing)?;
+                let team = team_of(&team);
                 let index = number(index);
                 // SAFETY: as above.
                 let result =
@@ -68,7 +68,7 @@ impl Comm {
                 ("ncclGetCftDeviceLeInfo", result)
             }
             EndpointOf::Multicast => {
-                let find = api.ncclGetMultimemDeviceLeInfo().map_err(missing)?;
+                let find = api.ncclGetMultimemDeviceLeInfo().map_err(&missing)?;
                 // The first query sets multicast up, on all ranks.
                 let result = self.inside(|| {
                     // SAFETY: as above.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use nccl_sys::{ncclEncryptionConfig_t, ncclEncryptionMode_t, ncclResult_t};
 
-use super::api::{Nccl, unsupported};
+use super::api::{Nccl, lacking};
 use super::family;
 use crate::Result;
 use crate::error::{BadKey, Error, NcclResult, NcclVersion, Unsupported};
@@ -111,14 +111,13 @@ pub fn encrypt(key: &PreSharedKey) -> Result<()> {
     let mode = ncclEncryptionMode_t::NCCL_ENCRYPTION_MODE_PSK.0;
     let wish =
         ncclEncryptionConfig_t { mode, psk: key.0.as_ptr(), ..ncclEncryptionConfig_t::new() };
-    let missing = |missing| unsupported("encryption", missing);
-    let set = nccl.api.ncclSetEncryption().map_err(missing)?;
+    let set = nccl.api.ncclSetEncryption().map_err(lacking("encryption"))?;
     if family::has_met() {
-        return Err(Error::from(Unsupported {
-            what: "encryption of NCCL's connections".to_owned(),
-            needs: "to be asked for before the first communicator".to_owned(),
-            found: "this process has made one".to_owned(),
-        }));
+        return Err(Unsupported::error(
+            "encryption of NCCL's connections",
+            "to be asked for before the first communicator",
+            "this process has made one",
+        ));
     }
     // SAFETY: the request is complete; its key ends with a zero and lives until the call returns.
     let result = unsafe { set(&raw const wish) };

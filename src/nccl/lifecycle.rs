@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nccl_sys::{ncclRedOp_t, ncclScalarResidence_t};
 use typed_nccl_plan::releases::SHARES_GPUS;
 
-use super::api::{Nccl, unsupported, version_of};
+use super::api::{Nccl, lacking, version_of};
 use super::comm::Comm;
 use super::environment::shares_gpus;
 use super::family::RankPace;
@@ -234,8 +234,7 @@ fn create(
     comm.gpu.bind()?;
     values::knows(comm.nccl, dtype)?;
     values::reduces(ReductionName::ScaledAdd, dtype)?;
-    let missing = |missing| unsupported("an operator", missing);
-    let create = comm.nccl.api.ncclRedOpCreatePreMulSum().map_err(missing)?;
+    let create = comm.nccl.api.ncclRedOpCreatePreMulSum().map_err(lacking("an operator"))?;
     let mut number = ncclRedOp_t::ncclSum;
     // SAFETY: `number` is valid for a write. The scalar is one element of the type: on the host,
     // where it is read before the call returns, or on the device, where it stays until the

@@ -174,10 +174,6 @@ impl Wanted {
     }
 }
 
-pub(super) fn number(n: u32) -> i32 {
-    i32::try_from(n).unwrap_or(i32::MAX)
-}
-
 #[cold]
 pub(super) fn failed(size: usize, why: String) -> Error {
     InitFailed { size, ranks: Vec::new(), why }.into()
@@ -185,9 +181,9 @@ pub(super) fn failed(size: usize, why: String) -> Error {
 
 #[cold]
 fn not_blocking() -> Error {
-    Error::from(Unsupported {
-        what: "a communicator".to_owned(),
-        needs: "calls of NCCL that return when they are done".to_owned(),
-        found: "they return before: something sets NCCL_COMM_BLOCKING=0".to_owned(),
-    })
+    Unsupported::error(
+        "a communicator",
+        "calls of NCCL that return when they are done",
+        "they return before: something sets NCCL_COMM_BLOCKING=0",
+    )
 }

@@ -1,14 +1,13 @@
 //! Maps puts, signals and waits to NCCL's functions, in order.
 
-use std::ffi::c_int;
 use std::sync::Arc;
 
 use nccl_sys::ncclWaitSignalDesc_t;
 
-use super::api::unsupported;
-use super::calls::{Failure, number, start};
+use super::api::lacking;
+use super::calls::{Failure, start};
 use super::comm::Comm;
-use super::values;
+use super::values::{self, number};
 use crate::Result;
 use crate::backend::{Op, Put, Signal, Streams, Wait};
 use crate::cuda::{CudaBackend, CudaStream};
@@ -67,18 +66,17 @@ impl Comm {
             let Put { call, peer, slot, .. } = *put;
             return self.signal(stream, &Signal { call, peer, slot });
         }
-        let missing = |missing| unsupported("put_signal", missing);
-        let function = self.nccl.api.ncclPutSignal().map_err(missing)?;
+        let function = self.nccl.api.ncclPutSignal().map_err(lacking("put_signal"))?;
         let window = self.window(put.to.window)?;
         let from = start(&Some(put.span));
-        let (dtype, peer) = (values::dtype(put.call.dtype), number(put.peer.0));
+        let ((count, dtype), peer) = (values::counted(&put.call), number(put.peer.0));
         let (signal, context) = (number(put.slot.index), number(put.slot.context));
         // SAFETY: by the caller's promise, the source is in a symmetric window of this communicator
         // and the target inside the peer's part of `window`. `window` is this rank's own handle.
         let result = unsafe {
             function(
                 from,
-                values::count(put.call.dtype, put.call.count),
+                count,
                 dtype,
                 peer,
                 window,
@@ -94,8 +92,7 @@ impl Comm {
     }
 
     fn signal(&self, stream: &CudaStream, signal: &Signal) -> Result<(), Failure> {
-        let function =
-            self.nccl.api.ncclSignal().map_err(|missing| unsupported("signal", missing))?;
+        let function = self.nccl.api.ncclSignal().map_err(lacking("signal"))?;
         let (index, context) = (number(signal.slot.index), number(signal.slot.context));
         let peer = number(signal.peer.0);
         // SAFETY: communicator and stream are alive; the call names no memory.
@@ -105,8 +102,7 @@ impl Comm {
 
     fn wait(&self, stream: &CudaStream, waits: &[Wait]) -> Result<(), Failure> {
         let Some(first) = waits.first() else { return Ok(()) };
-        let missing = |missing| unsupported("wait_signal", missing);
-        let function = self.nccl.api.ncclWaitSignal().map_err(missing)?;
+        let function = self.nccl.api.ncclWaitSignal().map_err(lacking("wait_signal"))?;
         let mut descriptions: Vec<ncclWaitSignalDesc_t> = waits
             .iter()
             .map(|wait| ncclWaitSignalDesc_t {
@@ -116,7 +112,7 @@ impl Comm {
                 ctx: number(wait.slot.context),
             })
             .collect();
-        let count = c_int::try_from(descriptions.len()).unwrap_or(c_int::MAX);
+        let count = number(descriptions.len());
         // SAFETY: `count` is the number of descriptions, which NCCL copies before it returns.
         let result =
             unsafe { function(count, descriptions.as_mut_ptr(), self.handle, stream.handle()) };
@@ -125,7 +121,7 @@ impl Comm {
 
     /// Fails if one-sided operations are unavailable.
     pub(super) fn one_sided(&self, what: &str) -> Result<()> {
-        self.nccl.api.ncclPutSignal().map_err(|missing| unsupported(what, missing))?;
+        self.nccl.api.ncclPutSignal().map_err(lacking(what))?;
         match self.one_sided.get() {
             Some(true) => Ok(()),
             found => {

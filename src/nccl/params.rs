@@ -17,14 +17,14 @@
 //! functions but no parameters. Each function loads NCCL, needs neither GPU nor communicator, and
 //! is local. NCCL: `ncclParam*`, 2.30.3.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CString, c_char, c_int};
 use std::ptr;
 
 use nccl_sys::{MissingSymbol, ncclResult_t};
 
 use sealed::Param;
 
-use super::api::{Nccl, unsupported};
+use super::api::{Nccl, lacking, text};
 use crate::Result;
 use crate::error::{Error, Unsupported};
 
@@ -87,11 +87,11 @@ pub fn read<T: Stored>(key: &str) -> Result<Option<T>> {
     let (function, read) = T::read(&param).map_err(too_old)?;
     match read {
         Ok(value) => Ok(Some(value)),
-        Err(ncclResult_t::ncclInvalidArgument) => Err(Error::from(Unsupported {
-            what: format!("{key} as `{}`", std::any::type_name::<T>()),
-            needs: "the type that NCCL stores it in".to_owned(),
-            found: "it is another one: `params::get` gives any parameter as text".to_owned(),
-        })),
+        Err(ncclResult_t::ncclInvalidArgument) => Err(Unsupported::error(
+            format!("{key} as `{}`", std::any::type_name::<T>()),
+            "the type that NCCL stores it in",
+            "it is another one: `params::get` gives any parameter as text",
+        )),
         Err(result) => Err(nccl.failed(function, None, result)),
     }
 }
@@ -187,15 +187,6 @@ fn bind(nccl: &Nccl, key: &str) -> Result<Option<(CString, Param)>> {
     }
 }
 
-fn text(words: *const c_char) -> Option<String> {
-    if words.is_null() {
-        return None;
-    }
-    // SAFETY: NCCL's texts are C strings, which stay valid until this thread asks again.
-    let words = unsafe { CStr::from_ptr(words) };
-    Some(words.to_string_lossy().into_owned())
-}
-
 fn too_old(missing: MissingSymbol) -> Error {
-    unsupported("NCCL's parameters", missing)
+    lacking("NCCL's parameters")(missing)
 }

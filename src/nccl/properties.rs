@@ -2,7 +2,7 @@
 
 use nccl_sys::{Layout, ncclCommProperties_t};
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
 use crate::Result;
 use crate::communicator::{GinConnections, GinType, Properties};
@@ -49,8 +49,11 @@ impl Comm {
     }
 
     fn raw_properties(&self) -> Result<ncclCommProperties_t> {
-        let missing = |missing| unsupported("a communicator's properties", missing);
-        let query = self.nccl.api.ncclCommQueryProperties().map_err(missing)?;
+        let query = self
+            .nccl
+            .api
+            .ncclCommQueryProperties()
+            .map_err(lacking("a communicator's properties"))?;
         // NCCL refuses a struct that is newer than itself.
         let version = self.nccl.api.version();
         let mut found = ncclCommProperties_t::for_library(version).unwrap_or_default();

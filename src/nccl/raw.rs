@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nccl_sys::{ncclComm_t, ncclResult_t};
 
-use super::api::{Nccl, unsupported};
+use super::api::{Nccl, lacking};
 use super::comm::Comm;
 use super::making::Making;
 use crate::Result;
@@ -41,7 +41,7 @@ pub(crate) unsafe fn adopt(raw: ncclComm_t) -> (Says, Option<Making>) {
 /// # Safety
 /// As for [`adopt`].
 unsafe fn ask(nccl: &Nccl, raw: ncclComm_t) -> Result<Says> {
-    let missing = |missing| unsupported("a communicator of another library", missing);
+    let missing = lacking("a communicator of another library");
     let mut state = ncclResult_t::ncclSuccess;
     // SAFETY: the caller's promise; `state` is valid for a write.
     let asked = unsafe { (nccl.async_error)(raw, &raw mut state) };
@@ -57,9 +57,9 @@ unsafe fn ask(nccl: &Nccl, raw: ncclComm_t) -> Result<Says> {
         let result = unsafe { ask(raw, &raw mut number) };
         nccl.check(name, None, result).map(|()| number)
     };
-    let rank = number("ncclCommUserRank", nccl.api.ncclCommUserRank().map_err(missing)?)?;
-    let size = number("ncclCommCount", nccl.api.ncclCommCount().map_err(missing)?)?;
-    let device = number("ncclCommCuDevice", nccl.api.ncclCommCuDevice().map_err(missing)?)?;
+    let rank = number("ncclCommUserRank", nccl.api.ncclCommUserRank().map_err(&missing)?)?;
+    let size = number("ncclCommCount", nccl.api.ncclCommCount().map_err(&missing)?)?;
+    let device = number("ncclCommCuDevice", nccl.api.ncclCommCuDevice().map_err(&missing)?)?;
     Ok(Ok((rank, size, device)))
 }
 

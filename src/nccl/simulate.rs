@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use nccl_sys::{ncclResult_t, ncclSimInfo_t};
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::exact;
 use super::issue::{failed, poison_all, possible};
 use crate::Result;
 use crate::backend::{Op, RankOps};
 use crate::cuda::CudaBackend;
-use crate::error::{Error, Unsupported};
+use crate::error::Unsupported;
 
 const WHAT: &str = "an estimate of a group";
 
@@ -21,9 +21,13 @@ pub(super) fn simulate(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<Duratio
     let nccl = first.comm.nccl;
     // NCCL launches a group of non-blocking communicators instead of estimating it.
     if parts.iter().any(|part| part.comm.is_adopted) {
-        return Err(no_estimate("a communicator that was made here", "another library made it"));
+        return Err(Unsupported::error(
+            WHAT,
+            "a communicator that was made here",
+            "another library made it",
+        ));
     }
-    let function = nccl.api.ncclGroupSimulateEnd().map_err(|missing| unsupported(WHAT, missing))?;
+    let function = nccl.api.ncclGroupSimulateEnd().map_err(lacking(WHAT))?;
     parts.iter().try_for_each(|part| part.ops.iter().try_for_each(|op| possible(part.comm, op)))?;
     let sums = parts.iter().flat_map(|part| part.ops).filter_map(exact::of);
     if let Some(name) = sums.filter_map(|sum| sum.call.reduction).next() {
@@ -50,12 +54,7 @@ pub(super) fn simulate(parts: &[RankOps<'_, '_, CudaBackend>]) -> Result<Duratio
     cross();
     outcome.map_err(|error| poison_all(parts, error))?;
     // -1 if NCCL has no estimate.
-    Duration::try_from_secs_f32(info.estimatedTime / 1e6)
-        .map_err(|_| no_estimate("an algorithm whose time NCCL knows", "it gave no time"))
-}
-
-#[cold]
-fn no_estimate(needs: &str, found: &str) -> Error {
-    let (what, needs, found) = (WHAT.to_owned(), needs.to_owned(), found.to_owned());
-    Unsupported { what, needs, found }.into()
+    Duration::try_from_secs_f32(info.estimatedTime / 1e6).map_err(|_| {
+        Unsupported::error(WHAT, "an algorithm whose time NCCL knows", "it gave no time")
+    })
 }

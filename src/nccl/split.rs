@@ -11,10 +11,11 @@ use nccl_sys::{
     Function, NCCL_COMM_NULL, NCCL_SHRINK_DEFAULT, NCCL_SPLIT_NOCOLOR, ncclComm_t, ncclResult_t,
 };
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
 use super::exit;
-use super::making::{Made, Making, Parent, Wanted, failed, number};
+use super::making::{Made, Making, Parent, Wanted, failed};
+use super::values::number;
 use crate::Result;
 use crate::backend::{ChildPlace, Part};
 use crate::error::Error;
@@ -62,13 +63,13 @@ impl Comm {
             name: place.map_or(shared.family.name, |place| place.name),
             deadline: place.map_or(self.deadline, |place| place.deadline),
         };
-        let missing = |missing| unsupported("a child", missing);
+        let missing = lacking("a child");
         let api = &self.nccl.api;
         let (function, way) = match without.is_empty() {
-            true => ("ncclCommSplit", Way::Split(api.ncclCommSplit().map_err(missing)?)),
+            true => ("ncclCommSplit", Way::Split(api.ncclCommSplit().map_err(&missing)?)),
             false => {
                 let list: Vec<c_int> = without.iter().map(|rank| number(*rank)).collect();
-                ("ncclCommShrink", Way::Shrink(api.ncclCommShrink().map_err(missing)?, list))
+                ("ncclCommShrink", Way::Shrink(api.ncclCommShrink().map_err(&missing)?, list))
             }
         };
         let size = self.size as usize;

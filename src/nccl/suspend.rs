@@ -7,33 +7,32 @@
 
 use nccl_sys::{NCCL_SUSPEND_MEM, ncclComm_t, ncclCommMemStat_t, ncclResult_t};
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
 use super::exit;
 use super::making::{Making, Parent};
 use crate::Result;
 use crate::communicator::MemoryStats;
-use crate::error::{Error, Unsupported};
+use crate::error::Unsupported;
 
 impl Comm {
     pub(super) fn can_suspend(&self) -> Result<()> {
-        let missing = |missing| unsupported("suspending a communicator", missing);
-        self.nccl.api.ncclCommSuspend().map_err(missing)?;
+        self.nccl.api.ncclCommSuspend().map_err(lacking("suspending a communicator"))?;
         self.nccl.environment.allows_suspending()?;
         if !self.config.split_share {
             return Ok(());
         }
         // Children use the same memory manager, so NCCL refuses to suspend while there is one.
-        Err(Error::from(Unsupported {
-            what: "suspending a communicator".to_owned(),
-            needs: "one whose children have resources of their own".to_owned(),
-            found: "`CommConfig::split_share` is set: configure it without".to_owned(),
-        }))
+        Err(Unsupported::error(
+            "suspending a communicator",
+            "one whose children have resources of their own",
+            "`CommConfig::split_share` is set: configure it without",
+        ))
     }
 
     pub(super) fn suspend(&self) -> Result<Making> {
-        let missing = |missing| unsupported("suspending a communicator", missing);
-        let suspend = self.nccl.api.ncclCommSuspend().map_err(missing)?;
+        let suspend =
+            self.nccl.api.ncclCommSuspend().map_err(lacking("suspending a communicator"))?;
         self.gpu.end_graphs();
         self.shift("ncclCommSuspend", move |comm| {
             // SAFETY: the communicator is alive, as its end waits for this, and its rank makes no
@@ -43,8 +42,7 @@ impl Comm {
     }
 
     pub(super) fn resume(&self) -> Result<Making> {
-        let missing = |missing| unsupported("resuming a communicator", missing);
-        let resume = self.nccl.api.ncclCommResume().map_err(missing)?;
+        let resume = self.nccl.api.ncclCommResume().map_err(lacking("resuming a communicator"))?;
         self.shift("ncclCommResume", move |comm| {
             // SAFETY: as above; its type shows that it is suspended.
             unsafe { resume(comm) }
@@ -89,8 +87,7 @@ impl Comm {
     }
 
     fn statistic(&self, which: ncclCommMemStat_t) -> Result<u64> {
-        let missing = |missing| unsupported("statistics of memory", missing);
-        let stats = self.nccl.api.ncclCommMemStats().map_err(missing)?;
+        let stats = self.nccl.api.ncclCommMemStats().map_err(lacking("statistics of memory"))?;
         let mut value = 0;
         // SAFETY: the communicator is alive and its rank's thread asks; `value` is valid for a
         // write.

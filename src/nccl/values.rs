@@ -1,5 +1,6 @@
 //! Converts our values to NCCL's numbers.
 
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use nccl_sys::{ncclDataType_t, ncclRedOp_t};
@@ -9,6 +10,11 @@ use crate::backend::{Allocation, Reduction, form};
 use crate::cuda::CudaBackend;
 use crate::error::{Call, Error, Unsupported};
 use crate::{DType, ReductionName, Result};
+
+/// A number as C's `int`; the largest one if it does not fit.
+pub(super) fn number(n: impl TryInto<c_int>) -> c_int {
+    n.try_into().unwrap_or(c_int::MAX)
+}
 
 /// The data type's number. NCCL moves types that it lacks as bytes.
 #[inline]
@@ -41,27 +47,24 @@ pub(super) fn always_known(dtype: DType) -> bool {
 
 /// Fails if NCCL cannot reduce by that, or elements of that type.
 pub(super) fn reduces(name: ReductionName, dtype: DType) -> Result<()> {
-    let needs = "a communicator of `Host`";
-    let refused = |what, found: &str| {
-        Err(Error::from(Unsupported { what, needs: needs.to_owned(), found: found.to_owned() }))
+    let found = match name {
+        _ if !name.is_nccls() => "NCCL, which has no such reduction",
+        _ if name.computes_with(dtype, 0).0.nccl_number().is_none() => {
+            "NCCL, which reduces no such data type"
+        }
+        _ => return Ok(()),
     };
-    if !name.is_nccls() {
-        return refused(format!("{name} of {dtype}"), "NCCL, which has no such reduction");
-    }
-    if name.computes_with(dtype, 0).0.nccl_number().is_none() {
-        return refused(format!("{name} of {dtype}"), "NCCL, which reduces no such data type");
-    }
-    Ok(())
+    Err(Unsupported::error(format!("{name} of {dtype}"), "a communicator of `Host`", found))
 }
 
 /// The local work of plans has kernels for sums and means of complex numbers only.
 #[cold]
 pub(super) fn no_products(by: ReductionName, dtype: DType) -> Error {
-    Error::from(Unsupported {
-        what: format!("{by} of {dtype} as local work"),
-        needs: "a communicator of `Host`".to_owned(),
-        found: "a GPU, for which this library multiplies no complex numbers".to_owned(),
-    })
+    Unsupported::error(
+        format!("{by} of {dtype} as local work"),
+        "a communicator of `Host`",
+        "a GPU, for which this library multiplies no complex numbers",
+    )
 }
 
 /// Fails if the loaded NCCL does not know the data type.
@@ -79,12 +82,11 @@ pub(super) fn knows(nccl: &Nccl, dtype: DType) -> Result<()> {
 /// Scaling 8-bit floats needs more than one rank.
 #[cold]
 pub(super) fn no_scaling(dtype: DType) -> Error {
-    Error::from(Unsupported {
-        what: format!("PreMulSum of {dtype}"),
-        needs: "two ranks or more".to_owned(),
-        found: "the communicator has one, where NCCL scales no 8-bit floats: scale them yourself"
-            .to_owned(),
-    })
+    Unsupported::error(
+        format!("PreMulSum of {dtype}"),
+        "two ranks or more",
+        "the communicator has one, where NCCL scales no 8-bit floats: scale them yourself",
+    )
 }
 
 /// An operator that scales before it adds.

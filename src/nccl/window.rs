@@ -11,7 +11,7 @@ use nccl_sys::{
 };
 use typed_nccl_plan::releases;
 
-use super::api::unsupported;
+use super::api::lacking;
 use super::comm::Comm;
 use super::early::{first_signal, is_first_collective, supports_signals};
 use super::family::Parked;
@@ -36,13 +36,11 @@ pub struct RegisteredWindow(());
 
 #[cold]
 fn no_counted() -> Error {
-    Error::from(Unsupported {
-        what: "a `CftCounted` window".to_owned(),
-        needs: "hardware that counts transfers, and `CommConfig::counted_transfers` not `Off`"
-            .to_owned(),
-        found: "this communicator has none (`Properties::cft_counted`): register a `Symmetric` window, whose puts carry signals"
-            .to_owned(),
-    })
+    Unsupported::error(
+        "a `CftCounted` window",
+        "hardware that counts transfers, and `CommConfig::counted_transfers` not `Off`",
+        "this communicator has none (`Properties::cft_counted`): register a `Symmetric` window, whose puts carry signals",
+    )
 }
 
 #[cold]
@@ -51,12 +49,11 @@ pub(super) fn no_one_sided(what: &str, asked: bool) -> Error {
         true => "this communicator has neither",
         false => "this communicator has no symmetric window yet: make one with `comm.window(len)`",
     };
-    Error::from(Unsupported {
-        what: what.to_owned(),
-        needs: "GPUs that reach each other's memory, or a network that NCCL can put through"
-            .to_owned(),
-        found: found.to_owned(),
-    })
+    Unsupported::error(
+        what,
+        "GPUs that reach each other's memory, or a network that NCCL can put through",
+        found,
+    )
 }
 
 impl Comm {
@@ -67,8 +64,7 @@ impl Comm {
         bytes: usize,
         flags: u32,
     ) -> Result<ncclWindow_t> {
-        let missing = |missing| unsupported("a window", missing);
-        let register = self.nccl.api.ncclCommWindowRegister().map_err(missing)?;
+        let register = self.nccl.api.ncclCommWindowRegister().map_err(lacking("a window"))?;
         let flags = flags.cast_signed();
         self.gpu.bind()?;
         // On the heap, as NCCL may write to it after a call has returned.
@@ -90,13 +86,11 @@ impl Comm {
         made.map_err(|error| self.poison(error))?;
         let window = window.unwrap_or(ptr::null_mut());
         if window.is_null() {
-            return Err(Error::from(Unsupported {
-                what: "a window".to_owned(),
-                needs:
-                    "GPUs that reach each other's memory, or a network that NCCL's kernels can use"
-                        .to_owned(),
-                found: "NCCL registered none on this communicator".to_owned(),
-            }));
+            return Err(Unsupported::error(
+                "a window",
+                "GPUs that reach each other's memory, or a network that NCCL's kernels can use",
+                "NCCL registered none on this communicator",
+            ));
         }
         Ok(window)
     }
@@ -109,17 +103,15 @@ impl Comm {
     ) {
         self.gpu.end_graphs();
         let _ = self.gpu.bind();
-        let ended = match self.nccl.api.ncclCommWindowDeregister() {
-            Ok(deregister) => {
-                let result = self.inside(|| {
-                    // SAFETY: the window is this communicator's; every rank's work on it is over.
-                    let result = unsafe { deregister(self.handle, window) };
-                    self.over(result)
-                });
-                self.check("ncclCommWindowDeregister", result)
-            }
-            Err(missing) => Err(unsupported("closing a window", missing)),
-        };
+        let deregister = self.nccl.api.ncclCommWindowDeregister();
+        let ended = deregister.map_err(lacking("closing a window")).and_then(|deregister| {
+            let result = self.inside(|| {
+                // SAFETY: the window is this communicator's; every rank's work on it is over.
+                let result = unsafe { deregister(self.handle, window) };
+                self.over(result)
+            });
+            self.check("ncclCommWindowDeregister", result)
+        });
         if let Err(error) = ended {
             log::warn!("{error}");
             // NCCL may still refer to the memory.
@@ -147,8 +139,7 @@ unsafe impl Windows for CudaBackend {
     type Window = RegisteredWindow;
 
     fn can_register(comm: &Comm, flags: u32) -> Result<()> {
-        let missing = |missing| unsupported("a window", missing);
-        comm.nccl.api.ncclCommWindowRegister().map_err(missing)?;
+        comm.nccl.api.ncclCommWindowRegister().map_err(lacking("a window"))?;
         let flags = flags.cast_signed();
         if flags & NCCL_WIN_STRICT_ORDERING != 0 {
             comm.nccl.needs("a strictly ordered window", releases::STRICT_WINDOWS)?;

@@ -5,7 +5,8 @@ mod ptx;
 
 use std::sync::Arc;
 
-use super::elementwise::{self, Generated, Kernel};
+use super::elementwise::{self, Generated};
+use super::module::Handle;
 use super::{CudaBackend, CudaStream};
 use crate::backend::{Allocation, Combined};
 use crate::{DType, ReductionName, Result};
@@ -13,7 +14,7 @@ use crate::{DType, ReductionName, Result};
 /// A GPU's reductions: of so many regions.
 pub(super) type Combinations = Generated<(ReductionName, DType, usize)>;
 
-fn kernel(stream: &CudaStream, which: (ReductionName, DType, usize)) -> Result<Kernel> {
+fn kernel(stream: &CudaStream, which: (ReductionName, DType, usize)) -> Result<Handle> {
     let gpu = stream.gpu();
     let text = |&(by, dtype, regions): &_| ptx::text(by, dtype, regions);
     gpu.combinations.kernel(gpu, which, text, "loading a reduction")

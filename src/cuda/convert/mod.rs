@@ -5,13 +5,14 @@ pub(super) mod ptx;
 use cudarc::driver::sys;
 
 use super::CudaStream;
-use super::elementwise::{self, Generated, Kernel};
+use super::elementwise::{self, Generated};
+use super::module::Handle;
 use crate::{DType, Result};
 
 /// A GPU's conversions by their types.
 pub(super) type Conversions = Generated<(DType, DType)>;
 
-fn kernel(stream: &CudaStream, from: DType, to: DType) -> Result<Kernel> {
+fn kernel(stream: &CudaStream, from: DType, to: DType) -> Result<Handle> {
     let (gpu, text) = (stream.gpu(), |&(from, to): &_| ptx::text(from, to));
     gpu.conversions.kernel(gpu, (from, to), text, "loading a conversion")
 }

@@ -16,6 +16,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use cudarc::driver::sys;
 
+use super::module::{Handle, Module};
 use super::{CudaBackend, CudaStream, Gpu, driver};
 use crate::Result;
 use crate::compute::{ARGUMENTS, Arguments, Extents, Grid, Kernel, Reach, Shown, SourceKind, View};
@@ -40,14 +41,14 @@ type Slot = OnceLock<Box<Entry>>;
 
 struct Entry {
     kernel: &'static Kernel,
-    loaded: Loaded,
+    loaded: Handle,
     next: Slot,
 }
 
 impl DeclaredKernels {
     /// A kernel, or the slot for it.
     #[inline]
-    fn find(&self, kernel: &'static Kernel) -> Result<Loaded, &Slot> {
+    fn find(&self, kernel: &'static Kernel) -> Result<Handle, &Slot> {
         let mut place = &self.lists[ptr::from_ref(kernel).addr() / size_of::<Kernel>() % LISTS];
         while let Some(entry) = place.get() {
             if ptr::eq(entry.kernel, kernel) {
@@ -59,24 +60,15 @@ impl DeclaredKernels {
     }
 }
 
-/// A kernel of a loaded module.
-#[derive(Clone, Copy, Debug)]
-pub struct Loaded(sys::CUfunction);
-
-// SAFETY: a kernel's handle may be used from any thread.
-unsafe impl Send for Loaded {}
-// SAFETY: as above; it is only copied.
-unsafe impl Sync for Loaded {}
-
 /// The kernel on a stream's GPU: compiles and loads it the first time.
 #[inline]
-pub(super) fn load(stream: &CudaStream, kernel: &'static Kernel, site: Site) -> Result<Loaded> {
+pub(super) fn load(stream: &CudaStream, kernel: &'static Kernel, site: Site) -> Result<Handle> {
     let gpu = stream.gpu();
     gpu.declared.find(kernel).or_else(|_| load_first(gpu, kernel, site))
 }
 
 #[cold]
-fn load_first(gpu: &Gpu, kernel: &'static Kernel, site: Site) -> Result<Loaded> {
+fn load_first(gpu: &Gpu, kernel: &'static Kernel, site: Site) -> Result<Handle> {
     let _loading = gpu.declared.loading.lock();
     // Another thread may have loaded it meanwhile.
     let place = match gpu.declared.find(kernel) {
@@ -169,24 +161,16 @@ fn ended(mut code: Vec<u8>) -> Vec<u8> {
 }
 
 /// Loads code, and finds the kernel in it.
-fn module(gpu: &Gpu, kernel: &Kernel, code: &[u8]) -> Result<Loaded, KernelFault> {
+fn module(gpu: &Gpu, kernel: &Kernel, code: &[u8]) -> Result<Handle, KernelFault> {
     let failed = |error| {
         let (name, says) = driver::text(error);
         KernelFault::NotLoaded { name, says }
     };
     gpu.context().bind_to_thread().map_err(failed)?;
-    let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: `module` is valid for the write; the image is machine code or PTX, and ends with a
-    // zero.
-    let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, code.as_ptr().cast()) };
-    loaded.result().map_err(failed)?;
+    // SAFETY: the image is machine code or PTX, and ends with a zero.
+    let module = unsafe { Module::load(code) }.map_err(failed)?;
     // A Rust name contains no zero byte.
-    let name = CString::new(kernel.name).unwrap_or_default();
-    // SAFETY: `function` is valid for the write; the module is loaded, and the name ends with a
-    // zero.
-    let found = unsafe { sys::cuModuleGetFunction(&raw mut function, module, name.as_ptr()) };
-    found.result().map_err(failed)?;
-    Ok(Loaded(function))
+    module.kernel(&CString::new(kernel.name).unwrap_or_default()).map_err(failed)
 }
 
 /// Three for each possible argument.
@@ -252,7 +236,7 @@ impl<'v> Parameters<'v> {
 pub(super) unsafe fn run(
     stream: &CudaStream,
     site: Site,
-    (kernel, Loaded(function)): (&'static Kernel, Loaded),
+    (kernel, Handle(function)): (&'static Kernel, Handle),
     grid: Grid,
     arguments: &impl Arguments<CudaBackend>,
 ) -> Result<()> {

@@ -3,13 +3,13 @@
 
 mod ptx;
 
-use std::sync::OnceLock;
+use std::ffi::CString;
 
 use cudarc::driver::{result, sys};
 
-use super::elementwise::{self, Kernel};
+use super::elementwise;
+use super::module::{self, Handle, Lazy};
 use super::{CudaStream, Gpu, driver};
-use crate::lock::Mutex;
 use crate::{DType, Result};
 
 pub(crate) use ptx::MOST_RANKS;
@@ -20,11 +20,7 @@ const FLOATS: [DType; 6] =
 
 /// A GPU's kernels by element type; never unloaded. All are loaded at once, as loading can wait for
 /// running work, which may wait for a rank that loads.
-#[derive(Default)]
-pub(super) struct ExactSums {
-    all: OnceLock<[Kernel; FLOATS.len()]>,
-    loading: Mutex<()>,
-}
+pub(super) type ExactSums = Lazy<Vec<Handle>>;
 
 impl Gpu {
     /// Loads the kernels that add exactly, on first use.
@@ -32,19 +28,14 @@ impl Gpu {
         self.exact_sums().map(drop)
     }
 
-    fn exact_sums(&'static self) -> Result<&'static [Kernel; FLOATS.len()]> {
-        let ExactSums { all, loading } = &self.exact;
-        if let Some(loaded) = all.get() {
-            return Ok(loaded);
-        }
-        let _loading = loading.lock();
-        if let Some(loaded) = all.get() {
-            return Ok(loaded);
-        }
-        let names = [c"f16", c"bf16", c"f32", c"f64", c"f8e4m3", c"f8e5m2"];
-        let text = ptx::text(&FLOATS);
-        let loaded = elementwise::load(self, text, names, "loading exact sums")?;
-        Ok(all.get_or_init(|| loaded))
+    fn exact_sums(&'static self) -> Result<&'static [Handle]> {
+        let kernels = self.exact.get(|| {
+            // The text contains no zero byte.
+            let text = CString::new(ptx::text(&FLOATS)).unwrap_or_default();
+            let names = [c"f16", c"bf16", c"f32", c"f64", c"f8e4m3", c"f8e5m2"];
+            module::load(self, &text, names, "loading exact sums")
+        })?;
+        Ok(kernels)
     }
 }
 
@@ -83,17 +74,4 @@ pub(crate) unsafe fn enqueue(stream: &CudaStream, addends: &Addends) -> Result<(
     let params = [to, count as u64, own, others, number as u64, stride as u64, by as u64];
     // SAFETY: these are the kernel's parameters, and the memory is what the caller promised.
     unsafe { elementwise::launch(stream, *kernel, count, params, "adding exactly") }
-}
-
-/// Enqueues a copy within the GPU.
-///
-/// # Safety
-/// This many bytes lie at both addresses of the stream's GPU, without overlap; other uses are
-/// ordered before and after.
-pub(crate) unsafe fn copy(stream: &CudaStream, from: u64, to: u64, bytes: usize) -> Result<()> {
-    let gpu = stream.gpu();
-    gpu.bind()?;
-    // SAFETY: the caller's promise.
-    let copied = unsafe { result::memcpy_dtod_async(to, from, bytes, stream.raw()) };
-    copied.map_err(|error| driver::failed("copying", gpu.ordinal(), error))
 }

@@ -10,15 +10,15 @@ pub(crate) use stop::Stop;
 
 use std::ffi::{CStr, CString, c_void};
 use std::ptr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::thread;
 
 use cudarc::driver::{DriverError, result, sys};
 use miniz_oxide::inflate;
 
+use super::module::{self, Handle, Lazy};
 use super::{CudaStream, Gpu, driver};
 use crate::backend::MOST_PIECES;
-use crate::lock::Mutex;
 use crate::{DType, Result};
 
 /// The most ranks.
@@ -205,46 +205,28 @@ pub(crate) fn moves(dtype: DType) -> DType {
 }
 
 /// The kernels of a GPU; never unloaded.
-#[derive(Default)]
-pub(super) struct Kernels {
-    all: OnceLock<Loaded>,
-    loading: Mutex<()>,
-}
+pub(super) type Kernels = Lazy<Loaded>;
 
 /// By element type and function.
 pub(crate) struct Loaded([[Option<Handle>; FUNCTIONS]; PTX.len()]);
 
-#[derive(Clone, Copy)]
-struct Handle(sys::CUfunction);
-
-// SAFETY: a kernel's handle may be used from any thread.
-unsafe impl Send for Handle {}
-// SAFETY: as above.
-unsafe impl Sync for Handle {}
-
 impl Gpu {
     /// This library's kernels, loaded on first use.
     pub(crate) fn kernels(&'static self) -> Result<&'static Loaded> {
-        let Kernels { all, loading } = &self.kernels;
-        if let Some(loaded) = all.get() {
-            return Ok(loaded);
-        }
-        let _loading = loading.lock();
-        if let Some(loaded) = all.get() {
-            return Ok(loaded);
-        }
-        // The driver takes a while to compile them: use a thread for each.
-        let modules = thread::scope(|threads| {
-            let load = |(dtype, ptx)| threads.spawn(move || load(self, dtype, &text(ptx)));
-            let loading: Vec<_> = PTX.map(load).into();
-            let joined = loading.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            });
-            joined.collect::<Result<Vec<_>>>()
-        })?;
-        let mut loaded = [[None; FUNCTIONS]; PTX.len()];
-        loaded.iter_mut().zip(modules).for_each(|(place, module)| *place = module);
-        Ok(all.get_or_init(|| Loaded(loaded)))
+        self.kernels.get(|| {
+            // The driver takes a while to compile them: use a thread for each.
+            let modules = thread::scope(|threads| {
+                let load = |(dtype, ptx)| threads.spawn(move || load(self, dtype, &text(ptx)));
+                let loading: Vec<_> = PTX.map(load).into();
+                let joined = loading.into_iter().map(|thread| {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                });
+                joined.collect::<Result<Vec<_>>>()
+            })?;
+            let mut loaded = [[None; FUNCTIONS]; PTX.len()];
+            loaded.iter_mut().zip(modules).for_each(|(place, module)| *place = module);
+            Ok(Loaded(loaded))
+        })
     }
 
     /// The number of multiprocessors.
@@ -260,41 +242,13 @@ impl Gpu {
     }
 }
 
-/// The newest CUDA that the driver supports: 12040 is 12.4.
-pub(crate) fn driver_version() -> i32 {
-    let mut version = 0;
-    // SAFETY: `version` is valid for the write.
-    let told = unsafe { sys::cuDriverGetVersion(&raw mut version) };
-    if told == sys::CUresult::CUDA_SUCCESS { version } else { 0 }
-}
-
-fn load(gpu: &'static Gpu, dtype: DType, text: &CStr) -> Result<[Option<Handle>; FUNCTIONS]> {
-    gpu.bind()?;
-    let failed = |error| driver::failed("loading kernels", gpu.ordinal(), error);
-    let mut module = ptr::null_mut();
-    // SAFETY: `module` is valid for the write; the image is PTX and ends with a zero.
-    let loaded = unsafe { sys::cuModuleLoadData(&raw mut module, text.as_ptr().cast()) };
-    loaded.result().map_err(failed)?;
-    let mut functions = [None; FUNCTIONS];
-    for (place, function) in functions.iter_mut().zip(Function::ALL) {
-        if !function.is_of(dtype) {
-            continue;
-        }
-        let mut handle = ptr::null_mut();
-        let name = function.name().as_ptr();
-        // SAFETY: `handle` is valid for the write; the module is loaded, and the name ends with a
-        // zero.
-        let found = unsafe { sys::cuModuleGetFunction(&raw mut handle, module, name) };
-        found.result().map_err(failed)?;
-        let registers = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS;
-        let mut used = 0;
-        // A driver that loads lazily loads it now. SAFETY: `used` is valid for the write; the
-        // kernel exists.
-        let asked = unsafe { sys::cuFuncGetAttribute(&raw mut used, registers, handle) };
-        asked.result().map_err(failed)?;
-        *place = Some(Handle(handle));
-    }
-    Ok(functions)
+fn load(gpu: &Gpu, dtype: DType, text: &CStr) -> Result<[Option<Handle>; FUNCTIONS]> {
+    let functions = Function::ALL.into_iter().filter(|function| function.is_of(dtype));
+    let names = functions.clone().map(Function::name);
+    let handles = module::load(gpu, text, names, "loading kernels")?;
+    let mut all = [None; FUNCTIONS];
+    functions.zip(handles).for_each(|(function, handle)| all[function as usize] = Some(handle));
+    Ok(all)
 }
 
 impl Loaded {

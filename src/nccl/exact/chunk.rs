@@ -5,11 +5,11 @@ use std::ptr;
 
 use nccl_sys::ncclDataType_t;
 
-use crate::backend::Collective;
+use crate::backend::{Collective, Half};
 use crate::cuda::exact::{self, Addends};
-use crate::cuda::{CudaBackend, CudaStream};
+use crate::cuda::{CudaBackend, CudaStream, copy_from};
 use crate::error::{Call, CollectiveName};
-use crate::nccl::calls::{Failure, Span1, number};
+use crate::nccl::calls::{Failure, Span1};
 use crate::nccl::comm::Comm;
 use crate::{DType, ReductionName, Result};
 
@@ -190,25 +190,21 @@ impl Chunk {
                 let (from, to) = (self.sent(peer), self.staged(scratch, peer));
                 // SAFETY: the piece is in the operand, and the memory between has room for it; both
                 // are used in stream order.
-                unsafe { exact::copy(stream, from, to, len * self.size()) }
+                unsafe { copy_from(stream, from, to, len * self.size()) }
             },
         )
     }
 
     /// Sends every rank its piece and receives the contributions to this rank's, in a group.
-    pub(super) fn exchange(
-        &self,
-        comm: &Comm,
-        stream: &CudaStream,
-        scratch: u64,
-    ) -> Result<(), Failure> {
+    pub(super) fn exchange(&self, on: (&Comm, &CudaStream), scratch: u64) -> Result<(), Failure> {
         for peer in (0..self.ranks).filter(|peer| *peer != self.rank) {
             let from = match self.is_staged {
                 true => self.staged(scratch, peer),
                 false => self.sent(peer),
             };
-            self.send(comm, stream, (from, self.of(peer).1), peer)?;
-            self.recv(comm, stream, (self.arrives(scratch, peer), self.of(self.rank).1), peer)?;
+            let (sent, received) = (self.of(peer).1, self.of(self.rank).1);
+            self.message(on, Half::SendTo, (from, sent), peer)?;
+            self.message(on, Half::RecvFrom, (self.arrives(scratch, peer), received), peer)?;
         }
         Ok(())
     }
@@ -241,16 +237,11 @@ impl Chunk {
     }
 
     /// Gathers the ranks' results, in a group.
-    pub(super) fn gather(
-        &self,
-        comm: &Comm,
-        stream: &CudaStream,
-        scratch: u64,
-    ) -> Result<(), Failure> {
+    pub(super) fn gather(&self, on: (&Comm, &CudaStream), scratch: u64) -> Result<(), Failure> {
         if !self.is_gathered() {
             return Ok(());
         }
-        let at = self.gathered(scratch);
+        let (at, (comm, stream)) = (self.gathered(scratch), on);
         let Some(root) = self.root else {
             let bytes = self.piece() * self.size();
             let own = address(at + (self.rank * bytes) as u64);
@@ -263,11 +254,12 @@ impl Chunk {
             return comm.done("ncclAllGather", self.call, result);
         };
         if root != self.rank {
-            return self.send(comm, stream, (at, self.of(self.rank).1), root);
+            return self.message(on, Half::SendTo, (at, self.of(self.rank).1), root);
         }
         (0..self.ranks).filter(|peer| *peer != root).try_for_each(|peer| {
             let (start, len) = self.of(peer);
-            self.recv(comm, stream, (at + (start * self.size()) as u64, len), peer)
+            let place = at + (start * self.size()) as u64;
+            self.message(on, Half::RecvFrom, (place, len), peer)
         })
     }
 
@@ -278,44 +270,22 @@ impl Chunk {
         }
         let (from, to) = (self.results(scratch), self.target());
         // SAFETY: the results were gathered there, and the operand has room for them.
-        unsafe { exact::copy(stream, from, to, self.len * self.size()) }
+        unsafe { copy_from(stream, from, to, self.len * self.size()) }
     }
 
-    /// Sends this many elements.
-    fn send(
+    /// Enqueues half of a message of this many elements.
+    fn message(
         &self,
-        comm: &Comm,
-        stream: &CudaStream,
-        (from, len): (u64, usize),
+        (comm, stream): (&Comm, &CudaStream),
+        half: Half,
+        (place, len): (u64, usize),
         peer: usize,
     ) -> Result<(), Failure> {
         if len == 0 {
             return Ok(());
         }
-        let (bytes, kind) = (len * self.size(), ncclDataType_t::ncclUint8);
-        let (from, peer, stream) = (address(from), number(peer as u32), stream.handle());
-        // SAFETY: so many bytes are in an operand, or in the memory between; nothing writes them
-        // until the stream has passed the operation. Communicator and stream are alive.
-        let result = unsafe { (comm.nccl.send)(from, bytes, kind, peer, comm.handle, stream) };
-        comm.done("ncclSend", self.call, result)
-    }
-
-    /// Receives this many elements.
-    fn recv(
-        &self,
-        comm: &Comm,
-        stream: &CudaStream,
-        (to, len): (u64, usize),
-        peer: usize,
-    ) -> Result<(), Failure> {
-        if len == 0 {
-            return Ok(());
-        }
-        let (bytes, kind) = (len * self.size(), ncclDataType_t::ncclUint8);
-        let (to, peer, stream) = (address(to), number(peer as u32), stream.handle());
-        // SAFETY: as in `send`; nothing else uses the bytes until then.
-        let result = unsafe { (comm.nccl.recv)(to, bytes, kind, peer, comm.handle, stream) };
-        comm.done("ncclRecv", self.call, result)
+        let bytes = (address(place), (len * self.size(), ncclDataType_t::ncclUint8));
+        comm.message(stream, (half, self.call), bytes, peer as u32)
     }
 }
 

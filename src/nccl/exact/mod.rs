@@ -45,16 +45,14 @@ pub(super) fn of<'o, 'a>(op: &'o Op<'a, CudaBackend>) -> Option<&'o Collective<'
 /// Fails if the communicator cannot add exactly.
 pub(super) fn possible(comm: &Comm, collective: &Collective<'_, CudaBackend>) -> Result<()> {
     let name = collective.call.reduction.map_or_else(String::new, |name| name.to_string());
-    let refused = |what, needs: &str, found: String| {
-        Err(Error::from(Unsupported { what, needs: needs.to_owned(), found }))
-    };
     if collective.config.is_some() {
-        let found = "NCCL only moves its contributions: leave the configuration out".to_owned();
-        return refused(format!("a `CallConfig` of {name}"), "a reduction of NCCL's", found);
+        let found = "NCCL only moves its contributions: leave the configuration out";
+        let what = format!("a `CallConfig` of {name}");
+        return Err(Unsupported::error(what, "a reduction of NCCL's", found));
     }
     if comm.size as usize > MOST_RANKS {
         let found = format!("the communicator has {}", comm.size);
-        return refused(name, &format!("{MOST_RANKS} ranks at most"), found);
+        return Err(Unsupported::error(name, format!("{MOST_RANKS} ranks at most"), found));
     }
     Ok(())
 }
@@ -62,11 +60,11 @@ pub(super) fn possible(comm: &Comm, collective: &Collective<'_, CudaBackend>) ->
 /// The error for an estimate, which is NCCL's and does not know our kernels.
 #[cold]
 pub(super) fn no_estimate(name: ReductionName) -> Error {
-    Error::from(Unsupported {
-        what: format!("an estimate of {name}"),
-        needs: "a reduction of NCCL's".to_owned(),
-        found: "NCCL only moves its contributions: estimate the group without it".to_owned(),
-    })
+    Unsupported::error(
+        format!("an estimate of {name}"),
+        "a reduction of NCCL's",
+        "NCCL only moves its contributions: estimate the group without it",
+    )
 }
 
 /// Gets an operation what it needs before anything is sent: the kernels, and memory.
@@ -150,11 +148,11 @@ impl<'p> Runs<'p> {
     /// The calls of NCCL in a step, inside a group.
     pub(super) fn inside(&self, step: usize) -> Result<()> {
         self.each(step).try_for_each(|(run, before, now)| {
-            let (comm, stream, scratch) = (run.comm, run.stream, run.scratch);
-            let gathered = before.map_or(Ok(()), |before| before.gather(comm, stream, scratch));
-            let exchanged = gathered
-                .and_then(|()| now.map_or(Ok(()), |now| now.exchange(comm, stream, scratch)));
-            exchanged.map_err(|failure| failed(comm, failure))
+            let (on, scratch) = ((run.comm, &**run.stream), run.scratch);
+            let gathered = before.map_or(Ok(()), |before| before.gather(on, scratch));
+            let exchanged =
+                gathered.and_then(|()| now.map_or(Ok(()), |now| now.exchange(on, scratch)));
+            exchanged.map_err(|failure| failed(run.comm, failure))
         })
     }
 

@@ -33,7 +33,7 @@ pub(super) use pace::RankPace;
 use refusals::Turn;
 use remote::Remote;
 
-use super::api::{Nccl, unsupported};
+use super::api::{Nccl, lacking};
 use super::recorder::Recorder;
 use super::shared::Shared;
 use super::signals::Signals;
@@ -114,8 +114,7 @@ static FAMILIES: LazyLock<Mutex<HashMap<Key, Weak<Family>>>> = LazyLock::new(Mut
 
 /// A new NCCL id.
 pub(super) fn unique_id(nccl: &Nccl) -> Result<ncclUniqueId> {
-    let make =
-        nccl.api.ncclGetUniqueId().map_err(|missing| unsupported("a communicator", missing))?;
+    let make = nccl.api.ncclGetUniqueId().map_err(lacking("a communicator"))?;
     let mut unique = ncclUniqueId::zeroed();
     // SAFETY: `unique` is valid for a write.
     let result = unsafe { make(&raw mut unique) };
