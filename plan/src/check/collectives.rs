@@ -71,7 +71,7 @@ fn absent(op: &Op, missing: usize, report: &mut Report<'_>) {
         node => format!("is a member of {} and never runs it", report.communicator_name(node)),
     };
     let other = Some(program.rank(op) as usize);
-    let story = vec![report.says(op), Line { rank: Some(missing), other, at, text }];
+    let story = vec![report.says(op), Line { other, ..Line::of(missing, at, text) }];
     let title = format!("not all {} run this {}", report.members(op), kind.name());
     let help = [
         "remove the condition, or make one that holds for all members or for none",

@@ -89,12 +89,7 @@ fn tell(
     let plan = instance.plan;
     let name = &plan.buffers[covered.region.buffer.index()].name;
     let title = format!("{what} element {element} of `{name}` on rank {rank}");
-    let line = |(from, to): &(u64, u64)| Line {
-        rank: Some(rank),
-        other: None,
-        at: covered.at,
-        text: format!("gets [{from}, {to})"),
-    };
+    let line = |(from, to): &(u64, u64)| Line::of(rank, covered.at, format!("gets [{from}, {to})"));
     let story = parts.iter().take(8).map(line).collect();
     let mut help = vec![
         "change the ranges of the messages, puts and steps, or the region that is declared"

@@ -101,6 +101,6 @@ fn tell(
 fn say(unit: &Unit, title: &str, help: &str, report: &mut Report<'_>) {
     let at = report.program.place(unit.statement);
     let text = report.work_does(unit);
-    let story = vec![Line { rank: Some(unit.rank as usize), other: None, at, text }];
+    let story = vec![Line::of(unit.rank as usize, at, text)];
     report.tell(Check::Agreement, at, title, story, [help]);
 }

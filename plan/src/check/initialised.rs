@@ -223,7 +223,7 @@ fn lonely(rank: u32, same: impl Fn(Span) -> bool, report: &Report<'_>) -> Option
     let program = report.program;
     let receives = program.ops.iter().filter(|op| op.kind == OpKind::Receive && same(op.target));
     receives.into_iter().find_map(|op| {
-        let shift = program.shifts.get(op.shift as usize)?;
+        let shift = program.shift(op)?;
         let &[Stride { axis, by, wraps: false, written: None }] = shift.hops.as_slice() else {
             return None;
         };

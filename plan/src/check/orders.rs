@@ -102,14 +102,7 @@ impl Orders {
 
     /// Whether `first` has surely ended when `target` starts. `None` where looking took too long.
     pub(crate) fn ended(&self, target: u32, first: u32, budget: &mut Budget) -> Option<bool> {
-        let wanted = self.places[end(first) as usize];
-        let mut found = false;
-        // The latest nodes come first: what is earlier than `first` is not asked.
-        self.search(target, budget, |place, node| {
-            found = node == end(first);
-            place > wanted
-        })?;
-        Some(found)
+        self.reaches(start(target), first, budget)
     }
 
     /// For each stream of a rank, the place of the last unit that has surely ended when `target`
@@ -119,7 +112,7 @@ impl Orders {
         let of = |unit: u32| (unit % self.units) as usize;
         let mut frontier = vec![0; self.clocks.streams()];
         let mut left = self.used[rank as usize];
-        self.search(target, budget, |_, node| {
+        self.search(start(target), budget, |_, node| {
             let unit = node / 2;
             if unit < units && node % 2 == 1 && self.ranks[of(unit)] == rank {
                 // The first one that is met on a stream is its last.
@@ -134,9 +127,14 @@ impl Orders {
 
     /// Whether `first` has surely ended when `target` ends. `None` if the search takes too long.
     pub(crate) fn ended_by(&self, target: u32, first: u32, budget: &mut Budget) -> Option<bool> {
+        self.reaches(end(target), first, budget)
+    }
+
+    fn reaches(&self, node: u32, first: u32, budget: &mut Budget) -> Option<bool> {
         let wanted = self.places[end(first) as usize];
         let mut found = false;
-        self.search_from(end(target), budget, |place, node| {
+        // The latest nodes come first: what is earlier than `first` is not asked.
+        self.search(node, budget, |place, node| {
             found = node == end(first);
             place > wanted
         })?;
@@ -153,7 +151,7 @@ impl Orders {
     ) -> Option<bool> {
         let units = self.units_in_all();
         let mut found = false;
-        self.search(target, budget, |_, node| {
+        self.search(start(target), budget, |_, node| {
             let unit = node / 2;
             found = unit < units
                 && unit / self.units >= run
@@ -163,19 +161,9 @@ impl Orders {
         Some(found)
     }
 
-    /// Visits everything before the start of a unit, the latest first, while `goes_on` holds.
-    /// `None` if that takes too long.
+    /// Visits a node and everything before it, the latest first, while `goes_on` holds. `None` if
+    /// that takes too long.
     fn search(
-        &self,
-        target: u32,
-        budget: &mut Budget,
-        goes_on: impl FnMut(u32, u32) -> bool,
-    ) -> Option<()> {
-        self.search_from(start(target), budget, goes_on)
-    }
-
-    /// The same of a node, which is visited first.
-    fn search_from(
         &self,
         node: u32,
         budget: &mut Budget,

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::instance::Instance;
+use super::local::Reason;
 use crate::ir::{BufferId, Expr, Location, Plan};
 use crate::program::{Env, NONE, Op, Program, Span, declared, too_large};
 use crate::verdict::{Check, Line, Problem, ProblemKind, Sizes};
@@ -182,12 +183,7 @@ impl<'a> Report<'a> {
     /// A line about a unit.
     pub(crate) fn unit_line(&self, unit: u32, text: impl Into<String>) -> Line {
         let of = &self.program.units[unit as usize];
-        Line {
-            rank: Some(of.rank as usize),
-            other: None,
-            at: self.program.place(of.statement),
-            text: text.into(),
-        }
+        Line::of(of.rank as usize, self.program.place(of.statement), text)
     }
 
     /// What elements are called: `u[0, 4)`.
@@ -244,6 +240,11 @@ impl<'a> Report<'a> {
     /// The same along open chains: `rank + 1`.
     pub(crate) fn open_peer(&self, shift: u32) -> String {
         self.step(shift, false)
+    }
+
+    /// The way back from an operation's peer, as [`peer`](Self::peer).
+    pub(crate) fn back(&self, op: &Op) -> Option<String> {
+        self.program.shift(op).map(|shift| self.peer(shift.back))
     }
 
     fn step(&self, shift: u32, wrapped: bool) -> String {
@@ -337,5 +338,27 @@ impl<'a> Report<'a> {
 
     pub(crate) fn stream(&self, stream: u16) -> &str {
         &self.plan.streams[usize::from(stream)].name
+    }
+
+    /// Names a stream to stand on; empty if the plan has one.
+    pub(crate) fn on(&self, stream: u16) -> String {
+        match self.program.streams {
+            0 | 1 => String::new(),
+            _ => format!(" on {}", self.stream(stream)),
+        }
+    }
+
+    /// Why a unit is ordered after an earlier one.
+    pub(crate) fn why(&self, reason: Reason) -> String {
+        match reason {
+            Reason::Stream(stream) => format!("on stream `{}`", self.stream(stream)),
+            Reason::Communicator(0) => "what goes among all ranks runs in order".to_owned(),
+            Reason::Communicator(among) => {
+                format!("operations of {} run in order", self.communicator_name(among))
+            }
+            Reason::After(stream) => format!("it is `after` stream `{}`", self.stream(stream)),
+            Reason::Memory(both) => format!("both use {}", self.name(both)),
+            Reason::Signals => "it uses a window after a wait for signals".to_owned(),
+        }
     }
 }

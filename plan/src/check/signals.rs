@@ -183,18 +183,14 @@ fn elsewhere(raise: &Op, wait: &Op, report: &mut Report<'_>) {
     let title =
         format!("rank {target} awaits `{signal}` of rank {meant}, but rank {source} raises it");
     let story = vec![report.says(raise), report.says(wait)];
-    let back = |op: &Op| {
-        let shift = program.shifts.get(op.shift as usize)?;
-        Some(report.peer(shift.back))
-    };
     let lines = (program.place(raise.statement).line, program.place(wait.statement).line);
     let (from, to) = (report.of_list(wait.statement), report.of_list(raise.statement));
     let help = [
-        match back(raise) {
+        match report.back(raise) {
             Some(back) => format!("wait for it from `{back}` in line {}{from}", lines.1),
             None => format!("wait for it from rank {source} in line {}{from}", lines.1),
         },
-        match back(wait) {
+        match report.back(wait) {
             Some(back) => format!("or raise it at `{back}` in line {}{to}", lines.0),
             None => format!("or raise it on rank {meant}"),
         },
@@ -218,12 +214,8 @@ fn unbalanced(program: &Program, one: &Uneven<'_>, report: &mut Report<'_>) {
     if story.len() < 2 {
         let (rank, other, verb) =
             if raised == 0 { (source, target, "raises") } else { (target, source, "waits for") };
-        story.push(Line {
-            rank: Some(rank as usize),
-            other: Some(other as usize),
-            at,
-            text: format!("never {verb} it"),
-        });
+        let line = Line::of(rank as usize, at, format!("never {verb} it"));
+        story.push(Line { other: Some(other as usize), ..line });
     }
     let signal = report.signal(signal);
     let title = format!(

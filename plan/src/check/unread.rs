@@ -219,7 +219,7 @@ fn problem(instance: &Instance<'_>, fresh: &Fresh<'_>, over: Option<&Op>) -> Pro
 pub(super) fn earlier(op: &Op, line: u32, report: &Report<'_>) -> String {
     let step = Step::nth(&report.plan().steps, op.statement);
     let is_open = |shift: &Shift| matches!(shift.hops.as_slice(), [Stride { wraps: false, .. }]);
-    let shift = report.program.shifts.get(op.shift as usize).filter(|shift| is_open(shift));
+    let shift = report.program.shift(op).filter(|shift| is_open(shift));
     match (step.map(|step| &step.kind), shift) {
         (Some(StepKind::Transfer(this)), Some(_)) => {
             let plan = report.plan();

@@ -262,6 +262,16 @@ impl Program {
         self.units[op.unit as usize].rank
     }
 
+    /// How far an operation's peer is, if it is named by distances.
+    pub(crate) fn shift(&self, op: &Op) -> Option<&Shift> {
+        self.shifts.get(op.shift as usize)
+    }
+
+    /// The way back from an operation's peer.
+    pub(crate) fn way_back(&self, op: &Op) -> Option<&Shift> {
+        self.shifts.get(self.shift(op)?.back as usize)
+    }
+
     pub(crate) fn place(&self, statement: u32) -> Location {
         self.places[statement as usize]
     }

@@ -108,6 +108,13 @@ pub struct Line {
     pub text: String,
 }
 
+impl Line {
+    /// A line about a rank alone.
+    pub(crate) fn of(rank: usize, at: Location, text: impl Into<String>) -> Self {
+        Self { rank: Some(rank), other: None, at, text: text.into() }
+    }
+}
+
 /// An instance of a plan: its extents and parameters.
 ///
 /// See the example of [`Schedule`](crate::lower::Schedule).

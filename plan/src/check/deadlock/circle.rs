@@ -136,15 +136,11 @@ fn why(earlier: u32, unit: u32, report: &Report<'_>) -> String {
     }
     match reason(program, earlier, unit) {
         Some(Reason::Stream(_)) if program.streams == 1 => "the plan has one stream".to_owned(),
-        Some(Reason::Stream(stream)) => format!("on stream `{}`", report.stream(stream)),
-        Some(Reason::Communicator(0)) => "what goes among all ranks runs in order".to_owned(),
-        Some(Reason::Communicator(among)) => {
+        Some(Reason::Communicator(among @ 1..)) => {
             let name = report.communicator_name(among);
             format!("operations of one communicator, {name}, run in order")
         }
-        Some(Reason::After(stream)) => format!("it is `after` stream `{}`", report.stream(stream)),
-        Some(Reason::Memory(both)) => format!("both use {}", report.name(both)),
-        Some(Reason::Signals) => "it uses a window after a wait for signals".to_owned(),
+        Some(why) => report.why(why),
         None => "it is issued later".to_owned(),
     }
 }

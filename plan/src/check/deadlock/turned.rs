@@ -66,8 +66,7 @@ fn is_step(program: &Program, &(first, second): &Blocked) -> bool {
     let own = &program.units[program.of_rank(program.units[first as usize].rank as usize)];
     let once = |op: &Op| own.iter().filter(|unit| unit.statement == op.statement).count() == 1;
     let by_one = |op: &Op| {
-        let shift = program.shifts.get(op.shift as usize);
-        shift.is_some_and(|shift| {
+        program.shift(op).is_some_and(|shift| {
             matches!(shift.hops[..], [Stride { by: -1 | 1, written: None, .. }])
         })
     };

@@ -95,16 +95,12 @@ impl Clash<'_> {
     fn hears_reader(&self) -> bool {
         let program = self.program;
         let reader = self.unit(self.put.access.unit).rank;
-        let shift = |shift: u32| program.shifts.get(shift as usize);
-        let to =
-            shift(self.ops().0.shift).and_then(|shift| program.shifts.get(shift.back as usize));
+        let to = program.way_back(self.ops().0);
         let units: &[Unit] = &program.units[program.of_rank(self.rank as usize)];
         units.iter().flat_map(|unit| program.ops_of(unit)).any(|op| {
-            let same = match (shift(op.shift), to) {
-                (Some(from), Some(to)) => from.hops == to.hops,
-                _ => true,
-            };
-            same && (op.kind, op.peer) == (OpKind::Wait, reader)
+            let both = program.shift(op).zip(to);
+            both.is_none_or(|(from, to)| from.hops == to.hops)
+                && (op.kind, op.peer) == (OpKind::Wait, reader)
         })
     }
 }
@@ -118,12 +114,8 @@ pub(super) fn exchange(
     report: &Report<'_>,
 ) -> String {
     let signal = report.free_signal(name);
-    let on = |stream: u16| match report.program.streams {
-        0 | 1 => String::new(),
-        _ => format!(" on {}", report.stream(stream)),
-    };
-    let (raised, awaited) = (on(streams.0), on(streams.1));
-    let Some(back) = report.program.shifts.get(op.shift as usize).map(|shift| shift.back) else {
+    let (raised, awaited) = (report.on(streams.0), report.on(streams.1));
+    let Some(reader) = report.back(op) else {
         let (raises, waits) = match by_reader {
             true => ("the reader raises", "the rank whose memory it reads awaits"),
             false => ("the rank whose memory is read raises", "the reader awaits"),
@@ -132,7 +124,7 @@ pub(super) fn exchange(
             "declare `signal {signal};`, which {raises}{raised} and {waits}{awaited}, {place}"
         );
     };
-    let (owner, reader) = (report.peer(op.shift), report.peer(back));
+    let owner = report.peer(op.shift);
     let (to, from) = if by_reader { (owner, reader) } else { (reader, owner) };
     format!(
         "declare `signal {signal};`, and {place}, write `signal {signal} to {to}{raised}{EXCHANGE}{signal} \

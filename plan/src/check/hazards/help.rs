@@ -7,27 +7,20 @@ use crate::program::{NONE, Op, OpKind, Span, Unit};
 use crate::verdict::Line;
 
 impl Clash<'_> {
-    /// ` on net`, where there are several streams.
-    fn on(&self, unit: u32, report: &Report<'_>) -> String {
-        match self.program.streams {
-            0 | 1 => String::new(),
-            _ => format!(" on {}", report.stream(self.unit(unit).stream)),
-        }
-    }
-
     /// How the rank that puts is named by the rank that is put at, and the other way round.
     fn sides(&self, report: &Report<'_>) -> Option<(String, String)> {
         let op = self.ops().0;
-        let back = self.program.shifts.get(op.shift as usize)?.back;
-        Some((report.peer(back), report.peer(op.shift)))
+        Some((report.back(op)?, report.peer(op.shift)))
     }
 
     /// The reader raises a signal, and who puts waits for it.
     fn exchange(&self, report: &Report<'_>) -> Option<String> {
         let (to, from) = self.sides(report)?;
         let done = report.free_signal("done");
-        let (theirs, ours) =
-            (self.on(self.other.unit, report), self.on(self.put.access.unit, report));
+        let (theirs, ours) = (
+            report.on(self.unit(self.other.unit).stream),
+            report.on(self.unit(self.put.access.unit).stream),
+        );
         Some(format!("`signal {done} to {to}{theirs}{EXCHANGE}{done} from {from}{ours};`"))
     }
 
@@ -55,7 +48,7 @@ impl Clash<'_> {
         let wait = self.sides(report).map_or_else(
             || "wait for it".to_owned(),
             |(from, _)| {
-                let on = self.on(self.other.unit, report);
+                let on = report.on(self.unit(self.other.unit).stream);
                 format!("write `wait {signal} from {from}{on};`")
             },
         );
@@ -263,14 +256,11 @@ impl Clash<'_> {
         let op = self.ops().0;
         let put = self.unit(self.put.access.unit);
         let units = &self.program.units[self.program.of_rank(put.rank as usize)];
-        let hops = |shift: u32| self.program.shifts.get(shift as usize).map(|shift| &shift.hops);
         units.iter().flat_map(|unit| self.program.ops_of(unit)).find(|of| {
             let ours = (of.kind, of.peer, of.communicator);
-            let same = match (hops(of.shift), hops(op.shift)) {
-                (Some(theirs), Some(ours)) => theirs == ours,
-                _ => true,
-            };
-            same && ours == (OpKind::Wait, self.rank, op.communicator)
+            let both = self.program.shift(of).zip(self.program.shift(op));
+            both.is_none_or(|(theirs, ours)| theirs.hops == ours.hops)
+                && ours == (OpKind::Wait, self.rank, op.communicator)
         })
     }
 }

@@ -148,22 +148,16 @@ impl State {
                     }
                 }
                 if program.objects.all[place].window && self.waits > waits {
-                    for stream in 0..self.last_wait.len() {
-                        if stream != usize::from(own) && self.last_wait[stream] > waits {
-                            let of = if program.exact { &self.waited } else { &self.on_stream };
-                            add(before, of[stream], Reason::Signals);
-                        }
+                    for earlier in self.waited_since(program, own, waits) {
+                        add(before, earlier, Reason::Signals);
                     }
                 }
             }
         }
         // Another rank's window, too, may be read once its signal has come.
         if self.waits > 0 && ops.iter().any(|op| op.kind == OpKind::Get) {
-            for stream in 0..self.last_wait.len() {
-                if stream != usize::from(own) && self.last_wait[stream] > 0 {
-                    let of = if program.exact { &self.waited } else { &self.on_stream };
-                    add(before, of[stream], Reason::Signals);
-                }
+            for earlier in self.waited_since(program, own, 0) {
+                add(before, earlier, Reason::Signals);
             }
         }
         self.touch(program, run, unit, id);
@@ -173,6 +167,15 @@ impl State {
             self.waited[usize::from(own)] = id;
         }
         self.on_stream[usize::from(own)] = id;
+    }
+
+    /// What a unit follows on other streams that have waited for signals since the wait of this
+    /// number.
+    fn waited_since(&self, program: &Program, own: u16, since: u32) -> impl Iterator<Item = u32> {
+        let of = if program.exact { &self.waited } else { &self.on_stream };
+        let waits = (0..).zip(of.iter().zip(&self.last_wait));
+        let waits = waits.filter(move |(stream, (_, last))| *stream != own && **last > since);
+        waits.map(|(_, (unit, _))| *unit)
     }
 
     /// Notes who used the memory of a unit: what it reads first, then what it writes.

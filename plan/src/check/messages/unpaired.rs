@@ -63,7 +63,7 @@ pub(super) fn tell(alone: &[Unpaired], report: &mut Report<'_>) {
 }
 
 fn distance(program: &Program, op: &Op) -> Option<Distance> {
-    let hops = &program.shifts.get(op.shift as usize)?.hops;
+    let hops = &program.shift(op)?.hops;
     Some((
         op.communicator,
         hops.iter().map(|hop| (hop.axis, hop.by, hop.written.clone())).collect(),
@@ -117,17 +117,14 @@ fn half(one: &Unpaired, report: &mut Report<'_>) {
     };
     let (sender, receiver) = if is_send { (rank, op.peer) } else { (op.peer, rank) };
     let mut story = vec![report.says(op)];
-    story.push(Line {
-        rank: Some(op.peer as usize),
-        other: Some(rank as usize),
-        at: program.place(op.statement),
-        text: format!(
-            "has no {wants} left for it: from rank {sender} to rank {receiver} there {} {}, {}",
-            if one.sends > 1 { "are" } else { "is" },
-            count(one.sends, "send"),
-            count(one.receives, "receive"),
-        ),
-    });
+    let text = format!(
+        "has no {wants} left for it: from rank {sender} to rank {receiver} there {} {}, {}",
+        if one.sends > 1 { "are" } else { "is" },
+        count(one.sends, "send"),
+        count(one.receives, "receive"),
+    );
+    let line = Line::of(op.peer as usize, program.place(op.statement), text);
+    story.push(Line { other: Some(rank as usize), ..line });
     let help = match report.open_end(op) {
         Some(open) => {
             let text = format!("on rank {}, `{}` is not a rank", op.peer, open.written);
@@ -166,7 +163,7 @@ fn added(one: &Unpaired, wants: &str, report: &Report<'_>) -> Vec<String> {
         .region(op)
         .filter(|_| stepped)
         .map(|own| at_once(op, &own, other.as_deref(), report));
-    let back = program.shifts.get(op.shift as usize).map(|shift| report.peer(shift.back));
+    let back = report.back(op);
     match (elsewhere, back, both) {
         (Some(other), back, both) => {
             let line = program.place(other.statement).line;
@@ -194,10 +191,7 @@ fn at_once(op: &Op, own: &str, other: Option<&str>, report: &Report<'_>) -> Stri
     let (own, other) = (own.trim_matches('`'), other.unwrap_or("..").trim_matches('`'));
     match op.kind {
         OpKind::Send => format!("`send {own} to {} into {other};`", report.peer(op.shift)),
-        _ => {
-            let back = report.program.shifts[op.shift as usize].back;
-            format!("`send {other} to {} into {own};`", report.peer(back))
-        }
+        _ => format!("`send {other} to {} into {own};`", report.back(op).unwrap_or_default()),
     }
 }
 
@@ -208,18 +202,15 @@ fn is_missing(one: &Unpaired) -> bool {
 
 /// A half between other ranks that would fit this one: the same distance, the same elements.
 fn other_half<'p>(program: &'p Program, op: &Op) -> Option<&'p Op> {
-    let back = &program.shifts[program.shifts.get(op.shift as usize)?.back as usize].hops;
-    let back = |other: &Op| {
-        let shift = program.shifts.get(other.shift as usize);
-        shift.is_some_and(|shift| shift.hops == *back)
-    };
+    let back = &program.way_back(op)?.hops;
     program.ops.iter().find(|other| {
         let fits = match (op.kind, other.kind) {
             (OpKind::Send, OpKind::Receive) => is_alike(program, op, other),
             (OpKind::Receive, OpKind::Send) => is_alike(program, other, op),
             _ => false,
         };
-        fits && other.communicator == op.communicator && back(other)
+        let comes_back = program.shift(other).is_some_and(|shift| shift.hops == *back);
+        fits && other.communicator == op.communicator && comes_back
     })
 }
 

@@ -283,7 +283,7 @@ impl Written<'_, '_, '_> {
         let counters = counters.filter_map(|(value, named)| Some((&named.name, (*value)?)));
         let turn: Vec<String> = counters.map(|(name, value)| format!("{name} = {value}")).collect();
         let turn = if turn.is_empty() { text } else { format!("{text}, for {}", turn.join(", ")) };
-        let line = Line { rank: Some(rank), other: None, at: claim.at, text: turn };
+        let line = Line::of(rank, claim.at, turn);
         let here = self.here.is_some();
         let title = match here {
             true => title.replace("what the plan says it computes", "what is claimed here"),

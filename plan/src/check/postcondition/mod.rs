@@ -16,6 +16,7 @@ use crate::verdict::Check;
 use claims::{Stop, Wanted};
 use pieces::{Pieces, together};
 use run::{Run, collective};
+use tell::Wrong;
 use values::Values;
 
 pub(crate) fn check(
@@ -63,12 +64,8 @@ pub(crate) fn check(
         if values.too_many() || !budget.take((expected.count() + found.count()) as u64) {
             return report.not_followed();
         }
-        if let Some(at) = first_wrong(found, &expected, &values) {
-            let (found, expected) = (found.place(at), expected.place(at));
-            let (found, expected) =
-                (found.map(|it| values.at(it)), expected.map(|it| values.at(it)));
-            let (rank, recv, before) = (one.rank, one.to, one.before());
-            let is = tell::Wrong { rank, before, recv, at, found, expected };
+        let of = (one.rank, one.before(), one.to);
+        if let Some(is) = first_wrong(of, found, &expected, &values) {
             tell::tell(&is, None, one.at, (links, &values), report);
             wrong = Some(one.at);
         }
@@ -139,15 +136,8 @@ fn compare(
         if values.too_many() || !budget.take((expected.count() + found.count()) as u64) {
             return None;
         }
-        if let Some(at) = first_wrong(found, &expected, values) {
-            let wrong = tell::Wrong {
-                rank: rank as u32,
-                before: None,
-                recv: *recv,
-                at,
-                found: found.place(at).map(|place| values.at(place)),
-                expected: expected.place(at).map(|place| values.at(place)),
-            };
+        let of = (rank as u32, None, *recv);
+        if let Some(wrong) = first_wrong(of, found, &expected, values) {
             tell::tell(&wrong, Some(kind), claim.at, (links, values), report);
             return Some(());
         }
@@ -156,14 +146,21 @@ fn compare(
 }
 
 /// The first element that is not what it should be, or that one of the two lacks.
-fn first_wrong(found: &Pieces, expected: &Pieces, values: &Values) -> Option<u64> {
-    if found.len() != expected.len() {
-        return Some(found.len().min(expected.len()));
-    }
-    let pieces = together(&[found, expected], 0..found.len());
-    let mut starts = pieces.into_iter().map(|piece| piece.start);
-    starts.find(|&at| {
-        let (found, expected) = (found.place(at), expected.place(at));
-        found != expected && found.map(|it| values.at(it)) != expected.map(|it| values.at(it))
-    })
+fn first_wrong(
+    (rank, before, recv): (u32, Option<u32>, Span),
+    found: &Pieces,
+    expected: &Pieces,
+    values: &Values,
+) -> Option<Wrong> {
+    let value = |of: &Pieces, at| of.place(at).map(|place| values.at(place));
+    let differs =
+        |at| found.place(at) != expected.place(at) && value(found, at) != value(expected, at);
+    let at = if found.len() == expected.len() {
+        let pieces = together(&[found, expected], 0..found.len());
+        pieces.into_iter().map(|piece| piece.start).find(|at| differs(*at))?
+    } else {
+        found.len().min(expected.len())
+    };
+    let (found, expected) = (value(found, at), value(expected, at));
+    Some(Wrong { rank, before, recv, at, found, expected })
 }

@@ -37,7 +37,7 @@ pub(super) fn tell(
         None => "what the plan says it computes".to_owned(),
     };
     let title = format!("on rank {rank}, {} does not hold {what}", report.name(recv));
-    let line = |text: String| Line { rank: Some(rank as usize), other: None, at, text };
+    let line = |text: String| Line::of(rank as usize, at, text);
     let mut story = vec![
         line(format!("has in element {} of it: {}", wrong.at, text(found))),
         line(format!("should have there: {}", text(expected))),

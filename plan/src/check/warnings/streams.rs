@@ -81,16 +81,10 @@ fn problem(instance: &Instance<'_>) -> Option<Problem> {
         if of(unit).stream == of(earlier).stream {
             return;
         }
-        let why = match why {
-            Reason::Stream(_) => return,
-            Reason::Communicator(0) => "what goes among all ranks runs in order".to_owned(),
-            Reason::Communicator(among) => {
-                format!("operations of {} run in order", report.communicator_name(among))
-            }
-            Reason::After(stream) => format!("it is `after` stream `{}`", report.stream(stream)),
-            Reason::Memory(both) => format!("both use {}", report.name(both)),
-            Reason::Signals => "it uses a window after a wait for signals".to_owned(),
-        };
+        if let Reason::Stream(_) = why {
+            return;
+        }
+        let why = report.why(why);
         let (line, does) = (program.at(earlier as usize).line, report.unit_does(unit));
         let (own, other) = (report.stream(of(unit).stream), report.stream(of(earlier).stream));
         let text = format!("{does} on `{own}` only after line {line} on `{other}`: {why}");

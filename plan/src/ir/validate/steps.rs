@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::{Found, MOST_ASSIGNED};
 use crate::ir::{
-    Assign, Communication, Compute, Equation, Location, Loop, Peer, Place, Reduction, Region,
-    SignalId, Source, Step, StepKind,
+    Assign, Communication, Compute, ElementType, Equation, Location, Loop, Peer, Place, Reduction,
+    Region, SignalId, Source, Step, StepKind,
 };
 
 /// The context of a statement.
@@ -17,7 +17,7 @@ struct Inside {
     uneven: bool,
 }
 
-impl Found<'_> {
+impl<'p> Found<'p> {
     pub(super) fn steps(&mut self) {
         let steps = &self.plan.steps;
         self.body(steps, Inside::default());
@@ -138,12 +138,13 @@ impl Found<'_> {
         self.place(this.place, at);
     }
 
+    fn element(&self, region: &Region) -> Option<&'p ElementType> {
+        Some(&self.plan.buffers.get(region.buffer.index())?.element)
+    }
+
     /// Declared results refer to regions that the step reads and writes, each region once, all of
     /// one type.
     fn equations(&mut self, step: &Compute, at: Location) {
-        let element = |region: &Region| {
-            self.plan.buffers.get(region.buffer.index()).map(|buffer| &buffer.element)
-        };
         let mut known = HashSet::new();
         for Equation { to, of, .. } in &step.computes {
             let written = step.writes.get(*to as usize);
@@ -158,9 +159,9 @@ impl Found<'_> {
                 let title = format!("a step says twice what it leaves in `{name}`");
                 return self.say(at, title, "say it once");
             }
-            let other = read.into_iter().find(|one| element(one) != element(written));
-            if let (Some(other), Some(to)) = (other, element(written))
-                && let Some(of) = element(other)
+            let other = read.into_iter().find(|one| self.element(one) != self.element(written));
+            if let (Some(other), Some(to)) = (other, self.element(written))
+                && let Some(of) = self.element(other)
             {
                 let other = self.plan.show(other);
                 let title =
@@ -174,10 +175,7 @@ impl Found<'_> {
     /// An assignment reads at least one region, all of one type, for which its reduction is
     /// defined.
     fn assign(&mut self, assign: &Assign, at: Location) {
-        let element = |region: &Region| {
-            self.plan.buffers.get(region.buffer.index()).map(|buffer| &buffer.element)
-        };
-        let Some(to) = element(&assign.to) else { return };
+        let Some(to) = self.element(&assign.to) else { return };
         let name = self.plan.show(&assign.to);
         if assign.of.is_empty() || assign.of.len() > MOST_ASSIGNED {
             let (len, most) = (assign.of.len(), MOST_ASSIGNED);
@@ -186,7 +184,7 @@ impl Found<'_> {
             return self.say(at, title, "reduce them in several statements");
         }
         for Source { region: one, .. } in &assign.of {
-            if let Some(of) = element(one).filter(|of| *of != to) {
+            if let Some(of) = self.element(one).filter(|of| *of != to) {
                 let other = self.plan.show(one);
                 let title = format!("`{name}` holds {to}, and `{other}` holds {of}");
                 return self.say(at, title, "an assignment converts nothing: give both one type");

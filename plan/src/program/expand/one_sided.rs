@@ -2,18 +2,15 @@
 
 use super::Walk;
 use super::problems::OutOfBounds;
-use crate::ir::{Put, Wait};
+use crate::ir::{Buffer, Put, Wait};
 use crate::program::{Op, OpKind};
 
 impl Walk<'_> {
     /// A put reads and writes windows.
     pub(super) fn windows(&self, this: &Put) -> Result<(), OutOfBounds> {
         let ends = [&this.from, &this.to].map(|region| &self.plan.buffers[region.buffer.index()]);
-        let [(from, declare_from), (to, declare_to)] = ends.map(|buffer| {
-            let role = buffer.role.word();
-            let swapped = if buffer.copies == 2 { " swapped" } else { "" };
-            (&buffer.name, format!("`{role}{swapped} window {}`", buffer.name))
-        });
+        let [from, to] = ends.map(|buffer| &buffer.name);
+        let [declare_from, declare_to] = ends.map(declare_window);
         let (title, declare) = match ends.map(|buffer| buffer.window) {
             [true, true] => return Ok(()),
             [false, false] if from != to => (
@@ -53,4 +50,10 @@ impl Walk<'_> {
         }
         Ok(())
     }
+}
+
+/// How a buffer is declared as a window.
+pub(super) fn declare_window(buffer: &Buffer) -> String {
+    let swapped = if buffer.copies == 2 { " swapped" } else { "" };
+    format!("`{}{swapped} window {}`", buffer.role.word(), buffer.name)
 }

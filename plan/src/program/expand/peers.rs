@@ -27,31 +27,42 @@ impl Walk<'_> {
         peer: &Peer,
         among: CommunicatorId,
     ) -> Result<Option<u32>, OutOfBounds> {
-        let (env, among) = (self.env(rank), among.index());
+        let (there, among) = (self.owner(rank, peer)?, among.index());
+        match (self.env(rank).case(peer)?, there) {
+            (Peer::Shift(_), _) => {
+                let counted = &self.off_the_end[self.number as usize];
+                let (is_there, is_off) = counted.get();
+                let more = u64::from(there.is_some());
+                counted.set((is_there + more, is_off + 1 - more));
+            }
+            (Peer::Rank(_), Some(at))
+                if self.layout.first(among, at) != self.layout.first(among, rank) =>
+            {
+                let name = &self.plan.communicators[among].name;
+                let title = format!("rank {at} is not in `{name}` with this rank");
+                return Err(OutOfBounds::new(title, "name a rank of the communicator"));
+            }
+            _ => {}
+        }
+        Ok(there.map(|there| there as u32))
+    }
+
+    /// The rank that is a peer, in whatever communicator.
+    pub(super) fn owner(&self, rank: usize, peer: &Peer) -> Result<Option<usize>, OutOfBounds> {
+        let env = self.env(rank);
         match env.case(peer)? {
             // Cases were resolved above.
             Peer::Cases(_) => Ok(None),
-            Peer::Shift(hops) => {
-                let there = self.layout.hop(rank, hops, &env)?;
-                let (is_there, is_off) = (there.is_some() as u64, there.is_none() as u64);
-                let counted = &self.off_the_end[self.number as usize];
-                counted.set((counted.get().0 + is_there, counted.get().1 + is_off));
-                Ok(there.map(|there| there as u32))
-            }
-            Peer::Rank(expr) => {
-                let (at, size) = (env.eval(expr)?, self.layout.size);
-                if !(0..size as i64).contains(&at) {
-                    let are = if size == 1 { "is 1 rank" } else { &format!("are {size} ranks") };
-                    let title = format!("this peer is {at}, and there {are}");
-                    let help = "guard the step with a condition, or use a shift that wraps";
-                    return Err(OutOfBounds::new(title, help));
+            Peer::Shift(hops) => Ok(self.layout.hop(rank, hops, &env)?),
+            Peer::Rank(number) => {
+                let (at, size) = (env.eval(number)?, self.layout.size);
+                if let Some(rank) = usize::try_from(at).ok().filter(|at| *at < size) {
+                    return Ok(Some(rank));
                 }
-                if self.layout.first(among, at as usize) != self.layout.first(among, rank) {
-                    let name = &self.plan.communicators[among].name;
-                    let title = format!("rank {at} is not in `{name}` with this rank");
-                    return Err(OutOfBounds::new(title, "name a rank of the communicator"));
-                }
-                Ok(Some(at as u32))
+                let are = if size == 1 { "is 1 rank" } else { &format!("are {size} ranks") };
+                let title = format!("this peer is {at}, and there {are}");
+                let help = "guard the step with a condition, or use a shift that wraps";
+                Err(OutOfBounds::new(title, help))
             }
         }
     }

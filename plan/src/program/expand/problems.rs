@@ -52,7 +52,7 @@ impl Walk<'_> {
             // The story does not repeat the title.
             let kind = ProblemKind::Broken(Check::Bounds);
             let mut problem = Problem::new(kind, why.title, at, &why.help).at_sizes(self.sizes);
-            problem.story.push(Line { rank: Some(rank), other: None, at, text });
+            problem.story.push(Line::of(rank, at, text));
             self.problems.push(problem);
         }
         None

@@ -1,6 +1,7 @@
 //! Expands assignments: their sources on this rank and on others.
 
 use super::Walk;
+use super::one_sided::declare_window;
 use super::problems::OutOfBounds;
 use crate::ir::{Around, CommunicatorId, LocalWork, MOST_REDUCED, Peer, Region, Source};
 use crate::program::{NONE, Op, OpKind, Turns};
@@ -114,39 +115,15 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// The rank whose memory is read; `None` past the end of an open axis.
-    fn owner(&self, rank: usize, peer: &Peer) -> Result<Option<usize>, OutOfBounds> {
-        let env = self.env(rank);
-        match env.case(peer)? {
-            // Cases were resolved above.
-            Peer::Cases(_) => Ok(None),
-            Peer::Shift(hops) => Ok(self.layout.hop(rank, hops, &env)?),
-            Peer::Rank(number) => {
-                let (at, size) = (env.eval(number)?, self.layout.size);
-                let owner = usize::try_from(at).ok().filter(|at| *at < size);
-                owner.map(Some).ok_or_else(|| no_rank(at, size))
-            }
-        }
-    }
-
     /// What is read of another rank is a window.
     fn is_window(&self, region: &Region) -> Result<(), OutOfBounds> {
         let buffer = &self.plan.buffers[region.buffer.index()];
         if buffer.window {
             return Ok(());
         }
-        let (name, role) = (&buffer.name, buffer.role.word());
-        let swapped = if buffer.copies == 2 { " swapped" } else { "" };
-        let title = format!("this reads `{name}` of another rank, which is not a window");
-        let help = format!(
-            "declare `{role}{swapped} window {name}`: ranks read each other's registered memory"
-        );
+        let title = format!("this reads `{}` of another rank, which is not a window", buffer.name);
+        let declare = declare_window(buffer);
+        let help = format!("declare {declare}: ranks read each other's registered memory");
         Err(OutOfBounds::new(title, help))
     }
-}
-
-fn no_rank(at: i64, size: usize) -> OutOfBounds {
-    let are = if size == 1 { "is 1 rank" } else { &format!("are {size} ranks") };
-    let title = format!("this peer is {at}, and there {are}");
-    OutOfBounds::new(title, "guard the step with a condition, or use a shift that wraps")
 }
