@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use typed_nccl_plan::ir;
 
-use super::{Block, Expr, Listed, Lost};
+use super::{Block, Counted, Expr, Listed, Lost};
 use crate::area::Area;
 
 #[derive(Debug)]
@@ -29,9 +29,7 @@ pub(crate) enum Promised {
     Holds(Expr),
     /// `for i in 0..n { counts[i] <= capacity }`
     For {
-        counter: Ident,
-        range: Box<(Expr, Expr)>,
-        powers: Option<Expr>,
+        counted: Box<Counted>,
         body: Vec<Self>,
     },
     /// `for part in [2, 4] { len % part == 0 }`

@@ -8,8 +8,8 @@ mod statement;
 pub(crate) use expr::{Expr, ExprKind, Operator};
 pub(crate) use header::{Check, Param, ParamKind, Plan, Promised, Settings, TypeParam};
 pub(crate) use statement::{
-    Argument, ArgumentKind, Assigned, Awaited, Block, Collective, Equation, Listed, Lost, Memory,
-    MemoryName, Row, Statement, StatementKind, StreamClause, Term,
+    Argument, ArgumentKind, Assigned, Awaited, Block, Collective, Counted, Equation, Listed, Lost,
+    Memory, MemoryName, Row, Statement, StatementKind, StreamClause, Term,
 };
 
 use proc_macro2::Ident;

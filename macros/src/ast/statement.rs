@@ -95,11 +95,7 @@ pub(crate) enum StatementKind {
     Sequence(Block),
     On(Block),
     For {
-        counter: Ident,
-        from: Expr,
-        to: Expr,
-        /// The base, if the counter takes only its powers.
-        powers: Option<Expr>,
+        counted: Counted,
         reverse: bool,
         body: Block,
     },
@@ -119,6 +115,16 @@ pub(crate) enum StatementKind {
         lost: Lost,
         bodies: Vec<Block>,
     },
+}
+
+/// `i in 0..k`, `d in powers of 2 below n`
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) counter: Ident,
+    pub(crate) from: Expr,
+    pub(crate) to: Expr,
+    /// The base, if the counter takes only its powers.
+    pub(crate) powers: Option<Expr>,
 }
 
 /// A list that a loop goes through.
@@ -231,10 +237,7 @@ pub(crate) enum Term {
         of: Option<Expr>,
     },
     For {
-        counter: Ident,
-        from: Expr,
-        to: Expr,
-        powers: Option<Expr>,
+        counted: Counted,
         body: Vec<Self>,
     },
     Each {

@@ -98,8 +98,8 @@ fn closure(types: &Types<'_>, computed: &Computed) -> TokenStream {
     let (arguments, passed) = arguments(types, computed);
     let message = format!("the step `{name}` of the plan `{plan}` has no closure");
     let label = format!("lacks `{name}`");
-    let called: Vec<&str> = computed.arguments.iter().map(|(name, _)| name.as_str()).collect();
-    let called = called.iter().map(|name| format!("{name}, ")).collect::<String>();
+    let called = computed.arguments.iter().map(|(name, _)| format!("{name}, "));
+    let called: String = called.collect();
     let note = format!("give it one: `.{name}(|{called}stream| ..)`");
     let given = pointing_at(
         plan.span(),

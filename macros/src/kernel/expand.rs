@@ -3,7 +3,7 @@
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-use super::{Argument, Kernel, Reach, Source, SourceKind, Type, TypeParam, words};
+use super::{Argument, Kernel, Reach, Source, Type, TypeParam, words};
 
 /// The name in compiler messages for a device that only the stream determines.
 const DEVICE: &str = "StreamThatRunsIt";
@@ -308,12 +308,11 @@ fn option(value: Option<TokenStream>) -> TokenStream {
 }
 
 fn source(krate: &TokenStream, source: &Source) -> TokenStream {
-    let Source { kind, text, line, .. } = source;
-    let (kind, is_file) = match kind {
-        SourceKind::Body => (quote!(Body), false),
-        SourceKind::File => (quote!(Unit), true),
-        SourceKind::Ptx => (quote!(Ptx), false),
-        SourceKind::PtxFile => (quote!(Ptx), true),
+    let Source { is_ptx, is_file, text, line, .. } = source;
+    let kind = match (is_ptx, is_file) {
+        (true, _) => quote!(Ptx),
+        (false, true) => quote!(Unit),
+        (false, false) => quote!(Body),
     };
     let (text, file, line) = match is_file {
         true => (quote!(::core::include_str!(#text)), quote!(#text), Literal::u32_suffixed(1)),

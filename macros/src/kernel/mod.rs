@@ -62,20 +62,13 @@ enum Reach {
 
 /// `unsafe cuda r#".."#`, `unsafe cuda file ".."`, `unsafe ptx ..`
 struct Source {
-    kind: SourceKind,
+    is_ptx: bool,
+    is_file: bool,
     /// The span of the word `unsafe`.
     word: Span,
     /// An expression: the text, or the name of its file.
     text: TokenStream,
     line: usize,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum SourceKind {
-    Body,
-    File,
-    Ptx,
-    PtxFile,
 }
 
 /// The errors of the declared kernel.

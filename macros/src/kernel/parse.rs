@@ -3,11 +3,11 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
 use super::ty::{ty, word};
-use super::{Argument, Kernel, Launch, Reach, Source, SourceKind, Type, TypeParam, words};
+use super::{Argument, Kernel, Launch, Reach, Source, Type, TypeParam, words};
 use crate::fault::{Fault, Parsed};
 use crate::nearest::nearest;
 use crate::parse::cursor::{self, Cursor};
-use crate::parse::header;
+use crate::parse::{attr, header};
 
 const EXAMPLE: &str = "as in `pub fn axpy(a: f32, x: &[f32], y: &mut [f32]);`";
 
@@ -75,16 +75,11 @@ fn head(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<Kernel> {
 
 fn attributes(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> (TokenStream, Launch) {
     let (mut others, mut launch) = (TokenStream::new(), Launch::default());
-    while cursor.is_punct(0, "#") && cursor.is_group(1, Delimiter::Bracket) {
-        let sign = cursor.next();
-        let Some(TokenTree::Group(group)) = cursor.next() else { break };
-        let mut inside = Cursor::of(&group);
-        if !inside.is_word(0, "launch") {
-            others.extend(sign);
-            others.extend([TokenTree::Group(group)]);
+    while let Some((name, mut inside, tokens)) = attr::next(cursor) {
+        if name.is_none_or(|name| name != "launch") {
+            others.extend(tokens);
             continue;
         }
-        inside.next();
         let what = "`(..)`, as in `#[launch(threads = 256)]`";
         let parsed = inside
             .group(Delimiter::Parenthesis, what)
@@ -395,13 +390,7 @@ fn body(cursor: &mut Cursor, kernel: &mut Kernel) -> Parsed<()> {
         return Err(cursor.expected("the name of a file, as in `file \"kernels/axpy.cu\"`"));
     }
     cursor.punct(";", "after the body")?;
-    let kind = match (is_ptx, is_file) {
-        (false, false) => SourceKind::Body,
-        (false, true) => SourceKind::File,
-        (true, false) => SourceKind::Ptx,
-        (true, true) => SourceKind::PtxFile,
-    };
-    match kernel.cuda.replace(Source { kind, word: start, text, line }) {
+    match kernel.cuda.replace(Source { is_ptx, is_file, word: start, text, line }) {
         Some(_) => Err(Fault::new(start, "a second body for GPUs")),
         None => Ok(()),
     }

@@ -74,7 +74,7 @@ pub(super) fn docs(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> TokenStream 
 }
 
 /// The next attribute: its name, the rest of its contents, and all of its tokens.
-fn next(cursor: &mut Cursor) -> Option<(Option<Ident>, Cursor, TokenStream)> {
+pub(crate) fn next(cursor: &mut Cursor) -> Option<(Option<Ident>, Cursor, TokenStream)> {
     if !cursor.is_punct(0, "#") || !cursor.is_group(1, Delimiter::Bracket) {
         return None;
     }

@@ -1,9 +1,10 @@
 //! Statements between braces.
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenTree};
+use proc_macro2::{Delimiter, Ident, Span};
 
 use super::broken::{broken, skip};
 use super::cursor::Cursor;
+use super::listed::Turns;
 use super::unfinished::{on_this_line, unfinished};
 use super::{assign, attr, claim, collective, declare, expr, listed, message, run, words};
 use crate::ast::{Block, Expr, ExprKind, Statement, StatementKind, StreamClause};
@@ -133,7 +134,10 @@ fn simple(
         "comm" => declare::communicator(cursor),
         "const" => listed::constant(cursor),
         "let" => declare::named(cursor),
-        "covers" => expr::expr(cursor).map(|region| plain_said(StatementKind::Covers(region))),
+        "covers" => {
+            let region = expr::expr(cursor)?;
+            Ok((StatementKind::Covers(region), StreamClause::default()))
+        }
         "computes" => claim::computes(cursor),
         "here" => claim::here(cursor),
         "run" => run::run(cursor, faults),
@@ -242,10 +246,6 @@ fn plain(kind: StatementKind, last: Span) -> WithBlock {
     (kind, StreamClause::default(), last)
 }
 
-fn plain_said(kind: StatementKind) -> Said {
-    (kind, StreamClause::default())
-}
-
 /// The statements of the next block, and the span of the token before it.
 fn body(cursor: &mut Cursor, after: &str, faults: &mut Vec<Fault>) -> Parsed<(Span, Block)> {
     let last = cursor.last();
@@ -274,38 +274,35 @@ fn on(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
 fn counted(cursor: &mut Cursor, faults: &mut Vec<Fault>) -> Parsed<WithBlock> {
     let form = "as in `for i in 0..k { .. }`, `for i in (0..k).rev() { .. }`, `for d in powers of 2 below n { .. }` \
                 or `for i in [1, 2, 4] { .. }`";
-    let names = listed::names(cursor, form)?;
-    cursor.word("in", form)?;
-    if let Some(list) = listed::listed(cursor)? {
-        let (last, body) = body(cursor, "the list", faults)?;
-        return Ok(plain(StatementKind::Each { names, list, body }, last));
-    }
-    let counter = listed::counter(names)?;
-    let reversed = match cursor.peek(0) {
-        Some(TokenTree::Group(group)) if is_reversed(cursor) => Some(Group::clone(group)),
-        _ => None,
-    };
-    let reverse = reversed.is_some();
-    let (powers, range) = match reversed {
-        Some(group) => {
-            let mut inside = Cursor::of(&group);
-            (0..4).for_each(|_| drop(cursor.next()));
-            let counts = counts(&mut inside)?;
-            inside.end("`)`")?;
-            counts
+    let mut reverse = false;
+    let turns = listed::turns(cursor, form, |cursor| {
+        reverse = is_reversed(cursor);
+        if !reverse {
+            return counts(cursor);
         }
-        None => counts(cursor)?,
-    };
-    let expr::Range { from: Some(from), to: Some(to), .. } = range else {
-        return Err(Fault::new(cursor.last(), "a loop counts from a number to another")
-            .help(format!("write both ends, {form}")));
-    };
-    let (last, body) = body(cursor, "the range", faults)?;
-    Ok(plain(StatementKind::For { counter, from, to, powers, reverse, body }, last))
+        let mut inside = cursor.group(Delimiter::Parenthesis, "`(`")?;
+        (0..3).for_each(|_| drop(cursor.next()));
+        let counts = counts(&mut inside)?;
+        inside.end("`)`")?;
+        Ok(counts)
+    })?;
+    match turns {
+        Turns::Rows(names, list) => {
+            let (last, body) = body(cursor, "the list", faults)?;
+            Ok(plain(StatementKind::Each { names, list, body }, last))
+        }
+        Turns::Counted(counted) => {
+            let (last, body) = body(cursor, "the range", faults)?;
+            Ok(plain(StatementKind::For { counted: *counted, reverse, body }, last))
+        }
+    }
 }
 
+/// The base of the powers that a loop counts through, and its range.
+pub(super) type Counts = (Option<Expr>, expr::Range);
+
 /// `0..k`, or `powers of 2 below n`: the base, and the range.
-pub(super) fn counts(cursor: &mut Cursor) -> Parsed<(Option<Expr>, expr::Range)> {
+pub(super) fn counts(cursor: &mut Cursor) -> Parsed<Counts> {
     let first = cursor.span();
     if !expr::is_powers(cursor) {
         return Ok((None, expr::range(cursor)?));

@@ -6,7 +6,8 @@ use typed_nccl_plan::ir::Operator as Arithmetic;
 
 use super::block::{Said, counts};
 use super::cursor::Cursor;
-use super::{assign, collective, expr, listed};
+use super::listed::{self, Turns};
+use super::{assign, collective, expr};
 use crate::area::Area;
 use crate::ast::{
     Assigned, Expr, ExprKind, Operator, Statement, StatementKind, StreamClause, Term,
@@ -132,11 +133,6 @@ fn joins(operator: Operator, area: Area, sign: &mut Option<Arithmetic>) -> Parse
     }
 }
 
-fn term(cursor: &mut Cursor, region: Expr) -> Parsed<Term> {
-    let of = cursor.take_word("of").then(|| expr::expr(cursor)).transpose()?;
-    Ok(Term::Memory { region, of })
-}
-
 /// All up to the end, separated by commas, which may be left out behind a block.
 fn terms(inside: &mut Cursor) -> Parsed<Vec<Term>> {
     let mut terms = Vec::new();
@@ -148,7 +144,8 @@ fn terms(inside: &mut Cursor) -> Parsed<Vec<Term>> {
             guarded(inside)?
         } else {
             let region = expr::memory(inside)?;
-            term(inside, region)?
+            let of = inside.take_word("of").then(|| expr::expr(inside)).transpose()?;
+            Term::Memory { region, of }
         });
         if !inside.take_punct(",") && !is_block && !inside.is_empty() {
             return Err(inside.expected("`of`, `,` or the end, as in `sum(x, x of rank - 1)`"));
@@ -165,18 +162,10 @@ fn body(inside: &mut Cursor) -> Parsed<Vec<Term>> {
 /// `for r in 0..n { x of r }`
 fn each(inside: &mut Cursor) -> Parsed<Term> {
     let form = "as in `for r in 0..n { x of r }`";
-    let names = listed::names(inside, form)?;
-    inside.word("in", form)?;
-    if let Some(list) = listed::listed(inside)? {
-        return Ok(Term::Each { names, list, body: body(inside)? });
-    }
-    let counter = listed::counter(names)?;
-    let (powers, range) = counts(inside)?;
-    let expr::Range { from: Some(from), to: Some(to), .. } = range else {
-        return Err(Fault::new(inside.last(), "a loop counts from a number to another")
-            .help(format!("write both ends, {form}")));
-    };
-    Ok(Term::For { counter, from, to, powers, body: body(inside)? })
+    Ok(match listed::turns(inside, form, counts)? {
+        Turns::Rows(names, list) => Term::Each { names, list, body: body(inside)? },
+        Turns::Counted(counted) => Term::For { counted: *counted, body: body(inside)? },
+    })
 }
 
 /// `if r != rank { x of r }`

@@ -3,7 +3,9 @@
 use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
 use typed_nccl_plan::ir::Values;
 
-use super::{attr, block, broken, cursor::Cursor, expr, listed};
+use super::cursor::Cursor;
+use super::listed::{self, Turns};
+use super::{attr, block, broken, expr};
 use crate::ast::{Expr, ExprKind, Lost, Param, ParamKind, Plan, Promised, TypeParam, text};
 use crate::fault::{Fault, Parsed};
 use crate::kernel::words;
@@ -356,19 +358,12 @@ fn promised(cursor: &mut Cursor) -> Parsed<Promised> {
         return expr::expr(cursor).map(Promised::Holds);
     }
     let form = "as in `for i in 0..n { counts[i] <= capacity }`";
-    let names = listed::names(cursor, form)?;
-    cursor.word("in", form)?;
-    if let Some(list) = listed::listed(cursor)? {
-        return Ok(Promised::Each { names, list, body: all_promised(cursor, form)? });
-    }
-    let counter = listed::counter(names)?;
-    let (powers, range) = block::counts(cursor)?;
-    let expr::Range { from: Some(from), to: Some(to), .. } = range else {
-        return Err(Fault::new(cursor.last(), "a loop counts from a number to another")
-            .help(format!("write both ends, {form}")));
-    };
-    let range = Box::new((from, to));
-    Ok(Promised::For { counter, range, powers, body: all_promised(cursor, form)? })
+    let turns = listed::turns(cursor, form, block::counts)?;
+    let body = all_promised(cursor, form)?;
+    Ok(match turns {
+        Turns::Rows(names, list) => Promised::Each { names, list, body },
+        Turns::Counted(counted) => Promised::For { counted, body },
+    })
 }
 
 /// The conditions of a loop.

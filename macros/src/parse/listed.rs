@@ -2,10 +2,10 @@
 
 use proc_macro2::{Delimiter, Group, Ident, TokenTree};
 
-use super::block::Said;
+use super::block::{Counts, Said};
 use super::cursor::Cursor;
 use super::expr;
-use crate::ast::{Expr, Listed, Row, StatementKind, StreamClause};
+use crate::ast::{Counted, Expr, Listed, Row, StatementKind, StreamClause};
 use crate::fault::{Fault, Parsed};
 
 /// The part after `const`.
@@ -21,8 +21,34 @@ pub(super) fn constant(cursor: &mut Cursor) -> Parsed<Said> {
     Ok((StatementKind::Const { name, rows }, StreamClause::default()))
 }
 
+/// What a loop goes through.
+pub(super) enum Turns {
+    Rows(Vec<Ident>, Listed),
+    Counted(Box<Counted>),
+}
+
+/// `(a, b) in edges`, `i in 0..k`; this parses the range.
+pub(super) fn turns(
+    cursor: &mut Cursor,
+    form: &str,
+    counts: impl FnOnce(&mut Cursor) -> Parsed<Counts>,
+) -> Parsed<Turns> {
+    let names = names(cursor, form)?;
+    cursor.word("in", form)?;
+    if let Some(list) = listed(cursor)? {
+        return Ok(Turns::Rows(names, list));
+    }
+    let counter = counter(names)?;
+    let (powers, range) = counts(cursor)?;
+    let expr::Range { from: Some(from), to: Some(to), .. } = range else {
+        return Err(Fault::new(cursor.last(), "a loop counts from a number to another")
+            .help(format!("write both ends, {form}")));
+    };
+    Ok(Turns::Counted(Box::new(Counted { counter, from, to, powers })))
+}
+
 /// The names of a loop: `d`, or `(a, b)`.
-pub(super) fn names(cursor: &mut Cursor, form: &str) -> Parsed<Vec<Ident>> {
+fn names(cursor: &mut Cursor, form: &str) -> Parsed<Vec<Ident>> {
     if !cursor.is_group(0, Delimiter::Parenthesis) {
         return Ok(vec![cursor.name(&format!("a counter, {form}"))?]);
     }
@@ -36,7 +62,7 @@ pub(super) fn names(cursor: &mut Cursor, form: &str) -> Parsed<Vec<Ident>> {
 }
 
 /// The name of a loop that counts.
-pub(super) fn counter(mut names: Vec<Ident>) -> Parsed<Ident> {
+fn counter(mut names: Vec<Ident>) -> Parsed<Ident> {
     match names.pop() {
         Some(counter) if names.is_empty() => Ok(counter),
         last => {
@@ -49,7 +75,7 @@ pub(super) fn counter(mut names: Vec<Ident>) -> Parsed<Ident> {
 }
 
 /// A list in brackets, or its name before a block; otherwise a range follows.
-pub(super) fn listed(cursor: &mut Cursor) -> Parsed<Option<Listed>> {
+fn listed(cursor: &mut Cursor) -> Parsed<Option<Listed>> {
     if cursor.is_group(0, Delimiter::Bracket) {
         return rows(cursor).map(|rows| Some(Listed::Rows(rows)));
     }

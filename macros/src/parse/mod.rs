@@ -1,7 +1,7 @@
 //! Parses tokens into an AST. An error in one statement does not hide errors in others.
 
 mod assign;
-mod attr;
+pub(crate) mod attr;
 mod block;
 mod broken;
 mod claim;

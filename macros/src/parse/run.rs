@@ -77,8 +77,12 @@ pub(super) fn named(cursor: &mut Cursor, name: Ident, faults: &mut Vec<Fault>) -
 pub(super) fn is_run(cursor: &Cursor) -> bool {
     let Some(TokenTree::Group(group)) = cursor.peek(0) else { return false };
     let inside = Cursor::of(group);
-    group.delimiter() == Delimiter::Parenthesis
-        && KINDS.iter().any(|(word, _)| inside.is_word(0, word))
+    group.delimiter() == Delimiter::Parenthesis && is_kind(&inside)
+}
+
+/// Whether what is done with memory comes next.
+fn is_kind(cursor: &Cursor) -> bool {
+    KINDS.iter().any(|(word, _)| cursor.is_word(0, word))
 }
 
 /// Whether arguments without parentheses end here.
@@ -153,8 +157,7 @@ fn arguments(inside: &mut Cursor, faults: &mut Vec<Fault>) -> (Vec<Argument>, bo
         if let Some(last) = arguments.last_mut() {
             last.known = false;
         }
-        let next = |cursor: &Cursor| KINDS.iter().any(|(word, _)| cursor.is_word(0, word));
-        inside.skip_to(|cursor| cursor.is_punct(0, ",") || next(cursor));
+        inside.skip_to(|cursor| cursor.is_punct(0, ",") || is_kind(cursor));
         inside.take_punct(",");
     }
     (arguments, known)
@@ -167,7 +170,7 @@ fn argument(inside: &mut Cursor, faults: &mut Vec<Fault>) -> Argument {
     match expr::expr(inside) {
         Ok(value) => {
             // `x read` was reported, and its word follows it.
-            if faults.len() > told && KINDS.iter().any(|(word, _)| inside.is_word(0, word)) {
+            if faults.len() > told && is_kind(inside) {
                 inside.next();
             }
             Argument { kind, value, known: faults.len() == told }
@@ -212,8 +215,7 @@ fn kind(inside: &mut Cursor, faults: &mut Vec<Fault>) -> ArgumentKind {
     if let Some(kind) = ours(&first) {
         inside.next();
         // `read read u`
-        let again = |inside: &Cursor| KINDS.iter().any(|(word, _)| inside.is_word(0, word));
-        while again(inside) && inside.is_name(1) {
+        while is_kind(inside) && inside.is_name(1) {
             faults.push(inside.expected("memory").help(format!("write `{first}` once")));
             inside.next();
         }

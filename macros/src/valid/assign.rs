@@ -10,6 +10,10 @@ use crate::area::Area;
 use crate::ast::{Assigned, Expr, ExprKind, Term, text};
 use crate::fault::Fault;
 
+/// The help for a right side that is not this.
+pub(super) const PARTS: &str =
+    "it is memory, or a sum, a product, `min`, `max` or `avg` of memory alone: `x = y + z`";
+
 impl Resolver<'_> {
     pub(super) fn assign(
         &mut self,
@@ -24,8 +28,7 @@ impl Resolver<'_> {
         let mut parts = Vec::new();
         let whole = match value {
             Assigned::Reduced(value) => {
-                let help = "it is memory, or a sum, a product, `min`, `max` or `avg` of memory alone: `x = y + z`";
-                self.parts(value, &mut by, &mut parts, help)?;
+                self.parts(value, &mut by, &mut parts, PARTS)?;
                 value.area
             }
             Assigned::Average(list, area) => {

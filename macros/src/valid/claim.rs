@@ -2,12 +2,15 @@
 
 use typed_nccl_plan::ir::{Around, Claim, Each, Operator as Arithmetic, Reduction, Source};
 
-use super::assign::reduction;
+use super::assign::{PARTS, reduction};
+use super::collective::of_word;
 use super::number::not;
 use super::statement::MOST_STATEMENTS;
 use super::{Looked, Reported, Resolver};
 use crate::area::Area;
-use crate::ast::{self, Assigned, Block, ExprKind, Operator, Statement, StatementKind, Term};
+use crate::ast::{
+    self, Assigned, Block, Counted, ExprKind, Operator, Statement, StatementKind, Term,
+};
 use crate::fault::Fault;
 
 impl Resolver<'_> {
@@ -26,24 +29,16 @@ impl Resolver<'_> {
                 self.let_be(name, value);
                 Ok(())
             }
-            StatementKind::For { counter, from, to, powers, body, .. } => {
+            StatementKind::For { counted, body, .. } => {
                 let depth = self.scope.depth();
-                let each = self.counting(counter, (from, to), powers.as_ref());
-                let around = each.map(|each| inside(Around::Each(each)));
+                let around = self.counting(counted).map(|each| inside(Around::Each(each)));
                 let done = self.claims(body, around.as_deref().unwrap_or_default());
                 self.scope.leave(depth);
                 around.and(done)
             }
             StatementKind::Const { name, rows } => self.constant(name, rows),
             StatementKind::Each { names, list, body } => {
-                for row in &*self.each_row(names, list)? {
-                    let depth = self.scope.depth();
-                    self.take_row(names, row);
-                    let done = self.claims(body, around);
-                    self.scope.leave(depth);
-                    done?;
-                }
-                Ok(())
+                self.for_rows(names, list, |this| this.claims(body, around))
             }
             StatementKind::If { condition, then, otherwise } => {
                 let condition = self.condition(condition)?;
@@ -75,15 +70,11 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn counting(
-        &mut self,
-        counter: &proc_macro2::Ident,
-        (from, to): (&ast::Expr, &ast::Expr),
-        powers: Option<&ast::Expr>,
-    ) -> Looked<Each> {
-        let (from, to) = (self.number(from), self.number(to));
-        let powers = powers.map(|base| self.base(base)).transpose();
-        let counter = self.counter(counter);
+    /// A loop that counts, whose counter is in scope until its block ends.
+    pub(super) fn counting(&mut self, counted: &Counted) -> Looked<Each> {
+        let (from, to) = (self.number(&counted.from), self.number(&counted.to));
+        let powers = counted.powers.as_ref().map(|base| self.base(base)).transpose();
+        let counter = self.counter(&counted.counter);
         Ok(Each { counter, from: from?, to: to?, powers: powers? })
     }
 
@@ -124,13 +115,7 @@ impl Resolver<'_> {
             Assigned::OfRanks { by: named, sign, terms, .. } => {
                 let mut sign = *sign;
                 self.terms(terms, &mut sign, &[], &mut of)?;
-                let named = named.as_ref().map(|named| match &*named.to_string() {
-                    "sum" => Reduction::Sum,
-                    "prod" => Reduction::Prod,
-                    "min" => Reduction::Min,
-                    "max" => Reduction::Max,
-                    _ => Reduction::Avg,
-                });
+                let named = named.as_ref().and_then(of_word);
                 for own in named.into_iter().chain(sign.map(|sign| reduction(Some(sign)))) {
                     if by.replace(own).is_some_and(|by| by != own) {
                         let fault = Fault::new(area, "several reductions in one another");
@@ -140,8 +125,7 @@ impl Resolver<'_> {
             }
             Assigned::Reduced(value) => {
                 let (mut parts, mut sign) = (Vec::new(), update);
-                let help = "it is memory, or a sum, a product, `min`, `max` or `avg` of memory alone: `x = y + z`";
-                self.parts(value, &mut sign, &mut parts, help)?;
+                self.parts(value, &mut sign, &mut parts, PARTS)?;
                 by = sign.map(|sign| reduction(Some(sign)));
                 for part in parts {
                     of.push(Source::own(self.region(part)?));
@@ -181,22 +165,16 @@ impl Resolver<'_> {
                         of.push(Source { around: around.to_vec(), ..own });
                     }
                 }
-                Term::For { counter, from, to, powers, body } => {
+                Term::For { counted, body } => {
                     let depth = self.scope.depth();
-                    let each = self.counting(counter, (from, to), powers.as_ref())?;
+                    let each = self.counting(counted)?;
                     let done =
                         self.terms(body, sign, &[around, &[Around::Each(each)]].concat(), of);
                     self.scope.leave(depth);
                     done?;
                 }
                 Term::Each { names, list, body } => {
-                    for row in &*self.each_row(names, list)? {
-                        let depth = self.scope.depth();
-                        self.take_row(names, row);
-                        let done = self.terms(body, sign, around, of);
-                        self.scope.leave(depth);
-                        done?;
-                    }
+                    self.for_rows(names, list, |this| this.terms(body, sign, around, of))?;
                 }
                 Term::If { condition, then, otherwise } => {
                     let condition = self.condition(condition)?;

@@ -18,35 +18,25 @@ pub(super) struct Meant {
     pub(super) among: CommunicatorId,
 }
 
-/// A collective's parameters besides its memory, and its syntax.
-struct Form {
-    reduction: bool,
-    root: bool,
-    example: &'static str,
-}
-
 impl Resolver<'_> {
     pub(super) fn collective(&mut self, written: &ast::Collective) -> Looked<Meant> {
-        let which = written.which;
-        let (reduction, root) = (which.reduces(), which.has_root());
-        let form = Form { reduction, root, example: which.spec().example };
         // Memory after a comma is one mistake, whatever follows from it.
-        if let Some(fault) = self.memory_behind(written, &form) {
+        if let Some(fault) = self.memory_behind(written) {
             return self.tell(fault);
         }
         let among = self.among(written.through.as_ref());
         let send = self.region(&written.send);
         let recv = written.recv.as_ref().map(|recv| self.region(recv));
-        let reduction = self.reduction(written, &form);
-        let root = self.root(written, &form);
+        let reduction = self.reduction(written);
+        let root = self.root(written);
         let (among, send, recv) = (among?, send?, recv.transpose()?);
         let (reduction, root) = (reduction?, root?);
-        if form.reduction {
+        if written.which.reduces() {
             let element = self.buffer(send.buffer).element.clone();
             let by = written.others.first().map_or(written.area, |by| by.area);
             self.reduces(&element, reduction == Reduction::Avg, by)?;
         }
-        let kind = CollectiveKind::new(which, reduction, root);
+        let kind = CollectiveKind::new(written.which, reduction, root);
         let (send, recv) = match recv {
             Some(recv) => (send, recv),
             None => self.in_place(&kind, send, among, written)?,
@@ -100,13 +90,13 @@ impl Resolver<'_> {
     }
 
     /// The reduction; arbitrary for a collective without one.
-    fn reduction(&mut self, written: &ast::Collective, form: &Form) -> Looked<Reduction> {
-        let (name, example) = (&written.name, form.example);
+    fn reduction(&mut self, written: &ast::Collective) -> Looked<Reduction> {
+        let (name, example) = (&written.name, written.which.spec().example);
         let mut others = written.others.iter();
-        if !form.reduction {
+        if !written.which.reduces() {
             return match others.find(|other| reduction(other).is_some()) {
                 // It was meant as the root, which is reported.
-                Some(_) if form.root && written.root.is_none() => Err(Reported),
+                Some(_) if written.which.has_root() && written.root.is_none() => Err(Reported),
                 Some(by) => {
                     let fault = Fault::new(by.area, format!("`{name}` has no reduction"));
                     self.tell(fault.help(format!("write it as `{example}`")))
@@ -147,23 +137,26 @@ impl Resolver<'_> {
     }
 
     /// The root; arbitrary for a collective without one.
-    fn root(&mut self, written: &ast::Collective, form: &Form) -> Looked<Expr> {
-        let (name, example) = (&written.name, form.example);
-        let after = written.others.get(usize::from(form.reduction)..).unwrap_or_default();
-        let spare = after.iter().find(|other| !form.reduction || reduction(other).is_none());
+    fn root(&mut self, written: &ast::Collective) -> Looked<Expr> {
+        let (name, example) = (&written.name, written.which.spec().example);
+        let after = written.others.get(usize::from(written.which.reduces())..).unwrap_or_default();
+        let spare =
+            after.iter().find(|other| !written.which.reduces() || reduction(other).is_none());
         let Some(root) = &written.root else {
             return match spare {
-                None if !form.root => Ok(Expr::Int(0)),
+                None if !written.which.has_root() => Ok(Expr::Int(0)),
                 // A reduction is reported with the reductions.
-                Some(spare) if !form.root && reduction(spare).is_some() => Ok(Expr::Int(0)),
-                Some(spare) if !form.root => {
+                Some(spare) if !written.which.has_root() && reduction(spare).is_some() => {
+                    Ok(Expr::Int(0))
+                }
+                Some(spare) if !written.which.has_root() => {
                     let fault = Fault::new(spare.area, format!("`{name}` does not take `{spare}`"));
                     self.tell(fault.help(format!("write it as `{example}`")))
                 }
                 spare => self.no_root(written, spare, example),
             };
         };
-        if !form.root {
+        if !written.which.has_root() {
             let fault = Fault::new(root.area, format!("`{name}` has no root"));
             return self.tell(fault.help(format!("write it as `{example}`")));
         }
@@ -194,22 +187,22 @@ impl Resolver<'_> {
     }
 
     /// The error for memory in place of the reduction or the root: it was meant to be received.
-    fn memory_behind(&self, written: &ast::Collective, form: &Form) -> Option<Fault> {
+    fn memory_behind(&self, written: &ast::Collective) -> Option<Fault> {
         let is_memory = |one: &ast::Expr| one.root().is_some_and(|root| self.is_memory(root));
         let mut others = written.others.iter();
         let memory = others.find(|one| reduction(one).is_none() && is_memory(one))?;
-        let title = match (form.reduction, form.root) {
+        let title = match (written.which.reduces(), written.which.has_root()) {
             (true, false) => format!("`{memory}` is memory, not a reduction"),
             (true, true) => format!("`{memory}` is memory, and neither a reduction nor a root"),
             (false, true) => format!("`{memory}` is memory, not a root"),
             (false, false) => format!("what `{}` receives into goes after `->`", written.name),
         };
         let mut meant = written.clone();
-        meant.others.retain(|one| reduction(one).is_some() && form.reduction);
-        if form.reduction && meant.others.is_empty() {
+        meant.others.retain(|one| reduction(one).is_some() && written.which.reduces());
+        if written.which.reduces() && meant.others.is_empty() {
             meant.others.push(named("sum", memory));
         }
-        if form.root && meant.root.is_none() {
+        if written.which.has_root() && meant.root.is_none() {
             meant.root = Some(ast::Expr { kind: ExprKind::Int(0), ..memory.clone() });
         }
         // `all_reduce(sum, x)`, where `sum` is not declared
@@ -238,6 +231,10 @@ impl Resolver<'_> {
 /// The reduction of that name.
 fn reduction(written: &ast::Expr) -> Option<Reduction> {
     let ExprKind::Name(name) = &written.kind else { return None };
+    of_word(name)
+}
+
+pub(super) fn of_word(name: &Ident) -> Option<Reduction> {
     Reduction::ALL.into_iter().find(|known| name == known.word())
 }
 

@@ -86,7 +86,6 @@ impl Resolver<'_> {
 
     /// Conditions inside these loops.
     fn promised(&mut self, promised: &Promised, around: &[ir::Each]) -> Looked<()> {
-        let depth = self.scope.depth();
         match promised {
             Promised::Holds(expr) => {
                 self.whole_list(expr)?;
@@ -96,21 +95,15 @@ impl Resolver<'_> {
                     self.valid.plan.promises.push(ir::Promise { around, condition, at });
                 }
             }
-            Promised::For { counter, range, powers, body } => {
-                let (from, to) = &**range;
-                let each = self.counting(counter, (from, to), powers.as_ref());
-                let around = each.map(|each| [around, &[each]].concat());
+            Promised::For { counted, body } => {
+                let depth = self.scope.depth();
+                let around = self.counting(counted).map(|each| [around, &[each]].concat());
                 let done = self.promises(body, around.as_deref().unwrap_or_default());
                 self.scope.leave(depth);
                 around.and(done)?;
             }
             Promised::Each { names, list, body } => {
-                for row in &*self.each_row(names, list)? {
-                    self.take_row(names, row);
-                    let done = self.promises(body, around);
-                    self.scope.leave(depth);
-                    done?;
-                }
+                self.for_rows(names, list, |this| this.promises(body, around))?;
             }
         }
         Ok(())

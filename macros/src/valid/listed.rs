@@ -104,6 +104,22 @@ impl Resolver<'_> {
         }
     }
 
+    /// Does this in each turn of a loop with these names.
+    pub(super) fn for_rows(
+        &mut self,
+        names: &[Ident],
+        listed: &Listed,
+        mut inner: impl FnMut(&mut Self) -> Looked<()>,
+    ) -> Looked<()> {
+        self.each_row(names, listed)?.iter().try_for_each(|row| {
+            let depth = self.scope.depth();
+            self.take_row(names, row);
+            let done = inner(self);
+            self.scope.leave(depth);
+            done
+        })
+    }
+
     /// Gives the names of a loop their numbers in this turn.
     pub(super) fn take_row(&mut self, names: &[Ident], row: &[Expr]) {
         for (name, number) in names.iter().zip(row) {

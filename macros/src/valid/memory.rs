@@ -116,36 +116,28 @@ impl Resolver<'_> {
             }
             element => (!element.reduces(), element.averages()),
         };
-        let generic = matches!(element, ElementType::Generic(_));
-        if average && !float {
-            let fault = Fault::new(
-                by,
+        let is_generic = matches!(element, ElementType::Generic(_));
+        let (title, help) = match (average && !float, is_generic) {
+            (true, true) => (
                 format!(
                     "`avg` reduces floating-point numbers, and `{name}` is not bound to be one"
                 ),
-            );
-            let fault = if generic {
-                fault.help(format!("declare `{name}: Float`"))
-            } else {
-                Fault::new(
-                    by,
-                    format!("`avg` reduces floating-point numbers, and these are `{name}`"),
-                )
-                .help("reduce by `sum`, and divide where you read the result")
-            };
-            return self.tell(fault);
-        }
-        if bound {
-            let fault =
-                Fault::new(by, format!("a reduction needs numbers, and `{name}` is any element"));
-            return self.tell(match generic {
-                true => fault.help(format!("declare `{name}: Numeric`")),
-                false => {
-                    Fault::new(by, format!("a reduction needs numbers, and these are `{name}`"))
-                        .help("reduce them by `And` or `Or` outside of the plan, or in a step")
-                }
-            });
-        }
-        Ok(())
+                format!("declare `{name}: Float`"),
+            ),
+            (true, false) => (
+                format!("`avg` reduces floating-point numbers, and these are `{name}`"),
+                "reduce by `sum`, and divide where you read the result".to_owned(),
+            ),
+            (false, _) if !bound => return Ok(()),
+            (false, true) => (
+                format!("a reduction needs numbers, and `{name}` is any element"),
+                format!("declare `{name}: Numeric`"),
+            ),
+            (false, false) => (
+                format!("a reduction needs numbers, and these are `{name}`"),
+                "reduce them by `And` or `Or` outside of the plan, or in a step".to_owned(),
+            ),
+        };
+        self.tell(Fault::new(by, title).help(help))
     }
 }

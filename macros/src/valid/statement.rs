@@ -166,14 +166,12 @@ impl Resolver<'_> {
                 let inner = self.within(&statement.place, around);
                 Ok(StepKind::Sequence(self.block(body, &inner, false)))
             }
-            StatementKind::For { counter, from, to, powers, reverse, body } => {
-                let (from, to) = (self.number(from), self.number(to));
-                let powers = powers.as_ref().map(|base| self.base(base)).transpose();
+            StatementKind::For { counted, reverse, body } => {
                 let depth = self.scope.depth();
-                let counter = self.counter(counter);
+                let each = self.counting(counted);
                 let body = self.block(body, around, false);
                 self.scope.leave(depth);
-                let (from, to, powers) = (from?, to?, powers?);
+                let ir::Each { counter, from, to, powers } = each?;
                 Ok(StepKind::Loop(Loop { counter, from, to, powers, reverse: *reverse, body }))
             }
             StatementKind::Run { name, arguments, known, computes } => {
