@@ -34,8 +34,8 @@ impl Count {
 }
 
 macro_rules! leaves {
-    ($($name:ident: $type:ty),+ $(,)?) => { $(
-        fn $name(self, _: $type) -> fmt::Result {
+    ($($name:ident($($argument:ty),*)),+ $(,)?) => { $(
+        fn $name(self, $(_: $argument),*) -> fmt::Result {
             self.one()
         }
     )+ };
@@ -62,11 +62,12 @@ impl Serializer for &mut Count {
     type SerializeStructVariant = Self;
 
     leaves! {
-        serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32,
-        serialize_i64: i64, serialize_i128: i128, serialize_u8: u8, serialize_u16: u16,
-        serialize_u32: u32, serialize_u64: u64, serialize_u128: u128, serialize_f32: f32,
-        serialize_f64: f64, serialize_char: char, serialize_str: &str, serialize_bytes: &[u8],
-        serialize_unit_struct: &'static str,
+        serialize_bool(bool), serialize_i8(i8), serialize_i16(i16), serialize_i32(i32),
+        serialize_i64(i64), serialize_i128(i128), serialize_u8(u8), serialize_u16(u16),
+        serialize_u32(u32), serialize_u64(u64), serialize_u128(u128), serialize_f32(f32),
+        serialize_f64(f64), serialize_char(char), serialize_str(&str), serialize_bytes(&[u8]),
+        serialize_none(), serialize_unit(), serialize_unit_struct(&'static str),
+        serialize_unit_variant(&'static str, u32, &'static str),
     }
 
     compounds! {
@@ -79,20 +80,8 @@ impl Serializer for &mut Count {
         serialize_struct_variant(&'static str, u32, &'static str, usize) -> SerializeStructVariant,
     }
 
-    fn serialize_none(self) -> fmt::Result {
-        self.one()
-    }
-
-    fn serialize_unit(self) -> fmt::Result {
-        self.one()
-    }
-
     fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> fmt::Result {
         self.part(value)
-    }
-
-    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> fmt::Result {
-        self.one()
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(
@@ -120,14 +109,14 @@ impl Serializer for &mut Count {
 }
 
 macro_rules! parts {
-    ($($of:ident $name:ident($($key:ty)?)),+ $(,)?) => { $(
+    ($($of:ident $($name:ident($($key:ty)?))+),+ $(,)?) => { $(
         impl ser::$of for &mut Count {
             type Ok = ();
             type Error = fmt::Error;
 
-            fn $name<T: Serialize + ?Sized>(&mut self, $(_: $key,)? value: &T) -> fmt::Result {
+            $(fn $name<T: Serialize + ?Sized>(&mut self, $(_: $key,)? value: &T) -> fmt::Result {
                 self.part(value)
-            }
+            })+
 
             fn end(self) -> fmt::Result {
                 Ok(())
@@ -141,23 +130,7 @@ parts! {
     SerializeTuple serialize_element(),
     SerializeTupleStruct serialize_field(),
     SerializeTupleVariant serialize_field(),
+    SerializeMap serialize_key() serialize_value(),
     SerializeStruct serialize_field(&'static str),
     SerializeStructVariant serialize_field(&'static str),
-}
-
-impl ser::SerializeMap for &mut Count {
-    type Ok = ();
-    type Error = fmt::Error;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> fmt::Result {
-        self.part(key)
-    }
-
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> fmt::Result {
-        self.part(value)
-    }
-
-    fn end(self) -> fmt::Result {
-        Ok(())
-    }
 }

@@ -76,10 +76,6 @@ fn calls(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort, St
 
 /// Messages, puts and signals, at the step at which they are sent and received.
 fn arrows(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort, String)>) {
-    let text = |call: u32, line: usize| {
-        let lines = timeline.names.call(timeline.links.calls[call as usize].call, Detail::Full);
-        escape(lines.get(line).map_or("", |line| line))
-    };
     for arrow in timeline.arrows() {
         let [from, to] = [arrow.from, arrow.to].map(|(call, _)| &timeline.bars[call as usize]);
         let seen = [from, to].map(|bar| (bar.rank as usize) < ranks);
@@ -90,14 +86,11 @@ fn arrows(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort, S
         };
         let line = match seen {
             [true, true] => {
-                let text = text(arrow.from.0, arrow.from.1);
-                format!("r{}{shape}r{}: {text}", from.rank, to.rank)
+                format!("r{}{shape}r{}: {}", from.rank, to.rank, text(timeline, arrow.from))
             }
-            [true, false] => {
-                format!("Note over r{}: {}", from.rank, text(arrow.from.0, arrow.from.1))
-            }
+            [true, false] => format!("Note over r{}: {}", from.rank, text(timeline, arrow.from)),
             [false, true] if arrow.kind == ArrowKind::Message => {
-                format!("Note over r{}: {}", to.rank, text(arrow.to.0, arrow.to.1))
+                format!("Note over r{}: {}", to.rank, text(timeline, arrow.to))
             }
             _ => continue,
         };
@@ -106,7 +99,7 @@ fn arrows(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort, S
     for (port, peer) in &timeline.links.silent {
         let from = &timeline.bars[port.call as usize];
         if (from.rank as usize) < ranks && (*peer as usize) < ranks {
-            let text = text(port.call, timeline.line(*port));
+            let text = text(timeline, (port.call, timeline.line(*port)));
             let line = format!("r{}--)r{peer}: {text}", from.rank);
             lines.push((from.start, Sort::Message(from.rank, port.call), line));
         }
@@ -121,9 +114,7 @@ fn meetings(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort,
         members.sort_unstable();
         let Some(port) = meeting.first() else { continue };
         let step = meeting.iter().map(|port| timeline.bars[port.call as usize].start).max();
-        let call = timeline.links.calls[port.call as usize].call;
-        let text = timeline.names.call(call, Detail::Full);
-        let text = escape(text.get(timeline.line(*port)).map_or("", |line| line));
+        let text = text(timeline, (port.call, timeline.line(*port)));
         let beside = members.windows(2).all(|pair| pair[1] == pair[0] + 1);
         let seen: Vec<u32> =
             members.iter().copied().filter(|rank| (*rank as usize) < ranks).collect();
@@ -141,6 +132,12 @@ fn meetings(timeline: &Timeline<'_>, ranks: usize, lines: &mut Vec<(usize, Sort,
             }
         }
     }
+}
+
+/// A line of a call's text.
+fn text(timeline: &Timeline<'_>, (call, line): (u32, usize)) -> String {
+    let lines = timeline.names.call(timeline.links.calls[call as usize].call, Detail::Full);
+    escape(lines.get(line).map_or("", |line| line))
 }
 
 /// Escapes characters with a meaning in Mermaid.

@@ -26,13 +26,8 @@ struct Send {
 impl Ends {
     pub(super) fn new(plan: &Plan) -> Self {
         let send = |(statement, step): (usize, &Step)| {
-            let peer = match &step.kind {
-                StepKind::Send(this) => &this.peer,
-                StepKind::Transfer(this) => &this.peer,
-                StepKind::Put(this) => &this.peer,
-                StepKind::Signal(this) => &this.peer,
-                _ => return None,
-            };
+            let is_receive = matches!(step.kind, StepKind::Receive(_));
+            let peer = step.kind.communication().filter(|_| !is_receive)?.peer?;
             Some(Send {
                 statement,
                 peer: plan.show(peer),
