@@ -63,13 +63,16 @@ fn load() -> Result<(), String> {
                 std::mem::forget(library);
                 return Ok(());
             }
-            Err(error) => {
-                let source = std::error::Error::source(&error).map(ToString::to_string);
-                tried.push(source.unwrap_or_else(|| error.to_string()));
-            }
+            Err(error) => tried.push(why(&error)),
         }
     }
     Err(tried.join("; "))
+}
+
+/// Why a library was not loaded, as the system says it.
+pub(super) fn why(error: &libloading::Error) -> String {
+    let source = std::error::Error::source(error).map(ToString::to_string);
+    source.unwrap_or_else(|| error.to_string())
 }
 
 /// The driver's function of this name, if the loaded release has it.

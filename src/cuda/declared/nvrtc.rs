@@ -69,13 +69,9 @@ impl Nvrtc {
     }
 
     fn open(path: &Path) -> Result<Self, String> {
-        let why = |error: libloading::Error| {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            source.unwrap_or_else(|| error.to_string())
-        };
         // SAFETY: the library that this machine, or the variable, names as NVRTC is NVRTC: a user
         // of this crate vouches for it, as for every library of the machine.
-        let library = unsafe { Library::new(path) }.map_err(why)?;
+        let library = unsafe { Library::new(path) }.map_err(|error| driver::why(&error))?;
         let nvrtc =
             Self::of(&library, path).map_err(|error| format!("{}: {error}", path.display()))?;
         // Its functions are used for the life of the process.
