@@ -212,6 +212,16 @@ pub struct Memory<'a, B: Backend> {
     write: bool,
 }
 
+impl<'a, B: Backend> Memory<'a, B> {
+    fn check<D: Device<Backend = B>>(
+        memory: &'a impl Readable<D>,
+        stream: &StreamAccess<'_, D>,
+        (dtype, write): (DType, bool),
+    ) -> Result<Self> {
+        Ok(Self { span: stream.check(memory)?, dtype, write })
+    }
+}
+
 impl<B: Backend> Argument<B> for Memory<'_, B> {
     type Held = HeldMemory<B>;
 
@@ -226,26 +236,35 @@ impl<B: Backend> Argument<B> for Memory<'_, B> {
     }
 }
 
-macro_rules! memory {
-    ($($View:ident write: $write:literal),+) => { $(
-        impl<D: Device, T: Element> ArgumentOn<D> for $View<'_, T, D> {
-            type Checked<'a>
-                = Memory<'a, D::Backend>
-            where
-                Self: 'a;
+impl<D: Device, T: Element> ArgumentOn<D> for Slice<'_, T, D> {
+    type Checked<'a>
+        = Memory<'a, D::Backend>
+    where
+        Self: 'a;
 
-            fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
-                Ok(Memory { span: stream.check(self)?, dtype: T::DTYPE, write: $write })
-            }
+    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
+        Memory::check(self, stream, (T::DTYPE, false))
+    }
 
-            fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
-                Some((Readable::place(self).0, $write))
-            }
-        }
-    )+ };
+    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
+        Some((self.place().0, false))
+    }
 }
 
-memory!(Slice write: false, SliceMut write: true);
+impl<D: Device, T: Element> ArgumentOn<D> for SliceMut<'_, T, D> {
+    type Checked<'a>
+        = Memory<'a, D::Backend>
+    where
+        Self: 'a;
+
+    fn check(&self, stream: &StreamAccess<'_, D>) -> Result<Self::Checked<'_>> {
+        Memory::check(self, stream, (T::DTYPE, true))
+    }
+
+    fn used(&self) -> Option<(&Arc<Allocation<D::Backend>>, bool)> {
+        Some((self.place().0, true))
+    }
+}
 
 macro_rules! tuples {
     ($(($($argument:ident $index:tt),*)),+ $(,)?) => { $(
