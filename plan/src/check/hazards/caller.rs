@@ -34,14 +34,14 @@ pub(super) fn check(
             match compare.orders.begun(get.access.unit, (compare.rank, run), budget) {
                 None => return false,
                 Some(true) => {}
-                Some(false) => early(compare, op, report),
+                Some(false) => tell(compare, op, false, report),
             }
         }
         if (fills.next as usize) < runs && !report.knows(Check::ReplayHazards, op) {
             match is_over(compare, get, fills.next, budget) {
                 None => return false,
                 Some(true) => {}
-                Some(false) => late(compare, op, report),
+                Some(false) => tell(compare, op, true, report),
             }
         }
     }
@@ -94,30 +94,22 @@ fn is_over(
     Some(false)
 }
 
-fn early(compare: &Comparison<'_>, op: &Op, report: &mut Report<'_>) {
+/// A rank reads memory that another one's caller has not filled yet, or uses for the next run.
+fn tell(compare: &Comparison<'_>, op: &Op, is_late: bool, report: &mut Report<'_>) {
+    let at = compare.program.place(op.statement);
+    let (check, signal, does, place) = match is_late {
+        false => {
+            let place = format!("before line {}", at.line);
+            (Check::Hazards, "ready", "may not have filled it yet", place)
+        }
+        true => {
+            let place = format!("at the end of the run, after line {}", at.line);
+            (Check::ReplayHazards, "done", "may use it for the next run meanwhile", place)
+        }
+    };
     let (reader, owner) = (compare.program.rank(op), compare.rank);
     let name = report.name(op.source);
-    let title = format!(
-        "rank {reader} reads {name} of rank {owner}, whose caller may not have filled it yet"
-    );
-    let at = compare.program.place(op.statement);
-    let help = exchange(
-        (op, "ready", (op.stream, op.stream)),
-        false,
-        &format!("before line {}", at.line),
-        report,
-    );
-    report.tell(Check::Hazards, at, title, vec![report.says(op)], [help]);
-}
-
-fn late(compare: &Comparison<'_>, op: &Op, report: &mut Report<'_>) {
-    let (reader, owner) = (compare.program.rank(op), compare.rank);
-    let name = report.name(op.source);
-    let title = format!(
-        "rank {reader} reads {name} of rank {owner}, whose caller may use it for the next run meanwhile"
-    );
-    let at = compare.program.place(op.statement);
-    let place = format!("at the end of the run, after line {}", at.line);
-    let help = exchange((op, "done", (op.stream, op.stream)), true, &place, report);
-    report.tell(Check::ReplayHazards, at, title, vec![report.says(op)], [help]);
+    let title = format!("rank {reader} reads {name} of rank {owner}, whose caller {does}");
+    let help = exchange((op, signal, (op.stream, op.stream)), is_late, &place, report);
+    report.tell(check, at, title, vec![report.says(op)], [help]);
 }

@@ -190,12 +190,7 @@ impl Node {
     /// longer count.
     pub(super) fn exclude(&mut self, net: &mut Net, why: &str) {
         let Some(why) = self.standing.exclude(why).map(str::to_owned) else { return };
-        if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
-            net.conns.remove(key);
-        }
-        for rank in self.probes.keys().copied().collect::<Vec<_>>() {
-            self.cancel_probe(net, rank);
-        }
+        self.stop_calling(net);
         if let Some(meeting) = self.meeting() {
             meeting.exclude(self.rank, &why);
         }

@@ -122,13 +122,18 @@ impl Node {
         self.release(net);
     }
 
-    fn release(&mut self, net: &mut Net) {
+    /// Asks no other rank for anything any more.
+    pub(super) fn stop_calling(&mut self, net: &mut Net) {
         if let Some(key) = self.dial.take().and_then(|dial| dial.key) {
             net.conns.remove(key);
         }
         for rank in self.probes.keys().copied().collect::<Vec<_>>() {
             self.cancel_probe(net, rank);
         }
+    }
+
+    fn release(&mut self, net: &mut Net) {
+        self.stop_calling(net);
         if let Some(id) = self.id {
             net.local_nodes.remove(&(id, self.rank));
             let lost =
