@@ -31,8 +31,9 @@ impl<W: World, S: State> Communicator<W, S> {
     /// enqueued writes to it.
     ///
     /// # Errors
-    /// [`Error::BadLength`]: no element; [`Error::OtherDevice`]; an error of the work that wrote
-    /// the scalar; a poisoned communicator.
+    /// [`Error::BadLength`](crate::Error::BadLength): no element;
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice); an error of the work that wrote the
+    /// scalar; a poisoned communicator.
     #[track_caller]
     pub fn pre_mul_sum_device<T: Numeric, M>(
         &mut self,
@@ -83,7 +84,8 @@ impl<W: World, S: State> Communicator<W, S> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::WrongCommunicator`]; a poisoned communicator; an error of the device.
+    /// [`Error::WrongCommunicator`](crate::Error::WrongCommunicator); a poisoned communicator; an
+    /// error of the device.
     #[track_caller]
     pub fn set_scalar<T: Numeric, I: SettableScalar>(
         &self,

@@ -162,7 +162,7 @@ impl<W: World, S: State> Communicator<W, S> {
     /// Rank `index`, checked once. It is refused after the communicator has renumbered its ranks.
     ///
     /// # Errors
-    /// [`Error::NoSuchRank`].
+    /// [`Error::NoSuchRank`](crate::Error::NoSuchRank).
     #[track_caller]
     pub fn peer(&self, index: usize) -> Result<Rank> {
         let (operation, size, site) = ("peer", self.size(), Site::caller());

@@ -76,10 +76,11 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// cudarc's, and the stream stays until nothing of ours needs it. Local.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`]; [`Error::NotAdoptable`]: a non-primary context, CUDA's per-thread
-    /// default stream, or a stream that captures a graph, such as that of a closure in a capture.
-    /// Work enqueued on it would be in the graph, which keeps and orders only what it was recorded
-    /// with.
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice);
+    /// [`Error::NotAdoptable`](crate::Error::NotAdoptable): a non-primary context, CUDA's
+    /// per-thread default stream, or a stream that captures a graph, such as that of a closure in a
+    /// capture. Work enqueued on it would be in the graph, which keeps and orders only what it was
+    /// recorded with.
     #[track_caller]
     pub fn adopt(device: &Cuda<Tag>, theirs: Arc<theirs::CudaStream>) -> Result<Self> {
         let (operation, site) = ("Stream::adopt", Site::caller());
@@ -94,8 +95,8 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// Null is the legacy default stream.
     ///
     /// # Errors
-    /// [`Error::NotAdoptable`] for CUDA's per-thread default stream, and for a stream that captures
-    /// a graph.
+    /// [`Error::NotAdoptable`](crate::Error::NotAdoptable) for CUDA's per-thread default stream,
+    /// and for a stream that captures a graph.
     ///
     /// # Safety
     /// It is a stream of the primary context of `device`, and stays until the process ends: memory
@@ -129,8 +130,10 @@ impl<Tag> Stream<Cuda<Tag>> {
     /// works with CUDA's per-thread default stream, on the thread whose stream is meant.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`], [`Error::NotAdoptable`]; [`Error::NotCapturable`] in a step of a
-    /// captured plan; an error that CUDA reports.
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice),
+    /// [`Error::NotAdoptable`](crate::Error::NotAdoptable);
+    /// [`Error::NotCapturable`](crate::Error::NotCapturable) in a step of a captured plan; an error
+    /// that CUDA reports.
     #[track_caller]
     pub fn after(&self, theirs: &theirs::CudaStream) -> Result<()> {
         self.beside(theirs, "Stream::after", Site::caller())?;

@@ -66,7 +66,7 @@ impl<D: Device> TimedMark<D> {
     /// until it has reached both. The two may be on different streams of one device. Never blocks.
     ///
     /// # Errors
-    /// [`Error::OtherDevice`]; an error of the device.
+    /// [`Error::OtherDevice`](crate::Error::OtherDevice); an error of the device.
     #[track_caller]
     pub fn since(&self, start: &Self) -> Result<Option<Duration>> {
         let at = (start.ordinal, self.ordinal);

@@ -78,6 +78,7 @@ impl Endpoint {
             }
             self.run_deferred();
         }
+        self.nodes.values_mut().for_each(|node| node.forget_old_messages(&mut self.net));
         self.rendezvous.values_mut().for_each(|meet| meet.tick(&mut self.net.conns));
         self.close_finished_rendezvous();
         self.net.tables.lock().retain(|_, table| table.strong_count() > 0);

@@ -9,7 +9,6 @@ use super::super::endpoint::{Deferred, Net};
 use super::super::ledger::{children, parent};
 use super::super::message::{Left, Message, Tell};
 use super::Node;
-use super::relay::Missing;
 use super::tree::EXPECTED;
 use crate::backend::Listener;
 
@@ -33,7 +32,7 @@ impl Node {
     pub(crate) fn tell(&mut self, net: &mut Net, to: Option<u32>, channel: u64, bytes: Vec<u8>) {
         let (from, number) = (self.rank, self.relay.next(self.rank, to));
         let tell = Tell { from, to, channel, number, bytes: Cow::Owned(bytes) };
-        if to != Some(from) && self.relay.is_new(&tell, false).is_ok() {
+        if to != Some(from) && self.relay.is_new(&tell) {
             self.pass_tell_on(net, &tell, None);
         }
     }
@@ -49,14 +48,8 @@ impl Node {
             // A new neighbour sends back what it had from others.
             return number < self.relay.next(from, to);
         }
-        match self.relay.is_new(tell, is_mine) {
-            Ok(true) => {}
-            Ok(false) => return true,
-            Err(Missing) => {
-                let why = "sent messages that were lost on their way when other ranks left";
-                self.fail(net, vec![from], why.to_owned());
-                return true;
-            }
+        if !self.relay.is_new(tell) {
+            return true;
         }
         if is_mine {
             match self.channels.handle_message(channel, from, &tell.bytes) {
@@ -82,11 +75,16 @@ impl Node {
                 net.conns.send(link.key, &message);
             }
         }
-        let (now, age) = (net.now(), net.conns.heartbeat * 4 + EXPECTED);
+        self.relay.keep(tell, net.now());
+    }
+
+    /// Forgets messages that every neighbour has had for as long as it takes to find a death and to
+    /// mend the tree, twice.
+    pub(crate) fn forget_old_messages(&mut self, net: &mut Net) {
+        let (now, age) = (net.now(), net.conns.heartbeat * 8 + EXPECTED);
         if self.relay.has_older(age, now) && self.has_all_neighbours() {
             self.relay.drop_older(age, now);
         }
-        self.relay.keep(tell, now);
     }
 
     /// Whether all links of the tree that this rank should have are there.

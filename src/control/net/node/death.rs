@@ -33,6 +33,7 @@ impl Node {
         if has_parted {
             // It has read the goodbye, and everything before it.
             self.is_heard = true;
+            self.informed.insert(peer);
             return;
         }
         self.judge(net, peer, &Sign::Lost { is_sure }, reason);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::super::conns::Key;
 use super::super::endpoint::{Net, Tombstone};
+use super::super::ledger::children;
 use super::super::message::{Leaves, Left, Message, cut};
 use super::Node;
 use crate::control::FINISH;
@@ -40,7 +41,7 @@ impl Node {
         let was_up = self.up.take_if(|up| *up == key).is_some();
         if all_finished {
             self.is_heard = true;
-            self.ended_last.insert(peer);
+            self.informed.extend(children(peer, self.size));
         }
         self.handle_goodbye(net, peer);
         if self.ledger.is_finished(FINISH) && self.closing.is_none() {
@@ -91,19 +92,12 @@ impl Node {
     pub(crate) fn is_over(&self, now: Instant) -> bool {
         let Some(until) = self.closing else { return false };
         let others = || (0..self.size).filter(|rank| *rank != self.rank);
-        self.is_heard && self.has_all_orphans()
+        self.is_heard && self.orphans().is_empty()
             || now >= until
             || self.table.is_none()
             || self.failed.is_some()
             || self.standing.excluded().is_some()
             || others().all(|rank| self.is_away(rank))
-    }
-
-    /// Whether none is on its way here that may lack what this node knows. The neighbours of a rank
-    /// that left when all had finished know it.
-    fn has_all_orphans(&self) -> bool {
-        let away = self.standing.away().filter(|rank| !self.ended_last.contains(rank));
-        self.orphans_of(away).is_empty()
     }
 
     /// Ends its connections, after [`close`](Self::close).

@@ -119,8 +119,9 @@ pub(super) struct Node {
     closing: Option<Instant>,
     /// What its rank said last has reached a rank that stays, or nobody needs it.
     is_heard: bool,
-    /// Neighbours that left when all ranks had finished.
-    ended_last: BTreeSet<u32>,
+    /// Ranks that know what this node does, so they do not come to it: they read its goodbye, or
+    /// one that said that all have finished.
+    informed: BTreeSet<u32>,
 }
 
 impl Node {
@@ -154,7 +155,7 @@ impl Node {
             probes: BTreeMap::new(),
             closing: None,
             is_heard: false,
-            ended_last: BTreeSet::new(),
+            informed: BTreeSet::new(),
         }
     }
 

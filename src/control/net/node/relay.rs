@@ -27,25 +27,18 @@ pub(super) struct Relay {
     bytes: usize,
 }
 
-/// Messages of one route are missing before one that came.
-pub(super) struct Missing;
-
 impl Relay {
     /// The number of a rank's next message.
     pub(super) fn next(&self, from: u32, to: Option<u32>) -> u64 {
         self.last.get(&(from, to)).unwrap_or(&0) + 1
     }
 
-    /// Whether a message is new. A rank that `must_have_all` of its route gets an error if some
-    /// are missing before it.
-    pub(super) fn is_new(&mut self, tell: &Tell<'_>, must_have_all: bool) -> Result<bool, Missing> {
+    /// Whether a message is new.
+    pub(super) fn is_new(&mut self, tell: &Tell<'_>) -> bool {
         let last = self.last.entry((tell.from, tell.to)).or_default();
-        if tell.number <= *last {
-            return Ok(false);
-        }
-        let follows = *last + 1 == tell.number;
-        *last = tell.number;
-        if follows || !must_have_all { Ok(true) } else { Err(Missing) }
+        let is_new = tell.number > *last;
+        *last = tell.number.max(*last);
+        is_new
     }
 
     /// Keeps a message.
@@ -94,16 +87,11 @@ mod tests {
     }
 
     #[test]
-    fn what_came_before_is_not_new_and_what_is_missing_is_noticed() {
+    fn what_came_before_is_not_new() {
         let mut relay = Relay::default();
-        let mut is_new = |number, must| relay.is_new(&tell(3, None, number, b""), must).ok();
-        assert_eq!(is_new(1, true), Some(true));
-        assert_eq!(is_new(1, true), Some(false));
-        assert_eq!(is_new(2, true), Some(true));
-        assert_eq!(is_new(4, true), None);
-        assert_eq!(is_new(4, true), Some(false));
-        assert_eq!(is_new(7, false), Some(true));
-        assert_eq!(relay.next(3, None), 8);
+        let came = [1, 1, 2, 4, 3, 4].map(|number| relay.is_new(&tell(3, None, number, b"")));
+        assert_eq!(came, [true, false, true, true, false, false]);
+        assert_eq!(relay.next(3, None), 5);
         assert_eq!(relay.next(3, Some(1)), 1, "routes are counted by themselves");
     }
 

@@ -151,17 +151,13 @@ impl Node {
         if needs_none || self.standing.excluded().is_some() {
             return BTreeSet::new();
         }
-        self.orphans_of(self.standing.away())
-    }
-
-    /// Those of them that are below some ranks, or below this one.
-    pub(super) fn orphans_of(&self, away: impl Iterator<Item = u32>) -> BTreeSet<u32> {
-        let away = away.chain([self.rank]);
+        let away = self.standing.away().chain([self.rank]);
         let orphans = away.flat_map(|rank| children(rank, self.size));
         let is_linked = |rank: u32| self.links.iter().any(|link| link.peer == rank);
         let is_missed = |rank: &u32| {
             *rank != self.rank
                 && !self.is_away(*rank)
+                && !self.informed.contains(rank)
                 && !is_linked(*rank)
                 && self.above_of(*rank) == Some(self.rank)
         };
