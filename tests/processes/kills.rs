@@ -123,9 +123,9 @@ impl Kill {
             let ranks = what.strip_prefix(whose).and_then(|what| Some(what.split_once(':')?.0));
             ranks.is_some_and(|ranks| ranks.split(' ').any(|rank| rank == victim.to_string()))
         });
-        // A rank of the other half may have left, with this reason.
-        let because = format!("rank {} left: its process ", self.victim);
-        let is_lost = is_lost || what.contains(&because);
+        // A rank may have left, with this reason.
+        let left = |(_, victim)| what.contains(&format!("rank {victim} left: its process "));
+        let is_lost = is_lost || lost.into_iter().any(left);
         if is_lost {
             assert!(what.contains("process"), "{context}");
         } else {
