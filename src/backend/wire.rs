@@ -11,7 +11,8 @@ use crate::error::Error;
 pub trait Wire: Send + Sync {
     /// Sends to one rank, or to all others with `None`. Does not wait. Messages of one rank
     /// to all arrive in order and once, whichever other ranks leave or die meanwhile, and so do
-    /// those to one receiver. A message to this rank itself is not delivered.
+    /// those to one receiver, unless two ranks on their way die one after the other. A message to
+    /// this rank itself is not delivered.
     fn tell(&self, to: Option<Rank>, message: Vec<u8>);
 
     /// Sets the listener for messages and deaths. Earlier events are queued and delivered first. A

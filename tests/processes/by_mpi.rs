@@ -104,8 +104,8 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-/// So many ranks on each of two machines, by the MPI that these tests are built with. If one of them
-/// dies, mpirun ends the job unless it `recovers`. Open MPI 4.1's then ends if two processes are
+/// So many ranks on each of two machines, by the MPI that these tests are built with. If one dies,
+/// mpirun ends the job unless it `recovers`. Open MPI 4.1's then ends if two processes are
 /// left, of three on both machines, and hangs if three of four are, whatever they run.
 fn mpirun(run: &Run, name: &str, on: [usize; 2], recovers: bool, program: &str) -> Option<Output> {
     let is_open = is_open_mpi();

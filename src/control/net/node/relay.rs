@@ -2,8 +2,9 @@
 //!
 //! A neighbour that leaves or dies may not have passed on what it was sent, so each node keeps what
 //! it has sent and passed on lately, and sends it to every new neighbour. Numbers tell which of it
-//! is new there. Between two nodes there is one way at a time, and each way brings all messages of
-//! one route from some number on, in order; so the last number known is enough.
+//! is new there. What is for all takes every link, so each neighbour brings all of a sender's from some
+//! number on, in order, and the last number known is enough. What is for one rank takes every link
+//! only once a rank has left, so some of it is lost if two on its way die one after the other.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};

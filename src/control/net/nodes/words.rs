@@ -17,7 +17,7 @@ const CHANNEL: u64 = 5;
 pub(super) struct Words {
     rank: usize,
     count: usize,
-    /// By sender, what has come: the exchange that it precedes, and whether it is for one rank alone.
+    /// By sender, what has come: the exchange that it precedes, and whether it is for one rank.
     heard: Mutex<BTreeMap<usize, Vec<(u8, bool)>>>,
 }
 
