@@ -1,6 +1,7 @@
 //! Plays acts on the library.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::mem::replace;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,11 +26,18 @@ fn planned() -> ! {
     resume_unwind(Box::new(format!("{PLANNED}{}", NEXT.fetch_add(1, Ordering::Relaxed))))
 }
 
-/// Leaks a value. It stays reachable, so that leak checkers only report others.
+/// So many values are leaked at a time. Each stream has a line in all clocks of the check of order.
+const FORGOTTEN: usize = 256;
+
+/// Leaks a value, until so many others are leaked that its program is over. It stays reachable, so
+/// that leak checkers only report others.
 fn forget(value: impl Send + 'static) {
-    static FORGOTTEN: Mutex<Vec<Box<dyn Any + Send>>> = Mutex::new(Vec::new());
-    let mut forgotten = FORGOTTEN.lock().unwrap_or_else(PoisonError::into_inner);
-    forgotten.push(Box::new(value));
+    static ALL: Mutex<VecDeque<Box<dyn Any + Send>>> = Mutex::new(VecDeque::new());
+    let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    all.push_back(Box::new(value));
+    let oldest = if all.len() > FORGOTTEN { all.pop_front() } else { None };
+    drop(all);
+    drop(oldest);
 }
 
 /// Resources that acts need beside those of steps.

@@ -321,8 +321,10 @@ impl Hands<'_> {
         }
     }
 
-    /// A rank that waits before it has left may wait for ranks that wait for it.
+    /// A rank that waits before it has left may wait for ranks that wait for it. A communicator on
+    /// its way to this thread leaves too.
     fn leave(&mut self, random: &mut Random) {
+        drop(replace(&mut self.inbox, channel().1));
         for comm in self.rank.comms.iter_mut().filter_map(Option::take) {
             if random.one_in(2) {
                 drop(comm.abort());

@@ -7,6 +7,8 @@ pub struct Clock {
     /// Of lines of puts: how many have left. They have arrived for who waits for their signals, and
     /// for who follows in stream order.
     sent: Vec<u64>,
+    /// Whether something before it should have established an order, and did not happen.
+    lost: bool,
 }
 
 impl Clock {
@@ -31,14 +33,32 @@ impl Clock {
         self.learn(line, sent);
     }
 
+    /// Something that should have established an order did not happen. What follows is compared
+    /// with nothing.
+    pub fn lose_order(&mut self) {
+        self.lost = true;
+    }
+
+    /// Whoever has this clock knows what did not happen.
+    pub fn forget_loss(&mut self) {
+        self.lost = false;
+    }
+
+    /// Whether an order was lost before it.
+    pub(crate) fn has_lost_order(&self) -> bool {
+        self.lost
+    }
+
     /// Takes over what another place knows.
     pub fn join(&mut self, other: &Self) {
+        self.lost |= other.lost;
         merge(&mut self.known, &other.known);
         merge(&mut self.sent, &other.sent);
     }
 
     /// The same, and puts that have left have arrived.
     pub fn join_arrived(&mut self, other: &Self) {
+        self.lost |= other.lost;
         merge(&mut self.known, &other.known);
         merge(&mut self.known, &other.sent);
     }
@@ -46,13 +66,14 @@ impl Clock {
 
 impl Clone for Clock {
     fn clone(&self) -> Self {
-        Self { known: self.known.clone(), sent: self.sent.clone() }
+        Self { known: self.known.clone(), sent: self.sent.clone(), lost: self.lost }
     }
 
     /// Keeps the lists' memory.
     fn clone_from(&mut self, from: &Self) {
         self.known.clone_from(&from.known);
         self.sent.clone_from(&from.sent);
+        self.lost = from.lost;
     }
 }
 

@@ -34,13 +34,16 @@ pub struct Use<B> {
     pub by: B,
     line: usize,
     event: u64,
+    /// Whether an order was lost before it.
+    lost: bool,
 }
 
 impl<B> Use<B> {
     /// A use of these bytes.
-    pub const fn new(bytes: (usize, usize), write: bool, is_put: bool, by: B, when: &When) -> Self {
+    pub fn new(bytes: (usize, usize), write: bool, is_put: bool, by: B, when: &When) -> Self {
         let ((start, end), (line, event)) = (bytes, (when.line, when.event));
-        Self { start, end, write, is_put, by, line, event }
+        let lost = when.after.has_lost_order();
+        Self { start, end, write, is_put, by, line, event, lost }
     }
 
     fn is_before(&self, next: &Self, after: &Clock) -> bool {
@@ -51,7 +54,8 @@ impl<B> Use<B> {
     /// Whether the two may not be without an order. The owner's own uses always have one: memory
     /// itself puts them in stream order.
     fn conflicts(&self, next: &Self) -> bool {
-        (self.is_put || next.is_put)
+        !(self.lost || next.lost)
+            && (self.is_put || next.is_put)
             && (self.write || next.write)
             && self.start < next.end
             && next.start < self.end

@@ -87,7 +87,7 @@ impl ActiveGroup {
 impl State {
     /// Called when a stream has reached a group and it is the group's turn.
     pub(super) fn start_group(&mut self, place: MemberId, mut active: ActiveGroup, out: &mut Out) {
-        let stream = active.stream;
+        let (stream, is_refused) = (active.stream, active.refused.is_some());
         let Some(comm) = self.comm(place) else {
             // A communicator is removed only when it has no group left.
             active.give_back(out);
@@ -103,6 +103,9 @@ impl State {
             self.void(stream, health, fault);
         }
         self.order_group_start(place);
+        if is_refused {
+            self.order_lost(place);
+        }
         if !void {
             self.say_group(place);
         }
@@ -117,6 +120,7 @@ impl State {
                 return;
             }
             if active.void {
+                self.order_lost(place);
                 return self.finish_group(place, out);
             }
             match active.phase {
@@ -209,6 +213,7 @@ impl State {
                     return false;
                 };
                 let refused = comm.signals.take_refusal(place.rank, peer, slot);
+                let is_refused = refused.is_some();
                 if let Some(reason) = refused {
                     let error = super::meeting::refused(comm.name, peer, call, reason);
                     comm.members[place.rank].pend(error);
@@ -217,6 +222,9 @@ impl State {
                     active.phase = Phase::OneSided(at + 1);
                 }
                 self.order_consumed(place, (peer, slot), consumed);
+                if is_refused {
+                    self.order_lost(place);
+                }
                 return true;
             }
         }

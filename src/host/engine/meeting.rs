@@ -268,11 +268,16 @@ impl State {
         let mismatch = Mismatch { name, what, calls: calls.clone(), ended: false };
         // A rank that sends to itself gets the error once.
         calls.dedup_by_key(|(rank, _)| *rank);
+        let mut ranks = Vec::with_capacity(calls.len());
         for (rank, call) in calls {
             comm.members[rank.index()].pend(match &refusal {
                 Some((by, reason)) => refused(name, *by, call, reason.clone()),
                 None => Error::Mismatch(Box::new(mismatch.clone())),
             });
+            ranks.push(rank);
+        }
+        for rank in ranks {
+            self.order_lost(place.of(rank.index()));
         }
         self.meeting_over(id);
     }

@@ -5,6 +5,8 @@
 
 use std::sync::{Arc, Weak};
 
+use typed_nccl_match::Clock;
+
 use super::active_group::Booked;
 use super::comm::{CommState, MemberId};
 use super::meeting::Which;
@@ -44,6 +46,14 @@ impl State {
     pub(super) fn order_group_start(&mut self, place: MemberId) {
         if let Some((order, Some(stream))) = self.clocks(place) {
             order.group_starts(place.rank, stream);
+        }
+    }
+
+    /// Records that an operation of the rank's group did not happen, which might have established
+    /// an order.
+    pub(super) fn order_lost(&mut self, place: MemberId) {
+        if let Some((_, Some(stream))) = self.clocks(place) {
+            stream.clock(Clock::lose_order);
         }
     }
 

@@ -28,7 +28,11 @@ pub(super) fn now() -> Arc<Clock> {
 
 /// Records that the host has learnt something.
 pub(super) fn learn(what: impl FnOnce(&mut Clock)) {
-    what(Arc::make_mut(&mut KNOWN.lock().clock));
+    let mut known = KNOWN.lock();
+    let clock = Arc::make_mut(&mut known.clock);
+    what(clock);
+    // A host wait has reported what did not happen. Other programs of this process go on.
+    clock.forget_loss();
 }
 
 /// Begins an access by the host itself.
