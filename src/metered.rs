@@ -30,11 +30,16 @@ mod off {
 
 #[cfg(feature = "metrics")]
 mod on {
+    use std::collections::HashMap;
+    use std::sync::LazyLock;
     use std::time::Instant;
 
-    use metrics::{Unit, counter, describe_counter, describe_histogram, histogram};
+    use metrics::{
+        Key, Label, Level, Metadata, Unit, counter, describe_counter, describe_histogram,
+    };
 
     use super::{Backend, Change, Health, Op, Rank};
+    use crate::lock::Mutex;
 
     const OPERATIONS: &str = "typed_nccl_operations_total";
     const BYTES: &str = "typed_nccl_bytes_total";
@@ -42,42 +47,70 @@ mod on {
     const LATE: &str = "typed_nccl_late_total";
     const CHANGES: &str = "typed_nccl_changes_total";
 
+    /// The metrics of one operation of a rank.
+    struct Keys {
+        operations: Key,
+        bytes: Key,
+        wait: Key,
+    }
+
+    /// A communicator's name, the rank, an operation.
+    type Of = (&'static str, Option<usize>, &'static str);
+
+    /// All so far. Communicators' names are in types and operations in this crate, so there are few,
+    /// and a call does not allocate its labels.
+    static KEYS: LazyLock<Mutex<HashMap<Of, &'static Keys>>> = LazyLock::new(Mutex::default);
+
+    static METADATA: Metadata<'_> = Metadata::new("typed_nccl", Level::INFO, None);
+
+    impl Keys {
+        fn of(of: Of) -> &'static Self {
+            *KEYS.lock().entry(of).or_insert_with(|| Box::leak(Box::new(Self::new(of))))
+        }
+
+        fn new((communicator, rank, operation): Of) -> Self {
+            let labels: &'static [Label] = Box::leak(Box::new([
+                Label::from_static_parts("communicator", communicator),
+                Label::new("rank", rank.map(|rank| rank.to_string()).unwrap_or_default()),
+                Label::from_static_parts("operation", operation),
+            ]));
+            let [operations, bytes, wait] =
+                [OPERATIONS, BYTES, WAIT].map(|name| Key::from_static_parts(name, labels));
+            Self { operations, bytes, wait }
+        }
+    }
+
     /// Counts operations that were enqueued.
     pub(crate) fn enqueued<B: Backend>(health: &Health, ops: &[Op<'_, B>]) {
-        let rank = health.rank().index().to_string();
+        let rank = health.rank().index();
         for call in ops.iter().map(Op::call) {
-            let labels = [
-                ("communicator", health.name().into()),
-                ("rank", rank.clone()),
-                ("operation", call.operation.name().to_owned()),
-            ];
-            counter!(OPERATIONS, &labels).increment(1);
-            counter!(BYTES, &labels).increment(call.bytes() as u64);
+            let keys = Keys::of((health.name(), Some(rank), call.operation.name()));
+            metrics::with_recorder(|to| {
+                to.register_counter(&keys.operations, &METADATA).increment(1);
+                to.register_counter(&keys.bytes, &METADATA).increment(call.bytes() as u64);
+            });
         }
     }
 
     /// A host wait, measured until it is dropped.
     pub(crate) struct Wait {
         since: Instant,
-        of: Option<(&'static str, usize)>,
-        operation: &'static str,
+        of: Of,
     }
 
     /// Measures a host wait.
     pub(crate) fn wait(health: Option<&Health>, operation: &'static str) -> Wait {
-        let of = health.map(|health| (health.name(), health.rank().index()));
-        Wait { since: Instant::now(), of, operation }
+        let communicator = health.map(Health::name).unwrap_or_default();
+        let rank = health.map(|health| health.rank().index());
+        Wait { since: Instant::now(), of: (communicator, rank, operation) }
     }
 
     impl Drop for Wait {
         fn drop(&mut self) {
-            let (communicator, rank) = self.of.unzip();
-            let labels = [
-                ("communicator", communicator.unwrap_or_default().to_owned()),
-                ("rank", rank.map(|rank| rank.to_string()).unwrap_or_default()),
-                ("operation", self.operation.to_owned()),
-            ];
-            histogram!(WAIT, &labels).record(self.since.elapsed());
+            let keys = Keys::of(self.of);
+            metrics::with_recorder(|to| {
+                to.register_histogram(&keys.wait, &METADATA).record(self.since.elapsed());
+            });
         }
     }
 

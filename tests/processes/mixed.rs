@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{env, panic, thread};
 
 use typed_nccl::{
-    AnyDevice, CommConfig, Communicator, Cuda, Device, Error, Host, Result, Seat, Sum,
+    AnyDevice, CommConfig, Communicator, Cuda, Device, Error, Host, Requirements, Result, Seat, Sum,
 };
 
 use crate::kills::{moves, runs, splits};
@@ -95,6 +95,11 @@ pub(crate) const TESTS: &[Test] = &[
             let well = |said: &&String| said.ends_with(": all is well");
             assert_eq!(said.iter().filter(well).count(), 2 * THREADS, "{said:?}");
         },
+    },
+    Test {
+        name: "threads_of_two_processes_put_behind_a_barrier_of_closures",
+        program: || ranks_on(Host::any, put_behind_a_barrier),
+        test: |run| tells(run, ["all is well"; 4]),
     },
     Test {
         name: "two_threads_of_a_process_put_into_one_window_of_another",
@@ -241,6 +246,30 @@ fn many_barriers(comm: Communicator<Host<AnyDevice>>) -> Result<()> {
         comm.barrier()?;
         thread::sleep(Duration::from_millis(5));
     }
+    comm.finish()
+}
+
+/// The barrier keeps rank 2's put behind what rank 0 wrote before.
+fn put_behind_a_barrier(mut comm: Communicator<Host<AnyDevice>>) -> Result<()> {
+    let api = comm.device_api()?;
+    let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(1))?;
+    let (source, mut window) = (comm.window::<f32>(8)?, comm.window::<f32>(8)?);
+    for _ in 0..20 {
+        let rank = comm.rank().index();
+        if rank == 0 {
+            comm.stream().launch(&mut window, |mut window, ()| window.fill(1.0))?;
+        }
+        comm.stream().launch((&dev,), |(dev,), ()| dev.lsa_barrier(0).sync())?;
+        match rank {
+            0 => {
+                comm.wait_signal(2)?;
+                assert_eq!(window.to_vec()?, [0.0; 8], "the put came later");
+            }
+            2 => comm.put_signal(&source, 0, window.at(0))?,
+            _ => {}
+        }
+    }
+    comm.close_dev_comm(dev)?;
     comm.finish()
 }
 

@@ -29,8 +29,8 @@ fn planned() -> ! {
 /// So many values are leaked at a time. Each stream has a line in all clocks of the check of order.
 const FORGOTTEN: usize = 256;
 
-/// Leaks a value, until so many others are leaked that its program is over. It stays reachable, so
-/// that leak checkers only report others.
+/// Leaks a value, until so many others are leaked that its program is most likely over. It stays
+/// reachable, so that leak checkers only report others.
 fn forget(value: impl Send + 'static) {
     static ALL: Mutex<VecDeque<Box<dyn Any + Send>>> = Mutex::new(VecDeque::new());
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,25 @@
 //! Vector clocks: what has surely happened before, as counts of events by line.
 
+/// Whether something that should have established an order did not happen.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+enum Loss {
+    #[default]
+    None,
+    /// Calls of one communicator, by its number.
+    Of(u64),
+    Several,
+}
+
+impl Loss {
+    fn join(&mut self, other: Self) {
+        *self = match (*self, other) {
+            (Self::None, loss) | (loss, Self::None) => loss,
+            (own, other) if own == other => own,
+            _ => Self::Several,
+        };
+    }
+}
+
 /// Of each line of events that follow each other, how many came before.
 #[derive(Default, Debug)]
 pub struct Clock {
@@ -7,8 +27,7 @@ pub struct Clock {
     /// Of lines of puts: how many have left. They have arrived for who waits for their signals, and
     /// for who follows in stream order.
     sent: Vec<u64>,
-    /// Whether something before it should have established an order, and did not happen.
-    lost: bool,
+    lost: Loss,
 }
 
 impl Clock {
@@ -33,32 +52,39 @@ impl Clock {
         self.learn(line, sent);
     }
 
-    /// Something that should have established an order did not happen. What follows is compared
-    /// with nothing.
-    pub fn lose_order(&mut self) {
-        self.lost = true;
+    /// A call of a communicator did not happen, which should have established an order. What follows
+    /// is compared with nothing.
+    pub fn lose_order(&mut self, of: u64) {
+        self.lost.join(Loss::Of(of));
     }
 
-    /// Whoever has this clock knows what did not happen.
-    pub fn forget_loss(&mut self) {
-        self.lost = false;
+    /// All ranks of the communicator know by now what its lost calls would have told them.
+    pub fn regain_order(&mut self, of: u64) {
+        if self.lost == Loss::Of(of) {
+            self.lost = Loss::None;
+        }
+    }
+
+    /// This clock is of no stream, and what follows it anywhere is compared again.
+    pub fn forget_losses(&mut self) {
+        self.lost = Loss::None;
     }
 
     /// Whether an order was lost before it.
     pub(crate) fn has_lost_order(&self) -> bool {
-        self.lost
+        self.lost != Loss::None
     }
 
     /// Takes over what another place knows.
     pub fn join(&mut self, other: &Self) {
-        self.lost |= other.lost;
+        self.lost.join(other.lost);
         merge(&mut self.known, &other.known);
         merge(&mut self.sent, &other.sent);
     }
 
     /// The same, and puts that have left have arrived.
     pub fn join_arrived(&mut self, other: &Self) {
-        self.lost |= other.lost;
+        self.lost.join(other.lost);
         merge(&mut self.known, &other.known);
         merge(&mut self.known, &other.sent);
     }

@@ -87,7 +87,7 @@ impl ActiveGroup {
 impl State {
     /// Called when a stream has reached a group and it is the group's turn.
     pub(super) fn start_group(&mut self, place: MemberId, mut active: ActiveGroup, out: &mut Out) {
-        let (stream, is_refused) = (active.stream, active.refused.is_some());
+        let stream = active.stream;
         let Some(comm) = self.comm(place) else {
             // A communicator is removed only when it has no group left.
             active.give_back(out);
@@ -103,11 +103,12 @@ impl State {
             self.void(stream, health, fault);
         }
         self.order_group_start(place);
-        if is_refused {
-            self.order_lost(place);
-        }
         if !void {
             self.say_group(place);
+        }
+        let active = self.member(place).and_then(|member| member.active.as_ref());
+        if active.is_some_and(|active| active.refused.is_some()) {
+            self.order_lost(place);
         }
         self.todo.push(Step::Member(place));
     }

@@ -273,6 +273,10 @@ impl State {
         let (turn, all) = bar.arrive(of.place.rank);
         if all {
             bar.waiting.drain().for_each(|(_, thread)| out.unpark.push(thread));
+            let copies = comm.remote.iter().flat_map(|remote| remote.copies());
+            for copy in copies.filter_map(Progress::order) {
+                copy.clock(|own| own.join(&bar.order));
+            }
         }
         Some((turn, bar.passed.clone()))
     }

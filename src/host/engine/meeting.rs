@@ -229,6 +229,7 @@ impl State {
         comm.issue_up_to(which, member, index.saturating_add(1));
         if !comm.broken {
             comm.calls(which).come(index, member, Err(reason.clone()));
+            self.order_lost(place);
             self.meet(MeetingId { place, which, index }, out);
         }
         Some(index)

@@ -411,12 +411,17 @@ impl Engine {
                 if let Some(error) = &failed {
                     stream.leave_error(error.clone());
                 }
+                let has_failed = failed.is_some();
                 self.change(here, |state, out| {
                     state.in_closures -= 1;
                     if let Some(error) = failed {
                         state.closure_failed(stream.key, error);
                     }
                     let brought = state.brought(stream.key);
+                    if has_failed {
+                        // It may not have come to barriers that the others passed.
+                        brought.iter().for_each(|brings| stream.loses_order(brings.place.id));
+                    }
                     state.task_over(stream.key, out);
                     brought.iter().for_each(|brings| state.check_barriers(brings.place, out));
                 });

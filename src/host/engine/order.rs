@@ -5,8 +5,6 @@
 
 use std::sync::{Arc, Weak};
 
-use typed_nccl_match::Clock;
-
 use super::active_group::Booked;
 use super::comm::{CommState, MemberId};
 use super::meeting::Which;
@@ -45,15 +43,18 @@ impl State {
 
     pub(super) fn order_group_start(&mut self, place: MemberId) {
         if let Some((order, Some(stream))) = self.clocks(place) {
-            order.group_starts(place.rank, stream);
+            order.group_starts(place.rank, stream, place.id);
         }
     }
 
-    /// Records that an operation of the rank's group did not happen, which might have established
-    /// an order.
+    /// Records that a call of a rank did not happen, which might have established an order: now, if
+    /// its group runs, and for its next group.
     pub(super) fn order_lost(&mut self, place: MemberId) {
-        if let Some((_, Some(stream))) = self.clocks(place) {
-            stream.clock(Clock::lose_order);
+        if let Some((order, stream)) = self.clocks(place) {
+            order.loses(place.rank);
+            if let Some(stream) = stream {
+                stream.clock(|own| own.lose_order(place.id));
+            }
         }
     }
 
@@ -144,7 +145,9 @@ impl State {
             comm.at(Which::Collectives, index, rank)?;
             Some((rank, self.clock_of(comm, rank)?))
         });
-        hazards::collective(entry.name, entry.call.root, &clocks.collect::<Vec<_>>());
+        let clocks: Vec<_> = clocks.collect();
+        let id = (clocks.len() == comm.size()).then_some(comm.id);
+        hazards::collective(entry.name, entry.call.root, &clocks, id);
     }
 
     /// Records that both sides of a message are present and its data begins to move.

@@ -27,7 +27,7 @@ pub(super) type Closure = Box<dyn FnOnce() + Send>;
 /// and is removed.
 #[derive(Debug)]
 pub struct StreamToken {
-    progress: Arc<Progress>,
+    pub(super) progress: Arc<Progress>,
 }
 
 impl StreamToken {
@@ -98,6 +98,13 @@ impl Progress {
     /// What its tasks come after, if that is checked.
     pub(in crate::host) fn order(&self) -> Option<&StreamOrder> {
         self.order.as_deref()
+    }
+
+    /// Records that a call of a communicator did not happen, which might have established an order.
+    pub(super) fn loses_order(&self, of: u64) {
+        if let Some(order) = self.order() {
+            order.clock(|own| own.lose_order(of));
+        }
     }
 
     /// Stores an error of the stream's current task.

@@ -1,6 +1,6 @@
 //! The order that the ranks of a communicator establish among each other.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -29,6 +29,8 @@ pub(in crate::host) struct CommOrder {
     puts: HashMap<(usize, usize, u32), Line>,
     /// The clock of each signal not awaited yet, by sender, receiver and slot.
     raised: HashMap<(usize, usize, Slot), VecDeque<(u64, Clock)>>,
+    /// Ranks of which a call did not happen that might have established an order.
+    lost: HashSet<usize>,
     /// Set before its waits are released: they order nothing from then on.
     pub(in crate::host) broken: Arc<AtomicBool>,
 }
@@ -44,11 +46,20 @@ impl CommOrder {
         self.broken.store(true, Ordering::Release);
     }
 
-    /// Records that a rank's stream has reached a group.
-    pub(in crate::host) fn group_starts(&self, rank: usize, stream: &StreamOrder) {
+    /// Records that a rank's stream has reached a group of communicator `id`.
+    pub(in crate::host) fn group_starts(&mut self, rank: usize, stream: &StreamOrder, id: u64) {
         if let Some(clock) = self.groups.get(&rank) {
             stream.clock(|own| own.join(clock));
         }
+        if self.lost.remove(&rank) {
+            stream.clock(|own| own.lose_order(id));
+        }
+    }
+
+    /// Records that a call of a rank did not happen: what the rank does next is compared with
+    /// nothing.
+    pub(in crate::host) fn loses(&mut self, rank: usize) {
+        self.lost.insert(rank);
     }
 
     /// Records that the stream has completed the group.
@@ -170,11 +181,13 @@ fn without<'b>(
     vec![before, Touch { start, bytes: end - start, ..written }]
 }
 
-/// Records a complete collective: receivers learn what the senders know.
+/// Records a complete collective: receivers learn what the senders know. If that is all of each
+/// other, communicator `id` has regained the order that calls before it lost.
 pub(in crate::host) fn collective(
     name: CollectiveName,
     root: Option<Rank>,
     ranks: &[(usize, &StreamOrder)],
+    id: Option<u64>,
 ) {
     let root = root.map(Rank::index);
     let spec = name.spec();
@@ -184,6 +197,9 @@ pub(in crate::host) fn collective(
     }
     for (_, stream) in ranks.iter().filter(|(rank, _)| spec.recv.is_on(Some(*rank) == root)) {
         stream.clock(|own| own.join(&all));
+    }
+    if let (Some(id), None) = (id, root) {
+        ranks.iter().for_each(|(_, stream)| stream.clock(|own| own.regain_order(id)));
     }
 }
 

@@ -31,8 +31,8 @@ pub(super) fn learn(what: impl FnOnce(&mut Clock)) {
     let mut known = KNOWN.lock();
     let clock = Arc::make_mut(&mut known.clock);
     what(clock);
-    // A host wait has reported what did not happen. Other programs of this process go on.
-    clock.forget_loss();
+    // What one communicator's calls failed to order must not silence all others of this process.
+    clock.forget_losses();
 }
 
 /// Begins an access by the host itself.

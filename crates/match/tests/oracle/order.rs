@@ -216,3 +216,38 @@ fn a_read_does_not_stand_for_the_write_before_it() {
     assert_eq!(add(1, false, after), []);
     assert_eq!(add(2, false, Clock::default()), [9]);
 }
+
+/// Nothing behind a lost order is compared, on whatever way it comes, until all of that
+/// communicator have met.
+#[test]
+fn what_follows_a_lost_order_is_compared_with_nothing() {
+    let clash = |earlier: &Clock, later: &Clock| {
+        let mut uses = Uses::default();
+        let mut add = |line: usize, after: &Clock| {
+            let when = When { line, event: 1, after: after.clone() };
+            let one = Use::new((0, 4), true, true, line, &when);
+            uses.add(one, &when.after, Box::<Clock>::default).len()
+        };
+        add(1, earlier) + add(2, later) > 0
+    };
+    let well = Clock::default();
+    let lost = |of: u64| {
+        let mut clock = Clock::default();
+        clock.lose_order(of);
+        clock
+    };
+    assert!(clash(&well, &well));
+    assert!(!clash(&lost(7), &well) && !clash(&well, &lost(7)));
+    let mut heard = Clock::default();
+    heard.join_arrived(&lost(7));
+    assert!(!clash(&heard, &well));
+    heard.regain_order(8);
+    assert!(!clash(&heard, &well));
+    heard.regain_order(7);
+    assert!(clash(&heard, &well));
+    let mut both = lost(7);
+    both.join(&lost(8));
+    both.regain_order(7);
+    both.regain_order(8);
+    assert!(!clash(&both, &well));
+}

@@ -191,7 +191,9 @@ impl State {
             Event::NoWindow(id) => self.unregister(place, id, out),
             Event::Arrived(dev, index) => {
                 comm.device_comms.entry(dev).or_default();
-                let _ = self.arrive(Brings::new(place, dev), index, None, out);
+                let stream = comm.stream(place.rank);
+                let own = stream.as_deref().map(|stream| &*stream.progress);
+                let _ = self.arrive(Brings::new(place, dev), index, own, out);
             }
             Event::Gone { rank, why, died } => {
                 self.gone(place.of(rank as usize), &why, died, out);

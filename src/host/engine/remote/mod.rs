@@ -36,7 +36,7 @@ use super::active_group::{Booked, HostOp, Phase};
 use super::comm::{CommState, MemberId};
 use super::meeting::Which;
 use super::state::{Out, State};
-use super::stream::StreamToken;
+use super::stream::{Progress, StreamToken};
 use crate::backend::{Departure, Refusal, WindowId, Wire};
 use crate::error::{Error, Unsupported};
 use crate::host::far::{Link, Spot};
@@ -138,6 +138,14 @@ impl Remote {
             Place::There(there) => Some(there),
             Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere(_) => None,
         }
+    }
+
+    /// The streams of the ranks that live in other processes.
+    pub(super) fn copies(&self) -> impl Iterator<Item = &Progress> {
+        self.ranks.iter().filter_map(|place| match place {
+            Place::There(there) => Some(&*there.stream.progress),
+            Place::Unknown | Place::Here | Place::Known(_) | Place::Elsewhere(_) => None,
+        })
     }
 
     /// Notes that a rank completes nothing more.
