@@ -65,7 +65,7 @@ mod on {
 
     impl Keys {
         fn of(of: Of) -> &'static Self {
-            *KEYS.lock().entry(of).or_insert_with(|| Box::leak(Box::new(Self::new(of))))
+            KEYS.lock().entry(of).or_insert_with(|| Box::leak(Box::new(Self::new(of))))
         }
 
         fn new((communicator, rank, operation): Of) -> Self {
