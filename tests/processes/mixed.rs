@@ -257,7 +257,7 @@ fn put_behind_a_barrier(mut comm: Communicator<Host<AnyDevice>>) -> Result<()> {
     for _ in 0..20 {
         let rank = comm.rank().index();
         if rank == 0 {
-            comm.stream().launch(&mut window, |mut window, ()| window.fill(1.0))?;
+            comm.stream().launch(&mut window, |window, ()| window.fill(1.0))?;
         }
         comm.stream().launch((&dev,), |(dev,), ()| dev.lsa_barrier(0).sync())?;
         match rank {
