@@ -295,6 +295,11 @@ impl Rendezvous {
         (self.comm, std::mem::take(&mut self.unreported))
     }
 
+    /// Why the ranks never met, if they cannot.
+    pub(super) fn never_met(&self) -> Option<Failure> {
+        self.failed.clone().filter(|_| self.completed_at.is_none())
+    }
+
     /// A rank reports a departure: its own, or one that it knows of.
     pub(super) fn handle_departure(&mut self, conns: &mut Conns, key: Key, left: Left) {
         if self.guests.contains_key(&key) && self.size.is_some_and(|(size, _)| left.rank < size) {

@@ -8,7 +8,6 @@ use super::super::hub::NodeKey;
 use super::super::ident::{self, CommId};
 use super::super::message::Message;
 use super::super::proof::{self, CHALLENGE, CLAIM, Proof, VERDICT, Verdict};
-use super::super::rendezvous::Rendezvous;
 use super::{Endpoint, ROOM};
 
 /// The most messages that one event handles. One read holds hundreds of small ones, and on a
@@ -270,15 +269,18 @@ impl Endpoint {
     /// Tells the local nodes about ranks that left the rendezvous: a rank without a place in the
     /// tree has no neighbour to report its death.
     fn forward_departures(&mut self, meet: CommId) {
-        let Some((comm, left)) = self.rendezvous.get_mut(&meet).map(Rendezvous::take_departures)
-        else {
-            return;
-        };
+        let Some(rendezvous) = self.rendezvous.get_mut(&meet) else { return };
+        let (comm, left) = rendezvous.take_departures();
         if left.is_empty() {
             return;
         }
+        // The ranks left because of it. It may still be on its way to the nodes here.
+        let failure = rendezvous.never_met();
         let here = self.net.local_nodes.range((comm, 0)..=(comm, u32::MAX));
         for node in here.map(|(_, node)| *node).collect::<Vec<_>>() {
+            if let Some(failure) = &failure {
+                self.with_node(node, |node, net| node.handle_failure(net, failure.clone(), None));
+            }
             for left in &left {
                 self.with_node(node, |node, net| {
                     node.handle_departure(net, left.clone(), None);
