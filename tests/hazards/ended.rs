@@ -171,18 +171,20 @@ fn a_put_behind_a_reduction_that_was_refused() {
 /// Rank 1's call is refused as it makes it.
 #[test]
 fn a_put_behind_a_call_that_was_refused() {
-    let told = told(2, |member| match member.rank {
-        0 => {
+    // What a host wait has seen counts as known to all.
+    let enqueued = Barrier::new(2);
+    let told = told(2, |member| {
+        if member.rank == 0 {
             member.write();
             member.reduce();
             member.comm.wait_signal(1).expect("enqueued");
-        }
-        _ => {
+        } else {
             let past = &mut member.one.slice_mut(0..2);
             let refused = member.comm.all_reduce_in_place(past, Sum).expect_err("past the end");
             assert!(refused.is_refusal(), "{refused}");
             member.put();
         }
+        enqueued.wait();
     });
     assert!(matches!(told[0][..], [Error::Refused(_)]), "{:?}", told[0]);
     assert!(told[1].is_empty(), "{:?}", told[1]);
