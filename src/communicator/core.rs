@@ -20,7 +20,7 @@ use crate::graph::{GraphRegistry, Recording};
 use crate::group::Lists;
 use crate::health::{Change, Changes};
 use crate::rank::Generation;
-use crate::record::{Journal, Recorded, Who};
+use crate::record::{self, Journal, Recorded, Who};
 use crate::stream::{StreamCore, launching};
 use crate::wait::{Noted, Within};
 use crate::{AsRank, Rank, Result, trace, wait};
@@ -472,11 +472,13 @@ impl<B: Backend> Core<B> {
         self.journal = journal;
     }
 
-    /// Writes what its journal knows. The thread that watches journals may hold this one for a
-    /// moment, so dropping it would write nothing, and the process may end before that thread does.
+    /// Writes what its journal knows, and the flight record if it has failed. Other threads do
+    /// both as well, but the journal may be gone and the process over before they come to it.
     fn write_record(&self) {
-        if let Some(journal) = &self.journal {
-            journal.look();
+        let Some(journal) = &self.journal else { return };
+        journal.look();
+        if let Some(fault) = self.health.fault() {
+            record::failed(&self.health, &fault);
         }
     }
 

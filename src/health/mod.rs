@@ -17,7 +17,7 @@ pub use recovery::{Lost, Recovery};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Once, OnceLock, Weak};
 
 use crate::backend;
 use crate::error::{Abort, Departed, Error, Revocation, Site, WorstReport, goes_on, reported};
@@ -55,7 +55,7 @@ pub struct Health {
     /// Where its operations are recorded, if they are.
     journal: OnceLock<Weak<dyn Recorded>>,
     /// Its flight record was dumped.
-    dumped: AtomicBool,
+    dumped: Once,
     /// Set with `fault` or `request`. The fast path reads only this.
     tripped: AtomicBool,
     request: OnceLock<Abort>,
@@ -100,7 +100,7 @@ impl Health {
             generation: Generation::default(),
             row: rank.index() as u32,
             journal: OnceLock::new(),
-            dumped: AtomicBool::new(false),
+            dumped: Once::new(),
             tripped: AtomicBool::new(false),
             request: OnceLock::new(),
             revocation: OnceLock::new(),
@@ -153,9 +153,12 @@ impl Health {
         let _ = self.journal.set(journal);
     }
 
-    /// Whether its flight record is due, which it is once.
-    pub(crate) fn dumps(&self) -> bool {
-        self.journal.get().is_some() && !self.dumped.swap(true, Ordering::Relaxed)
+    /// Dumps its flight record, if it has one and it is the first time. Returns once it is dumped,
+    /// by whichever thread.
+    pub(crate) fn dump_once(&self, dump: impl FnOnce()) {
+        if self.journal.get().is_some() {
+            self.dumped.call_once_force(|_| dump());
+        }
     }
 
     /// Records an error. May be called under a lock.

@@ -110,12 +110,14 @@ fn asked() -> Option<Arc<AtomicBool>> {
     Some(asked)
 }
 
-/// Dumps the flight record of a rank whose communicator failed, the first time. Must be called
-/// without a lock held.
+/// Dumps the flight record of a rank whose communicator failed, the first time. If another thread
+/// is at it, waits for that. Must be called without a lock held.
 pub(crate) fn failed(health: &Health, error: &Error) {
-    if SETTINGS.flight.is_some() && health.dumps() {
-        log::info!("rank {} of {}: {error}", health.rank(), health.name());
-        dump(health.row());
+    if SETTINGS.flight.is_some() {
+        health.dump_once(|| {
+            log::info!("rank {} of {}: {error}", health.rank(), health.name());
+            dump(health.row());
+        });
     }
 }
 
