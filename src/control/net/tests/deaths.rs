@@ -54,7 +54,7 @@ fn a_rank_that_leaves_says_why_and_the_others_attach_elsewhere() {
 /// Rank 17 has no parent when it dies; the rank that it should have attached to notices.
 #[test]
 fn an_orphan_that_dies_is_missed() {
-    let hub = Hub::start(Duration::from_millis(200)).expect("a listener and a thread");
+    let hub = Hub::start(Duration::from_secs(1)).expect("a listener and a thread");
     let place = place(&hub);
     let mut nodes: Vec<_> = (0..20).map(|rank| Node::join(&hub, &place, rank, 20)).collect();
     all_well(each(&nodes, |_, node| node.exchange("init", b"", LIMIT)));

@@ -70,18 +70,14 @@ fn a_place_whose_process_dies_is_named() {
         (Some(0), false, "rank 0 left: its process, where the ranks meet (here), is gone"),
         (Some(0), true, "rank 0 left: its process, where the ranks meet (here), is gone"),
     ] {
-        let (there, hub) = (process(), Hub::start(Duration::from_millis(100)).expect("a hub"));
+        let (there, hub) = (process(), Hub::start(Duration::from_secs(1)).expect("a hub"));
         let place = place(&there);
         let meet = Meet { may_be_stale, host, ..place.meet("here".to_owned()) };
         let joiner = |joiner: &Joiner| joiner.join(next_node(), meet, place.secret.clone());
         let node = Node::by(&hub, 1, 3, joiner);
-        let told = |limit| {
-            let error = node.exchange("init", b"", limit).expect_err("nobody else comes");
-            error.to_string()
-        };
-        while !told(Duration::from_millis(50)).contains("2 of 3 ranks have not come") {}
+        node.waits_until_told(&["2 of 3 ranks have not come"]);
         drop(there);
-        let error = told(LIMIT);
+        let error = node.exchange("init", b"", LIMIT).expect_err("nobody else comes").to_string();
         assert!(error.contains(words), "{error}");
     }
 }
