@@ -139,8 +139,15 @@ impl Watch {
 
     /// Records reports that are there or arrive within `time`.
     fn hear(&mut self, time: Duration) {
-        let first = self.news.recv_timeout(time).ok();
-        for (rank, news) in first.into_iter().chain(self.news.try_iter()) {
+        if let Ok((rank, news)) = self.news.recv_timeout(time) {
+            self.failures.hear(rank, &news);
+        }
+        self.hear_arrived();
+    }
+
+    /// Records reports that are there.
+    fn hear_arrived(&mut self) {
+        for (rank, news) in self.news.try_iter() {
             self.failures.hear(rank, &news);
         }
     }
@@ -148,6 +155,8 @@ impl Watch {
     /// Whether all have ended.
     fn look(&mut self) -> bool {
         let ended: Vec<_> = self.children.iter_mut().filter_map(Child::look).collect();
+        // A report that arrived before an end was seen counts first.
+        self.hear_arrived();
         self.well |= ended.iter().any(|status| status.code == 0);
         let is_over = self.children.iter().all(Child::has_ended);
         let was_asked = matches!(self.step, Step::Asked | Step::Killed);

@@ -213,13 +213,13 @@ fn the_first_is_the_one_that_no_other_made_fail() {
     // Of two with reasons of their own, the first to report counts; an uncertain one counts less.
     let (own, unsure) = (word("own 1"), word("unsure 1"));
     let said = Sign::new();
-    let later = format!("{}; sleep 0.5; exit 7", said.awaited());
-    let slow = format!("{own}; {}; sleep 1; exit 1", said.given());
+    let later = format!("{}; sleep 1.5; exit 7", said.awaited());
+    let slow = format!("{own}; {}; sleep 2.5; exit 1", said.given());
     named(&[&later, &slow], 1, 1);
     named(&[&format!("{unsure}; exit 3"), "sleep 0.2; exit 7"], 1, 7);
     // An earlier failure that it was told of.
     let said = Sign::new();
-    let later = format!("{}; sleep 0.5; exit 7", said.awaited());
+    let later = format!("{}; sleep 1.5; exit 7", said.awaited());
     let goes_on = format!("{told}; {}; {}; exit 5", word("own runs"), said.given());
     named(&[&later, &goes_on], 1, 5);
     // It is killed on its way out.
