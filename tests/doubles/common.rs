@@ -47,6 +47,20 @@ pub(crate) fn connect<T>(
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
 }
 
+/// Time for what succeeds.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Connects without haste; calls from then on have a deadline in milliseconds.
+pub(crate) fn connect_for<T>(
+    place: Place<Cuda<T>>,
+    milliseconds: u64,
+) -> Result<Communicator<Cuda<T>>> {
+    let (seat, device) = place.into_parts();
+    let config = CommConfig::builder().deadline(Duration::from_millis(milliseconds)).build();
+    let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+    comm.start()?.ready().wait_until(Instant::now() + LONG)
+}
+
 /// A communicator of one rank, on the first GPU.
 pub(crate) fn alone() -> Result<Communicator<Cuda<AnyDevice>>> {
     Seat::local(1).remove(0).init(Cuda::any(0)?)

@@ -19,7 +19,9 @@ use typed_nccl::{
     AnyDevice, CommConfig, Communicator, Cuda, Error, Finalized, Result, Seat, Sum, UniqueId, tag,
 };
 
-use crate::common::{Wire, alone, calls, clear, connect, count, handle, says, until};
+use crate::common::{
+    LONG, Wire, alone, calls, clear, connect, connect_for, count, handle, says, until,
+};
 use crate::scenario::{NEWEST, cuda, nccl, on, release};
 
 tag!(TensorParallel);
@@ -294,8 +296,8 @@ fn a_rank_that_finishes_is_told_who_dropped_its_communicator() {
 fn a_dropped_communicator_waits_for_the_others_until_its_deadline() {
     on(NEWEST, || {
         Cuda::spmd(2, |place| {
-            let comm = connect(place, 3000)?;
-            comm.barrier()?;
+            let mut comm = connect_for(place, 3000)?;
+            comm.within(LONG).barrier()?;
             if comm.rank().index() == 0 {
                 drop(comm);
                 return Ok::<_, Error>(());

@@ -10,7 +10,7 @@ use nccl_sys::Function::{ncclAllReduce, ncclCommAbort, ncclCommDestroy};
 use nccl_sys::ncclResult_t;
 use typed_nccl::{Communicator, Cuda, Error, Max, Result, Stream, Sum};
 
-use crate::common::{Wire, alone, clear, connect, count, handle, says, until};
+use crate::common::{LONG, Wire, alone, clear, connect, connect_for, count, handle, says, until};
 use crate::scenario::{NEWEST, cuda, nccl, on};
 
 /// Blocks work enqueued on a communicator's own stream.
@@ -86,18 +86,18 @@ fn a_deadline_names_every_ranks_last_call() {
 fn transfers_and_refusals_are_in_the_report() {
     on(NEWEST, || {
         Cuda::spmd(2, |place| {
-            let comm = connect(place, 3000)?;
+            let mut comm = connect_for(place, 3000)?;
             let mut x = comm.device().zeros::<f32>(8)?;
-            comm.barrier()?;
+            comm.within(LONG).barrier()?;
             if comm.rank().index() == 1 {
                 // From another peer, and of another kind: this does not end rank 0's wait.
                 let error = comm.recv(&mut x.slice_mut(0..9), 0).expect_err("past the end");
                 assert!(error.is_refusal());
-                comm.barrier()?;
+                comm.within(LONG).barrier()?;
                 until("rank 0 gives up", || comm.health().is_err());
                 return Ok::<_, Error>(());
             }
-            comm.barrier()?;
+            comm.within(LONG).barrier()?;
             hold(comm.stream())?;
             comm.recv(&mut x, 1)?;
             assert_error!(
@@ -501,7 +501,7 @@ fn a_call_that_does_not_return() {
             }
         });
         Cuda::spmd(2, |place| {
-            let comm = connect(place, 3000)?;
+            let comm = connect_for(place, 3000)?;
             let mut x = comm.device().zeros::<f32>(8)?;
             if comm.rank().index() == 0 {
                 comm.all_reduce_in_place(&mut x, Sum)?;

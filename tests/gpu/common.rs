@@ -1,5 +1,6 @@
 //! Helpers of several tests.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use typed_nccl::{AnyDevice, CommConfig, Communicator, Cuda, Device, Error, Place, Result};
@@ -40,6 +41,29 @@ pub(crate) fn connect<D: Device>(place: Place<D>, n: u64) -> Result<Communicator
     let (seat, device) = place.into_parts();
     let config = CommConfig::builder().deadline(seconds(n)).build();
     Communicator::builder().seat(seat).device(device).config(config).build().connect()
+}
+
+/// Connects without haste; calls from then on have this deadline.
+pub(crate) fn connect_for<D: Device>(
+    place: Place<D>,
+    deadline: Duration,
+) -> Result<Communicator<D>> {
+    let (seat, device) = place.into_parts();
+    let config = CommConfig::builder().deadline(deadline).build();
+    let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+    comm.start()?.ready().wait_until(Instant::now() + seconds(30))
+}
+
+/// The error by which a communicator ends soon.
+pub(crate) fn told<D: Device>(comm: &Communicator<D>) -> Error {
+    let started = Instant::now();
+    loop {
+        if let Err(error) = comm.health() {
+            return error;
+        }
+        assert!(started.elapsed() < seconds(20), "it does not end");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// An amount of work that keeps a GPU busy for a while; the doubles are slower by this factor.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use typed_nccl::{Avg, Communicator, Cuda, Error, F8E4M3, Max, Result, Root, Sum};
 
-use crate::common::{connect, ranks, says, soon};
+use crate::common::{connect, ranks, says, seconds, soon};
 
 /// Every rank makes the call of `call`, and gets the error that they differ.
 fn differs(
@@ -110,7 +110,7 @@ pub(crate) fn a_send_that_nobody_receives() -> Result<()> {
 /// Unmatched transfers, beside collectives that all ranks call.
 pub(crate) fn a_report_has_every_call_in_order() -> Result<()> {
     Cuda::spmd(2, |place| {
-        let comm = connect(place, 3)?;
+        let mut comm = connect(place, 30)?;
         let (x, mut y) = (comm.device().zeros::<f32>(8)?, comm.device().zeros::<f32>(8)?);
         let first = comm.rank().index() == 0;
         for _ in 0..2 {
@@ -121,6 +121,7 @@ pub(crate) fn a_report_has_every_call_in_order() -> Result<()> {
             comm.all_reduce_in_place(&mut y, Sum)?;
         }
         comm.sync(comm.stream())?;
+        let comm = comm.within(seconds(3));
         // A send that is never received may complete; a receive of nothing never does.
         let outcome = match first {
             true => Ok(()),

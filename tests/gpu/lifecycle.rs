@@ -8,7 +8,7 @@ use typed_nccl::{
     UniqueId, tag,
 };
 
-use crate::common::{connect, gpu, ranks, says, seconds, soon};
+use crate::common::{connect, connect_for, gpu, ranks, says, seconds, soon, told};
 use crate::runner;
 
 tag!(Rows, Columns, Half, Other);
@@ -182,20 +182,20 @@ pub(crate) fn an_error_is_told_to_the_others() -> Result<()> {
 pub(crate) fn a_deadline_names_who_is_missing() -> Result<()> {
     let n = ranks()?;
     Cuda::spmd(n, |place| {
-        let comm = connect(place, 3)?;
+        let mut comm = connect(place, 30)?;
         let mut x = comm.device().from_slice(&[1_i32; 10])?;
         comm.all_reduce_in_place(&mut x, Sum)?;
         comm.sync(comm.stream())?;
         if comm.rank().index() == 0 {
             // The others do not call this one.
+            let comm = comm.within(seconds(3));
             comm.all_reduce_in_place(&mut x, Sum)?;
-            let error = x.to_vec().expect_err("nobody else is there");
+            let error = comm.sync(comm.stream()).expect_err("nobody else is there");
             assert!(matches!(error, Error::Timeout(_)), "{error}");
             says(&error, &["rank 0, 2 collectives so far", "1 collective so far"]);
             says(&error, &["all_reduce of 10 i32, Sum, at tests/gpu/lifecycle.rs:"]);
         } else {
-            thread::sleep(Duration::from_secs(5));
-            says(&comm.health().expect_err("rank 0 gave up"), &["rank 0 left"]);
+            says(&told(&comm), &["rank 0 left"]);
         }
         Ok::<_, Error>(())
     })?;
@@ -211,15 +211,16 @@ pub(crate) fn an_abort_handle_ends_a_wait() -> Result<()> {
         comm.all_reduce_in_place(&mut x, Sum)?;
         comm.sync(comm.stream())?;
         if comm.rank().index() != 0 {
-            thread::sleep(Duration::from_secs(3));
-            return comm.health().map_or(Ok(()), |_| panic!("rank 0 was aborted"));
+            told(&comm);
+            return Ok(());
         }
         let handle = comm.abort_handle();
+        comm.all_reduce_in_place(&mut x, Sum)?;
         let asks = thread::spawn(move || {
+            // Whether the other thread waits by then or not, its wait ends.
             thread::sleep(Duration::from_millis(500));
             handle.abort("the program ends")
         });
-        comm.all_reduce_in_place(&mut x, Sum)?;
         let error = x.to_vec().expect_err("aborted");
         says(&error, &["the program ends"]);
         assert!(asks.join().is_ok_and(|asked| asked));
@@ -391,8 +392,8 @@ pub(crate) fn on_a_thread_of_its_own() -> Result<()> {
 pub(crate) fn opposite_first_operations() -> Result<()> {
     let started = Instant::now();
     Cuda::spmd(2, |place| {
-        let mut first = connect(place, 3)?;
-        let second = first.split::<Other>(0, 0)?;
+        let mut first = connect_for(place, seconds(3))?;
+        let second = first.within(seconds(30)).split::<Other>(0, 0)?;
         let mut x = first.device().from_slice(&[1_i32; 10])?;
         let is_first = first.rank().index() == 0;
         let called = match is_first {

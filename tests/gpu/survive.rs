@@ -1,10 +1,11 @@
 //! A rank ends, and the others continue: as threads of one process, each with a GPU.
 
 use std::sync::Barrier;
+use std::time::Duration;
 
 use typed_nccl::{Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum, World};
 
-use crate::common::{busy, gpu, ranks};
+use crate::common::{busy, connect_for, gpu, ranks};
 
 /// Works until a rank is lost.
 fn until_it_fails<W: World>(comm: &Communicator<W>) -> Error {
@@ -234,13 +235,9 @@ pub(crate) fn a_rank_dies_instead_of_suspending() -> Result<()> {
 }
 
 pub(crate) fn a_deadline_passes_while_suspending() -> Result<()> {
-    // Connecting obeys it too.
-    let (millis, both) = (busy(5_000, 16) as u64, Barrier::new(2));
+    let (deadline, both) = (Duration::from_millis(busy(5_000, 16) as u64), Barrier::new(2));
     Cuda::spmd(2, |place| -> Result<()> {
-        let (seat, device) = place.into_parts();
-        let comm = Communicator::builder().seat(seat).device(device);
-        let comm = comm.config(crate::suspend::impatient(millis)).build().connect()?;
-        crate::suspend::a_deadline_passes(comm, &both)
+        crate::suspend::a_deadline_passes(connect_for(place, deadline)?, &both)
     })?;
     Ok(())
 }

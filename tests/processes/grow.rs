@@ -9,7 +9,8 @@ use std::{env, process, thread};
 
 use nccl_sys::{ENVIRONMENT, Version};
 use typed_nccl::{
-    AnyDevice, CommConfig, Communicator, Cuda, Error, Invitation, Rank, Result, Seat, Sum,
+    AnyDevice, CommConfig, Communicator, Cuda, Error, Initializing, Invitation, Rank, Result, Seat,
+    Sum,
 };
 
 use crate::kills::{below, moves, splits};
@@ -176,9 +177,17 @@ fn role(
 }
 
 fn connect(seat: Seat, ordinal: usize, deadline: Duration) -> Result<Comm> {
+    start_comm(seat, ordinal, deadline)?.ready().wait()
+}
+
+fn start_comm(
+    seat: Seat,
+    ordinal: usize,
+    deadline: Duration,
+) -> Result<Communicator<Cuda<AnyDevice>, Initializing>> {
     let device = Cuda::any(u32::try_from(ordinal).expect("a few"))?;
     let config = CommConfig::builder().deadline(deadline).build();
-    Communicator::builder().seat(seat).device(device).config(config).build().connect()
+    Communicator::builder().seat(seat).device(device).config(config).build().start()
 }
 
 fn works(comm: &mut Comm) -> Result<()> {
@@ -249,15 +258,16 @@ fn nobody_comes(comm: Comm) -> Result<()> {
     // Again, with a short deadline.
     let address = format!("{}:{}", text("MASTER_ADDR"), text("MASTER_PORT"));
     let own = number("RANK");
-    let comm = connect(Seat::tcp(address, own, 2)?, own, SHORT)?;
-    comm.barrier()?;
-    let invitation = comm.invite(1)?;
+    let ready = start_comm(Seat::tcp(address, own, 2)?, own, SHORT)?.ready();
+    let mut comm = ready.wait_until(Instant::now() + LONG)?;
+    comm.within(LONG).barrier()?;
+    let invitation = comm.within(LONG).invite(1)?;
     let failed = comm.try_grow(invitation).expect_err("nobody comes");
     let text = failed.error.to_string();
     assert!(matches!(failed.error, Error::Timeout(_)) && text.contains("grow"), "{text}");
     assert!(text.contains("1 of 3 ranks have not come: 2"), "{text}");
     let mut comm = failed.value;
-    works(&mut comm)?;
+    works(&mut comm.within(LONG))?;
     comm.finish()
 }
 
@@ -361,10 +371,17 @@ fn guesses(invitation: &Invitation, newcomer: usize) -> Result<()> {
     let guessed = Invitation::from_bytes(&bytes)?;
     let seat = Seat::invited(&guessed, newcomer)?;
     // Any listener there could refuse, so it keeps trying.
-    let brief = Duration::from_secs(2);
-    let error = connect(seat, 1, brief).expect_err("it does not know the secret");
-    assert!(matches!(error, Error::Timeout(_)), "{error}");
-    assert!(error.to_string().contains("does not know the secret"), "{error}");
+    let (mut starting, started) = (start_comm(seat, 1, LONG)?, Instant::now());
+    loop {
+        let soon = Instant::now() + Duration::from_millis(100);
+        let failed = starting.try_ready(soon).expect_err("it does not know the secret");
+        assert!(matches!(failed.error, Error::Timeout(_)), "{failed}");
+        if failed.error.to_string().contains("does not know the secret") {
+            break;
+        }
+        assert!(started.elapsed() < LIMIT, "{failed}");
+        starting = failed.value;
+    }
     joins(invitation, newcomer)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Barrier;
 
-use typed_nccl::{CommConfig, Communicator, Device, Error, Result, Sum, Suspended, World};
+use typed_nccl::{Communicator, Device, Error, Result, Sum, Suspended, World};
 
 /// Checks that the ranks of `comm` add up.
 pub(crate) fn adds_up<W: World>(comm: &Communicator<W>) -> Result<()> {
@@ -143,6 +143,8 @@ pub(crate) fn a_rank_dies_instead<W: World>(comm: Communicator<W>) -> Result<()>
 
 /// Of two ranks, rank 1 does not call until rank 0's deadline has passed.
 pub(crate) fn a_deadline_passes<W: World>(comm: Communicator<W>, both: &Barrier) -> Result<()> {
+    // A timeout on one rank fails a call that another has not returned from.
+    both.wait();
     if comm.rank().index() == 0 {
         let outcome = comm.try_suspend();
         both.wait();
@@ -156,9 +158,4 @@ pub(crate) fn a_deadline_passes<W: World>(comm: Communicator<W>, both: &Barrier)
         comm.abort();
     }
     Ok(())
-}
-
-/// A short deadline.
-pub(crate) fn impatient(millis: u64) -> CommConfig {
-    CommConfig::builder().deadline(std::time::Duration::from_millis(millis)).build()
 }

@@ -6,9 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use typed_nccl::{AnyDevice, Change, CommConfig, Communicator, Error, Host, Result, Seat};
+
+/// Longer means that a rank hangs.
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a body on each of several ranks. A hang is reported.
 fn watched(
@@ -23,15 +26,17 @@ fn watched(
         thread::spawn(move || {
             let run = || {
                 let comm = Communicator::builder().seat(seat).device(Host::any(ordinal)?);
-                let comm = comm.config(config).build().connect()?;
-                comm.barrier()?;
+                let ready = comm.config(config).build().start()?.ready();
+                // The deadline may be short.
+                let mut comm = ready.wait_until(Instant::now() + LIMIT)?;
+                comm.within(LIMIT).barrier()?;
                 body(comm)
             };
             let _ = told.send(catch_unwind(AssertUnwindSafe(run)));
         });
     }
     for _ in 0..n {
-        let outcome = hears.recv_timeout(Duration::from_secs(60)).expect("no rank hangs");
+        let outcome = hears.recv_timeout(LIMIT).expect("no rank hangs");
         outcome.expect("no rank panics").unwrap_or_else(|error| panic!("{error}"));
     }
 }
@@ -57,7 +62,8 @@ fn a_rank_dies_instead() {
 #[test]
 fn a_deadline_passes() {
     let both = Barrier::new(2);
-    watched(2, body::impatient(3000), move |comm| body::a_deadline_passes(comm, &both));
+    let config = CommConfig::builder().deadline(Duration::from_secs(3)).build();
+    watched(2, config, move |comm| body::a_deadline_passes(comm, &both));
 }
 
 #[test]

@@ -37,7 +37,8 @@ fn two<T: Send>(
                 let device = Host::any(seat.rank().index() as u32)?;
                 let config = CommConfig::builder().deadline(deadline).build();
                 let comm = Communicator::builder().seat(seat).device(device).config(config);
-                rank(comm.build().connect()?)
+                // The deadline may be short.
+                rank(comm.build().start()?.ready().wait_until(Instant::now() + LIMIT)?)
             })
         };
         let ranks: Vec<_> = Seat::local(2).into_iter().map(start).collect();
