@@ -6,7 +6,7 @@ use std::time::Instant;
 use typed_nccl::kernels::Way;
 use typed_nccl::{Communicator, Cuda, Error, Result, Sum, World};
 
-use crate::common::{busy, connect, ranks, says, seconds, soon};
+use crate::common::{busy, connect, ranks, says, soon};
 
 #[path = "../kernels/body.rs"]
 mod body;
@@ -64,11 +64,14 @@ pub(crate) fn rms_norm() -> Result<()> {
 /// A kernel waits for a rank that never launches: its communicator's abort ends it at once, and the
 /// GPU continues.
 pub(crate) fn an_abort_ends_a_kernel_that_waits() -> Result<()> {
+    let launched = &AtomicUsize::new(1);
     on_all!(|comm| {
         let kernels = comm.kernels()?;
         let (device, rank) = (comm.device().clone(), comm.rank().index());
         if rank == 0 {
-            std::thread::sleep(seconds(1) / 2);
+            while launched.load(Relaxed) < comm.size() {
+                std::thread::yield_now();
+            }
             comm.abort();
             return Ok(());
         }
@@ -77,6 +80,7 @@ pub(crate) fn an_abort_ends_a_kernel_that_waits() -> Result<()> {
             kernels.always(way).all_reduce_in_place(&comm, &mut x, Sum)?;
         }
         let started = Instant::now();
+        launched.fetch_add(1, Relaxed);
         let told = comm.sync(comm.stream());
         says(&told.expect_err("rank 0 has aborted"), &["rank 0"]);
         drop(comm);
@@ -97,22 +101,25 @@ pub(crate) fn an_abort_waits_for_what_runs() -> Result<()> {
     let long = std::time::Duration::from_millis(600);
     // SAFETY: no other thread of this process reads the environment now.
     unsafe { std::env::set_var("FAKE_CUDA_LINGER", long.as_millis().to_string()) };
-    let launched = &AtomicUsize::new(1);
+    let driver = std::env::var_os("TYPED_NCCL_NVRTC").expect("the double is set with the devices");
+    let double = fake_cuda::File::at(driver).load();
+    let before = double.begun();
     on_all!(|comm| {
         let kernels = comm.kernels()?;
-        if comm.rank().index() == 0 {
-            while launched.load(Relaxed) < comm.size() {
+        let others_run = || {
+            while double.begun() - before < comm.size() - 1 {
                 std::thread::yield_now();
             }
+        };
+        if comm.rank().index() == 0 {
+            others_run();
             comm.abort();
             return Ok(());
         }
         let mut x = typed_nccl::Device::zeros::<f32>(comm.device(), 80)?;
         let started = Instant::now();
         kernels.all_reduce_in_place(&comm, &mut x, Sum)?;
-        launched.fetch_add(1, Relaxed);
-        // It is running by then.
-        std::thread::sleep(long / 6);
+        others_run();
         comm.abort();
         assert!(started.elapsed() >= long, "the kernel runs after NCCL's abort");
         Ok(())

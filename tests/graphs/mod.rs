@@ -7,17 +7,21 @@ mod panics;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use typed_nccl::interop::Tensor;
 use typed_nccl::{
-    CallConfig, CommConfig, Communicator, Ctas, Error, GraphUse, Host, Requirements, Result,
+    CallConfig, CommConfig, Communicator, Ctas, Error, GraphUse, Host, Place, Requirements, Result,
     Signals, Sum, tag,
 };
 
 use crate::ranks::spmd;
+
+/// Time for what succeeds.
+const LONG: Duration = Duration::from_secs(60);
 
 #[track_caller]
 fn says(error: &Error, parts: &[&str]) {
@@ -142,38 +146,61 @@ fn a_graph_and_its_memory_are_on_two_threads() -> Result<()> {
 /// A launch that stops behind its first step: the other ranks have its earlier ones.
 #[test]
 fn a_launch_that_stops_in_the_middle_ends_the_communicator() -> Result<()> {
-    spmd::<Host>(1, |place| {
-        let deadline = Duration::from_millis(200);
-        let mut comm = place.init_with(CommConfig::builder().deadline(deadline).build())?;
-        let (mut x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
-        let mut graph = comm.capture(|g| {
-            g.all_reduce_in_place(&mut y, Sum)?;
-            g.fill(&mut x, 0.0)?;
-            g.all_reduce_in_place(&mut y, Sum)
+    let (started, stopped) = (Instant::now(), AtomicBool::new(false));
+    for pause in (0..).map(Duration::from_millis) {
+        spmd::<Host>(1, |place| {
+            stopped.store(stops_in_the_middle(place, pause)?, Relaxed);
+            Ok(())
         })?;
-        let (stream, in_use) = (comm.device().stream()?, &Barrier::new(2));
-        thread::scope(|threads| {
-            let (go, wait) = channel::<()>();
-            let reads = threads.spawn(move || -> Result<Vec<f32>> {
-                stream.launch(&mut x, move |x, ()| {
-                    x.fill(1.0);
-                    wait.recv().ok();
-                })?;
-                in_use.wait();
-                x.to_vec()
-            });
+        if stopped.load(Relaxed) {
+            break;
+        }
+        assert!(started.elapsed() < LONG, "no launch has stopped");
+    }
+    Ok(())
+}
+
+/// False if the launch came before the other thread's read, and so did not stop.
+fn stops_in_the_middle<T>(place: Place<Host<T>>, pause: Duration) -> Result<bool> {
+    let (seat, device) = place.into_parts();
+    let config = CommConfig::builder().deadline(Duration::from_millis(200)).build();
+    let comm = Communicator::builder().seat(seat).device(device).config(config).build();
+    let mut comm = comm.start()?.ready().wait_until(Instant::now() + LONG)?;
+    let (mut x, mut y) = (comm.device().zeros::<f32>(4)?, comm.device().zeros::<f32>(4)?);
+    let mut graph = comm.within(LONG).capture(|g| {
+        g.all_reduce_in_place(&mut y, Sum)?;
+        g.fill(&mut x, 0.0)?;
+        g.all_reduce_in_place(&mut y, Sum)
+    })?;
+    let (stream, in_use) = (comm.device().stream()?, &Barrier::new(2));
+    let stopped = thread::scope(|threads| {
+        let (go, wait) = channel::<()>();
+        let reads = threads.spawn(move || -> Result<Vec<f32>> {
+            stream.launch(&mut x, move |x, ()| {
+                x.fill(1.0);
+                wait.recv().ok();
+            })?;
             in_use.wait();
-            // By then it reads.
-            thread::sleep(Duration::from_secs(2));
-            let error = graph.launch(&comm).expect_err("its second step waits for the reader");
-            assert!(matches!(&error, Error::MemoryInUse(it) if it.waited.is_some()), "{error}");
-            assert_eq!(comm.health().expect_err("its first step was issued"), error);
+            x.to_vec()
+        });
+        in_use.wait();
+        thread::sleep(pause);
+        let launched = graph.launch(&comm);
+        let Err(error) = launched else {
             drop(go);
-            reads.join().expect("it does not panic")
-        })?;
-        comm.abort();
-        Ok(())
-    })
+            // The communicator's deadline may pass for a read after the launch.
+            let _ = reads.join().expect("it does not panic");
+            return Ok(false);
+        };
+        // Its second step waited for the reader.
+        assert!(matches!(&error, Error::MemoryInUse(it) if it.waited.is_some()), "{error}");
+        assert_eq!(comm.health().expect_err("its first step was issued"), error);
+        drop(go);
+        reads.join().expect("it does not panic")?;
+        Ok(true)
+    });
+    comm.abort();
+    stopped
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! without a GPU.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
 use typed_nccl::{
@@ -303,6 +303,8 @@ where
         + Sync,
 {
     let (all_have_one, errors) = (Barrier::new(size), Mutex::new(vec![String::new(); size]));
+    // Closures that come to the barrier.
+    let arrived = Arc::new(AtomicUsize::new(0));
     let outcome = Host::spmd(size, |place| {
         let (seat, device) = place.into_parts();
         let config = CommConfig::builder().deadline(Duration::from_secs(60)).build();
@@ -311,13 +313,19 @@ where
         let api = comm.device_api()?;
         let dev = comm.dev_comm(&api, &Requirements::new().lsa_barriers(2))?;
         all_have_one.wait();
-        let rank = comm.rank().index();
+        let (rank, arrived) = (comm.rank().index(), arrived.clone());
         let outcome = match rank + 1 == size {
             true => last(&mut comm, &dev),
             false => {
+                let all_arrive = arrived.clone();
+                let launched = comm.stream().launch((&dev,), move |(dev,), ()| {
+                    arrived.fetch_add(1, Ordering::Relaxed);
+                    dev.lsa_barrier(1).sync()
+                });
+                while all_arrive.load(Ordering::Relaxed) + 1 < size && comm.health().is_ok() {
+                    std::thread::yield_now();
+                }
                 let comm = comm.within(patience);
-                let launched =
-                    comm.stream().launch((&dev,), |(dev,), ()| dev.lsa_barrier(1).sync());
                 launched.and_then(|()| comm.sync(comm.stream()))
             }
         };

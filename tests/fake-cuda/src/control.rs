@@ -7,6 +7,7 @@ use double::{Sink, give};
 
 use crate::code::Code;
 use crate::exports::FUNCTIONS;
+use crate::ours;
 use crate::queue::{Stream, Work};
 use crate::state::Library;
 
@@ -122,6 +123,11 @@ double::controls! {
     /// The device that is current on the calling thread, or -1.
     fn fake_cuda_current() -> c_int = {
         Library::lock().current().map_or(-1, |device| device as c_int)
+    }
+
+    /// How many of the library's own kernels have begun.
+    fn fake_cuda_begun() -> usize = {
+        ours::begun()
     }
 
     /// The resources handed out and not taken back.

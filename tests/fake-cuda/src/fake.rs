@@ -65,6 +65,13 @@ impl Fake {
         unsafe { (self.controls.fake_cuda_set_limit)(bytes) }
     }
 
+    /// The number of the library's own kernels that have begun, on communicators that were not
+    /// over.
+    pub fn begun(&self) -> usize {
+        // SAFETY: it may be called at any time.
+        unsafe { (self.controls.fake_cuda_begun)() }
+    }
+
     /// From now on, memory that this library did not allocate is virtual memory in pieces of this
     /// many bytes, which can be mapped again. Initially, and with 0, it cannot.
     pub fn set_virtual(&self, bytes: usize) {

@@ -7,6 +7,7 @@ mod element;
 mod memory;
 mod norm;
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use std::{env, thread};
 
@@ -44,6 +45,7 @@ pub(crate) unsafe fn run(name: &str, element: u32, blocks: u32, words: &[u64]) {
     let (element, arguments, blocks) = (Element(element), Arguments(words), blocks as usize);
     arguments.runs(blocks, true);
     if !arguments.is_over() {
+        BEGUN.fetch_add(1, Relaxed);
         let block = |block| Block { arguments, element, block, blocks };
         match name {
             "one_shot" => (0..blocks).map(block).for_each(|block| block.one_shot()),
@@ -55,6 +57,13 @@ pub(crate) unsafe fn run(name: &str, element: u32, blocks: u32, words: &[u64]) {
         linger(&arguments);
     }
     arguments.runs(blocks, false);
+}
+
+/// How many kernels have begun on communicators that were not over.
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) fn begun() -> usize {
+    BEGUN.load(Relaxed)
 }
 
 /// How many milliseconds a kernel continues after it was told to end.
