@@ -66,10 +66,14 @@ impl<D: Device> Work<D> {
     /// As [`wait`](Self::wait), without a deadline.
     pub fn is_done(&self) -> Result<bool> {
         for Awaited { point, .. } in &self.points {
-            if !<D::Backend as Streams>::reached(point)? {
-                self.health.look();
-                self.health.check()?;
-                return Ok(false);
+            if <D::Backend as Streams>::reached(point)? {
+                continue;
+            }
+            self.health.look();
+            let Err(failed) = self.health.check() else { return Ok(false) };
+            // A rank may complete the work and leave at once.
+            if D::Backend::ENDS_REACH_POINTS || !<D::Backend as Streams>::reached(point)? {
+                return Err(failed);
             }
         }
         self.outcome().map(|()| true)

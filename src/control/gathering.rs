@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use sha2::{Digest as _, Sha256};
+use blake2::{Blake2s256, Digest as _};
 
 use super::Patience;
 use super::net::sized;
@@ -30,7 +30,7 @@ pub(super) fn is_gathered(seq: u64) -> bool {
 
 /// The key of the `count`th gathering of these members: an exchange's number and a colour.
 pub(super) fn key(members: &[u32], count: u64) -> (u64, u32) {
-    let mut hash = Sha256::new();
+    let mut hash = Blake2s256::new();
     members.iter().for_each(|member| hash.update(member.to_le_bytes()));
     hash.update(count.to_le_bytes());
     let hash = hash.finalize();

@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
+use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::Result;
 use crate::error::Error;
@@ -18,7 +18,7 @@ impl CommId {
 
     /// The child of `color` in exchange `seq`: the same on all its members.
     pub(super) fn child(self, seq: u64, color: u32) -> Self {
-        let mut hash = Sha256::new();
+        let mut hash = Blake2s256::new();
         hash.update(self.0);
         hash.update(seq.to_le_bytes());
         hash.update(color.to_le_bytes());
@@ -64,7 +64,7 @@ pub(crate) fn host() -> &'static (String, u64) {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let name = read("/proc/sys/kernel/hostname").trim().chars().take(128).collect::<String>();
         let boot = read("/proc/sys/kernel/random/boot_id");
-        let hash = Sha256::digest(format!("{name}\n{boot}").as_bytes());
+        let hash = Blake2s256::digest(format!("{name}\n{boot}").as_bytes());
         let name = if name.is_empty() { "unknown".to_owned() } else { name };
         (name, u64::from_le_bytes(sized(&hash[..8])))
     })

@@ -4,15 +4,15 @@
 //! with a proof of the connecting side, and a verdict with a proof of the listening side. Their
 //! layout never changes. Until a claim is proven, nothing else is read and nothing is allocated.
 
-use hmac::{Hmac, KeyInit, Mac};
-use sha2::{Digest, Sha256};
+use blake2::digest::{KeyInit, Mac};
+use blake2::{Blake2s256, Blake2sMac256, Digest};
 
 use super::ident::{CommId, sized};
 
 const MAGIC: [u8; 4] = *b"tnCP";
 
 /// The version of the frame layout, raised with every change.
-const PROTOCOL: u16 = 5;
+const PROTOCOL: u16 = 6;
 
 pub(super) const CHALLENGE: usize = 4 + Version::BYTES + 32;
 pub(super) const CLAIM: usize = 4 + Version::BYTES + 16 + 1 + 4 + 4 + 32 + 32;
@@ -29,7 +29,7 @@ pub(super) struct Secret {
 
 impl Secret {
     pub(super) fn of_text(text: &str) -> Self {
-        Self { key: Sha256::digest(text.as_bytes()).into(), is_secret: true }
+        Self { key: Blake2s256::digest(text.as_bytes()).into(), is_secret: true }
     }
 
     pub(super) fn of_bytes(bytes: [u8; 32]) -> Self {
@@ -49,16 +49,19 @@ impl Secret {
         &self.key
     }
 
-    fn keyed(&self, side: Side, code: u8) -> Hmac<Sha256> {
-        // HMAC pads short keys with zeros.
-        let mut key = [0; 64];
-        key[..32].copy_from_slice(&self.key);
-        let mut mac = <Hmac<Sha256> as KeyInit>::new(&key.into());
+    fn keyed(&self, side: Side, code: u8) -> Blake2sMac256 {
+        let mut mac = <Blake2sMac256 as KeyInit>::new(&self.key.into());
         mac.update(&[side as u8, code]);
         mac
     }
 
-    fn mac(&self, side: Side, challenge: &[u8; CHALLENGE], claim: &[u8], code: u8) -> Hmac<Sha256> {
+    fn mac(
+        &self,
+        side: Side,
+        challenge: &[u8; CHALLENGE],
+        claim: &[u8],
+        code: u8,
+    ) -> Blake2sMac256 {
         let mut mac = self.keyed(side, code);
         mac.update(challenge);
         mac.update(claim);

@@ -12,19 +12,19 @@ use std::io;
 use std::path::PathBuf;
 use std::process;
 
-use sha2::{Digest, Sha256};
+use blake2::{Blake2s256, Digest};
 
 const ENVIRONMENT: &str = "TYPED_NCCL_CACHE";
 
 /// Magic bytes, with the version of the format.
-const MAGIC: &[u8; 8] = b"tnccl\0\x01\n";
+const MAGIC: &[u8; 8] = b"tnccl\0\x02\n";
 
 /// A name that covers everything that affects the code.
 pub(super) struct Key(String);
 
 impl Key {
     pub(super) fn of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut digest = Sha256::new();
+        let mut digest = Blake2s256::new();
         for part in parts {
             digest.update((part.len() as u64).to_le_bytes());
             digest.update(part);
@@ -41,7 +41,7 @@ impl Key {
         let file = fs::read(self.file()?).ok()?;
         let rest = file.strip_prefix(MAGIC)?;
         let (digest, code) = rest.split_at_checked(32)?;
-        let is_whole = Sha256::digest(code)[..] == *digest;
+        let is_whole = Blake2s256::digest(code)[..] == *digest;
         if !is_whole {
             log::warn!(
                 "a compiled kernel in the cache is damaged, and is compiled again: {}",
@@ -56,7 +56,7 @@ impl Key {
         let Some(path) = self.file() else { return };
         let new =
             path.with_extension(format!("{}.{:?}", process::id(), std::thread::current().id()));
-        let file = [MAGIC, &Sha256::digest(code)[..], code].concat();
+        let file = [MAGIC, &Blake2s256::digest(code)[..], code].concat();
         let written = make_folder(&path)
             .and_then(|()| fs::write(&new, file))
             .and_then(|()| fs::rename(&new, &path));
