@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use nccl_sys::Version;
 use typed_nccl::Result;
@@ -150,22 +150,29 @@ pub(crate) fn example(name: &str) -> PathBuf {
     built.join("examples").join(name)
 }
 
-/// The newest example of this name, if it is no older than the library. A second cargo beside the
-/// one that runs this would rebuild the doubles, with other dependencies.
+/// The newest example of this name, if it is no older than what it is built from. A second cargo
+/// beside the one that runs this would rebuild the doubles, with other dependencies.
 fn built_along(name: &str, built: &Path) -> Option<PathBuf> {
-    let newest = |folder: &str, is_wanted: &dyn Fn(&str) -> bool| {
-        let files = built.join(folder).read_dir().ok()?.flatten().map(|entry| entry.path());
-        let wanted = files
-            .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(is_wanted));
-        let time = |path: PathBuf| Some((path.metadata().ok()?.modified().ok()?, path));
-        wanted.filter_map(time).max()
-    };
     let hashed = format!("{name}-");
     let is_program = |file: &str| file == name || file.starts_with(&hashed) && !file.contains('.');
-    let (made, example) = newest("examples", &is_program)?;
-    let is_library = |file: &str| file.starts_with("libtyped_nccl-") && file.ends_with(".rlib");
-    let (library, _) = newest("deps", &is_library)?;
-    (made >= library).then_some(example)
+    let files = built.join("examples").read_dir().ok()?.flatten();
+    let wanted = files.filter(|file| file.file_name().to_str().is_some_and(is_program));
+    let of = |path: PathBuf| Some((path.metadata().ok()?.modified().ok()?, path));
+    let (made, example) = wanted.filter_map(|file| of(file.path())).max()?;
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let program = format!("examples/{name}.rs");
+    let sources = ["src", "crates", "macros/src", "plan/src", "sys/src", &program];
+    let changed = sources.iter().filter_map(|source| last_change(&root.join(source))).max()?;
+    (made >= changed).then_some(example)
+}
+
+/// When a file below this was last changed.
+fn last_change(path: &Path) -> Option<SystemTime> {
+    let about = path.metadata().ok()?;
+    if !about.is_dir() {
+        return about.modified().ok();
+    }
+    path.read_dir().ok()?.flatten().filter_map(|file| last_change(&file.path())).max()
 }
 
 pub(crate) fn output(mut command: Command) -> Output {
@@ -261,9 +268,10 @@ fn succeeds(test: &str, is_alone: bool) -> Result<(), String> {
     if is_alone {
         command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
     }
+    let started = Instant::now();
     let Output { status, stdout, stderr } = command.output().expect("it starts");
     let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     let verdict = if status.success() { "ok" } else { "FAILED" };
-    println!("{said}test {test} ... {verdict}");
+    println!("{said}test {test} ... {verdict} after {:.1} s", started.elapsed().as_secs_f64());
     if status.success() { Ok(()) } else { Err(said) }
 }

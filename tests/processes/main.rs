@@ -74,6 +74,7 @@ fn main() {
         causes::TESTS,
         launchers::TESTS,
         host::TESTS,
+        stopped::TESTS,
         deadlocks::TESTS,
         refused::TESTS,
         jobs::TESTS,
@@ -96,7 +97,6 @@ fn main() {
         ids::TESTS,
         late::TESTS,
         adopted::TESTS,
-        stopped::TESTS,
     ]);
 }
 
