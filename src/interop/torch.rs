@@ -114,9 +114,9 @@ impl Torch {
 ///
 /// # Errors
 /// [`Error::NotAdoptable`], with the torch expression that fixes it: no tensor; sparse; a data type
-/// that this library lacks; a pending conjugation or negation; a tensor that requires a gradient, even a leaf; a device that is neither a GPU nor the host (`meta`); no
-/// elements; elements that are not one contiguous block. [`Error::Other`]: torch cannot be
-/// imported, or raised an exception.
+/// that this library lacks; a pending conjugation or negation; a tensor that requires a gradient,
+/// even a leaf; a device that is neither a GPU nor the host (`meta`); no elements; elements that are
+/// not one contiguous block. [`Error::Other`]: torch cannot be imported, or raised an exception.
 #[track_caller]
 pub fn resolve(x: &Bound<'_, PyAny>) -> Result<Tensor<Py<PyAny>>> {
     let site = Site::caller();

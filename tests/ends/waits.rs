@@ -93,3 +93,18 @@ fn a_finish_that_timed_out_can_be_tried_again() {
         },
     );
 }
+
+#[test]
+fn work_that_one_rank_saw_complete_is_complete_for_all() {
+    let completes = |seat| {
+        let comm = connect(seat);
+        let mut x = comm.device().zeros::<f32>(4).expect("memory");
+        comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
+        comm.sync(comm.stream()).expect("it is complete");
+        comm
+    };
+    // The peer may abort between two looks of a wait.
+    for _ in 0..100 {
+        pair(move |seat| drop(completes(seat)), move |seat| drop(completes(seat).abort()));
+    }
+}
