@@ -148,6 +148,11 @@ impl Begun {
             }
             let blame = B::blame(point);
             if blame.is_some() || self.rested {
+                // Time passed since the look above, and the blame may be for later work.
+                if reached(stream, point)? {
+                    self.at += 1;
+                    continue;
+                }
                 let waited = (waited, limit.of);
                 return Err(expire(blame, &users, waited, self.operation, self.site));
             }

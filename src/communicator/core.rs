@@ -285,9 +285,13 @@ impl<B: Backend> Core<B> {
         site: Site,
     ) -> Result<()> {
         let mut noted = Noted::default();
-        while !B::is_idle(self.comm()?) {
-            self.health.look();
+        loop {
+            // Before the look, as time may pass between the two.
             let waited = started.elapsed();
+            if B::is_idle(self.comm()?) {
+                return Ok(());
+            }
+            self.health.look();
             let limit = self.limit();
             if waited >= limit.time {
                 let patience = Patience::new(&self.health, limit, operation, site);
@@ -300,7 +304,6 @@ impl<B: Backend> Core<B> {
             let comm = self.comm()?;
             noted.rest(|| self.watch(WaitsOn::Idle(comm), operation, site));
         }
-        Ok(())
     }
 
     /// Waits for this rank's share of an operation of all ranks to complete: a division that gives
@@ -315,14 +318,16 @@ impl<B: Backend> Core<B> {
         let (started, limit) = (Instant::now(), self.limit());
         let patience = Patience::new(&self.health, limit, operation, site);
         let outcome = loop {
+            // Before the look, as time may pass between the two.
+            let waited = started.elapsed();
             match B::divided(&mut dividing) {
-                Ok(false) if started.elapsed() < limit.time => {
+                Ok(false) if waited < limit.time => {
                     std::thread::sleep(REST);
                     self.health.watch_who_is_late();
                 }
                 Ok(false) => {
                     let report = "all ranks have come, and the backend is still at it".to_owned();
-                    break Err(patience.timeout(started.elapsed(), report));
+                    break Err(patience.timeout(waited, report));
                 }
                 Ok(true) => break Ok(()),
                 Err(error) => break Err(error),
@@ -479,6 +484,7 @@ impl<B: Backend> Core<B> {
         journal.look();
         if let Some(fault) = self.health.fault() {
             record::failed(&self.health, &fault);
+            record::goes(&**journal);
         }
     }
 

@@ -25,7 +25,7 @@ const INVITE: Topic = "invite";
 const GROW: Topic = "grow";
 
 /// How long to wait for messages that a dead rank sent to others before its death.
-const LINGER: Duration = Duration::from_millis(300);
+const LINGER: Duration = Duration::from_secs(1);
 
 /// A rank's part of the invitation: the number of newcomers, and from rank 0 the address where they
 /// join.
@@ -331,18 +331,20 @@ fn tell_members<B: Backend>(
     let control = core.control()?;
     let came = own.map_or(GrowOutcome::Well, GrowOutcome::of);
     let ticket = core.post(&came, GROW, site)?;
-    let started = Instant::now();
     let parts = match core.collect(ticket, GROW, site) {
         // Only the others know whether a dead rank's part reached them, so wait for theirs.
-        Err(error) if error.is_peer_failure() && control.is_remote() => loop {
-            if let Ok(Some(parts)) = control.try_collect(ticket, &core.health) {
-                break parts;
+        Err(error) if error.is_peer_failure() && control.is_remote() => {
+            let since = Instant::now();
+            loop {
+                if let Ok(Some(parts)) = control.try_collect(ticket, &core.health) {
+                    break parts;
+                }
+                if since.elapsed() >= LINGER {
+                    return Err(error);
+                }
+                std::thread::sleep(Duration::from_millis(5));
             }
-            if started.elapsed() >= LINGER {
-                return Err(error);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        },
+        }
         parts => parts?,
     };
     match GrowOutcome::verdict(core.read(&parts, GROW)?, core.health.name(), members, site) {

@@ -38,10 +38,11 @@ struct State {
 }
 
 impl Leaving {
-    /// Tells the others, once.
+    /// Tells the others, once. Returns when they have been told, by whichever thread: the process
+    /// may end then, and would give a reason of its own.
     fn tell(&self, why: Option<&str>) {
-        let tell = self.0.tell.lock().take();
-        let Some(tell) = tell else { return };
+        let mut place = self.0.tell.lock();
+        let Some(tell) = place.take() else { return };
         let why = why.unwrap_or(self.0.otherwise);
         tell(why);
         // Only the thread that took `tell` gets here.

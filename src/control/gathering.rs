@@ -64,6 +64,7 @@ pub(super) fn wait(
     missing.iter().for_each(|member| wire.tell(Some(Rank(*member)), Vec::new()));
     let started = Instant::now();
     let (mut lost, mut failed) = (Vec::new(), None);
+    let mut is_late = false;
     while !missing.is_empty() {
         for news in news.recv_timeout(REST).into_iter().chain(news.try_iter()) {
             match news {
@@ -87,6 +88,10 @@ pub(super) fn wait(
         health.check()?;
         health.watch_who_is_late();
         let waited = started.elapsed();
+        // What came while this process was stopped is about to be read.
+        if waited >= limit.time && !std::mem::replace(&mut is_late, true) {
+            continue;
+        }
         if waited >= limit.time {
             let missing: Vec<_> = missing.into_iter().map(Rank).collect();
             let have = if missing.len() == 1 { "has" } else { "have" };

@@ -106,6 +106,9 @@ const STOPPED: &str = "its process was stopped for more than three heartbeats, a
 /// The pause between two checks while waiting for survivors.
 const REST: Duration = Duration::from_millis(5);
 
+/// How long after its deadline a wait looks once more.
+const READS: Duration = Duration::from_millis(20);
+
 /// How long to wait, and what else ends the wait.
 pub(crate) struct Patience<'a> {
     pub(crate) health: &'a Health,
@@ -199,9 +202,14 @@ impl Control {
         if needs_all {
             self.all_here(health, operation)?;
         }
-        match waited >= patience.limit.time {
-            true => Err(reported(self.meeting.timeout(ticket.0, waited, patience))),
-            false => Ok(None),
+        if waited < patience.limit.time {
+            return Ok(None);
+        }
+        // What came while this process was stopped is about to be read.
+        std::thread::sleep(READS);
+        match self.try_collect(ticket, health) {
+            Ok(Some(parts)) => Ok(Some(parts)),
+            _ => Err(reported(self.meeting.timeout(ticket.0, waited, patience))),
         }
     }
 
@@ -320,7 +328,8 @@ impl Control {
         let context = format!(" in `{operation}` (at {site}){why}");
         let arrival = Arrival { next, without: without.to_vec(), divides, context };
         survivors.arrive(self.rank, arrival);
-        let (started, mut last_sent, mut gave_up) = (Instant::now(), Instant::now(), false);
+        let (started, mut last_sent) = (Instant::now(), Instant::now());
+        let (mut is_late, mut gave_up) = (false, false);
         loop {
             // An excluded rank has no one to agree with, whatever it observes.
             if let Some(mut error) = self.meeting.broken(health.name()) {
@@ -339,6 +348,11 @@ impl Control {
             }
             health.wants_an_end()?;
             let waited = started.elapsed();
+            // What came while this process was stopped is about to be read.
+            if waited >= limit && !std::mem::replace(&mut is_late, true) {
+                survivors.wait(READS);
+                continue;
+            }
             if waited >= limit && !std::mem::replace(&mut gave_up, true) {
                 if survivors.is_alone(self.rank) && self.was_stopped_within(limit * 3) {
                     self.meeting.exclude(self.rank, STOPPED);

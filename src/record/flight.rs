@@ -126,6 +126,23 @@ impl FlightRecord {
         file.flush()
     }
 
+    /// Adds a communicator's part, unless it is there.
+    pub(super) fn join(&mut self, part: &Self) {
+        if part.pg_config.keys().any(|id| self.pg_config.contains_key(id)) {
+            return;
+        }
+        self.pg_config.extend(part.pg_config.clone());
+        self.pg_status.extend(part.pg_status.clone());
+        self.entries.extend_from_slice(&part.entries);
+        self.one_sided.extend_from_slice(&part.one_sided);
+        self.sort();
+    }
+
+    /// It has no communicator.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pg_config.is_empty()
+    }
+
     /// Puts the entries of several communicators into one order.
     fn sort(&mut self) {
         for records in [&mut self.entries, &mut self.one_sided] {

@@ -48,6 +48,12 @@ struct Journals {
     is_watched: bool,
 }
 
+/// How many communicators of a rank that failed and are gone its records still have.
+const GONE_KEPT: usize = 4;
+
+/// By rank. The lock is held while a record is written.
+static GONE: Mutex<Vec<(u32, FlightRecord)>> = Mutex::new(Vec::new());
+
 static JOURNALS: Mutex<Option<Journals>> = Mutex::new(None);
 
 /// Adds a journal, and starts the thread with the first.
@@ -121,14 +127,37 @@ pub(crate) fn failed(health: &Health, error: &Error) {
     }
 }
 
+/// Keeps what a communicator that failed did, for records that its rank writes once it is gone.
+pub(crate) fn goes(journal: &impl Recorded) {
+    if SETTINGS.flight.is_none() {
+        return;
+    }
+    let row = journal.row();
+    let mut part = FlightRecord::default();
+    journal.add_to(&mut part);
+    let mut gone = GONE.lock();
+    if gone.iter().filter(|(of, _)| *of == row).count() >= GONE_KEPT
+        && let Some(oldest) = gone.iter().position(|(of, _)| *of == row)
+    {
+        gone.remove(oldest);
+    }
+    gone.push((row, part));
+}
+
 /// Writes the last operations of all communicators of a rank.
 fn dump(row: u32) {
     let Some(pattern) = &SETTINGS.flight else { return };
     let path = pattern.of(row);
+    // Held until the file is written: one of several threads writes it at a time.
+    let gone = GONE.lock();
     let mut record = FlightRecord::default();
     for journal in all().iter().filter(|journal| journal.row() == row) {
         journal.look();
         journal.add_to(&mut record);
+    }
+    gone.iter().filter(|(of, _)| *of == row).for_each(|(_, part)| record.join(part));
+    if record.is_empty() {
+        return;
     }
     match write(&record, &path) {
         Ok(()) => log::warn!("rank {row}: flight record in {}", path.display()),
@@ -136,9 +165,17 @@ fn dump(row: u32) {
     }
 }
 
+/// Replaces the file, so that nobody reads half of it.
 fn write(record: &FlightRecord, path: &Path) -> io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder)?;
     }
-    record.write(path)
+    // A pipe or a device stays what it is.
+    let is_file = fs::metadata(path).map_or(true, |found| found.is_file());
+    let (Some(name), true) = (path.file_name(), is_file) else { return record.write(path) };
+    let new = path.with_file_name(format!(".{}.{}", std::process::id(), name.to_string_lossy()));
+    record.write(&new).and_then(|()| fs::rename(&new, path)).inspect_err(|_| {
+        // It may not be there.
+        let _ = fs::remove_file(&new);
+    })
 }

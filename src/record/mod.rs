@@ -15,7 +15,7 @@ mod timeline;
 
 pub use flight::FlightRecord;
 pub(crate) use journal::{Journal, Who, in_plan};
-pub(crate) use kept::{Recorded, failed};
+pub(crate) use kept::{Recorded, failed, goes};
 
 use std::env;
 use std::ops::Deref;

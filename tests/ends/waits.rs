@@ -100,7 +100,7 @@ fn work_that_one_rank_saw_complete_is_complete_for_all() {
         let comm = connect(seat);
         let mut x = comm.device().zeros::<f32>(4).expect("memory");
         comm.all_reduce_in_place(&mut x, Sum).expect("enqueued");
-        comm.sync(comm.stream()).expect("it is complete");
+        comm.stream().sync().expect("it is complete");
         comm
     };
     // The peer may abort between two looks of a wait.

@@ -13,6 +13,7 @@ use crate::run::{Folder, Test, end, program, run};
 pub(crate) const TESTS: &[Test] = &[
     ("a_mismatch_is_dumped_by_both_ranks", mismatch),
     ("a_death_is_dumped_by_those_who_live", death),
+    ("a_child_that_goes_later_keeps_its_parents_record", outlived),
     ("a_signal_dumps_what_a_rank_waits_for", on_a_signal),
     ("the_last_operations_are_kept", kept),
     ("without_being_asked_nothing_is_kept", not_kept),
@@ -107,6 +108,21 @@ fn death() {
         assert!(completed == 1 && all.len() <= 2, "{all:#?}");
     }
     assert!(!Path::new(&folder.path("fr_1.json")).exists(), "the dead rank dumps nothing");
+}
+
+fn outlived() {
+    let folder = Folder::new();
+    let file = folder.path("fr_{rank}.json");
+    run(program("outlived", "host:3,processes", &[("TYPED_NCCL_FLIGHT_RECORD", &file)]), false);
+    for rank in [0, 2] {
+        let text = fs::read_to_string(folder.path(&format!("fr_{rank}.json")));
+        let record = serde_json::from_str(&text.expect("it is dumped")).expect("it is JSON");
+        let of = |entry: &Value| entry["process_group"][1].as_str().map(str::to_owned);
+        let all: Vec<_> = entries(&record, "[0, 1, 2]").iter().filter_map(of).collect();
+        assert_eq!(all, ["World", "Parity"], "{record:#}");
+    }
+    let left: Vec<_> = fs::read_dir(&folder.0).expect("a folder").flatten().collect();
+    assert_eq!(left.len(), 2, "{left:?}");
 }
 
 fn on_a_signal() {

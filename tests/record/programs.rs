@@ -55,6 +55,7 @@ pub(crate) fn main(name: &str) {
         "right" => launch!(right),
         "mismatch" => launch!(mismatch),
         "dies" => launch!(dies),
+        "outlived" => launch!(outlived),
         "late" => launch!(late),
         "deadlock" => launch!(deadlock),
         "hazard" => launch!(hazard),
@@ -147,6 +148,28 @@ fn dies<D: Device>(comm: Communicator<D>) -> Result<()> {
     comm.all_reduce_in_place(&mut x, Sum)?;
     let error = comm.sync(comm.stream()).expect_err("a rank is dead");
     assert!(matches!(error, Error::PeerFailed(_)), "{error}");
+    Err(error)
+}
+
+/// As above. The others' calls in a child differ once the parent is gone.
+fn outlived<D: Device>(mut comm: Communicator<D>) -> Result<()> {
+    let child = comm.split::<Parity>(comm.rank() % 2, 0)?;
+    let mut x = comm.device().zeros::<f32>(8)?;
+    comm.all_reduce_in_place(&mut x, Sum)?;
+    comm.sync(comm.stream())?;
+    comm.barrier()?;
+    if comm.rank().index() == 1 {
+        // SAFETY: the call takes two numbers.
+        let _ = unsafe { libc::raise(libc::SIGKILL) };
+    }
+    while comm.health().is_ok() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    drop(comm);
+    let mut y = child.device().zeros::<f32>(8 + child.rank().index())?;
+    child.all_reduce_in_place(&mut y, Sum)?;
+    let error = child.sync(child.stream()).expect_err("they differ");
+    assert!(matches!(error, Error::Mismatch(_)), "{error}");
     Err(error)
 }
 

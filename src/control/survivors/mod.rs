@@ -28,7 +28,7 @@ const EVERY: Duration = Duration::from_millis(50);
 const MANY: usize = 16;
 
 /// How long the control thread may take to deliver the messages that arrived before.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(5);
 const REST: Duration = Duration::from_millis(1);
 
 /// The agreement of one communicator's ranks, which happens at most once.
@@ -56,11 +56,14 @@ impl Survivors {
         let Some(wire) = &self.wire else { return };
         let listener: Arc<dyn Listener> = self.clone();
         wire.listen(Arc::downgrade(&listener));
-        let started = Instant::now();
-        while !self.is_caught_up.load(Relaxed) && started.elapsed() < PATIENCE {
+        // A process that was stopped has not read yet what came meanwhile, so a stop counts little.
+        let mut waited = Duration::ZERO;
+        while !self.is_caught_up.load(Relaxed) && waited < PATIENCE {
+            let since = Instant::now();
             let machine = self.machine();
             // Notified without the lock, so a notification may be missed until the next check.
             let _ = self.changed.wait_timeout(machine, REST);
+            waited += since.elapsed().min(REST * 10);
         }
     }
 

@@ -129,7 +129,9 @@ impl Node {
     pub(super) fn await_orphans(&self, net: &mut Net) {
         let now = net.now();
         net.timers.set(now + PAUSES.0, Timer::Probe(self.key));
-        net.timers.set(now + net.conns.heartbeat + EXPECTED, Timer::Expect(self.key));
+        // No sooner than its silence would count.
+        let heartbeat = net.conns.heartbeat;
+        net.timers.set(now + (heartbeat + EXPECTED).max(heartbeat * 3), Timer::Expect(self.key));
     }
 
     /// Takes for dead the orphans that did not attach in time: no other rank would notice.

@@ -26,8 +26,8 @@ use crate::{Rank, Result};
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// How long a process that does not answer is asked again. If it has died, the control plane says
-/// so meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// so meanwhile; one that is stopped for less lives for it too.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A rank that joins.
 pub struct Joining {
