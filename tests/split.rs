@@ -356,3 +356,22 @@ fn a_rank_that_gives_up_in_a_split_is_not_waited_for() -> Result<()> {
     })
     .map(drop)
 }
+
+#[test]
+fn a_child_goes_on_when_a_rank_that_has_it_aborts_its_parent() {
+    for _ in 0..50 {
+        spmd::<Host>(2, |place| {
+            let mut world = place.init()?;
+            let child = world.split::<Expert>(0, world.rank().index())?;
+            // The other rank may not have looked yet whether all have joined.
+            if world.rank().index() == 1 {
+                drop(world.abort());
+            }
+            let mut x = child.device().from_slice(&[1.0_f32])?;
+            child.all_reduce_in_place(&mut x, Sum)?;
+            assert_eq!(x.to_vec()?, [2.0]);
+            child.finish()
+        })
+        .expect("the child has all of its ranks");
+    }
+}

@@ -143,7 +143,7 @@ impl<W: World> Starting<W> {
     ) -> Result<Live<W>> {
         let divides = dividing.is_some();
         self.dividing = dividing;
-        self.is_held_by(parent);
+        self.parent = Some(parent.clone());
         self.ready(limit, true)
             .map_err(|Failed { error, value }| value.fails_with(parent, divides, error))
     }
@@ -156,7 +156,7 @@ impl<W: World> Starting<W> {
         divide: impl FnOnce() -> Result<Option<<Back<W> as Lifecycle>::Dividing>>,
         limit: Limit,
     ) -> Result<Live<W>> {
-        self.is_held_by(parent);
+        self.parent = Some(parent.clone());
         let mut divides = false;
         let met = self.gather(limit, true).and_then(|parts| {
             self.agree(&parts)?;
@@ -173,14 +173,8 @@ impl<W: World> Starting<W> {
         }
     }
 
-    fn is_held_by(&mut self, parent: &Arc<Health>) {
-        parent.holds(&self.health);
-        self.parent = Some(parent.clone());
-    }
-
     /// Gives up a child; a parent that the backend `divides` fails too.
     fn fails_with(mut self, parent: &Health, divides: bool, error: Error) -> Error {
-        parent.lets_go(&self.health);
         if divides {
             // Before `dividing` is dropped.
             parent.fail(error.clone());
@@ -234,7 +228,8 @@ impl<W: World> Starting<W> {
 
     fn patience(&self, limit: Limit) -> Patience<'_> {
         let needs_all = matches!(self.part, JoinRole::Member | JoinRole::Newcomer);
-        Patience { needs_all, ..Patience::new(&self.health, limit, "init", self.site) }
+        let parent = self.parent.as_deref();
+        Patience { needs_all, parent, ..Patience::new(&self.health, limit, "init", self.site) }
     }
 
     /// Waits for the greetings of all ranks.
@@ -263,9 +258,7 @@ impl<W: World> Starting<W> {
         let Some(control) = &self.control else { return Err(self.ended()) };
         // From here on the child is independent of its parent, because other ranks may have theirs
         // already.
-        if let Some(parent) = self.parent.take() {
-            parent.lets_go(&self.health);
-        }
+        self.parent = None;
         self.none_left(control)?;
         let join = Join {
             id: control.id(),

@@ -112,6 +112,8 @@ const READS: Duration = Duration::from_millis(20);
 /// How long to wait, and what else ends the wait.
 pub(crate) struct Patience<'a> {
     pub(crate) health: &'a Health,
+    /// A communicator whose fault also ends the wait.
+    pub(crate) parent: Option<&'a Health>,
     pub(crate) limit: Limit,
     pub(crate) operation: Topic,
     pub(crate) site: Site,
@@ -124,7 +126,14 @@ pub(crate) struct Patience<'a> {
 impl<'a> Patience<'a> {
     /// A wait that goes on if ranks leave that have contributed, and that nothing watches.
     pub(crate) fn new(health: &'a Health, limit: Limit, operation: Topic, site: Site) -> Self {
-        Self { health, limit, operation, site, needs_all: false, watch: &|_| None }
+        let (parent, needs_all) = (None, false);
+        Self { health, parent, limit, operation, site, needs_all, watch: &|_| None }
+    }
+
+    /// Fails if one of the communicators has.
+    fn check(&self) -> Result<()> {
+        self.health.check()?;
+        self.parent.map_or(Ok(()), Health::check)
     }
 
     /// The error for a wait that has reached the limit.
@@ -189,7 +198,7 @@ impl Control {
             Err(error) if !error.is_peer_failure() => return Err(error),
             // Prefer the first cause: ranks that left because of it are not lost.
             unfinished => {
-                if let Err(cause) = health.check() {
+                if let Err(cause) = patience.check() {
                     // A rank may complete the exchange and leave at once.
                     let parts = self.try_collect(ticket, health).ok().flatten();
                     if parts.is_some() || !health.is_complete(self.number(ticket)) {
