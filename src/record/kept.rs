@@ -159,7 +159,9 @@ fn dump(row: u32) {
     if record.is_empty() {
         return;
     }
-    match write(&record, &path) {
+    let written = write(&record, &path);
+    drop(gone);
+    match written {
         Ok(()) => log::warn!("rank {row}: flight record in {}", path.display()),
         Err(error) => log::error!("{FLIGHT}: {} cannot be written: {error}", path.display()),
     }
