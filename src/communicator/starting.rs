@@ -133,7 +133,7 @@ impl<W: World> Starting<W> {
     }
 
     /// [`connect`](Self::connect) for a child. Until all ranks have joined, a fault of the parent
-    /// also fails the child, because some ranks may never get this far. If the backend divides the
+    /// also ends the wait, because some ranks may never get this far. If the backend divides the
     /// parent, a failure of the child also fails the parent.
     pub(super) fn connect_child(
         mut self,
@@ -294,7 +294,7 @@ impl<W: World> Starting<W> {
         }
     }
 
-    /// Polls within the configured deadline; never blocks.
+    /// Polls within the configured deadline; does not block, but for a moment once that has passed.
     pub(super) fn poll(&mut self, since: Instant) -> Result<Option<Live<W>>> {
         let (waited, limit) = (since.elapsed(), self.limits.now());
         self.step(waited, limit).map_err(reported)

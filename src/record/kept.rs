@@ -136,9 +136,8 @@ pub(crate) fn goes(journal: &impl Recorded) {
     let mut part = FlightRecord::default();
     journal.add_to(&mut part);
     let mut gone = GONE.lock();
-    if gone.iter().filter(|(of, _)| *of == row).count() >= GONE_KEPT
-        && let Some(oldest) = gone.iter().position(|(of, _)| *of == row)
-    {
+    let of_it = gone.iter().enumerate().filter(|(_, (of, _))| *of == row);
+    if let Some((oldest, _)) = of_it.rev().nth(GONE_KEPT - 1) {
         gone.remove(oldest);
     }
     gone.push((row, part));

@@ -5,8 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use typed_nccl::{
-    CommConfig, Communicator, Device, Error, Result, SliceMut, Stream, Sum, kernel, launch, plan,
-    tag,
+    Buffer, CommConfig, Communicator, Device, Error, Result, SliceMut, Stream, Sum, kernel, launch,
+    plan, tag,
 };
 
 plan! { pub scaled_sum(n: Ranks, len: usize) {
@@ -134,8 +134,8 @@ fn mismatch<D: Device>(comm: Communicator<D>) -> Result<()> {
     Err(error)
 }
 
-/// Rank 1 kills its process before the second call.
-fn dies<D: Device>(comm: Communicator<D>) -> Result<()> {
+/// A call, after which rank 1 kills its process.
+fn until_a_death<D: Device>(comm: &Communicator<D>) -> Result<Buffer<f32, D>> {
     let mut x = comm.device().zeros::<f32>(8)?;
     comm.all_reduce_in_place(&mut x, Sum)?;
     comm.sync(comm.stream())?;
@@ -145,6 +145,12 @@ fn dies<D: Device>(comm: Communicator<D>) -> Result<()> {
         // SAFETY: the call takes two numbers.
         let _ = unsafe { libc::raise(libc::SIGKILL) };
     }
+    Ok(x)
+}
+
+/// Rank 1 kills its process before the second call.
+fn dies<D: Device>(comm: Communicator<D>) -> Result<()> {
+    let mut x = until_a_death(&comm)?;
     comm.all_reduce_in_place(&mut x, Sum)?;
     let error = comm.sync(comm.stream()).expect_err("a rank is dead");
     assert!(matches!(error, Error::PeerFailed(_)), "{error}");
@@ -154,14 +160,7 @@ fn dies<D: Device>(comm: Communicator<D>) -> Result<()> {
 /// As above. The others' calls in a child differ once the parent is gone.
 fn outlived<D: Device>(mut comm: Communicator<D>) -> Result<()> {
     let child = comm.split::<Parity>(comm.rank() % 2, 0)?;
-    let mut x = comm.device().zeros::<f32>(8)?;
-    comm.all_reduce_in_place(&mut x, Sum)?;
-    comm.sync(comm.stream())?;
-    comm.barrier()?;
-    if comm.rank().index() == 1 {
-        // SAFETY: the call takes two numbers.
-        let _ = unsafe { libc::raise(libc::SIGKILL) };
-    }
+    until_a_death(&comm)?;
     while comm.health().is_ok() {
         thread::sleep(Duration::from_millis(1));
     }
