@@ -335,6 +335,11 @@ impl Control {
         let Patience { health, limit: Limit { time: limit, .. }, operation, site, .. } = *patience;
         let _span = trace::wait(Some(health), operation, site);
         let survivors = self.meeting.survivors(self.rank);
+        if !survivors.catches_up(limit, || health.wants_an_end())? {
+            let report =
+                "this process has not read yet what the other ranks have sent; call it again";
+            return Err(patience.timeout(limit, report.into()));
+        }
         let next = self.base + self.seq.get();
         let context = format!(" in `{operation}` (at {site}){why}");
         let arrival = Arrival { next, without: without.to_vec(), divides, context };

@@ -19,17 +19,17 @@ pub(crate) use machine::{Arrival, Decision};
 use machine::{Machine, SurvivorMessage, To};
 
 use super::warn_of_malformed;
-use crate::Rank;
 use crate::backend::{Listener, Wire};
 use crate::lock::{Mutex, MutexGuard};
+use crate::{Rank, Result};
 
 /// How often a waiting rank repeats its state, per [`MANY`] ranks.
 const EVERY: Duration = Duration::from_millis(50);
 const MANY: usize = 16;
 
-/// How long the control thread may take to deliver the messages that arrived before.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How often a rank looks whether the earlier messages are delivered. A longer pause was a stop.
 const REST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(10);
 
 /// The agreement of one communicator's ranks, which happens at most once.
 pub(super) struct Survivors {
@@ -50,21 +50,35 @@ impl Survivors {
         Self { machine, changed: Condvar::new(), is_caught_up, wire, size: size as usize }
     }
 
-    /// Starts to receive messages, and waits for the earlier ones. Otherwise a rank that arrives
-    /// after the others have agreed and left would take them for dead, and continue alone.
+    /// Starts to receive messages, the earlier ones first.
     pub(super) fn listen(self: &Arc<Self>) {
         let Some(wire) = &self.wire else { return };
         let listener: Arc<dyn Listener> = self.clone();
         wire.listen(Arc::downgrade(&listener));
-        // A process that was stopped has not read yet what came meanwhile, so a stop counts little.
+    }
+
+    /// Waits for the earlier messages; whether they are delivered within `limit`. A rank that
+    /// arrived before them would take the others for dead if they have agreed and left, and go on
+    /// alone. A process that was stopped has not read yet what came meanwhile, so a stop counts
+    /// little. `stop` ends the wait with an error.
+    pub(super) fn catches_up(
+        &self,
+        limit: Duration,
+        stop: impl Fn() -> Result<()>,
+    ) -> Result<bool> {
         let mut waited = Duration::ZERO;
-        while !self.is_caught_up.load(Relaxed) && waited < PATIENCE {
+        while !self.is_caught_up.load(Relaxed) {
+            stop()?;
+            if waited >= limit {
+                return Ok(false);
+            }
             let since = Instant::now();
             let machine = self.machine();
             // Notified without the lock, so a notification may be missed until the next check.
             let _ = self.changed.wait_timeout(machine, REST);
-            waited += since.elapsed().min(REST * 10);
+            waited += since.elapsed().min(LONGEST);
         }
+        Ok(true)
     }
 
     fn machine(&self) -> MutexGuard<'_, Machine> {

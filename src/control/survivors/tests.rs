@@ -2,11 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::Survivors;
 use super::machine::{Arrival, Decision, Machine, SurvivorMessage, To};
 use crate::Rank;
 use crate::backend::{Listener, Wire};
+use crate::control::bad_invitation;
+use crate::error::Site;
 use crate::lock::Mutex;
 
 /// A step of Knuth's generator, whose upper bits are the good ones.
@@ -303,6 +306,18 @@ impl Wire for Sent {
     }
 
     fn listen(&self, _: Weak<dyn Listener>) {}
+}
+
+#[test]
+fn a_rank_does_not_arrive_before_the_earlier_messages() {
+    let survivors = Arc::new(Survivors::new(2, 0, Some(Arc::new(Sent::default()))));
+    survivors.listen();
+    let catches_up = |limit| survivors.catches_up(limit, || Ok(()));
+    assert!(!catches_up(Duration::from_millis(5)).unwrap());
+    let stopped = || Err(bad_invitation("it stops".into(), Site::caller()));
+    survivors.catches_up(Duration::MAX, stopped).unwrap_err();
+    survivors.caught_up();
+    assert!(catches_up(Duration::ZERO).unwrap());
 }
 
 #[test]
